@@ -25,15 +25,19 @@ func single(f func(ctx context.Context) error) read {
 
 func listing[T any](f func(ctx context.Context) iter.Seq2[T, error]) read {
 	return func(ctx context.Context, leave int) (n int, err error) {
+		var failed error
 		for _, err := range f(ctx) {
-			if err != nil {
-				return n, err
+			if failed != nil {
+				return n, fmt.Errorf("it went on after an error: %v", failed)
+			}
+			if failed = err; err != nil {
+				continue
 			}
 			if n++; n == leave {
 				break
 			}
 		}
-		return n, nil
+		return n, failed
 	}
 }
 

@@ -152,6 +152,14 @@ func TestOneOfManyWasChanged(t *testing.T) {
 	if c, err := w.ns.Config(t.Context(), mine); err != nil || !slices.Equal(c.Limits, []limiter.Limit{rpm10}) {
 		t.Errorf("overwritten: %+v, %v", c, err)
 	}
+	for _, s := range p.Steps {
+		if s.Scope == mine {
+			continue
+		}
+		if c, err := w.ns.Config(t.Context(), s.Scope); err != nil || !slices.Equal(c.Limits, s.To.Limits) {
+			t.Errorf("%s: %+v, %v; want %v", s.Scope, c.Limits, err, s.To.Limits)
+		}
+	}
 }
 
 // What is managed has no bound: with more than fits into one item it is in pages, is

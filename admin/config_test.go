@@ -344,3 +344,26 @@ func TestCountsThatAreNotTidied(t *testing.T) {
 		})
 	}
 }
+
+// Whatever is asked of a scope, one that cannot be is refused, and named.
+func TestScopesThatCannotBeAreRefused(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	for _, at := range []Scope{{Entity: "\n"}, {Resource: "_default_"}} {
+		_, configErr := w.ns.Config(ctx, at)
+		_, accessErr := w.ns.Access(ctx, at)
+		_, reachErr := w.ns.Reach(ctx, at)
+		_, setErr := w.ns.SetAccess(ctx, at, AccessDisabled)
+		for what, err := range map[string]error{
+			"config": configErr, "access": accessErr, "reach": reachErr, "set access": setErr,
+			"configs": firstError(w.ns.Configs(ctx, at)), "buckets": firstError(w.ns.Buckets(ctx, at)),
+			"events":     firstError(w.ns.Events(ctx, at, "")),
+			"thresholds": firstError(w.ns.Thresholds(ctx, at)),
+			"set":        w.ns.SetLimits(ctx, at, rpm10), "delete": w.ns.DeleteLimits(ctx, at),
+		} {
+			if !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("%s of %q: %v", what, at, err)
+			}
+		}
+	}
+}

@@ -81,6 +81,17 @@ func TestPeekShowsWhatIsHeld(t *testing.T) {
 	}
 }
 
+// A limit that blocks leaves nothing, whatever it is stored with.
+func TestPeekAtABlockedLimit(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{Resource: "gpt-4"}, limiter.Blocked("rpm"))
+	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	w.must(err)
+	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 {
+		t.Errorf("levels %+v", l)
+	}
+}
+
 // What shards hold is added up, and a bucket is full when the last of them is, whichever that is.
 func TestPeekAddsUpShards(t *testing.T) {
 	const now = 1_700_000_000_000
@@ -119,6 +130,40 @@ func TestPeekAtSlots(t *testing.T) {
 	w.must(err)
 	if lv := got[0].Levels[0]; lv.Remaining != 5 || lv.Used != 0 {
 		t.Errorf("given back: %+v", lv)
+	}
+}
+
+// Parents that charge each other in a circle, as others may have stored them, are shown once each.
+func TestPeekAtACircle(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	for id, parent := range map[string]string{"a": "b", "b": "c", "c": "a"} {
+		w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, Cascade: true,
+			CreatedAt: "2026-01-01T00:00:00Z"}.Item())
+	}
+	got, err := w.ns.Peek(t.Context(), "a", "gpt-4")
+	w.must(err)
+	if len(got) != 3 {
+		t.Errorf("%d buckets, want 3: %+v", len(got), got)
+	}
+}
+
+// An unused bucket is removed when its item says, and one with limits of its own is not.
+func TestPeekTellsWhenABucketExpires(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	expires := func() time.Time {
+		got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+		w.must(err)
+		return got[0].Expires
+	}
+	if want := time.Unix(w.bucket("acme", "gpt-4", 0).TTL, 0); !expires().Equal(want) || want.Unix() == 0 {
+		t.Errorf("expires at %v, want %v", expires(), want)
+	}
+	w.set(Scope{"acme", "gpt-4"}, rpm10)
+	if !expires().IsZero() {
+		t.Errorf("expires at %v", expires())
 	}
 }
 

@@ -33,6 +33,9 @@ func TestLiveUsage(t *testing.T) {
 	w.take("bucket", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 	list := func(q UsageQuery) (got []string) {
 		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
+			if of := u.Entity == "hours" && q.Window == Daily; of && u.Events != 2 {
+				t.Errorf("%+v: %d events, want those of two hours", u, u.Events)
+			}
 			got = append(got, fmt.Sprintf("%s %d on %s", u.Entity, u.Tokens["rpm"], u.Start.UTC().Format("02 15:04")))
 		}
 		return got

@@ -595,3 +595,26 @@ func TestTheStoredPolicyHoldsForEntitiesNeverSeen(t *testing.T) {
 		t.Fatal(err) // the table answers others
 	}
 }
+
+// Where the clock is set back, what was read by the later time is read again, not believed until then.
+func TestConfigurationIsReadAgainWhenTheClockIsSetBack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{ConfigTTL: time.Hour})
+	for i, capacity := range []int64{100, 200, 300} {
+		w.configure(l, "", "", PerMinute("rpm", capacity))
+		for range 2 { // the second time from the cache
+			req := Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 1}}
+			if got := must(t, l, req).Status()[0].Capacity; got != capacity {
+				t.Errorf("after %d times set back: goes by %d, want %d", i, got, capacity)
+			}
+			req.Entity = acme
+			if i == 0 {
+				must(t, l, req)
+			} else if cfg, err := l.configs.resolve(t.Context(), acmeGPT, nil, l.now()); err != nil ||
+				cfg.limits[0].Capacity != capacity*1000 {
+				t.Errorf("after %d times set back: %+v, %v", i, cfg.limits, err)
+			}
+		}
+		w.advance(-time.Minute)
+	}
+}

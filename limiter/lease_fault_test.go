@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,6 +290,71 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	if b := w.shards(l, acme, gpt)[0]; b.TTL*1000 < b.State.FullAt(w.now.Load()) {
 		t.Errorf("it expires at %d, before it is full at %d", b.TTL*1000, b.State.FullAt(w.now.Load()))
 	}
+}
+
+// Who observes is told if the expiry of such a debt could not be moved. The settlement has held.
+func TestAnExpiryThatCannotBeMovedIsTold(t *testing.T) {
+	w := newWorld(t)
+	var told []Event
+	l := w.process(Options{Observe: only(EventUpkeep, func(e Event) { told = append(told, e) })})
+	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	settled := false
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 {
+			return false, w.refusedNow(op)
+		}
+		if settled { // the next write is for the expiry
+			return false, memdb.Fail(store.Setup)
+		}
+		settled = true
+		return true, nil
+	})
+	if err := adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || !errors.Is(told[0].Err, ErrSetup) {
+		t.Errorf("told %+v", told)
+	}
+}
+
+// A lease on a bucket whose write meter others have taken away gives back what it took.
+func TestRollbackWithoutAMeter(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	none := item.Item{}
+	for name := range w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0)) {
+		if strings.HasPrefix(name, "b_wcu_") {
+			none[name] = nil
+		}
+	}
+	w.edit(l, 0, none)
+	if err := lease.Rollback(t.Context()); err != nil || len(none) == 0 {
+		t.Fatal(err, none)
+	}
+	w.wantHeld(l, rpm10, 10)
+}
+
+// A client that panics while a lease on several shards is given back takes nobody down: what became of
+// that shard is unknown, and the others are given back.
+func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerDay("rpd", 8)
+	must(t, l, asks(Costs{"rpd": 0}, limit))
+	w.split(l, 4)
+	lease := must(t, l, asks(Costs{"rpd": 8}, limit))
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if _, _, _, shard, _ := table.ParseBucketPK(op.Writes[0].Target().PK); shard == 2 {
+			panic("middleware")
+		}
+		return true, nil
+	})
+	if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v, want unknown", err)
+	}
+	w.db.SetHook(nil)
+	w.wantHeld(l, limit, 6)
 }
 
 // A settlement that is slowed down is sent eight times at most, with pauses for the table to recover.
