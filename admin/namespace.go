@@ -214,9 +214,6 @@ func (t *Table) RecoverNamespace(ctx context.Context, id string) (*Namespace, er
 	if err != nil {
 		return nil, fail(err, "recover namespace")
 	}
-	if ns.Status == table.NamespacePurging {
-		return nil, fail(ErrState, "recover namespace %q: it is being purged", ns.Name)
-	}
 	err = t.calls.transact(ctx, ns.Recover()...)
 	if reasons, ok := refused(err); ok {
 		if reasons[0].Refused {
