@@ -123,6 +123,16 @@ func TestDisableBesideWhatOthersStore(t *testing.T) {
 	}
 }
 
+// Each access has its word, and a number that is none says so.
+func TestWordsOfAccess(t *testing.T) {
+	for a, want := range map[Access]string{AccessInherited: "inherited", AccessDisabled: "disabled",
+		AccessEnabled: "enabled", AccessBypassed: "bypassed", -1: "Access(-1)", 4: "Access(4)"} {
+		if got := a.String(); got != want {
+			t.Errorf("%d is %q, want %q", int(a), got, want)
+		}
+	}
+}
+
 func TestDisableRefuses(t *testing.T) {
 	w := newWorld(t)
 	for at, a := range map[Scope]Access{

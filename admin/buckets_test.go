@@ -33,6 +33,10 @@ func TestBucketsAndCapacity(t *testing.T) {
 		if err != nil || c != (Capacity{"gpt-4", "rpm", 5, 400, 400 - 11}) {
 			t.Errorf("capacity %+v, %v", c, err)
 		}
+		c, err = w.ns.Capacity(t.Context(), "gpt-4", "tpm", false)
+		if err != nil || c != (Capacity{Resource: "gpt-4", Limit: "tpm"}) {
+			t.Errorf("capacity of a limit that no bucket has %+v, %v", c, err)
+		}
 		c, err = w.ns.Capacity(t.Context(), "gpt-4", "rpm", true)
 		if err != nil || c.Entities != 1 || c.Capacity != 80 {
 			t.Errorf("capacity without children %+v, %v", c, err)

@@ -345,6 +345,35 @@ func TestCountsThatAreNotTidied(t *testing.T) {
 	}
 }
 
+// So is what names an entity and a resource, if either cannot be.
+func TestNamesThatCannotBeAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	ctx := t.Context()
+	for _, of := range []Scope{{"", "gpt-4"}, {"\n", "gpt-4"}, {"acme", ""}, {"acme", "\n"}} {
+		_, peekErr := w.ns.Peek(ctx, of.Entity, of.Resource)
+		_, resolveErr := w.ns.Resolve(ctx, of.Entity, of.Resource)
+		_, resetErr := w.ns.Reset(ctx, of.Entity, of.Resource)
+		_, creditErr := w.ns.Credit(ctx, of.Entity, of.Resource, limiter.Costs{"rpm": 1})
+		for what, err := range map[string]error{
+			"peek": peekErr, "resolve": resolveErr, "reset": resetErr, "credit": creditErr,
+		} {
+			if !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("%s of %q: %v", what, of, err)
+			}
+		}
+	}
+	if _, err := w.ns.Capacity(ctx, "\n", "rpm", false); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("capacity: %v", err)
+	}
+	if _, err := w.ns.DeleteEntity(ctx, ""); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("delete: %v", err)
+	}
+	if err := firstError(w.ns.Children(ctx, "")); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("children: %v", err)
+	}
+}
+
 // Whatever is asked of a scope, one that cannot be is refused, and named.
 func TestScopesThatCannotBeAreRefused(t *testing.T) {
 	w := newWorld(t)

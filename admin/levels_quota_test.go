@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,5 +170,19 @@ func TestAnOperationIsOfItsBucket(t *testing.T) {
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
 	if w.must(err); got[0].Levels[0].Remaining != 56 {
 		t.Errorf("another id: %+v", got[0].Levels)
+	}
+}
+
+// What an id may be, at its bounds.
+func TestIdsOfOperations(t *testing.T) {
+	w := newWorld(t)
+	for id, valid := range map[string]bool{
+		"a": true, "azAZ09.-_:": true, strings.Repeat("x", 64): true,
+		"": false, strings.Repeat("x", 65): false, "a b": false, "a/b": false, "a;b": false, "a@b": false, "a[b": false,
+		"a`b": false, "a{b": false, "é": false,
+	} {
+		if ns, err := w.ns.Once(id); valid != (err == nil) || !valid && !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%q: %v, %v", id, ns, err)
+		}
 	}
 }

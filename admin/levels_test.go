@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -184,6 +185,43 @@ func TestCreditUnderTraffic(t *testing.T) {
 	if n := taken + w.left(); n != 100 {
 		t.Errorf("%d granted or left, want 80 and the 20 credited", n)
 	}
+}
+
+// A bucket of more shards than one transaction writes is full again on all of them.
+func TestResetOfManyShards(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerHour("rpm", 6400))
+	w.split("acme", "gpt-4", 6)
+	for k := range 64 {
+		w.spoil("acme", k, item.Item{"b_rpm_tk": item.N(0)})
+	}
+	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil || added["rpm"] != 6400 || w.left() != 6400 {
+		t.Errorf("%v, %v, %d left; want 6400", added, err, w.left())
+	}
+}
+
+// A bucket that others change all the time is not raised, and that is told.
+func TestRaisingWhatOthersChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 5})
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name != memdb.TransactWriteItems {
+				return true, nil
+			}
+			reasons := make([]store.Reason, len(op.Writes)) // the last is of the namespace
+			bucket := len(reasons) - 2
+			reasons[bucket] = store.Reason{Refused: true, Old: w.db.Item(op.Writes[bucket].Target())}
+			return false, &store.Canceled{Reasons: reasons}
+		})
+		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+		w.wants(err, ErrBusy)
+		w.db.SetHook(nil)
+		if got := w.left(); got != 5 {
+			t.Errorf("%d left, want 5", got)
+		}
+	})
 }
 
 func TestBadRaises(t *testing.T) {

@@ -63,8 +63,9 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 				if got := w.drained(w.limiter()); got != 10 {
 					t.Errorf("%d granted afterwards, want 10", got)
 				}
-				if n := len(w.events(Scope{Entity: "acme"})); n != 1 {
-					t.Errorf("the audit trail has %d events of it, want 1", n)
+				e := w.events(Scope{Entity: "acme"})
+				if len(e) != 1 || e[0].Action != "bucket_reset" || e[0].Resource != "gpt-4" || e[0].Details == nil {
+					t.Errorf("the audit trail has %+v, want one event of it", e)
 				}
 			})
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -33,6 +34,9 @@ func TestLiveUsage(t *testing.T) {
 	w.take("bucket", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 	list := func(q UsageQuery) (got []string) {
 		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
+			if _, metered := u.Tokens[bucket.WCU]; metered {
+				t.Errorf("%+v tells of the write meter", u)
+			}
 			if of := u.Entity == "hours" && q.Window == Daily; of && u.Events != 2 {
 				t.Errorf("%+v: %d events, want those of two hours", u, u.Events)
 			}
@@ -48,6 +52,8 @@ func TestLiveUsage(t *testing.T) {
 		{UsageQuery{Resource: "gpt-4", Window: Daily, Live: true},
 			[]string{"both 7 on 14 00:00", "hours 7 on 14 00:00", "bucket 3 on 14 00:00"}},
 		{UsageQuery{Entity: "hours", Window: Daily, Live: true}, []string{"hours 7 on 14 00:00"}},
+		{UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true},
+			[]string{"both 7 on 01 00:00", "hours 7 on 01 00:00", "yesterday 9 on 01 00:00", "bucket 3 on 01 00:00"}},
 		{UsageQuery{Entity: "yesterday", Window: Daily, Live: true}, nil},
 		{UsageQuery{Entity: "hours", Window: Hourly, Live: true}, []string{"hours 5 on 14 20:00", "hours 2 on 14 21:00"}},
 		{UsageQuery{Entity: "bucket", Window: Hourly, Live: true}, []string{"bucket 3 on 14 22:00"}},

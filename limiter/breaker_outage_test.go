@@ -243,13 +243,16 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 				return true, nil
 			})
 			w.db.ResetStats()
+			longestPauses(t)
 			begin := time.Now()
 			_, err := l.Acquire(t.Context(), req)
 			if passes := throttled <= throttleRetries; passes != (err == nil) || err != nil && !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%d times throttled: %v", throttled, err)
 			}
-			if d := time.Since(begin); d > 7*throttlePause {
-				t.Errorf("%d times throttled: took %s", throttled, d)
+			pauses := []time.Duration{0, 1, 3, 7} // 25, 50 and 100 ms
+			d, want := time.Since(begin).Round(time.Millisecond), pauses[min(throttled, throttleRetries)]*throttlePause
+			if d != want {
+				t.Errorf("%d times throttled: took %s, want %s", throttled, d, want)
 			}
 			if n, want := w.db.Stats().Calls(), min(throttled, throttleRetries)+1; n != want {
 				t.Errorf("%d times throttled: %d calls, want %d", throttled, n, want)

@@ -27,6 +27,10 @@ func TestMissingPermissionIsNoPolicy(t *testing.T) {
 	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
 		t.Errorf("open: %v, want ErrSetup", err)
 	}
+	w.remove(l, 0) // a bucket that is not there is no reason either
+	if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+		t.Errorf("got %v, %v; want ErrSetup", lease, err)
+	}
 	w.db.SetHook(nil)
 	must(t, l, req)
 }

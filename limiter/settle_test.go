@@ -109,6 +109,33 @@ func TestSettlementsPauseLongerEachTime(t *testing.T) {
 	}
 }
 
+// Giving back is one write, whatever others have made of the bucket since, and whether or not this process
+// still knows it.
+func TestGivingBackIsOneWrite(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 100)
+		lease := must(t, l, asks(Costs{"rph": 10}, limit))
+		other := w.bystander(l)
+		for range 8 {
+			must(t, other, asks(Costs{"rph": 10}, limit))
+		}
+		w.advance(time.Hour)
+		must(t, other, asks(Costs{"rph": 60}, limit))
+		if forgotten {
+			l.desks = newDesks(10, l.desks.settings)
+		}
+		writes := 0
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+		if err := lease.Rollback(t.Context()); err != nil || writes != 1 {
+			t.Errorf("forgotten %v: %d writes, %v", forgotten, writes, err)
+		}
+		w.db.SetHook(nil)
+		w.wantHeld(l, limit, 50)
+	}
+}
+
 // What a lease has taken from many shards of a slow table is given back within the time of
 // one call: all of it at once.
 func TestSettlingManyShards(t *testing.T) {
