@@ -363,8 +363,10 @@ func TestNamesThatCannotBeAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := w.ns.Capacity(ctx, "\n", "rpm", false); !errors.Is(err, limiter.ErrInvalid) {
-		t.Errorf("capacity: %v", err)
+	for _, resource := range []string{"", "\n"} {
+		if _, err := w.ns.Capacity(ctx, resource, "rpm", false); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("capacity of %q: %v", resource, err)
+		}
 	}
 	if _, err := w.ns.DeleteEntity(ctx, ""); !errors.Is(err, limiter.ErrInvalid) {
 		t.Errorf("delete: %v", err)

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -85,6 +86,26 @@ func TestParentsMustBeUsable(t *testing.T) {
 	if got := collect(t, w.ns.Children(t.Context(), "d")); len(got) != 0 {
 		t.Errorf("children of d: %v", got)
 	}
+}
+
+// A parent whose own parent is gone can be used. One with too many above it cannot, as nobody could
+// look for a circle without end.
+func TestParentsOfParents(t *testing.T) {
+	w := newWorld(t)
+	put := func(id, parent string) {
+		w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, CreatedAt: "2026-01-01T00:00:00Z"}.Item())
+	}
+	put("orphan", "gone")
+	w.create(Entity{ID: "a", Parent: "orphan"})
+	for i := range maxAncestors + 1 {
+		put(fmt.Sprint("p", i), fmt.Sprint("p", i+1))
+	}
+	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "b", Parent: "p0"})
+	w.wants(err, ErrParent)
+	if !strings.Contains(err.Error(), "generations") {
+		t.Errorf("got %v", err)
+	}
+	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})
 }
 
 // Two changes at the same time do not make a circle that neither would make alone.
