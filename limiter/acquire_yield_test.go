@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,15 +192,15 @@ func TestCascadesYield(t *testing.T) {
 	other := w.process(Options{})
 	w.configure(l, "org", gpt, PerMinute("rpm", 200))
 	must(t, other, Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 1}})
-	writes := 0
-	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	var writes atomic.Int64
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes.Add(1); return true, nil }))
 	for range 3 {
 		lease, err := l.Acquire(context.Background(), stored(Costs{"rpm": 1}))
 		if err != nil || fmt.Sprint(lease.Status()[1].Capacity) != "200" {
 			t.Fatalf("%v, %+v", err, lease.Status())
 		}
 	}
-	if writes > 7 {
-		t.Errorf("%d writes for three cascades of two", writes)
+	if n := writes.Load(); n > 7 {
+		t.Errorf("%d writes for three cascades of two", n)
 	}
 }
