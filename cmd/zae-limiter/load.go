@@ -93,7 +93,7 @@ func parseCosts(c *cobra.Command, texts []string, limits []limiter.Limit) (limit
 	for _, text := range texts {
 		name, number, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || name == "" {
 			return nil, usage(c, "--cost %q: want NAME=TOKENS, like tpm=800", text)
 		}
 		costs[name] = n
@@ -112,7 +112,7 @@ func parseCosts(c *cobra.Command, texts []string, limits []limiter.Limit) (limit
 
 func (p loadPlan) check(c *cobra.Command) error {
 	switch {
-	case p.Rate <= 0 || p.Rate > 100_000:
+	case !(p.Rate > 0 && p.Rate <= 100_000): // also what is no number
 		return usage(c, "--rate %v: want above 0, at most 100000", p.Rate)
 	case p.Duration < time.Second || p.Duration > 24*time.Hour:
 		return usage(c, "--duration %v: want 1s to 24h", p.Duration)
@@ -122,7 +122,7 @@ func (p loadPlan) check(c *cobra.Command) error {
 		return usage(c, "--processes %d: want 1 to 256", p.Processes)
 	case p.Entities < 1 || p.Entities > 100_000:
 		return usage(c, "--entities %d: want 1 to 100000", p.Entities)
-	case p.Skew < 0 || p.Skew > 10:
+	case !(p.Skew >= 0 && p.Skew <= 10):
 		return usage(c, "--skew %v: want 0 to 10", p.Skew)
 	case !slices.Contains(arrivalKinds, p.Arrivals):
 		return usage(c, "--arrivals %s: accepted are %s", p.Arrivals, strings.Join(arrivalKinds, ", "))

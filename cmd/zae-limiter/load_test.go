@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -163,6 +165,8 @@ func TestLoad(t *testing.T) {
 		s.says(2, "load --limit rpm=1 --arrivals never", "accepted are poisson, constant, bursts")
 		s.says(2, "load --limit rpm=1 --duration 1ms", "want 1s to 24h")
 		s.says(2, "load --cost rpm", "like tpm=800")
+		s.says(2, "load --cost =5", `--cost "=5": want NAME=TOKENS, like tpm=800`)
+		s.says(2, "load --cost rpm=-1", "like tpm=800")
 		s.says(3, "load --duration 1s --rate 5 --cost rpm=1", "no decision", "limits set stores some")
 		file := filepath.Join(t.TempDir(), "load.html")
 		got := prints[map[string]any](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
@@ -204,6 +208,35 @@ func TestAxesEndAtRoundNumbers(t *testing.T) {
 	} {
 		if got := roundUp(most); math.Abs(got-want) > want/1e9 {
 			t.Errorf("%v: %v, want %v", most, got, want)
+		}
+	}
+}
+
+// What is asked for is neither more nor less than the text says, and a number.
+func TestWhatLoadTakes(t *testing.T) {
+	good := loadPlan{Rate: 1, Duration: time.Minute, Processes: 1, Entities: 1, Arrivals: "poisson"}
+	for _, c := range []struct {
+		text string
+		to   func(p *loadPlan, x float64)
+		good []float64
+		bad  []float64
+	}{
+		{"--rate", func(p *loadPlan, x float64) { p.Rate, p.Duration = x, time.Second }, []float64{0.1, 100_000},
+			[]float64{0, -1, 100_001, math.NaN(), math.Inf(1)}},
+		{"--duration", func(p *loadPlan, x float64) { p.Duration = time.Duration(x * float64(time.Second)) },
+			[]float64{1, 86_400}, []float64{0, 0.9, 86_401}},
+		{"requests: want", func(p *loadPlan, x float64) { p.Rate = x }, []float64{83_333}, []float64{83_334}},
+		{"--processes", func(p *loadPlan, x float64) { p.Processes = int(x) }, []float64{1, 256}, []float64{0, 257}},
+		{"--entities", func(p *loadPlan, x float64) { p.Entities = int(x) }, []float64{1, 100_000}, []float64{0, 100_001}},
+		{"--skew", func(p *loadPlan, x float64) { p.Skew = x }, []float64{0, 10}, []float64{-0.1, 10.1, math.NaN()}},
+	} {
+		for _, x := range slices.Concat(c.good, c.bad) {
+			p := good
+			c.to(&p, x)
+			err := p.check(&cobra.Command{Use: "load"})
+			if bad := !slices.Contains(c.good, x); (err != nil) != bad || bad && !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%s %v: %v", c.text, x, err)
+			}
 		}
 	}
 }

@@ -91,6 +91,9 @@ func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]st
 	if err != nil {
 		return nil, fmt.Errorf("stack %q: %w", stack, err)
 	}
+	if len(out.Stacks) == 0 {
+		return nil, fmt.Errorf("stack %q: %w", stack, errNoStack)
+	}
 	outputs := map[string]string{}
 	for _, o := range out.Stacks[0].Outputs {
 		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
@@ -218,7 +221,10 @@ func (b objectBucket) Get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(out.Body, maxObject))
+	body, err := io.ReadAll(io.LimitReader(out.Body, maxObject+1))
+	if err == nil && len(body) > maxObject {
+		err = fmt.Errorf("more than %d bytes: no batch of Lambda is as large", maxObject)
+	}
 	return body, errors.Join(err, out.Body.Close())
 }
 
