@@ -21,10 +21,14 @@ type home struct {
 	left  int // writes until it goes on
 }
 
-// first returns the shard to try first: the one that is visited, or any.
+// first returns the shard to try first: the one that is visited, or any. A request whose write was
+// refused for other reasons than that others took the tokens, as when they changed the limits, goes on
+// with that shard: its image is new, and those of the others are as old as that one was.
 func (d decider) first() int {
-	if d.count > 1 && d.home.left > 0 && d.home.shard < d.count && d.halfFull(d.shards[d.home.shard]) {
-		return d.home.shard
+	if s := d.shards[d.home.shard]; d.count > 1 && d.home.shard < d.count && s.imaged() {
+		if again := d.attempt.Trips > 0 && !d.attempt.Lost; again || d.home.left > 0 && d.halfFull(s) {
+			return d.home.shard
+		}
 	}
 	return int(d.pick % uint64(d.count))
 }

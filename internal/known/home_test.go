@@ -30,6 +30,22 @@ func TestStaysWithAShard(t *testing.T) {
 	}
 }
 
+// A request whose write was refused goes on with the same shard, whose image is new, unless others took
+// the tokens there.
+func TestGoesOnWithTheShardThatRefused(t *testing.T) {
+	for lost, want := range map[bool]int{false: 3, true: 1} {
+		b, a := seenAs(perSecond, 1, 1, 1, 1), &Attempt{} // less than half of a share each
+		drawn := func(n uint64) func() Now { return func() Now { return Now{Ms: noon, Random: n} } }
+		if d := b.Decide(asks(1, perSecond), a, drawn(3)); d.Do != Take || d.Shard != 3 {
+			t.Fatalf("at first: %+v", d.Choice)
+		}
+		a.Trips, a.Lost = 1, lost
+		if d := b.Decide(asks(1, perSecond), a, drawn(1)); d.Do != Take || d.Shard != want {
+			t.Errorf("lost %v: %+v, want shard %d", lost, d.Choice, want)
+		}
+	}
+}
+
 // The look goes to the shard that has the costs first.
 func TestLooksWhereTokensComeFirst(t *testing.T) {
 	for shard, tokens := range [][]int64{{-70, -90}, {-90, -70}} {
