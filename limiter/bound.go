@@ -35,7 +35,10 @@ func (b *bound) started() context.Context {
 // end frees what the bound holds. It is called once, when the call is over;
 // what the caller's context holds can still be asked for then.
 func (b *bound) end() {
-	b.once.Do(func() { b.ctx = b.caller })
+	b.once.Do(func() {
+		b.ctx = b.caller
+		b.begun.Store(true)
+	})
 	if b.cancel != nil {
 		b.cancel()
 	}
@@ -52,8 +55,8 @@ func (b *bound) Deadline() (time.Time, bool) {
 // Done implements [context.Context].
 func (b *bound) Done() <-chan struct{} { return b.started().Done() }
 
-// Err implements [context.Context]. It starts no timer either: most calls ask just this before they
-// are sent.
+// Err implements [context.Context]. It starts no timer before the bound: most calls ask just this,
+// before they are sent.
 func (b *bound) Err() error {
 	if b.begun.Load() {
 		return b.ctx.Err()
@@ -61,7 +64,7 @@ func (b *bound) Err() error {
 	if err := b.caller.Err(); err != nil || time.Now().Before(b.until) {
 		return err
 	}
-	return context.DeadlineExceeded
+	return b.started().Err()
 }
 
 // Value implements [context.Context].

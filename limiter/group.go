@@ -225,7 +225,7 @@ func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acqu
 	}
 	n, p := k.Plan(c, wantsOf(group, few[:0]), hurried, l.moment)
 	for _, m := range group[n:] {
-		m.lost = true
+		m.lost = m.lost || !p.Replaced
 		m.give(turn{again: true})
 	}
 	return group[:n], p

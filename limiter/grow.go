@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -30,7 +31,8 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 	}
 	l.background.Go(func() {
 		defer l.growing.Delete(n)
-		ctx := context.WithoutCancel(ctx)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(l.opts.Timeout, longestPlan))
+		defer cancel()
 		given := plan.Images()
 		steps, err := shard.Run(ctx, each{l.store, l}, plan, l.now)
 		if err != nil {
@@ -48,6 +50,10 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 		}
 	})
 }
+
+// longestPlan is how long a plan is worked on at most, if Options.Timeout is no longer. Another
+// process, or a later request, goes on with it.
+const longestPlan = time.Minute
 
 // each is the store with the limiter's bound for each call on its own: a plan for 32 shards takes
 // 62 calls, one after the other, and behind a slow table none of them is late.

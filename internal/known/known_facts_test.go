@@ -899,13 +899,49 @@ func TestNoPlanBringsReplacedLimits(t *testing.T) {
 	if !b.Refused(image, Planned{since: Unsent}, noon) {
 		t.Fatal("others have replaced nothing")
 	}
-	if n, p := b.Plan(Choice{Do: Take}, group, 3, clock(noon)); n != 1 || !p.Takes {
+	if n, p := b.Plan(Choice{Do: Take}, group, 3, clock(noon)); n != 1 || !p.Takes || !p.Replaced {
 		t.Errorf("%d of the group are planned for, want the one before the old limits", n)
 	}
 	b.End(0, theirs)
 	b.Begin(Choice{Do: Take}, w, noon)
-	if n, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon)); n != 0 || p.Write != nil || !b.Seen(0).Idle {
+	if n, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon)); n != 0 || p.Write != nil || !p.Replaced ||
+		!b.Seen(0).Idle {
 		t.Errorf("a plan under the old limits: for %d, %+v, idle %v", n, p.Write, b.Seen(0).Idle)
+	}
+}
+
+// A shard that is seen for the first time tells nothing of limits that are as old as its generation,
+// or older than that of a shard that has the process's own.
+func TestAShardSeenLateDisplacesNothing(t *testing.T) {
+	old := perSecond
+	old.Amount *= 2
+	image := func(shard int, limit bucket.Limit, generation int64) table.Shard {
+		b := imageOf(shard, 2, 3)
+		b.Generation = generation << 40
+		b.State.Slots[b.State.Index("rps")].Limit = limit
+		return b
+	}
+	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+	for _, generation := range []int64{2, 6} { // shard 0 was given the limits at 2, and has split at 6
+		b.See(image(0, perSecond, generation), noon, Unsent)
+		b.Took(image(0, perSecond, generation), Planned{Takes: true, since: Unsent}, w, nil, noon)
+	}
+	if b.Refused(image(1, old, 3), Planned{Shard: 1, since: Unsent}, noon) { // split at 3, with what it had
+		t.Error("displaced")
+	}
+	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("decided by %v", d.Want.Costs[0].Limit)
+	}
+
+	theirs := asks(1, old) // a process of the old release: it yields, and goes on yielding
+	b = NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image(0, old, 1), noon, Unsent)
+	b.Took(image(0, old, 1), Planned{Takes: true, since: Unsent}, theirs, nil, noon)
+	b.Refused(image(0, perSecond, 2), Planned{since: Unsent}, noon)
+	b.Refused(image(0, perSecond, 6), Planned{since: Unsent}, noon)
+	b.Refused(image(1, old, 3), Planned{Shard: 1, since: Unsent}, noon)
+	if d := b.Decide(theirs, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("the old release goes by %v again", d.Want.Costs[0].Limit)
 	}
 }
 

@@ -16,6 +16,7 @@ type Planned struct {
 	Takes      bool  // it takes the costs
 	Creates    bool  // it creates the bucket, or restores its shard 0
 	Charges    bool  // it depends on the image
+	Replaced   bool  // it ends where others have replaced the limits of the rest of the group
 	adds       bool  // it is a plain add in place of a charge
 	since      int   // the serial number of the image when it was planned
 	generation int64 // of that image
@@ -82,7 +83,9 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	k.hold(s)
 	s.underWay.removeAll(group)
 	n = 1
-	if group = group[:k.unreplaced(group, now.Ms)]; len(group) == 0 {
+	valid := k.unreplaced(group, now.Ms)
+	cut := valid < len(group)
+	if group = group[:valid]; valid == 0 {
 		n = 0
 	} else if c.Alone() {
 		group = group[:1]
@@ -96,15 +99,16 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 			k.lookedAt = now.Ms
 		}
 	}
+	replaced := cut && n == valid
 	if n == 0 {
-		return 0, Planned{}
+		return 0, Planned{Replaced: replaced}
 	}
 	for _, w := range group[:n] {
 		s.underWay.add(w.Costs)
 	}
 	c.last = hurried < n
 	p = k.plan(c, Joined(group[:n]), now)
-	p.floor = group[0].floor()
+	p.floor, p.Replaced = group[0].floor(), replaced
 	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
 	return n, p
 }

@@ -31,7 +31,7 @@ type yield struct {
 	own     []bucket.Limit // those that this process asks for
 	inForce []bucket.Limit // the same names as others have set them
 	removed []string       // those that others have taken out of the bucket
-	began   int64          // when the shard that showed that was given them, see seen.rules
+	began   int64          // when the youngest generation began that showed them, see table.Began
 	since   int64          // epoch ms
 	told    bool           // who observes knows
 }
@@ -64,9 +64,13 @@ func (k *facts) confirm(b table.Shard, w Want, now int64) {
 func (k *facts) displace(s *seen, now int64) (displaced bool) {
 	b := s.image
 	for i := range k.yields {
-		if y := &k.yields[i]; s.rules >= y.began {
-			y.inForce, y.removed = storedLimitsOf(b, y.own)
-			y.began = s.rules
+		y := &k.yields[i]
+		inForce, removed := storedLimitsOf(b, y.own)
+		if s.rules >= y.began {
+			y.inForce, y.removed = inForce, removed
+		}
+		if slices.Equal(y.inForce, inForce) {
+			y.began = max(y.began, table.Began(b.Generation))
 		}
 	}
 	s.confirmed = slices.DeleteFunc(s.confirmed, func(own []bucket.Limit) bool {
@@ -79,7 +83,8 @@ func (k *facts) displace(s *seen, now int64) (displaced bool) {
 	})
 	for _, o := range k.shards { // a shard that is new here, changed after those that are known
 		for _, own := range o.confirmed {
-			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) && o.rules < s.rules {
+			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) &&
+				table.Began(o.image.Generation) < s.rules {
 				displaced = true
 				k.yieldTo(s, own, now)
 			}
@@ -93,7 +98,7 @@ func (k *facts) yieldTo(s *seen, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return
 	}
-	y := yield{own: own, began: s.rules, since: now}
+	y := yield{own: own, began: table.Began(s.image.Generation), since: now}
 	y.inForce, y.removed = storedLimitsOf(s.image, own)
 	k.yields = append(k.yields[max(0, len(k.yields)+1-mostLimits):], y)
 	k.replaced++
@@ -120,12 +125,13 @@ func (k *facts) unreplaced(group []Want, now int64) int {
 	if len(k.yields) == 0 {
 		return len(group)
 	}
+	defer func(ahead int64) { k.ahead = ahead }(k.ahead)
 	i := slices.IndexFunc(group, func(w Want) bool {
 		if w.replaced == k.replaced {
 			return false
 		}
-		_, y := k.inForce(w, now)
-		return y != nil
+		theirs, y := k.inForce(w, now)
+		return y != nil && !theirs.under(table.LimitsOf(w.Costs))
 	})
 	if i < 0 {
 		return len(group)
