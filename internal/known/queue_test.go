@@ -174,3 +174,20 @@ func TestARefusalNamesALimit(t *testing.T) {
 		}
 	}
 }
+
+// A request that waits, and finds that it would have to wait for too long by an image that is old,
+// asks before it is denied; where the wait is not too long it takes into debt, and asks for nothing.
+func TestWhoWouldWaitTooLongLooksFirst(t *testing.T) {
+	for _, c := range []struct {
+		until  int64
+		inLine bool
+		want   Action
+	}{{noon + 60_000, false, Take}, {noon + 10, false, Look}, {noon + 10, true, Deny}} {
+		k := seenAs(perSecond, 0).lock()
+		d := decider{facts: k, now: noon, want: asks(5, perSecond),
+			attempt: &Attempt{Waits: true, Until: c.until, InLine: c.inLine}}
+		if got := d.behind(Choice{Do: Look}); got.Do != c.want || got.Owe != (c.want == Take) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
