@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,16 +155,16 @@ func TestReadsTellThatACallFailed(t *testing.T) {
 	w := readable(t)
 	for name, read := range reads(w) {
 		for fail, more := 1, true; more; fail++ {
-			calls := 0
+			var calls atomic.Int64
 			w.db.SetHook(func(memdb.Op) (bool, error) {
-				if calls++; calls == fail {
+				if calls.Add(1) == int64(fail) {
 					return false, memdb.Fail(store.Unavailable)
 				}
 				return true, nil
 			})
 			_, err := read(t.Context(), 0)
 			w.db.SetHook(nil)
-			if more = calls >= fail; more && (!errors.Is(err, limiter.ErrUnavailable) || !inWords(err)) {
+			if more = calls.Load() >= int64(fail); more && (!errors.Is(err, limiter.ErrUnavailable) || !inWords(err)) {
 				t.Errorf("%s: call %d fails: %v", name, fail, err)
 			}
 		}
@@ -228,18 +229,18 @@ func TestRemovalsTellThatACallFailed(t *testing.T) {
 				if name == "purge" {
 					w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 				}
-				calls := 0
+				var calls atomic.Int64
 				w.db.SetHook(func(op memdb.Op) (bool, error) {
 					if op.Name == memdb.UpdateItem && op.Writes[0].Target() == table.EntityConfigsKey(w.ns.ID()) {
 						return true, nil
 					}
-					if calls++; calls == fail {
+					if calls.Add(1) == int64(fail) {
 						return false, memdb.Fail(store.Unavailable)
 					}
 					return true, nil
 				})
 				err := do(w)
-				if more = calls >= fail; more && (!errors.Is(err, limiter.ErrUnavailable) || !inWords(err)) {
+				if more = calls.Load() >= int64(fail); more && (!errors.Is(err, limiter.ErrUnavailable) || !inWords(err)) {
 					t.Errorf("%s: call %d fails: %v", name, fail, err)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -367,22 +368,23 @@ func TestACallThatFailsIsTold(t *testing.T) {
 			if p.effect == removes {
 				args = append(args, "-y")
 			}
-			for failing := 1; ; failing++ {
-				s, calls := storedIn(begin.db.Snapshot()), 0
-				spared := false
+			for failing := int64(1); ; failing++ {
+				s, spared := storedIn(begin.db.Snapshot()), false
+				var calls atomic.Int64
 				s.db.SetHook(func(o memdb.Op) (bool, error) {
-					if calls++; calls != failing {
+					if calls.Add(1) != failing {
 						return true, nil
 					}
 					spared = o.Name == memdb.UpdateItem && o.Writes[0].Target().SK == "#ENTITY_CONFIG_RESOURCES"
 					return false, memdb.Fail(store.Unavailable)
 				})
 				out, errs, code := s.on(t, "", args...)
-				if calls < failing {
+				if calls.Load() < failing {
 					break
 				}
 				if code != failed && !spared || !spared && !strings.Contains(errs, "zae-limiter: ") {
-					t.Errorf("zae-limiter %v, call %d of %d without an answer: %d\n%s%s", args, failing, calls, code, out, errs)
+					t.Errorf("zae-limiter %v, call %d of %d without an answer: %d\n%s%s", args, failing,
+						calls.Load(), code, out, errs)
 				}
 			}
 		})
