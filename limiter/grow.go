@@ -31,7 +31,7 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 	}
 	l.background.Go(func() {
 		defer l.growing.Delete(n)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(l.opts.Timeout, longestPlan))
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), time.Now().Add(l.opts.Timeout).Add(longestPlan))
 		defer cancel()
 		given := plan.Images()
 		steps, err := shard.Run(ctx, each{l.store, l}, plan, l.now)
@@ -51,8 +51,8 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 	})
 }
 
-// longestPlan is how long a plan is worked on at most, if Options.Timeout is no longer. Another
-// process, or a later request, goes on with it.
+// longestPlan is how long a plan is worked on at most, beside Options.Timeout for one call that has
+// no answer. Another process, or a later request, goes on with it.
 const longestPlan = time.Minute
 
 // each is the store with the limiter's bound for each call on its own: a plan for 32 shards takes

@@ -97,7 +97,7 @@ func TestSplitConserves(t *testing.T) {
 		{"canceled in flight, applied", false, vanish(true), 2, 0},
 		{"canceled in flight, not applied", false, vanish(false), 1, 0},
 		{"never answered, applied", false, hang(true), 2, 0},
-		{"never answered, not applied", false, hang(false), 1, 0},
+		{"never answered, not applied", false, hang(false), 2, 0}, // it is sent again, as it was
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
