@@ -83,6 +83,7 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	now := clock()
+	k.ahead = w.Ahead
 	w, _ = k.inForce(w, now.Ms)
 	if h, ok = k.grantSlots(w, now.Ms); ok {
 		return h, true

@@ -46,7 +46,7 @@ func (b *Bucket) lock() *facts {
 type facts struct {
 	*Settings
 	ahead     int64   // the last request's Want.Ahead
-	trip      float64 // the last request's Now.Trip
+	trip      float64 // the last Now.Trip: how long, in ms, a write and its answer are under way
 	count     int     // largest shard count seen, at least 1
 	shards    map[int]*seen
 	home      home

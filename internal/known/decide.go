@@ -17,7 +17,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	k := b.lock()
 	defer b.mu.Unlock()
 	now := clock()
-	k.trip = now.Trip
+	k.ahead, k.trip = w.Ahead, now.Trip
 	w, y := k.inForce(w, now.Ms)
 	w.replaced = k.replaced
 	out := Decision{Want: w, Yielded: y != nil && !y.told, Count: k.count}
@@ -29,7 +29,7 @@ func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 		out.Denial = k.denied.explain(k, now.Ms)
 		return out
 	}
-	d := decider{facts: k, want: w, now: now.Ms, trip: now.Trip, attempt: a, pick: now.Random}
+	d := decider{facts: k, want: w, now: now.Ms, attempt: a, pick: now.Random}
 	c := d.paced(d.decide())
 	tries := max(a.Rounds, a.Calls)
 	if n := c.trips(); n > 0 && (a.Trips+n > MaxTrips && w.hard() || tries >= MaxRounds) { // others take what there is

@@ -14,7 +14,6 @@ type decider struct {
 	*facts
 	want    Want
 	now     int64
-	trip    float64 // how long, in ms, a write and its answer are under way
 	attempt *Attempt
 	pick    uint64
 	asking  bool // the write that is planned is the look that Choice.Asks has chosen

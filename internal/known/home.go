@@ -25,8 +25,9 @@ type home struct {
 // refused for other reasons than that others took the tokens, as when they changed the limits, goes on
 // with that shard: its image is new, and those of the others are as old as that one was.
 func (d decider) first() int {
-	if s := d.shards[d.home.shard]; d.count > 1 && d.home.shard < d.count && s.imaged() {
-		if again := d.attempt.Trips > 0 && !d.attempt.Lost; again || d.home.left > 0 && d.halfFull(s) {
+	if d.count > 1 && d.home.shard < d.count {
+		s, again := d.shards[d.home.shard], d.attempt.Trips > 0 && !d.attempt.Lost
+		if again && s.imaged() || d.home.left > 0 && d.halfFull(s) {
 			return d.home.shard
 		}
 	}

@@ -193,7 +193,8 @@ func TestWhatOthersTakeInARoundTrip(t *testing.T) {
 		k.see(b, now-c.age, Unsent, nil)
 		k.shards[0].others = others{taken: map[string]float64{"rps": 16_000}, elapsed: 1000}
 		k.shards[0].others.refuse(0, now)
-		d := decider{facts: k, now: now, trip: c.trip, attempt: &Attempt{},
+		k.trip = c.trip
+		d := decider{facts: k, now: now, attempt: &Attempt{},
 			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
 		if got := d.decide(); (got.Do == Deny) != c.deny {
 			t.Errorf("%v ms a trip, %d ms ago, a cost of %d: decided %+v; the level is %s", c.trip, c.age, c.cost, got, c.level)

@@ -79,7 +79,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	defer b.mu.Unlock()
 	now := clock()
 	s := k.at(c.Shard)
-	k.ahead = group[0].Ahead
+	k.ahead, k.trip = group[0].Ahead, now.Trip
 	k.hold(s)
 	s.underWay.removeAll(group)
 	n = 1
@@ -90,7 +90,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	} else if c.Alone() {
 		group = group[:1]
 	} else {
-		d := decider{facts: k, now: now.Ms, trip: now.Trip, asking: c.Asks}
+		d := decider{facts: k, now: now.Ms, asking: c.Asks}
 		var looks bool
 		if n, looks = d.covered(c.Shard, group); d.waits(s, group[0]) {
 			n = 0

@@ -125,7 +125,6 @@ func (k *facts) unreplaced(group []Want, now int64) int {
 	if len(k.yields) == 0 {
 		return len(group)
 	}
-	defer func(ahead int64) { k.ahead = ahead }(k.ahead)
 	i := slices.IndexFunc(group, func(w Want) bool {
 		if w.replaced == k.replaced {
 			return false
@@ -144,7 +143,6 @@ func (k *facts) unreplaced(group []Want, now int64) int {
 // theirs. Stored limits that were read since are in force. It returns to what it yields, nil for
 // nothing.
 func (k *facts) inForce(w Want, now int64) (Want, *yield) {
-	k.ahead = w.Ahead
 	if len(k.yields) == 0 {
 		return w, nil
 	}
