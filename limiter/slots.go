@@ -54,10 +54,8 @@ func (l *Limiter) unused(s *slots.Lease, wake bool) {
 	}
 	back, idle := l.keeper.Release(s, l.now())
 	l.giveSlots(back)
-	for _, n := range idle {
-		if wake {
-			l.lines.Wake(n)
-		}
+	if wake {
+		l.wake(idle)
 	}
 }
 
@@ -142,10 +140,15 @@ func (l *Limiter) release(s *slots.Lease) map[item.Key][]table.Cost {
 	}
 	defer l.tellLost()
 	back, idle := l.keeper.Release(s, l.now())
-	for _, n := range idle { // who stands in line may take them over
+	l.wake(idle)
+	return back
+}
+
+// wake lets the first in the line of each bucket ask for the slots that are idle there.
+func (l *Limiter) wake(idle []known.Name) {
+	for _, n := range idle {
 		l.lines.Wake(n)
 	}
-	return back
 }
 
 // tellLost tells observers of the slots that were lost.
