@@ -30,16 +30,12 @@ type anAWS struct {
 
 // onAWS has the SDK ask an AWS.
 func onAWS(t *testing.T, a *anAWS) *shell {
-	noAWS(t)
+	anyCredentials(t)
 	a.T = t
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	for name, value := range map[string]string{
-		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_MAX_ATTEMPTS": "1",
-		"AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": server.URL,
-	} {
-		t.Setenv(name, value)
-	}
+	t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.URL)
 	return newShell(t)
 }
 

@@ -82,3 +82,14 @@ func noAWS(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
+
+// anyCredentials are such as nobody checks, for a server of the test's own.
+func anyCredentials(t *testing.T) {
+	t.Helper()
+	noAWS(t)
+	for name, value := range map[string]string{
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_MAX_ATTEMPTS": "1",
+	} {
+		t.Setenv(name, value)
+	}
+}

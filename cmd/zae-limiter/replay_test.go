@@ -19,6 +19,7 @@ import (
 type given struct {
 	objects   map[string]string
 	unlisted  error // in place of the last key
+	unread    error // in place of each object
 	err       error
 	delivered int
 }
@@ -37,7 +38,7 @@ func (g *given) Keys(_ context.Context, prefix string) iter.Seq2[string, error] 
 }
 
 func (g *given) Get(_ context.Context, key string) ([]byte, error) {
-	return []byte(g.objects[key]), nil
+	return []byte(g.objects[key]), g.unread
 }
 
 func (g *given) Delete(_ context.Context, key string) error {
@@ -186,25 +187,13 @@ func TestReplayAsks(t *testing.T) {
 	s.says(failed, "replay --deliver", "Set AWS_REGION")
 }
 
-// locked is a bucket with one object that cannot be read.
-type locked struct{}
-
-func (locked) Keys(_ context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if prefix == replay.BatchPrefix {
-			yield(prefix+"odd", nil)
-		}
-	}
-}
-func (locked) Get(context.Context, string) ([]byte, error) { return nil, errors.New("no right") }
-func (locked) Delete(context.Context, string) error        { return errors.New("it stays") }
-
 // A replay that leaves objects ends in status 3, and says how many.
 func TestReplaySaysWhatIsLeft(t *testing.T) {
 	for _, deliver := range []bool{false, true} {
 		var out, errs strings.Builder
 		a := &app{out: &out, errs: &errs, format: "table", progress: startProgress(&errs, "never")}
-		said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: locked{}}}, deliver)
+		locked := &given{objects: map[string]string{replay.BatchPrefix + "odd": ""}, unread: errors.New("no right")}
+		said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: locked}}, deliver)
 		if err != nil || status(said.but) != no || !strings.Contains(said.but.Error(), "1 objects are left") {
 			t.Errorf("deliver %v: %v, %v, status %d\n%s", deliver, err, said.but, status(said.but), out.String())
 		}

@@ -205,6 +205,20 @@ func furnished(t *testing.T, file string) (stored, map[string]string) {
 	return s, ids
 }
 
+// aManifest is the file of a manifest that declares nothing yet, and what has it declare limits of
+// resources.
+func aManifest(t *testing.T) (file string, declare func(resources string)) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "limits.yaml")
+	declare = func(resources string) {
+		if err := os.WriteFile(file, []byte("namespace: default\nresources: "+resources), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare("{}\n")
+	return file, declare
+}
+
 // lost returns an item or attribute that was there before and is not any more, but one of
 // the name that may go; or "".
 func lost(before, after []item.Item, but string) string {
@@ -229,12 +243,7 @@ func lost(before, after []item.Item, but string) string {
 func TestWhatRemovesAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		noAWS(t)
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		manifest := func(text string) {
-			if err := os.WriteFile(file, []byte("namespace: default\nresources: "+text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		file, manifest := aManifest(t)
 		manifest("{images: {limits: {budget: {capacity: 5}}}}\n")
 		begin, ids := furnished(t, file)
 		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
@@ -308,10 +317,7 @@ func refuses(t *testing.T, begin stored, p played, real *strings.Replacer, args 
 // reached. What cannot be read is shown as that, and is removed when the answer is yes.
 func TestNothingToAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		if err := os.WriteFile(file, []byte("namespace: default\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file, _ := aManifest(t)
 		s, _ := furnished(t, file)
 		for command, says := range map[string]string{
 			"disable -e acme": "disabled", "entity move acme --parent org": "org", "limits set -r gpt-4 rpm=10/h": "rpm",
@@ -349,13 +355,7 @@ func TestNothingToAsk(t *testing.T) {
 // resources of which entities have limits decides nothing, and is put right by a later command.
 func TestACallThatFailsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		manifest := func(text string) {
-			if err := os.WriteFile(file, []byte("namespace: default\nresources: "+text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		manifest("{}\n")
+		file, manifest := aManifest(t)
 		begin, ids := furnished(t, file)
 		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
 		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
@@ -394,10 +394,7 @@ func TestACallThatFailsIsTold(t *testing.T) {
 // What a question is about is shown exactly: what leaves, what comes, and nothing that is not there.
 func TestWhatAQuestionShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		if err := os.WriteFile(file, []byte("namespace: default\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file, _ := aManifest(t)
 		begin, _ := furnished(t, file)
 		for _, c := range []struct {
 			command    string
@@ -428,10 +425,7 @@ func TestWhatAQuestionShows(t *testing.T) {
 // Limits that cannot be read can be replaced and removed, once somebody has said yes to that.
 func TestLimitsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		if err := os.WriteFile(file, []byte("namespace: default\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		file, _ := aManifest(t)
 		begin, _ := furnished(t, file)
 		for _, it := range begin.db.Items() {
 			if k := item.KeyOf(it); strings.HasSuffix(k.PK, "/RESOURCE#gpt-4") {
