@@ -172,9 +172,9 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 }
 
 // giveUp returns the denial of a request that has used up its round trips before it did c. If others
-// have taken the tokens, it lasts until its costs have refilled. It lasts no longer than an image
-// denies if several shards hold the costs together, for which no time is left, or if its writes were
-// refused for other reasons, as where shards merge.
+// have taken the tokens, the denial lasts until the costs have refilled. In two cases it lasts no
+// longer than an image denies: several shards hold the costs together, but no time is left for that;
+// or the writes were refused for other reasons, as while shards merge.
 func (d decider) giveUp(c Choice) Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {

@@ -5,8 +5,8 @@ import "github.com/zeroae/zae-limiter-go/internal/table"
 // What is taken ahead of a quota and ends unspent is given back to the table, as nothing
 // refills it. Somebody minds that, from Mind until Unspent says that there is no more.
 
-// Mind reports whether the caller is to mind a shard from now on, because something of a quota
-// is held and nobody does; then Unspent has something after so many milliseconds.
+// Mind reports whether the caller is to mind a shard from now on: something of a quota is held, and
+// nobody minds it. Unspent has something to give back after so many milliseconds.
 func (b *Bucket) Mind(shard int, clock func() Now) (ms int64, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
