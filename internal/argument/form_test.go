@@ -1,23 +1,49 @@
 package argument
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
+// Each kind of limit is stored in millitokens and milliseconds, comes back as it was, and says in a
+// manifest what others need not say.
 func TestLimitsComeBackAsTheyWereStored(t *testing.T) {
-	l := Limit[string]{Name: "tpm", Capacity: 100, Refill: 50, Period: time.Minute}
-	want := bucket.Limit{Name: "tpm", Capacity: 100_000, Amount: 50_000, Period: 60_000}
-	if got := l.Stored(); got != want {
-		t.Errorf("stored as %+v, want %+v", got, want)
-	}
-	if got := LimitOf[string](want); got != l {
-		t.Errorf("read as %+v, want %+v", got, l)
+	for _, c := range []struct {
+		limit  Limit[string]
+		stored bucket.Limit
+		words  map[string]any
+	}{
+		{
+			Limit[string]{Name: "tpm", Capacity: 100, Refill: 50, Period: time.Minute, Soft: true, Floors: "a=1",
+				Ahead: time.Second},
+			bucket.Limit{Name: "tpm", Capacity: 100_000, Amount: 50_000, Period: 60_000, Soft: true, Floors: "a=1",
+				Ahead: 1000},
+			map[string]any{"capacity": int64(100), "refill_amount": int64(50), "refill_period": int64(60)},
+		},
+		{
+			Limit[string]{Name: "rpd", Capacity: 7, Reset: "0 0 * * *|UTC", Soft: true, Floors: "a=1", Ahead: time.Second},
+			bucket.Limit{Name: "rpd", Capacity: 7000, Period: bucket.QuotaPeriod, Reset: "0 0 * * *|UTC", Soft: true,
+				Floors: "a=1", Ahead: 1000},
+			map[string]any{"capacity": int64(7), "reset": "0 0 * * *|UTC"},
+		},
+		{
+			Limit[string]{Name: "jobs", Capacity: 3, Period: 30 * time.Second, InFlight: true},
+			bucket.Limit{Name: "jobs", Capacity: 3000, Period: 30_000, AtOnce: true},
+			map[string]any{"in_flight": int64(3), "epoch_seconds": int64(30)},
+		},
+	} {
+		if got := c.limit.Stored(); got != c.stored {
+			t.Errorf("%s is stored as %+v, want %+v", c.limit.Name, got, c.stored)
+		}
+		if got := LimitOf[string](c.stored); got != c.limit {
+			t.Errorf("%s is read as %+v, want %+v", c.limit.Name, got, c.limit)
+		}
+		if got := c.limit.Words(); !maps.Equal(got, c.words) {
+			t.Errorf("%s in words is %v, want %v", c.limit.Name, got, c.words)
+		}
 	}
 }
 
@@ -37,47 +63,5 @@ func TestPoliciesHaveOneWordEach(t *testing.T) {
 	}
 	if p, ok := PolicyOf[int]("local"); ok || p != 0 {
 		t.Errorf("policy %d is stored as local, want none", p)
-	}
-}
-
-// Limits are stored in order of name, as many as there may be, and each name once.
-func TestListsOfLimits(t *testing.T) {
-	list := func(n int, atOnce int) (out []string) {
-		for i := range n {
-			name := string(rune('a' + n - i))
-			if i < atOnce {
-				name += "*"
-			}
-			out = append(out, name)
-		}
-		return out
-	}
-	stored := func(i int, name string) (bucket.Limit, error) {
-		if name == "bad" {
-			return bucket.Limit{}, fmt.Errorf("number %d is bad", i)
-		}
-		return bucket.Limit{Name: name, AtOnce: strings.HasSuffix(name, "*")}, nil
-	}
-	for _, c := range []struct {
-		name   string
-		limits []string
-		want   string // part of the error; empty: none
-	}{
-		{"none", nil, ""},
-		{"as many as there may be", list(bucket.MaxLimits, 0), ""},
-		{"one more", list(bucket.MaxLimits+1, 0), fmt.Sprintf("%d limits", bucket.MaxLimits+1)},
-		{"as many in flight as there may be", list(bucket.MaxAtOnce+1, bucket.MaxAtOnce), ""},
-		{"one more in flight", list(bucket.MaxAtOnce+1, bucket.MaxAtOnce+1), "in-flight limits"},
-		{"twice", []string{"b", "a", "b"}, `"b" twice`},
-		{"a bad one", []string{"b", "bad"}, "number 1 is bad"},
-	} {
-		got, err := Limits("limits", c.limits, stored)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
-		sorted := slices.IsSortedFunc(got, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
-		if err == nil && (len(got) != len(c.limits) || !sorted) {
-			t.Errorf("%s: %v", c.name, got)
-		}
 	}
 }
