@@ -2,6 +2,7 @@ package function
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -18,13 +19,32 @@ func TestAggregatorFromEnv(t *testing.T) {
 	got, err = AggregatorFromEnv(getenv(map[string]string{
 		EnvTableName: " my.limits_1-x ", EnvSnapshotWindows: " monthly , hourly ", EnvSnapshotTTLDays: "3650",
 		EnvMaxShards: "1", EnvWriteConcurrency: "256", EnvMaxWriteUnits: "40000", EnvMergeAfterSeconds: "5",
-		EnvDeadLetterBucketName: "dead-letters",
+		EnvDeadLetterBucketName: "dead-l-s",
 	}))
 	want = Aggregator{TableName: "my.limits_1-x", Windows: []string{"monthly", "hourly"},
 		SnapshotTTLDays: 3650, MaxShards: 1, MergeAfter: 5, WriteConcurrency: 256, MaxWriteUnits: 40_000,
-		DeadLetterBucketName: "dead-letters"}
+		DeadLetterBucketName: "dead-l-s"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("all set: %+v, %v", got, err)
+	}
+	bounds := map[string][]int{
+		EnvSnapshotTTLDays: {1, 3650}, EnvMaxShards: {1, 1024}, EnvMergeAfterSeconds: {1, 86_400},
+		EnvWriteConcurrency: {1, 256},
+		EnvMaxWriteUnits:    {1, 40_000},
+	}
+	for i := range 2 { // the least of all, then the most
+		env := map[string]string{EnvTableName: "limits"}
+		for name, b := range bounds {
+			env[name] = strconv.Itoa(b[i])
+		}
+		got, err := AggregatorFromEnv(getenv(env))
+		want := Aggregator{TableName: "limits", Windows: []string{"hourly", "daily"},
+			SnapshotTTLDays: bounds[EnvSnapshotTTLDays][i],
+			MaxShards:       bounds[EnvMaxShards][i], MergeAfter: bounds[EnvMergeAfterSeconds][i],
+			WriteConcurrency: bounds[EnvWriteConcurrency][i], MaxWriteUnits: bounds[EnvMaxWriteUnits][i]}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("at the bounds: %+v, %v, want %+v", got, err, want)
+		}
 	}
 }
 
@@ -37,7 +57,7 @@ func TestAggregatorFromEnvNamesEveryProblem(t *testing.T) {
 		EnvMergeAfterSeconds:    {"0", "86401", "10m"},
 		EnvWriteConcurrency:     {"0", "257", "many"},
 		EnvMaxWriteUnits:        {"0", "40001", "many"},
-		EnvDeadLetterBucketName: {"No_Bucket", "a", "-ab", "ab.", "aBc", "a b", strings.Repeat("x", 64)},
+		EnvDeadLetterBucketName: {"No_Bucket", "a", "-ab", "ab.", "..a", "aBc", "a b", strings.Repeat("x", 64)},
 	} {
 		for _, v := range values {
 			m := map[string]string{EnvTableName: "limits", name: v}
@@ -47,7 +67,16 @@ func TestAggregatorFromEnvNamesEveryProblem(t *testing.T) {
 			}
 		}
 	}
-	_, err := AggregatorFromEnv(getenv(map[string]string{
+	_, err := AggregatorFromEnv(getenv(map[string]string{EnvTableName: "limits", EnvWriteConcurrency: "many"}))
+	const want = `WRITE_CONCURRENCY="many": want a whole number from 1 to 256`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	_, err = AggregatorFromEnv(getenv(map[string]string{EnvTableName: "limits", EnvMaxShards: "3"}))
+	if err == nil || err.Error() != `MAX_SHARDS="3": want a power of two from 1 to 1024` {
+		t.Error(err)
+	}
+	_, err = AggregatorFromEnv(getenv(map[string]string{
 		EnvSnapshotWindows: "x", EnvSnapshotTTLDays: "x", EnvMaxShards: "x", EnvWriteConcurrency: "x",
 		EnvDeadLetterBucketName: "X", EnvMergeAfterSeconds: "x",
 	}))

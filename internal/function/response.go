@@ -42,10 +42,10 @@ func (r Response) With(state []byte) Response {
 	return r
 }
 
-// MarshalJSON writes the form Lambda reads:
-// {"batchItemFailures":[{"itemIdentifier":"…"}]}, with an empty array, never
-// null, when nothing failed, and "state" if there is one.
-func (r Response) MarshalJSON() ([]byte, error) {
+// Bytes is the JSON of the response, ready to be returned from a handler. It has the form that Lambda
+// reads: {"batchItemFailures":[{"itemIdentifier":"…"}]}, with an empty array, never null, when nothing
+// failed, and "state" if there is one.
+func (r Response) Bytes() []byte {
 	type item struct {
 		ItemIdentifier string `json:"itemIdentifier"`
 	}
@@ -53,24 +53,18 @@ func (r Response) MarshalJSON() ([]byte, error) {
 	for _, f := range r.failures {
 		items = append(items, item{f})
 	}
-	b, err := json.Marshal(struct {
+	b := inJSON(struct {
 		BatchItemFailures []item `json:"batchItemFailures"`
 	}{items})
-	if err == nil && len(r.state) > 0 {
+	if len(r.state) > 0 {
 		// It is an object already, of up to 700 KB, which marshaling would read twice.
 		b = append(append(append(b[:len(b)-1], `,"state":`...), r.state...), '}')
 	}
-	return b, err
-}
-
-// Bytes is the JSON of the response, ready to be returned from a handler.
-func (r Response) Bytes() []byte {
-	b, err := r.MarshalJSON()
-	if err != nil {
-		panic("function: bug: response does not marshal: " + err.Error())
-	}
 	return b
 }
+
+// MarshalJSON implements [json.Marshaler].
+func (r Response) MarshalJSON() ([]byte, error) { return r.Bytes(), nil }
 
 // Resume collects what failed in a batch. The zero value says nothing failed.
 // It is not safe for concurrent use.

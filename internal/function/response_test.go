@@ -21,6 +21,9 @@ func TestResponseIsWhatLambdaReads(t *testing.T) {
 		{"resume", ResumeAt("4421584500000000017450439092"),
 			`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439092"}]}`},
 		{"nothing done", ResumeAt(""), `{"batchItemFailures":[{"itemIdentifier":""}]}`},
+		{"with an empty state", Done().With([]byte{}), `{"batchItemFailures":[]}`},
+		{"with state", ResumeAt("7").With([]byte(`{"a":[1]}`)),
+			`{"batchItemFailures":[{"itemIdentifier":"7"}],"state":{"a":[1]}}`},
 	} {
 		if got := string(c.resp.Bytes()); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -65,6 +68,9 @@ func TestWithMarginEndsBeforeTheDeadline(t *testing.T) {
 	if err := tight.Err(); err != nil {
 		t.Errorf("a margin longer than the time left leaves no time to work: %v", err)
 	}
+	if got, _ := tight.Deadline(); got.Before(deadline.Add(-30*time.Minute)) || got.After(deadline.Add(-25*time.Minute)) {
+		t.Errorf("deadline %v, want half of the hour before %v", got, deadline)
+	}
 	free, cancel := WithMargin(context.Background(), time.Minute)
 	defer cancel()
 	if got, ok := free.Deadline(); ok {
@@ -101,8 +107,22 @@ func TestMetricLine(t *testing.T) {
 	if err := WriteMetrics(&out, "f", 0, Summary{IteratorAgeMs: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out.String(), MetricIteratorAgeMs) {
-		t.Errorf("an unknown age is reported: %s", out.String())
+	const none = `{"_aws":{"Timestamp":0,"CloudWatchMetrics":[{"Namespace":"ZaeLimiter","Dimensions":[["Function"]],` +
+		`"Metrics":[{"Name":"Changes","Unit":"Count"}]}]},"Function":"f","Records":0,"Changes":0,"Malformed":0,` +
+		`"Writes":0,"WritesFailed":0,"ElapsedMs":0}` + "\n"
+	if got := out.String(); got != none {
+		t.Errorf("of an unknown age\n%s\nwant\n%s", got, none)
+	}
+
+	out.Reset()
+	lag := Summary{More: []Metric{{Name: MetricUsageLagMs, Value: 7, Unit: "Milliseconds"}}}
+	if err := WriteMetrics(&out, "f", 0, lag); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"Name":"UsageLagMs","Unit":"Milliseconds"}`, `"IteratorAgeMs":0,"UsageLagMs":7}`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s lacks %s", out.String(), want)
+		}
 	}
 }
 
@@ -120,5 +140,10 @@ func TestLogAttrs(t *testing.T) {
 		"failed=1 elapsed_ms=12 bytes=321 resume_at=42\n"
 	if got := out.String(); got != want {
 		t.Errorf("got  %swant %s", got, want)
+	}
+	out.Reset()
+	log.LogAttrs(t.Context(), slog.LevelInfo, "all done", Summary{}.LogAttrs()...)
+	if strings.Contains(out.String(), "resume_at") {
+		t.Errorf("nothing is to be resumed: %s", out.String())
 	}
 }

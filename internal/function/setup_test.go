@@ -2,6 +2,7 @@ package function
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,18 +17,59 @@ func TestSetupFromProperties(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}
+	longest := strings.Repeat("x", 256)
+	for _, days := range []int64{0, 1, 3650} { // the least that may be given
+		got, err := SetupFromProperties(map[string]any{
+			SetupNamespaces: []any{longest}, SetupAuditRetention: strconv.FormatInt(days, 10),
+		})
+		want := Setup{Namespaces: []string{longest}, AuditRetentionDays: days}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, error %v, want %+v", got, err, want)
+		}
+	}
+}
+
+func TestTableFromEnv(t *testing.T) {
+	for name, want := range map[string]string{
+		"limits":                 "",
+		strings.Repeat("x", 255): "",
+		"AZaz09_.-":              "",
+		"A@Z":                    `TABLE_NAME="A@Z": want ` + wantTableName,
+		"A[Z":                    `TABLE_NAME="A[Z": want ` + wantTableName,
+		"":                       `TABLE_NAME="": want ` + wantTableName,
+		"a b":                    `TABLE_NAME="a b": want ` + wantTableName,
+	} {
+		got, err := TableFromEnv(getenv(map[string]string{EnvTableName: name}))
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if got != name || said != want {
+			t.Errorf("%q: %q, error %v, want %s", name, got, err, want)
+		}
+	}
 }
 
 func TestSetupFromPropertiesNamesEveryProblem(t *testing.T) {
-	for _, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_"}, []any{7.0},
+	for i, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_", "a"}, []any{7.0},
 		[]any{strings.Repeat("x", 257)}} {
-		_, err := SetupFromProperties(map[string]any{
-			SetupNamespaces: namespaces, SetupAuditRetention: "3651", SetupManifests: []any{7.0}, SetupStream: 7.0,
+		days := []any{"3651", "-1", "", "1.5", 7.0, "0x5a"}[i%6]
+		got, err := SetupFromProperties(map[string]any{
+			SetupNamespaces: namespaces, SetupAuditRetention: days, SetupManifests: []any{7.0, "namespace: default"},
+			SetupStream: 7.0,
 		})
 		for _, name := range []string{SetupNamespaces, SetupAuditRetention, SetupManifests, SetupStream} {
 			if err == nil || strings.Count(err.Error(), name+"=") != 1 {
 				t.Errorf("namespaces %v: %s is not named once in: %v", namespaces, name, err)
 			}
 		}
+		if !reflect.DeepEqual(got, Setup{}) {
+			t.Errorf("namespaces %v: %+v beside an error", namespaces, got)
+		}
+	}
+	got, err := SetupFromProperties(map[string]any{SetupNamespaces: []any{"a"}, SetupAuditRetention: "x"})
+	const want = "AuditRetentionDays=x: want a whole number from 0 to 3650"
+	if err == nil || err.Error() != want || !reflect.DeepEqual(got, Setup{}) {
+		t.Errorf("one problem: %+v, %v, want %s", got, err, want)
 	}
 }

@@ -138,23 +138,19 @@ func WriteMetrics(w io.Writer, function string, nowMs int64, s Summary) error {
 		{Name: MetricMalformed, Value: int64(s.Malformed)},
 		{Name: MetricWrites, Value: int64(s.Writes)},
 		{Name: MetricWritesFailed, Value: int64(s.WritesFailed)},
-		{Name: MetricElapsedMs, Value: s.ElapsedMs, Unit: "Milliseconds"},
+		{Name: MetricElapsedMs, Value: s.ElapsedMs},
 	}
 	if s.IteratorAgeMs >= 0 {
-		figures = append(figures, Metric{Name: MetricIteratorAgeMs, Value: s.IteratorAgeMs, Unit: "Milliseconds"})
+		figures = append(figures, Metric{Name: MetricIteratorAgeMs, Value: s.IteratorAgeMs})
 	}
 	figures = append(figures, s.More...)
-	line, err := metricLine(function, nowMs, figures)
-	if err != nil {
-		return fmt.Errorf("metrics of %q: %w", function, err)
-	}
-	if _, err := w.Write(line); err != nil {
+	if _, err := w.Write(metricLine(function, nowMs, figures)); err != nil {
 		return fmt.Errorf("write metrics of %q: %w", function, err)
 	}
 	return nil
 }
 
-func metricLine(function string, nowMs int64, figures []Metric) ([]byte, error) {
+func metricLine(function string, nowMs int64, figures []Metric) []byte {
 	type definition struct {
 		Name string
 		Unit string
@@ -174,23 +170,17 @@ func metricLine(function string, nowMs int64, figures []Metric) ([]byte, error) 
 		if Published(m.Name, m.Value) {
 			d.Metrics = append(d.Metrics, definition{m.Name, unit})
 		}
-		name, err := json.Marshal(m.Name)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&values, ",%s:%d", name, m.Value)
+		fmt.Fprintf(&values, ",%s:%d", inJSON(m.Name), m.Value)
 	}
-	directives, err := json.Marshal([]directive{d})
+	return fmt.Appendf(nil, `{"_aws":{"Timestamp":%d,"CloudWatchMetrics":%s},"%s":%s%s}`+"\n",
+		nowMs, inJSON([]directive{d}), DimensionFunction, inJSON(function), values.Bytes())
+}
+
+// inJSON returns texts, and values made of texts, as JSON, which cannot fail.
+func inJSON(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		panic("function: bug: " + err.Error())
 	}
-	name, err := json.Marshal(function)
-	if err != nil {
-		return nil, err
-	}
-	var line bytes.Buffer
-	fmt.Fprintf(&line, `{"_aws":{"Timestamp":%d,"CloudWatchMetrics":%s},"%s":%s%s}`,
-		nowMs, directives, DimensionFunction, name, values.Bytes())
-	line.WriteByte('\n')
-	return line.Bytes(), nil
+	return b
 }
