@@ -1,6 +1,8 @@
 package calendar
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -156,6 +158,13 @@ func TestWhatIsStoredComesBack(t *testing.T) {
 		{"0 0 * * MON-FRI", "Asia/Tokyo", "Asia/Tokyo", "1m0h0w1-5"},
 		{"0 9 * JAN,jul SUN", "UTC", "UTC", "1m0h9M1,7w7"},
 		{"0 0 * * SUN-THU", "UTC", "UTC", "1m0h0w0-4"},
+		{"0 0 * * 0", "UTC", "UTC", "1m0h0w7"},
+		{"0 0 * * sun,FRI,3", "UTC", "UTC", "1m0h0w7,5,3"},
+		{"0 0 * * SUN/2", "UTC", "UTC", "1m0h0w0/2"},
+		{"1-59 * * * *", "UTC", "UTC", "1m1-59"},
+		{"* 1-23 * * *", "UTC", "UTC", "1h1-23"},
+		{"* * * 2-12 *", "UTC", "UTC", "1M2-12"},
+		{"0 0 1 1 *; 0 0 1 7 *", "UTC", "UTC", "1m0h0D1M1;m0h0D1M7"},
 		{"0 0 1 * *", "Asia/Tokyo", "UTC", "2m0h0D1@Asia/Tokyo"},
 		{"0 0 L * *", "UTC", "UTC", "2m0h0DL@UTC"},
 	} {
@@ -183,10 +192,108 @@ func TestWhatIsNoCalendar(t *testing.T) {
 			t.Errorf("%q: %v, want what is accepted", canonical, err)
 		}
 	}
-	for _, cron := range []string{"0 0 * *", "0 0 0 * * *", "@monthly", "0 0 30 2 *", "* * * * *"} {
-		if got, err := Cron(cron, "UTC"); err == nil {
-			t.Errorf("cron %q is %q", cron, got)
+}
+
+// An error names what was given, and what is accepted.
+func TestErrorsSayWhatIsAccepted(t *testing.T) {
+	const numbers = "numbers from %d to %d, ranges, steps and lists of them"
+	for _, c := range []struct{ cron, zone, want string }{
+		{"0 0 * *", "UTC", `cron "0 0 * *": 4 fields, want minute, hour, day of month, month and weekday`},
+		{"0 0 0 * * *", "UTC", `cron "0 0 0 * * *": 6 fields, want minute, hour, day of month, month and weekday`},
+		{"@monthly", "UTC", `cron "@monthly": 1 fields, want minute, hour, day of month, month and weekday`},
+		{"0 0 30 2 *", "UTC", `cron "0 0 30 2 *": calendar "m0h0D30M2@UTC": "0 0 30 2 *" never begins`},
+		{"* * * * *", "UTC", `cron "* * * * *": calendar "@UTC": "* * * * *" never begins`},
+		{"60 0 * * *", "UTC", `cron "60 0 * * *": calendar "m60h0@UTC": the minute "60": want ` + fmt.Sprintf(numbers, 0, 59)},
+		{"0 0 * 0 *", "UTC", `cron "0 0 * 0 *": calendar "m0h0M0@UTC": the month "0": want ` + fmt.Sprintf(numbers, 1, 12)},
+		{"0 0 * * 8", "UTC", `cron "0 0 * * 8": calendar "m0h0w8@UTC": the weekday "8": want ` + fmt.Sprintf(numbers, 0, 7)},
+		{"0 */0 * * *", "UTC", `cron "0 */0 * * *": calendar "m0h*/0@UTC": the hour "*/0": want ` + fmt.Sprintf(numbers, 0, 23)},
+		{"0 0 28L * *", "UTC", `cron "0 0 28L * *": calendar "m0h0D28L@UTC": the day of month "28L": want L, 29L, 30L or 31L`},
+		{"0 0 1 * *", "Mars", `cron "0 0 1 * *": calendar "m0h0D1@Mars": time zone "Mars": want a name of the IANA database, ` +
+			`as Europe/Berlin or UTC`},
+	} {
+		got, err := Cron(c.cron, c.zone)
+		if err == nil || err.Error() != c.want || got != "" {
+			t.Errorf("%q: %q, %v\nwant %s", c.cron, got, err, c.want)
 		}
+	}
+	for stored, want := range map[string]string{
+		"3m0":  `calendar "3m0": want version 1 or 2`,
+		"":     `calendar "": want version 1 or 2`,
+		"1DL":  `calendar "1DL": want version 1 or 2`, // Python has no last days
+		"1h0m": `calendar "h0m@UTC": "h0m": want the fields m, h, D, M and w, each once at most and in this order`,
+	} {
+		if _, err := Read(stored, ""); err == nil || err.Error() != want {
+			t.Errorf("stored %q: %v, want %s", stored, err, want)
+		}
+	}
+	for canonical, want := range map[string]string{
+		"+0": `calendar "+0": want a whole number of seconds from 1 to 316224000`,
+		"+1": "", "+316224000": "", "+316224001": `calendar "+316224001": want a whole number of seconds from 1 to 316224000`,
+	} {
+		if _, err := Parse(canonical); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%q: %v, want %s", canonical, err, want)
+		}
+	}
+}
+
+func TestTextForPeople(t *testing.T) {
+	for canonical, want := range map[string]string{
+		"+60": "+60s after first use", "m0h0D1@UTC": "0 0 1 * * UTC", "m0;m30w7@Asia/Tokyo": "0 * * * *; 30 * * * 7 Asia/Tokyo",
+		"odd@UTC": "odd UTC",
+	} {
+		if got := Text(canonical); got != want {
+			t.Errorf("%q is %q, want %q", canonical, got, want)
+		}
+	}
+	for canonical, want := range map[string]string{"m0@UTC": "UTC", "+60": "", "m0": ""} {
+		if got := Zone(canonical); got != want {
+			t.Errorf("the zone of %q is %q, want %q", canonical, got, want)
+		}
+	}
+}
+
+// What has no date has no edge.
+func TestTheEndsOfTime(t *testing.T) {
+	c, err := Parse("m0@UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ms := range []int64{farthest + 1, -farthest - 1, math.MaxInt64, math.MinInt64} {
+		if got := c.Next(ms); got != Never {
+			t.Errorf("the edge after %d is %d, want none", ms, got)
+		}
+	}
+	const hour = 3_600_000
+	for ms, want := range map[int64]int64{-1: 0, 0: hour, hour - 1: hour, -hour - 1: -hour, -hour: 0,
+		farthest: farthest + 1000} {
+		if got := c.Next(ms); got != want {
+			t.Errorf("the edge after %d is %d, want %d", ms, got, want)
+		}
+	}
+}
+
+// To look for an edge takes long. The periods of two buckets are asked for in turn, and each is
+// looked for once, from an earlier instant of the same period too.
+func TestThePeriodsAskedForLastAreKnown(t *testing.T) {
+	const day = 24 * 3_600_000
+	c, err := parse("m0h0@UTC") // nobody else asks this one
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ms := range []int64{day + 5, 7*day + 5, day + 4} {
+		c.Next(ms)
+	}
+	if got, want := *c.last.Load(), [2]span{{day + 4, 2 * day}, {7*day + 5, 8 * day}}; got != want {
+		t.Errorf("known are %v, want %v", got, want)
+	}
+	was := c.last.Load()
+	for _, ms := range []int64{day + 4, 2*day - 1, 7*day + 5, 8*day - 1} {
+		if c.Next(ms); c.last.Load() != was {
+			t.Errorf("the edge after %d was looked for again", ms)
+		}
+	}
+	if c.Next(2 * day); *c.last.Load() != [2]span{{2 * day, 3 * day}, {day + 4, 2 * day}} {
+		t.Errorf("known are %v, want the two asked for last", *c.last.Load())
 	}
 }
 
