@@ -17,15 +17,16 @@ func edges(t *testing.T, cron string, zone *time.Location, from, to time.Time) (
 	parts := strings.Fields(cron)
 	matches := func(at time.Time) bool {
 		at = at.In(zone)
-		day, weekday := naive(parts[2], at.Day()), naive(parts[4], int(at.Weekday()))
+		day, weekday := naive(parts[2], at.Day(), 1, 31), naive(parts[4], int(at.Weekday()), 0, 7)
 		if at.Weekday() == time.Sunday {
-			weekday = weekday || naive(parts[4], 7)
+			weekday = weekday || naive(parts[4], 7, 0, 7)
 		}
 		on := day || weekday
-		if parts[2] == "*" || parts[4] == "*" {
+		if parts[2][0] == '*' || parts[4][0] == '*' {
 			on = day && weekday
 		}
-		return on && naive(parts[0], at.Minute()) && naive(parts[1], at.Hour()) && naive(parts[3], int(at.Month()))
+		return on && naive(parts[0], at.Minute(), 0, 59) && naive(parts[1], at.Hour(), 0, 23) &&
+			naive(parts[3], int(at.Month()), 1, 12)
 	}
 	before := matches(from.Add(-time.Minute))
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
@@ -38,15 +39,24 @@ func edges(t *testing.T, cron string, zone *time.Location, from, to time.Time) (
 	return out
 }
 
-// naive matches lists of numbers, stars and steps of stars.
-func naive(text string, n int) bool {
+// naive reports whether n is a value of a field from first to last. A term is a star, a number or a
+// range, and with a step every so manieth value of it; a number with a step goes on to the last.
+func naive(text string, n, first, last int) bool {
 	for _, term := range strings.Split(text, ",") {
-		if step, ok := strings.CutPrefix(term, "*/"); ok {
-			if by, _ := digits(step); n%by == 0 {
-				return true
+		base, steps, stepped := strings.Cut(term, "/")
+		from, to, step := first, last, 1
+		if low, high, isRange := strings.Cut(base, "-"); base != "*" {
+			from, _ = digits(low)
+			if to = from; isRange {
+				to, _ = digits(high)
+			} else if stepped {
+				to = last
 			}
 		}
-		if is, ok := digits(term); term == "*" || ok && is == n {
+		if stepped {
+			step, _ = digits(steps)
+		}
+		if from <= n && n <= to && (n-from)%step == 0 {
 			return true
 		}
 	}
@@ -57,11 +67,11 @@ func TestEdgesAreThoseOfANaiveWalk(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Havana", "Africa/Cairo", "Asia/Beirut",
 		"Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo"}
 	crons := []string{"0 0 * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * *", "0 9 * * 1", "0 0 13 * 5", "59 23 31 * *",
-		"* 9 * * *", "0 1 * * 0", "0 0 1 1,4,7,10 *", "0 * * * *", "*/20 1,2,3 * * *"}
+		"* 9 * * *", "0 1 * * 0", "0 0 1 1,4,7,10 *", "0 * * * *", "*/20 1,2,3 * * *", "5/25 * * * *", "10-40/15 3-5 * * *",
+		"0 12 */10 * 1", "0 0 1-9 * 6,7", "7 0 2-20/6 * 3", "0 0 10 * *", "0 5 * 2-11/3 *", "30 1 * * */3", "0 0 9 1-12 5"}
 	random := rand.New(rand.NewPCG(18, 1))
-	for range 12 {
+	for _, cron := range crons {
 		zone, _ := time.LoadLocation(zones[random.IntN(len(zones))])
-		cron := crons[random.IntN(len(crons))]
 		from := time.Unix(random.Int64N(130*365*86400)/60*60, 0)
 		to := from.AddDate(0, 3, 0)
 		canonical, err := Cron(cron, zone.String())
@@ -227,8 +237,10 @@ func TestErrorsSayWhatIsAccepted(t *testing.T) {
 		}
 	}
 	for canonical, want := range map[string]string{
-		"+0": `calendar "+0": want a whole number of seconds from 1 to 316224000`,
-		"+1": "", "+316224000": "", "+316224001": `calendar "+316224001": want a whole number of seconds from 1 to 316224000`,
+		"+0":      `calendar "+0": want a whole number of seconds from 1 to 316224000`,
+		"+0x10":   `calendar "+0x10": want a whole number of seconds from 1 to 316224000`,
+		"m,0@UTC": `calendar "m,0@UTC": the minute "": want ` + fmt.Sprintf(numbers, 0, 59),
+		"+1":      "", "+316224000": "", "+316224001": `calendar "+316224001": want a whole number of seconds from 1 to 316224000`,
 	} {
 		if _, err := Parse(canonical); (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%q: %v, want %s", canonical, err, want)
@@ -314,7 +326,7 @@ func BenchmarkNext(b *testing.B) {
 // Looking for an edge minute by minute takes a second or more, and whoever reads an item
 // parses what it stores.
 func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
-	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "D1-31w1@UTC", "m0;@UTC"} {
+	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "w1-7@UTC", "D1-31w1@UTC", "D*/1w1-7@UTC", "D3w0-6@UTC", "m0;@UTC"} {
 		if n := testing.AllocsPerRun(1, func() {
 			if _, err := Parse(form); err == nil {
 				t.Errorf("%q has an edge", form)
