@@ -250,8 +250,9 @@ func TestErrorsSayWhatIsAccepted(t *testing.T) {
 
 func TestTextForPeople(t *testing.T) {
 	for canonical, want := range map[string]string{
-		"+60": "+60s after first use", "m0h0D1@UTC": "0 0 1 * * UTC", "m0;m30w7@Asia/Tokyo": "0 * * * *; 30 * * * 7 Asia/Tokyo",
-		"odd@UTC": "odd UTC",
+		"+60": "+60s after first use", "m0h0D1@UTC": "0 0 1 * * UTC",
+		"m0;m30w7@Asia/Tokyo": "0 * * * *; 30 * * * 7 Asia/Tokyo",
+		"odd@UTC":             "odd UTC",
 	} {
 		if got := Text(canonical); got != want {
 			t.Errorf("%q is %q, want %q", canonical, got, want)
@@ -292,7 +293,7 @@ func TestThePeriodsAskedForLastAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ms := range []int64{day + 5, 7*day + 5, day + 4} {
+	for _, ms := range []int64{7*day + 5, day + 5, day + 4} {
 		c.Next(ms)
 	}
 	if got, want := *c.last.Load(), [2]span{{day + 4, 2 * day}, {7*day + 5, 8 * day}}; got != want {
@@ -316,6 +317,15 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
+// Each item that is read names a calendar: it is worked out once.
+func TestACalendarIsParsedOnce(t *testing.T) {
+	const canonical = "m17h3@Europe/Berlin"
+	first, err := Parse(canonical)
+	if again, _ := Parse(canonical); err != nil || again != first {
+		t.Errorf("%q is parsed again, error %v", canonical, err)
+	}
+}
+
 func BenchmarkNext(b *testing.B) {
 	c, _ := Parse("m0h0D1@Europe/Berlin")
 	for b.Loop() {
@@ -326,7 +336,8 @@ func BenchmarkNext(b *testing.B) {
 // Looking for an edge minute by minute takes a second or more, and whoever reads an item
 // parses what it stores.
 func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
-	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "w1-7@UTC", "D1-31w1@UTC", "D*/1w1-7@UTC", "D3w0-6@UTC", "m0;@UTC"} {
+	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "w1-7@UTC",
+		"D1-31w1@UTC", "D*/1w1-7@UTC", "D3w0-6@UTC", "m0;@UTC"} {
 		if n := testing.AllocsPerRun(1, func() {
 			if _, err := Parse(form); err == nil {
 				t.Errorf("%q has an edge", form)
