@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
@@ -102,10 +103,7 @@ func parseMalformed(body []byte, function Function) (Batch, error) {
 	if err := json.Unmarshal(plain, &line); err != nil || len(line.Record) == 0 {
 		return Batch{}, errors.Join(errors.New("malformed record: no object with reason and record"), err)
 	}
-	payload, err := json.Marshal(map[string]any{"Records": []json.RawMessage{line.Record}})
-	if err != nil {
-		return Batch{}, fmt.Errorf("malformed record: %w", err)
-	}
+	payload := slices.Concat([]byte(`{"Records":[`), line.Record, []byte(`]}`))
 	return Batch{Function: function, Malformed: true, Condition: line.Reason, Payload: payload, Records: 1}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -155,7 +156,7 @@ func rig(t *testing.T) (*Replayer, bucket, *functions) {
 func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 	r, b, f := rig(t)
 	seen := r.Inspect(t.Context(), key)
-	if seen.Outcome != Looked || seen.Batch.Records != 10 || seen.Usage.ToCount["rpm hourly"] != 18 || len(b) != 1 {
+	if seen.Key != key || seen.Outcome != Looked || seen.Batch.Records != 10 || seen.Usage.ToCount["rpm hourly"] != 18 || len(b) != 1 {
 		t.Fatalf("%+v", seen)
 	}
 	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(b) != 0 || len(f.delivered) != 1 {
@@ -186,8 +187,8 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	if seen.Usage.ToCount["rpm hourly"] != 3 || len(seen.Usage.Behind) != 1 {
 		t.Fatalf("behind: %+v", seen.Usage)
 	}
-	want := "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from "
-	if got := seen.Usage.Behind[0]; !strings.HasPrefix(got.String(), want) || got.Tokens["rpm"] != 1 || got.Records != 1 {
+	const want = "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from 2023-11-14T22:00:00Z: at most rpm 1, tpm 200 of 1 records"
+	if got := seen.Usage.Behind[0]; got.String() != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(got.Usage.Behind) != 1 {
@@ -208,21 +209,88 @@ func TestWhatIsNotDoneIsDeliveredAgainFromThere(t *testing.T) {
 }
 
 func TestWhatDoesNotComeThroughStays(t *testing.T) {
-	for name, change := range map[string]func(*functions){
-		"never done": func(f *functions) {
-			f.answers = slices.Repeat([]string{`{"batchItemFailures":[{"itemIdentifier":""}]}`}, 9)
+	again := slices.Repeat([]string{`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439198"}]}`}, 9)
+	for _, c := range []struct {
+		change func(*Replayer, *functions)
+		want   string
+	}{
+		{func(_ *Replayer, f *functions) { f.answers = again },
+			`the aggregator has 5 times not done all of it; it goes on at sequence number "4421584500000000017450439198"`},
+		{func(_ *Replayer, f *functions) { f.err = errors.New("timed out") }, "invoke the aggregator: timed out"},
+		{func(_ *Replayer, f *functions) { f.answers = []string{`{}`} }, `answer "{}" is no partial batch response`},
+		{func(_ *Replayer, f *functions) { f.answers = []string{`null`} }, `answer "null" is no partial batch response`},
+		{func(_ *Replayer, f *functions) { f.answers = []string{`x`} },
+			`answer "x" is no partial batch response` + "\ninvalid character 'x' looking for beginning of value"},
+		{func(_ *Replayer, f *functions) {
+			f.answers = []string{`{"batchItemFailures":[{"itemIdentifier":"7"}]}`}
 		},
-		"function error":  func(f *functions) { f.err = errors.New("timed out") },
-		"foreign answer":  func(f *functions) { f.answers = []string{`{}`} },
-		"no JSON":         func(f *functions) { f.answers = []string{`null`} },
-		"unknown records": func(f *functions) { f.answers = []string{`{"batchItemFailures":[{"itemIdentifier":"7"}]}`} },
+			`the answer names sequence number "7", which is none of the batch`},
+		{func(r *Replayer, _ *functions) { r.Table = unreadable{} }, "usage snapshots: the table is gone"},
 	} {
 		r, b, f := rig(t)
-		change(f)
-		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil || len(b) != 1 ||
-			len(f.delivered) > attempts {
-			t.Errorf("%s: %+v, deliveries %v", name, got, f.delivered)
+		c.change(r, f)
+		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil || got.Err.Error() != c.want ||
+			len(b) != 1 || len(f.delivered) > attempts {
+			t.Errorf("%+v, deliveries %v, want %s", got, f.delivered, c.want)
 		}
+	}
+	r, _, f := rig(t)
+	got := r.Replay(t.Context(), BatchPrefix+"gone")
+	if got.Outcome != Left || got.Err == nil || got.Err.Error() != "no such key" || f.delivered != nil {
+		t.Errorf("an object that is gone: %+v", got)
+	}
+}
+
+type unreadable struct{}
+
+func (unreadable) Read(context.Context, bool, ...item.Key) ([]item.Item, error) {
+	return nil, errors.New("the table is gone")
+}
+
+// What a function says of malformed records concerns objects of one such record. A batch may hold
+// others beside: they are set aside once more.
+func TestABatchMayHoldMalformedRecords(t *testing.T) {
+	r, b, f := rig(t)
+	f.malformed = 1
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(b) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A listing that fails says so, last, and one that nobody wants any more ends.
+func TestListingsEnd(t *testing.T) {
+	r, b, _ := rig(t)
+	r.Objects = unlisted{b}
+	var said []string
+	for key, err := range r.Keys(t.Context()) {
+		said = append(said, fmt.Sprintf("%s %v", key, err))
+	}
+	if want := []string{key + " <nil>", " throttled"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+	r, b, _ = rig(t)
+	b[key+"2"] = nil
+	n := 0
+	for range r.Keys(t.Context()) {
+		n++
+		break
+	}
+	if n != 1 {
+		t.Errorf("%d keys after the first", n)
+	}
+}
+
+// unlisted fails behind the batches.
+type unlisted struct{ bucket }
+
+func (u unlisted) Keys(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range u.bucket.Keys(ctx, prefix) {
+			if !yield(key, err) {
+				return
+			}
+		}
+		yield("", errors.New("throttled"))
 	}
 }
 
@@ -242,9 +310,14 @@ func TestStrangeObjectsStay(t *testing.T) {
 
 func zipped(t *testing.T, record string) []byte {
 	t.Helper()
+	return gzipped(t, `{"reason":"it was too new","sequence_number":"1","record":`+record+"}\n")
+}
+
+func gzipped(t *testing.T, text string) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	fmt.Fprintf(w, `{"reason":"it was too new","sequence_number":"1","record":%s}`+"\n", record)
+	fmt.Fprint(w, text)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
