@@ -241,6 +241,36 @@ func TestWhatDoesNotComeThroughStays(t *testing.T) {
 	}
 }
 
+// What the archiver gets counts nothing, so the table is not asked.
+func TestABatchOfTheArchiver(t *testing.T) {
+	r, b, f := rig(t)
+	r.Table, f.answers = unreadable{}, []string{`{"batchItemFailures":[]}`}
+	b[key] = given(t, "archiver", event(t, "archiver-expired.json"))
+	if got := r.Replay(t.Context(), key); got.Outcome != Done || got.Usage.ToCount != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What is counted already is asked of the table itself, not of a copy that lags behind.
+func TestSnapshotsAreReadConsistently(t *testing.T) {
+	r, _, f := rig(t)
+	r.Table = readers(func(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+		if !consistent {
+			t.Error("a read that may be old")
+		}
+		return f.db.Read(ctx, consistent, keys...)
+	})
+	if got := r.Inspect(t.Context(), key); got.Outcome != Looked || len(got.Usage.ToCount) == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+type readers func(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error)
+
+func (f readers) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return f(ctx, consistent, keys...)
+}
+
 type unreadable struct{}
 
 func (unreadable) Read(context.Context, bool, ...item.Key) ([]item.Item, error) {
@@ -252,6 +282,7 @@ func (unreadable) Read(context.Context, bool, ...item.Key) ([]item.Item, error) 
 func TestABatchMayHoldMalformedRecords(t *testing.T) {
 	r, b, f := rig(t)
 	f.malformed = 1
+	b[key] = given(t, "aggregator", event(t, "aggregator-malformed.json"))
 	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(b) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -334,7 +365,7 @@ func TestMalformedRecords(t *testing.T) {
 		if err := json.Unmarshal(event(t, name), &p); err != nil {
 			t.Fatal(err)
 		}
-		return string(p.Records[0])
+		return string(p.Records[min(1, len(p.Records)-1)])
 	}
 	for _, c := range []struct {
 		name, record string
@@ -347,6 +378,9 @@ func TestMalformedRecords(t *testing.T) {
 		{"deployed function is older", good("aggregator-acquire.json"), Aggregator, 1, Left},
 		{"deployed function does not say", good("aggregator-acquire.json"), Aggregator, -1, Left},
 		{"still malformed", good("archiver-malformed.json"), Archiver, 0, Still},
+		{"still malformed, aggregator", good("aggregator-malformed.json"), Aggregator, 0, Still},
+		{"what the aggregator cannot read", good("aggregator-malformed.json"), Archiver, 0, Done},
+		{"what the archiver cannot read", good("archiver-malformed.json"), Aggregator, 0, Done},
 		{"no record at all", `{"dynamodb":7}`, Aggregator, 0, Still},
 	} {
 		r, b, f := rig(t)
@@ -355,6 +389,9 @@ func TestMalformedRecords(t *testing.T) {
 		got := r.Replay(t.Context(), set)
 		if _, there := b[set]; got.Outcome != c.want || there == (c.want == Done) {
 			t.Errorf("%s: %+v, still there %v", c.name, got, there)
+		}
+		if (got.Outcome == Done) != (got.Err == nil) {
+			t.Errorf("%s: %s, because of %v", c.name, got.Outcome, got.Err)
 		}
 	}
 	r, b, _ := rig(t)
