@@ -123,6 +123,12 @@ func TestAgeOfABatch(t *testing.T) {
 		{[]string{"1713200402", "1713200400.5", "1713200401"}, 1713200400_500},
 		{[]string{"null", "1713200400", `"x"`}, 1713200400_000},
 		{[]string{"null"}, 0},
+		{[]string{"0.5"}, 0},
+		{[]string{"-1"}, 0},
+		{[]string{"1"}, 1000},
+		{[]string{"253402300799"}, 253402300799_000}, // the last second of the year 9999
+		{[]string{"253402300800"}, 0},
+		{[]string{"1e400"}, 0},
 		{nil, 0},
 	} {
 		var records []string

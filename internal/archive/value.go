@@ -139,35 +139,10 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 // number checks that the text is a number in JSON's grammar, which is how
 // DynamoDB writes its numbers. The text itself is kept.
 func number(text string) (json.Number, error) {
-	rest := strings.TrimPrefix(text, "-")
-	whole := digits(rest)
-	ok := whole > 0 && (whole == 1 || rest[0] != '0')
-	rest = rest[whole:]
-	if fraction, found := strings.CutPrefix(rest, "."); found {
-		n := digits(fraction)
-		ok = ok && n > 0
-		rest = fraction[n:]
-	}
-	if rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
-		rest = rest[1:]
-		if rest != "" && (rest[0] == '+' || rest[0] == '-') {
-			rest = rest[1:]
-		}
-		n := digits(rest)
-		ok = ok && n > 0
-		rest = rest[n:]
-	}
-	if !ok || rest != "" {
+	// What is valid JSON and begins so is a number, with spaces behind it at most.
+	begins := text != "" && strings.Contains("-0123456789", text[:1])
+	if !begins || strings.TrimSpace(text) != text || !json.Valid([]byte(text)) {
 		return "", fmt.Errorf("has %q for a number", clip(text))
 	}
 	return json.Number(text), nil
-}
-
-// digits counts the decimal digits that s starts with.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
-	}
-	return n
 }

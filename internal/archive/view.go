@@ -17,9 +17,11 @@ var noImage = regexp.MustCompile(`\b(no|without) "?(New|Old)Image\b`)
 // long as the view stays as it is. What is malformed for another reason is kept: it may be all
 // that there is of an event.
 func foldViews(all []Malformed) []Malformed {
-	var out []Malformed
-	first, n := -1, 0
-	view := ""
+	var (
+		out      []Malformed
+		first, n int
+		view     string
+	)
 	for _, m := range all {
 		found := wrongView.FindSubmatch(m.Record)
 		if found == nil || !noImage.MatchString(m.Reason) {

@@ -1,0 +1,68 @@
+package archive
+
+import (
+	"strings"
+	"testing"
+)
+
+// An event is filed under the day that it tells, or else under that of its record, and says which.
+func TestTheDayOfAnEvent(t *testing.T) {
+	const created = 1_700_000_000_000 // 2023-11-14
+	for _, c := range []struct {
+		timestamp  string
+		created    int64
+		day        string
+		fromRecord bool
+	}{
+		{"2026-03-01T23:30:00Z", created, "2026-03-01", false},
+		{"2026-03-01T23:30:00-01:00", created, "2026-03-02", false},
+		{"0001-01-01T00:00:00Z", created, "0001-01-01", false},
+		{"9999-12-31T23:59:59Z", created, "9999-12-31", false},
+		{"0001-01-01T00:00:00+01:00", created, "2023-11-14", true}, // in the year 0
+		{"9999-12-31T23:59:59-01:00", created, "2023-11-14", true}, // in the year 10000
+		{"yesterday", created, "2023-11-14", true},
+		{"", created, "2023-11-14", true},
+		{"yesterday", 0, "undated", false},
+	} {
+		e := Event{Timestamp: &c.timestamp}
+		if c.timestamp == "" {
+			e.Timestamp = nil
+		}
+		err := e.file(c.created)
+		if e.Day.String() != c.day || e.DayFromRecord != c.fromRecord || (err == nil) != (c.day != "undated") {
+			t.Errorf("%q, created at %d: %s, %t, error %v, want %s, %t", c.timestamp, c.created, e.Day, e.DayFromRecord, err,
+				c.day, c.fromRecord)
+		}
+	}
+}
+
+// Text of a payload in a message is cut, between characters.
+func TestClip(t *testing.T) {
+	long := strings.Repeat("x", 99)
+	for text, want := range map[string]string{"": "", long + "y": long + "y", long + "yz": long + "y…", long + "üz": long + "…"} {
+		if got := clip(text); got != want {
+			t.Errorf("%q is cut to %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A text that is null is missing. One of another type, or null that is false, is a problem, and the
+// first problem is told.
+func TestTextsOfAnImage(t *testing.T) {
+	no := false
+	text, number := "a", "1"
+	f := fields{image: map[string]value{"text": {S: &text}, "number": {N: &number}, "null": {NULL: new(true)}, "odd": {NULL: &no}}}
+	if got := f.optional("text"); got == nil || *got != text || f.err != nil {
+		t.Errorf("%v, %v, want %q", got, f.err, text)
+	}
+	for _, name := range []string{"null", "none", "text"} { // the last one was taken
+		if got := f.optional(name); got != nil || f.err != nil {
+			t.Errorf("%s: %v, %v, want nothing", name, got, f.err)
+		}
+	}
+	for _, name := range []string{"odd", "number"} {
+		if got := f.optional(name); got != nil || f.err == nil || f.err.Error() != `attribute "odd": is NULL false` {
+			t.Errorf("%s: %v, %v", name, got, f.err)
+		}
+	}
+}

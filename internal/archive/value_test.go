@@ -1,0 +1,78 @@
+package archive
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// plainly returns what is archived of a value in DynamoDB's JSON, or why nothing is.
+func plainly(t *testing.T, stored string) string {
+	t.Helper()
+	var v value
+	if err := json.Unmarshal([]byte(stored), &v); err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.plain()
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(encodeLine(p)))
+}
+
+// What DynamoDB writes for a number is one of JSON, whose digits stay as they are. No other text is.
+func TestNumbers(t *testing.T) {
+	for _, n := range []string{"0", "-0", "7", "10", "-10", "0.5", "-1.50", "12.0", "1e5", "1E5", "1e+5", "1e-5",
+		"1.5e05", "0e0"} {
+		if got := plainly(t, `{"N":"`+n+`"}`); got != n {
+			t.Errorf("number %q is archived as %s", n, got)
+		}
+	}
+	for _, n := range []string{"", "-", "--1", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1.e5", ".e5", "1e",
+		"1e+", "1e-", "1.5e",
+		"1.5.5", "1e5.5", "1x", "x1", " 1", "1 ", "1e5x", "1,5", "NaN", "e5"} {
+		if got, want := plainly(t, `{"N":"`+n+`"}`), `has "`+n+`" for a number`; got != want {
+			t.Errorf("number %q: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// Lists and maps may be as deep as DynamoDB allows.
+func TestDepth(t *testing.T) {
+	for _, c := range []struct{ open, close string }{{`{"L":[`, `]}`}, {`{"M":{"a":`, `}}`}} {
+		for depth, ok := range map[int]bool{maxDepth: true, maxDepth + 1: false} {
+			got := plainly(t, strings.Repeat(c.open, depth)+`{"S":"x"}`+strings.Repeat(c.close, depth))
+			if (strings.HasSuffix(got, "is nested deeper than 32 levels")) == ok {
+				t.Errorf("%d of %s: %s", depth, c.open, got)
+			}
+		}
+	}
+}
+
+// A value is of one type, a null is true, and a map that looks like a tag is told from one.
+func TestShapesOfValues(t *testing.T) {
+	for stored, want := range map[string]string{
+		`{}`:                                        `has 0 value types, not one`,
+		`{"S":"a","N":"1"}`:                         `has 2 value types, not one`,
+		`{"NULL":false}`:                            `is NULL false`,
+		`{"NULL":true}`:                             `null`,
+		`{"L":[{"S":"a"},{"N":"x"}]}`:               `[1] has "x" for a number`,
+		`{"M":{"a":{"NULL":false}}}`:                `["a"] is NULL false`,
+		`{"NS":["2","1","x"]}`:                      `has "x" for a number`,
+		`{"NS":["2","10"]}`:                         `{"$numbers":[10,2]}`,
+		`{"SS":["b","a"]}`:                          `{"$strings":["a","b"]}`,
+		`{"BS":["Yg==","YQ=="]}`:                    `{"$binaries":["YQ==","Yg=="]}`,
+		`{"B":"YQ=="}`:                              `{"$binary":"YQ=="}`,
+		`{"M":{"$binary":{"S":""}}}`:                `{"$map":{"$binary":""}}`,
+		`{"M":{"$strings":{"S":""}}}`:               `{"$map":{"$strings":""}}`,
+		`{"M":{"$numbers":{"S":""}}}`:               `{"$map":{"$numbers":""}}`,
+		`{"M":{"$binaries":{"S":""}}}`:              `{"$map":{"$binaries":""}}`,
+		`{"M":{"$map":{"M":{}}}}`:                   `{"$map":{"$map":{}}}`,
+		`{"M":{"$other":{"S":""}}}`:                 `{"$other":""}`,
+		`{"M":{"$map":{"S":""},"a":{"BOOL":true}}}`: `{"$map":"","a":true}`,
+	} {
+		if got := plainly(t, stored); got != want {
+			t.Errorf("%s is archived as %s, want %s", stored, got, want)
+		}
+	}
+}
