@@ -39,7 +39,8 @@ func TestTheDayOfAnEvent(t *testing.T) {
 // Text of a payload in a message is cut, between characters.
 func TestClip(t *testing.T) {
 	long := strings.Repeat("x", 99)
-	for text, want := range map[string]string{"": "", long + "y": long + "y", long + "yz": long + "y…", long + "üz": long + "…"} {
+	for text, want := range map[string]string{"": "", long + "y": long + "y", long + "yz": long + "y…",
+		long + "üz": long + "…"} {
 		if got := clip(text); got != want {
 			t.Errorf("%q is cut to %q, want %q", text, got, want)
 		}
@@ -51,7 +52,8 @@ func TestClip(t *testing.T) {
 func TestTextsOfAnImage(t *testing.T) {
 	no := false
 	text, number := "a", "1"
-	f := fields{image: map[string]value{"text": {S: &text}, "number": {N: &number}, "null": {NULL: new(true)}, "odd": {NULL: &no}}}
+	f := fields{image: map[string]value{"text": {S: &text}, "number": {N: &number}, "null": {NULL: new(true)},
+		"odd": {NULL: &no}}}
 	if got := f.optional("text"); got == nil || *got != text || f.err != nil {
 		t.Errorf("%v, %v, want %q", got, f.err, text)
 	}
@@ -63,6 +65,19 @@ func TestTextsOfAnImage(t *testing.T) {
 	for _, name := range []string{"odd", "number"} {
 		if got := f.optional(name); got != nil || f.err == nil || f.err.Error() != `attribute "odd": is NULL false` {
 			t.Errorf("%s: %v, %v", name, got, f.err)
+		}
+	}
+}
+
+// The key of an event names a namespace and a subject.
+func TestKeysOfEvents(t *testing.T) {
+	for pk, ok := range map[string]bool{"ns/AUDIT#a": true, "/AUDIT#a": false, "ns/AUDIT#": false,
+		"AUDIT#a": false, "ns/a": false} {
+		b, err := Decode([]byte(`{"Records":[{"eventName":"REMOVE",` +
+			`"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},"dynamodb":{"SequenceNumber":"1",` +
+			`"ApproximateCreationDateTime":1,"OldImage":{"PK":{"S":"` + pk + `"},"SK":{"S":"#AUDIT#1"},"action":{"S":"x"}}}}]}`))
+		if err != nil || len(b.Events) == 1 != ok || len(b.Malformed) == 1 == ok {
+			t.Errorf("%s: %+v, %v", pk, b, err)
 		}
 	}
 }
