@@ -51,7 +51,8 @@ func TestCanonicalForm(t *testing.T) {
 		{Map(Item{"x": number("1.0")}), Map(Item{"x": number("1")})},
 		{&types.AttributeValueMemberL{Value: []Value{number("1.0"), S("b")}},
 			&types.AttributeValueMemberL{Value: []Value{number("1"), S("b")}}},
-		{&types.AttributeValueMemberBS{Value: [][]byte{{2}, {1}}}, &types.AttributeValueMemberBS{Value: [][]byte{{1}, {2}}}},
+		{&types.AttributeValueMemberBS{Value: [][]byte{{2}, {1}}}, &types.AttributeValueMemberBS{Value: [][]byte{{1},
+			{2}}}},
 	} {
 		given := Item{"a": c.given}
 		got := Canonical(given)["a"]

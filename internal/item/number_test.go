@@ -15,7 +15,8 @@ func TestNumeralsAreThoseOfDynamoDB(t *testing.T) {
 		{"1e125", "1" + strings.Repeat("0", 125)}, {"1e-130", "0." + strings.Repeat("0", 129) + "1"},
 		{nines + "9", "error"}, {"1e126", "error"}, {"1e-131", "error"}, {"1e999999999999", "error"},
 		{"", "error"}, {"-", "error"}, {".", "error"}, {"1/2", "error"}, {"0x10", "error"}, {"1_000", "error"},
-		{"NaN", "error"}, {"Inf", "error"}, {" 1", "error"}, {"1e", "error"}, {"1e+", "error"}, {"1.2.3", "error"},
+		{"NaN", "error"}, {"Inf", "error"}, {" 1", "error"}, {"1e", "error"}, {"1e5x", "error"}, {"1ex", "error"},
+		{"e5", "error"}, {"1e+", "error"}, {"1.2.3", "error"},
 		{strings.Repeat("0", 300), "error"},
 	} {
 		d, err := parseDecimal(tt.in)

@@ -20,7 +20,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		{Query{}, "without a partition key"},
 		{Query{PK: "a", Prefix: "x", From: "y"}, "both a prefix and a range"},
 		{Query{PK: "a", Prefix: "x", To: "y"}, "both a prefix and a range"},
-		{Query{PK: "a", From: "b", To: "a"}, "wrong order"},
+		{Query{PK: "a", From: "b", To: "a"}, `query from "b" to "a": the bounds are in the wrong order`},
 		{Query{Index: "GSI1", PK: "a", Consistent: true}, "consistent query of an index"},
 		{Query{PK: "a", Limit: -1}, "limit -1"},
 	} {

@@ -31,3 +31,73 @@ func TestNumbersThatShareMemory(t *testing.T) {
 		}
 	}
 }
+
+// A dozen numbers are made in one piece for what they are, and one for their digits.
+func TestNumbersAllocateLittle(t *testing.T) {
+	n := testing.AllocsPerRun(100, func() {
+		var numbers Numbers
+		for i := range int64(atOnce) {
+			numbers.N(1_000_000_000 + i)
+		}
+	})
+	if n > 2 {
+		t.Errorf("%v allocations, want 2", n)
+	}
+}
+
+// What is ordered: text, bytes and numbers, each with its own kind only.
+func TestOrder(t *testing.T) {
+	big := numeral("99999999999999999999")
+	for _, c := range []struct {
+		a, b  Value
+		order int
+		ok    bool
+	}{
+		{N(1), N(2), -1, true}, {N(2), N(1), 1, true}, {N(1), numeral("1.0"), 0, true}, {N(-1), N(1), -1, true},
+		{big, N(1), 1, true}, {N(1), big, -1, true}, {big, numeral("99999999999999999999.5"), -1, true},
+		{numeral("-99999999999999999999"), big, -1, true}, {numeral("1e-3"), numeral("0.002"), -1, true},
+		{S("a"), S("b"), -1, true}, {S("b"), S("a"), 1, true}, {S("a"), S("a"), 0, true},
+		{B([]byte("a")), B([]byte("b")), -1, true}, {B([]byte("b")), B([]byte("a")), 1, true},
+		{N(1), S("1"), 0, false}, {S("1"), N(1), 0, false}, {B([]byte("1")), S("1"), 0, false}, {N(1), numeral("x"),
+			0, false},
+		{numeral("x"), N(1), 0, false}, {Bool(true), Bool(true), 0, false}, {nil, N(1), 0, false},
+	} {
+		if order, ok := compare(c.a, c.b); order != c.order || ok != c.ok {
+			t.Errorf("%#v and %#v: %d, %t, want %d, %t", c.a, c.b, order, ok, c.order, c.ok)
+		}
+	}
+}
+
+// Sums are exact, where 64 bits do not hold them too.
+func TestSums(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{"1", "2", "3"}, {"-1", "1", "0"}, {"0.1", "0.2", "0.3"}, {"9223372036854775807", "1", "9223372036854775808"},
+		{"999999999999999999", "1", "1000000000000000000"}, {"-9223372036854775808", "-1", "-9223372036854775809"},
+		{"99999999999999999999999999999999999999", "0.1", ""}, {"x", "1", ""}, {"1", "", ""}, {"9e125", "9e125", ""},
+	} {
+		got, ok := sum(numeral(c.a), numeral(c.b))
+		if ok != (c.want != "") || ok && textOf(got) != c.want {
+			t.Errorf("%s + %s is %#v, %t, want %s", c.a, c.b, got, ok, c.want)
+		}
+	}
+	if got := textOf(Plus(numeral("18446744073709551616"), -1)); got != "18446744073709551615" {
+		t.Errorf("2^64 - 1 is %s", got)
+	}
+}
+
+// A whole number beyond 64 bits is read as the nearest one that is not.
+func TestSaturated(t *testing.T) {
+	for text, want := range map[string]int64{
+		"7": 7, "-7": -7, "1e3": 1000, "9223372036854775807": math.MaxInt64, "9223372036854775808": math.MaxInt64,
+		"-9223372036854775808": math.MinInt64, "-1e30": math.MinInt64,
+	} {
+		if got, ok := Saturated(numeral(text)); got != want || !ok {
+			t.Errorf("%s is read as %d, %t, want %d", text, got, ok, want)
+		}
+	}
+	for _, v := range []Value{numeral("1.5"), numeral("x"), S("7"), nil} {
+		if got, ok := Saturated(v); got != 0 || ok {
+			t.Errorf("%#v is read as %d, %t", v, got, ok)
+		}
+	}
+}

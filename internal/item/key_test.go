@@ -1,0 +1,20 @@
+package item
+
+import "testing"
+
+func TestKeysOfItems(t *testing.T) {
+	key := Key{"p", "s"}
+	it := key.Item()
+	if !EqualItems(it, Item{"PK": S("p"), "SK": S("s")}) || KeyOf(it) != key {
+		t.Errorf("%v is written as %v, and read as %v", key, it, KeyOf(it))
+	}
+	if got := KeyOf(Item{"PK": N(1), "a": S("x")}); got != (Key{}) {
+		t.Errorf("what has no key has %v", got)
+	}
+	for attr, want := range map[string]bool{"PK": true, "SK": true, "GSI1PK": true, "GSI4SK": true,
+		"GSI5PK": false, "pk": false, "": false} {
+		if got := IsKeyAttr(attr); got != want {
+			t.Errorf("%q is part of a key: %t", attr, got)
+		}
+	}
+}
