@@ -205,6 +205,24 @@ func TestDenialsTellTheEdge(t *testing.T) {
 	}
 }
 
+// What is short comes by a rate, rounded up, or at the edge of a quota: in a millisecond at the least,
+// and in no time that cannot be told.
+func TestHowLongASupplyTakes(t *testing.T) {
+	for _, c := range []struct {
+		s           supply
+		short       float64
+		after, want int64
+	}{
+		{supply{rate: 2}, 10, 0, 5}, {supply{rate: 3}, 10, 0, 4}, {supply{rate: 1e-30}, 10, 0, longest}, {supply{}, 10, 0, longest},
+		{supply{edge: noon + 70}, 10, noon, 70}, {supply{edge: noon}, 10, noon, 1}, {supply{edge: noon - 70}, 10, noon, 1},
+		{supply{edge: bucket.Never}, 10, noon, longest},
+	} {
+		if got := c.s.after(c.short, c.after); got != c.want {
+			t.Errorf("%+v: %d ms, want %d", c.s, got, c.want)
+		}
+	}
+}
+
 // Who has to wait until shards have merged is told a second, or two round trips for each of them.
 func TestMergingFollowsTheRoundTrip(t *testing.T) {
 	for trip, after := range map[float64]int64{0: 1000, 4: 1000, 150: 2400} {

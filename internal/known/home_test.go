@@ -30,6 +30,17 @@ func TestStaysWithAShard(t *testing.T) {
 	}
 }
 
+// A write to another shard makes that one the home, for as many writes.
+func TestAnotherHome(t *testing.T) {
+	k := factsOf(4)
+	for _, shard := range []int{1, 1, 2, 2, 2} {
+		k.visit(shard)
+	}
+	if k.home != (home{shard: 2, left: stay - 3}) {
+		t.Errorf("at home in %+v, want shard 2 for %d more", k.home, stay-3)
+	}
+}
+
 // A request whose write was refused goes on with the same shard, whose image is new, unless others took
 // the tokens there.
 func TestGoesOnWithTheShardThatRefused(t *testing.T) {

@@ -420,12 +420,13 @@ func TestWhatIsExpectedOf(t *testing.T) {
 // image at the latest.
 func TestExpectedEndsWithWhatOthersLeave(t *testing.T) {
 	for _, c := range []struct {
-		taken float64 // of 10 a second
-		least int64
-		most  int64
-	}{{9, 401, 1000}, {10, 1000, 1000}, {5, 0, 999}} {
+		period float64 // ms in which 10 are refilled
+		taken  float64 // in a second
+		least  int64
+		most   int64
+	}{{1000, 9, 401, 1000}, {1000, 10, 1000, 1000}, {1000, 5, 0, 999}, {5000, 1.2, 860, 870}} {
 		k := factsOf(1)
-		limit := bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 10_000, Period: 1000}
+		limit := bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 10_000, Period: int64(c.period)}
 		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 			State: bucket.New([]bucket.Limit{limit}, 0, 1, noon)}
 		b.State.Slots[b.State.Index("rps")].Tokens = 1000

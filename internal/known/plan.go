@@ -87,9 +87,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	cut := valid < len(group)
 	if group = group[:valid]; valid == 0 {
 		n = 0
-	} else if c.Alone() {
-		group = group[:1]
-	} else {
+	} else if !c.Alone() {
 		d := decider{facts: k, now: now.Ms, asking: c.Asks}
 		var looks bool
 		if n, looks = d.covered(c.Shard, group); d.waits(s, group[0]) {
