@@ -145,6 +145,17 @@ func TestDenialsBySlots(t *testing.T) {
 	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Denial.After != 4000 || d.Denial.Estimated {
 		t.Errorf("without slots: %+v", d.Denial)
 	}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b = NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, noon, Unsent)
+	w := asks(0)
+	w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)
+	if d := b.Decide(w, &Attempt{},
+		clock(noon)); d.Denial.Limit != "rps" || d.Denial.After != 4000 || d.Denial.Estimated {
+		t.Errorf("with slots that are free: %+v", d.Denial)
+	}
 }
 
 // Others who are faster each time deny for the time in which the costs refill; of limits that do not
@@ -213,7 +224,8 @@ func TestHowLongASupplyTakes(t *testing.T) {
 		short       float64
 		after, want int64
 	}{
-		{supply{rate: 2}, 10, 0, 5}, {supply{rate: 3}, 10, 0, 4}, {supply{rate: 1e-30}, 10, 0, longest}, {supply{}, 10, 0, longest},
+		{supply{rate: 2}, 10, 0, 5}, {supply{rate: 3}, 10, 0, 4}, {supply{rate: 1e-30}, 10, 0, longest}, {supply{},
+			10, 0, longest},
 		{supply{edge: noon + 70}, 10, noon, 70}, {supply{edge: noon}, 10, noon, 1}, {supply{edge: noon - 70}, 10, noon, 1},
 		{supply{edge: bucket.Never}, 10, noon, longest},
 	} {

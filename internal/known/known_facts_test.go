@@ -411,8 +411,12 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 	// Its own tokens are taken and not yet given back, so the queue seems to have room: it is full for it.
-	if d := b.Refusal(asks(7, perSecond), noon+60_000, noon); !d.Full || d.Limit != "rps" {
+	d := b.Refusal(asks(7, perSecond), noon+60_000, noon)
+	if !d.Full || d.Limit != "rps" {
 		t.Errorf("of the queue: %+v", d)
+	}
+	if l := d.Levels[0]; l.After != 3000 { // 7 of 4, one a second: what it needs, not when it may ask
+		t.Errorf("of the limit: %+v, of the queue %+v", l, d)
 	}
 }
 

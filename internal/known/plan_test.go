@@ -24,6 +24,9 @@ func TestALookIsAtAShardOfSoMany(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(imageOf(0, 2, 5), noon, Unsent)
 	p := planned(t, b, Choice{Do: Look, Shard: 1}, asks(1, perSecond), noon)
+	if want := table.BucketKey("ns", "acme", "gpt-4", 1); p.Write.Target() != want {
+		t.Errorf("at %v, want %v", p.Write.Target(), want)
+	}
 	for shards, holds := range map[int]bool{2: true, 4: false} {
 		if _, held, err := p.Write.Apply(imageOf(1, shards, 1).Item()); err != nil || held != holds {
 			t.Errorf("a shard of %d: held %t, %v", shards, held, err)
@@ -117,4 +120,21 @@ func (p *process) demand() float64 {
 	k := p.lock()
 	defer p.mu.Unlock()
 	return k.shards[0].holding.demand.Of("rps")
+}
+
+// Before a denial, the last write for a request is refused only if the tokens are gone, however low it
+// may show a full limit.
+func TestTheLastWriteIsRefusedForTokensOnly(t *testing.T) {
+	for hurried, holds := range map[int]bool{0: true, 1: false} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		b.See(imageOf(0, 1, 10), noon, Unsent)
+		b.Begin(Choice{Do: Take}, w, noon)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, hurried, clock(noon))
+		since := imageOf(0, 1, 10)
+		i := since.State.Index("rps")
+		since.State.Slots[i].Tokens, since.State.Slots[i].Used = 2*bucket.Milli, 8*bucket.Milli
+		if _, held, err := p.Write.Apply(since.Item()); err != nil || held != holds {
+			t.Errorf("hurried from %d on: held %t, %v", hurried, held, err)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -83,7 +84,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 		if _, ok := b.Grant(want(1), clock(noon)); ok {
 			t.Error("a slot is granted that nobody has")
 		}
-		if h, ok := b.Grant(has, clock(noon)); !ok || h.Key != image.Key() {
+		if h, ok := b.Grant(has, clock(noon)); !ok || h.Key != image.Key() || !slices.Equal(h.Costs, has.Costs) {
 			t.Errorf("not granted, or of %v", h.Key)
 		}
 		if _, ok := b.Grant(want(0), clock(noon)); ok {
@@ -122,5 +123,20 @@ func TestSlotsBesideAnEmptyRate(t *testing.T) {
 	}
 	if got := b.Reusable(w, noon); got != 500 {
 		t.Errorf("half of the slots are free: %d ms, want 500", got)
+	}
+}
+
+// Who pays with slots has those of the epoch in which they were taken; other costs have no end.
+func TestSlotsThatWerePaid(t *testing.T) {
+	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+	p := Payment{Image: image, Costs: table.Costs([]bucket.Limit{fly, perSecond}, 2*bucket.Milli, 3*bucket.Milli)}
+	got := p.Taken(noon)
+	if want := image.State.At(noon).Slots[image.State.Index("fly")].End; got[0].End != want || want == 0 || got[1] != p.Costs[1] {
+		t.Errorf("%+v, want slots that end at %d", got, want)
+	}
+	if p.Costs[0].End != 0 {
+		t.Error("the payment itself has changed")
 	}
 }

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -279,5 +280,21 @@ func TestConfirmedLimitsAreBounded(t *testing.T) {
 	}
 	if c := k.at(0).confirmed; len(c) != mostLimits || c[0][0].Name != "c" || c[3][0].Name != "f" {
 		t.Errorf("remembered are %v", c)
+	}
+}
+
+// The siblings of a shard 0 are all others that were seen.
+func TestSiblings(t *testing.T) {
+	k := factsOf(4)
+	for _, shard := range []int{0, 1, 3} {
+		k.see(imageOf(shard, 4, 1), noon, Unsent, nil)
+	}
+	var got []int
+	for _, image := range k.siblings() {
+		got = append(got, image.State.Shard)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, []int{1, 3}) {
+		t.Errorf("%v, want 1 and 3", got)
 	}
 }
