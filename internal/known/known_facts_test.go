@@ -587,6 +587,41 @@ func TestShardsThatHoldTheSamePayInOneOrder(t *testing.T) {
 	}
 }
 
+// A shard that has nothing of one limit may still pay of another one, and one in debt pays of none.
+func TestWhoHasNothingOfOneLimitPaysOfTheOther(t *testing.T) {
+	other := perSecond
+	other.Name = "tps"
+	shard := func(k int, rps, tps int64) table.Shard {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perSecond, other}, k, 2, noon)}
+		image.State.Slots[image.State.Index("rps")].Tokens = rps * bucket.Milli
+		image.State.Slots[image.State.Index("tps")].Tokens = tps * bucket.Milli
+		return image
+	}
+	w := Want{Costs: table.Costs([]bucket.Limit{perSecond, other}, 3*bucket.Milli, 4*bucket.Milli)}
+	for rps, pays := range map[int64]bool{0: true, -1: false} {
+		got := ByLevels([]table.Shard{shard(0, 5, 0), shard(1, rps, 5)}, w, noon)
+		if (len(got) == 2) != pays {
+			t.Errorf("with %d of one limit: %+v", rps, got)
+		}
+	}
+}
+
+// An image of another life of a shard tells nothing of what others have taken: its counter began anew.
+func TestAnotherLifeTeachesNothing(t *testing.T) {
+	for generation, taught := range map[int64]bool{1: true, 2: false} {
+		b, image := seenAs(perSecond, 9), imageOf(0, 1, 4)
+		image.Generation, image.State.RF = generation, noon+1000
+		image.State.Slots[image.State.Index("rps")].Used = 5 * bucket.Milli
+		b.See(image, noon+1000, Unsent)
+		k := b.lock()
+		if got := k.shards[0].others.images > 0; got != taught {
+			t.Errorf("in generation %d: %+v", generation, k.shards[0].others)
+		}
+		b.mu.Unlock()
+	}
+}
+
 // A charge that was planned is of a generation of a shard, and leaves what its requests leave: so a
 // refusal is told from one by other rules.
 func TestAPlanKnowsItsImage(t *testing.T) {
