@@ -142,6 +142,45 @@ func when(yes bool, f fault) fault {
 	return healthy
 }
 
+// Two deliveries put one object at one instant: S3 refuses one of them for now, and the client repeats
+// it at once.
+func TestAPutThatMetAnotherOneIsRepeated(t *testing.T) {
+	s := newStore(t)
+	h, _ := s.handler(t, 3)
+	seen := map[string]bool{}
+	s.failing(func(key string) fault {
+		first := !seen[key]
+		seen[key] = true
+		return when(first, met)
+	})
+	if got := handle(t, h, t.Context(), batch(100, 110)); got != allDone {
+		t.Errorf("response %s, want %s", got, allDone)
+	}
+	checkArchive(t, s, 100, 110)
+}
+
+// A batch tells how many bytes it has stored, and a put that failed names its object.
+func TestWhatABatchTells(t *testing.T) {
+	s := newStore(t)
+	h, metrics := s.handler(t, 1)
+	var log bytes.Buffer
+	h.log = slog.New(slog.NewTextHandler(&log, nil))
+	s.failing(func(key string) fault { return when(isKey(key, 109), refused) })
+	if got := handle(t, h, t.Context(), batch(100, 110)); got != resumeAt(109) {
+		t.Errorf("response %s", got)
+	}
+	size := 0
+	for _, o := range s.stored {
+		size += len(o.Text)
+	}
+	if want := fmt.Sprintf(`"Bytes":%d}`, size); size == 0 || !strings.Contains(metrics.String(), want) {
+		t.Errorf("metrics %s, want %s", metrics, want)
+	}
+	if want := `object="audit/year=2024/month=10/day=02/audit-ns1-` + eventID(109); !strings.Contains(log.String(), want) {
+		t.Errorf("log\n%s\nwant %s", log.String(), want)
+	}
+}
+
 // The client repeats a put whose answer was lost; the repetition finds the
 // object there, so the batch is done.
 func TestLostAnswerIsRepeatedWithinTheInvocation(t *testing.T) {
@@ -326,7 +365,7 @@ func TestStart(t *testing.T) {
 
 	h, err := newHandler(t.Context(),
 		env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive", "AWS_LAMBDA_FUNCTION_NAME": "fn"}), log)
-	if err != nil || h.bucket != "audit-archive" || h.function != "fn" {
+	if err != nil || h.bucket != "audit-archive" || h.function != "fn" || h.log != log || h.metrics != os.Stdout {
 		t.Errorf("%+v, %v", h, err)
 	}
 	_, err = newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "Not A Bucket"}), log)

@@ -29,6 +29,7 @@ const (
 	healthy fault = iota
 	refused       // not stored, answered with 503
 	lost          // stored, but the connection ends before the answer
+	met           // not stored, answered with 409: another put of the key is under way
 )
 
 // store is the part of S3 that the archiver uses, in this process: PutObject,
@@ -66,6 +67,8 @@ func (s *store) serve(w http.ResponseWriter, r *http.Request) {
 		s.put(w, key, body, r.Header)
 	case refused:
 		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+	case met:
+		refuse(w, http.StatusConflict, "ConditionalRequestConflict")
 	case lost:
 		s.put(httptest.NewRecorder(), key, body, r.Header)
 		panic(http.ErrAbortHandler)

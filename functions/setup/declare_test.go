@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 const (
@@ -93,6 +96,77 @@ func TestManifestsAreApplied(t *testing.T) {
 			t.Errorf("step %d:\n%s\nwant\n%s", i, got, step.want)
 		}
 	}
+}
+
+// What a deployment changes is recorded as the change of its stack, and told in the log: what was
+// stored already is not among it.
+func TestChangesAreThoseOfTheStack(t *testing.T) {
+	h, db := rig(t)
+	var log bytes.Buffer
+	h.log = slog.New(slog.NewTextHandler(&log, nil))
+	for _, c := range []struct {
+		manifest string
+		changes  int
+	}{{someLimits, 3}, {someLimits, 0}, {otherLimits, 2}} {
+		log.Reset()
+		e := declaring(cfn.RequestUpdate, c.manifest)
+		ask(t, h, e)
+		if want := fmt.Sprintf("namespace=default changes=%d ", c.changes); !strings.Contains(log.String(), want) {
+			t.Errorf("told\n%s\nwant %s", log.String(), want)
+		}
+	}
+	all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := all.Namespace(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e, err := range ns.AllEvents(t.Context(), time.Time{}, time.Time{}) {
+		if n++; err != nil || e.Principal != declaring(cfn.RequestUpdate).StackID {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	if n != 5 {
+		t.Errorf("%d events, want one for each change", n)
+	}
+}
+
+// Somebody else applies a manifest meanwhile, once: the deployment plans anew.
+func TestAManifestThatMeetsAnotherOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		ask(t, h, event(cfn.RequestCreate, "default"))
+		all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		met := false
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Writes != nil && !met {
+				met = true
+				ns, err := all.Namespace(t.Context(), "default")
+				if err != nil {
+					return false, err
+				}
+				plan, err := ns.Plan(t.Context(), admin.Manifest{Namespace: "default", System: &admin.Config{
+					Limits: []limiter.Limit{limiter.PerMinute("rpm", 7)}}})
+				if err != nil {
+					return false, err
+				}
+				if err := ns.Apply(t.Context(), plan); err != nil {
+					return false, err
+				}
+			}
+			return true, nil
+		})
+		ask(t, h, declaring(cfn.RequestUpdate, someLimits))
+		if got := stored(t, db); got != afterSome || !met {
+			t.Errorf("met %t\n%s\nwant\n%s", met, got, afterSome)
+		}
+	})
 }
 
 func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -107,6 +108,46 @@ func TestSetUpIsIdempotent(t *testing.T) {
 	}
 	ask(t, h, event(cfn.RequestDelete))
 	check(t, db, again)
+}
+
+// Of how many days audit events are kept is stored from one day on; zero leaves it alone.
+func TestDaysOfAuditEvents(t *testing.T) {
+	for _, days := range []string{"0", "1", "90"} {
+		h, db := rig(t)
+		e := event(cfn.RequestCreate, "default")
+		e.ResourceProperties[function.SetupAuditRetention] = days
+		ids := ask(t, h, e)
+		all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns, err := all.Namespace(t.Context(), "default")
+		if err != nil {
+			t.Fatal(err, ids)
+		}
+		c, err := ns.Config(t.Context(), admin.Scope{})
+		if n := int(c.AuditRetention / (24 * time.Hour)); fmt.Sprint(n) != days || (err == nil) != (n > 0) {
+			t.Errorf("%s days are stored as %d, %v", days, n, err)
+		}
+	}
+}
+
+// The retention that cannot be stored is named, with its namespace.
+func TestARetentionThatIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		ask(t, h, event(cfn.RequestCreate, "default"))
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Writes != nil {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		_, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default"))
+		if err == nil || !strings.HasPrefix(err.Error(), `set up table "limits": audit retention of namespace "default": `) {
+			t.Error(err)
+		}
+	})
 }
 
 // Every write fails in both ways, and throttled and in conflict, at every place.
