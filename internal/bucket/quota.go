@@ -25,10 +25,7 @@ func (l Limit) calendar() *calendar.Calendar {
 	if l.Reset == "" {
 		return nil
 	}
-	c, err := calendar.Parse(l.Reset)
-	if err != nil {
-		return nil
-	}
+	c, _ := calendar.Parse(l.Reset) // nil if it cannot be read
 	return c
 }
 

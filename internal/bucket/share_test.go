@@ -101,6 +101,10 @@ func TestWithoutAClockNothingRemains(t *testing.T) {
 	if v := s.Decide(needs, 0); v.At != 10 || v.Slot != i {
 		t.Errorf("without a clock: %+v, want 10 ms", v)
 	}
+	s.NoClock, s.RF = false, MaxSkew+1
+	if v := s.Decide(needs, 0); v.At != 10 || v.Slot != i {
+		t.Errorf("with a clock that was far ahead: %+v, want 10 ms", v)
+	}
 }
 
 // Something is held as long as one limit says so, until its instant.

@@ -1,0 +1,127 @@
+package bucket
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+const anEdge = 1_700_006_400_000 // midnight, UTC
+
+var daily = Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0@UTC"}
+
+// one returns a state with one limit at a level, and the index of that.
+func one(l Limit, at, tokens int64) (State, int) {
+	s := New([]Limit{l}, 0, 1, at)
+	i := s.Index(l.Name)
+	s.Slots[i].Tokens = tokens
+	return s, i
+}
+
+// A quota that counts from its first use begins no period by waiting.
+func TestNoPeriodBeginsByWaiting(t *testing.T) {
+	l := daily
+	l.Reset = "+60"
+	s, i := one(l, anEdge, 10*Milli)
+	if got := s.At(anEdge + 3_600_000).Slots[i]; got != s.Slots[i] || got.End != 0 {
+		t.Errorf("after an hour %+v, want %+v", got, s.Slots[i])
+	}
+	s.NoClock = true
+	if got := s.At(anEdge + 3_600_000).Slots[i]; got.End != 0 || got.Tokens != 10*Milli {
+		t.Errorf("without a clock %+v", got)
+	}
+}
+
+// A changed quota keeps what is spent: debt stays one, except that of a soft limit that becomes hard.
+// What it holds is no more than its new amount unless it was credited.
+func TestWhatAChangedQuotaKeeps(t *testing.T) {
+	for _, c := range []struct {
+		soft          bool
+		tokens, extra int64
+		capacity      int64
+		want          int64
+	}{
+		{false, -5, 0, 12, -3}, {true, -5, 0, 12, 0}, {true, 4, 0, 12, 6}, {false, 4, 0, 5, -1},
+		{false, 12, 0, 5, 5}, {false, 12, 2, 5, 7}, {false, 10, 0, 20, 20},
+	} {
+		l, want := daily, daily
+		l.Soft, want.Capacity = c.soft, c.capacity*Milli
+		s, i := one(l, anEdge+5000, c.tokens*Milli)
+		s.Slots[i].Extra = c.extra * Milli
+		got, changed := s.Adopt(want)
+		if sl := got.Slots[i]; !changed || sl.Tokens != c.want*Milli || sl.Limit != want {
+			t.Errorf("%+v: %+v, %t, want %d tokens", c, sl, changed, c.want)
+		}
+	}
+}
+
+// What is held of a quota does not make it less than whole at its edge: it is held until then at most.
+func TestAQuotaIsWholeAtItsEdgeWhateverIsHeld(t *testing.T) {
+	s, i := one(daily, anEdge-5000, 0)
+	s.Slots[i].End, s.Slots[i].Held, s.HeldUntil = anEdge, 3*Milli, anEdge+60_000
+	if tokens, _ := s.LevelAt(i, anEdge+EdgeMargin); tokens != 10*Milli {
+		t.Errorf("%d at its edge, want all", tokens)
+	}
+}
+
+// Just behind an edge a state is stored as it was before it. Brought back, it is the same to the last
+// remainder.
+func TestWhatIsStoredBehindAnEdgeComesBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for range 2000 {
+		rps := Limit{Name: "rps", Capacity: 1000 * Milli, Amount: 1 + rng.Int64N(5000), Period: 1 + rng.Int64N(7000)}
+		s := New([]Limit{daily, rps}, 0, 1, anEdge+rng.Int64N(EdgeMargin))
+		i, q := s.Index("rps"), s.Index("q")
+		s.Slots[i].Tokens, s.Slots[i].Rest = rng.Int64N(500*Milli), rng.Int64N(rps.Period)
+		s.Slots[q].Tokens, s.Slots[q].End = rng.Int64N(10*Milli), anEdge
+		got := s.Stored()
+		if got.RF >= anEdge || got.Slots[i].Rest < 0 || got.Slots[i].Rest >= rps.Period {
+			t.Fatalf("%+v is stored as %+v", s, got)
+		}
+		if back := got.At(s.RF); !reflect.DeepEqual(back, s) {
+			t.Fatalf("%+v is stored as %+v and comes back as %+v", s, got, back)
+		}
+	}
+}
+
+// A shard that merges is held no longer than one of both, and one of which nothing is held by nobody.
+func TestMergesHoldNothingAnew(t *testing.T) {
+	rps := Limit{Name: "rps", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
+	for _, until := range []int64{0, anEdge - 1, anEdge, anEdge + 5} {
+		s, other := New([]Limit{rps}, 0, 2, anEdge), New([]Limit{rps}, 1, 2, anEdge)
+		other.HeldUntil = until
+		want := int64(0)
+		if until > anEdge {
+			want = until
+		}
+		if got := s.Merge(other, 1).HeldUntil; got != want {
+			t.Errorf("merged with what is held until %d: until %d, want %d", until, got, want)
+		}
+	}
+}
+
+// What is emptied has nothing, and nobody holds anything of it. Its write meter is full.
+func TestWhatIsEmptied(t *testing.T) {
+	s, i := one(Limit{Name: "rps", Capacity: 10 * Milli, Amount: Milli, Period: 1000}, anEdge, 5)
+	sl := &s.Slots[i]
+	sl.Rest, sl.Used, sl.Held, sl.Ended = 1, 2, 3, 4
+	got := s.Emptied()
+	if want := (Slot{Limit: sl.Limit}); got.Slots[i] != want {
+		t.Errorf("%+v, want %+v", got.Slots[i], want)
+	}
+	if w := got.Slots[got.Index(WCU)]; w.Tokens != WCULimit().Capacity {
+		t.Errorf("a write meter of %d", w.Tokens)
+	}
+}
+
+// An instant until which something is held means nothing if no sound clock can have written it.
+func TestHowLongSomethingIsHeld(t *testing.T) {
+	s, _ := one(daily, anEdge, 0)
+	for until, want := range map[int64]int64{0: anEdge, anEdge - 1: anEdge, anEdge + 1: anEdge + 1,
+		anEdge + MaxAhead + MaxSkew: anEdge + MaxAhead + MaxSkew, anEdge + MaxAhead + MaxSkew + 1: anEdge} {
+		s.HeldUntil = until
+		if got := s.HeldAfter(anEdge); got != want {
+			t.Errorf("until %d: %d, want %d", until-anEdge, got-anEdge, want-anEdge)
+		}
+	}
+}
