@@ -219,6 +219,10 @@ func TestEventsAreLogged(t *testing.T) {
 			Policy: PolicyAllow},
 		{Kind: EventCommit, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 4}, Writes: 1},
 		{Kind: EventRollback, Entity: acme, Resource: gpt, Costs: Costs{"rpm": -1}, Writes: 2, Elapsed: time.Millisecond},
+		{Kind: EventAcquire, Entity: acme, Resource: gpt, Writes: 1,
+			Overdrawn: []Status{{Entity: "parent", Limit: "rpm", Remaining: -3}}},
+		{Kind: EventAhead, Entity: acme, Resource: gpt, Taken: Costs{"rpm": 7}, Ended: Costs{"rpm": 2}, Writes: 1},
+		{Kind: EventYield, Entity: acme, Resource: gpt, Limits: []Limit{PerMinute("rpm", 7)}},
 		{Kind: EventSplit, Entity: acme, Resource: gpt, Shards: 2},
 		{Kind: EventMerge, Entity: acme, Resource: gpt, Shards: 1},
 		{Kind: EventBreaker, Open: true},
@@ -238,6 +242,10 @@ func TestEventsAreLogged(t *testing.T) {
 			"limiter.elapsed=0s limiter.costs=map[rpm:4]",
 		"rollback limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=2 " +
 			"limiter.elapsed=1ms limiter.costs=map[rpm:-1]",
+		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=1 limiter.elapsed=0s " +
+			"limiter.overdrawn.by=parent limiter.overdrawn.limit=rpm limiter.overdrawn.remaining=-3",
+		"ahead limiter.entity=acme limiter.resource=gpt-4 limiter.taken=map[rpm:7] limiter.ended=map[rpm:2] limiter.writes=1",
+		"yield limiter.entity=acme limiter.resource=gpt-4 limiter.limits=\"[rpm: 7 per 1m0s, capacity 7]\"",
 		"split limiter.entity=acme limiter.resource=gpt-4 limiter.shards=2",
 		"merge limiter.entity=acme limiter.resource=gpt-4 limiter.shards=1",
 		"breaker limiter.open=true",
