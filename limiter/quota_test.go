@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -225,6 +226,34 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 		if want >= 0 && (got != want || err != nil) || want < 0 && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q is %d, %v, want %d", text, got, err, want)
 		}
+	}
+}
+
+// What is spent when a limit becomes a quota from the first use is whole again a period later, for every
+// process.
+func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
+	for name, from := range map[string]Limit{
+		"daily": Quota("q", 10, Daily("")), "from five hours": Quota("q", 10, FromFirstUse(5*time.Hour)), "a rate": PerDay("q", 10),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			if n := drain(t, l, asks(Costs{"q": 1}, from)); n != 10 {
+				t.Fatalf("%s: %d granted", name, n)
+			}
+			req := asks(Costs{"q": 1}, Quota("q", 10, FromFirstUse(time.Hour)))
+			_, err := l.Acquire(t.Context(), req)
+			denied, ok := errors.AsType[*LimitError](err)
+			if !ok || denied.RetryAfter < time.Hour || denied.RetryAfter > time.Hour+2*time.Second {
+				t.Errorf("%s: %v, want a denial of an hour", name, err)
+			}
+			w.pass(time.Hour + 2*time.Second)
+			for _, p := range []*Limiter{l, w.process(Options{})} {
+				if _, err := p.Acquire(t.Context(), req); err != nil {
+					t.Errorf("%s: an hour later %v", name, err)
+				}
+			}
+		})
 	}
 }
 

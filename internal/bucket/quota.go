@@ -209,13 +209,17 @@ func (s State) Stored() State {
 }
 
 // become changes what the slot is into a quota; from and to are the share's capacities
-// before and after. What is spent stays spent.
+// before and after. What is spent stays spent. Of a quota from the first use that is of a period
+// which begins now: 3 of 10 left for an hour are whole again in an hour.
 func (sl *Slot) become(want Limit, from, to, at int64) {
 	if sl.Tokens = AddSat(sl.Tokens, SubSat(to, from)); sl.Reset == "" || sl.Extra == 0 {
 		sl.Tokens = min(sl.Tokens, to)
 	}
 	if sl.Reset != want.Reset {
 		sl.End = want.begin(at)
+		if n := want.FirstUse(); n > 0 && sl.Tokens < to {
+			sl.End = AddSat(at, n)
+		}
 	}
 	sl.Limit, sl.Rest = want, 0
 }

@@ -55,6 +55,27 @@ func TestWhatAChangedQuotaKeeps(t *testing.T) {
 	}
 }
 
+// What is spent of a limit that becomes a quota from the first use comes back after one period; what is
+// whole begins none.
+func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
+	want := daily
+	want.Reset = "+3600"
+	fives, rate := daily, Limit{Name: "q", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 86_400_000}
+	fives.Reset = "+18000"
+	for _, was := range []Limit{daily, fives, rate} {
+		for tokens, end := range map[int64]int64{10: 0, 9: anEdge + 3_600_000, 0: anEdge + 3_600_000, -4: anEdge + 3_600_000} {
+			s, i := one(was, anEdge, tokens*Milli)
+			got, _ := s.Adopt(want)
+			if sl := got.Slots[i]; sl.End != end || sl.Tokens != tokens*Milli {
+				t.Errorf("%d of %s: %+v, want a period until %d", tokens, was, sl, end)
+			}
+			if whole := got.At(anEdge + 3_600_000 + EdgeMargin).Slots[i]; whole.Tokens != 10*Milli {
+				t.Errorf("%d of %s: %d after the period", tokens, was, whole.Tokens)
+			}
+		}
+	}
+}
+
 // What is held of a quota does not make it less than whole at its edge: it is held until then at most.
 func TestAQuotaIsWholeAtItsEdgeWhateverIsHeld(t *testing.T) {
 	s, i := one(daily, anEdge-5000, 0)
