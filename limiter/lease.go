@@ -21,6 +21,7 @@ type leaseItem struct {
 	shard int
 	taken []table.Cost
 	local bool         // it is a bucket of this process, which has no key
+	state bucket.State // of that bucket, after it was charged
 	slots []table.Cost // what the next settling gives back beside
 }
 

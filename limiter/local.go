@@ -102,11 +102,13 @@ func (l *localFacts) at(w known.Want, room bool, now int64) bucket.State {
 			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
 			if old.Slots[j].SameEdges(slot.Limit) {
 				slot.End = old.Slots[j].End
+			} else if n := slot.FirstUse(); n > 0 && slot.Tokens < slot.Capacity {
+				slot.End = bucket.AddSat(out.RF, n) // what is spent comes back with this period
 			}
 		}
 		out.Slots[i] = slot
 	}
-	return out
+	return out.At(out.RF) // in the periods of that instant
 }
 
 // errShare: the share of this process can never hold a cost.
@@ -129,6 +131,7 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 		for j, c := range w.Costs {
 			costs[j], needs[j] = c.Milli, localCost(c, state).Need(state)
 		}
+		state = state.Begin(costs)
 		switch v := state.Decide(needs, now); {
 		case v.At == bucket.Never:
 			return nil, fmt.Errorf("%w: %d percent of %s", errShare, l.percent, public(w.Costs[v.Slot].Limit))
@@ -137,7 +140,7 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 		}
 		after[i] = state.Take(costs)
 		leases[i] = &Lease{name: w.Name, status: localStatus(w, after[i]), limits: table.LimitsOf(w.Costs),
-			items: []leaseItem{{name: w.Name, taken: w.Costs, local: true}}}
+			items: []leaseItem{{name: w.Name, taken: w.Costs, local: true, state: after[i]}}}
 	}
 	for i, w := range wants {
 		old, known := l.buckets.Get(w.Name)
@@ -156,7 +159,7 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 
 // adjust takes so much more from a bucket, into debt if need be, or gives it back. One
 // that has been forgotten was full: it takes nothing back, and what it owes now is kept
-// beyond the size, until it is full again.
+// beyond the size, until it is full again. Nothing is given back to a later period of a quota.
 func (all *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 	l := all.lock()
 	defer all.mu.Unlock()
@@ -172,11 +175,11 @@ func (all *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 	}
 	needs := make([]int64, len(state.Slots))
 	for _, c := range costs {
-		if i := state.Index(c.Limit.Name); i >= 0 {
+		if i := state.Index(c.Limit.Name); i >= 0 && !(c.Limit.Renews() && c.Milli < 0 && state.Slots[i].End != c.End) {
 			needs[i] = c.Milli
 		}
 	}
-	l.buckets.Add(n, state.Take(needs))
+	l.buckets.Add(n, state.Begin(needs).Take(needs))
 }
 
 // localCost is a cost of the share of its limit that a local bucket has.

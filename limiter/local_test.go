@@ -450,3 +450,57 @@ func TestLocalLimitsAreKeptOnce(t *testing.T) {
 	}
 	must(t, l, asks(Costs{"tpm": 1}, PerMinute("tpm", 10_000)))
 }
+
+// A quota that counts from its first use is whole again after its period, as one by the calendar is.
+func TestLocalQuotasAreWholeAgain(t *testing.T) {
+	for name, quota := range map[string]Limit{"from the first use": Quota("q", 10, FromFirstUse(time.Hour)),
+		"daily": Quota("q", 10, Daily(""))} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+			w.down()
+			for i := range 3 {
+				if n := drain(t, l, asks(Costs{"q": 1}, quota)); n != 5 {
+					t.Errorf("%s, period %d: %d granted, want a share of 5", name, i, n)
+				}
+				_, err := l.Acquire(t.Context(), asks(Costs{"q": 1}, quota))
+				if denied, ok := errors.AsType[*LimitError](err); !ok || denied.RetryAfter > 25*time.Hour {
+					t.Errorf("%s, period %d: %v, want a denial until the next one", name, i, err)
+				}
+				w.pass(30 * time.Hour)
+			}
+		})
+	}
+}
+
+// What a local share has granted on Monday is not given back on Tuesday; on Monday it is.
+func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
+	for passes, want := range map[time.Duration]int{0: 5, 24 * time.Hour: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+			w.down()
+			req := asks(Costs{"q": 1}, Quota("q", 10, Daily("")))
+			var monday []*Lease
+			for range 5 {
+				lease, err := l.Acquire(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				monday = append(monday, lease)
+			}
+			w.pass(passes)
+			if passes > 0 {
+				drain(t, l, req)
+			}
+			for _, lease := range monday {
+				if err := lease.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := drain(t, l, req); n != want {
+				t.Errorf("rolled back %v later: %d granted after, want %d", passes, n, want)
+			}
+		})
+	}
+}

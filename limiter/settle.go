@@ -35,6 +35,9 @@ const (
 func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, taken queue.Taking,
 	costs []table.Cost) error {
 	costs = slices.Clone(costs)
+	if it.local {
+		image.State = it.state
+	}
 	l.pin(costs, image.State)
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
 	if len(costs) == 0 {
