@@ -51,7 +51,7 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 		}
 	}
 	if err != nil {
-		return nil, at, errors.Join(append([]error{err}, l.giveBack(ctx, leases)...)...)
+		return nil, at, errors.Join(append([]error{err}, l.giveBackSoon(ctx, leases)...)...)
 	}
 	var charged []*Lease
 	if lease != nil {
@@ -124,7 +124,7 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *atte
 		leases[0].above = leases[1:]
 		return leases[0], wants[0].Name, nil
 	}
-	left := l.giveBack(ctx, leases)
+	left := l.giveBackSoon(ctx, leases)
 	for i, err := range errs {
 		if i != worst && store.KindOf(err) == store.Unknown {
 			left = append(left, outcome("acquire", wants[i].Name, err))
@@ -146,6 +146,29 @@ func (l *Limiter) chargeOne(ctx context.Context, w known.Want, tries *attempt) (
 		return nil, p
 	}
 	return lease, err
+}
+
+// giveBackSoon is giveBack. When ctx is done and a round trip has passed since, it goes on in the
+// background: nobody waits for a table that hangs.
+func (l *Limiter) giveBackSoon(ctx context.Context, leases []*Lease) []error {
+	first := slices.IndexFunc(leases, func(le *Lease) bool { return le != nil })
+	if first < 0 {
+		return nil
+	}
+	done := make(chan []error, 1)
+	l.background.Go(func() { done <- l.giveBack(ctx, leases) })
+	select {
+	case left := <-done:
+		return left
+	case <-ctx.Done():
+	}
+	select {
+	case left := <-done:
+		return left
+	case <-time.After(l.store.lately().patience()):
+		gone := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}
+		return []error{outcome("rollback", leases[first].name, gone)}
+	}
 }
 
 // giveBack gives back what leases have taken; some are nil. It returns what failed.

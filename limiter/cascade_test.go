@@ -535,3 +535,31 @@ func TestCascadeWaits(t *testing.T) {
 		w.wantSpent(l, "too late", map[string]int64{acme: 8, "org": 8})
 	}
 }
+
+// A level that was charged is given back after another one had no answer. When the context is over, or
+// Options.Timeout, that is waited for as long as a round trip takes: then it goes on behind the answer.
+func TestGivingBackBlocksNobody(t *testing.T) {
+	for within, most := range map[time.Duration]time.Duration{100 * time.Millisecond: 100 * time.Millisecond,
+		time.Hour: 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l := family(t, 100, Options{Timeout: 2 * time.Second})
+			must(t, l, stored(Costs{"rpm": 1}))
+			var mine atomic.Int64
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name != memdb.BatchGetItem && (strings.Contains(op.Writes[0].Target().PK, "org") || mine.Add(1) > 1) {
+					<-op.Done // after the charge of the child the table hangs
+					return false, context.DeadlineExceeded
+				}
+				return true, nil
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			begin := time.Now()
+			_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
+			if took := time.Since(begin); took > most+leastPatience || !errors.Is(err, ErrUnknown) {
+				t.Errorf("a context of %v: %v after %v, want ErrUnknown after %v at most", within, err, took, most)
+			}
+			l.background.Wait()
+		})
+	}
+}
