@@ -55,15 +55,21 @@ func (all *flights) set(shard int, f *flight) {
 // safe for concurrent use.
 type desks struct {
 	cache    *lru.Cache[known.Name, *desk]
+	owing    *lru.Cache[known.Name, *desk] // that are out, and know what ended unspent: the next write tells it
 	settings known.Settings
 }
 
 func newDesks(size int, settings known.Settings) *desks {
-	cache, err := lru.New[known.Name, *desk](size)
+	owing, err := lru.New[known.Name, *desk](size)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &desks{cache: cache, settings: settings}
+	cache, _ := lru.NewWithEvict(size, func(n known.Name, k *desk) {
+		if k.TakesAhead() {
+			owing.Add(n, k)
+		}
+	})
+	return &desks{cache: cache, owing: owing, settings: settings}
 }
 
 // of returns the desk of a bucket.
@@ -71,11 +77,20 @@ func (ds *desks) of(n known.Name) *desk {
 	if k, ok := ds.cache.Get(n); ok {
 		return k
 	}
-	k := &desk{Bucket: known.NewBucket(&ds.settings)}
-	if old, ok, _ := ds.cache.PeekOrAdd(n, k); ok {
-		return old
+	k, owes := ds.owing.Peek(n)
+	if owes {
+		ds.owing.Remove(n)
+	} else {
+		k = &desk{Bucket: known.NewBucket(&ds.settings)}
 	}
-	return k
+	old, ok, _ := ds.cache.PeekOrAdd(n, k)
+	if !ok {
+		return k
+	}
+	if owes && old != k { // another request has made one meanwhile
+		ds.owing.Add(n, k)
+	}
+	return old
 }
 
 // get is of, without making a desk: then nil.

@@ -77,7 +77,8 @@ type Options struct {
 	// MaxBuckets is how many buckets are remembered, 3 to 7 KB each, the more where
 	// limits are stored. Default 10,000.
 	// The least recently used is forgotten first; when it is used again, that costs a
-	// second write.
+	// second write. As many again are kept of which tokens were taken ahead, until they are
+	// written again: that tells what has ended unspent, without which usage would be too high.
 	MaxBuckets int
 	// MaxShards is the most shards a bucket is split into, a power of two.
 	// Default 32; 1: never split.

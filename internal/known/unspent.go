@@ -55,3 +55,16 @@ func (b *Bucket) Unwritten(u Unspent, clock func() Now) bool {
 	_, h.minded = h.BackIn(now)
 	return minds && h.minded
 }
+
+// TakesAhead reports whether this process has taken ahead of the bucket, so that something may have
+// ended unspent which is not told yet.
+func (b *Bucket) TakesAhead() bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	for _, s := range k.shards {
+		if s.holding != nil {
+			return true
+		}
+	}
+	return false
+}
