@@ -37,16 +37,24 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 	err error) {
 	leases, rest := make([]*Lease, len(wants)), make([]known.Want, 0, len(wants))
 	for i, w := range wants {
-		if leases[i] = l.fromHeld(ctx, l.desks.of(w.Name), w, tries); leases[i] == nil {
-			rest = append(rest, w)
+		if leases[i] = l.fromHeld(ctx, l.desks.of(w.Name), w, tries); leases[i] != nil {
+			continue
 		}
+		rest = append(rest, w)
+		if at, err = l.foresee(ctx, wants[i:i+1], tries); err == nil {
+			continue
+		}
+		if longer, more := l.foresee(ctx, wants[i:], tries); more != nil { // and take nothing of its parents
+			at, err = longer, more
+		}
+		break
 	}
-	tries.held = len(rest) == 0
-	if at = wants[0].Name; len(rest) == 1 {
-		at = rest[0].Name
-		lease, err = l.charge(ctx, rest[0], tries)
-	} else if len(rest) > 1 {
-		if at, err = l.foresee(ctx, rest, tries); err == nil {
+	if err == nil {
+		tries.held = len(rest) == 0
+		if at = wants[0].Name; len(rest) == 1 {
+			at = rest[0].Name
+			lease, err = l.charge(ctx, rest[0], tries)
+		} else if len(rest) > 1 {
 			lease, at, err = l.chargeAll(ctx, rest, tries)
 		}
 	}

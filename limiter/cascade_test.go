@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -562,4 +563,42 @@ func TestGivingBackBlocksNobody(t *testing.T) {
 			l.background.Wait()
 		})
 	}
+}
+
+// Requests that a child denies do not make a process take more of its parent ahead: beside a flood of
+// them, and a sibling that asks seldom, the parent is not shown empty to other processes.
+func TestADeniedChildTakesLittleOfItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l, other := w.process(Options{Ahead: 5 * time.Second}), w.process(Options{Ahead: 5 * time.Second})
+		w.entity(l, "org", "")
+		for _, e := range []string{"bad", "good", "other"} {
+			w.entity(l, e, "org")
+		}
+		w.configure(l, "", "", PerSecond("rps", 100_000))
+		w.configure(l, "bad", gpt, PerMinute("rps", 10))
+		w.configure(l, "org", gpt, PerMinute("rps", 6000))
+		ask := func(l *Limiter, e string) {
+			_, err := l.Acquire(t.Context(), Request{Entity: e, Resource: gpt, Costs: Costs{"rps": 1}})
+			if l.background.Wait(); err != nil && !errors.Is(err, ErrLimited) {
+				t.Fatal(err)
+			}
+		}
+		for step := range 12_000 { // two minutes
+			w.pass(10 * time.Millisecond)
+			if step%20 == 0 {
+				ask(l, "good")
+			}
+			for range 10 {
+				ask(l, "bad")
+			}
+			if step%10 > 0 { // 90 of 100 a second
+				ask(other, "other")
+			}
+		}
+		s := w.shards(l, "org", gpt)[0].State
+		if level := s.Slots[s.Index("rps")].Tokens / bucket.Milli; level < 600 {
+			t.Errorf("the parent is shown at %d of 6000", level)
+		}
+	})
 }
