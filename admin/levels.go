@@ -14,9 +14,11 @@ import (
 )
 
 // Reset fills the named limits of a bucket on every shard, or all limits if none is named.
-// Debt is forgiven, and the whole capacity can be taken at once. A quota gets back what was
-// credited in its period, too; one that counts from its first use begins a new period. A
-// lease from before the reset gives nothing back to a quota after it. Usage stays as it is.
+// Debt is forgiven, and the whole capacity can be taken at once, without what processes hold
+// that they took ahead. Of a rate that refills. Of a quota it is lost until the period ends,
+// unless somebody is granted it. A quota gets back what was credited in its period, too; one
+// that counts from its first use begins a new period. A lease from before the reset gives
+// nothing back to a quota after it. Usage stays as it is.
 //
 // It returns how many tokens were added, by limit, and records that as "bucket_reset". A
 // bucket that does not exist is full already. The error is ErrNotFound if the bucket has no
