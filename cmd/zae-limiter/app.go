@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -188,6 +190,12 @@ func (a *app) database(ctx context.Context) (*dynamodb.Client, error) {
 // noChecksums is for stand-ins that send none, about which the SDK would complain
 // with every answer.
 func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
+
+// loopback reports whether an endpoint is this machine; nil is that of AWS.
+func loopback(endpoint *string) bool {
+	u, err := url.Parse(aws.ToString(endpoint))
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+}
 
 // open opens the table.
 func (a *app) open(ctx context.Context) (*admin.Table, error) {

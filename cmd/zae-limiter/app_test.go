@@ -114,6 +114,21 @@ func TestWhereAWSIs(t *testing.T) {
 	}
 }
 
+// Only localhost and loopback addresses are this machine.
+func TestWhatIsThisMachine(t *testing.T) {
+	for endpoint, want := range map[string]bool{
+		"http://127.0.0.1:8000": true, "http://localhost:1": true, "http://[::1]:1": true,
+		"https://dynamodb.eu-west-1.amazonaws.com": false, "http://192.168.0.1:8000": false, "": false, ":": false,
+	} {
+		if got := loopback(&endpoint); got != want {
+			t.Errorf("%q: %v", endpoint, got)
+		}
+	}
+	if loopback(nil) {
+		t.Error("the endpoint of AWS is this machine")
+	}
+}
+
 // The table and the namespace are those of the environment, unless a flag says otherwise.
 func TestWhatTheEnvironmentSays(t *testing.T) {
 	s := newShell(t)

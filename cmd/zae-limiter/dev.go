@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -212,7 +211,7 @@ func (a *app) within(ctx context.Context, env []variable, command []string) erro
 	}
 	err := cmd.Run()
 	if code := cmd.ProcessState.ExitCode(); err != nil && code > 0 {
-		return &exitError{fmt.Errorf("%s: %w", command[0], err), cmp.Or(code, failed)}
+		return &exitError{fmt.Errorf("%s: %w", command[0], err), code}
 	}
 	return err
 }

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"net"
 	"net/http"
-	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,10 +42,7 @@ func (c *clocks) corrected(limiter int, by time.Duration) {
 func (c *clocks) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lo, c.hi = c.own[0], c.own[0]
-	for _, by := range c.own {
-		c.lo, c.hi = min(c.lo, by), max(c.hi, by)
-	}
+	c.lo, c.hi = slices.Min(c.own), slices.Max(c.own)
 }
 
 // apart returns by how much a clock that refills may be ahead of one that takes; ok
@@ -93,16 +89,6 @@ func (l listen) Do(r *http.Request) (*http.Response, error) {
 		l.clocks.hear(answer.Header.Get("Date"), sent, time.Now().Round(0))
 	}
 	return answer, err
-}
-
-// local reports whether an endpoint is this machine.
-func local(endpoint *string) bool {
-	u, err := url.Parse(aws.ToString(endpoint))
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // observe notes what a limiter tells of its clock.

@@ -81,7 +81,7 @@ func (a *app) loader(ctx context.Context, c *clocks) (limiter.DynamoDB, error) {
 	cfg.HTTPClient = listen{clocks: c, HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(
 		func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })}
 	db := a.dynamoDB(cfg)
-	c.here = local(db.Options().BaseEndpoint)
+	c.here = loopback(db.Options().BaseEndpoint)
 	return db, nil
 }
 

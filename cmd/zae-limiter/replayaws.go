@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/netip"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -66,16 +64,8 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 // local reports whether DynamoDB is on this machine and no CloudFormation beside it was
 // named: then that of AWS knows nothing of the table.
 func (a *app) local(cfg aws.Config) bool {
-	at := a.dynamoDB(cfg).Options().BaseEndpoint
-	if at == nil || cloudformation.NewFromConfig(cfg).Options().BaseEndpoint != nil {
-		return false
-	}
-	u, err := url.Parse(*at)
-	if err != nil {
-		return false
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	return loopback(a.dynamoDB(cfg).Options().BaseEndpoint) &&
+		cloudformation.NewFromConfig(cfg).Options().BaseEndpoint == nil
 }
 
 // errNoStack: there is no stack of that name.
