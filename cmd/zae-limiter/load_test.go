@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -120,33 +119,6 @@ func TestChangesAreAllowedFor(t *testing.T) {
 	samples = []sample{child, denied, child}
 	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 10 {
 		t.Errorf("denied without a call: %d over, want 10, %v", r.TokensOver, err)
-	}
-}
-
-// The seconds that DynamoDB's answers name narrow down how far its clock is ahead.
-func TestClocksApart(t *testing.T) {
-	at := func(ms int) time.Time { return time.UnixMilli(int64(1_700_000_000_000 + ms)) }
-	date := func(second int) string { return at(1000 * second).UTC().Format(http.TimeFormat) }
-	c := newClocks(2)
-	if _, ok := c.apart(); ok {
-		t.Error("nothing was heard, and it is known")
-	}
-	c.hear("yesterday", at(0), at(1))
-	c.hear(date(6), at(5200), at(5300))
-	c.hear(date(6), at(5900), at(6010))
-	if most, ok := c.apart(); !ok || most != 1100*time.Millisecond {
-		t.Errorf("%v, %v, want 1.1s", most, ok)
-	}
-	c.corrected(0, 300*time.Millisecond)
-	c.corrected(1, 700*time.Millisecond)
-	c.begin()
-	if most, _ := c.apart(); most != 800*time.Millisecond {
-		t.Errorf("corrected by 300 and 700 ms: %v, want 800ms", most)
-	}
-	c.corrected(0, 900*time.Millisecond)
-	c.here = true
-	if most, ok := c.apart(); !ok || most != 600*time.Millisecond {
-		t.Errorf("on one machine: %v, %v, want 600ms", most, ok)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -26,9 +27,12 @@ type clocks struct {
 	lo, hi   time.Duration   // of own, since the beginning
 	heard    bool
 	min, max time.Duration // DynamoDB's ahead of this machine's
+	past     time.Duration // the largest max of before a clock was set
 }
 
-func newClocks(limiters int) *clocks { return &clocks{own: make([]time.Duration, limiters)} }
+func newClocks(limiters int) *clocks {
+	return &clocks{own: make([]time.Duration, limiters), past: math.MinInt64}
+}
 
 // corrected notes that a limiter adds something else to this machine's clock.
 func (c *clocks) corrected(limiter int, by time.Duration) {
@@ -51,7 +55,7 @@ func (c *clocks) apart() (most time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.heard && !c.here {
-		return max(c.hi, c.max) - c.lo, true
+		return max(c.hi, c.max, c.past) - c.lo, true
 	}
 	return c.hi - c.lo, c.here
 }
@@ -69,7 +73,7 @@ func (c *clocks) hear(date string, sent, received time.Time) {
 	case !c.heard:
 		c.heard, c.min, c.max = true, lo, hi
 	case lo > c.max || hi < c.min: // a clock was set
-		c.min, c.max = min(c.min, lo), max(c.max, hi)
+		c.past, c.min, c.max = max(c.past, c.max), lo, hi
 	default:
 		c.min, c.max = max(c.min, lo), min(c.max, hi)
 	}
