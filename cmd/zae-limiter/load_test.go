@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
@@ -29,96 +27,6 @@ func TestArrivals(t *testing.T) {
 	}
 	if at := arrivals(bursts, 3, 2*time.Second, random); !slices.Equal(at, []time.Duration{0, 0, 0, 1e9, 1e9, 1e9}) {
 		t.Errorf("bursts: %v", at)
-	}
-}
-
-// granted returns a request that was granted of a limit of e1 and of nothing else.
-func granted(at int64, l inForce) sample {
-	d := time.Duration(at) * time.Millisecond
-	return sample{start: d, end: d + time.Millisecond, calls: true, sent: at, answered: at + 1, limits: []inForce{l}}
-}
-
-// The whole run is within what the limit allows: 788 of 400 + 600. One instant of it
-// is not.
-func TestTooMuchInOneWindowIsFound(t *testing.T) {
-	plan := loadPlan{Prefix: "e", Entities: 1, Costs: limiter.Costs{"rpm": 1}, Duration: 10 * time.Minute}
-	rpm := inForce{"e1", "rpm", 400, 60, 60_000}
-	samples := []sample{granted(0, rpm)}
-	for range 786 {
-		samples = append(samples, granted(500_000, rpm))
-	}
-	samples = append(samples, granted(600_000, rpm))
-	r, err := summarize(plan, outcome{samples: samples})
-	if err != nil || r.TokensOver != 386 {
-		t.Errorf("%d tokens over, want 386: %v", r.TokensOver, err)
-	}
-	want := []allowance{{"e1", "rpm", 788, 500_000, 500_001, 786, 400, 386}}
-	if !slices.Equal(r.Entities, want) {
-		t.Errorf("%+v, want %+v", r.Entities, want)
-	}
-	page, err := r.html()
-	if err != nil || !strings.Contains(string(page), "386 tokens more were admitted") {
-		t.Errorf("%v\n%s", err, page)
-	}
-}
-
-// Every request is counted once, and each limit is judged by itself.
-func TestSummary(t *testing.T) {
-	plan := loadPlan{Prefix: "e", Entities: 2, Costs: limiter.Costs{"rpm": 2}, Duration: 10 * time.Second}
-	one, two := inForce{"e1", "rpm", 3, 60, 60_000}, inForce{"e2", "rpm", 3, 60, 60_000}
-	samples := []sample{granted(0, one), granted(1500, one), granted(0, two), granted(4000, two), granted(5000, two),
-		granted(6000, two)}
-	for i := range samples[2:] {
-		samples[2+i].entity = 1
-	}
-	samples[4].err, samples[4].calls, samples[4].limits = limiter.ErrLimited, false, nil
-	samples[5].err, samples[5].limits = errors.New("lost"), nil
-	r, err := summarize(plan, outcome{samples: samples, writes: 5, took: 7 * time.Second})
-	if err != nil || r.Admitted != 4 || r.Denied != 1 || r.DeniedWithoutACall != 1 ||
-		r.Failed != 1 || r.WritesPerGrant != 1.25 ||
-		r.TokensOver != 0 || r.firstError == nil || len(r.PerSecond) != 7 {
-		t.Errorf("%v, %+v", err, r)
-	}
-	want := []allowance{{"e1", "rpm", 4, 0, 1501, 4, 4, 0}, {"e2", "rpm", 4, 0, 1, 2, 3, 0}}
-	if !slices.Equal(r.Entities, want) {
-		t.Errorf("%+v, want %+v", r.Entities, want)
-	}
-	samples[1] = granted(100, one) // 4 of 3, and a tenth of a second's refill
-	if r, err = summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 1 {
-		t.Errorf("%d tokens over, want 1: %v", r.TokensOver, err)
-	}
-	r, err = summarize(plan, outcome{samples: samples, apart: 900 * time.Millisecond})
-	if err != nil || r.TokensOver != 0 {
-		t.Errorf("%d tokens over, want none: another clock may have refilled one: %v", r.TokensOver, err)
-	}
-}
-
-// A limit that is raised while requests are made allows more from then on, and one
-// that a parent has denied may have taken and given back.
-func TestChangesAreAllowedFor(t *testing.T) {
-	plan := loadPlan{Prefix: "e", Entities: 1, Costs: limiter.Costs{"rpm": 10}, Duration: 10 * time.Second}
-	low, high := inForce{"e1", "rpm", 10, 1, 60_000}, inForce{"e1", "rpm", 20, 60_000, 60_000}
-	samples := []sample{granted(0, low), granted(1000, high), granted(1000, high)}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 0 {
-		t.Errorf("raised: %d over, %v", r.TokensOver, err)
-	}
-	samples = []sample{granted(0, high), granted(0, high), granted(1000, low), granted(2000, low),
-		granted(2000, low)}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 10 {
-		t.Errorf("lowered: %d over, want 10, %v", r.TokensOver, err)
-	}
-	parent := inForce{"org", "rpm", 100, 1, 60_000}
-	child := granted(1000, low)
-	child.limits = append(child.limits, parent)
-	denied := sample{err: limiter.ErrLimited, calls: true, sent: 990, answered: 1010}
-	samples = []sample{child, denied, child}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 0 || len(r.Entities) != 2 {
-		t.Errorf("denied by a parent: %d over, %v", r.TokensOver, err)
-	}
-	denied.calls = false
-	samples = []sample{child, denied, child}
-	if r, err := summarize(plan, outcome{samples: samples}); err != nil || r.TokensOver != 10 {
-		t.Errorf("denied without a call: %d over, want 10, %v", r.TokensOver, err)
 	}
 }
 
@@ -165,17 +73,6 @@ func TestLoad(t *testing.T) {
 			t.Errorf("of what is taken ahead: %v", got)
 		}
 	})
-}
-
-// The axes of the report end at numbers that are easy to read.
-func TestAxesEndAtRoundNumbers(t *testing.T) {
-	for most, want := range map[float64]float64{
-		0: 1, 1: 1, 1.01: 2, 12.7: 20, 15: 20, 20: 20, 41: 60, 0.41: 0.6, 81: 100, 99.9: 100, 100: 100, 6001: 8000,
-	} {
-		if got := roundUp(most); math.Abs(got-want) > want/1e9 {
-			t.Errorf("%v: %v, want %v", most, got, want)
-		}
-	}
 }
 
 // What is asked for is neither more nor less than the text says, and a number.

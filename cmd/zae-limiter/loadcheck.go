@@ -18,7 +18,8 @@ type inForce struct {
 // chargedTo returns what a lease was charged to, its own limits and those of parents.
 func chargedTo(all []limiter.Status, costs limiter.Costs) (out []inForce) {
 	for _, s := range all {
-		if costs[s.Limit] > 0 && s.Refill > 0 { // a quota has no windows but its periods
+		// A quota has no windows but its periods, and what is soft allows everything.
+		if costs[s.Limit] > 0 && s.Refill > 0 && !s.Soft {
 			out = append(out, inForce{s.Entity, s.Limit, s.Capacity, s.Refill, s.Period.Milliseconds()})
 		}
 	}
@@ -68,6 +69,7 @@ func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, 
 func bookOf(p loadPlan, samples []sample) *play.Book {
 	book := new(play.Book)
 	charged := make([]map[play.Account]bool, p.Entities) // by entity, where it was granted
+	parent := make([]bool, p.Entities)                   // and whether one has paid with it
 	last := int64(0)
 	for _, s := range samples {
 		last = max(last, s.answered)
@@ -77,6 +79,7 @@ func bookOf(p loadPlan, samples []sample) *play.Book {
 				charged[s.entity] = map[play.Account]bool{}
 			}
 			charged[s.entity][a] = true
+			parent[s.entity] = parent[s.entity] || l.entity != s.limits[0].entity
 			book.Granted(a, play.Rule{From: s.sent, To: s.answered, Capacity: l.capacity, Amount: l.amount,
 				Period: l.period}, p.Costs[l.limit])
 		}
@@ -90,7 +93,7 @@ func bookOf(p loadPlan, samples []sample) *play.Book {
 		answered := s.answered
 		if !errors.Is(s.err, limiter.ErrLimited) {
 			answered = last
-		} else if !s.calls || len(entitiesOf(charged[s.entity])) < 2 {
+		} else if !s.calls || !parent[s.entity] {
 			continue
 		}
 		for a := range charged[s.entity] {
@@ -98,12 +101,4 @@ func bookOf(p loadPlan, samples []sample) *play.Book {
 		}
 	}
 	return book
-}
-
-func entitiesOf(all map[play.Account]bool) map[string]bool {
-	out := map[string]bool{}
-	for a := range all {
-		out[a.Entity] = true
-	}
-	return out
 }

@@ -36,10 +36,11 @@ func TestClocksApart(t *testing.T) {
 		{"seconds that touch", []heard{{0, 1000 * ms}, {1000 * ms, 2000 * ms}}, 1000 * ms},
 		{"seconds that touch, backwards", []heard{{1000 * ms, 2000 * ms}, {0, 1000 * ms}}, 1000 * ms},
 		{"set forward", []heard{{0, 1000 * ms}, {5000 * ms, 6000 * ms}, {4500 * ms, 5500 * ms}}, 5500 * ms},
-		{"set forward past what is known", []heard{{0, 1000 * ms}, {700 * ms, 1800 * ms}, {1001 * ms, 2001 * ms}}, 2001 * ms},
+		{"set forward by a little", []heard{{0, 1000 * ms}, {700 * ms, 1800 * ms}, {1001 * ms, 2001 * ms}}, 2001 * ms},
 		{"set back", []heard{{5000 * ms, 6000 * ms}, {0, 1000 * ms}, {-500 * ms, 500 * ms}}, 6000 * ms},
-		{"set back before what is known", []heard{{0, 1000 * ms}, {500 * ms, 1500 * ms}, {-600 * ms, 400 * ms}}, 1000 * ms},
-		{"set back twice", []heard{{5000 * ms, 6000 * ms}, {2000 * ms, 3000 * ms}, {0, 1000 * ms}, {0, 1000 * ms}}, 6000 * ms},
+		{"set back by some", []heard{{0, 1000 * ms}, {500 * ms, 1500 * ms}, {-600 * ms, 400 * ms}}, 1000 * ms},
+		{"set back twice", []heard{{5000 * ms, 6000 * ms}, {2000 * ms, 3000 * ms}, {0, 1000 * ms}, {0, 1000 * ms}},
+			6000 * ms},
 		{"behind", []heard{{-3000 * ms, -2000 * ms}}, 0},
 	} {
 		one := newClocks(1)
