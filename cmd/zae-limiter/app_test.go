@@ -38,7 +38,9 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "entity move a", "--parent or --no-parent?")
 	s.says(2, "entity move a --parent b --no-parent", "--parent or --no-parent?")
 	s.says(2, "audit --from yesterday", "yesterday", "want dates like")
-	for _, command := range []string{"limits list", "status", "table describe", "table create"} {
+	for _, command := range []string{
+		"limits list", "status", "table describe", "table create", "load --limit rpm=1", "table policy read",
+	} {
 		s.says(1, command, "Set AWS_REGION")
 	}
 	if _, errs, _ := s.end("frobnicate"); strings.Contains(errs, "do you mean") {
@@ -182,7 +184,11 @@ func TestCompletion(t *testing.T) {
 	for _, name := range []string{"bash", "zsh", "fish", "powershell"} {
 		s.says(0, "completion "+name, "zae-limiter")
 	}
-	out, _ := s.run(0, "__complete", "usage", "--window", "")
+	out, _ := s.run(0, "__complete", "load", "--arrivals", "")
+	if !strings.HasPrefix(out, "poisson\nconstant\nbursts\n") {
+		t.Errorf("values of --arrivals: %q", out)
+	}
+	out, _ = s.run(0, "__complete", "usage", "--window", "")
 	if !strings.HasPrefix(out, "hourly\ndaily\nmonthly\n") {
 		t.Errorf("values of --window: %q", out)
 	}

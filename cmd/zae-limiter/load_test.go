@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
@@ -41,6 +43,7 @@ func TestLoad(t *testing.T) {
 		s.says(2, "load --cost rpm", "like tpm=800")
 		s.says(2, "load --cost =5", `--cost "=5": want NAME=TOKENS, like tpm=800`)
 		s.says(2, "load --cost rpm=-1", "like tpm=800")
+		s.says(2, "load --limit rpm=fast", `limit "rpm=fast"`)
 		s.says(3, "load --duration 1s --rate 5 --cost rpm=1", "no decision", "limits set stores some")
 		file := filepath.Join(t.TempDir(), "load.html")
 		got := prints[map[string]any](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
@@ -48,6 +51,8 @@ func TestLoad(t *testing.T) {
 		for name, want := range map[string]any{
 			"offered": 40.0, "admitted": 10.0, "denied": 30.0, "failed": 0.0, "tokens_over": 0.0,
 			"clocks_apart_ms": 0.0, "latency_ms": map[string]any{"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0},
+			"behind_arrival_ms": map[string]any{"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0},
+			"writes":            20.0, "denied_without_a_call": 24.0,
 		} {
 			if !reflect.DeepEqual(got[name], want) {
 				t.Errorf("%s: %v, want %v", name, got[name], want)
@@ -63,6 +68,14 @@ func TestLoad(t *testing.T) {
 		if page, err := os.ReadFile(file); err != nil || !strings.Contains(string(page), "Nothing was admitted above") {
 			t.Errorf("%v\n%s", err, page)
 		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o600 != 0o600 {
+			t.Errorf("the report is not its owner's to read and write: %v, %v", info, err)
+		}
+		s.says(0, "load --limit rpm=1 --rate 1 --duration 1s --arrivals constant --report "+file, "the report is in "+file)
+		s.says(1, "load --limit rpm=1 --rate 1 --duration 1s --report "+file+"/none", "not a directory")
+		s.says(0, "load --limit jobs=1@in-flight/1m -r jobs --rate 20 --duration 1s --arrivals constant",
+			"FIGURE VALUE", "admitted 20", "writes for each admitted 1.05")
+		s.says(0, "load --limit rpm=1+soft -r tried --rate 20 --duration 1s --arrivals constant", "admitted 20")
 		s.says(0, "limits set -y -r api rps=1000/s")
 		s.says(0, "load -r api --cost rps=1 --duration 3s --rate 20 --processes 2",
 			"62, poisson, all answered after 3.0 s", "admitted 62")
@@ -88,7 +101,9 @@ func TestWhatLoadTakes(t *testing.T) {
 			[]float64{0, -1, 100_001, math.NaN(), math.Inf(1)}},
 		{"--duration", func(p *loadPlan, x float64) { p.Duration = time.Duration(x * float64(time.Second)) },
 			[]float64{1, 86_400}, []float64{0, 0.9, 86_401}},
-		{"requests: want", func(p *loadPlan, x float64) { p.Rate = x }, []float64{83_333}, []float64{83_334}},
+		{"5000040 requests: want", func(p *loadPlan, x float64) { p.Rate = x }, []float64{83_333}, []float64{83_334}},
+		{"requests: want", func(p *loadPlan, x float64) { p.Rate, p.Duration = x, 100*time.Second }, []float64{50_000},
+			[]float64{50_000.005}},
 		{"--processes", func(p *loadPlan, x float64) { p.Processes = int(x) }, []float64{1, 256}, []float64{0, 257}},
 		{"--entities", func(p *loadPlan, x float64) { p.Entities = int(x) }, []float64{1, 100_000}, []float64{0, 100_001}},
 		{"--skew", func(p *loadPlan, x float64) { p.Skew = x }, []float64{0, 10}, []float64{-0.1, 10.1, math.NaN()}},
@@ -102,4 +117,75 @@ func TestWhatLoadTakes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A request costs what the flags say, or one of each limit that is brought along.
+func TestCosts(t *testing.T) {
+	limits := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000)}
+	for _, c := range []struct {
+		texts  []string
+		limits []limiter.Limit
+		want   limiter.Costs // nil: an error
+	}{
+		{nil, limits, limiter.Costs{"rpm": 1, "tpm": 1}},
+		{[]string{"tpm=800"}, limits, limiter.Costs{"tpm": 800}},
+		{[]string{"tpm=800", "rpm=0"}, nil, limiter.Costs{"tpm": 800, "rpm": 0}},
+		{[]string{"tpm=010"}, nil, limiter.Costs{"tpm": 10}},
+		{[]string{"tpm=1a"}, nil, nil},
+		{nil, nil, nil},
+	} {
+		got, err := parseCosts(&cobra.Command{Use: "load"}, c.texts, c.limits)
+		if (err != nil) != (c.want == nil) || !maps.Equal(got, c.want) {
+			t.Errorf("%q of %v: %v, %v, want %v", c.texts, c.limits, got, err, c.want)
+		}
+	}
+}
+
+// Where DynamoDB does not decide, load does not either, whatever the stored policy says.
+func TestLoadWithoutDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shell{T: t, table: limitertest.NewLive(t)}
+		s.table.Admin("")
+		s.run(0, "policy", "set", "-y", "--on-unavailable", "allow")
+		const load = "load --limit rpm=100 --rate 5 --duration 1s --arrivals constant --processes 1"
+		s.says(0, load, "admitted 5")
+		opened := limitertest.Trouble{Operations: []string{"UpdateItem"}, Times: 1}
+		s.table.Trouble(opened, limitertest.Trouble{Operations: opened.Operations, Err: limitertest.ErrDenied, Times: 1})
+		s.says(1, load, "1 of 5 requests had no decision, the first: ", "no decision 1", "admitted 4")
+		s.table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limiter.ErrUnavailable})
+		s.says(1, load, "5 of 5 requests had no decision, the first: ")
+		hang := limitertest.Trouble{Operations: []string{"UpdateItem"}, Hang: true, Times: 1}
+		s.table.Trouble(opened, hang)
+		s.says(1, load+" --timeout 50s", "all answered after 50.0 s")
+		s.table.Trouble(opened, hang)
+		s.says(1, load, "all answered after 2.0 s")
+		s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limiter.ErrUnavailable})
+		s.says(1, load, "unavailable")
+	})
+}
+
+// Tokens that somebody credits meanwhile look like too much, and the answer is no.
+func TestLoadThatAdmitsTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shell{T: t, table: limitertest.NewLive(t)}
+		s.table.Admin("")
+		time.AfterFunc(550*time.Millisecond, func() {
+			other := &shell{T: t, table: s.table}
+			other.run(0, "credit", "load-1", "load", "rpd=1")
+		})
+		s.says(3, "load --limit rpd=5/d --rate 2 --duration 30s --arrivals constant --processes 1", "admitted 6",
+			"the answer is no: 1 tokens more were admitted than the limits allow")
+	})
+}
+
+// Requests are of the namespace, and their clock is that of the table.
+func TestWhereLoadGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShell(t)
+		s.run(0, "namespace", "register", "prod")
+		s.says(0, "load -n prod --limit rpm=10 --rate 4 --duration 1s --arrivals constant", "admitted 4",
+			"clocks apart at most 0 ms")
+		s.says(0, "peek -n prod load-1 load", "6")
+		s.says(3, "peek load-1 load")
+	})
 }

@@ -53,7 +53,7 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 			return nil, err
 		}
 		opts := &limiter.Options{
-			Namespace: p.Namespace, Timeout: p.Timeout, OnUnavailable: limiter.PolicyBlock,
+			Namespace: p.Namespace, Timeout: p.Timeout,
 			Observe: func(ctx context.Context, e limiter.Event) { f.clocks.observe(i, e); f.observe(ctx, e) },
 		}
 		if a.memory != nil {
@@ -173,7 +173,7 @@ func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin ti
 	before := f.now().UnixMilli()
 	lease, err := l.Acquire(ctx, limiter.Request{
 		Entity: fmt.Sprintf("%s%d", f.plan.Prefix, s.entity+1), Resource: f.plan.Resource, Costs: f.plan.Costs,
-		Limits: f.plan.Limits,
+		Limits: f.plan.Limits, OnUnavailable: limiter.PolicyBlock, // also where a policy is stored
 	})
 	after := f.now().UnixMilli()
 	s.sent, s.answered = min(before, after), max(before, after) // the clock may be set
