@@ -74,7 +74,7 @@ func TestLoad(t *testing.T) {
 		s.says(0, "load --limit rpm=1 --rate 1 --duration 1s --arrivals constant --report "+file, "the report is in "+file)
 		s.says(1, "load --limit rpm=1 --rate 1 --duration 1s --report "+file+"/none", "not a directory")
 		s.says(0, "load --limit jobs=1@in-flight/1m -r jobs --rate 20 --duration 1s --arrivals constant",
-			"FIGURE VALUE", "admitted 20", "writes for each admitted 1.05")
+			"FIGURE VALUE", "admitted 20", "writes for each admitted 2.05")
 		s.says(0, "load --limit rpm=1+soft -r tried --rate 20 --duration 1s --arrivals constant", "admitted 20")
 		s.says(0, "limits set -y -r api rps=1000/s")
 		s.says(0, "load -r api --cost rps=1 --duration 3s --rate 20 --processes 2",

@@ -22,7 +22,7 @@ type fleet struct {
 	plan     loadPlan
 	limiters []*limiter.Limiter
 	now      func() time.Time // as the limiters read it
-	writes   atomic.Int64     // of acquires, as the limiters tell
+	writes   atomic.Int64     // as the limiters tell
 	clocks   *clocks
 
 	mu    sync.Mutex
@@ -89,9 +89,6 @@ func (a *app) loader(ctx context.Context, c *clocks) (limiter.DynamoDB, error) {
 type sentKey struct{}
 
 func (f *fleet) observe(ctx context.Context, e limiter.Event) {
-	if e.Kind != limiter.EventAcquire {
-		return
-	}
 	f.writes.Add(int64(e.Writes))
 	if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok && e.Writes > 0 {
 		sent.Store(true)
@@ -182,7 +179,7 @@ func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin ti
 		return
 	}
 	s.limits = f.remember(s.entity, chargedTo(lease.Status(), f.plan.Costs))
-	_ = lease.Commit(ctx) // nothing was settled, so nothing is sent
+	_ = lease.Commit(ctx) // nothing was settled, so only slots are given back
 }
 
 // remember returns what is in force for an entity, the one that all grants share for
