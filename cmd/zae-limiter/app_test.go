@@ -200,6 +200,13 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("values of %s: %q", flag, out)
 		}
 	}
+	for command, want := range map[string]string{
+		"template": "cloudformation\nterraform\n", "policy": "acquire\nadmin\nread\n",
+	} {
+		if out, _ := s.run(0, "__complete", "table", command, ""); !strings.HasPrefix(out, want) {
+			t.Errorf("arguments of table %s: %q", command, out)
+		}
+	}
 	if out, _ := s.run(0, "__complete", "limits", "re"); !strings.Contains(out, "resolve\t") {
 		t.Errorf("commands: %q", out)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +26,13 @@ type anAWS struct {
 	*testing.T
 	there, bare, expires bool   // the table: it exists; without indexes and stream; its items expire
 	mapping              string // state of the aggregator's mapping; empty: there is none
-	denied               bool   // nothing is allowed
+	denied               string // what is not allowed: an operation, "all", or empty
+	state                string // of the table; empty: ACTIVE
+	quiet                bool   // CloudWatch has seen nothing
+	created              struct {
+		BillingMode           string
+		ProvisionedThroughput map[string]any
+	}
 }
 
 // onAWS has the SDK ask an AWS.
@@ -42,18 +49,14 @@ func onAWS(t *testing.T, a *anAWS) *shell {
 func (a *anAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	switch {
-	case a.denied:
+	case a.denied == "all", a.denied != "" && (a.denied == operation || strings.Contains(r.URL.Path, a.denied)):
 		a.refuse(w, "AccessDeniedException")
 	case operation != "":
-		a.dynamoDB(w, operation)
+		a.dynamoDB(w, r, operation)
 	case strings.HasPrefix(r.URL.Path, "/2015-03-31/event-source-mappings"):
 		a.lambda(w, r)
 	case strings.HasSuffix(r.URL.Path, "/operation/GetMetricStatistics"):
-		w.Header().Set("Content-Type", "application/cbor")
-		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
-		_, _ = w.Write(cbor.Encode(cbor.Map{"Datapoints": cbor.List{
-			cbor.Map{"Maximum": cbor.Float64(1500), "Sum": cbor.Float64(2)},
-		}}))
+		a.cloudWatch(w, r)
 	default:
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), "Action=DescribeStacks") {
@@ -72,7 +75,41 @@ func (a *anAWS) refuse(w http.ResponseWriter, code string) {
 	fmt.Fprintf(w, `{"__type": %q}`, code)
 }
 
-func (a *anAWS) dynamoDB(w http.ResponseWriter, operation string) {
+// cloudWatch answers with figures of the aggregator within the last quarter of an hour.
+func (a *anAWS) cloudWatch(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	in, err := cbor.Decode(body)
+	asked, ok := in.(cbor.Map)
+	if err != nil || !ok {
+		a.Errorf("CloudWatch is asked %q: %v", body, err)
+		return
+	}
+	seconds := func(name string) cbor.Float64 {
+		tag, _ := asked[name].(*cbor.Tag)
+		at, _ := tag.Value.(cbor.Float64)
+		return at
+	}
+	of := fmt.Sprintf("%v of %v %v %v, period %v, %.0f s", asked["Statistics"], asked["Namespace"], asked["MetricName"],
+		asked["Dimensions"], asked["Period"], seconds("EndTime")-seconds("StartTime"))
+	const function = " [map[Name:FunctionName Value:aggregator]], period 900, 900 s"
+	figures, ok := map[string]cbor.List{
+		"[Maximum] of AWS/Lambda IteratorAge" + function: {
+			cbor.Map{"Maximum": cbor.Float64(1500)}, cbor.Map{"Maximum": cbor.Float64(20)}},
+		"[Sum] of AWS/Lambda Errors" + function:    {cbor.Map{"Sum": cbor.Float64(2)}},
+		"[Sum] of AWS/Lambda Throttles" + function: {cbor.Map{"Sum": cbor.Float64(3)}},
+	}[of]
+	if !ok {
+		a.Errorf("CloudWatch is asked for the %s", of)
+	}
+	if a.quiet {
+		figures = nil
+	}
+	w.Header().Set("Content-Type", "application/cbor")
+	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
+	_, _ = w.Write(cbor.Encode(cbor.Map{"Datapoints": figures}))
+}
+
+func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation string) {
 	var answer any
 	switch operation {
 	case "CreateTable":
@@ -81,6 +118,9 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, operation string) {
 			return
 		}
 		a.there = true
+		if err := json.NewDecoder(r.Body).Decode(&a.created); err != nil {
+			a.Error(err)
+		}
 		answer = map[string]any{"TableDescription": a.table()}
 	case "DescribeTable":
 		if !a.there {
@@ -98,10 +138,19 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, operation string) {
 		}
 		answer = map[string]any{"TimeToLiveDescription": ttl}
 	case "DescribeStream":
-		answer = map[string]any{"StreamDescription": map[string]any{"StreamStatus": "ENABLED", "Shards": []any{
+		var in struct{ ExclusiveStartShardId string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			a.Error(err)
+		}
+		stream := map[string]any{"StreamStatus": "ENABLED", "LastEvaluatedShardId": "2", "Shards": []any{
 			map[string]any{"ShardId": "1", "SequenceNumberRange": map[string]any{"EndingSequenceNumber": "9"}},
+			map[string]any{"ShardId": "2a", "SequenceNumberRange": map[string]any{}},
 			map[string]any{"ShardId": "2", "SequenceNumberRange": map[string]any{}},
-		}}}
+		}}
+		if in.ExclusiveStartShardId == "2" {
+			stream = map[string]any{"StreamStatus": "ENABLED", "Shards": []any{map[string]any{"ShardId": "3"}}}
+		}
+		answer = map[string]any{"StreamDescription": stream}
 	default:
 		a.Errorf("DynamoDB is asked %s", operation)
 	}
@@ -115,9 +164,13 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, operation string) {
 func (a *anAWS) table() map[string]any {
 	spec := limitertable.Deployed()
 	out := map[string]any{
-		"TableName": "zae-limiter", "TableArn": tableARN, "TableStatus": "ACTIVE", "ItemCount": 3, "TableSizeBytes": 1000,
+		"TableName": "zae-limiter", "TableArn": tableARN, "TableStatus": cmp.Or(a.state, "ACTIVE"),
+		"ItemCount": 3, "TableSizeBytes": 1000,
 		"BillingModeSummary": map[string]any{"BillingMode": spec.BillingMode}, "KeySchema": spec.KeySchema,
 		"AttributeDefinitions": spec.Attributes,
+	}
+	if a.created.ProvisionedThroughput != nil {
+		out["BillingModeSummary"], out["ProvisionedThroughput"] = nil, a.created.ProvisionedThroughput
 	}
 	if !a.bare {
 		out["GlobalSecondaryIndexes"] = spec.GlobalIndexes

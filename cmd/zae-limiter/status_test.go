@@ -2,7 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -13,19 +20,99 @@ func TestStatus(t *testing.T) {
 	aws := &anAWS{there: true, expires: true, mapping: "Enabled"}
 	s := onAWS(t, aws)
 	s.says(0, "status", "ACTIVE", "as it must be", "schema 0.9.0", "default",
-		"ENABLED NEW_AND_OLD_IMAGES, 2 shards, 1 of", `function aggregator Enabled last result "OK", lag 1.5s, 2 errors, 2 throttles`)
+		"ENABLED NEW_AND_OLD_IMAGES, 4 shards, 3 of",
+		`function aggregator Enabled last result "OK", lag 1.5s, 2 errors, 3 throttles`)
 	out, _ := s.run(0, "status", "-o", "json")
 	golden(t, "testdata/status.json", out)
 	aws.mapping = "Disabled"
 	s.says(3, "status", "function aggregator Disabled", "not right: function aggregator")
+	aws.quiet = true
+	s.says(3, "status", "lag not reported, 0 errors, 0 throttles")
+	s.says(3, "status -o json", `"lag_ms": -1,`)
 	aws.mapping = ""
-	s.says(0, "status", "nothing reads the stream")
-	aws.bare = true
-	s.says(3, "status", "index GSI1: is missing", "stream none off", "no usage, no archive")
+	s.says(0, "status", "functions none none nothing reads the stream")
+	aws.state = "CREATING"
+	s.says(3, "status", "CREATING", "not right: table zae-limiter")
+	aws.bare, aws.state = true, ""
+	s.says(3, "status", "index GSI1: is missing", "stream none off", "no usage, no archive",
+		"not right: table zae-limiter, stream none")
 	aws.there = false
 	s.says(1, "status", "There is no table", "zae-limiter table create")
-	aws.denied = true
+	aws.denied = "all"
 	s.says(1, "status", "The credentials do not allow this")
+}
+
+// Status goes on where one of its parts may not be looked at.
+func TestStatusOfWhatIsNotAllowed(t *testing.T) {
+	aws := &anAWS{there: true, expires: true, mapping: "Enabled"}
+	s := onAWS(t, aws)
+	aws.denied = "GetMetricStatistics"
+	s.says(0, "status", `function aggregator Enabled last result "OK"; lag unknown: `)
+	aws.denied = "event-source-mappings"
+	s.says(3, "status", "functions unknown unknown operation error Lambda", "not right: functions unknown")
+	aws.denied = "DescribeStream"
+	s.says(3, "status", "unknown operation error DynamoDB Streams", "function aggregator Enabled", "not right: stream")
+}
+
+// Beside a local DynamoDB, AWS is not asked for functions, unless a Lambda is named too.
+func TestStatusOfALocalTable(t *testing.T) {
+	s := onAWS(t, &anAWS{there: true, expires: true, mapping: "Enabled"})
+	lambda := os.Getenv("AWS_ENDPOINT_URL")
+	t.Setenv("AWS_ENDPOINT_URL", "")
+	s.says(0, "status", "ENABLED", "functions none local DynamoDB is local, and AWS_ENDPOINT_URL_LAMBDA is not set")
+	t.Setenv("AWS_ENDPOINT_URL_LAMBDA", lambda)
+	t.Setenv("AWS_ENDPOINT_URL_CLOUDWATCH", lambda)
+	s.says(0, "status", "function aggregator Enabled")
+}
+
+// noMappings answers for a Lambda that feeds nothing.
+type noMappings struct{}
+
+func (noMappings) Do(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(`{"EventSourceMappings":[]}`))}, nil
+}
+
+// On AWS, Lambda is asked.
+func TestFunctionsOnAWS(t *testing.T) {
+	anyCredentials(t)
+	a := &app{}
+	cfg, err := a.awsConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.HTTPClient = noMappings{}
+	if got := a.functionParts(t.Context(), cfg, streamARN); len(got) != 1 || got[0].State != "none" || !got[0].OK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Streams are where the table is, unless the environment says otherwise.
+func TestWhereStreamsAre(t *testing.T) {
+	anyCredentials(t)
+	for _, c := range []struct{ table, streams, want string }{
+		{"", "", ""}, {"http://a", "", "http://a"}, {"http://a", "http://b", "http://b"}, {"", "http://b", "http://b"},
+	} {
+		t.Setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", c.streams)
+		a := &app{endpoint: c.table}
+		cfg, err := a.awsConfig(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := aws.ToString(a.streams(cfg).Options().BaseEndpoint); got != c.want {
+			t.Errorf("the table at %q, streams at %q: asked at %q, want %q", c.table, c.streams, got, c.want)
+		}
+	}
+}
+
+// A lag of nothing is one, and none is not.
+func TestLag(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-1: "not reported", 0: "0s", 1500 * time.Millisecond: "1.5s", 1234567 * time.Microsecond: "1.235s",
+	} {
+		if got := lag(d); got != want {
+			t.Errorf("%d ns: %q, want %q", d, got, want)
+		}
+	}
 }
 
 // Status goes on where the content of the table cannot be read, and says so.
@@ -66,10 +153,17 @@ func TestStatusOfWhatIsInTheTable(t *testing.T) {
 		t.Errorf("namespaces that cannot be listed: %+v", spaces)
 	}
 	s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limiter.ErrUnavailable})
-	if version, _ = content(s); version.OK || version.State != "unusable" || version.Name != "zae-limiter" {
+	version, _ = content(s)
+	if version.OK || version.State != "unusable" || version.Name != "zae-limiter" || version.Detail == "" {
 		t.Errorf("a table that cannot be opened: %+v", version)
 	}
 	s.says(3, "status", "PART NAME STATE DETAIL")
+	s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Times: 1},
+		limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limiter.ErrUnavailable})
+	if version, _ = content(s); version.OK || version.State != "none" ||
+		!strings.Contains(version.Detail, "unavailable") {
+		t.Errorf("a version that cannot be read: %+v", version)
+	}
 	s.table.Trouble()
 	s.run(0, "namespace", "register", "prod")
 	if _, spaces = content(s); spaces.Name != "2" || spaces.Detail != "default, prod" || !spaces.OK {

@@ -20,8 +20,8 @@ import (
 // streams returns a client for the streams of where the table is.
 func (a *app) streams(cfg aws.Config) *dynamodbstreams.Client {
 	return dynamodbstreams.NewFromConfig(cfg, func(o *dynamodbstreams.Options) {
-		if base := a.dynamoDB(cfg).Options().BaseEndpoint; base != nil && o.BaseEndpoint == nil {
-			o.BaseEndpoint = base // stand-ins serve both
+		if o.BaseEndpoint == nil {
+			o.BaseEndpoint = a.dynamoDB(cfg).Options().BaseEndpoint // stand-ins serve both
 		}
 	})
 }

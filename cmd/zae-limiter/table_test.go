@@ -16,7 +16,7 @@ func TestTemplatesAndPolicies(t *testing.T) {
 	s.says(0, "table template terraform", `resource "aws_dynamodb_table" "limiter"`, `"namespace-read" = {`)
 	s.says(0, "cost --rate 100 --limits-in-code --windows 0 --table-only", "acquire 262.8 M write units 164.25", "sum")
 	s.says(2, "cost", "want --rate above 0")
-	s.says(2, "table template pulumi", "accepted are cloudformation and terraform")
+	s.says(2, "table template pulumi", `template "pulumi": accepted are cloudformation and terraform`)
 	s.says(2, "table policy write", "accepted are acquire, admin, read")
 	s.says(0, "table policy acquire --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x", "dynamodb:UpdateItem",
 		`"Resource": "arn:aws:dynamodb:eu-west-1:123456789012:table/x"`)
@@ -28,15 +28,32 @@ func TestTable(t *testing.T) {
 	aws := &anAWS{}
 	s := onAWS(t, aws)
 	s.says(1, "table describe", "There is no table", "zae-limiter table create")
+	s.says(1, "table check", "There is no table")
 	s.says(0, "table create", "ACTIVE", "NEW_AND_OLD_IMAGES", "ttl")
 	if !aws.there || !aws.expires {
 		t.Errorf("created: %+v", aws)
 	}
 	s.says(0, "table create", "ACTIVE")
-	s.says(0, "table check", "ACTIVE")
+	s.says(0, "table check", "TABLE STATUS BILLING INDEXES STREAM EXPIRES BY ITEMS BYTES "+
+		"zae-limiter ACTIVE PAY_PER_REQUEST 4 NEW_AND_OLD_IMAGES ttl 3 1000")
 	out, _ := s.run(0, "table", "describe", "-o", "json")
 	golden(t, "testdata/table.json", out)
 	s.says(0, "table policy read", tableARN)
 	aws.bare = true
 	s.says(3, "table check", "index GSI1: is missing", "stream: is off")
+}
+
+// A table has the capacity that was asked for, or is not made.
+func TestTableOfSoMuchCapacity(t *testing.T) {
+	aws := &anAWS{}
+	s := onAWS(t, aws)
+	s.says(1, "table create --read-units 5", "WriteUnits=0: accepted: a whole number from 1 to")
+	if aws.there {
+		t.Error("it is made without a capacity of writes")
+	}
+	s.run(0, "table", "create", "--read-units", "5", "--write-units", "7")
+	units := aws.created.ProvisionedThroughput
+	if units["ReadCapacityUnits"] != 5. || units["WriteCapacityUnits"] != 7. || aws.created.BillingMode != "PROVISIONED" {
+		t.Errorf("created: %+v", aws.created)
+	}
 }
