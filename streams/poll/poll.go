@@ -102,7 +102,9 @@ type streamShard struct {
 func (r *reader) round(ctx context.Context) (more bool) {
 	if time.Since(r.listed) > shardsEvery {
 		if err := r.list(ctx); err != nil {
-			r.Failed(err)
+			if ctx.Err() == nil {
+				r.Failed(err)
+			}
 			return false
 		}
 		r.listed = time.Now()

@@ -166,6 +166,28 @@ func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed [
 	return f.got, failed
 }
 
+// unanswered is a stream that answers nothing until who asks stops waiting.
+type unanswered struct{ source }
+
+func (*unanswered) DescribeStream(ctx context.Context, _ *dynamodbstreams.DescribeStreamInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// That who runs it has ended it is no failure, whatever it waits for.
+func TestTheEndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err := Run(ctx, Options{Client: new(unanswered), Stream: "arn", Invoke: new(function).invoke,
+			Failed: func(err error) { t.Errorf("failed: %v", err) }})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
 // All of a shard comes before what follows it, also when that appears later; a parent
 // that is not listed any more is not waited for.
 func TestShardsInTheirOrder(t *testing.T) {
