@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -210,8 +211,11 @@ func (a *app) within(ctx context.Context, env []variable, command []string) erro
 		cmd.Env = append(cmd.Env, v.name+"="+v.value)
 	}
 	err := cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); err != nil && code > 0 {
+	switch code := cmd.ProcessState.ExitCode(); {
+	case code > 0:
 		return &exitError{fmt.Errorf("%s: %w", command[0], err), code}
+	case code == 0 && errors.Is(err, ctx.Err()): // it ended well, also if it was interrupted
+		return nil
 	}
 	return err
 }

@@ -1,12 +1,314 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/standin"
 )
+
+// standInVariable has this program be a stand-in, in the folder that it names.
+const standInVariable = "ZAEL_TEST_STAND_IN"
+
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(standInVariable); folder != "" {
+		err := http.ListenAndServe("127.0.0.1:"+os.Args[len(os.Args)-1], &standIn{folder: folder})
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// standIn is a DynamoDB that keeps a table and what is put into it together, all of which every read
+// returns. It appends what it is asked to the file asked of its folder, and refuses the operations in
+// the file refused.
+type standIn struct {
+	anAWS
+	folder  string
+	mu      sync.Mutex
+	items   []any
+	streams int // how often it was asked for the stream
+}
+
+func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	const add = os.O_CREATE | os.O_APPEND | os.O_WRONLY
+	if file, err := os.OpenFile(filepath.Join(s.folder, "asked"), add, 0o644); err == nil {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		fmt.Fprintf(file, "%s %s\n", operation, body)
+		_ = file.Close()
+	}
+	if refused, err := os.ReadFile(filepath.Join(s.folder, "refused")); err == nil && string(refused) == operation {
+		s.refuse(w, "AccessDeniedException")
+		return
+	}
+	switch operation {
+	case "":
+		if r.URL.Path == "/alive" {
+			return
+		}
+		fmt.Println("told to end")
+		os.Exit(1)
+	case "CreateTable", "DescribeTable", "UpdateTimeToLive", "DescribeTimeToLive":
+		s.dynamoDB(w, r, operation)
+	case "DescribeStream":
+		if s.streams++; s.streams == 3 { // it is not answered
+			_ = os.WriteFile(filepath.Join(s.folder, "third"), []byte("asked\n"), 0o644)
+			<-r.Context().Done()
+		}
+		s.refuse(w, "AccessDeniedException")
+	case "TransactWriteItems":
+		var in struct {
+			TransactItems []struct {
+				Put struct{ Item map[string]any }
+			}
+		}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		for _, one := range in.TransactItems {
+			s.items = append(s.items, one.Put.Item)
+		}
+		fmt.Fprint(w, "{}")
+	case "BatchGetItem":
+		var in struct{ RequestItems map[string]any }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		all := map[string]any{}
+		for name := range in.RequestItems {
+			all[name] = s.items
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"Responses": all})
+	default:
+		fmt.Fprint(w, "{}")
+	}
+}
+
+// withStandIn returns a folder in which this program is installed as Dynoxide.
+func withStandIn(t *testing.T) (folder string) {
+	t.Helper()
+	noAWS(t)
+	os.Unsetenv("AWS_EC2_METADATA_DISABLED") // noAWS has it set again
+	folder = t.TempDir()
+	file := filepath.Join(folder, "node_modules", standin.Dynoxide.Package().Name, "dynoxide")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s \"$@\"\n", standInVariable, quoted(folder), quoted(self))
+	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func dev(folder string, args ...string) []string {
+	return append([]string{"dev", "--engine", "dynoxide", "--stand-ins", folder}, args...)
+}
+
+// A command runs in the environment that finds the table, reads and writes what dev does, and its
+// status is that of dev.
+func TestDevRunsACommand(t *testing.T) {
+	folder := withStandIn(t)
+	t.Setenv("ZAEL_TEST_OWN", "kept")
+	s := &shell{T: t, stdin: "typed"}
+	out, errs := s.run(7, dev(folder, "--table", "mine", "-n", "team", "--no-functions", "--",
+		"sh", "-c", `env | grep -E "^(AWS|ZAEL)_"; cat; exit 7`)...)
+	got := strings.Split(regexp.MustCompile(`http://127\.0\.0\.1:\d+`).ReplaceAllString(out, "HERE"), "\n")
+	slices.Sort(got)
+	want := []string{
+		"AWS_ACCESS_KEY_ID=standin", "AWS_EC2_METADATA_DISABLED=true", "AWS_ENDPOINT_URL_DYNAMODB=HERE",
+		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=HERE", "AWS_REGION=us-east-1", "AWS_SECRET_ACCESS_KEY=standin",
+		"ZAEL_NAMESPACE=team", "ZAEL_STACK=mine", "ZAEL_TEST_OWN=kept", "typed",
+	}
+	if !slices.Equal(got, want) || !strings.Contains(errs, "sh: exit status 7") {
+		t.Errorf("got %q, want %q; %s", got, want, errs)
+	}
+	file, err := os.ReadFile(filepath.Join(folder, "asked"))
+	if asked := string(file); err != nil || !strings.Contains(asked, "CreateTable") ||
+		!regexp.MustCompile(`TransactWriteItems .*"team"`).MatchString(asked) || strings.Contains(asked, "DescribeStream") {
+		t.Errorf("DynamoDB was asked %q, %v", asked, err)
+	}
+	if answer, err := http.Get(regexp.MustCompile(`http:.*`).FindString(out) + "/alive"); err == nil {
+		t.Errorf("the stand-in still answers: %s", answer.Status)
+	}
+	s.run(0, dev(folder, "--no-functions", "--", "true")...)
+	_, errs = s.run(1, dev(folder, "--no-functions", "--", "false")...)
+	if !strings.Contains(errs, "false: exit status 1") {
+		t.Errorf("exit status 1: %s", errs)
+	}
+	s.says(failed, "dev --no-functions --engine dynoxide --stand-ins "+folder+" -- no-such-command", "no-such-command")
+	_, errs = s.run(failed, dev(folder, "--no-functions", "--", "sh", "-c", "kill -9 $$")...)
+	if !strings.Contains(errs, "killed") {
+		t.Errorf("killed: %s", errs)
+	}
+}
+
+// The functions of dev read the stream for as long as its command runs, and why they cannot is
+// told once.
+func TestDevReadsTheStream(t *testing.T) {
+	folder := withStandIn(t)
+	third := filepath.Join(folder, "third")
+	if err := syscall.Mkfifo(third, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := (&shell{T: t}).run(0, dev(folder, "--", "cat", third)...)
+	if n := strings.Count(errs, "aggregator: "); n != 1 || !strings.Contains(errs, "DescribeStream") {
+		t.Errorf("told %d times: %s", n, errs)
+	}
+}
+
+// Another error is told, and one that comes again after it.
+func TestErrorsOfDevAreToldOnce(t *testing.T) {
+	var errs strings.Builder
+	tell := (&app{errs: &errs}).tellOnce()
+	for _, text := range []string{"a", "a", "b", "b", "a"} {
+		tell(errors.New(text))
+	}
+	if want := "aggregator: a\naggregator: b\naggregator: a\n"; errs.String() != want {
+		t.Errorf("told %q, want %q", errs.String(), want)
+	}
+}
+
+// firstWrite does something when something is written for the first time.
+type firstWrite struct {
+	strings.Builder
+	do func(text string)
+}
+
+func (o *firstWrite) Write(text []byte) (int, error) {
+	if o.Len() == 0 {
+		defer o.do(string(text))
+	}
+	return o.Builder.Write(text)
+}
+
+// devUntil runs dev, which has printed its environment when it does something.
+func devUntil(t *testing.T, args []string, do func(cancel func(), env map[string]string)) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &firstWrite{do: func(text string) {
+		env := map[string]string{}
+		_ = json.Unmarshal([]byte(text), &env)
+		do(cancel, env)
+	}}
+	a := &app{out: out, errs: io.Discard}
+	cmd := root(a)
+	cmd.SetArgs(args)
+	defer func() { a.progress.end() }()
+	return cmd.ExecuteContext(ctx)
+}
+
+// Without a command dev ends well when it is interrupted, and not when the stand-in ends.
+func TestHowDevEnds(t *testing.T) {
+	folder := withStandIn(t)
+	args := dev(folder, "--no-functions", "-o", "json")
+	err := devUntil(t, args, func(cancel func(), env map[string]string) {
+		if env["ZAEL_STACK"] != "zae-limiter" {
+			t.Errorf("environment %q", env)
+		}
+		cancel()
+	})
+	if err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+	err = devUntil(t, args, func(_ func(), env map[string]string) {
+		if answer, err := http.Get(env["AWS_ENDPOINT_URL_DYNAMODB"]); err == nil {
+			_ = answer.Body.Close()
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "dynoxide ended: told to end") {
+		t.Errorf("the stand-in ended: %v", err)
+	}
+	t.Setenv("TMPDIR", filepath.Join(folder, "none"))
+	if err = devUntil(t, dev(folder, "--no-functions"), nil); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("no place for the environment: %v", err)
+	}
+}
+
+// An interrupt is passed on to the command, which may end as it likes.
+func TestDevInterruptsItsCommand(t *testing.T) {
+	folder := withStandIn(t)
+	for _, code := range []int{5, 0} {
+		script := fmt.Sprintf(`trap 'kill $!; exit %d' INT; sleep 1000 >/dev/null 2>&1 & echo ready; wait`, code)
+		err := devUntil(t, dev(folder, "--no-functions", "--", "sh", "-c", script),
+			func(cancel func(), _ map[string]string) { cancel() })
+		if status(err) != code {
+			t.Errorf("status %d, want %d: %v", status(err), code, err)
+		}
+	}
+}
+
+// Why there is no table to develop against is said.
+func TestDevWithoutATable(t *testing.T) {
+	folder := withStandIn(t)
+	for operation, want := range map[string]string{
+		"CreateTable": `create table "zae-limiter": `, "BatchGetItem": "limiter: not set up: ",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, "refused"), []byte(operation), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, errs := (&shell{T: t}).run(failed, dev(folder, "--", "echo", "ran")...)
+		if !strings.Contains(errs, want) {
+			t.Errorf("without %s: %s", operation, errs)
+		}
+	}
+}
+
+// Stand-ins are where programs keep what they can get again, or in the folder for temporary files.
+func TestWhereStandInsAre(t *testing.T) {
+	for home, want := range map[string]string{"/home/me": "/home/me/", "": os.TempDir()} {
+		t.Setenv("HOME", home)
+		t.Setenv("XDG_CACHE_HOME", "")
+		got := devCommand(&app{}).Flags().Lookup("stand-ins").DefValue
+		if !strings.HasPrefix(got, want) || filepath.Base(got) != "zae-limiter" {
+			t.Errorf("at home in %q: %s", home, got)
+		}
+	}
+}
+
+// Only what a shell would not take literally is quoted.
+func TestQuoted(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://127.0.0.1:80/a_B-9": "http://127.0.0.1:80/a_B-9", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
+	} {
+		if got := quoted(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What is wrong with dev is told before anything is started.
+func TestWrongUsesOfDev(t *testing.T) {
+	noAWS(t)
+	s := &shell{T: t}
+	s.says(wrong, "dev --engine redis", `--engine "redis": accepted are dynoxide and dynamodb-local`)
+	s.says(wrong, "dev go", "a command follows after --: zae-limiter dev -- go")
+	s.says(wrong, "dev go test", "a command follows after --: zae-limiter dev -- go")
+	s.says(wrong, "dev go -- test", "zae-limiter dev -- go")
+	out, _ := s.run(0, "__complete", "dev", "--engine", "")
+	if !strings.HasPrefix(out, "dynoxide\ndynamodb-local\n") {
+		t.Errorf("values of --engine: %q", out)
+	}
+}
 
 // The line that dev prints gives a shell the environment, whatever is in it, and is of no
 // use any more when dev has ended.
@@ -17,6 +319,11 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 	forget, err := a.printEnvironment([]variable{{"ZAEL_STACK", "mine"}, {"ZAEL_NAMESPACE", "team's $HOME `x`"}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, want := range []string{"# Table mine with the namespace team a, until", "\n" + os.Args[0] + " load --rate"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 	line := regexp.MustCompile(`(?m)^\. .*$`).FindString(out.String())
 	shell := func() (string, error) {
