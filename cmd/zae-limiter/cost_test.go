@@ -68,8 +68,9 @@ func TestCost(t *testing.T) {
 	}
 	for flags, want := range map[string]string{
 		"--settle 2": "want --rate above 0", "--utilization 0": "want --utilization", "--template missing": "no such file",
-		"--template " + other:              "nothing is known of the price of AWS::Neptune::DBCluster",
-		"--table-only --template " + other: "neither --table-only nor --provisioned",
+		"--template " + other:               "nothing is known of the price of AWS::Neptune::DBCluster",
+		"--table-only --template " + other:  "neither --table-only nor --provisioned",
+		"--provisioned --template " + other: "neither --table-only nor --provisioned",
 	} {
 		if _, err := costs(t, example+" "+flags); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want it to say %q", flags, err, want)

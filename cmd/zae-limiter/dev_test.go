@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if os.Getenv(mainVariable) != "" {
+		main()
+	}
 	os.Exit(m.Run())
 }
 

@@ -13,6 +13,8 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "entity create acme --name Acme", "acme Acme")
 		s.run(0, "entity", "create", "key-1", "--parent", "acme", "--charge-parent", "--metadata", `{"tier": "gold"}`)
 		s.says(1, "entity create key-1", "exists already")
+		s.says(2, "entity create key-3 --metadata {", "--metadata: want a JSON object")
+		s.says(1, "entity move ghost -y --parent acme", "not found")
 		s.says(0, "entity children acme", "key-1 key-1 acme true")
 		s.says(0, "entity create key-2 --parent acme")
 		s.says(0, "entity children acme", "key-1 key-1 acme true", "key-2 key-2 acme false")
@@ -39,6 +41,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 
 		type namespace struct{ ID, Name, Status string }
 		id := prints[[]namespace](s, "namespace register prod")[0].ID
+		s.says(0, "namespace list", "default", "prod")
 		s.says(0, "limits set -y --everybody -n prod rpm=5")
 		s.says(1, "namespace purge -y "+id, "namespace list --all")
 		s.says(2, "namespace purge -y prod", `"prod" is the name of a namespace in use`)
@@ -46,6 +49,10 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "namespace delete -y prod", "recover "+id)
 		s.says(1, "limits list -n prod", "zae-limiter namespace register prod")
 		s.says(0, "namespace list --all", "prod "+id+" deleted")
+		if got := prints[[]namespace](s, "namespace list"); len(got) != 1 {
+			t.Errorf("without the one that is deleted: %+v", got)
+		}
+		s.says(1, "namespace purge "+id, "Remove everything in namespace "+id+", for good?")
 		s.says(0, "namespace recover "+id, "prod", "active")
 		s.says(0, "limits list -n prod", "rpm 5")
 		s.says(0, "namespace delete -y prod")

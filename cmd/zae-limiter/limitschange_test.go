@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,8 +93,39 @@ func TestACreditWithAnID(t *testing.T) {
 	for range 2 {
 		s.says(0, "credit acme gpt-4 budget=50 --id n-1", "50")
 	}
-	s.says(0, "peek acme gpt-4", "150")
+	s.says(0, "peek acme gpt-4", "150", "*/gpt-4")
+	s.says(0, "credit acme gpt-4 budget=010 --id n-3", "budget 10")
 	s.says(0, "reset -y acme gpt-4 --id n-2", "budget")
 	s.says(2, "credit acme gpt-4 budget=1 --id a/b", "1 to 64 letters")
 	s.says(2, "reset -y acme gpt-4 --id n-1", "top_up")
+}
+
+// A table that does not answer, or must not, says nothing of what is stored; what cannot be read does.
+func TestWhatSaysNothingOfWhatIsStored(t *testing.T) {
+	for err, want := range map[error]bool{
+		limiter.ErrUnavailable: true, limiter.ErrSetup: true, limiter.ErrInvalid: true, context.Canceled: true,
+		admin.ErrNotFound: false, limiter.ErrVersion: false,
+	} {
+		if err = fmt.Errorf("read: %w", err); unanswered(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
+	}
+}
+
+// Limits that are not named stay, and all are in order.
+func TestLimitsBesideOthers(t *testing.T) {
+	limit := limiter.PerMinute
+	got := beside([]limiter.Limit{limit("b", 1), limit("a", 1)}, []limiter.Limit{limit("c", 2), limit("b", 2)})
+	if want := []limiter.Limit{limit("a", 1), limit("b", 2), limit("c", 2)}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Who switches is told what that means.
+func TestSwitchesAreExplained(t *testing.T) {
+	s := newShell(t)
+	s.says(1, "disable -e acme", "Change access of acme/*? Its requests are refused within a minute.")
+	s.says(1, "enable -e acme", "Change access of acme/*? Its requests are served by their limits.")
+	s.run(0, "disable", "-y", "-e", "acme")
+	s.says(1, "enable -e acme --inherit", "Change access of acme/*? The next wider switch decides.")
 }

@@ -185,7 +185,7 @@ func TestWhereLoadGoes(t *testing.T) {
 		s.run(0, "namespace", "register", "prod")
 		s.says(0, "load -n prod --limit rpm=10 --rate 4 --duration 1s --arrivals constant", "admitted 4",
 			"clocks apart at most 0 ms")
-		s.says(0, "peek -n prod load-1 load", "6")
+		s.says(0, "peek -n prod load-1 load", "6", "bucket")
 		s.says(3, "peek load-1 load")
 	})
 }

@@ -61,6 +61,14 @@ func TestManifests(t *testing.T) {
 	s.stdin = "namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n"
 	s.says(2, "apply -", "--yes is needed")
 	s.says(0, "apply - -y", "1 changes applied")
+
+	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n")
+	s.stdin = ""
+	s.says(0, "apply "+file, "0 changes applied")
+	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n" +
+		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
+	s.says(3, "plan "+file, "+ create */gpt-4", "1 changes to apply")
+	s.says(1, "apply "+file, "Apply 1 changes?", "nothing was changed")
 }
 
 // A manifest is for its namespace, and no other can be meant.

@@ -20,6 +20,7 @@ func TestPolicyAndNoUsage(t *testing.T) {
 	s.says(2, "policy set", "nothing to set")
 	s.says(2, "usage", "whose usage")
 	s.says(2, "usage -e acme --sum", "--sum wants one")
+	s.says(2, "usage -e acme --sum --plot -w daily", "--plot is for people")
 	s.says(2, "usage -e acme --from yesterday --to now", `--from "yesterday" --to "now": want dates`)
 	s.says(0, "usage -e acme", "nothing there")
 	s.says(0, "usage -e acme --sum -w daily", "nothing there")
