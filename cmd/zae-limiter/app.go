@@ -72,7 +72,6 @@ it was wrong. It is 3 when the work is done and the answer is no: plan found cha
 status or a check found something wrong, a bucket has no limits, replay left something,
 or load saw more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetIn(a.in)
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.errs)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%v", err) })
@@ -142,11 +141,7 @@ func usage(c *cobra.Command, format string, values ...any) error {
 }
 
 func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {
-	var opts []func(*config.LoadOptions) error
-	if a.region != "" {
-		opts = append(opts, config.WithRegion(a.region))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, opts...)
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.region)) // empty: that of the environment
 	if err != nil {
 		return cfg, err
 	}

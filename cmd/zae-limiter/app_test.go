@@ -18,7 +18,8 @@ import (
 func TestWrongCommands(t *testing.T) {
 	noAWS(t)
 	s := &shell{T: t}
-	s.says(2, "limit", "there is no command", "limits")
+	s.says(2, "limit", `there is no command "limit"; do you mean limits?`)
+	s.says(2, "lmitss", `there is no command "lmitss"; do you mean limits?`)
 	s.says(2, "limits sett", "set")
 	s.says(2, "limits set", "want: zae-limiter limits set")
 	s.says(2, "limits set rpm", "like rpm=600")

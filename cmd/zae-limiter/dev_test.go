@@ -362,6 +362,7 @@ func TestReplayOfALocalTable(t *testing.T) {
 	if !a.local(cfg) {
 		t.Error("at 127.0.0.1: not local")
 	}
+	(&shell{T: t}).says(failed, "replay", "DynamoDB is local, and AWS_ENDPOINT_URL_CLOUDFORMATION is not set")
 	a.endpoint = "https://vpce-1.dynamodb.us-east-1.vpce.amazonaws.com"
 	if a.local(cfg) {
 		t.Error("at an interface endpoint: local")

@@ -30,7 +30,7 @@ func TestTheProgram(t *testing.T) {
 	} {
 		var out, errs strings.Builder
 		cmd := exec.CommandContext(t.Context(), self, strings.Fields(c.args)...)
-		cmd.Env = append(os.Environ(), mainVariable+"=1")
+		cmd.Env = append(os.Environ(), mainVariable+"=1", "GOCOVERDIR="+t.TempDir())
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(c.in), &out, &errs
 		err := cmd.Run()
 		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok || ok && exit.ExitCode() != c.status ||

@@ -29,7 +29,7 @@ func TestManifests(t *testing.T) {
 	s.says(1, "apply "+file, "nothing was changed", "--yes")
 	s.stdin = "n\n"
 	s.says(1, "apply "+file, "not confirmed")
-	s.stdin = "y\n"
+	s.stdin = "Yes" // and no more
 	s.says(0, "apply "+file, "2 changes applied")
 	s.says(0, "plan "+file, "nothing to change")
 	s.says(0, "policy get", "allow")

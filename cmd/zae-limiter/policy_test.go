@@ -8,6 +8,9 @@ import (
 
 func TestPolicyAndNoUsage(t *testing.T) {
 	s := newShell(t)
+	s.says(0, "policy get", "AUDIT RETENTION DAYS 0")
+	s.says(2, "policy set --audit-retention never", "--audit-retention: ")
+	s.says(1, "policy set --on-unavailable allow", `Change the policy of namespace "default"?`)
 	s.says(0, "policy set -y --on-unavailable block --audit-retention 30d")
 	type policy struct {
 		OnUnavailable string `json:"on_unavailable"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"os"
@@ -109,6 +110,9 @@ func TestReplayDelivers(t *testing.T) {
 		if o := got.Objects[0]; o.Key != replay.BatchPrefix+"a" || o.Outcome != c.outcome || o.Function != "archiver" ||
 			o.Records == 0 || o.Reason != "RetryAttemptsExhausted" || !strings.Contains(o.Error, c.errText) {
 			t.Errorf("%+v: %+v", c, o)
+		}
+		if want := fmt.Sprintf("1 objects, %d left", c.stay); !strings.Contains(errs.String(), want) {
+			t.Errorf("said %q, want %q", errs.String(), want)
 		}
 		if text := a.progress.text(); text != "1 objects" {
 			t.Errorf("progress %q", text)
