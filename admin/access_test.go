@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -179,4 +181,60 @@ func TestAccessIsListed(t *testing.T) {
 	if err != nil || c.Access != AccessDisabled || c.Limits[0] != tpm500 {
 		t.Errorf("after a manifest: %+v, %v", c, err)
 	}
+}
+
+// A switch that is thrown between a look and a stamp wins in the end.
+func TestTheLatestSwitchWins(t *testing.T) {
+	for _, last := range []Access{AccessEnabled, AccessDisabled} {
+		synctest.Test(t, func(t *testing.T) { // who loses waits a moment
+			w := newWorld(t)
+			w.set(Scope{}, rpm10)
+			w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+			gpt, first := Scope{Resource: "gpt-4"}, AccessDisabled
+			if last == AccessDisabled {
+				first = AccessEnabled
+			}
+			other, err := open(t.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
+			w.must(err)
+			rival, err := other.Namespace(t.Context(), "prod")
+			w.must(err)
+			raced := false
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.UpdateItem && !raced && op.Writes[0].Target() == w.bucket("acme", "gpt-4", 0).Key() {
+					raced = true
+					_, err := rival.SetAccess(context.Background(), gpt, last)
+					w.must(err)
+				}
+				return true, nil
+			})
+			_, err = w.ns.SetAccess(t.Context(), gpt, first)
+			w.must(err)
+			w.db.SetHook(nil)
+			w.must(w.stamped(last == AccessDisabled))
+			if !raced {
+				t.Error("no bucket was told")
+			}
+		})
+	}
+}
+
+// A bucket that goes while it is told has been told.
+func TestABucketGoesWhileItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+		key := w.bucket("acme", "gpt-4", 0).Key()
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key {
+				w.db.Delete(key)
+			}
+			return true, nil
+		})
+		n, err := w.ns.SetAccess(t.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
+		w.must(err)
+		if n.Buckets != 1 || w.db.Item(key) != nil {
+			t.Errorf("%+v, left %v", n, w.db.Item(key))
+		}
+	})
 }

@@ -32,3 +32,22 @@ func TestWhatIsDropped(t *testing.T) {
 		t.Errorf("%d dropped, want %d", len(got), maxDropped)
 	}
 }
+
+// A bucket of one shard expires unless its limits do not let it; one of more shards does not expire.
+func TestWhatLives(t *testing.T) {
+	for _, c := range []struct {
+		shards   int
+		ttl      int64
+		lifetime table.Lifetime
+		want     bool
+	}{
+		{1, 0, table.NeverExpires, true}, {1, 5, table.NeverExpires, false}, {1, 0, table.Expires, false},
+		{1, 5, table.Expires, true}, {2, 0, table.Expires, true}, {2, 5, table.NeverExpires, true},
+	} {
+		image := table.Shard{TTL: c.ttl}
+		image.State.Shards = c.shards
+		if got := (bringing{lifetime: c.lifetime}).lives(image); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

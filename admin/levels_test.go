@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,4 +277,35 @@ func TestResetOfOneLimitLeavesTheOthers(t *testing.T) {
 	if w.must(err); b[0].Levels[0].Remaining != 80 || b[0].Levels[1].Remaining != 600 {
 		t.Errorf("%+v", b[0].Levels)
 	}
+}
+
+// What does not fit into one shard goes to others, and what fits into none is not given.
+func TestDivide(t *testing.T) {
+	for _, c := range []struct {
+		milli int64
+		rooms []int64
+		want  []int64
+	}{
+		{100, []int64{100}, []int64{100}}, {100, []int64{100, 100}, []int64{50, 50}},
+		{100, []int64{10, 100}, []int64{10, 90}},
+		{100, []int64{100, 10}, []int64{90, 10}}, {100, []int64{10, 20}, []int64{10, 20}},
+		{100, []int64{-5, 70}, []int64{0, 70}},
+		{0, []int64{5, 5}, []int64{0, 0}},
+		{100, []int64{10, 60, 60, 5}, []int64{10, 60, 25, 5}},
+	} {
+		if got := divide(c.milli, c.rooms); !slices.Equal(got, c.want) {
+			t.Errorf("%d over %v: %v, want %v", c.milli, c.rooms, got, c.want)
+		}
+	}
+}
+
+// What was done for an id is done, also where there was nothing to do it to.
+func TestOnceWithoutABucket(t *testing.T) {
+	w := newWorld(t)
+	once, err := w.ns.Once("n-1")
+	w.must(err)
+	_, err = once.Reset(t.Context(), "acme", "gpt-4")
+	w.must(err)
+	_, err = once.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})
+	w.wants(err, limiter.ErrInvalid)
 }

@@ -3,10 +3,14 @@ package admin
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -31,11 +35,233 @@ func TestLiveUsageOfAnotherLife(t *testing.T) {
 			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
 		{"behind a mark of no known life", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
 		{"of a life that ended at 4", table.Mark{At: at, Gone: true, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 9},
+		{"behind nothing, by a mark of another life", table.Mark{At: at, Gen: table.GenerationByte(b.Generation) + 1,
+			Used: []table.Count{{Limit: "rpm", Tokens: 9}}}, 0},
+		{"of a life that ended at nobody knows what", table.Mark{At: at, Gone: true}, 9},
+		{"counted up to nobody knows what", table.Mark{At: at}, 0},
 	} {
 		if got := grown(c.mark, b)["rpm"]; got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
+	b.Generation = 0 // another client has made it
+	if got := grown(table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, b)["rpm"]; got != 9 {
+		t.Errorf("behind a mark, without generations: %d, want 9", got)
+	}
+}
+
+// The meter is no limit of anybody's, wherever it stands among the others.
+func TestLiveUsageIsWithoutTheMeter(t *testing.T) {
+	limit := bucket.Limit{Capacity: 10_000, Amount: 1000, Period: 1000}
+	var limits []bucket.Limit
+	for _, limit.Name = range []string{"rpm", bucket.WCU, "zpm"} {
+		limits = append(limits, limit)
+	}
+	b := table.Shard{Generation: start, State: bucket.New(limits, 0, 1, start)}
+	for i := range b.State.Slots {
+		b.State.Slots[i].Used = 9000
+	}
+	if got := grown(table.Mark{}, b); !maps.Equal(got, map[string]int64{"rpm": 9, "zpm": 9}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A day and a month that are not over are the sum of their hours, of days that are long over, and
+// of what their own snapshot counts beside them.
+func TestLiveUsageOfHoursAndDays(t *testing.T) {
+	type snap struct {
+		window, part string
+		rpm          int64
+		at, of       string // empty: the part, gpt-4
+	}
+	hours := []snap{
+		{window: "hourly", part: "2023-11-14T00:00:00Z", rpm: 900}, // another client's day
+		{window: "hourly", part: "2023-11-14T19:00:00Z", rpm: 1}, {window: "hourly", part: "2023-11-14T20:00:00Z", rpm: 2},
+		{window: "hourly", part: "2023-11-14T18:00:00Z", at: "2023-10-14T18:00:00Z", rpm: 500},
+		{window: "hourly", part: "2023-11-14T17:00:00Z", at: "2023-12-14T17:00:00Z", rpm: 600},
+		{window: "hourly", part: "2023-11-14T20:00:00Z", rpm: 700, of: "gpt-4#2023-11"},
+		{window: "hourly", part: "2023-11-14T20:00:00Z", rpm: 800, of: "gpt-4#2023-11-14"},
+		{window: "hourly", part: "2023-11-13T20:00:00Z", rpm: 20}, {window: "daily", part: "2023-11-13", rpm: 5000},
+		{window: "hourly", part: "2023-11-12T20:00:00Z", rpm: 40}, {window: "daily", part: "2023-11-12", rpm: 300},
+		{window: "hourly", part: "2023-11-11T20:00:00Z", rpm: 60},
+		{window: "hourly", part: "2023-10-31T20:00:00Z", rpm: 9000},
+	}
+	for _, c := range []struct {
+		window      Window
+		rpm, events int64
+	}{{Daily, 10_003, 3}, {Monthly, 20_000 + 3 + 20 + 300 + 60, 6}} {
+		w := newWorld(t)
+		for _, s := range hours {
+			it := table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
+				Start: cmp.Or(s.at, s.part), Part: s.part, Counts: map[string]int64{"rpm": s.rpm, bucket.WCU: 1}, Events: 1}
+			if s.window == "daily" {
+				it.Start += "T00:00:00Z"
+			}
+			w.db.Store(it.Item())
+		}
+		for part, base := range map[string]int64{"2023-11-14": 10_000, "2023-11": 20_000} {
+			sum := table.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
+				Start: "2023-11-14T00:00:00Z", Part: part, Amount: table.Amount{Tokens: map[string]int64{"rpm": 2}}}
+			if sum.Version, sum.Parts = 1, []int{1}; part == "2023-11" {
+				sum.Window, sum.Start = "monthly", "2023-11-01T00:00:00Z"
+			}
+			sum.Base = &table.Amount{Tokens: map[string]int64{"rpm": base}, Events: 1}
+			up, _ := sum.Update(nil)
+			_, err := w.db.Write(t.Context(), up)
+			w.must(err)
+		}
+		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, c.window)
+		if want := map[string]int64{"rpm": c.rpm}; err != nil || !ok || !maps.Equal(u.Tokens, want) || u.Events != c.events {
+			t.Errorf("%s: %+v, %v, %v, want %v of %d events", c.window, u, ok, err, want, c.events)
+		}
+	}
+}
+
+// A shard is counted from where the latest snapshot says that has it, and no further snapshot is
+// read once all are known.
+func TestMarksOfShards(t *testing.T) {
+	w := newWorld(t)
+	mark := func(n int64) table.Mark {
+		return table.Mark{At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: n}}}
+	}
+	snap := func(hour string, marks map[int]table.Mark) item.Item {
+		at := "2023-11-14T" + hour + ":00:00Z"
+		return table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at, Part: at,
+			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: marks}.Item()
+	}
+	w.db.Store(snap("19", map[int]table.Mark{0: mark(1), 1: mark(1), 2: mark(1)}))
+	late, early := snap("21", map[int]table.Mark{1: mark(5)}), snap("20", map[int]table.Mark{0: mark(3), 1: mark(2)})
+	shards := make([]table.Shard, 3)
+	for k := range shards {
+		shards[k].State.Shard = k
+	}
+	u := Usage{Entity: "acme", Resource: "gpt-4", Window: Hourly, Start: time.UnixMilli(start)}
+	current := table.UsageKey(w.ns.ID(), "acme", "gpt-4", "2023-11-14T22:00:00Z")
+	for n, want := range map[int]struct {
+		used  []int64
+		calls int
+	}{0: {nil, 0}, 2: {[]int64{3, 5}, 0}, 3: {[]int64{3, 5, 1}, 1}} {
+		calls := w.calls(func() {
+			marks, others, err := w.ns.marks(t.Context(), current, []item.Item{late, early}, shards[:n], u)
+			if err != nil || others || len(marks) != n {
+				t.Errorf("of %d shards: %v, %v, %v", n, marks, others, err)
+			}
+			for k, want := range want.used {
+				if got, _ := table.CountOf(marks[k].Used, "rpm"); got != want {
+					t.Errorf("of %d shards: shard %d is counted up to %d, want %d", n, k, got, want)
+				}
+			}
+		})
+		if calls != want.calls {
+			t.Errorf("of %d shards: %d calls, want %d", n, calls, want.calls)
+		}
+	}
+}
+
+// A snapshot tells where a window goes on if it is of that kind, or was over when it began.
+func TestWhatAWindowFollows(t *testing.T) {
+	u := Usage{Resource: "gpt-4", Window: Hourly, Start: time.Date(2023, 11, 14, 22, 0, 0, 0, time.UTC)}
+	marks := map[int]table.Mark{0: {At: table.PositionOf(1, "5")}}
+	for _, c := range []struct {
+		window, at string
+		marks      map[int]table.Mark
+		want       bool
+	}{
+		{"hourly", "2023-11-14T21:00:00Z", marks, true}, {"hourly", "2023-11-14T21:00:00Z", nil, true},
+		{"daily", "2023-11-13T00:00:00Z", marks, true}, {"daily", "2023-11-13T00:00:00Z", nil, false},
+		{"daily", "2023-11-14T00:00:00Z", marks, false}, {"weekly", "2023-11-06T00:00:00Z", marks, false},
+	} {
+		it := table.Snapshot{Entity: "acme", Resource: "gpt-4", Window: c.window, Start: c.at, Part: c.at, Marks: c.marks,
+			Legend: table.Legend{Stream: 1}}.Item()
+		if got := u.follows(it); got != c.want {
+			t.Errorf("%s %s, marks %v: %v", c.window, c.at, c.marks, got)
+		}
+	}
+	w := newWorld(t)
+	up, _ := (&table.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily", Part: "2023-11-13",
+		Start: "2023-11-13T00:00:00Z", Amount: table.Amount{Tokens: map[string]int64{"rpm": 2}},
+		Summed: table.Summed{Version: 1, Parts: []int{1}}}).Update(nil)
+	_, err := w.db.Write(t.Context(), up)
+	w.must(err)
+	u.Window = Daily
+	if u.follows(w.db.Item(up.Key)) {
+		t.Error("a sum says how far its bucket was counted")
+	}
+}
+
+// Usage that is read in part is not told.
+func TestLiveUsageThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
+	for _, window := range []Window{Hourly, Monthly} {
+		live := func() (Usage, bool, error) { return w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, window) }
+		calls := w.calls(func() {
+			if u, ok, err := live(); err != nil || !ok || u.Tokens["rpm"] != 3 {
+				t.Errorf("%+v, %v, %v", u, ok, err)
+			}
+		})
+		for n := range calls {
+			seen := -1
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				if seen++; seen == n {
+					return false, memdb.Fail(store.Setup)
+				}
+				return true, nil
+			})
+			if u, ok, err := live(); err == nil || ok {
+				t.Errorf("%s, call %d of %d fails: %+v, %v, %v", window, n+1, calls, u, ok, err)
+			}
+			w.db.SetHook(nil)
+		}
+	}
+	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4",
+		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z"}.Item())
+	if u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly); err == nil || ok {
+		t.Errorf("a snapshot that cannot be read: %+v, %v, %v", u, ok, err)
+	}
+}
+
+// A bucket that was made in this window is new whole, on all its shards.
+func TestLiveUsageOfNewShards(t *testing.T) {
+	for _, at := range []int64{start, start - 800_000} { // and at the beginning of its hour
+		w := newWorld(t)
+		w.now.Store(at)
+		w.set(Scope{}, rpm10)
+		w.split("acme", "gpt-4", 1)
+		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
+		if err != nil || !ok || u.Tokens["rpm"] != 1 {
+			t.Errorf("at %d: %+v, %v, %v, want 1 token", at, u, ok, err)
+		}
+		if u, ok, err = w.ns.live(t.Context(), Scope{"nobody", "gpt-4"}, Hourly); err != nil || ok {
+			t.Errorf("of nobody: %+v, %v, %v", u, ok, err)
+		}
+	}
+}
+
+// A day is what its hours have counted and what has come since the latest of them, unless it was
+// counted by itself.
+func TestLiveUsageOfADay(t *testing.T) {
+	w := newWorld(t)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 4}, rpm10)
+	snap := func(window, part string, counted int64) {
+		w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: part,
+			Part: part, Counts: map[string]int64{"rpm": 1}, Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}},
+			Marks: map[int]table.Mark{0: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: counted}}}},
+		}.Item())
+	}
+	day := func(want int64) {
+		t.Helper()
+		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Daily)
+		if err != nil || !ok || u.Tokens["rpm"] != want {
+			t.Errorf("%+v, %v, %v, want %d", u, ok, err, want)
+		}
+	}
+	snap("hourly", "2023-11-14T20:00:00Z", 1)
+	snap("hourly", "2023-11-14T21:00:00Z", 3)
+	day(1 + 1 + 4 - 3)
+	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
+		Start: "2023-11-14T00:00:00Z", Part: "2023-11-14", Counts: map[string]int64{"rpm": 50}}.Item())
+	day(50)
 }
 
 // What a bucket has consumed in the hour that holds now is what its counters have grown by since

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -335,4 +336,27 @@ func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
 			t.Errorf("%d items are left after %v, %v", w.db.Len(), took, err)
 		}
 	})
+}
+
+// A namespace whose record by its ID is gone cannot be deleted; one whose records somebody is
+// changing is busy.
+func TestDeleteOfHalfANamespace(t *testing.T) {
+	w := newWorld(t)
+	byID := w.db.Item(table.NamespaceIDKey(w.ns.ID()))
+	w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
+	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrState)
+	w.db.Store(byID)
+	calls := 0
+	w.db.SetHook(func(o memdb.Op) (bool, error) {
+		if calls++; o.Name == memdb.TransactWriteItems {
+			deleted := maps.Clone(byID)
+			deleted["status"] = item.S(table.NamespaceDeleted)
+			w.db.Store(deleted)
+		}
+		return true, nil
+	})
+	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrBusy)
+	if calls != 2*callAttempts {
+		t.Errorf("%d calls, want %d", calls, 2*callAttempts)
+	}
 }
