@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -137,11 +138,18 @@ func TestWordsOfAccess(t *testing.T) {
 
 func TestDisableRefuses(t *testing.T) {
 	w := newWorld(t)
-	for at, a := range map[Scope]Access{
-		{}: AccessDisabled, {Resource: "a"}: AccessBypassed, {Entity: "a"}: 7, {Entity: "\n"}: AccessDisabled,
+	for at, c := range map[Scope]struct {
+		to   Access
+		want string
+	}{
+		{}:              {AccessDisabled, `scope is "*/*", want an entity, a resource or both`},
+		{Resource: "a"}: {AccessBypassed, `access is "bypassed", want AccessInherited, AccessDisabled or AccessEnabled`},
+		{Entity: "a"}:   {7, `access is "Access(7)", want AccessInherited`}, {Entity: "\n"}: {AccessDisabled, "Entity is "},
 	} {
-		_, err := w.ns.SetAccess(t.Context(), at, a)
-		w.wants(err, limiter.ErrInvalid)
+		_, err := w.ns.SetAccess(t.Context(), at, c.to)
+		if w.wants(err, limiter.ErrInvalid); !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want it to say %s", err, c.want)
+		}
 	}
 }
 

@@ -51,3 +51,14 @@ func TestWhatLives(t *testing.T) {
 		}
 	}
 }
+
+// A limit that a shard does not have is one of that name that has nothing.
+func TestLimitOfAShard(t *testing.T) {
+	rpm := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	b := table.Shard{State: bucket.New([]bucket.Limit{rpm}, 0, 1, start)}
+	for name, want := range map[string]bucket.Limit{"rpm": rpm, "tpm": {Name: "tpm"}} {
+		if got := limitNamed(b, name); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}

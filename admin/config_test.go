@@ -225,7 +225,9 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		`"wcu"`:           w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("wcu", 1)),
 		"at most 32":      w.ns.SetLimits(t.Context(), Scope{}, make([]limiter.Limit, 33)...),
 		"whole days":      w.ns.Configure(t.Context(), Settings{AuditRetention: new(time.Hour)}),
-		"PolicyDefault":   w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.Policy(9))}),
+		"AuditRetention":  w.ns.Configure(t.Context(), Settings{AuditRetention: new(-24 * time.Hour)}),
+		"Refill":          w.ns.ChangeLimits(t.Context(), Config{Limits: []limiter.Limit{{Name: "x", Capacity: 1}}}, rpm10),
+		"want PolicyDef":  w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.Policy(9))}),
 		"Entity is \"\\n": w.ns.DeleteLimits(t.Context(), Scope{Entity: "\n"}),
 	} {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), what) {
@@ -396,5 +398,17 @@ func TestScopesThatCannotBeAreRefused(t *testing.T) {
 				t.Errorf("%s of %q: %v", what, at, err)
 			}
 		}
+	}
+}
+
+// Limits that cannot be read are not said to be none.
+func TestResolveTellsWhatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	it := w.db.Item(table.SystemConfigKey(w.ns.id))
+	it["l_rpm_ra"] = item.N(0)
+	w.db.Store(it)
+	if r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -326,3 +326,26 @@ func TestUpdatesKeepTheCreation(t *testing.T) {
 		t.Errorf("created at %v; the update tells %+v, stored is %+v", created, e, again)
 	}
 }
+
+// A parent that cannot be, or cannot be read, is refused, and an entity without metadata has none.
+func TestParentsThatCannotBe(t *testing.T) {
+	w := newWorld(t)
+	if e := w.create(Entity{ID: "acme"}); e.Metadata != nil {
+		t.Errorf("metadata %v", e.Metadata)
+	}
+	got, err := w.ns.Entity(t.Context(), "acme")
+	if w.must(err); got.Metadata != nil {
+		t.Errorf("metadata %v, want none", got.Metadata)
+	}
+	_, err = w.ns.MoveEntity(t.Context(), "acme", "\n")
+	if w.wants(err, limiter.ErrInvalid); !strings.Contains(err.Error(), "Parent is ") {
+		t.Error(err)
+	}
+	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it["parent_id"] = item.N(5)
+	w.db.Store(it)
+	if _, err = w.ns.CreateEntity(t.Context(), Entity{ID: "child", Parent: "acme"}); err == nil ||
+		w.db.Item(table.EntityKey(w.ns.ID(), "child")) != nil {
+		t.Errorf("a child of what cannot be read: %v", err)
+	}
+}

@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -16,4 +20,25 @@ func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
 	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 3 || err != nil {
 		t.Errorf("removed %d, %v, want 3", n, err)
 	}
+}
+
+// What of an entity cannot be read goes with the rest.
+func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		w := newWorld(t)
+		w.create(Entity{ID: "acme"})
+		for _, resource := range []string{"a", "b", "c"} {
+			w.set(Scope{"acme", resource}, rpm10)
+		}
+		odd := w.db.Item(table.EntityConfigKey(w.ns.ID(), "acme", "b"))
+		odd["l_rpm_ra"] = item.N(0)
+		w.db.Store(odd)
+		_, err := w.ns.DeleteEntity(t.Context(), "acme")
+		w.must(err)
+		for _, it := range w.db.Items() {
+			if k := item.KeyOf(it); strings.Contains(k.PK, "ENTITY#acme") && !strings.HasPrefix(k.SK, "#AUDIT") {
+				t.Errorf("left: %v", k)
+			}
+		}
+	})
 }

@@ -186,3 +186,18 @@ func TestIdsOfOperations(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that a credit makes knows its parent.
+func TestACreditMakesABucketOfAChild(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
+	w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))
+	ns, err := w.ns.Once("n-1")
+	w.must(err)
+	_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
+	w.must(err)
+	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
+		t.Errorf("%+v", b)
+	}
+}

@@ -360,3 +360,28 @@ func TestDeleteOfHalfANamespace(t *testing.T) {
 		t.Errorf("%d calls, want %d", calls, 2*callAttempts)
 	}
 }
+
+// The version of a table is that of its record, if there is one.
+func TestVersionOfATable(t *testing.T) {
+	w := newWorld(t)
+	key := table.VersionKey()
+	it := w.db.Item(key)
+	it["lambda_version"] = item.S("0.9.1")
+	w.db.Store(it)
+	if v, err := w.table.Version(t.Context()); err != nil || v.Schema == "" || v.Lambda != "0.9.1" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	w.db.Delete(key)
+	_, err := w.table.Version(t.Context())
+	w.wants(err, ErrNotFound)
+}
+
+// Other namespaces do not keep one from being purged.
+func TestPurgeBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a purge waits for the index
+		w := newWorld(t)
+		if n, err := w.table.PurgeNamespace(t.Context(), "of-nobody"); n != 0 || err != nil {
+			t.Errorf("%d removed, %v", n, err)
+		}
+	})
+}

@@ -129,7 +129,7 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	if len(shards) == 0 {
 		return out
 	}
-	tokens, used, held := int64(0), int64(0), int64(0)
+	var tokens, used, held int64
 	for _, b := range shards {
 		s, _ := b.State.At(now).Adopt(l)
 		i := s.Index(l.Name)

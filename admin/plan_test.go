@@ -358,3 +358,39 @@ func TestAHashTellsFloorsAndAhead(t *testing.T) {
 		seen[hash] = name
 	}
 }
+
+// What a step changes is told in words, also where it is nothing.
+func TestWhatIsStoredInWords(t *testing.T) {
+	for want, c := range map[string]Config{
+		"nothing": {}, "on unavailable allow": {OnUnavailable: limiter.PolicyAllow},
+		"rpm: 10 per 1m0s, capacity 10; on unavailable allow": {
+			OnUnavailable: limiter.PolicyAllow, Limits: []limiter.Limit{rpm10}},
+	} {
+		if got := describe(c); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+}
+
+// Names stand in a hash as JSON has them: what is not plain ASCII, and quotes, are escaped.
+func TestNamesInAHash(t *testing.T) {
+	for text, want := range map[string]string{
+		"gpt-4": `"gpt-4"`,
+		`a"b\c`: `"a\"b\\c"`, "k\u00e9y": `"k\u00e9y"`, "\U0001F600": `"\ud83d\ude00"`, "~ \n": `"~ \u000a"`,
+	} {
+		if got := quoted(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// The system scope of a manifest is everybody's, and has limits and a policy only.
+func TestWhatASystemScopeHas(t *testing.T) {
+	for _, c := range []Config{{Scope: Scope{Entity: "acme"}}, {AuditRetention: day}, {Access: AccessDisabled}} {
+		err := Manifest{Namespace: "prod", System: &c}.Validate()
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "System is ") ||
+			!strings.Contains(err.Error(), "want only Limits and OnUnavailable") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -266,5 +268,17 @@ func TestClientsThatAreBehindBringNothingBack(t *testing.T) {
 			w.advance(time.Second)
 		}
 		w.holds("acme", "gpt-4", 1<<shards, rpm20)
+	}
+}
+
+// While a bucket splits, its shards do not agree on how many there are: the most counts.
+func TestShardsOfABucketThatSplits(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.split("acme", "gpt-4", 1)
+	w.must(w.db.Transact(t.Context(), rand.Text(), table.Split(w.bucket("acme", "gpt-4", 0), w.now.Load())))
+	shards, err := w.ns.shards(t.Context(), "acme", "gpt-4")
+	if w.must(err); len(shards) != 3 {
+		t.Errorf("%d shards, want 3", len(shards))
 	}
 }

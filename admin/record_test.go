@@ -26,6 +26,9 @@ func TestWhoDidIt(t *testing.T) {
 		{caller(nil), "", "arn:aws:iam::1:role/x"},
 		{caller(nil), "bob", "bob"},
 		{caller(errors.New("no")), "", ""},
+		{func(o *Options) {
+			o.Principal, o.Caller = "", func(context.Context) (string, error) { return "no\nname", nil }
+		}, "", ""},
 	} {
 		w := newWorld(t, tt.change)
 		ns, err := w.ns.As(tt.as)

@@ -202,3 +202,22 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that has hours is shown once, and a listing can be left while buckets and hours are shown.
+func TestLiveUsageIsShownOnce(t *testing.T) {
+	w := newWorld(t)
+	for _, entity := range []string{"a", "b"} {
+		w.take(entity, "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
+		w.snapshot(entity, "gpt-4", "hourly", "2023-11-14T20:00:00Z", "2023-11-14T20:00:00Z", map[string]int64{"rpm": 2})
+	}
+	q := UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}
+	if got := collect(t, w.ns.Usage(t.Context(), q)); len(got) != 2 {
+		t.Errorf("%+v, want one of each", got)
+	}
+	for u, err := range w.ns.Usage(t.Context(), q) {
+		if w.must(err); u.Entity != "a" {
+			t.Errorf("the first is %+v", u)
+		}
+		break
+	}
+}
