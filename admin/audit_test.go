@@ -112,3 +112,18 @@ func TestAllEvents(t *testing.T) {
 		t.Errorf("where nothing can be read: %v", err)
 	}
 }
+
+// Events are about one thing, and a purge is of a namespace.
+func TestWhatEventsCanBeAbout(t *testing.T) {
+	w := newWorld(t)
+	err := firstError(w.ns.Events(t.Context(), Scope{"a", "b"}, ""))
+	if err == nil || !strings.Contains(err.Error(), `about is "a/b", want an entity or a resource or neither`) {
+		t.Error(err)
+	}
+	for _, id := range []string{"", "_"} {
+		_, err = w.table.PurgeNamespace(t.Context(), id)
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("id is %q, want the id of a namespace", id)) {
+			t.Error(err)
+		}
+	}
+}

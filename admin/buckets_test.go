@@ -37,8 +37,9 @@ func TestBucketsAndCapacity(t *testing.T) {
 		if err != nil || c != (Capacity{Resource: "gpt-4", Limit: "tpm"}) {
 			t.Errorf("capacity of a limit that no bucket has %+v, %v", c, err)
 		}
+		w.take("x0", "gpt-4", limiter.Costs{"rpm": 1}) // nobody has described it
 		c, err = w.ns.Capacity(t.Context(), "gpt-4", "rpm", true)
-		if err != nil || c.Entities != 1 || c.Capacity != 80 {
+		if err != nil || c.Entities != 2 || c.Capacity != 160 {
 			t.Errorf("capacity without children %+v, %v", c, err)
 		}
 	}

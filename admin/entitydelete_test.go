@@ -42,3 +42,18 @@ func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
 		}
 	})
 }
+
+// What an entity has left is removed, and that is recorded, also where nobody has described it; of
+// an entity that there never was, nothing is.
+func TestDeletingAnEntityThatIsNotDescribed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1}, rpm10)
+		for entity, want := range map[string]int{"acme": 1, "nobody": 0} {
+			n, err := w.ns.DeleteEntity(t.Context(), entity)
+			if w.must(err); n != want || len(w.events(Scope{Entity: entity})) != want {
+				t.Errorf("%s: %d removed, %v", entity, n, w.events(Scope{Entity: entity}))
+			}
+		}
+	})
+}

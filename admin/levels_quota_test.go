@@ -192,7 +192,7 @@ func TestACreditMakesABucketOfAChild(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
-	w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))
+	w.set(Scope{"acme", "gpt-4"}, limiter.Quota("rpm", 40, limiter.Daily("")))
 	ns, err := w.ns.Once("n-1")
 	w.must(err)
 	_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
