@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -347,5 +348,34 @@ func TestParentsThatCannotBe(t *testing.T) {
 	if _, err = w.ns.CreateEntity(t.Context(), Entity{ID: "child", Parent: "acme"}); err == nil ||
 		w.db.Item(table.EntityKey(w.ns.ID(), "child")) != nil {
 		t.Errorf("a child of what cannot be read: %v", err)
+	}
+}
+
+// What keeps a move or a creation from being done is said, and nothing is done by half unsaid.
+func TestMovesTellThatACallFailed(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme"})
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	calls := w.calls(func() {
+		_, err := w.ns.MoveEntity(t.Context(), "acme", "org")
+		w.must(err)
+	})
+	for n := range calls {
+		_, err := w.ns.MoveEntity(t.Context(), "acme", "")
+		w.must(err)
+		seen := -1
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if seen++; seen == n {
+				return false, memdb.Fail(store.Setup)
+			}
+			return true, nil
+		})
+		_, err = w.ns.MoveEntity(t.Context(), "acme", "org")
+		if w.wants(err, limiter.ErrSetup); !strings.Contains(err.Error(), `"acme"`) {
+			t.Errorf("call %d of %d: %v", n+1, calls, err)
+		}
+		w.db.SetHook(nil)
 	}
 }

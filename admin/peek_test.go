@@ -185,3 +185,16 @@ func TestPeekEndsWithTheLevelsThatAreCharged(t *testing.T) {
 		t.Errorf("%d buckets, the last is %+v", len(got), got[len(got)-1])
 	}
 }
+
+// A bucket tells whose child it charges for, as it is stored.
+func TestPeekTellsOfTheParent(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	if err != nil || len(got) != 2 || got[0].Parent != "org" || !got[0].Cascade || got[1].Parent != "" || got[1].Cascade {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

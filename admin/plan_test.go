@@ -398,7 +398,7 @@ func TestWhatASystemScopeHas(t *testing.T) {
 // A manifest is of a namespace that can be, and of entities that can be.
 func TestNamesInAManifest(t *testing.T) {
 	for want, m := range map[string]Manifest{
-		`namespace is "\n"`: {Namespace: "\n"},
+		`namespace is "\n"`:     {Namespace: "\n"},
 		`entities is "", want `: {Namespace: "prod", Entities: map[string]map[string][]limiter.Limit{"": {}}},
 	} {
 		if err := m.Validate(); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {

@@ -221,3 +221,21 @@ func TestLiveUsageIsShownOnce(t *testing.T) {
 		break
 	}
 }
+
+// A summary is from the beginning of the first window to the end of the last, in whatever order
+// they are listed.
+func TestSummaryOfSeveralResources(t *testing.T) {
+	w := newWorld(t)
+	for resource, hours := range map[string][]string{"a": {"19", "21"}, "b": {"18", "20"}} {
+		for _, h := range hours {
+			at := "2023-11-14T" + h + ":00:00Z"
+			w.snapshot("acme", resource, "hourly", at, at, map[string]int64{"rpm": 3})
+		}
+	}
+	got, err := w.ns.UsageSummary(t.Context(), UsageQuery{Entity: "acme", Window: Hourly})
+	hour := func(h int) time.Time { return time.Date(2023, 11, 14, h, 0, 0, 0, time.UTC) }
+	if err != nil || !got.From.Equal(hour(18)) || !got.To.Equal(hour(22)) || got.Windows != 4 ||
+		got.Tokens["rpm"] != 12 || got.Mean["rpm"] != 3 || got.Events != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
