@@ -38,3 +38,30 @@ func TestAPlannedWriteIsItsOwn(t *testing.T) {
 func shownWrite(c Charged) string {
 	return render(c.Update).readable() + c.Before.String() + c.Update.Key.PK
 }
+
+// A limit that has a level is stored as soft while it is, whether it is new or changes.
+func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
+	for _, l := range kinds() {
+		if l.Lends() {
+			continue
+		}
+		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+			Costs: Costs([]bucket.Limit{{Name: "other", Capacity: 1000, Amount: 1000, Period: 1000}}, 0)})
+		it := put.Item
+		for _, soft := range []bool{true, false, true, false} {
+			l.Soft = soft
+			c := Charge{Image: b, Costs: Costs([]bucket.Limit{l}), Now: sampleNow}.Plan()
+			after, held, err := c.Update.Apply(it)
+			if err != nil || !held {
+				t.Fatalf("%s: held %v, %v", l, held, err)
+			}
+			it = after
+			if b, err = DecodeShard(it); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.State.Slots[b.State.Index(l.Name)].Limit; got != l.Bare() {
+				t.Errorf("stored is %+v, want %+v", got, l)
+			}
+		}
+	}
+}

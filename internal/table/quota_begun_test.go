@@ -41,3 +41,37 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 		}
 	}
 }
+
+// A quota whose period is over is whole, whatever others have taken at its end since the image: of 10
+// there are 7 left by the image, and 5 more are taken. That holds too where its calendar changes in
+// the same write, and from the first use.
+func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
+	daily, hourly := "m0h0@UTC", "m0@UTC"
+	for _, c := range []struct{ before, after string }{
+		{daily, daily}, {daily, hourly}, {hourly, daily}, {daily, "m0h5@UTC"}, {"+3600", "+3600"}, {hourly, "+7200"},
+	} {
+		quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.before}
+		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+			Costs: Costs([]bucket.Limit{quota}, 3000)})
+		others := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 5000), Now: sampleNow + 1000}.Plan()
+		stored, held, err := others.Update.Apply(put.Item)
+		if err != nil || !held {
+			t.Fatalf("%s: held %v, %v", c.before, held, err)
+		}
+		over := b.State.Slots[b.State.Index("q")].End + bucket.EdgeMargin
+		quota.Reset = c.after
+		next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 4000), Now: over}.Plan()
+		after, held, err := next.Update.Apply(stored)
+		if err != nil || !held {
+			t.Errorf("from %s to %s: held %v, %v", c.before, c.after, held, err)
+			continue
+		}
+		got, err := DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 6000 {
+			t.Errorf("from %s to %s: %d are left of 10000 once 4000 are taken", c.before, c.after, sl.Tokens)
+		}
+	}
+}

@@ -232,11 +232,10 @@ func (m Marks) Snapshot() item.Item { return m.snapshot }
 
 // Shard returns the mark of a shard; ok is false if there is none.
 func (m Marks) Shard(shard int) (mark Mark, ok bool) {
-	raw := m.raw(shard)
-	if !m.Any || raw == nil {
+	if !m.Any {
 		return Mark{}, false
 	}
-	return m.Legend.parse(raw)
+	return m.Legend.parse(m.raw(shard))
 }
 
 func (m Marks) raw(shard int) []byte {

@@ -97,9 +97,8 @@ func (m Mark) counts() bool { return m.Gone || len(m.Used) > 0 }
 // addTo adds the counters of the mark, times sign, to sums in the legend's order.
 func (m Mark) addTo(sums []int64, l Legend, sign int64) {
 	for i, limit := range l.Limits {
-		if n, ok := CountOf(m.Used, limit); ok {
-			sums[i] += sign * n
-		}
+		n, _ := CountOf(m.Used, limit)
+		sums[i] += sign * n
 	}
 }
 

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -19,6 +20,34 @@ func TestVersionsOfSumsRise(t *testing.T) {
 		}
 		if stored = after; SummedOf(stored).Version != c.want {
 			t.Errorf("version %d, want %d", SummedOf(stored).Version, c.want)
+		}
+	}
+}
+
+// A sum holds its parts and what is counted beside them, of every limit. A limit of which there is
+// nothing any more has zero.
+func TestASumHoldsWhatIsCountedBesideItsParts(t *testing.T) {
+	stored := item.Item(nil)
+	for _, c := range []struct {
+		base   *Amount
+		tokens map[string]int64
+		events int64
+	}{
+		{nil, map[string]int64{"rpm": 5}, 2},
+		{&Amount{map[string]int64{"rpm": 3, "tpm": 7}, 4}, map[string]int64{"rpm": 8, "tpm": 7}, 6},
+		{&Amount{map[string]int64{"tpm": 1}, 0}, map[string]int64{"rpm": 5, "tpm": 1}, 2},
+		{nil, map[string]int64{"rpm": 5, "tpm": 0}, 2},
+	} {
+		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Amount: Amount{map[string]int64{"rpm": 5}, 2}, Summed: Summed{Version: 1, Base: c.base}}
+		u, due := s.Update(stored)
+		after, held, err := u.Apply(stored)
+		if err != nil || !held || !due {
+			t.Fatal(due, held, err)
+		}
+		stored = after
+		if got := AmountOf(stored); got.Events != c.events || !maps.Equal(got.Tokens, c.tokens) {
+			t.Errorf("beside %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
 		}
 	}
 }
