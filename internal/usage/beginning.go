@@ -83,8 +83,12 @@ func (t *Total) uncounted(c *Chain, known Snapshots) bool {
 	return known.Whole
 }
 
-// precedes reports whether a snapshot, and so all that come before it by their keys,
-// is of a day before the one in which the shard was created.
+// precedes reports whether a snapshot, and so all that come before it by their keys, is of a
+// day before the one in which the shard was created; where months are counted, of a month before.
 func (t *Total) precedes(it item.Item, c *Chain) bool {
-	return item.KeyOf(it).SK < table.UsageKey(t.Namespace, t.Entity, t.Resource, Daily.Part(Daily.Start(c.Birth))).SK
+	w := Daily
+	if t.Window == Monthly {
+		w = Monthly
+	}
+	return item.KeyOf(it).SK < table.UsageKey(t.Namespace, t.Entity, t.Resource, w.Part(w.Start(c.Birth))).SK
 }

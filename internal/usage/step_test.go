@@ -212,6 +212,33 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 	}
 }
 
+// Whatever kind of window is counted, what was consumed before the first record is not known if
+// another aggregator has counted in a window since the creation, be it the first; what it has
+// counted before does not matter.
+func TestOthersSinceTheCreation(t *testing.T) {
+	for _, w := range []Window{Hourly, Daily, Monthly} {
+		start := w.Start(t0)
+		birth := w.Start(w.Start(start-1) - 1)
+		for _, c := range []struct {
+			name  string
+			start int64
+			want  Action
+		}{
+			{"the first", birth, Add}, {"the one after", w.End(birth), Add}, {"the last", start, Add},
+			{"of the day or month before", w.Start(Daily.Start(birth) - 1), CountBeginnings},
+		} {
+			total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
+			total.Window, total.Start = w, start
+			counted := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Events: 1,
+				Part: w.Part(c.start), Start: table.Timestamp(c.start)}.Item()
+			known := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Seen: []item.Item{counted}}
+			if step := total.Next(known); step.Action != c.want {
+				t.Errorf("%s: %s: %d, want %d", w, c.name, step.Action, c.want)
+			}
+		}
+	}
+}
+
 // What was lost before a removal is of the hour of the last record before it: a shard had taken
 // 100 tokens, took 10 more, which no record told, and is gone in the next hour, with 110.
 func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
