@@ -126,6 +126,34 @@ func TestWhoDiesWhileCatchingUpIsFollowed(t *testing.T) {
 	}
 }
 
+// Where one kind of window is counted, nothing is asked about longer ones.
+func TestOneKindOfWindowHasNothingToCatchUp(t *testing.T) {
+	for _, kind := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
+		r, seen := newRig(t), int64(0)
+		r.agg.conf.Windows = []usage.Window{kind}
+		r.db.SetHook(func(op memdb.Op) (bool, error) {
+			of := append([]item.Key{{PK: op.Query.PK}}, op.Keys...)
+			for _, w := range op.Writes {
+				of = append(of, w.Target())
+			}
+			for _, k := range of {
+				if k.PK == table.OwedPK {
+					t.Errorf("%s: %s of %v", kind, op.Name, k)
+				}
+			}
+			return true, nil
+		})
+		for range 3 {
+			r.take("a", 0, 1, 1)
+			r.within(&seen, nil, true)
+			r.now += 3 * time.Hour.Milliseconds()
+		}
+		if diff := r.inexact(); diff != "" {
+			t.Errorf("%s: %s", kind, diff)
+		}
+	}
+}
+
 // A call that has no answer ends after five seconds, so that one dead connection does not use up an
 // invocation: the same write is sent again, and counts once.
 func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {

@@ -61,7 +61,12 @@ func TestPanicIsNotDone(t *testing.T) {
 	for _, e := range []string{"a", "b", "c"} {
 		r.take(e, 0, 1, 1)
 	}
+	var log strings.Builder
+	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
 	r.handedOn(func(memdb.Op) (bool, error) { panic("planted") })
+	if want := `msg="usage not written" entity=b resource=gpt err="bug: planted"`; !strings.Contains(log.String(), want) {
+		t.Errorf("no %s in %s", want, log.String())
+	}
 }
 
 // A bucket that cannot be refilled or split does not hold the stream up, however

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -49,6 +50,18 @@ func TestWriteUnits(t *testing.T) {
 		_ = a.store.Transact(t.Context(), "token", []item.Write{put(c.bytes), second})
 		if got := m.units.Load(); got != c.two {
 			t.Errorf("%s: a transaction takes %d units, want %d", c.name, got, c.two)
+		}
+	}
+}
+
+// The next write waits for each unit that one has taken beyond those that it waited for.
+func TestUnitsBeyondThoseWaitedFor(t *testing.T) {
+	next := time.Unix(1_700_000_000, 0)
+	for _, c := range []struct{ units, waited, later int64 }{{1, 1, 0}, {2, 1, 1}, {9, 1, 8}, {4, 4, 0}} {
+		m := &meter{pace: &pace{each: time.Second, next: next}}
+		m.took(c.units, c.waited)
+		if got := m.pace.next.Sub(next); got != time.Duration(c.later)*time.Second || m.units.Load() != c.units {
+			t.Errorf("%d units, %d of them waited for: the next is %v later, want %d s", c.units, c.waited, got, c.later)
 		}
 	}
 }

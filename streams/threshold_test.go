@@ -370,6 +370,35 @@ func TestAllSharesAreRead(t *testing.T) {
 	}
 }
 
+// While a shard of a divided bucket cannot be read, nothing is told of it, and the record comes again.
+func TestThresholdIsToldOnceSharesAreRead(t *testing.T) {
+	r := newRig(t)
+	r.agg.conf.Windows = []usage.Window{usage.Hourly}
+	for k := range 2 {
+		b := budgetShard(k, 2)
+		b.State = b.State.Take([]int64{12_000, 1000})
+		r.db.Store(b.Item())
+	}
+	changes := r.since(0)
+	payload := streamtest.PayloadOf(records(changes)...)
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == table.SKBucketState }) {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	if got := r.handle(payload); got != resumeAt(changes[0].SequenceNumber()) || len(r.thresholds()) != 0 {
+		t.Errorf("response %s, told %+v", got, r.thresholds())
+	}
+	r.db.SetHook(nil)
+	if got := r.handle(payload); got != done {
+		t.Errorf("second response %s", got)
+	}
+	if told := r.thresholds(); len(told) != 1 || told[0].Spent != 24 {
+		t.Errorf("told %+v", told)
+	}
+}
+
 // A batch that reaches several thresholds, of one quota or of two, tells of each.
 func TestAllThresholdsOfABatchAreTold(t *testing.T) {
 	r := newRig(t)

@@ -76,6 +76,27 @@ func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
 	}
 }
 
+// A refill that another has made meanwhile is not made again, and none of ours.
+func TestRefillThatAnotherWasFasterWith(t *testing.T) {
+	r := newRig(t)
+	_, payload := r.drain()
+	raced := false
+	r.agg.concurrency = 1
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
+			raced = true
+			b := r.bucket("e", 0)
+			b.State = bucket.New(limits(), 0, 1, r.now)
+			r.db.Store(b.Item())
+		}
+		return true, nil
+	})
+	if got := r.handle(payload); got != done || !raced {
+		t.Fatalf("response %s, raced %v", got, raced)
+	}
+	r.wants(r.metrics.String(), `"Refills":0`)
+}
+
 func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
