@@ -69,6 +69,51 @@ func TestSlotsThatAreCounted(t *testing.T) {
 	}
 }
 
+// What was taken is given back if it still counts: slots in their epoch and the next one, of a quota
+// in its period. What comes too late is passed over, and does not hold up what is given back beside it.
+func TestWhatIsGivenBackTooLate(t *testing.T) {
+	const now, hour = 1_800_000_010_000, 3_600_000
+	limits := []bucket.Limit{
+		{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true},
+		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
+		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: hour},
+	}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+		Costs: Costs(limits, 4000, 4000, 4000)})
+	end := func(name string) int64 { return b.State.Slots[b.State.Index(name)].End }
+	for _, c := range []struct {
+		name        string
+		later       int64
+		fly, hourly int64 // when what they were taken in ends
+		want        []int64
+	}{
+		{"at once", 0, end("fly"), end("hourly"), []int64{7000, 7000, 7000}},
+		{"of any period", 0, end("fly"), 0, []int64{7000, 7000, 7000}},
+		{"in the next epoch", 30_000, end("fly"), end("hourly"), []int64{7000, 7000, 7083}},
+		{"two epochs later", 60_000, end("fly"), end("hourly"), []int64{6000, 7000, 7166}},
+		{"of two epochs before", 0, end("fly") - 60_000, end("hourly"), []int64{6000, 7000, 7000}},
+		{"of the period before", 0, end("fly"), end("hourly") - hour, []int64{7000, 6000, 7000}},
+	} {
+		costs := Costs(limits, -1000, -1000, -1000)
+		costs[0].End, costs[1].End = c.fly, c.hourly
+		plan := Charge{Image: b, Costs: costs, Now: now + c.later, Force: true}.Plan()
+		after, held, err := plan.Update.Apply(put.Item)
+		if err != nil || !held {
+			t.Errorf("%s: held %v, %v", c.name, held, err)
+			continue
+		}
+		got, err := DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range limits {
+			if n := got.State.Slots[got.State.Index(l.Name)].Tokens; n != c.want[i] {
+				t.Errorf("%s: %d of %s, want %d", c.name, n, l.Name, c.want[i])
+			}
+		}
+	}
+}
+
 // A plain add, which knows nothing of the item, takes slots only where half of what it leaves covers
 // what was taken in each of the two epochs: 2 of 10, where 4 were. It counts them in the present one.
 func TestAddsOfSlots(t *testing.T) {

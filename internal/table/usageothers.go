@@ -118,20 +118,19 @@ func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 		return nil
 	}
 	// What the snapshot will hold, less what ours counts in it, is the origin.
-	after, origin := u.Seen.after(l, u.Moves), u.givenUp()
-	if sums, complete := after.sums(); complete {
-		for i, limit := range l.Limits {
-			n, _, err := intAttr(u.Seen.snapshot, attrCount(limit))
-			counted, _ := CountOf(u.Counts, limit)
-			others, _ := CountOf(u.Others, limit)
-			sums[i] -= n + counted - others
-			complete = complete && err == nil
-		}
-		if complete {
-			origin = packOrigin(sums)
-		}
+	sums, complete := u.Seen.after(l, u.Moves).sums()
+	for i, limit := range l.Limits {
+		n, _, err := intAttr(u.Seen.snapshot, attrCount(limit))
+		counted, _ := CountOf(u.Counts, limit)
+		others, _ := CountOf(u.Others, limit)
+		sums[i] -= n + counted - others
+		complete = complete && err == nil
 	}
-	if u.Seen.snapshot != nil && u.Seen.Shared() && u.Seen.snapshot[attrShared] == nil {
+	origin := u.givenUp()
+	if complete {
+		origin = packOrigin(sums)
+	}
+	if u.Seen.snapshot != nil && u.Seen.Shared() {
 		up.Set = append(up.Set, item.Attr{Name: attrShared, Value: item.B([]byte{1})})
 	}
 	stored := u.Seen.rawOrigin()

@@ -97,21 +97,24 @@ func TestATokenOfOthers(t *testing.T) {
 	gone := mark(20)
 	gone.Gone = true
 	exactly := Expect{Exactly: true}
+	beside := Move{Shard: 1, From: exactly, To: mark(20, Count{"rpm", 7})}
 	for _, c := range []struct {
-		name   string
-		second *Move // seen, after shard 0 has counted 5
-		want   []Count
+		name string
+		then []Move // seen, after shard 0 has counted 5
+		want []Count
 	}{
 		{"a shard", nil, []Count{{"rpm", 1}}},
-		{"a shard that was removed", &Move{From: exactly, To: gone}, []Count{{"rpm", 1}}},
-		{"another shard beside", &Move{Shard: 1, From: exactly, To: mark(20, Count{"rpm", 7})}, []Count{{"rpm", 1}}},
-		{"one whose mark says nothing", &Move{Shard: 1, From: exactly, To: mark(20)}, nil},
-		{"its own says nothing any more", &Move{From: exactly, To: mark(20)}, nil},
+		{"a shard that was removed", []Move{{From: exactly, To: gone}}, []Count{{"rpm", 1}}},
+		{"another shard beside", []Move{beside}, []Count{{"rpm", 1}}},
+		{"one whose mark says nothing", []Move{{Shard: 1, From: exactly, To: mark(20)}}, nil},
+		{"its own says nothing any more", []Move{{From: exactly, To: mark(20)}}, nil},
+		{"nor beside another", []Move{beside, {From: exactly, To: mark(30)}}, nil},
 	} {
 		var it item.Item
 		ok := attempt(t, &it, nil, []Count{{"rpm", 5}}, Move{To: mark(10, Count{"rpm", 5})})
-		if seen := MarksOf(it); ok && c.second != nil {
-			ok = attempt(t, &it, &seen, nil, *c.second)
+		for _, m := range c.then {
+			seen := MarksOf(it)
+			ok = ok && attempt(t, &it, &seen, nil, m)
 		}
 		if !ok || MarksOf(it).Shared() {
 			t.Fatalf("%s: counted %v, shared %v", c.name, ok, MarksOf(it).Shared())
@@ -197,6 +200,59 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 	}
 }
 
+// An origin is given up by what leaves it unknown: a mark that says nothing, of whichever shard, or a
+// count that is no number. Until the next look nobody else is taken to have counted.
+func TestWhatGivesAnOriginUp(t *testing.T) {
+	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
+	expect := func(at int, used ...Count) Expect { m := mark(at, used...); return Expect{Counted: &m} }
+	exactly := Expect{Exactly: true}
+	rpm, tpm := Count{"rpm", 5}, Count{"tpm", 6}
+	for _, c := range []struct {
+		name  string
+		edit  func(item.Item) // after shards 0 and 1 have counted 5 and 6 each
+		look  bool
+		moves []Move
+		known bool
+	}{
+		{"nothing", nil, false, []Move{{From: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, true},
+		{"nothing, seen", nil, true, []Move{{From: exactly, To: mark(20, Count{"rpm", 7}, tpm)}}, true},
+		{"a count that is no number", func(it item.Item) { it["rpm"] = item.S("5") }, true,
+			[]Move{{From: exactly, To: mark(20, rpm, tpm)}}, false},
+		{"another shard's mark", nil, false, []Move{{Shard: 2, To: mark(20)}}, false},
+		{"the first of two marks", nil, false, []Move{{Shard: 2, To: mark(20)}, {Shard: 3, To: mark(20, rpm)}}, false},
+		{"its own mark, seen", nil, true, []Move{{From: exactly, To: mark(20)}}, false},
+		{"expecting a mark that says nothing", nil, false, []Move{{From: expect(20), To: mark(20, rpm, tpm)}}, false},
+		{"expecting it of the first of two", nil, false, []Move{{From: expect(20), To: mark(20, rpm, tpm)},
+			{Shard: 1, From: expect(20, rpm, tpm), To: mark(20, rpm, tpm)}}, false},
+		{"it was not there", func(it item.Item) { delete(it, attrOrigin) }, false,
+			[]Move{{From: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, false},
+	} {
+		var it item.Item
+		for shard := range 2 {
+			if !attempt(t, &it, nil, []Count{rpm, tpm}, Move{Shard: shard, To: mark(10, rpm, tpm)}) {
+				t.Fatal("refused")
+			}
+		}
+		if c.edit != nil {
+			c.edit(it)
+		}
+		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+			Start: "2023-11-14T22:00:00Z", Moves: c.moves}
+		if seen := MarksOf(it); c.look {
+			u.Seen = &seen
+		} else {
+			u.Counts = []Count{{"rpm", 0}, {"tpm", 0}}
+		}
+		after, held, err := u.Update().Apply(it)
+		if err != nil || !held {
+			t.Fatalf("%s: held %v, %v", c.name, held, err)
+		}
+		if _, ok := MarksOf(after).origin(); ok != c.known {
+			t.Errorf("%s: the origin is known: %v", c.name, ok)
+		}
+	}
+}
+
 // Any bytes read as an origin or as none, and never panic.
 func TestForeignOriginsAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
@@ -247,8 +303,8 @@ func TestSharedSnapshotsStayKnown(t *testing.T) {
 		}
 		from := mark(20, 310) // another life
 		it = count(it, false, 5, Move{From: Expect{Counted: &from}, To: mark(20, 5)})
-		if got := MarksOf(it).Shared(); got != shared {
-			t.Errorf("%s: shared is %v without an origin", name, got)
+		if got := MarksOf(it).Shared(); got != shared || shared && !reflect.DeepEqual(it[attrShared], item.B([]byte{1})) {
+			t.Errorf("%s: shared is %v, stored as %v, without an origin", name, got, it[attrShared])
 		}
 	}
 }
