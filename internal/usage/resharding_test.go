@@ -266,6 +266,52 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	}
 }
 
+// Of shards that are seen without shard 0, each looks at its count, and the first is the one that
+// merges it if it is cool: unless that one was written to within a second.
+func TestOneShardMergesWithoutShard0(t *testing.T) {
+	const after = 600_000
+	at := t0 + after
+	for _, c := range []struct {
+		name  string
+		oldRF []int64 // of shards 1, 2 and 3, when they were written before
+		want  []int   // shards that shard 0 counts after each look alone
+	}{
+		{"all after a while", []int64{at - 1000, at - 1000, at - 1000}, []int{2, 4, 4}},
+		{"the first within a second", []int64{at - 999, at - 1000, at - 1000}, []int{4, 4, 4}},
+		{"the second within a second", []int64{at - 1000, at - 999, at - 1000}, []int{2, 4, 4}},
+		{"the first is not due", []int64{at, at - 1000, at - 1000}, []int{2, 4}},
+	} {
+		var changes []stream.Change
+		for i, oldRF := range c.oldRF {
+			change := quiet(4)
+			change.New.State.Shard, change.New.State.RF, change.New.Generation = i+1, at, at-after
+			change.OldRF, change.Created, change.Sequence = oldRF, at, fmt.Sprint(1000+i)
+			changes = append(changes, change)
+		}
+		var got []int
+		for i := range decide(at, changes...).Reshardings {
+			db := memdb.New(func() int64 { return at })
+			for k := range 4 {
+				b := quiet(4).New
+				b.State.Shard, b.State.RF, b.Generation = k, at-1000, at-after
+				db.Store(b.Item())
+			}
+			steps := decide(at, changes...).Reshardings[i].Steps
+			if _, err := shard.Run(t.Context(), db, steps, func() int64 { return at }); err != nil {
+				t.Fatal(err)
+			}
+			b, err := table.DecodeShard(db.Item(table.BucketKey("n", "e", "r", 0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, b.State.Count())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: shard 0 counts %v shards, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // A bucket that is whole has nothing to merge, however cool it is.
 func TestAWholeBucketStaysWhole(t *testing.T) {
 	for count, want := range map[int]int{1: 0, 2: 1} {
@@ -326,6 +372,12 @@ func TestWhenAShardLooksAtShard0(t *testing.T) {
 			t.Errorf("%+v: due %v, late %v", c, due, late)
 		}
 	}
+	first, second := spends(1, 4, 1), spends(1, 4, 1) // one that is late is enough
+	first.OldRF, first.New.State.RF, first.New.Generation = began+1000, began+60_000, t0
+	second.OldRF, second.New.State.RF, second.New.Generation = began+119_500, began+120_000, t0
+	if due, late := asksAgain([]*stream.Change{&first, &second}, 600_000); !due || !late {
+		t.Errorf("after a second change: due %v, late %v", due, late)
+	}
 }
 
 // A shard that is to look at the count of shard 0 is refilled all the same: it is seldom behind.
@@ -375,8 +427,14 @@ func TestLively(t *testing.T) {
 			c := change(0, "1", t0, 0)
 			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
 			c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}
-			if got := lively([]*stream.Change{&c}); got != want {
-				t.Errorf("%d writes in a second, with the limit %s: %v", writes, name, got)
+			bare := c // another client's, which has no meter, says nothing
+			bare.New.State.Slots = slices.DeleteFunc(slices.Clone(c.New.State.Slots), func(sl bucket.Slot) bool {
+				return sl.Name == bucket.WCU
+			})
+			for _, changes := range [][]*stream.Change{{&c}, {&bare, &c}, {&c, &bare}} {
+				if got := lively(changes); got != want {
+					t.Errorf("%d writes in a second, with the limit %s: %v", writes, name, got)
+				}
 			}
 		}
 	}

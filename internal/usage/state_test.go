@@ -3,6 +3,7 @@ package usage
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -77,6 +78,33 @@ func TestStateIsCarried(t *testing.T) {
 		if s, err := ParseState([]byte(text)); err == nil || len(s.Parts) > 0 {
 			t.Errorf("%q: %+v", text, s)
 		}
+	}
+}
+
+// Whatever form the JSON comes back in, the state is read: with more members, with spaces, with
+// characters that are escaped.
+func TestStateInAnotherFormOfJSON(t *testing.T) {
+	want := State{Parts: []Part{{Namespace: "n", Entity: "e", Resource: "r", Start: Hourly.Start(t0), Oldest: t0,
+		Runs: []Run{ran("1", "2", 0, 3)}}}}
+	packed, err := packedState(want.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, first := string(packed), fmt.Sprintf(`\u%04x`, packed[0])
+	for _, text := range []string{`{"zae":"` + p + `"}`, ` {"zae": "` + p + `"} `, `{"zae":"` + p + `","other":"x"}`,
+		`{"other":"x","zae":"` + p + `"}`, `{"zae":"` + p + `" }`, `{"zae":"` + first + p[1:] + `"}`} {
+		if got, err := ParseState([]byte(text)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// A list of what is owed says the same in whatever order it is written.
+func TestListInAnyOrder(t *testing.T) {
+	want := []Owed{{"n", "r", "ab", 9 * dayMillis}, {"n", "r", "a", 7 * dayMillis}, {"n", "r", "abc", 8 * dayMillis},
+		{"m", "r", "abc", 0}}
+	if got, err := UnpackOwed(PackOwed(want), Daily); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }
 

@@ -69,6 +69,25 @@ func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 	}
 }
 
+// A write that goes on from the mark of a snapshot needs no look, whatever life of the shard that is of.
+func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
+	for _, gen := range []uint8{0, 7} {
+		goes := ran("20", "30", 100, 110)
+		goes.FromGen, goes.ToGen = gen, gen
+		total := hourOf(Chain{Fresh: true, Runs: []Run{goes}})
+		total.Namespace, total.Entity, total.Resource = "n", "e", "r"
+		stored := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
+			Part: Hourly.Part(total.Start), Start: table.Timestamp(total.Start), Counts: map[string]int64{"rpm": 100},
+			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
+				0: {At: table.PositionOf(1, "10"), Used: []table.Count{{Limit: "rpm", Tokens: 100}}, Gen: gen}}}.Item()
+		step := total.Next(Snapshots{})
+		after, held, err := step.Update.Apply(stored)
+		if step.Action != Add || err != nil || !held || table.AmountOf(after).Tokens["rpm"] != 110 {
+			t.Errorf("generation %d: %d, held %v, %v: %v", gen, step.Action, held, err, after)
+		}
+	}
+}
+
 // Queries for what was counted before end when every shard is found in a snapshot of an earlier
 // window, but for those of which the batch tells by itself.
 func TestWhetherEveryShardIsTraced(t *testing.T) {
@@ -192,6 +211,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 		"not read for sure":     {func(_ *Chain, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
 		"not all was read":      {func(_ *Chain, k *Snapshots) { k.Whole = false }, Add, 1},
 		"nobody knows when":     {func(c *Chain, _ *Snapshots) { c.Birth = 0 }, Add, 1},
+		"of too many limits":    {func(c *Chain, _ *Snapshots) { c.Runs[0].Wide = true }, Add, 1},
 		"others have counted":   {func(_ *Chain, k *Snapshots) { k.Seen = []item.Item{hour} }, Add, 1},
 		"it began with nothing": {func(c *Chain, _ *Snapshots) { c.Runs[0].From[0].Tokens = 0 }, Add, 0},
 		"after another chain":   {func(c *Chain, _ *Snapshots) { c.Follows = start - hourMillis }, Add, 0},

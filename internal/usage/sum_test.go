@@ -2,6 +2,7 @@ package usage
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -219,6 +220,10 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	s.Parts = []item.Item{day(3, 7)}
 	if s.Stored = sum(month + 3*dayMillis + 1); table.AmountOf(s.Stored).Tokens["rpm"] != 37 {
 		t.Errorf("%v, want 10, 20 and 7", table.AmountOf(s.Stored))
+	}
+	is := table.SummedOf(s.Stored)
+	if !slices.Equal(is.Parts, []int{0, 1, 2}) || is.Rest == nil || is.Rest.Tokens["rpm"] != 30 {
+		t.Errorf("it says of itself %+v, want all three days", is)
 	}
 }
 

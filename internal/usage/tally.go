@@ -32,29 +32,25 @@ func tallyOf(m table.Mark, known bool, runs []Run) tally {
 
 // add counts one run from its base: the counters that are counted already.
 func (t *tally) add(r Run, known bool) {
-	base, complete := r.From, false // complete: what base lacks has not begun yet
+	base := r.From
 	within := known && r.First.Compare(t.mark.At) <= 0
 	switch {
 	case within: // from 100 to 110, and the mark is at 104: 6 are left
-		base, complete = t.mark.Used, true
+		base = t.mark.Used
 	case r.Born && !(r.whole && known): // created with 5: 5
-		base, complete = nil, true
+		base = nil
 	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // no mark, or one that says nothing: of 100 to 110 it is 10
 	case t.mark.Gone: // removed at the mark, then from 3 to 5: another life whose creation was not seen, 5
-		base, complete = nil, true
+		base = nil
 	case sameLife(t.mark, r): // mark at 104, from 107 to 110: 6, of which 3 were not seen
-		base, complete = t.mark.Used, true
+		base = t.mark.Used
 	default: // mark at 104, from 3 to 5 in another generation: neither was the end of the life before, 5
-		base, complete = nil, true
+		base = nil
 	}
 	grow := func(c table.Count) {
-		n, ok := table.CountOf(base, c.Limit)
-		from, old := table.CountOf(r.From, c.Limit)
-		switch {
-		case !old && !within: // it began in the run, if not for the first time
-			n = 0
-		case !ok && !complete:
-			n = from
+		n, _ := table.CountOf(base, c.Limit)
+		if _, old := table.CountOf(r.From, c.Limit); !old && !within {
+			n = 0 // it began in the run, if not for the first time
 		}
 		t.count(c.Limit, c.Tokens-n)
 	}

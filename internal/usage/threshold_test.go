@@ -32,6 +32,9 @@ func shows(b table.Shard, sequence int) stream.Change {
 func told(changes ...stream.Change) (out []string) {
 	for _, s := range Decide(Fold(changes), t0, conf).Spendings {
 		for _, these := range s.Thresholds(t0, conf) {
+			if len(these) == 0 {
+				out = append(out, "nothing") // that is not to be said
+			}
 			for _, t := range these {
 				out = append(out, fmt.Sprintf("%s %d %d/%d", t.Limit, t.Percent, t.Spent, t.Quota))
 			}
