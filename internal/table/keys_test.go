@@ -1,6 +1,7 @@
 package table
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -51,6 +52,25 @@ func TestAnEntityLeavesItsParent(t *testing.T) {
 	got, err := DecodeEntity(after)
 	if err != nil || got.Parent != "" || got.CreatedAt != "2024-01-01T00:00:00Z" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// An entity that moves has its new parent, and passes requests on or not; all else stays as it is.
+func TestAnEntityMoves(t *testing.T) {
+	is := Entity{Namespace: "ns", ID: "acme", Name: "Acme", CreatedAt: "2024-01-01T00:00:00Z"}
+	it := is.Item()
+	for _, to := range []Entity{{Parent: "org", Cascade: true}, {Parent: "org"}, {Parent: "other", Cascade: true}, {}} {
+		to.Namespace, to.ID, to.Name = "ns", "acme", "not to be stored"
+		after, held, err := to.Move().Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		it = after
+		is.Parent, is.Cascade = to.Parent, to.Cascade
+		got, err := DecodeEntity(it)
+		if err != nil || !reflect.DeepEqual(got, is) || (it[item.AttrGSI1PK] != nil) != (to.Parent != "") {
+			t.Errorf("%+v, %v, want %+v", got, err, is)
+		}
 	}
 }
 

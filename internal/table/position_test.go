@@ -1,6 +1,9 @@
 package table
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // Positions are in the order of their streams, and of their sequence numbers within one, however long
 // these are. Before is the one before, and Plus and Since are each other's inverse.
@@ -50,6 +53,25 @@ func TestPositionsAreInOrder(t *testing.T) {
 	for _, o := range []Position{PositionOf(4, "600"), PositionOf(5, "701"), PositionOf(5, "10000000000000000000")} {
 		if _, ok := p.Since(o); ok {
 			t.Errorf("%+v is near %+v", o, p)
+		}
+	}
+}
+
+// Only what a position packs to is one: not what has a zero before it, is longer, or beyond all numbers.
+func TestWhatUnpacksToAPosition(t *testing.T) {
+	p := PositionOf(5, "700")
+	longest := PositionOf(5, "1999999999999999999999999999999999999999").Pack()
+	beyond := append([]byte{1}, bytes.Repeat([]byte{0xFF}, packedNumber-1)...)
+	for _, c := range []struct {
+		b    []byte
+		want bool
+	}{
+		{nil, true}, {p.Pack(), true}, {longest, true}, {append([]byte{0}, p.Pack()...), false},
+		{append([]byte{1}, longest...), false}, {make([]byte, packedNumber+1), false}, {beyond, false},
+	} {
+		got, ok := UnpackPosition(5, c.b)
+		if ok != c.want || ok && !bytes.Equal(got.Pack(), c.b) {
+			t.Errorf("% x is %+v, %v", c.b, got, ok)
 		}
 	}
 }

@@ -42,6 +42,32 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 	}
 }
 
+// A quota that a bucket gets without being used waits for its first use. The item says so, because
+// nobody may take of it without a look until then.
+func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
+	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	limits := []bucket.Limit{quota, rate}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs(limits[1:], 9000)})
+	it := put.Item
+	for i, costs := range [][]Cost{Costs(limits, 0, 1000), Costs(limits, 1000, 0)} {
+		plan := Charge{Image: b, Costs: costs, Now: sampleNow + int64(i)}.Plan()
+		after, held, err := plan.Update.Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		it = after
+		if b, err = DecodeShard(it); err != nil {
+			t.Fatal(err)
+		}
+		waits := i == 0
+		if !b.Calendars.Has || (b.Calendars.Until == 0) != waits || (b.State.Slots[b.State.Index("q")].End == 0) != waits {
+			t.Errorf("after charge %d: %+v, %v", i, b.Calendars, b.State)
+		}
+	}
+}
+
 // A quota whose period is over is whole, whatever others have taken at its end since the image: of 10
 // there are 7 left by the image, and 5 more are taken. That holds too where its calendar changes in
 // the same write, and from the first use.

@@ -126,6 +126,28 @@ func TestATokenOfOthers(t *testing.T) {
 	}
 }
 
+// A shard that was not counted is expected not to be, whatever was seen: with a mark, the write is
+// refused.
+func TestNoMarkIsExpected(t *testing.T) {
+	rpm := []Count{{"rpm", 5}}
+	to := Mark{At: PositionOf(1, "10"), Used: rpm, Gen: 3}
+	for _, look := range []bool{false, true} {
+		var it item.Item
+		for shard, want := range map[int]bool{0: true, 1: true} {
+			for range 2 {
+				var seen *Marks
+				if m := MarksOf(it); look && it != nil {
+					seen = &m
+				}
+				if held := attempt(t, &it, seen, rpm, Move{Shard: shard, To: to}); held != want {
+					t.Errorf("shard %d, seen %v: held %v", shard, look, held)
+				}
+				want = false
+			}
+		}
+	}
+}
+
 // A limit that is new to a snapshot is in the marks from then on, beside those that were there.
 func TestALimitThatIsNewToASnapshot(t *testing.T) {
 	var it item.Item
