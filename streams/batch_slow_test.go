@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"strconv"
@@ -269,7 +270,8 @@ func TestFewWriteUnitsAreAllUsed(t *testing.T) {
 	}
 }
 
-// More days than one invocation can sum are summed in a few: what is left is owed anew.
+// More days than one invocation can sum are summed in a few: what is left is owed anew, and the log
+// says how much that is.
 func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3000
@@ -282,6 +284,8 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 		later := 2 * time.Hour.Milliseconds()
 		r.agg.now = func() int64 { return t0 + later + time.Since(begin).Milliseconds() }
 		r.db.SetHook(func(op memdb.Op) (bool, error) { return takes(op, 15*time.Millisecond) })
+		var log strings.Builder
+		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
 		invocations := 0
 		for ; r.snapshots("2023-11-14") < n; invocations++ {
 			if invocations > 5 {
@@ -292,6 +296,14 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 				t.Fatal(err)
 			}
 			cancel()
+			said, left := 0, n-r.snapshots("2023-11-14")
+			for _, m := range regexp.MustCompile(`msg="owed anew" windows=(\d+) err=`).FindAllStringSubmatch(log.String(), -1) {
+				windows, _ := strconv.Atoi(m[1])
+				said += windows
+			}
+			if log.Reset(); said != left {
+				t.Errorf("%d days are left, the log says %d", left, said)
+			}
 			later += time.Hour.Milliseconds()
 		}
 		if r.db.SetHook(nil); invocations < 2 {

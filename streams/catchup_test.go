@@ -1,6 +1,10 @@
 package streams
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,6 +127,70 @@ func TestWhoDiesWhileCatchingUpIsFollowed(t *testing.T) {
 	}
 	if lists != 1 {
 		t.Errorf("%d lists", lists)
+	}
+}
+
+// What cannot be summed is owed anew, and said to be. The next invocation after that sums it.
+func TestWhatCannotBeSummedIsOwedAnew(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	var log strings.Builder
+	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+	for range 2 { // the day goes on in the second
+		r.take("a", 0, 1, 1)
+		r.within(&seen, nil, true)
+	}
+	fails := true
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, k := range op.Keys {
+			if strings.HasPrefix(k.SK, "#USAGE#") && fails {
+				return false, memdb.Fail(store.Unavailable)
+			}
+		}
+		return true, nil
+	})
+	for _, c := range []struct{ day, said int64 }{{0, 1}, {2, 1}} {
+		r.now += 3 * time.Hour.Milliseconds()
+		r.within(&seen, nil, true)
+		day := r.usageOf()["ns/ENTITY#a#USAGE#gpt#2023-11-14 rpm"]
+		if said := strings.Count(log.String(), `msg="owed anew" windows=1 err=`); day != c.day || int64(said) != c.said {
+			t.Errorf("fails: %v: the day has %d, want %d; owed anew %d times, want %d", fails, day, c.day, said, c.said)
+		}
+		fails = false
+	}
+}
+
+// ender is a store that ends something once a write is done.
+type ender struct {
+	store.Lister
+	end func()
+}
+
+func (e ender) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	defer e.end()
+	return e.Lister.Write(ctx, w)
+}
+
+// Where the time ends between two days, the first is summed and the second left, and why is said.
+func TestTheTimeEndsBetweenTwoDays(t *testing.T) {
+	r := newRig(t)
+	r.agg.concurrency = 1
+	var owed []usage.Owed
+	for _, entity := range []string{"a", "b"} {
+		r.take(entity, 0, 1, 1)
+		owed = append(owed, usage.Owed{Namespace: "ns", Resource: "gpt", Entity: entity, Start: usage.Daily.Start(t0)})
+	}
+	r.agg.conf.Windows = []usage.Window{usage.Hourly}
+	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
+		t.Fatal(got)
+	}
+	r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Daily)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.agg.store = ender{r.db, cancel}
+	l := &ledger{agg: r.agg}
+	left, err := l.catchUpSome(ctx, owed)
+	if !slices.Equal(left, owed[1:]) || !errors.Is(err, context.Canceled) || l.caughtUp != 1 {
+		t.Errorf("left is %v, %v, after %d writes", left, err, l.caughtUp)
 	}
 }
 

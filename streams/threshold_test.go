@@ -407,6 +407,8 @@ func TestAllThresholdsOfABatchAreTold(t *testing.T) {
 	b.State = bucket.New([]bucket.Limit{budget, day}, 0, 1, t0)
 	b.State = b.State.Take([]int64{33_000, 60_000, 1000}) // 82 and 60 %
 	r.db.Store(b.Item())
+	var log strings.Builder
+	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
 	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
 		t.Fatal(got)
 	}
@@ -419,6 +421,10 @@ func TestAllThresholdsOfABatchAreTold(t *testing.T) {
 		t.Errorf("told of %s", got)
 	}
 	r.wants(r.metrics.String(), `"Thresholds":3`)
+	line := `msg="quota threshold" entity=e resource=gpt limit=budget percent=80 spent=33 quota=40 resets_at_ms=1700006400000`
+	if !strings.Contains(log.String(), line+"\n") {
+		t.Errorf("no %s in %s", line, log.String())
+	}
 }
 
 // Two aggregators that see the same at once tell once, and what was written first stays. One
