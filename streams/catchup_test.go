@@ -170,27 +170,30 @@ func (e ender) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return e.Lister.Write(ctx, w)
 }
 
-// Where the time ends between two days, the first is summed and the second left, and why is said.
-func TestTheTimeEndsBetweenTwoDays(t *testing.T) {
-	r := newRig(t)
-	r.agg.concurrency = 1
-	var owed []usage.Owed
-	for _, entity := range []string{"a", "b"} {
-		r.take(entity, 0, 1, 1)
-		owed = append(owed, usage.Owed{Namespace: "ns", Resource: "gpt", Entity: entity, Start: usage.Daily.Start(t0)})
-	}
-	r.agg.conf.Windows = []usage.Window{usage.Hourly}
-	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-		t.Fatal(got)
-	}
-	r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Daily)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r.agg.store = ender{r.db, cancel}
-	l := &ledger{agg: r.agg}
-	left, err := l.catchUpSome(ctx, owed)
-	if !slices.Equal(left, owed[1:]) || !errors.Is(err, context.Canceled) || l.caughtUp != 1 {
-		t.Errorf("left is %v, %v, after %d writes", left, err, l.caughtUp)
+// Where the time ends between two days, the first is summed and the second left, and why is said. If
+// there is no second, nothing is.
+func TestTheTimeEndsAfterADay(t *testing.T) {
+	for _, entities := range []string{"a", "ab"} {
+		r := newRig(t)
+		r.agg.concurrency = 1
+		var owed []usage.Owed
+		for _, entity := range strings.Split(entities, "") {
+			r.take(entity, 0, 1, 1)
+			owed = append(owed, usage.Owed{Namespace: "ns", Resource: "gpt", Entity: entity, Start: usage.Daily.Start(t0)})
+		}
+		r.agg.conf.Windows = []usage.Window{usage.Hourly}
+		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
+			t.Fatal(got)
+		}
+		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Daily)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r.agg.store = ender{r.db, cancel}
+		l := &ledger{agg: r.agg}
+		left, err := l.catchUpSome(ctx, owed)
+		if !slices.Equal(left, owed[1:]) || errors.Is(err, context.Canceled) != (len(owed) > 1) || l.caughtUp != 1 {
+			t.Errorf("of %d days %v are left, %v, after %d writes", len(owed), left, err, l.caughtUp)
+		}
 	}
 }
 
