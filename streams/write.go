@@ -81,12 +81,9 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 		if !seen {
 			continue
 		}
-		if old == nil {
-			return 0, nil // gone: the next acquire starts a full one
-		}
 		image, err := table.DecodeShard(old)
-		if err != nil {
-			return 0, nil // unreadable: its own record is set aside when it comes
+		if err != nil { // gone: the next acquire starts a full one; or its own record is set aside when it comes
+			return 0, nil
 		}
 		due := false
 		if r, due = r.Again(image, a.now()); !due {
