@@ -312,6 +312,25 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 	}
 }
 
+// A count at which a share holds no token, or that is beyond all, is never followed: shard 0 merges to
+// what fits, however it is written to.
+func TestACountThatDoesNotFitIsMerged(t *testing.T) {
+	for _, c := range []struct {
+		capacity   int64 // of the limit rpm, in tokens
+		count, fit int
+	}{{3, 2, 2}, {3, 4, 2}, {1, 8, 1}, {1 << 20, 1024, 1024}, {1 << 20, 2048, 1024}, {1 << 20, 1 << 20, 1024}} {
+		change := spends(0, c.count, 1)
+		l := limits()[0]
+		l.Capacity, l.Amount = c.capacity*bucket.Milli, c.capacity*bucket.Milli
+		change.New.State = bucket.New([]bucket.Limit{l}, 0, c.count, t0)
+		p := decide(t0+1000, change)
+		merges := len(p.Reshardings) == 1 && p.Reshardings[0].merge
+		if merges != (c.fit < c.count) || merges && p.Reshardings[0].Count != c.fit {
+			t.Errorf("%+v: %+v", c, p.Reshardings)
+		}
+	}
+}
+
 // A bucket that is whole has nothing to merge, however cool it is.
 func TestAWholeBucketStaysWhole(t *testing.T) {
 	for count, want := range map[int]int{1: 0, 2: 1} {
