@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -27,6 +28,8 @@ func TestWhereAnAddHolds(t *testing.T) {
 		{"all of it", rate, rate, 20_000, 20_000, true},
 		{"more than it", rate, rate, 20_000, 20_001, false},
 		{"some of a full rate", rate, rate, 60_000, 1_000, false},
+		{"of a rate that holds 30 s less than all", rate, rate, 30_001, 1_000, true}, // it may be as old, and ms are rounded
+		{"of one that holds a little more", rate, rate, 30_002, 1_000, false},
 		{"all of a full rate, which has had no time to overflow", rate, rate, 60_000, 60_000, true},
 		{"nothing of a full rate", rate, rate, 60_000, 0, true},
 		{"nothing of an empty one", rate, rate, 0, 0, true},
@@ -111,6 +114,38 @@ func TestAnAddGoesByItsOwnShare(t *testing.T) {
 			if _, held, err := plan.Apply(put.Item); err != nil || held != want {
 				t.Errorf("shard %d at a level of %d: held %v, %v", shard, level, held, err)
 			}
+		}
+	}
+}
+
+// An add of as many soft limits as a bucket may have is one that DynamoDB takes. Up to sixteen are asked
+// for one by one whether they are soft.
+func TestAnAddOfManySoftLimits(t *testing.T) {
+	for n, asks := range map[int]bool{1: true, 16: true, 17: false, bucket.MaxLimits: false} {
+		var limits []bucket.Limit
+		for i := range n {
+			limits = append(limits, bucket.Limit{Name: fmt.Sprintf("l%02d", i), Capacity: 60_000, Amount: 60_000,
+				Period: 60_000, Soft: true})
+		}
+		costs := Costs(limits)
+		for i := range costs {
+			costs[i].Milli = 1000
+		}
+		add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow, Room: 50, Costs: costs}.Plan()
+		if err := item.Validate(add); err != nil {
+			t.Errorf("%d limits: %v", n, err)
+		}
+		half := Costs(limits)
+		for i := range half {
+			half[i].Milli = 50_000
+		}
+		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow, Costs: half})
+		if _, held, err := add.Apply(put.Item); err != nil || !held {
+			t.Errorf("%d limits: held %v, %v", n, held, err)
+		}
+		delete(put.Item, attrLimit("l00", fieldSoft))
+		if _, held, err := add.Apply(put.Item); err != nil || held == asks {
+			t.Errorf("%d limits, of which one is not soft: held %v, %v", n, held, err)
 		}
 	}
 }

@@ -65,3 +65,33 @@ func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 		}
 	}
 }
+
+// Where a level is just what leaves room, the part of a millitoken beside it stays: of 3 ms to a
+// millitoken, one has passed, so two more make it.
+func TestRoomKeepsWhatIsLessThanAMillitoken(t *testing.T) {
+	limit := bucket.Limit{Name: "l", Capacity: 10_000, Amount: 1000, Period: 3000}
+	costs := Costs([]bucket.Limit{limit})
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs, Now: sampleNow})
+	i := b.State.Index("l")
+	for level, want := range map[int64]int64{7998: 8000, 7999: 8001, 8000: 8000, 9000: 8000} { // at 4 ms; after 2 more
+		b.State.Slots[i].Tokens, b.State.Slots[i].Used = level, 10_000-level
+		it := b.Item()
+		it[attrGeneration] = put.Item[attrGeneration]
+		image, err := DecodeShard(it)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := Charge{Image: image, Costs: costs, Now: sampleNow + 4, Room: 20}.Plan()
+		after, held, err := plan.Update.Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		got, err := DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := got.State.LevelAt(i, sampleNow+6); n != want {
+			t.Errorf("from %d: %d after 6 ms, want %d", level, n, want)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func TestStamps(t *testing.T) {
 	for to, want := range map[Switch]string{SwitchedOff: "true -", SwitchedOn: "- -", Undecided: "- -",
 		Bypassed: "- kept"} {
 		stored := k.Item()
-		stored["bypass"], stored["disabled"], stored["x"] = item.S("kept"), item.Bool(false), item.N(1)
+		stored["bypass"], stored["disabled"], stored["x"] = item.S("kept"), item.Bool(to != SwitchedOff), item.N(1)
 		u := Stamp("ns", "acme", "gpt", 2, to)
 		after, held, err := u.Apply(stored)
 		if err != nil || !held || after["x"] == nil || u.Key != k {

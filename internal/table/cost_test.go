@@ -114,6 +114,24 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 	}
 }
 
+// What takes nothing and gives nothing back is not late, whatever period it names: a debt denies it.
+func TestACostOfNothingIsNeverLate(t *testing.T) {
+	const now, hour = 1_800_000_010_000, 3_600_000
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
+	for taken, want := range map[int64]bool{10_000: true, 10_001: false} {
+		_, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+			Costs: Costs([]bucket.Limit{quota}, taken)})
+		end := b.State.Slots[b.State.Index("q")].End
+		for _, end := range []int64{0, end, end - hour} {
+			costs := Costs([]bucket.Limit{quota})
+			costs[0].End = end
+			if got := (Charge{Image: b, Costs: costs, Now: now + 1}).Plan().Verdict.Granted; got != want {
+				t.Errorf("%d of 10000 are taken, in the period that ends at %d: granted %v", taken, end, got)
+			}
+		}
+	}
+}
+
 // A plain add, which knows nothing of the item, takes slots only where half of what it leaves covers
 // what was taken in each of the two epochs: 2 of 10, where 4 were. It counts them in the present one.
 func TestAddsOfSlots(t *testing.T) {

@@ -52,6 +52,9 @@ func TestAttributesOfALimit(t *testing.T) {
 	for _, sl := range read.State.Slots {
 		if i := b.State.Index(sl.Name); sl.Soft != b.State.Slots[i].Soft {
 			t.Errorf("%s is read as soft: %v", sl.Name, sl.Soft)
+		} else if was := b.State.Slots[i]; sl.Extra != was.Extra || sl.Resets != was.Resets ||
+			sl.End != was.End && sl.FirstUse() > 0 {
+			t.Errorf("%s is read as %+v, want %+v", sl.Name, sl, was)
 		}
 	}
 }

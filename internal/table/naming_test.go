@@ -113,3 +113,16 @@ func TestWhatIsNoName(t *testing.T) {
 		t.Error("a name is bounded as the key has it")
 	}
 }
+
+// What does not fit a sort key is cut between two characters; what has none is cut away.
+func TestWhatFitsASortKey(t *testing.T) {
+	a := strings.Repeat("a", item.MaxSortKey)
+	for _, c := range []struct{ s, want string }{
+		{"", ""}, {a, a}, {a + "b", a}, {a[1:] + "é", a[1:]}, {a[2:] + "é", a[2:] + "é"}, {a[2:] + "éé", a[2:] + "é"},
+		{strings.Repeat("\x80", item.MaxSortKey+1), ""},
+	} {
+		if got := cut(c.s); got != c.want {
+			t.Errorf("%d bytes are cut to %d, want %d", len(c.s), len(got), len(c.want))
+		}
+	}
+}

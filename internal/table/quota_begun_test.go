@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -65,6 +66,61 @@ func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
 		if !b.Calendars.Has || (b.Calendars.Until == 0) != waits || (b.State.Slots[b.State.Index("q")].End == 0) != waits {
 			t.Errorf("after charge %d: %+v, %v", i, b.Calendars, b.State)
 		}
+	}
+}
+
+// The ends of periods that an item holds for its calendars count for those, while they are to come.
+func TestEndsThatAnItemHolds(t *testing.T) {
+	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	first, rate := day, bucket.Limit{Name: "rate", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	first.Name, first.Reset = "first", "+3600"
+	for _, c := range []struct {
+		name  string
+		until int64 // of the item
+		end   int64 // that it holds, of each limit
+		want  bool  // it counts for the calendar
+	}{
+		{"to come", 1, sampleNow + 1, true}, {"just over", 1, sampleNow, false}, {"over", 1, sampleNow - 1, false},
+		{"another client's item", 0, sampleNow + 1, false},
+	} {
+		b := Shard{State: bucket.New([]bucket.Limit{day, first, rate}, 0, 1, sampleNow),
+			Calendars: Calendars{Until: c.until}}
+		want := slices.Clone(b.State.Slots)
+		if c.want {
+			want[b.State.Index("day")].End = c.end
+		}
+		ends := item.Item{"day": item.N(c.end), "first": item.N(c.end), "rate": item.N(c.end), "gone": item.N(c.end)}
+		if err := b.decodeEnds(item.Map(ends)); err != nil || !slices.Equal(b.State.Slots, want) {
+			t.Errorf("%s: %+v, %v, want %+v", c.name, b.State.Slots, err, want)
+		}
+	}
+}
+
+// A period from the first use that is over begins no generation of the item while nobody uses the
+// next one, which does.
+func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
+	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs(limits, 1000, 1000)})
+	it, over := put.Item, b.State.Slots[b.State.Index("q")].End+bucket.EdgeMargin
+	for i, c := range []struct {
+		cost int64 // of the quota
+		same bool
+	}{{0, true}, {0, true}, {1000, false}, {1000, true}} {
+		plan := Charge{Image: b, Costs: Costs(limits, c.cost, 1000), Now: over + int64(i)*1000}.Plan()
+		after, held, err := plan.Update.Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		next, err := DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same := next.Generation == b.Generation; same != c.same {
+			t.Errorf("charge %d: the same generation %v, %v", i, same, next.State)
+		}
+		it, b = after, next
 	}
 }
 

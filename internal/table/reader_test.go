@@ -1,10 +1,31 @@
 package table
 
 import (
+	"reflect"
+	"slices"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
+
+// A list of strings has nothing else in it; an empty one, or none, has no strings.
+func TestTextsOfAList(t *testing.T) {
+	of := func(v ...item.Value) item.Value { return &types.AttributeValueMemberL{Value: v} }
+	for _, c := range []struct {
+		v    item.Value
+		want []string
+		ok   bool
+	}{
+		{of(item.S("a"), item.S("b")), []string{"a", "b"}, true}, {of(), nil, true},
+		{of(item.S("a"), item.N(5)), nil, false}, {of(item.Null()), nil, false}, {item.S("a"), nil, false},
+	} {
+		if got, err := texts(c.v); !slices.Equal(got, c.want) || (err == nil) != c.ok {
+			t.Errorf("%v: %q, %v", c.v, got, err)
+		}
+	}
+}
 
 // What is wrong with a record is said with the kind of the record, its key, the attribute, and what
 // was wanted. The first thing that is wrong is said.
@@ -32,5 +53,15 @@ func TestWhatIsWrongWithARecord(t *testing.T) {
 	}
 	if _, err := DecodeAudit(audit); err != nil {
 		t.Error(err)
+	}
+}
+
+// An audit event is kept for ever unless it says until when.
+func TestHowLongAnAuditEventIsKept(t *testing.T) {
+	for _, ttl := range []int64{0, 1, 2, 1 << 40} {
+		got, is := Audit{Namespace: "ns", Subject: "acme", ID: "01", TTL: ttl}.Item()[AttrTTL]
+		if is != (ttl > 0) || is && !reflect.DeepEqual(got, item.N(ttl)) {
+			t.Errorf("until %d: %v", ttl, got)
+		}
 	}
 }

@@ -74,6 +74,36 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 	}
 }
 
+// So is a quota, with its calendar and when its first period ends, by which nobody takes of it later
+// without a look. Nothing of a bucket's own quotas is lost either.
+func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
+	const now = 1_700_000_000_000
+	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	day := bucket.Limit{Name: "day", Capacity: 80_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	for name, own := range map[string][]bucket.Limit{"new": {rpm}, "its own": {rpm, day}} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(own, 0, 2, now)}
+		other := b
+		other.State = bucket.New([]bucket.Limit{rpm, day}, 1, 2, now)
+		other.State.Slots[other.State.Index("day")].Tokens = 10_000
+		keep, err := table.DecodeShard(b.Item())
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, ok, err := table.Merge(keep, other, 1, now)[1].Apply(b.Item())
+		if err != nil || !ok {
+			t.Fatalf("%s: held %t, %v", name, ok, err)
+		}
+		got, err := table.DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, end := got.State.Index("day"), other.State.Slots[other.State.Index("day")].End
+		if j < 0 || got.State.Slots[j].Limit != day || got.State.Slots[j].End != end || got.Calendars.Until != end {
+			t.Errorf("%s: %v, %+v, want a quota until %d", name, got.State, got.Calendars, end)
+		}
+	}
+}
+
 // Slots that only the merged shard has are there afterwards, unless somebody else has brought them
 // meanwhile: what that one has taken of them must not be forgotten.
 func TestMergeBringsSlotsThatAreNew(t *testing.T) {

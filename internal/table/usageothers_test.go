@@ -275,6 +275,20 @@ func TestWhatGivesAnOriginUp(t *testing.T) {
 	}
 }
 
+// Wherever in the stream an origin is given up, it reads as none.
+func TestAnOriginThatIsGivenUpIsNone(t *testing.T) {
+	for _, at := range []string{"0", "1", "255", "256", "511", "65536", "72057594037927936"} {
+		u := Usage{Moves: []Move{{To: Mark{At: PositionOf(1, at)}}}}
+		for limits := range 4 {
+			m := Marks{Legend: Legend{Limits: []string{"a", "b", "c"}[:limits]}, Any: true,
+				snapshot: item.Item{attrOrigin: item.B(u.givenUp())}}
+			if origin, ok := m.origin(); ok {
+				t.Errorf("at %s, of %d limits: %v", at, limits, origin)
+			}
+		}
+	}
+}
+
 // Any bytes read as an origin or as none, and never panic.
 func TestForeignOriginsAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
