@@ -274,6 +274,38 @@ func TestTurnsOnASaturatedBucket(t *testing.T) {
 	}
 }
 
+// A process that has had its turn goes on at once where there is plenty again.
+func TestPlentyEndsTheWaitForTheNextTurn(t *testing.T) {
+	for level, want := range map[int64]Action{90_000: Take, 13_000: Deny} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.shows(level)
+		k := p.lock()
+		pace := &k.shards[0].holding.pace
+		pace.Short(noon)
+		pace.Wrote(500, noon, 0)
+		pace.Answered()
+		p.mu.Unlock()
+		if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != want {
+			t.Errorf("%d are there: %+v", level, d.Choice)
+		}
+	}
+}
+
+// A charge that is refused because others have replaced its limits says nothing of their tokens.
+func TestOtherLimitsAreNoShortage(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	plan := p.sends(ten(), 0)
+	p.image.State = bucket.New([]bucket.Limit{each("other", 1)}, 0, 1, noon)
+	p.Refused(p.image, plan, noon)
+	k := p.lock()
+	defer p.mu.Unlock()
+	if took(plan) == 0 || k.shards[0].holding.pace.Saturated(noon) {
+		t.Errorf("%+v: short of a limit that is not there", plan.ahead)
+	}
+}
+
 // A denial between two turns names a limit that is asked for, not one of which nothing is wanted.
 func TestADenialBetweenTurnsNamesWhatIsAsked(t *testing.T) {
 	calm := plenty

@@ -79,6 +79,9 @@ func TestDenialsTellWhatOneRequestCanHave(t *testing.T) {
 		if d.Do != Deny || d.Denial.Levels[0].Remaining != c.want {
 			t.Errorf("%v: %+v, %+v, want %d", c.tokens, d.Choice, d.Denial.Levels, c.want)
 		}
+		if l := b.Levels(asks(0, perSecond), noon)[0]; l.Remaining != c.want {
+			t.Errorf("%v: %+v are told without a denial, want %d", c.tokens, l, c.want)
+		}
 	}
 }
 
@@ -301,6 +304,30 @@ func TestOutrunWithoutACost(t *testing.T) {
 		d := decider{facts: k, now: noon, want: asks(0, perSecond), attempt: &Attempt{Lost: true}}
 		if got := d.giveUp(Choice{Do: Take}); got.at != noon+want || got.Do != Deny {
 			t.Errorf("DenyFor %d: denied for %d ms, want %d", denyFor, got.at-noon, want)
+		}
+	}
+}
+
+// A quota that is short, beside one that is short for longer, is told to be whole at its edge.
+func TestADenialTellsWhenEachQuotaIsWhole(t *testing.T) {
+	const edge = 1_700_006_400_000 // midnight
+	hourly := bucket.Limit{Name: "a", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
+	daily := bucket.Limit{Name: "b", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{hourly, daily}, 0, 1, edge-7_100_000)}
+	image.State.Slots[image.State.Index("a")].Tokens = 0
+	image.State.Slots[image.State.Index("b")].Tokens = 0
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, edge-7_100_000, Unsent)
+	w := asks(0)
+	w.Costs = table.Costs([]bucket.Limit{hourly, daily}, 1000, 1000)
+	d := b.Decide(w, &Attempt{}, clock(edge-7_050_000))
+	if d.Do != Deny || d.Denial.Limit != "b" {
+		t.Fatalf("%+v, %+v", d.Choice, d.Denial)
+	}
+	for i, want := range []int64{3_450_000 + bucket.EdgeMargin, 7_050_000 + bucket.EdgeMargin} {
+		if l := d.Denial.Levels[i]; l.After != want {
+			t.Errorf("%s is whole after %d ms, want %d", l.Limit.Name, l.After, want)
 		}
 	}
 }

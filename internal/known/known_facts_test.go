@@ -434,6 +434,18 @@ func TestLevelsOfNothing(t *testing.T) {
 	}
 }
 
+// A shard that has been missing for long may have come back: it counts as full.
+func TestWhatIsMissingForLongCountsAsFull(t *testing.T) {
+	for ms, want := range map[int64]int64{absentFor - 1: 5, absentFor: 10} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(imageOf(0, 2, 5), noon, Unsent)
+		b.Missing(noon, 1)
+		if l := b.Levels(asks(1, perSecond), noon+ms)[0]; l.Remaining != want {
+			t.Errorf("after %d ms: %+v, want %d", ms, l, want)
+		}
+	}
+}
+
 // An item that has a refill instant, or a count of shards, is a shard: only one that has neither was
 // left behind.
 func TestWhatIsAShard(t *testing.T) {
@@ -465,6 +477,10 @@ func TestPaid(t *testing.T) {
 	if l := b.Levels(w, noon)[0]; l.Milli != 3000 {
 		t.Errorf("%d are left of ten", l.Milli)
 	}
+	payments[0].Image = imageOf(payments[0].Image.State.Shard, 2, 0)
+	if b.Paid(payments[:1], writes[:1], w, noon); b.Levels(w, noon)[0].Milli != 3000 {
+		t.Error("a write that its image does not allow has brought news")
+	}
 	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
 	image := seenAs(theirs, 20).Seen(0).Image
 	image.Generation = b.Seen(0).Image.Generation + 1
@@ -484,6 +500,38 @@ func TestARefusedFloorSpeaksForItsClass(t *testing.T) {
 	defer b.mu.Unlock()
 	if s := k.shards[0]; s.contended(asks(1, perSecond), noon) || !s.contended(w, noon) {
 		t.Errorf("refused %v", s.others.refused)
+	}
+}
+
+// What is owed beside a full image is taken as long as the bucket has anything: what is short is under
+// way in this process, and others have taken half.
+func TestOwedOnAFullImage(t *testing.T) {
+	b := seenAs(perSecond, 10)
+	b.Begin(Choice{Do: Take}, asks(9, perSecond), noon)
+	w, owes := asks(3, perSecond), Choice{Do: Take, Owe: true}
+	b.Begin(owes, w, noon)
+	_, p := b.Plan(owes, []Want{w}, 1, clock(noon))
+	stored := imageOf(0, 1, 5)
+	stored.State.Slots[stored.State.Index("rps")].Used += 5000
+	it, held, err := p.Write.Apply(stored.Item())
+	if err != nil || !held || !p.Takes {
+		t.Fatalf("held %v, %v: %+v", held, err, p)
+	}
+	if after, err := table.DecodeShard(it); err != nil || after.State.Slots[after.State.Index("rps")].Tokens != 2000 {
+		t.Errorf("%+v, %v", after.State, err)
+	}
+}
+
+// The first write to a shard of several holds on the shard of a bucket of that many.
+func TestTheFirstWriteToAShard(t *testing.T) {
+	b, w, c := seenAs(perSecond), asks(1, perSecond), Choice{Do: Take, Shard: 1}
+	b.See(imageOf(0, 2, 5), noon, Unsent)
+	b.Begin(c, w, noon)
+	_, p := b.Plan(c, []Want{w}, 1, clock(noon))
+	for count, want := range map[int]bool{2: true, 4: false} {
+		if _, held, err := p.Write.Apply(imageOf(1, count, 2).Item()); err != nil || held != want {
+			t.Errorf("of %d shards: held %v, %v", count, held, err)
+		}
 	}
 }
 

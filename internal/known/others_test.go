@@ -66,19 +66,28 @@ func TestWhatOthersTake(t *testing.T) {
 	}
 }
 
-// Of several shards one look is for all: an older image denies for as long as that one may.
+// Of several shards one look is for all: an older image denies for as long as that one may. A single
+// shard denies for as long as its own image may.
 func TestOneLookIsForAllShards(t *testing.T) {
-	for count, denies := range map[int]bool{1: false, 2: true} {
-		k := factsOf(count)
-		k.see(imageOf(0, count, 0), noon, Unsent, nil)
-		k.lookedAt = noon + denyFor
+	for _, c := range []struct {
+		count       int
+		looked, now int64 // ms since the image came
+		until       int64 // 0: it denies nothing
+	}{
+		{1, denyFor, denyFor + 1, 0}, {2, denyFor, denyFor + 1, 2 * denyFor},
+		{1, 400, 500, denyFor}, {2, 400, 500, 400 + denyFor},
+		{2, -100, -50, denyFor - 50}, // the clock was set back
+	} {
+		k := factsOf(c.count)
+		k.see(imageOf(0, c.count, 0), noon, Unsent, nil)
+		k.lookedAt = noon + c.looked
 		s := k.shards[0]
 		s.others = others{taken: map[string]float64{"rps": 900}, elapsed: 1000}
-		s.others.refuse(0, noon+denyFor)
-		d := decider{facts: k, now: noon + denyFor + 1, attempt: &Attempt{}, want: asks(1, perSecond)}
+		s.others.refuse(0, noon+c.now)
+		d := decider{facts: k, now: noon + c.now, attempt: &Attempt{}, want: asks(1, perSecond)}
 		at, limit := d.expected(s)
-		if denies != (limit == "rps") || denies && (at <= d.now || at > k.lookedAt+denyFor) {
-			t.Errorf("%d shards: denied by %q until %d ms", count, limit, at-noon)
+		if want := c.until; (limit == "rps") != (want > 0) || limit != "" && at-noon != want {
+			t.Errorf("%+v: denied by %q until %d ms", c, limit, at-noon)
 		}
 	}
 }
@@ -178,6 +187,8 @@ func TestWhatOthersTakeInARoundTrip(t *testing.T) {
 	}{
 		{0, 0, 5, false, "5"},
 		{10, 0, 5, false, "5: not even a quarter of a request is expected of others"},
+		{70, 0, 5, false, "5: 1.12 of others are less than a quarter of the request"},
+		{78.125, 0, 5, true, "5 - 1.25, which is a quarter"},
 		{100, 0, 1, false, "5 - 1.6, give or take 1.3"},
 		{100, 0, 2, true, "3.4, give or take 1.8: two are there, but not surely"},
 		{100, 400, 1, true, "5 + 4 - 8, give or take 2.8"},
@@ -420,16 +431,20 @@ func TestWhatIsExpectedOf(t *testing.T) {
 // image at the latest.
 func TestExpectedEndsWithWhatOthersLeave(t *testing.T) {
 	for _, c := range []struct {
-		period float64 // ms in which 10 are refilled
-		taken  float64 // in a second
-		least  int64
-		most   int64
-	}{{1000, 9, 401, 1000}, {1000, 10, 1000, 1000}, {1000, 5, 0, 999}, {5000, 1.2, 860, 870}} {
+		taken float64 // of 10 a second
+		level int64   // at first, in millitokens
+		until int64   // ms
+	}{
+		{9, 1000, 1000}, {10, 1000, 1000}, {5, 1000, 0},
+		{8, 1000, 895}, // 989 millitokens are short, at 2 a millisecond
+		{9, 2300, 598}, // 197 at 1
+		{9.5, 2400, 1000},
+	} {
 		k := factsOf(1)
-		limit := bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 10_000, Period: int64(c.period)}
+		limit := bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 10_000, Period: 1000}
 		b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 			State: bucket.New([]bucket.Limit{limit}, 0, 1, noon)}
-		b.State.Slots[b.State.Index("rps")].Tokens = 1000
+		b.State.Slots[b.State.Index("rps")].Tokens = c.level
 		k.see(b, noon, Unsent, nil)
 		s := k.shards[0]
 		s.others = others{taken: map[string]float64{"rps": c.taken * 1000}, elapsed: 1000}
@@ -440,8 +455,8 @@ func TestExpectedEndsWithWhatOthersLeave(t *testing.T) {
 		if at == 0 {
 			at = noon
 		}
-		if got := at - noon; got < c.least || got > c.most {
-			t.Errorf("others take %v of 10: until %d ms, want %d to %d", c.taken, got, c.least, c.most)
+		if got := at - noon; got != c.until {
+			t.Errorf("others take %v of 10: until %d ms, want %d", c.taken, got, c.until)
 		}
 	}
 }
