@@ -40,3 +40,26 @@ func TestRoundTripsEndWithTheTimeOfTheCaller(t *testing.T) {
 		}
 	})
 }
+
+// A request joins those that wait for a write if its caller waits until that is answered and the next
+// one is late. A write that takes longer than most is about to be answered, not answered already.
+func TestWhoJoinsAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Limiter{store: &clocked{pace: pace{trip: 10 * ms, late: 30 * ms}}}
+		for _, c := range []struct {
+			under, left time.Duration // left 0: the caller waits for ever
+			joins       bool
+		}{
+			{0, 40 * ms, true}, {0, 40*ms - 1, false}, {8 * ms, 32 * ms, true}, {8 * ms, 32*ms - 1, false},
+			{20 * ms, 30 * ms, true}, {20 * ms, 30*ms - 1, false}, {30*ms - 1, 0, true}, {30 * ms, 0, false},
+		} {
+			me := &acquirer{}
+			if c.left > 0 {
+				me.until = time.Now().Add(c.left)
+			}
+			if got := l.joins(&flight{began: time.Now().Add(-c.under)}, me); got != c.joins {
+				t.Errorf("%s after it was sent, with %s left: joins %v", c.under, c.left, got)
+			}
+		}
+	})
+}

@@ -74,6 +74,17 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 	}
 }
 
+// A slot that is idle serves a request that asks for others, too, of which none is idle.
+func TestIdleSlotsServeBesideOthers(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, both := o.worker(0, Options{Ahead: 2 * time.Second}), []Limit{InFlight("first", 2, epoch), jobs2}
+		o.busy(w, asks(Costs{"jobs": 1}, both...))
+		o.free("one is idle", 1)
+		o.must(w, asks(Costs{"first": 1, "jobs": 2}, both...))
+		o.free("it is at work", 0)
+	})
+}
+
 // Whether idle slots were given back is told, and of which bucket.
 func TestGivingIdleSlotsBackIsTold(t *testing.T) {
 	for kind, want := range map[store.Kind]error{0: nil, store.Unknown: ErrUnknown, store.Setup: ErrSetup} {
