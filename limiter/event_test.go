@@ -244,7 +244,8 @@ func TestEventsAreLogged(t *testing.T) {
 			"limiter.elapsed=1ms limiter.costs=map[rpm:-1]",
 		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=1 limiter.elapsed=0s " +
 			"limiter.overdrawn.by=parent limiter.overdrawn.limit=rpm limiter.overdrawn.remaining=-3",
-		"ahead limiter.entity=acme limiter.resource=gpt-4 limiter.taken=map[rpm:7] limiter.ended=map[rpm:2] limiter.writes=1",
+		"ahead limiter.entity=acme limiter.resource=gpt-4 limiter.taken=map[rpm:7] limiter.ended=map[rpm:2] " +
+			"limiter.writes=1",
 		"yield limiter.entity=acme limiter.resource=gpt-4 limiter.limits=\"[rpm: 7 per 1m0s, capacity 7]\"",
 		"split limiter.entity=acme limiter.resource=gpt-4 limiter.shards=2",
 		"merge limiter.entity=acme limiter.resource=gpt-4 limiter.shards=1",

@@ -233,7 +233,8 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 // process.
 func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 	for name, from := range map[string]Limit{
-		"daily": Quota("q", 10, Daily("")), "from five hours": Quota("q", 10, FromFirstUse(5*time.Hour)), "a rate": PerDay("q", 10),
+		"daily": Quota("q", 10, Daily("")), "from five hours": Quota("q", 10, FromFirstUse(5*time.Hour)),
+		"a rate": PerDay("q", 10),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

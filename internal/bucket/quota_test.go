@@ -63,7 +63,8 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 	fives, rate := daily, Limit{Name: "q", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 86_400_000}
 	fives.Reset = "+18000"
 	for _, was := range []Limit{daily, fives, rate} {
-		for tokens, end := range map[int64]int64{10: 0, 9: anEdge + 3_600_000, 0: anEdge + 3_600_000, -4: anEdge + 3_600_000} {
+		const over = anEdge + 3_600_000
+		for tokens, end := range map[int64]int64{10: 0, 9: over, 0: over, -4: over} {
 			s, i := one(was, anEdge, tokens*Milli)
 			got, _ := s.Adopt(want)
 			if sl := got.Slots[i]; sl.End != end || sl.Tokens != tokens*Milli {

@@ -44,8 +44,8 @@ func TestArchiverFromEnv(t *testing.T) {
 			}
 			continue
 		}
-		want := fmt.Sprintf("ARCHIVE_BUCKET_NAME=%q: want the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and "+
-			"hyphens, first and last a letter or digit", c.value)
+		want := fmt.Sprintf("ARCHIVE_BUCKET_NAME=%q: want the name of an S3 bucket: 3 to 63 lower-case letters, "+
+			"digits, dots and hyphens, first and last a letter or digit", c.value)
 		if err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", c.value, err, want)
 		}

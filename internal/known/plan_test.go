@@ -91,7 +91,8 @@ func TestWhoGoesOutAlone(t *testing.T) {
 	n, p := b.Plan(Choice{Do: Take, Owe: true}, group, len(group), clock(noon))
 	after, held, err := p.Write.Apply(imageOf(0, 1, 10).Item())
 	image, odd := table.DecodeShard(after)
-	if n != 1 || !held || err != nil || odd != nil || image.State.Slots[image.State.Index("rps")].Tokens != 9*bucket.Milli {
+	if n != 1 || !held || err != nil || odd != nil ||
+		image.State.Slots[image.State.Index("rps")].Tokens != 9*bucket.Milli {
 		t.Errorf("%d go out, held %t, %v, %+v", n, held, errors.Join(err, odd), image.State.Slots)
 	}
 	k := b.lock()

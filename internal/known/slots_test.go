@@ -133,7 +133,8 @@ func TestSlotsThatWerePaid(t *testing.T) {
 		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
 	p := Payment{Image: image, Costs: table.Costs([]bucket.Limit{fly, perSecond}, 2*bucket.Milli, 3*bucket.Milli)}
 	got := p.Taken(noon)
-	if want := image.State.At(noon).Slots[image.State.Index("fly")].End; got[0].End != want || want == 0 || got[1] != p.Costs[1] {
+	want := image.State.At(noon).Slots[image.State.Index("fly")].End
+	if got[0].End != want || want == 0 || got[1] != p.Costs[1] {
 		t.Errorf("%+v, want slots that end at %d", got, want)
 	}
 	if p.Costs[0].End != 0 {

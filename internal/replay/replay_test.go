@@ -156,7 +156,8 @@ func rig(t *testing.T) (*Replayer, bucket, *functions) {
 func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 	r, b, f := rig(t)
 	seen := r.Inspect(t.Context(), key)
-	if seen.Key != key || seen.Outcome != Looked || seen.Batch.Records != 10 || seen.Usage.ToCount["rpm hourly"] != 18 || len(b) != 1 {
+	if seen.Key != key || seen.Outcome != Looked || seen.Batch.Records != 10 ||
+		seen.Usage.ToCount["rpm hourly"] != 18 || len(b) != 1 {
 		t.Fatalf("%+v", seen)
 	}
 	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(b) != 0 || len(f.delivered) != 1 {
@@ -187,7 +188,8 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	if seen.Usage.ToCount["rpm hourly"] != 3 || len(seen.Usage.Behind) != 1 {
 		t.Fatalf("behind: %+v", seen.Usage)
 	}
-	const want = "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from 2023-11-14T22:00:00Z: at most rpm 1, tpm 200 of 1 records"
+	const want = "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from 2023-11-14T22:00:00Z: " +
+		"at most rpm 1, tpm 200 of 1 records"
 	if got := seen.Usage.Behind[0]; got.String() != want {
 		t.Errorf("%s, want %s", got, want)
 	}
