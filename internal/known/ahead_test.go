@@ -383,7 +383,7 @@ func TestADeniedProcessIsShort(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	p.shows(0)
-	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.guess {
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || !d.Denial.Estimated {
 		t.Fatalf("%+v", d.Choice)
 	}
 	k := p.lock()

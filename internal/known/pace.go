@@ -42,7 +42,8 @@ func (d decider) free(s *seen) int64 {
 
 // paced denies a request that a busy process would chase tokens for: of a saturated bucket it
 // asks for more than one request needs, and not more often than pays. A request joins a
-// charge that is on its way.
+// charge that is on its way. What the bucket denies a process that takes ahead is an estimate: when the
+// tokens are there it may not be its turn.
 func (d decider) paced(c Choice) Choice {
 	s := d.shards[c.Shard]
 	if c.Do != Deny && c.Do != Take || d.attempt.Waits || !d.busy(s) {
@@ -50,6 +51,7 @@ func (d decider) paced(c Choice) Choice {
 	}
 	if c.Do == Deny {
 		s.holding.pace.Short(d.now)
+		c.guess = true
 	}
 	free := d.free(s)
 	if c.Do == Deny || free <= d.now || s.holding.Asking() {
