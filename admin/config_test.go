@@ -234,7 +234,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 			t.Errorf("error is %v, want it to say %s", err, what)
 		}
 	}
-	if _, err := w.ns.As("a\nb"); !errors.Is(err, limiter.ErrInvalid) {
+	if _, err := w.ns.As("a\nb"); !errors.Is(err, limiter.ErrInvalid) ||
+		!strings.Contains(err.Error(), `principal is "a\nb", want empty, or `) {
 		t.Errorf("principal: %v", err)
 	}
 	if w.db.Len() != before {

@@ -406,3 +406,33 @@ func TestNamesInAManifest(t *testing.T) {
 		}
 	}
 }
+
+// A manifest of another namespace is not planned.
+func TestManifestOfAnotherNamespace(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.ns.Plan(t.Context(), Manifest{Namespace: "test"})
+	if w.wants(err, limiter.ErrInvalid); !strings.Contains(err.Error(), `namespace is "test", want "prod", which it`) {
+		t.Error(err)
+	}
+}
+
+// Limits that are stored and whose buckets cannot be looked for are told as such.
+func TestApplyThatFindsNoBuckets(t *testing.T) {
+	w := newWorld(t)
+	p, err := w.ns.Plan(t.Context(), Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm10}}})
+	w.must(err)
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.Query {
+			return false, memdb.Fail(store.Setup)
+		}
+		return true, nil
+	})
+	err = w.ns.Apply(t.Context(), p)
+	w.db.SetHook(nil)
+	if w.wants(err, ErrReach); !errors.Is(p.Steps[0].Err, ErrReach) || !strings.Contains(err.Error(), "list buckets of") {
+		t.Errorf("%v; %v", err, p.Steps[0].Err)
+	}
+	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil || len(c.Limits) != 1 {
+		t.Errorf("stored: %+v, %v", c, err)
+	}
+}

@@ -14,6 +14,9 @@ func TestULIDs(t *testing.T) {
 		}
 		last = id
 	}
+	if a, b := new(ulids).next(start), new(ulids).next(start); a == b || a[:10] != b[:10] {
+		t.Errorf("two processes make %q and %q at the same instant", a, b)
+	}
 	if got := encode([16]byte{}); got != "00000000000000000000000000" {
 		t.Error(got)
 	}

@@ -239,3 +239,22 @@ func TestSummaryOfSeveralResources(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// The window that holds now is only shown where the query asks for it.
+func TestLiveUsageOfAnotherTime(t *testing.T) {
+	w := newWorld(t)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
+	now := time.UnixMilli(start).UTC().Truncate(time.Hour)
+	for _, c := range []struct {
+		from, to time.Time
+		want     int
+	}{
+		{time.Time{}, time.Time{}, 1}, {now, time.Time{}, 1}, {now.Add(time.Hour), time.Time{}, 0}, {time.Time{}, now, 0},
+		{now, now.Add(time.Hour), 1},
+	} {
+		q := UsageQuery{Entity: "acme", Window: Hourly, Live: true, From: c.from, To: c.to}
+		if got := collect(t, w.ns.Usage(t.Context(), q)); len(got) != c.want {
+			t.Errorf("from %v to %v: %+v, want %d", c.from, c.to, got, c.want)
+		}
+	}
+}
