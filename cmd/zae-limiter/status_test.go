@@ -160,8 +160,8 @@ func TestStatusOfWhatIsInTheTable(t *testing.T) {
 	s.says(3, "status", "PART NAME STATE DETAIL")
 	s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Times: 1},
 		limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limiter.ErrUnavailable})
-	if version, _ = content(s); version.OK || version.State != "none" ||
-		!strings.Contains(version.Detail, "unavailable") {
+	version, _ = content(s)
+	if version.OK || version.State != "none" || !strings.Contains(version.Detail, "unavailable") {
 		t.Errorf("a version that cannot be read: %+v", version)
 	}
 	s.table.Trouble()
