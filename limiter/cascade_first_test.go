@@ -178,6 +178,21 @@ func TestCascadeToASplitParent(t *testing.T) {
 	}
 }
 
+// A child that is used for the first time is not created where its parent denies.
+func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
+	w, l := family(t, 10, Options{})
+	must(t, l, stored(Costs{"rpm": 10}))
+	w.entity(l, "child", "org")
+	other := w.process(Options{})
+	_, err := other.Acquire(t.Context(), Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}})
+	if denied, ok := errors.AsType[*LimitError](err); !ok || denied.Entity != "org" {
+		t.Errorf("got %v, want denied by org", err)
+	}
+	if b := w.shards(l, "child", gpt); len(b) > 0 {
+		t.Errorf("created %+v", b)
+	}
+}
+
 // Where the transaction of a first use is not taken, nothing else is tried: one level may be
 // charged by it.
 func TestCascadeFirstUseThatFails(t *testing.T) {

@@ -169,6 +169,22 @@ func TestCharge(t *testing.T) {
 	}
 }
 
+// What the policy allows more while the table is down is not charged, and not settled either.
+func TestWhatIsAllowedMoreIsNotSettled(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	w.down()
+	if err := errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Charge(t.Context(), Costs{"rpm": 4})); err != nil {
+		t.Fatal(err)
+	}
+	w.db.SetHook(nil)
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, rpm10, 8)
+}
+
 // TestChargeUnderFaults: the lease stays as it was when a charge fails, and gives
 // back what it knows to have taken.
 func TestChargeUnderFaults(t *testing.T) {

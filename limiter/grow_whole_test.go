@@ -352,8 +352,10 @@ func TestMergesAndFailedSplitsAreTold(t *testing.T) {
 		}
 	}})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	serial := 0
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		if isTransaction(op) {
+			serial = l.desks.of(acmeGPT).Seen(0).Serial
 			return false, memdb.Fail(store.Unavailable)
 		}
 		return true, nil
@@ -365,6 +367,9 @@ func TestMergesAndFailedSplitsAreTold(t *testing.T) {
 	if len(told) != 1 || told[0].Kind != EventUpkeep || told[0].Entity != acme || told[0].Resource != gpt ||
 		!errors.Is(told[0].Err, ErrUnavailable) {
 		t.Errorf("of a split that was not written: %+v", told)
+	}
+	if got := l.desks.of(acmeGPT).Seen(0).Serial; serial == 0 || got != serial {
+		t.Errorf("a split that was not written counts as %d images of news", got-serial)
 	}
 	w.db.SetHook(nil)
 	w.split(l, 4)

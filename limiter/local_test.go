@@ -389,6 +389,11 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 	if granted > 60 {
 		t.Errorf("%d granted of 60 shares", granted)
 	}
+	all := l.locals.lock()
+	defer l.locals.mu.Unlock()
+	if b, ok := all.buckets.Get(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
+		t.Errorf("%d limits are kept, want %d", len(b.Slots), bucket.MaxSlots)
+	}
 }
 
 // What a lease has cost in the end is owed by its bucket also if that was full, and has

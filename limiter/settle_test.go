@@ -158,3 +158,23 @@ func TestSettlingManyShards(t *testing.T) {
 		}
 	})
 }
+
+// Slots are given back to the epoch that the charge's image tells. An image of another shard, which has
+// no slots, or of other slots tells none: they are free when it is over.
+func TestInWhichEpochSlotsAreGivenBack(t *testing.T) {
+	l, three := newWorld(t).process(Options{}), InFlight("jobs", 3, epoch)
+	for _, c := range []struct {
+		name  string
+		slots Limit // that the image has
+		shard int
+		given bool
+	}{{"its own", jobs2, 0, true}, {"of another shard", jobs2, 1, false}, {"of other slots", three, 0, false}} {
+		image := bucket.New([]bucket.Limit{c.slots.stored()}, c.shard, 2, l.now())
+		image.Slots[image.Index("jobs")].End = 12_345
+		costs := []table.Cost{{Limit: jobs2.stored(), Milli: -bucket.Milli}}
+		l.pin(costs, image)
+		if got := costs[0]; (got.Milli == -bucket.Milli && got.End == 12_345) != c.given || (got.Milli == 0) == c.given {
+			t.Errorf("%s: %d millislots are given back to %d", c.name, got.Milli, got.End)
+		}
+	}
+}

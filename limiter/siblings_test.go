@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -338,7 +339,7 @@ func testCascadeRestoresShard0(t *testing.T, room int) {
 }
 
 // A process that reads all shards for a large request, and finds one missing, restores it
-// before it denies the second time, whichever it is and whoever else knows of it.
+// before it denies the second time, whichever it is and whoever else knows of it. That is no split.
 func TestLargeRequestRestoresMissingShards(t *testing.T) {
 	limit := PerHour("rph", 800)
 	for _, lost := range [][]int{{1}, {2}, {3}, {7}, {4, 5, 6, 7}, {1, 3, 5, 7}, {1, 2, 3, 4, 5, 6, 7}} {
@@ -348,7 +349,12 @@ func TestLargeRequestRestoresMissingShards(t *testing.T) {
 			must(t, l, asks(Costs{"rph": 1}, limit))
 			w.split(l, 8)
 			w.remove(l, lost...)
-			fresh := w.process(Options{})
+			var counts []int // that were told
+			fresh := w.process(Options{Observe: func(_ context.Context, e Event) {
+				if e.Kind == EventSplit || e.Kind == EventMerge {
+					counts = append(counts, e.Shards)
+				}
+			}})
 			begin := w.now.Load()
 			w.eventually(fresh, asks(Costs{"rph": 800}, limit), 8)
 			if took := time.Duration(w.now.Load()-begin) * time.Millisecond; took > 2*time.Hour {
@@ -356,6 +362,9 @@ func TestLargeRequestRestoresMissingShards(t *testing.T) {
 			}
 			if counts := w.counts(l); !even(counts) {
 				t.Errorf("%v missing: counts %v", lost, counts)
+			}
+			if len(counts) > 0 {
+				t.Errorf("%v missing: told of splits or merges to %v", lost, counts)
 			}
 		})
 	}
