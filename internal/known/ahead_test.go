@@ -468,6 +468,10 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	if p.Decide(floored, &Attempt{}, clock(noon)); int(requests()-was+.5) != 3 {
 		t.Errorf("a request that leaves 40 percent is demand")
 	}
+	p.shows(90_000)
+	if p.charges([]Want{floored}, 0); int(requests()-was+.5) != 3 {
+		t.Errorf("a request that leaves 40 percent is demand once it is granted")
+	}
 }
 
 // A bucket with plenty calms a process that was short; one that is low does not.

@@ -102,23 +102,6 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// What one shard has refilled beyond whole millitokens is told, that of several is not known.
-func TestLevelsTellTheRest(t *testing.T) {
-	third := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 1000, Period: 3000}
-	for shards, rest := range map[int]int64{1: 100 * 1000 % 3000, 2: 0} {
-		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-		for shard := range shards {
-			image := imageOf(shard, shards, 0)
-			image.State = bucket.New([]bucket.Limit{third}, shard, shards, noon)
-			image.State.Slots[image.State.Index("rps")].Tokens = 0
-			b.See(image, noon, Unsent)
-		}
-		if l := b.Levels(asks(1, third), noon+100)[0]; l.Rest != rest {
-			t.Errorf("of %d shards: %+v, want a rest of %d", shards, l, rest)
-		}
-	}
-}
-
 // Two shards that hold four and a half tokens each hold nine, of which one request can have
 // eight: each pays in whole ones. What is not seen is taken to be as full.
 func TestLevelsOfTwoShards(t *testing.T) {

@@ -117,3 +117,23 @@ func TestStaysForSixteenWrites(t *testing.T) {
 		t.Errorf("%d writes", writes)
 	}
 }
+
+// A process that goes to another shard stays with that one. Where that has merged, it stays with none.
+func TestStaysWithTheShardItWentTo(t *testing.T) {
+	k := factsOf(4)
+	for shard := range 4 {
+		k.see(imageOf(shard, 4, 2), noon, Unsent, nil)
+	}
+	for i, shard := range []int{0, 0, 2, 2} {
+		if k.visit(shard); k.home != (home{shard: shard, left: stay - 1 - i%2}) {
+			t.Errorf("write %d to shard %d: %+v", i, shard, k.home)
+		}
+	}
+	for count, want := range map[int]int{4: 2, 3: 2, 2: 1} {
+		k.count = count
+		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}, pick: 1}
+		if got := d.first(); got != want {
+			t.Errorf("of %d shards it tries %d first, want %d", count, got, want)
+		}
+	}
+}

@@ -434,6 +434,19 @@ func TestLevelsOfNothing(t *testing.T) {
 	}
 }
 
+// What has been refilled of the next millitoken is told of a bucket that has one shard.
+func TestLevelsTellTheRest(t *testing.T) {
+	for count, want := range map[int]int64{1: 7, 2: 0} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		image := imageOf(0, count, 3)
+		image.State.Slots[image.State.Index("rps")].Rest = 7
+		b.See(image, noon, Unsent)
+		if l := b.Levels(asks(1, perSecond), noon)[0]; l.Rest != want {
+			t.Errorf("%d shards: %+v, want a rest of %d", count, l, want)
+		}
+	}
+}
+
 // A shard that has been missing for long may have come back: it counts as full.
 func TestWhatIsMissingForLongCountsAsFull(t *testing.T) {
 	for ms, want := range map[int64]int64{absentFor - 1: 5, absentFor: 10} {

@@ -92,6 +92,29 @@ func TestOneLookIsForAllShards(t *testing.T) {
 	}
 }
 
+// A write to one of several shards is a look, too, where others have taken the tokens lately and the
+// image is old. That of a single shard never is.
+func TestWhichWriteIsALookToo(t *testing.T) {
+	for _, c := range []struct {
+		count   int
+		ms      int64 // since the image came
+		refused bool
+		asks    bool
+	}{{2, denyFor, true, true}, {2, denyFor - 1, true, false}, {2, denyFor, false, false}, {1, denyFor, true, false}} {
+		k := factsOf(c.count)
+		for shard := range c.count {
+			k.see(imageOf(shard, c.count, 5), noon, Unsent, nil)
+			if c.refused {
+				k.shards[shard].others.refuse(0, noon)
+			}
+		}
+		d := decider{facts: k, now: noon + c.ms, attempt: &Attempt{}, want: asks(1, perSecond)}
+		if got := d.decide(); got.Do != Take || got.Asks != c.asks {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
 // A refusal speaks for requests that leave as much or more, and for ten seconds.
 func TestWhomARefusalSpeaksFor(t *testing.T) {
 	s := &seen{}
