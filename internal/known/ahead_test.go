@@ -474,6 +474,21 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	}
 }
 
+// A charge that leaves too little to take ahead takes none, and tells that the bucket is short.
+func TestTooLittleToTakeAheadIsShort(t *testing.T) {
+	for level, short := range map[int64]bool{90_000: false, 2000: true} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.shows(level)
+		plan := p.sends([]Want{costing(1000, plenty)}, 0)
+		k := p.lock()
+		if got := k.shards[0].holding.pace.Saturated(noon); got != short || (took(plan) == 0) != short {
+			t.Errorf("%d are there: %d taken ahead, short %v", level, took(plan), got)
+		}
+		p.mu.Unlock()
+	}
+}
+
 // A bucket with plenty calms a process that was short; one that is low does not.
 func TestPlentyCalms(t *testing.T) {
 	for level, saturated := range map[int64]bool{90_000: false, -20_000: true} {
