@@ -36,6 +36,12 @@ func TestPaceOfASaturatedBucket(t *testing.T) {
 	p.Answered()
 	free(p, begins+1, begins+799)
 
+	p = &Pace{}
+	p.Short(begins)
+	p.Wrote(life, begins, 1024) // which is as 0
+	p.Answered()
+	free(p, begins+1, ends)
+
 	p.Wrote(life, begins-1, 0) // by a clock that was set back to before the turn
 	p.Short(begins - 1)
 	free(p, begins, begins)

@@ -395,3 +395,20 @@ func TestWhatIsLeftToALaterAllotmentTakesRoom(t *testing.T) {
 		}
 	}
 }
+
+// What goes back is of one period and one reset. What is of an earlier one has ended.
+func TestWhatGoesBackIsOfOneReset(t *testing.T) {
+	const edge = 5000
+	quota := bucket.Limit{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}
+	for _, c := range []struct{ end, resets, back, ended int64 }{
+		{edge, 1, -3000, 0}, {edge, 2, -2000, 1000}, {edge, 0, -1000, 2000},
+		{edge + 1, 1, -2000, 1000}, {edge - 1, 1, -1000, 2000}, {edge - 1, 2, -1000, 2000},
+	} {
+		h := Holding{}
+		h.GoesBack([]table.Cost{{Limit: quota, Milli: -1000, End: edge, Resets: 1}}, Instant{})
+		h.GoesBack([]table.Cost{{Limit: quota, Milli: -2000, End: c.end, Resets: c.resets}}, Instant{})
+		if len(h.back) != 1 || h.back[0].Milli != c.back || h.ended.of("rpy") != c.ended {
+			t.Errorf("%+v: %+v goes back, %d have ended", c, h.back, h.ended.of("rpy"))
+		}
+	}
+}

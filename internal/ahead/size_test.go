@@ -108,7 +108,8 @@ func TestBusy(t *testing.T) {
 }
 
 // Tokens are held for half of the time in which the fastest rate fills, never longer than
-// is asked for or is bounded. Slots, which are given back, do not shorten that.
+// is asked for or is bounded. Slots, which are given back, do not shorten that. Beside a soft limit or a
+// floor none are held.
 func TestLife(t *testing.T) {
 	slow := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 1000, Period: 86_400_000}
 	quota := bucket.Limit{Name: "day", Capacity: 9000, Period: bucket.QuotaPeriod, Reset: "daily"}
@@ -131,6 +132,15 @@ func TestLife(t *testing.T) {
 	} {
 		if got := Life(table.Costs(c.limits), c.most); got != c.want {
 			t.Errorf("%v, at most %d: %d, want %d", c.limits, c.most, got, c.want)
+		}
+	}
+	soft := requests
+	soft.Soft = true
+	for name, costs := range map[string][]table.Cost{
+		"a soft limit": table.Costs([]bucket.Limit{tokens, soft}), "a floor": {{Limit: requests}, {Limit: tokens, Floor: 1}},
+	} {
+		if got := Life(costs, 10_000); got != 0 {
+			t.Errorf("beside %s: %d, want nothing", name, got)
 		}
 	}
 }
