@@ -143,3 +143,18 @@ func TestSplitsAndMergesKeepWhatIsHeld(t *testing.T) {
 		t.Errorf("merged %d held until %d", m.Slots[0].Held, m.HeldUntil)
 	}
 }
+
+// A process holds for ten minutes at most, by a clock that is off by a bounded skew. What is said to be
+// held for longer is not held.
+func TestHeldForNoLongerThanASoundClockWrites(t *testing.T) {
+	const at, longest = 1_700_000_000_000, bucket.MaxAhead + bucket.MaxSkew
+	for _, c := range []struct{ rf, until, want int64 }{
+		{at, at, at}, {at, at + 1, at + 1}, {at, at + longest, at + longest}, {at, at + longest + 1, at},
+		{at + 50, at + 50 + longest, at + 50 + longest}, {at + 50, at + 51 + longest, at},
+		{at - 50, at + longest, at + longest},
+	} {
+		if got := (bucket.State{RF: c.rf, HeldUntil: c.until}).HeldAfter(at); got != c.want {
+			t.Errorf("%+v: until %d", c, got)
+		}
+	}
+}
