@@ -159,6 +159,31 @@ func TestWhatCannotBeSummedIsOwedAnew(t *testing.T) {
 	}
 }
 
+// Where all is caught up that is due, an invocation reads that, and claims nothing.
+func TestWhatIsCaughtUpIsNotClaimed(t *testing.T) {
+	r, seen, claims := newRig(t), int64(0), 0
+	r.take("a", 0, 1, 1)
+	r.within(&seen, nil, true)
+	r.now += 3 * time.Hour.Milliseconds()
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, w := range op.Writes {
+			if w.Target() == table.OwedCursorKey() {
+				claims++
+			}
+		}
+		return true, nil
+	})
+	for i, want := range []int{2, 2, 2, 4} { // a claim and an advance
+		if i == 3 {
+			r.now += time.Hour.Milliseconds()
+		}
+		if r.within(&seen, nil, true); claims != want {
+			t.Errorf("invocation %d: the cursor is written %d times by now, want %d", i+1, claims, want)
+		}
+		r.now += 2 * owedClaim.Milliseconds()
+	}
+}
+
 // ender is a store that ends something once a write is done.
 type ender struct {
 	store.Lister

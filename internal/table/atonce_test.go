@@ -185,3 +185,35 @@ func TestSlotsSurviveTheirItem(t *testing.T) {
 		t.Errorf("with a rate of that name too it is %v (%v)", got.State, err)
 	}
 }
+
+// An item that would expire before slots that are moved would be lost lives until then; one that lives
+// for ever, or longer, does so on.
+func TestMovedSlotsKeepTheirItem(t *testing.T) {
+	const now = 1_800_000_010_000
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+		Costs: Costs([]bucket.Limit{fly}, 1000)})
+	taken := Costs([]bucket.Limit{fly}, 1000)
+	taken[0].End = b.State.Slots[b.State.Index("fly")].End
+	lost := (taken[0].End + 2*fly.Period) / 1000 // two epochs later
+	for _, ttl := range []int64{0, 1, 2, lost, 1 << 40} {
+		it := item.Item{}
+		for attr, v := range put.Item {
+			it[attr] = v
+		}
+		if delete(it, AttrTTL); ttl > 0 {
+			it[AttrTTL] = item.N(ttl)
+		}
+		after, held, err := Renew(b.Key(), ttl, taken).Apply(it)
+		if err != nil || !held {
+			t.Fatalf("until %d: held %v, %v", ttl, held, err)
+		}
+		got, err := DecodeShard(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := ttl == 0 || ttl == 1<<40; kept && got.TTL != ttl || !kept && (got.TTL <= lost || got.TTL > lost+3600) {
+			t.Errorf("until %d: it lives until %d, the slots until %d", ttl, got.TTL, lost)
+		}
+	}
+}

@@ -75,7 +75,7 @@ func TestConfigurationsThatCannotBeRead(t *testing.T) {
 				it[attr] = item.N(seconds)
 			}
 		}
-		if _, err := DecodeConfig(it); (err != nil) != fails || fails && !strings.Contains(err.Error(), "want 5 to 600") {
+		if _, err := DecodeConfig(it); (err != nil) != fails || fails && !strings.HasSuffix(err.Error(), "want 5 to 600") {
 			t.Errorf("epochs of %d s: %v", seconds, err)
 		}
 	}

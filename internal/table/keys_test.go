@@ -13,7 +13,8 @@ func TestKeysThatAreNoBuckets(t *testing.T) {
 		t.Fatalf("shard %d, %v", shard, ok)
 	}
 	for _, pk := range []string{
-		"", "ns", "/BUCKET#acme#gpt#7", "ns/ENTITY#acme#gpt#7", "ns/BUCKET#", "ns/BUCKET#acme", "ns/BUCKET#acme#gpt#",
+		"", "ns", "/BUCKET#acme#gpt#7", "ns/ENTITY#acme#gpt#7", "ns/BUCKET#", "ns/BUCKET#acme", "ns/BUCKET#7",
+		"ns/BUCKET#acme#gpt#",
 		"ns/BUCKET#acme#gpt#x", "ns/BUCKET#acme#gpt#-1", "ns/BUCKET#acme#gpt#07", "ns/BUCKET#acme#gpt#+7",
 		"ns/BUCKET##gpt#7", "ns/BUCKET#acme##7", "ns/BUCKET#acme#7",
 	} {
@@ -30,9 +31,14 @@ func TestOnlyAProvisionersKeyHasItsState(t *testing.T) {
 	if _, err := DecodeProvisioner(it); err != nil {
 		t.Fatal(err)
 	}
-	it[item.AttrSK] = item.S("#VERSION")
-	if _, err := DecodeProvisioner(it); err == nil {
-		t.Error("read from another key")
+	sk := item.KeyOf(it).SK
+	for _, other := range []string{"#VERSION", sk + "x", sk + "#0", sk + "#"} {
+		if it[item.AttrSK] = item.S(other); IsProvisioner(item.KeyOf(it)) {
+			t.Errorf("%s is that of a provisioner", other)
+		}
+		if _, err := DecodeProvisioner(it); err == nil {
+			t.Errorf("read from the key %s", other)
+		}
 	}
 }
 

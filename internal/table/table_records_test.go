@@ -87,6 +87,9 @@ func TestSwitchesAreStored(t *testing.T) {
 			if err != nil || !held || AccessOf(after).Switch != to {
 				t.Fatalf("to %d: it is %d, %t, %v", to, AccessOf(after).Switch, held, err)
 			}
+			if k := item.KeyOf(after); after != nil && (k != c.Key() || ResourceOf(after) != "gpt") {
+				t.Errorf("to %d: it is stored at %v, of the resource %q", to, k, ResourceOf(after))
+			}
 			if stored = after; stored != nil && c.SwitchTo(to, stored, cond) != nil {
 				t.Errorf("to %d: written again", to)
 			}
