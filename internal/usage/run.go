@@ -82,9 +82,6 @@ func (r *Run) links(c *stream.Change) bool {
 
 // covered reports whether no limit has vanished in the run.
 func (r *Run) covered() bool {
-	if len(r.To) < len(r.From) {
-		return false
-	}
 	for _, f := range r.From {
 		if _, ok := table.CountOf(r.To, f.Limit); !ok {
 			return false

@@ -1,9 +1,11 @@
 package usage
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -124,5 +126,44 @@ func TestWhatStoodBeforeARun(t *testing.T) {
 		got.Events != 0 ||
 		got.From[0].Tokens != 100 || got.To[0].Tokens != 100 || got.Born || got.Gone {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A part follows the one before if a snapshot is written for that: not if it has only a new generation,
+// or a removal.
+func TestWhichPartIsFollowed(t *testing.T) {
+	hour := Hourly.Start(t0)
+	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
+	anew.NewGeneration = anew.OldGeneration + 1
+	gone.Operation = stream.Remove
+	for name, c := range map[string]struct {
+		first   stream.Change
+		follows int64
+	}{"tokens": {grew("1", hour, 3, 5), hour}, "a generation": {anew, 0}, "a removal": {gone, 0}} {
+		next := grew("9", hour+hourMillis, 5, 7)
+		next.OldGeneration, next.NewGeneration = c.first.NewGeneration, c.first.NewGeneration
+		if c.first.Operation == stream.Remove {
+			next = created("9", hour+hourMillis, 7)
+		}
+		parts := Extend(nil, Fold([]stream.Change{c.first, next}), Hourly)
+		if len(parts) != 2 || parts[1].Follows != c.follows {
+			t.Errorf("after %s: %+v", name, parts)
+		}
+	}
+}
+
+// Snapshots of other resources are not the bucket's own; one that does not say its resource may be.
+func TestSnapshotsOfItsOwn(t *testing.T) {
+	total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0)}
+	of := func(resource string) item.Item {
+		it := item.Item{"SK": item.S(resource)}
+		if resource != "" {
+			it["resource"] = item.S(resource)
+		}
+		return it
+	}
+	got := total.Own([]item.Item{of("r"), of("r#2023"), of(""), of("R")})
+	if !reflect.DeepEqual(got, []item.Item{of("r"), of("")}) {
+		t.Errorf("%v", got)
 	}
 }

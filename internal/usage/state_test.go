@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -105,6 +106,17 @@ func TestListInAnyOrder(t *testing.T) {
 		{"m", "r", "abc", 0}}
 	if got, err := UnpackOwed(PackOwed(want), Daily); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+}
+
+// A name that begins as the one before takes little room.
+func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
+	var owed []Owed
+	for i := range 10 {
+		owed = append(owed, Owed{"n", "r", strings.Repeat("x", 500) + strconv.Itoa(i), 7 * dayMillis})
+	}
+	if n := len(PackOwed(owed)); n > 600 {
+		t.Errorf("%d bytes", n)
 	}
 }
 

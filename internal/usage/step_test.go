@@ -449,6 +449,11 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 		return c
 	}
 	p := decide(t0+5000, hot("e"), hot("f"))
+	for _, r := range p.Reshardings {
+		if r.Resume() != "5" {
+			t.Errorf("it resumes at %q", r.Resume())
+		}
+	}
 	if len(p.Reshardings) != 2 || !p.Reshardings[0].double || !p.Reshardings[1].double ||
 		p.Reshardings[0].Zero.Entity == p.Reshardings[1].Zero.Entity {
 		t.Errorf("%+v, want that both double", p.Reshardings)

@@ -190,7 +190,7 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": tokens}, Events: 1}.Item()
 	}
 	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Monthly, Of: Daily, Start: month,
-		Days: 90, Until: Monthly, Parts: []item.Item{day(2, 20), day(3, 5), day(1, 10)}}
+		Days: 90, Until: Monthly, Parts: []item.Item{day(2, 20), day(3, 5), day(1, 10), day(30, 99)}} // February has 29
 	sum := func(now int64) item.Item {
 		u, due := s.Sum(now)
 		after, held, err := u.Apply(s.Stored)
@@ -200,6 +200,9 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		return after
 	}
 	s.Stored = sum(month + 3*dayMillis)
+	if k := item.KeyOf(s.Stored); k != table.UsageKey("ns", "e", "r", "2024-02") {
+		t.Errorf("it is stored at %v", k)
+	}
 	if got := table.AmountOf(s.Stored).Tokens["rpm"]; got != 35 || table.SummedOf(s.Stored).Rest.Tokens["rpm"] != 30 {
 		t.Fatalf("%d of 35: %+v", got, table.SummedOf(s.Stored))
 	}
