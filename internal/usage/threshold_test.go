@@ -44,9 +44,9 @@ func told(changes ...stream.Change) (out []string) {
 }
 
 func TestThresholdsThatABatchReaches(t *testing.T) {
-	soft, first, short, minute, rate := budget, budget, budget, budget, limits()[0]
+	soft, first, short, often, rate := budget, budget, budget, budget, limits()[0]
 	soft.Soft = true
-	first.Reset, short.Reset, minute.Reset = "+3600", "+3599", "m*/1@UTC"
+	first.Reset, short.Reset, often.Reset = "+3600", "+3599", "m*/30@UTC"
 	credited := left(budget, 0, 1, 5_000)
 	credited.State.Slots[0].Extra = 10_000
 	begun := left(first, 0, 1, 2_000)
@@ -80,7 +80,7 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 		{"from the first use", []stream.Change{shows(begun, 1)}, []string{"budget 50 8/10", "budget 80 8/10"}},
 		{"not used yet", []stream.Change{shows(left(first, 0, 1, 2_000), 1)}, nil},
 		{"less than an hour", []stream.Change{shows(brief, 1)}, nil},
-		{"each minute", []stream.Change{shows(left(minute, 0, 1, 0), 1)}, nil},
+		{"each half hour", []stream.Change{shows(left(often, 0, 1, 0), 1)}, nil},
 		{"a name too long for a key", []stream.Change{shows(left(long, 0, 1, 0), 1)}, nil},
 		{"a rate", []stream.Change{shows(left(rate, 0, 1, 0), 1)}, nil},
 		{"gone", []stream.Change{removed}, nil},
