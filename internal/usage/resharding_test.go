@@ -488,3 +488,24 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 		}
 	}
 }
+
+// A meter is exhausted if it cannot pay one more write.
+func TestExhaustedMeters(t *testing.T) {
+	for left, want := range map[int64]bool{bucket.WCUPerWrite - 1: true, bucket.WCUPerWrite: false} {
+		c := spends(0, 1, 1)
+		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = left
+		if got := exhausted(&c); got != want {
+			t.Errorf("%d are left: %v", left, got)
+		}
+	}
+}
+
+// A shard that is seen behind resumes at its own record, not at that of another.
+func TestAStragglerResumesAtItsRecord(t *testing.T) {
+	zero, behind := spends(0, 4, 1), spends(1, 2, 1)
+	zero.Sequence, behind.Sequence = "7", "6"
+	p := decide(t0, zero, behind)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Resume() != "6" || p.Reshardings[0].Zero.State.Shard != 1 {
+		t.Errorf("%+v", p.Reshardings)
+	}
+}

@@ -167,3 +167,17 @@ func TestSnapshotsOfItsOwn(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// What a limit has counted before it vanishes is counted, to its last word.
+func TestTheLastWordOfALimit(t *testing.T) {
+	r := ran("1", "2", 5, 6)
+	r.From = append(r.From, table.Count{Limit: "tpm", Tokens: 9})
+	m := table.Mark{Used: []table.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: 7}}, Gen: r.FromGen}
+	got := map[string]int64{}
+	for _, c := range tallyOf(m, true, []Run{r}).counts {
+		got[c.Limit] = c.Tokens
+	}
+	if !reflect.DeepEqual(got, map[string]int64{"rpm": 1, "tpm": 2}) {
+		t.Errorf("%v", got)
+	}
+}

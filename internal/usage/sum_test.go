@@ -262,6 +262,7 @@ func TestWhetherASumHasItsParts(t *testing.T) {
 		{"a day of two hours", sum(Daily, nil, 0, 1), []item.Item{hour(0), hour(1)}, 1, true},
 		{"a day that begins late", sum(Daily, nil, 7, 22), []item.Item{hour(7), hour(22)}, 23, true},
 		{"one whose last hour is missing", sum(Daily, nil, 7, 22), []item.Item{hour(7), hour(21)}, 23, false},
+		{"only the day itself is there", sum(Daily, nil, 0), []item.Item{day(0)}, 1, false},
 		{"the second is missing", sum(Daily, nil, 0, 1), []item.Item{hour(0)}, 1, false},
 		{"the second is later", sum(Daily, nil, 0, 1), []item.Item{hour(0)}, 0, true},
 		{"a day beside days", sum(Daily, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 1, true},
