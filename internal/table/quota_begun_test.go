@@ -157,3 +157,21 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 		}
 	}
 }
+
+// How often an operator has made a quota whole is counted in its item.
+func TestResetsAreCounted(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs([]bucket.Limit{quota}, 3000)})
+	it := put.Item
+	for n := range int64(3) {
+		after, held, err := Raise(b, map[string]bucket.Gift{"q": {Whole: true}}, sampleNow+n+1).Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		it = after
+		if b, err = DecodeShard(it); err != nil || b.State.Slots[b.State.Index("q")].Resets != n+1 {
+			t.Fatalf("after %d resets: %+v, %v", n+1, b.State.Slots, err)
+		}
+	}
+}

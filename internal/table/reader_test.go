@@ -65,3 +65,14 @@ func TestHowLongAnAuditEventIsKept(t *testing.T) {
 		}
 	}
 }
+
+// An event has an id in its key.
+func TestKeysThatAreNoAuditEvents(t *testing.T) {
+	for sk, ok := range map[string]bool{SKAuditPrefix + "01": true, SKAuditPrefix: false, "#META": false} {
+		it := Audit{Namespace: "ns", Subject: "acme", ID: "01", Action: "a", At: "2024-01-01T00:00:00Z"}.Item()
+		it[item.AttrSK] = item.S(sk)
+		if _, err := DecodeAudit(it); (err == nil) != ok {
+			t.Errorf("%s: %v", sk, err)
+		}
+	}
+}
