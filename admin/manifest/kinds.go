@@ -176,7 +176,8 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 	if l.Period != nil {
 		const most = whole(1<<63-1) / whole(time.Second)
 		if *l.Period > most || *l.Period < 0 {
-			return out, fmt.Errorf("%w: limit %q has a refill_period of %d seconds", limiter.ErrInvalid, name, *l.Period)
+			return out, fmt.Errorf("%w: limit %q has a refill_period of %d seconds, want 1 to 316224000",
+				limiter.ErrInvalid, name, *l.Period)
 		}
 		out.Period = time.Duration(*l.Period) * time.Second
 	}

@@ -30,16 +30,25 @@ func TestQuotasInManifests(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", text, m.System, err, want)
 		}
 	}
+	const (
+		ways   = "wants one of reset, reset_schedule and reset_after_seconds"
+		one    = "resets, and so has either a capacity or an amount"
+		none   = "resets, and so has no refill_amount, refill_period nor burst"
+		slots  = "wants in_flight and epoch_seconds, and nothing else"
+		zones  = `has a reset_schedule with the time zones "A" and "B", want one`
+		amount = `has an amount: limiter: invalid: amount is "$5.1234567", want`
+		reset  = `has a reset: limiter: invalid: calendar "sometimes": `
+	)
 	for text, want := range map[string]string{
-		"{amount: $5.1234567, reset: daily}":                                  "$5.1234567",
-		"{amount: 5}":                                                         "one of reset",
-		"{capacity: 5, amount: 5, reset: daily}":                              "either",
-		"{capacity: 5, reset: daily, reset_after_seconds: 5}":                 "one of reset",
-		"{capacity: 5, reset: daily, refill_amount: 5}":                       "refill_amount",
-		"{capacity: 5, reset: sometimes}":                                     "sometimes",
+		"{amount: $5.1234567, reset: daily}":                                  amount,
+		"{amount: 5}":                                                         ways,
+		"{capacity: 5, amount: 5, reset: daily}":                              one,
+		"{capacity: 5, reset: daily, reset_after_seconds: 5}":                 ways,
+		"{capacity: 5, reset: daily, refill_amount: 5}":                       none,
+		"{capacity: 5, reset: sometimes}":                                     reset,
 		"{capacity: 5, reset: daily Mars/Olympus}":                            "Mars/Olympus",
 		"{capacity: 5, reset_schedule: [{cron: 0 0 30 2 *}]}":                 "never begins",
-		"{capacity: 5, reset_schedule: []}":                                   "one of reset",
+		"{capacity: 5, reset_schedule: []}":                                   ways,
 		"{capacity: 5, reset_after_seconds: 0}":                               "+0",
 		`{capacity: 5, floors: {"b=1,c": 10}}`:                                "b=1,c",
 		"{capacity: 5, floors: {batch: 100}}":                                 "batch=100",
@@ -53,11 +62,18 @@ func TestQuotasInManifests(t *testing.T) {
 		"{in_flight: 20}":                                                     "epoch_seconds",
 		"{epoch_seconds: 20}":                                                 "in_flight",
 		"{in_flight: 20, epoch_seconds: 3}":                                   "Period is 3s",
-		"{in_flight: 20, epoch_seconds: 30, soft: true}":                      "nothing else",
-		"{in_flight: 2, epoch_seconds: 30, capacity: 2}":                      "nothing else",
-		"{in_flight: 2, epoch_seconds: 30, reset: monthly}":                   "nothing else",
+		"{in_flight: 20, epoch_seconds: 30, soft: true}":                      slots,
+		"{in_flight: 2, epoch_seconds: 30, capacity: 2}":                      slots,
+		"{in_flight: 2, epoch_seconds: 30, reset: monthly}":                   slots,
 		"{capacity: 0, reset: daily}":                                         "Capacity",
-		"{capacity: 5, reset_schedule: [{cron: x, tz: A}, {cron: y, tz: B}]}": "want one",
+		"{capacity: 5, reset_schedule: [{cron: x, tz: A}, {cron: y, tz: B}]}": zones,
+		"{in_flight: 2, epoch_seconds: 9223372036854775807}":                  "Period is 1193046h28m16s",
+		"{in_flight: 2, epoch_seconds: -9}":                                   "Period is 0s",
+		"{capacity: 5, reset_after_seconds: 9223372036854775807}":             `"+4294967296"`,
+		"{capacity: 5, reset_after_seconds: -9}":                              `"+-1"`,
+		"{capacity: 5, refill_period: 9223372037}":                            "9223372037 seconds, want 1 to 316224000",
+		"{capacity: 5, refill_period: 9223372036}":                            "Period is 2562047h47m16s",
+		"{soft: true}": "has no capacity",
 	} {
 		_, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"q"`) {

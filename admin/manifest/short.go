@@ -102,7 +102,7 @@ func ParsePeriod(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(number, "d"); ok {
 		n, err := strconv.ParseInt(days, 10, 32)
 		if err != nil || n > 36500 {
-			return 0, fmt.Errorf("period %q: want a whole number of days", text)
+			return 0, fmt.Errorf("period %q: want a whole number of days, 36500 at most", text)
 		}
 		return time.Duration(n) * 24 * time.Hour, nil
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -36,15 +37,85 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{
-		"", "rpm", "rpm=", "rpm=x", "rpm=1.5", "=5", "rpm=0", "rpm=-1", "rpm=5/", "rpm=5/x", "rpm=5/0s", "rpm=5/500ms",
-		"rpm=5:", "rpm=5:0", "rpm=5/m:x", "rpm=5/99999999999d", "rpm=9223372036854775808", "rpm=5/m/m", "wcu=5",
-		"rpm=5+floors:", "rpm=5+floors:batch", "rpm=5+floors:batch=4%", "rpm=5+floors:batch=100", "rpm=x+floors:batch=4",
-		"rpm=5+ahead:", "rpm=5+ahead:5", "rpm=5+ahead:1ms", "rpm=5+ahead:1h", "rpm=5+ahead:1s+soft", "rpd=5@daily+ahead:1s",
-		"rpm=x+ahead:1s",
+	const (
+		forms  = "want NAME=AMOUNT[/PERIOD][:CAPACITY], like rpm=600, or NAME=AMOUNT@CALENDAR, like budget=$500@monthly"
+		tokens = ", want 1 to 1000000000000000 tokens"
+		period = ", want a whole number of seconds from 1s to 87840h0m0s"
+		ahead  = ", want 10ms to 10m, for a rate that is not soft; or zero"
+		amount = ", want a whole number, or dollars with at most six digits behind the point, like $12.50"
+		floor  = ": want a class and a whole number of percent, like batch=40"
+		days   = ": want a whole number of days, 36500 at most"
+		units  = ": want s, m, h, d, or like 90s"
+	)
+	for text, want := range map[string]string{
+		"":                         forms,
+		"rpm":                      forms,
+		"rpm=":                     `amount "": want a whole number`,
+		"rpm=x":                    `amount "x": want a whole number`,
+		"rpm=1.5":                  `amount "1.5": want a whole number`,
+		"rpm=9223372036854775808":  `amount "9223372036854775808": want a whole number`,
+		"=5":                       `Limit.Name is "", want 1 to 64 letters, digits, '_', '.' or '-', the first a letter`,
+		"wcu=5":                    `Limit.Name is "wcu", want a name other than the reserved "wcu"`,
+		"rpm=0":                    `Limit "rpm" Capacity is 0` + tokens,
+		"rpm=-1":                   `Limit "rpm" Capacity is -1` + tokens,
+		"rpm=5:":                   `capacity "": want a whole number`,
+		"rpm=5:0":                  `Limit "rpm" Capacity is 0` + tokens,
+		"rpm=5/m:x":                `capacity "x": want a whole number`,
+		"rpm=5/":                   `period ""` + units,
+		"rpm=5/x":                  `period "x"` + units,
+		"rpm=5/m/m":                `period "m/m"` + units,
+		"rpm=5/0s":                 `Limit "rpm" Period is 0s` + period,
+		"rpm=5/500ms":              `Limit "rpm" Period is 500ms` + period,
+		"rpm=5/99999999999d":       `period "99999999999d"` + days,
+		"rpm=5/36501d":             `period "36501d"` + days,
+		"rpm=5/36500d":             `Limit "rpm" Period is 876000h0m0s` + period,
+		"rpm=5/xd":                 `period "xd"` + days,
+		"rpd=x@daily":              `amount is "x"` + amount,
+		"rpd=0@daily":              `Limit "rpd" Capacity is 0` + tokens,
+		"rpd=5@at 5":               `calendar "at 5": cron "at 5": 2 fields, want minute, hour, day of month`,
+		"jobs=5@in-flight/x":       `period "x"` + units,
+		"jobs=5@in-flight/3s":      `Limit "jobs" Period is 3s, want an epoch of a whole number of seconds from 5s to 10m0s`,
+		"rpm=5+floors:":            `floor ""` + floor,
+		"rpm=5+floors:batch":       `floor "batch"` + floor,
+		"rpm=5+floors:a=4,batch=%": `floor "batch=%"` + floor,
+		"rpm=5+floors:batch=100":   `Limit "rpm" Floors is "batch=100", want 8 classes at most, by name, with 0 to 99 percent`,
+		"rpm=x+floors:batch=4":     `amount "x": want a whole number`,
+		"rpm=5+ahead:":             `ahead "": want a time like 500ms`,
+		"rpm=5+ahead:5":            `ahead "5": want a time like 500ms`,
+		"rpm=5+ahead:1ms":          `Limit "rpm" Ahead is 1ms` + ahead,
+		"rpm=5+ahead:1h":           `Limit "rpm" Ahead is 1h0m0s` + ahead,
+		"rpm=5+ahead:1s+soft":      `Limit "rpm" Ahead is 1s` + ahead,
+		"rpd=5@daily+ahead:1s":     `Limit "rpd" Ahead is 1s` + ahead,
+		"rpm=x+ahead:1s":           `amount "x": want a whole number`,
+		"rpm=5+softly":             `"ly" after +soft: want nothing, or another +`,
 	} {
-		if got, err := ParseLimit(text); err == nil {
+		got, err := ParseLimit(text)
+		if err == nil {
 			t.Errorf("%q is accepted: %v", text, got)
+		} else if says := strings.TrimPrefix(err.Error(), "limiter: invalid: "); !strings.HasPrefix(says, want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// A note says what the numbers do not, in the same order always.
+func TestNotes(t *testing.T) {
+	for text, want := range map[string]string{
+		"x=6":                        "",
+		"x=6@daily":                  "a quota: 0 0 * * * UTC",
+		"x=2@in-flight/m":            "in flight",
+		"x=blocked":                  "blocked",
+		"x=unlimited":                "unlimited",
+		"x=6+soft":                   "soft",
+		"x=6+ahead:1s":               "ahead 1s",
+		"x=6+floors:a=5,b=4":         "floors a=5,b=4",
+		"x=6+ahead:1s+floors:a=5":    "floors a=5, ahead 1s",
+		"x=6@daily+soft+floors:a=5":  "a quota: 0 0 * * * UTC, floors a=5, soft",
+		"x=2@in-flight/m+floors:a=5": "in flight, floors a=5",
+	} {
+		l, err := ParseLimit(text)
+		if got := Note(l); err != nil || got != want {
+			t.Errorf("%s has the note %q, %v, want %q", text, got, err, want)
 		}
 	}
 }
