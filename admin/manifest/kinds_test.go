@@ -52,6 +52,7 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 5, reset_after_seconds: 0}":                               "+0",
 		`{capacity: 5, floors: {"b=1,c": 10}}`:                                "b=1,c",
 		"{capacity: 5, floors: {batch: 100}}":                                 "batch=100",
+		"{capacity: 5, floors: {batch: -9}}":                                  "batch=-1",
 		"{capacity: 5, floors: {a b: 10}}":                                    "a b=10",
 		"{capacity: 5, floors: {batch: 99999999999}}":                         "batch=100",
 		"{capacity: 5, ahead_milliseconds: 9}":                                "Ahead is 9ms",
@@ -73,10 +74,12 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 5, reset_after_seconds: -9}":                              `"+-1"`,
 		"{capacity: 5, refill_period: 9223372037}":                            "9223372037 seconds, want 1 to 316224000",
 		"{capacity: 5, refill_period: 9223372036}":                            "Period is 2562047h47m16s",
-		"{soft: true}": "has no capacity",
+		"{capacity: 5, refill_period: 0}":                                     "Period is 0s, want",
+		"{soft: true}":                                                        "has no capacity",
 	} {
 		_, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"q"`) {
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.HasPrefix(err.Error(), "manifest: system: limiter: invalid: ") ||
+			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `imit "q" `) {
 			t.Errorf("%s: %v\ndoes not say %s", text, err, want)
 		}
 	}

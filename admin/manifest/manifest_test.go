@@ -67,6 +67,8 @@ func TestBadManifestsAreRefused(t *testing.T) {
 		"{namespace: a, resources: {gpt-4: {limits: {}}}}":                                            "at least one",
 		"{namespace: a, resources: {gpt-4: }}":                                                        "gpt-4",
 		"{namespace: a, resources: {gpt-4: {on_unavailable: allow, limits: {rpm: {capacity: 1}}}}}":   "only system",
+		"{namespace: a, resources: {g: {limits: {rpm: {}}}}}":                                         ": g: limiter",
+		"{namespace: a, entities: {x: {resources: {g: {limits: {rpm: {}}}}}}}":                        ": x: g: limiter",
 		"{namespace: a, entities: {x: }}":                                                             "x is empty",
 		"{namespace: a, entities: {\"a\\nb\": {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}}}}": "Entity",
 		"{namespace: a, resources: {gpt-4: {limits: {rpm: {capacity: 1, cpacity: 2}}}}}":              "cpacity",
@@ -91,6 +93,16 @@ func TestNumbers(t *testing.T) {
 		if _, err := Parse([]byte(text)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "line 3") {
 			t.Errorf("capacity %s: %v", bad, err)
 		}
+	}
+}
+
+// All limits that are wrong are told at once.
+func TestEveryBadLimitIsNamed(t *testing.T) {
+	_, err := Parse([]byte("{namespace: a, system: {limits: {a: {}, b: {capacity: 1}, c: {}}}}"))
+	want := "manifest: system: limiter: invalid: limit \"a\" has no capacity\n" +
+		"system: limiter: invalid: limit \"c\" has no capacity"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
 	}
 }
 
