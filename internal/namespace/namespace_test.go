@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -25,6 +26,15 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 		_, err := CheckVersion(table.Version{Schema: tt.schema, ClientMin: tt.least}.Item())
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrVersion) {
 			t.Errorf("schema %q, least client %q: %v", tt.schema, tt.least, err)
+		}
+	}
+	for want, v := range map[string]table.Version{
+		`limiter: incompatible table: schema_version is "1.2.0", want major version 0`: {Schema: "1.2.0"},
+		`limiter: incompatible table: client_min_version is "0.18.0", want at most 0.17.0`: {Schema: "0.9.0",
+			ClientMin: "0.18.0"},
+	} {
+		if _, err := CheckVersion(v.Item()); err == nil || err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
 	if _, err := CheckVersion(nil); err != nil {
@@ -64,6 +74,71 @@ func TestFindTakesTheReleaseOut(t *testing.T) {
 				t.Errorf("%s: %+v by %d writes, %v", name, v, db.Stats().Updates, err)
 			}
 		}
+	}
+}
+
+// A namespace that was registered by anybody a moment ago is found, with all that is stored of it.
+func TestFindSeesWhatWasRegistered(t *testing.T) {
+	db := memdb.New(nil)
+	if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	db.SetHook(func(op memdb.Op) (bool, error) {
+		if !op.Consistent {
+			t.Errorf("%s may miss what was just written", op.Name)
+		}
+		return true, nil
+	})
+	ns, err := Find(t.Context(), db, "prod", time.Unix(9, 0))
+	want := table.Namespace{ID: ns.ID, Name: "prod", Status: "active", CreatedAt: "1970-01-01T00:00:00Z"}
+	if err != nil || ns != want || len(ns.ID) != 11 {
+		t.Errorf("found %+v, %v, want %+v", ns, err, want)
+	}
+}
+
+// No answer is told as that; a record that cannot be read, or is not there, by what is wrong.
+func TestWhatCannotBeFound(t *testing.T) {
+	db := memdb.New(nil)
+	const missing = `limiter: no such namespace: "prod" is not registered`
+	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrMissing) || err.Error() != missing {
+		t.Errorf("%v, want %s", err, missing)
+	}
+	const unreadable = `limiter: incompatible table: `
+	bad := table.Namespace{ID: "a/b", Name: "prod"}.Forward()
+	db.Store(bad)
+	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) ||
+		!strings.HasPrefix(err.Error(), unreadable) || !strings.Contains(err.Error(), `"a/b"`) {
+		t.Errorf("%v", err)
+	}
+	db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) })
+	_, found := Find(t.Context(), db, "prod", time.Now())
+	for _, err := range []error{found, Register(t.Context(), db, "prod", time.Now())} {
+		if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Throttled {
+			t.Errorf("without an answer: %v", err)
+		}
+	}
+}
+
+// Only a namespace that is registered under its id, and not deleted, is active.
+func TestActiveNamespaces(t *testing.T) {
+	ns := table.Namespace{ID: "abc", Name: "prod"}
+	deleted, purging, odd := ns, ns, ns
+	deleted.Status, purging.Status, odd.ID = table.NamespaceDeleted, table.NamespacePurging, "a/b"
+	if err := Active(ns.Reverse()); err != nil {
+		t.Error(err)
+	}
+	for want, it := range map[string]item.Item{
+		"limiter: no such namespace: its id is not registered any more": nil,
+		`limiter: no such namespace: "prod" is deleted`:                 deleted.Reverse(),
+		`limiter: no such namespace: "prod" is purging`:                 purging.Reverse(),
+	} {
+		if err := Active(it); !errors.Is(err, ErrMissing) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := Active(odd.Reverse()); !errors.Is(err, ErrMissing) ||
+		!strings.HasPrefix(err.Error(), ErrMissing.Error()+": ") || !strings.Contains(err.Error(), `"a/b"`) {
+		t.Error(err)
 	}
 }
 
