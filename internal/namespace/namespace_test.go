@@ -21,7 +21,7 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 		{"0.9.0", "0.0.0", true}, {"0.10.0", "0.17.0", true}, {"0.8", "", true}, {"v0.9.0", "0.16.9-rc1", true},
 		{"1.0.0", "0.0.0", false}, {"1", "", false}, {"", "", false}, {"0.9.0.1", "", false}, {"0.x", "", false},
 		{"0.9.0", "0.17.1", false}, {"0.9.0", "1.0.0", false}, {"0.9.0", "0.18", false}, {"0.9.0", "soon", false},
-		{"0.9.0", "-1", false},
+		{"0.9.0", "-1", false}, {"0.9.0", "0.17.-1", false}, {"0.9.0", "0.17.0+build", true},
 	} {
 		_, err := CheckVersion(table.Version{Schema: tt.schema, ClientMin: tt.least}.Item())
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrVersion) {
@@ -36,6 +36,11 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 		if _, err := CheckVersion(v.Item()); err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
 		}
+	}
+	_, err := CheckVersion(item.Item{"PK": item.S("other"), "SK": item.S("other")})
+	if !errors.Is(err, ErrVersion) || !strings.HasPrefix(err.Error(), ErrVersion.Error()+": ") ||
+		strings.Contains(err.Error(), "want major version") {
+		t.Errorf("a record of another kind: %v", err)
 	}
 	if _, err := CheckVersion(nil); err != nil {
 		t.Errorf("no record: %v", err)
@@ -110,11 +115,19 @@ func TestWhatCannotBeFound(t *testing.T) {
 		!strings.HasPrefix(err.Error(), unreadable) || !strings.Contains(err.Error(), `"a/b"`) {
 		t.Errorf("%v", err)
 	}
-	db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) })
-	_, found := Find(t.Context(), db, "prod", time.Now())
-	for _, err := range []error{found, Register(t.Context(), db, "prod", time.Now())} {
+	for _, silent := range []memdb.OpName{memdb.BatchGetItem, memdb.PutItem, memdb.TransactWriteItems} {
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == silent {
+				return false, memdb.Fail(store.Throttled)
+			}
+			return true, nil
+		})
+		err := Register(t.Context(), db, "other", time.Now())
+		if silent == memdb.BatchGetItem {
+			_, err = Find(t.Context(), db, "other", time.Now())
+		}
 		if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Throttled {
-			t.Errorf("without an answer: %v", err)
+			t.Errorf("%s without an answer: %v", silent, err)
 		}
 	}
 }

@@ -30,15 +30,15 @@ func CheckVersion(it item.Item) (table.Version, error) {
 	if err != nil {
 		return v, fmt.Errorf("%w: %w", ErrVersion, err)
 	}
-	schema, err := parse(v.Schema)
-	if ours, _ := parse(Schema); err != nil || schema[0] != ours[0] {
+	schema, ok := parse(v.Schema)
+	if ours, _ := parse(Schema); !ok || schema[0] != ours[0] {
 		return v, fmt.Errorf("%w: schema_version is %q, want major version %d", ErrVersion, v.Schema, ours[0])
 	}
 	if v.ClientMin == "" {
 		return v, nil
 	}
-	least, err := parse(v.ClientMin)
-	if ours, _ := parse(Client); err != nil || compare(least, ours) > 0 {
+	least, ok := parse(v.ClientMin)
+	if ours, _ := parse(Client); !ok || compare(least, ours) > 0 {
 		return v, fmt.Errorf("%w: client_min_version is %q, want at most %s", ErrVersion, v.ClientMin, Client)
 	}
 	return v, nil
@@ -47,22 +47,21 @@ func CheckVersion(it item.Item) (table.Version, error) {
 type version [3]int
 
 // parse reads "1.2.3", with or without a "v" before and a suffix behind.
-func parse(s string) (version, error) {
-	var v version
+func parse(s string) (v version, ok bool) {
 	s, _, _ = strings.Cut(strings.TrimPrefix(s, "v"), "-")
 	s, _, _ = strings.Cut(s, "+")
 	parts := strings.Split(s, ".")
 	if len(parts) > len(v) {
-		return v, fmt.Errorf("version %q has more than three parts", s)
+		return v, false
 	}
 	for i, p := range parts {
 		n, err := strconv.Atoi(p)
-		if err != nil || n < 0 {
-			return v, fmt.Errorf("version %q: part %q is no number", s, p)
+		if err != nil {
+			return v, false
 		}
 		v[i] = n
 	}
-	return v, nil
+	return v, true
 }
 
 func compare(a, b version) int {
