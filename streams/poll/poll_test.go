@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type source struct {
 	trimmed string // sequence number that is gone
 	expired int    // reads that find their iterator expired
 	reads   int
+	lists   int
+	silent  int // lists that fail
 	created map[string]*time.Time
 }
 
@@ -38,6 +41,9 @@ func (s *source) DescribeStream(_ context.Context, in *dynamodbstreams.DescribeS
 	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lists++; s.lists <= s.silent {
+		return nil, errors.New("no list")
+	}
 	out := &types.StreamDescription{}
 	i := 0
 	if in.ExclusiveStartShardId != nil {
@@ -68,6 +74,8 @@ func (s *source) GetShardIterator(_ context.Context, in *dynamodbstreams.GetShar
 		if in.ShardIteratorType == types.ShardIteratorTypeAfterSequenceNumber {
 			at++
 		}
+	} else if in.ShardIteratorType != types.ShardIteratorTypeTrimHorizon {
+		return nil, fmt.Errorf("iterator of type %q", in.ShardIteratorType)
 	}
 	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: aws.String(*in.ShardId + "/" + strconv.Itoa(at))}, nil
 }
@@ -246,30 +254,68 @@ func TestPausesWhereThereIsNothingToRead(t *testing.T) {
 		if err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke}); err != ctx.Err() {
 			t.Error(err)
 		}
-		if s.reads != 2+1+10 {
-			t.Errorf("%d reads", s.reads)
+		if s.reads != 2+1+10 || s.lists != 1 {
+			t.Errorf("%d reads, %d lists", s.reads, s.lists)
 		}
 	})
 }
 
-// A batch that takes a minute is given up, and comes again after a pause.
-func TestABatchThatTakesTooLongComesAgain(t *testing.T) {
+// What follows a shard is looked for and read at once when that ends, also when its last read had
+// no record.
+func TestWhatFollowsAShardIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
-		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute+10*time.Second)
+		s := &source{shards: []*part{{id: "root"}, {id: "next", parent: "root", sequences: []string{"1"}}}}
+		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer stop()
-		var at []time.Duration
-		begin := time.Now()
-		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: func(ctx context.Context, _ []byte) ([]byte, error) {
-			at = append(at, time.Since(begin))
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}})
-		if want := []time.Duration{0, 61 * time.Second, 122 * time.Second, 183 * time.Second}; !slices.Equal(at, want) ||
-			err != ctx.Err() {
-			t.Errorf("delivered at %v, want %v; %v", at, want, err)
+		f := &function{}
+		f.answer = func(int, string) ([]byte, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.shards) == 2 {
+				s.shards = append(s.shards, &part{id: "last", parent: "next", sequences: []string{"2"}, open: true})
+			}
+			return nil, nil
+		}
+		if err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke}); err != ctx.Err() {
+			t.Error(err)
+		}
+		if want := []string{"1", "2"}; !slices.Equal(f.got, want) {
+			t.Errorf("given %q, want %q", f.got, want)
 		}
 	})
+}
+
+// A list that fails is told, and tried again after a pause.
+func TestAListThatFailsIsTriedAgain(t *testing.T) {
+	s := &source{silent: 2, shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
+	got, failed := play(t, s, &function{}, nil)
+	told := "list the shards of arn: no list"
+	if !slices.Equal(got, []string{"1"}) || !slices.Equal(failed, []string{told, told}) {
+		t.Errorf("given %q; failed %q", got, failed)
+	}
+}
+
+// A batch that takes longer than Timeout is given up, and comes again after a pause of Every.
+func TestABatchThatTakesTooLongComesAgain(t *testing.T) {
+	for _, o := range []Options{{}, {Timeout: 5 * time.Second, Every: 2 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			each := cmp.Or(o.Timeout, time.Minute) + cmp.Or(o.Every, time.Second)
+			o.Client, o.Stream = &source{shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}, "arn"
+			ctx, stop := context.WithTimeout(t.Context(), 3*each+time.Second)
+			defer stop()
+			var at []time.Duration
+			begin := time.Now()
+			o.Invoke = func(ctx context.Context, _ []byte) ([]byte, error) {
+				at = append(at, time.Since(begin))
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			err := Run(ctx, o)
+			if want := []time.Duration{0, each, 2 * each, 3 * each}; !slices.Equal(at, want) || err != ctx.Err() {
+				t.Errorf("delivered at %v, want %v; %v", at, want, err)
+			}
+		})
+	}
 }
 
 // An iterator that has expired is opened again behind what is done; where that is gone,
@@ -323,6 +369,7 @@ func TestPayload(t *testing.T) {
 			ApproximateCreationDateTime: &created, SequenceNumber: aws.String("7"), SizeBytes: aws.Int64(9),
 			StreamViewType: types.StreamViewTypeNewAndOldImages,
 			Keys:           map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "k"}},
+			NewImage:       map[string]types.AttributeValue{"n": &types.AttributeValueMemberN{Value: "1"}},
 			OldImage: map[string]types.AttributeValue{
 				"all": &types.AttributeValueMemberL{Value: []types.AttributeValue{
 					&types.AttributeValueMemberN{Value: "1.50"}, &types.AttributeValueMemberB{Value: []byte("b")},
@@ -339,7 +386,7 @@ func TestPayload(t *testing.T) {
 	}
 	const want = `{"Records":[{"eventID":"id","eventName":"REMOVE","eventVersion":"1.1","eventSource":"aws:dynamodb",` +
 		`"awsRegion":"eu","dynamodb":{"ApproximateCreationDateTime":1700000000,"Keys":{"PK":{"S":"k"}},` +
-		`"OldImage":{"all":{"L":[{"N":"1.50"},{"B":"Yg=="},{"BOOL":true},{"NULL":true},{"SS":["s"]},{"NS":["2"]},` +
+		`"NewImage":{"n":{"N":"1"}},"OldImage":{"all":{"L":[{"N":"1.50"},{"B":"Yg=="},{"BOOL":true},{"NULL":true},{"SS":["s"]},{"NS":["2"]},` +
 		`{"BS":["Yw=="]},{"M":{}},{"M":{"x":{"S":""}}}]}},"SequenceNumber":"7","SizeBytes":9,` +
 		`"StreamViewType":"NEW_AND_OLD_IMAGES"},"userIdentity":{"type":"Service","principalId":"ttl"},"eventSourceARN":"arn"},`
 	if !strings.HasPrefix(string(got), want) {
