@@ -287,12 +287,18 @@ func TestWhatFollowsAShardIsReadAtOnce(t *testing.T) {
 
 // A list that fails is told, and tried again after a pause.
 func TestAListThatFailsIsTriedAgain(t *testing.T) {
-	s := &source{silent: 2, shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
-	got, failed := play(t, s, &function{}, nil)
-	told := "list the shards of arn: no list"
-	if !slices.Equal(got, []string{"1"}) || !slices.Equal(failed, []string{told, told}) {
-		t.Errorf("given %q; failed %q", got, failed)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{silent: 3, shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
+		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer stop()
+		var failed []string
+		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke,
+			Failed: func(err error) { failed = append(failed, err.Error()) }})
+		told := "list the shards of arn: no list"
+		if want := []string{told, told, told}; !slices.Equal(failed, want) || s.reads != 0 || err != ctx.Err() {
+			t.Errorf("failed %q, want %q; %d reads; %v", failed, want, s.reads, err)
+		}
+	})
 }
 
 // A batch that takes longer than Timeout is given up, and comes again after a pause of Every.
@@ -353,8 +359,13 @@ func TestLowestFailureCounts(t *testing.T) {
 			t.Errorf("%s: record %d, %v, want %d", answer, first, err, want)
 		}
 	}
-	if err := Run(t.Context(), Options{}); err == nil {
-		t.Error("ran without anything")
+	all := Options{Client: &source{}, Stream: "arn", Invoke: (&function{}).invoke}
+	for _, o := range []Options{{Stream: all.Stream, Invoke: all.Invoke}, {Client: all.Client, Invoke: all.Invoke},
+		{Client: all.Client, Stream: all.Stream}} {
+		err := Run(t.Context(), o)
+		if want := "poll: Client, Stream and Invoke are required"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
