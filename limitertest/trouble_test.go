@@ -159,3 +159,26 @@ func TestCalledDirectly(t *testing.T) {
 		t.Errorf("%v, want throttling", err)
 	}
 }
+
+// A trouble happens as often as it says, and a failure until it is taken back.
+func TestTroublesEnd(t *testing.T) {
+	table := limitertest.New(t)
+	put := &dynamodb.PutItemInput{Item: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
+		"SK": &types.AttributeValueMemberS{Value: "b"}}}
+	fail := func(want ...bool) {
+		t.Helper()
+		for i, w := range want {
+			if _, err := table.PutItem(t.Context(), put); (err != nil) != w {
+				t.Errorf("call %d: %v, want a failure: %v", i+1, err, w)
+			}
+		}
+	}
+	table.Trouble(limitertest.Trouble{Err: limitertest.ErrThrottled, Times: 2})
+	fail(true, true, false, false)
+	table.Trouble(limitertest.Trouble{Err: limitertest.ErrThrottled})
+	fail(true, true, true)
+	table.Fail(limitertest.ErrDenied)
+	fail(true, true)
+	table.Fail(nil)
+	fail(false)
+}
