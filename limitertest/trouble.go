@@ -99,10 +99,6 @@ func (one Trouble) failure() error {
 // Fail makes every call to the table fail from now on, with an error that
 // Trouble.Err names; nil: calls succeed again. It is Trouble for the simple case.
 func (t *Table) Fail(err error) {
-	if err == nil {
-		t.Trouble()
-		return
-	}
 	t.Trouble(Trouble{Err: err})
 }
 
