@@ -135,9 +135,13 @@ func TestUsageIsWhatWasMeasured(t *testing.T) {
 }
 
 func TestUseIsChecked(t *testing.T) {
-	right := Use{Rate: 1, Levels: 1, Processes: 1, Entities: 1, SnapshotDays: 90, StreamShards: 4, Utilization: 0.5}
-	if err := right.Check(); err != nil {
-		t.Fatal(err)
+	right := Use{Rate: 1, Levels: 1, Processes: 1, Entities: 1, SnapshotDays: 90, StreamShards: 1, Utilization: 0.5}
+	most := right
+	most.Settled, most.Levels, most.Skew, most.Windows, most.FoldSeconds, most.Ahead = 1, 4, 3, 3, 900, 600
+	for _, u := range []Use{right, most} {
+		if err := u.Check(); err != nil {
+			t.Fatalf("%+v: %v", u, err)
+		}
 	}
 	for name, change := range map[string]func(*Use){
 		"rate": func(u *Use) { u.Rate = 0 }, "settled": func(u *Use) { u.Settled = 2 },
