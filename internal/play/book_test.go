@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -83,5 +84,20 @@ func TestBookOfManyClients(t *testing.T) {
 	all.Wait()
 	if p := b.Page(rpm); p.Low != 800 || p.High != 800 || p.Granted() != 1600 {
 		t.Errorf("%d to %d, %d granted; want 800 of 1600", p.Low, p.High, p.Granted())
+	}
+}
+
+// Accounts are in order of entity, then resource, then limit, and named by all three.
+func TestOrderOfAccounts(t *testing.T) {
+	all := []Account{{"a", "x", "m"}, {"a", "x", "n"}, {"a", "y", "l"}, {"b", "w", "k"}}
+	for i, a := range all {
+		for j, b := range all {
+			if got := a.Compare(b); got != cmp.Compare(i, j) {
+				t.Errorf("%v and %v: %d", a, b, got)
+			}
+		}
+	}
+	if got := all[0].String(); got != "m of a on x" {
+		t.Error(got)
 	}
 }
