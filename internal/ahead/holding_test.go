@@ -100,6 +100,13 @@ func TestSettle(t *testing.T) {
 	if h.Settle(threes(1000), at(0)) {
 		t.Error("tokens of an earlier generation came back")
 	}
+	h = holds(t)
+	h.Take(threes(1500), at(0))
+	h.Ask(shardOf(1, 0), threes(1000), 500, at(0))
+	h.Done(Written, shardOf(1, 0))
+	if h.Settle(threes(1000), at(600)) { // what was taken of the new one is over
+		t.Error("tokens came back to an earlier generation")
+	}
 }
 
 // What ends unspent is told with the next charge, and once: again if that is refused, and
