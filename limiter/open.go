@@ -102,6 +102,8 @@ type clock interface {
 	Watch(func(store.ClockChange))
 }
 
+var errNotRead = errors.New("the namespace is registered, but is not read")
+
 // namespaceID resolves the namespace, or registers it.
 func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) {
 	var err error
@@ -112,6 +114,7 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		}
 		if errors.Is(err, ErrNamespace) && o.Register {
 			if err = namespace.Register(ctx, s, o.Namespace, o.Now()); err == nil {
+				err = &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: errNotRead}
 				continue // read back what won
 			}
 		}

@@ -349,3 +349,21 @@ func TestOpenOfADamagedNamespace(t *testing.T) {
 		t.Errorf("%+v, want one read", st)
 	}
 }
+
+// blank is a table whose reads find nothing.
+type blank struct{ store.Store }
+
+func (blank) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, error) {
+	return make([]item.Item, len(keys)), nil
+}
+
+// A namespace that is registered and cannot be read back is no decision, and says so.
+func TestOpenThatNeverReadsWhatItRegisters(t *testing.T) {
+	w := newWorld(t)
+	_, err := namespaceID(t.Context(), blank{w.db}, Options{Namespace: "new", Register: true, Now: time.Now})
+	const want = `limiter: unavailable: open namespace "new": BatchGetItem: unavailable: ` +
+		"the namespace is registered, but is not read"
+	if err == nil || err.Error() != want || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
