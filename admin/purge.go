@@ -21,6 +21,9 @@ const indexLag = time.Second
 // an error, or a crash, call it again and it goes on. The error is ErrState if the
 // namespace is active.
 //
+// A note of the id stays for two weeks: what the stream still tells of the buckets is not counted as
+// usage again.
+//
 // Clients that have not noticed the deletion yet may write while it is purged or
 // after. Wait for their Options.ConfigTTL after the deletion; what Python clients,
 // which never notice, have left is removed by another call with the same id.
@@ -93,7 +96,7 @@ func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
 					keys = append(keys, provisioned(it)...)
 				}
 			}
-			if err := t.calls.remove(ctx, keys...); err != nil {
+			if err := t.removeCounted(ctx, id, "", keys); err != nil {
 				return removed, err
 			}
 			removed += len(keys)
@@ -119,4 +122,17 @@ func provisioned(it item.Item) []item.Key {
 		}
 	}
 	return keys
+}
+
+// removeCounted removes items of an entity, or of a whole namespace, for good. First it notes that
+// this happens, so that what the stream still tells of the buckets is not counted as usage again.
+func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []item.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	_, err := t.calls.write(ctx, table.Deleted(ns, entity, t.now()))
+	if _, said := errors.AsType[*store.Refused](err); err != nil && !said {
+		return err
+	}
+	return t.calls.remove(ctx, keys...)
 }

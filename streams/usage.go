@@ -85,6 +85,13 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 			}
 			known, t.BeginningsCounted = usage.Snapshots{}, true
 			continue
+		case usage.ReadNotes:
+			notes, err := a.readAll(ctx, true, t.NoteKeys())
+			if err != nil {
+				return writes, step, err
+			}
+			t.Forget(known, notes)
+			continue
 		case usage.ReadCurrent, usage.ReadPrevious, usage.ReadSurely:
 			if known, err = a.read(ctx, t, step.Action == usage.ReadSurely, known); err != nil {
 				return writes, step, err

@@ -94,6 +94,7 @@ func (f *functions) count(ctx context.Context, payload []byte) {
 		if err != nil {
 			f.t.Error(err)
 		}
+		total.NotesRead = true
 		step := total.Next(usage.Snapshots{Known: true, Current: items[0], PreviousKnown: true})
 		if step.Action != usage.Add {
 			continue

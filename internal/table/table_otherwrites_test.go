@@ -69,6 +69,10 @@ func otherWrites(t *testing.T) []call {
 	zero := EntityConfigs{ns, map[string]int64{"gpt": 0}}.Item()
 	pages := pagedSample.Pages()
 	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
+	noted, _, err := Deleted(ns, "key-1", sampleNow-1).Apply(nil)
+	if err != nil {
+		t.Error(err)
+	}
 	list := OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
 	fresh, claimed, later := OwedCursor{}, OwedCursor{0, 7}, OwedCursor{5, 9}
 	cursor := func(c OwedCursor) item.Item {
@@ -90,6 +94,9 @@ func otherWrites(t *testing.T) []call {
 		one("purge again", gone.Purge(), purging.Reverse()),
 		one("purged", gone.Purged(), purging.Reverse()),
 		one("purged again", gone.Purged(), nil),
+		one("note a deletion", Deleted(ns, "key-1", sampleNow), nil),
+		one("note a later deletion", Deleted(ns, "key-1", sampleNow), noted),
+		one("note a purge", Deleted(ns, "", sampleNow), nil),
 		one("version", v.Create(), nil),
 		one("disown", v.Disown(Timestamp(sampleNow)), v.Item()),
 		one("entity", e.Create(), nil),

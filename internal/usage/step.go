@@ -16,6 +16,7 @@ const (
 	ReadCurrent                   // learn Snapshots.Current
 	ReadPrevious                  // learn Snapshots.Previous
 	ReadSurely                    // the same, consistently
+	ReadNotes                     // read the items at Total.NoteKeys, and Forget
 	CountBeginnings               // count Beginnings, set Total.BeginningsCounted, and forget what is known
 	Complete                      // write Update, which completes an earlier snapshot
 	Add                           // write Update, after which nothing is left
@@ -31,7 +32,7 @@ type Step struct {
 	// completed for it. Their days are summed before the Add: nobody looks for them again.
 	Completed []int64
 	// Behind are the shards that bring nothing new: their records were lost, were counted
-	// with a later one, here or in an earlier window, and have come after all.
+	// with a later one, here or in an earlier window, and have come after all. Or they were deleted.
 	Behind []int
 
 	Beginnings []Part // of CountBeginnings: what shards had consumed before their first records
@@ -50,7 +51,7 @@ type Step struct {
 // that of 15:00 gets 5.
 func (t *Total) Next(known Snapshots) Step {
 	if !known.Known {
-		if !t.expected() || t.Over && t.creates() {
+		if !t.expected() || t.Over && t.creates() || t.ends() && !t.NotesRead {
 			return Step{Action: ReadCurrent}
 		}
 		return t.blind()
@@ -58,6 +59,9 @@ func (t *Total) Next(known Snapshots) Step {
 	marks := table.MarksOf(known.Current)
 	if !known.PreviousKnown && t.begins(marks) {
 		return Step{Action: ReadPrevious}
+	}
+	if !t.NotesRead && t.suspects(known, marks) {
+		return Step{Action: ReadNotes}
 	}
 	if parts := t.beginnings(known, marks); len(parts) > 0 {
 		if !known.Sure {
@@ -126,7 +130,7 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 	u := t.usage()
 	u.Seen = &marks
 	var own []Run
-	step := Step{Action: Add}
+	step := Step{Action: Add, Behind: slices.Clone(t.forgotten)}
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
 		counted := known

@@ -223,6 +223,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 	} {
 		c, known := all(e.edit)
 		total := hourOf(c)
+		total.NotesRead = true
 		step := total.Next(known)
 		if step.Action != e.want || step.Unknown != e.unknown {
 			t.Errorf("%s: %d, %d unknown, want %d, %d", name, step.Action, step.Unknown, e.want, e.unknown)
@@ -253,7 +254,7 @@ func TestOthersSinceTheCreation(t *testing.T) {
 			{"of the day or month before", w.Start(Daily.Start(birth) - 1), CountBeginnings},
 		} {
 			total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
-			total.Window, total.Start = w, start
+			total.Window, total.Start, total.NotesRead = w, start, true
 			counted := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Events: 1,
 				Part: w.Part(c.start), Start: table.Timestamp(c.start)}.Item()
 			known := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Seen: []item.Item{counted}}

@@ -35,6 +35,10 @@ type Total struct {
 	// BeginningsCounted says that what its shards had consumed before their first records
 	// is counted, or cannot be. Until then [Total.Next] asks for it.
 	BeginningsCounted bool
+	// NotesRead says that what was deleted with its usage is dropped. Until then [Total.Next] asks
+	// for it if it matters.
+	NotesRead bool
+	forgotten []int // shards that were dropped
 }
 
 // Chain is the runs of one bucket shard in one window.
@@ -43,6 +47,7 @@ type Chain struct {
 	Fresh   bool  // the shard was charged in the window before
 	Follows int64 // see [Part]
 	Birth   int64 // start of the window in which the shard was created; 0: not known
+	Oldest  int64 // see [Part]
 	Runs    []Run
 }
 
@@ -77,7 +82,7 @@ func (t *Total) add(p *Part) {
 		t.Chains[n-1].Runs = append(slices.Clip(t.Chains[n-1].Runs), p.Runs...)
 		return
 	}
-	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Birth: p.Birth, Runs: p.Runs}
+	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Birth: p.Birth, Oldest: p.Oldest, Runs: p.Runs}
 	if p.Follows < t.Start {
 		c.Follows = p.Follows
 	}

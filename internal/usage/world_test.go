@@ -109,6 +109,8 @@ func (w *world) countsOne(t *Total) Step {
 		case CountBeginnings:
 			w.counts(Totals(step.Beginnings, t.Window))
 			known, t.BeginningsCounted = Snapshots{}, true
+		case ReadNotes:
+			t.Forget(known, nil)
 		case ReadCurrent, ReadPrevious, ReadSurely:
 			known = w.reads(t)
 			known.Sure = step.Action == ReadSurely

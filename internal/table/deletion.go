@@ -1,0 +1,46 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A deleted entity leaves a note behind, and so does a purged namespace. The stream tells of their
+// buckets after their usage is gone: without the note, it would be counted again. The note of a
+// namespace names no entity, and is not found by namespace, so a purge leaves it alone.
+const (
+	skDeleted   = "#DELETED"
+	attrDeleted = "deleted_until"
+
+	// deletionDays is how long a note stays: for as long as lost usage is made up for, and as long
+	// again for records that are replayed.
+	deletionDays = 14
+)
+
+// DeletionKey is the key of the note that an entity was deleted, or, without one, all of a namespace.
+func DeletionKey(ns, entity string) item.Key {
+	return item.Key{PK: pkEntity(ns, entity), SK: skDeleted}
+}
+
+// Deleted notes that what was consumed up to an instant, epoch milliseconds, is deleted with its
+// usage. It is refused if the note there says the same or more.
+func Deleted(ns, entity string, at int64) item.Update {
+	const day = 24 * 3600
+	u := item.Update{
+		Key: DeletionKey(ns, entity),
+		Set: []item.Attr{{Name: attrDeleted, Value: item.N(at)}, {Name: AttrTTL, Value: item.N(at/1000 + deletionDays*day)}},
+		If:  item.Any(item.Absent(attrDeleted), item.Compare(attrDeleted, item.Lt, item.N(at))),
+	}
+	if entity != "" {
+		u = inRegistry(ns, u)
+	}
+	return u
+}
+
+// DeletedUntil returns the instant of a note, 0 for none.
+func DeletedUntil(it item.Item) int64 {
+	at, _, err := intAttr(it, attrDeleted)
+	if err != nil {
+		return 0
+	}
+	return at
+}

@@ -1,0 +1,102 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What of a shard's runs is over: all up to the end of a life, or before the beginning of the next.
+// Without either, nobody has seen the life end, but it began before.
+func TestWhatOfAChainIsOver(t *testing.T) {
+	plain, born, gone := ran("1", "2", 3, 5), ran("3", "4", 0, 2), ran("5", "6", 2, 2)
+	born.Born, gone.Gone = true, true
+	for name, c := range map[string]struct {
+		runs []Run
+		want int
+	}{
+		"a life goes on": {[]Run{plain, plain}, 2}, "a life begins": {[]Run{born, plain}, 0},
+		"a life ends": {[]Run{plain, gone}, 2}, "a life, whole": {[]Run{born, plain, gone}, 3},
+		"and the next begins":      {[]Run{plain, gone, born, plain}, 2},
+		"or its beginning is lost": {[]Run{plain, gone, plain}, 2},
+		"the end is lost":          {[]Run{plain, born}, 1},
+		"two ends":                 {[]Run{plain, gone, born, gone, born}, 4},
+	} {
+		chain := Chain{Runs: c.runs}
+		if got := chain.over(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// What is deleted is asked for where a life has no mark and was not seen to begin, or has ended.
+// It is dropped if a note says so, of the entity or of all, and not what came a minute later.
+func TestDeletedUsageIsDropped(t *testing.T) {
+	plain, born, gone := ran("1", "2", 3, 5), ran("3", "4", 0, 2), ran("5", "6", 2, 2)
+	born.Born, gone.Gone = true, true
+	unmarked := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true}
+	here, before := unmarked, unmarked
+	here.Current, before.Previous = marked(0, "1", 3), []item.Item{marked(1, "1", 3)}
+	note := func(at int64) item.Item {
+		it, _, err := table.Deleted("n", "e", at).Apply(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return it
+	}
+	for name, c := range map[string]struct {
+		runs  []Run
+		known Snapshots
+		notes []item.Item
+		asks  bool
+		left  int // runs
+	}{
+		"deleted":                      {[]Run{plain}, unmarked, []item.Item{note(t0), nil}, true, 0},
+		"all of the namespace":         {[]Run{plain}, unmarked, []item.Item{nil, note(t0)}, true, 0},
+		"the later note":               {[]Run{plain}, unmarked, []item.Item{note(1), note(t0)}, true, 0},
+		"a minute before":              {[]Run{plain}, unmarked, []item.Item{note(t0 - deletersClock)}, true, 0},
+		"more than a minute before":    {[]Run{plain}, unmarked, []item.Item{note(t0 - deletersClock - 1)}, true, 1},
+		"no note":                      {[]Run{plain}, unmarked, nil, true, 1},
+		"an unreadable note":           {[]Run{plain}, unmarked, []item.Item{{"deleted_until": item.S("x")}}, true, 1},
+		"the snapshot has a mark":      {[]Run{plain}, here, []item.Item{note(t0)}, false, 1},
+		"an earlier one has a mark":    {[]Run{plain}, before, []item.Item{note(t0)}, false, 1},
+		"it begins":                    {[]Run{born, plain}, unmarked, []item.Item{note(t0)}, false, 2},
+		"a whole life":                 {[]Run{born, gone}, unmarked, []item.Item{note(t0)}, true, 0},
+		"deleted, and made once again": {[]Run{plain, gone, born}, unmarked, []item.Item{note(t0)}, true, 1},
+	} {
+		total := hourOf(Chain{Oldest: t0, Birth: Hourly.Start(t0), Runs: c.runs})
+		total.BeginningsCounted = true
+		if asks := total.Next(c.known).Action == ReadNotes; asks != c.asks {
+			t.Errorf("%s: asks %v", name, asks)
+		}
+		notes := map[item.Key]item.Item{}
+		for i, it := range c.notes {
+			notes[total.NoteKeys()[i]] = it
+		}
+		total.Forget(c.known, notes)
+		left := 0
+		for _, chain := range total.Chains {
+			left += len(chain.Runs)
+		}
+		step := total.Next(c.known)
+		if left != c.left || step.Action == ReadNotes || (step.Action == Done) != (left == 0) ||
+			(len(step.Behind) == 1) != (left == 0) {
+			t.Errorf("%s: %d runs left, then %+v", name, left, step)
+		}
+	}
+}
+
+// A life that begins and ends in one batch is looked up before it is counted.
+func TestWholeLivesAreLookedUp(t *testing.T) {
+	born, gone := ran("3", "4", 0, 2), ran("5", "6", 2, 2)
+	born.Born, gone.Gone = true, true
+	total := hourOf(Chain{Oldest: t0, Runs: []Run{born, gone}})
+	if step := total.Next(Snapshots{}); step.Action != ReadCurrent {
+		t.Errorf("%+v", step)
+	}
+	total.NotesRead = true
+	if step := total.Next(Snapshots{}); step.Action != Add {
+		t.Errorf("once it is looked up: %+v", step)
+	}
+}

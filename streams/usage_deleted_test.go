@@ -1,0 +1,208 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// dbOf is what a limiter knows a table in memory by.
+type dbOf struct {
+	limiter.DynamoDB // nil
+	*memdb.DB
+}
+
+// tenant is an entity that makes requests, and an aggregator that counts them.
+type tenant struct {
+	*rig
+	all  *admin.Table
+	made *admin.Namespace
+	lim  *limiter.Limiter
+	seen int64
+}
+
+func newTenant(t *testing.T) *tenant {
+	w := &tenant{rig: newRig(t)}
+	w.made = w.registered(t)
+	now := func() time.Time { return time.UnixMilli(w.now) }
+	var err error
+	if w.all, err = admin.Open(t.Context(), twin{Lister: w.db}, "limits", &admin.Options{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	w.lim, err = limiter.Open(t.Context(), dbOf{DB: w.db}, "limits",
+		&limiter.Options{Namespace: w.made.Name(), Timeout: 24 * time.Hour, ConfigTTL: -1, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.made.SetLimits(t.Context(), admin.Scope{Resource: "gpt"}, limiter.PerMinute("rpm", 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *tenant) take(n int64) {
+	w.t.Helper()
+	_, err := w.lim.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt",
+		Costs: limiter.Costs{"rpm": n}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// count counts so many records, or all.
+func (w *tenant) count(n int) {
+	w.t.Helper()
+	changes := w.since(w.seen)
+	if changes = changes[:min(n, len(changes))]; len(changes) > 0 {
+		w.seen = changes[len(changes)-1].Seq
+	}
+	w.handle(windowed(records(changes), nil, true))
+}
+
+const all = 1 << 30
+
+// usage is what the hours and the days say that the tenant has taken.
+func (w *tenant) usage() (hours, days int64) {
+	for _, it := range w.db.Items() {
+		switch table.WindowOf(it) {
+		case "hourly":
+			hours += read(it, "rpm")
+		case "daily":
+			days += read(it, "rpm")
+		}
+	}
+	return hours, days
+}
+
+// Usage that was deleted does not come back when the records of the deleted buckets are counted, be
+// it that of an entity or of a purged namespace. Nothing is left that names the entity but its
+// audit trail and a note, and both expire.
+func TestDeletedUsageStaysDeleted(t *testing.T) {
+	const day = 24 * 3_600_000
+	entity := func(w *tenant) error { _, err := w.made.DeleteEntity(context.Background(), "acme"); return err }
+	purge := func(w *tenant) error {
+		err := w.all.DeleteNamespace(context.Background(), w.made.Name())
+		if err != nil {
+			return err
+		}
+		_, err = w.all.PurgeNamespace(context.Background(), w.made.ID())
+		return err
+	}
+	for name, c := range map[string]struct {
+		before func(w *tenant)
+		remove func(w *tenant) error
+		first  int // records in the first batch after it
+	}{
+		"all was counted": {func(w *tenant) { w.take(70); w.count(all); w.now += day; w.count(all) }, entity, 1},
+		"some is not yet": {func(w *tenant) { w.take(1); w.count(all); w.now += 20 * day; w.take(10) }, entity, 1},
+		"nothing is yet":  {func(w *tenant) { w.take(5); w.now += 1000; w.take(10) }, entity, all},
+		"an hour has turned": {func(w *tenant) {
+			w.take(1)
+			w.count(all)
+			w.take(5)
+			w.now += 3_600_000
+			w.take(10)
+		}, entity, 1},
+		"purged":                {func(w *tenant) { w.take(70); w.count(all); w.now += day; w.count(all) }, purge, 1},
+		"purged before a count": {func(w *tenant) { w.take(5); w.count(all); w.take(10) }, purge, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // a purge waits for indexes
+				w := newTenant(t)
+				c.before(w)
+				if err := c.remove(w); err != nil {
+					t.Fatal(err)
+				}
+				w.now += 60_000
+				w.count(c.first) // of several batches
+				w.count(all)
+				w.now += day
+				w.count(all)
+				for _, it := range w.db.Items() {
+					k := item.KeyOf(it)
+					if strings.Contains(k.PK, "acme") && (it[table.AttrTTL] == nil || !strings.Contains(k.PK, "AUDIT#acme") &&
+						k != table.DeletionKey(w.made.ID(), "acme")) {
+						t.Errorf("left: %v", k)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An entity that makes requests again after it was deleted is counted from then on, exactly, however
+// the records are cut into batches.
+func TestUsageAfterADeletionIsExact(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		w := newTenant(t)
+		want, lived := int64(0), false // since the last deletion; whether the bucket has been counted in this life
+		for range 40 {
+			switch n := random.IntN(10); {
+			case n < 5:
+				cost := 1 + random.Int64N(5)
+				w.take(cost)
+				want += cost
+			case n < 7:
+				if w.count(all); want > 0 {
+					lived = true
+				}
+			case n < 8:
+				w.now += random.Int64N(3 * 3_600_000)
+			default:
+				if !lived { // else usage of which there never was any comes after the deletion
+					w.count(all)
+				}
+				if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
+					t.Fatal(err)
+				}
+				w.count(random.IntN(4)) // any part of what is left of it
+				want, lived = 0, false
+				w.now += 1000
+			}
+		}
+		w.count(all)
+		w.now += 2 * 24 * 3_600_000
+		w.count(all)
+		if hours, days := w.usage(); hours != want || days != want {
+			t.Fatalf("seed %d: hours say %d, days %d, taken were %d", seed, hours, days, want)
+		}
+	}
+}
+
+// A note that cannot be read makes the batch fail: it is counted when it comes again.
+func TestUsageWaitsForNotes(t *testing.T) {
+	w := newTenant(t)
+	w.take(5)
+	w.count(all)
+	w.take(5)
+	if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.BatchGetItem {
+			return false, errors.New("the table does not answer")
+		}
+		return true, nil
+	})
+	_, err := w.agg.Invoke(t.Context(), windowed(records(w.since(w.seen)), nil, true))
+	w.db.SetHook(nil)
+	if err == nil {
+		t.Error("the batch counts as done")
+	}
+	w.count(all)
+	if hours, _ := w.usage(); hours != 0 {
+		t.Errorf("%d of what was deleted are counted", hours)
+	}
+}
