@@ -46,15 +46,21 @@ func (d decider) free(s *seen) int64 {
 // tokens are there it may not be its turn.
 func (d decider) paced(c Choice) Choice {
 	s := d.shards[c.Shard]
-	if c.Do != Deny && c.Do != Take || d.attempt.Waits || !d.busy(s) {
+	if c.Do != Deny && c.Do != Take || d.attempt.Waits || d.ahead <= 0 || !s.imaged() || s.holding == nil {
 		return c
 	}
+	busy := d.busy(s)
 	if c.Do == Deny {
-		s.holding.pace.Short(d.now)
-		c.guess = true
+		if busy {
+			s.holding.pace.Short(d.now)
+		}
+		then := d
+		then.now = c.at
+		c.guess = c.guess || busy || then.free(s) > c.at // it may be busy then
+		return c
 	}
 	free := d.free(s)
-	if c.Do == Deny || free <= d.now || s.holding.Asking() {
+	if !busy || free <= d.now || s.holding.Asking() {
 		return c
 	}
 	return Choice{Do: Deny, Shard: c.Shard, at: free, guess: true}
