@@ -42,12 +42,11 @@ func (p *Plan) failures() error {
 // provisioner does not read.
 //
 // Err of each step says how it ended, and the error joins them. It is ErrBusy, of all steps, if
-// another manifest was applied since the plan was made.
+// another manifest was applied since the plan was made, or begun. A plan that is made while another
+// one is being applied does not see that: both are carried out, and the one that began first gets
+// ErrBusy at its end. Then plan and apply again.
 func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
-	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
-	before.Hash, before.LastApplied = p.state.Hash, p.state.LastApplied
-	known, err := n.remember(ctx, p.state, before)
-	err = fail(err, "apply: record what is managed")
+	known, err := n.begin(ctx, p)
 	for i := range p.Steps { // none is begun
 		if p.Steps[i].Err = nil; p.Steps[i].Action != ActionUnchanged {
 			p.Steps[i].Err = err
@@ -77,4 +76,16 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 		err = errors.Join(err, fail(lost, "apply: record what is managed"))
 	}
 	return err
+}
+
+// begin records what is managed while a plan is carried out, and when it was begun: so of two that
+// were made from the same state, the second is refused. One that changes nothing ends as it begins.
+func (n *Namespace) begin(ctx context.Context, p *Plan) (managed, error) {
+	if p.Changes() == 0 {
+		return p.state, nil
+	}
+	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
+	before.Hash, before.LastApplied = p.state.Hash, table.Timestamp(n.table.now())
+	known, err := n.remember(ctx, p.state, before)
+	return known, fail(err, "apply: record what is managed")
 }

@@ -125,9 +125,10 @@ func (n *Namespace) readPages(ctx context.Context, into map[item.Key]item.Item) 
 // that it may have.
 const pagesAtOnce = 8
 
-// remember stores the state of the provisioner, if it still is what was read. Pages
-// come before the item that says that there are some. Each is replaced by itself: a
-// state that is half stored has everything that both have.
+// remember stores the state of the provisioner, if it still is what was read: ErrBusy tells that
+// it is not, also where there is nothing to change. Pages come before the item that says that
+// there are some, and the first of them only while that is what it was. Each is replaced by
+// itself: a state that is half stored has everything that both have.
 func (n *Namespace) remember(ctx context.Context, was managed, p table.Provisioner) (managed, error) {
 	p.Paged = was.Paged
 	p = p.Fitting()
@@ -145,22 +146,21 @@ func (n *Namespace) remember(ctx context.Context, was managed, p table.Provision
 		}
 		now.items[k] = page
 	}
-	for some := range slices.Chunk(writes, pagesAtOnce) {
-		if err := busyIfRefused(n.transact(ctx, some...)); err != nil {
-			return now, err
-		}
-	}
 	it, key := p.Item(), table.ProvisionerKey(n.id)
 	known := now.items[key]
+	check := []item.Write{item.Check{Key: key, If: conditionOn(known)}}
+	for some := range slices.Chunk(writes, pagesAtOnce) {
+		if err := busyIfRefused(n.transact(ctx, slices.Concat(some, check)...)); err != nil {
+			return now, err
+		}
+		check = nil
+	}
 	for attr, v := range known { // what ours does not know stays
 		if _, ours := it[attr]; !ours {
 			it[attr] = v
 		}
 	}
 	now.items[key] = it
-	if known != nil && item.EqualItems(known, it) {
-		return now, nil
-	}
 	return now, busyIfRefused(n.transact(ctx, item.Put{Item: it, If: conditionOn(known)}))
 }
 

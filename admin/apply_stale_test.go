@@ -1,0 +1,212 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// declaring is the manifest with other limits at the scopes that it declares.
+func declaring(l limiter.Limit) func(*Manifest) {
+	return func(m *Manifest) {
+		m.Resources["gpt-4"] = []limiter.Limit{l}
+		m.Entities["acme"] = map[string][]limiter.Limit{"gpt-4": {l}, "": {l}}
+	}
+}
+
+// crowd declares so many entities that what is managed stands in pages.
+func crowd(m *Manifest) {
+	for i := range 800 {
+		m.Entities[fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i)] = map[string][]limiter.Limit{"gpt-4": {rpm20}}
+	}
+}
+
+// refusesWhole checks that a plan is refused as a whole and leaves everything as it is.
+func (w *world) refusesWhole(p *Plan) {
+	w.Helper()
+	is := w.db.Items()
+	err := w.ns.Apply(w.Context(), p)
+	w.wants(err, ErrBusy)
+	for _, s := range p.Steps {
+		if (s.Action != ActionUnchanged) != errors.Is(s.Err, ErrBusy) {
+			w.Errorf("%s %s: %v", s.Action, s.Scope, s.Err)
+		}
+	}
+	if now := w.db.Items(); !slices.EqualFunc(now, is, item.EqualItems) {
+		w.Errorf("%d items, %d before, and not the same", len(now), len(is))
+	}
+}
+
+// Of two plans that were made from the same state the second is refused, and none of its steps is
+// done: also where both manifests declare the scopes that are managed already.
+func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
+	const l = 111
+	first := func(m *Manifest) { m.Resources["gpt-4"] = []limiter.Limit{limiter.PerMinute("rpm", l)} }
+	less := func(m *Manifest) { first(m); delete(m.Entities["acme"], "") }
+	for name, second := range map[string]func(*Manifest){
+		"other limits at the same scopes": declaring(limiter.PerMinute("rpm", 222)),
+		"a scope that stays is deleted":   func(m *Manifest) { delete(m.Entities, "acme") },
+		"an entity more":                  func(m *Manifest) { m.Entities["new"] = map[string][]limiter.Limit{"": {rpm10}} },
+		"nothing to change":               func(*Manifest) {},
+	} {
+		for kind, base := range map[string]func(*Manifest){"": func(*Manifest) {}, ", many": crowd} {
+			for was, change := range map[string]func(*Manifest){"changed": first, "taken away": less} {
+				t.Run(name+kind+", "+was, func(t *testing.T) {
+					w := newWorld(t)
+					w.db.PageSize = 1000
+					w.apply(declare(base))
+					a, b := w.plan(declare(base, change)), w.plan(declare(base, second))
+					w.must(w.ns.Apply(t.Context(), a))
+					w.refusesWhole(b)
+					if w.state().Hash != declare(base, change).hash() {
+						t.Error("the hash is not that of what was applied")
+					}
+				})
+			}
+		}
+	}
+}
+
+// A plan is refused as a whole, too, if another one from the same state was begun and did not get
+// to its end.
+func TestAPlanFromBeforeHalfAManifest(t *testing.T) {
+	w := newWorld(t)
+	w.apply(declare())
+	a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
+	w.advance(time.Minute)
+	transactions := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems {
+			if transactions++; transactions > 2 {
+				return false, memdb.Fail(store.Setup)
+			}
+		}
+		return true, nil
+	})
+	err := w.ns.Apply(t.Context(), a)
+	w.db.SetHook(nil)
+	if err == nil || a.Steps[0].Err != nil || a.Steps[2].Err == nil {
+		t.Fatalf("not half applied: %v", err)
+	}
+	w.refusesWhole(b)
+}
+
+// Of two that are applied at the same time from the same state, the one that begins second is
+// refused, wherever the first one is.
+func TestTwoPlansAtTheSameTime(t *testing.T) {
+	for nth := range 5 {
+		w := newWorld(t)
+		w.apply(declare())
+		a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
+		w.advance(time.Minute)
+		transactions := 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.TransactWriteItems {
+				if transactions++; transactions == nth+2 {
+					w.db.SetHook(nil)
+					w.refusesWhole(b)
+				}
+			}
+			return true, nil
+		})
+		w.must(w.ns.Apply(t.Context(), a))
+		w.db.SetHook(nil)
+		if w.plan(declare(declaring(rpm10))).Changes() != 0 || w.state().Hash != declare(declaring(rpm10)).hash() {
+			t.Errorf("transaction %d: not what was applied first", nth)
+		}
+	}
+}
+
+// A plan that is made while another one is applied is carried out beside it. The one that began
+// first is told, and what is stored is not taken for its manifest.
+func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
+	w := newWorld(t)
+	w.apply(declare())
+	a, second := w.plan(declare(declaring(rpm10))), declare(declaring(tpm500))
+	w.advance(time.Minute)
+	transactions := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems {
+			if transactions++; transactions == 3 {
+				w.db.SetHook(nil)
+				w.advance(time.Minute)
+				w.apply(second)
+			}
+		}
+		return true, nil
+	})
+	err := w.ns.Apply(t.Context(), a)
+	w.db.SetHook(nil)
+	if w.wants(err, ErrBusy); w.state().Hash != second.hash() {
+		t.Error("the hash is not that of the second manifest")
+	}
+	w.apply(declare(declaring(rpm10)))
+	if w.plan(declare(declaring(rpm10))).Changes() != 0 {
+		t.Error("planned and applied again, and not all is stored")
+	}
+}
+
+// The write that begins an application fails in every way. No step is done without it, and planning
+// and applying again makes up for it.
+func TestAnApplicationThatCannotBegin(t *testing.T) {
+	for name, c := range map[string]struct {
+		applied bool
+		err     error
+		times   int
+		done    bool
+	}{
+		"refused":                   {false, &store.Canceled{Reasons: []store.Reason{{Refused: true}, {}}}, 1, false},
+		"down":                      {false, memdb.Fail(store.Unavailable), 1, false},
+		"throttled once":            {false, memdb.Fail(store.Throttled), 1, true},
+		"applied, the answer lost":  {true, memdb.Fail(store.Unknown), 1, true},
+		"applied, all answers lost": {true, memdb.Fail(store.Unknown), callAttempts, false},
+	} {
+		for size, base := range map[string]func(*Manifest){"few": func(*Manifest) {}, "many": crowd} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.db.PageSize = 1000
+				w.apply(declare(base))
+				w.advance(time.Minute)
+				m := declare(base, declaring(tpm500))
+				p := w.plan(m)
+				left := c.times
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					begins := slices.ContainsFunc(op.Writes, func(x item.Write) bool {
+						return x.Target() == table.ProvisionerKey(w.ns.ID())
+					})
+					if left--; begins && left >= 0 {
+						return c.applied, c.err
+					}
+					return true, nil
+				})
+				err := w.ns.Apply(t.Context(), p)
+				w.db.SetHook(nil)
+				if (err == nil) != c.done {
+					t.Fatalf("%s, %s: error %v", name, size, err)
+				}
+				for _, s := range p.Steps {
+					if (s.Err != nil) != (!c.done && s.Action != ActionUnchanged) {
+						t.Errorf("%s, %s: %s: %v", name, size, s, s.Err)
+					}
+				}
+				if n := len(w.events(Scope{Entity: "acme"})); (n == 4) != c.done || (n == 2) == c.done {
+					t.Errorf("%s, %s: %d events", name, size, n)
+				}
+				w.apply(m)
+				if p := w.plan(m); p.Changes() != 0 || w.state().Hash != m.hash() {
+					t.Errorf("%s, %s: left %s", name, size, actions(p))
+				}
+			})
+		}
+	}
+}
