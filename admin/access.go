@@ -99,7 +99,8 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 		_, gone := w.(item.Delete)
 		subject, resource := at.subject()
 		e := event{subject, table.ActionLimitsSet, resource, table.SwitchSet(accesses[a].stored)}
-		return append(append([]item.Write{w}, n.registers(s.item != nil, c, !gone)...), n.record(ctx, s.system, e)), nil
+		out := append([]item.Write{table.Noticed(w, s.item)}, n.registers(s.item != nil, c, !gone)...)
+		return append(out, n.record(ctx, s.system, e)), nil
 	})
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)

@@ -121,6 +121,7 @@ func TestDisableBesideWhatOthersStore(t *testing.T) {
 		w.must(errors.Join(err, w.access(gpt, a)))
 	}
 	delete(it, "disabled")
+	it["config_version"] = item.N(4) // it was changed three times
 	if got := w.db.Item(key); !item.EqualItems(got, it) {
 		t.Errorf("left %v, want %v", got, it)
 	}

@@ -119,7 +119,7 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.
 	if after.Empty() && leaves(over, s.item) || !after.Empty() && unchanged {
 		return nil
 	}
-	out := []item.Write{over}
+	out := []item.Write{table.Noticed(over, s.item)}
 	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
 		out = append(out, n.registers(s.item != nil, after, !gone)...)
 	}

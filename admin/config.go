@@ -210,23 +210,20 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 }
 
 // maxCompared is how many attributes one condition compares, so that it stays
-// within DynamoDB's bounds on expressions. Ours have fewer.
+// within DynamoDB's bounds on expressions.
 const maxCompared = 120
 
 // conditionOn holds while an item is as it was read. Attributes that are new go
-// unnoticed: no condition can find them.
+// unnoticed, because no condition can find them, and so do changes of those beyond
+// maxCompared: the version of a configuration tells of them, see [table.Noticed].
 func conditionOn(it item.Item) item.Cond {
 	if it == nil {
 		return item.Absent(item.AttrPK)
 	}
-	if len(it) > maxCompared {
-		return item.Exists(item.AttrPK)
-	}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
-	for _, attr := range slices.Sorted(keysOf(it)) {
-		if !item.IsKeyAttr(attr) {
-			cond = append(cond, item.Compare(attr, item.Eq, it[attr]))
-		}
+	attrs := slices.DeleteFunc(slices.Sorted(keysOf(it)), item.IsKeyAttr)
+	for _, attr := range attrs[:min(len(attrs), maxCompared)] {
+		cond = append(cond, item.Compare(attr, item.Eq, it[attr]))
 	}
 	return item.All(cond...)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -46,6 +48,43 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 		}
 	}
 	return u
+}
+
+// settings are what clients add to a configuration that is there without counting that in its version.
+var settings = []string{attrDisabled, attrCascade, attrOnUnavailable, attrAuditRetention}
+
+// Noticed makes a write of Over or SwitchTo, under a condition on what was there, one that others
+// notice, and that notices others. It counts the version of the configuration: no condition finds
+// what was only added to an item, but each finds that its version is another one. And it deletes
+// nothing to which a client that counts no versions has added a setting.
+//
+//	stored   l_rpm_cp 10  config_version 1
+//	over it  rpm 20 if l_rpm_cp = 10 and config_version = 1
+//	after    l_rpm_cp 20  config_version 2
+func Noticed(w item.Write, stored item.Item) item.Write {
+	switch w := w.(type) {
+	case item.Update:
+		if v, ok := stored[attrConfigVersion]; ok {
+			if _, number := v.(*types.AttributeValueMemberN); !number {
+				return w
+			}
+		}
+		w.SetIfAbsent = slices.DeleteFunc(slices.Clone(w.SetIfAbsent), func(a item.Attr) bool {
+			return a.Name == attrConfigVersion
+		})
+		w.Add = append(slices.Clip(w.Add), item.Attr{Name: attrConfigVersion, Value: item.N(1)})
+		return w
+	case item.Delete:
+		cond := []item.Cond{w.If}
+		for _, attr := range settings {
+			if stored[attr] == nil {
+				cond = append(cond, item.Absent(attr))
+			}
+		}
+		w.If = item.All(cond...)
+		return w
+	}
+	return w
 }
 
 // Empty reports whether the configuration decides nothing.

@@ -84,6 +84,53 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	}
 }
 
+// Each change of a configuration counts its version, so that who compares what was read finds what
+// was added. A version that is no number is another client's, and stays.
+func TestChangesOfAConfigurationAreNoticed(t *testing.T) {
+	limit := bucket.Limit{Name: "rpm", Capacity: 10 * bucket.Milli, Amount: 10 * bucket.Milli, Period: 60_000}
+	with := Config{Namespace: "ns", Resource: "gpt", Limits: []bucket.Limit{limit}}
+	bare := Config{Namespace: "ns", Resource: "gpt"}
+	for name, c := range map[string]struct{ version, want item.Value }{
+		"first": {item.N(1), item.N(2)}, "later": {item.N(41), item.N(42)}, "none": {nil, item.N(1)},
+		"of another client": {item.S("x"), item.S("x")},
+	} {
+		stored := with.Item()
+		if stored[attrConfigVersion] = c.version; c.version == nil {
+			delete(stored, attrConfigVersion)
+		}
+		cond := item.Exists(item.AttrPK)
+		for what, w := range map[string]item.Write{
+			"limits": with.Over(stored, cond), "a switch": bare.SwitchTo(SwitchedOff, stored, cond),
+		} {
+			after, held, err := Noticed(w, stored).Apply(stored)
+			want, _, _ := w.Apply(stored)
+			want[attrConfigVersion] = c.want
+			if err != nil || !held || !item.EqualItems(after, want) {
+				t.Errorf("%s, %s: held %v, %v\n%s\nwant\n%s", name, what, held, err, itemtest.JSON(after), itemtest.JSON(want))
+			}
+		}
+	}
+	after, held, err := Noticed(bare.SwitchTo(SwitchedOff, nil, item.Absent(item.AttrPK)), nil).Apply(nil)
+	if err != nil || !held || !item.EqualItems(item.Item{"v": after[attrConfigVersion]}, item.Item{"v": item.N(1)}) {
+		t.Errorf("a switch alone: %v, %v, %v", after, held, err)
+	}
+	put := with.Over(nil, item.Absent(item.AttrPK))
+	if after, held, err := Noticed(put, nil).Apply(nil); err != nil || !held || !item.EqualItems(after, with.Item()) {
+		t.Errorf("new: %v, %v, %v", after, held, err)
+	}
+	for attr, v := range map[string]item.Value{"": nil, attrDisabled: item.S("bypass"), attrCascade: item.Bool(false),
+		attrOnUnavailable: item.S("allow"), attrAuditRetention: item.N(7)} {
+		stored := with.Item()
+		w := Noticed(bare.Over(stored, item.Exists(item.AttrPK)), stored)
+		if attr != "" {
+			stored[attr] = v
+		}
+		if after, held, err := w.Apply(stored); err != nil || held != (attr == "") || held && after != nil {
+			t.Errorf("limits are deleted, and %q was added: %v, held %v, %v", attr, after, held, err)
+		}
+	}
+}
+
 // Slots are stored beside other limits, and read as they were; what cannot be is refused.
 func TestSlotsInConfigurations(t *testing.T) {
 	jobs := bucket.Limit{Name: "jobs_l", Capacity: 20 * bucket.Milli, Period: 120_000, AtOnce: true}

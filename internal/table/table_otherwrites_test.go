@@ -61,7 +61,7 @@ func otherWrites(t *testing.T) []call {
 	e := Entity{Namespace: ns, ID: "key-1", Parent: "acme", CreatedAt: Timestamp(sampleNow)}
 	orphan := Entity{Namespace: ns, ID: "key-2", CreatedAt: Timestamp(sampleNow)}
 	bucketItem := sampleImages(sampleLimits)["used"].Item()
-	c := Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}
+	c, bare := Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, Config{Namespace: ns, Resource: "gpt"}
 	counted, ok := CountEntityConfigs(ns, "gpt", -1)
 	if !ok {
 		t.Error("a resource is not counted")
@@ -107,6 +107,8 @@ func otherWrites(t *testing.T) []call {
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
 		one("replace limits", c.Replace(), nil),
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("change limits", Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
+		one("delete limits", Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
 		one("disable", c.SwitchTo(SwitchedOff, c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("tell a bucket", Stamp(ns, "key-1", "gpt", 0, SwitchedOff), bucketItem),
 		one("keep audit", KeepAudit(ns, 30), nil),

@@ -141,6 +141,9 @@ var guards = map[string]string{
 	"entity is unchanged":  isThere + "; parent_id = ",
 	"entity has no parent": isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
 	"replace limits":       "", "store limits over others": isThere, // as it is told
+	"change limits": isThere,
+	"delete limits": isThere + "; attribute_not_exists(disabled); attribute_not_exists(cascade); " +
+		"attribute_not_exists(on_unavailable); attribute_not_exists(audit_retention_days)",
 	"disable": isThere, "tell a bucket": isThere,
 	"keep audit": "", "add resource": "", "remove resource": "", "count configs": "",
 	"forget configs":          "gpt <= ",
