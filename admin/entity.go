@@ -3,11 +3,16 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -100,22 +105,45 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 // gives back to the parent that it charged. The error is ErrNotFound, ErrParent or one that all
 // calls have; after any but these two, call again.
 func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, error) {
-	e, err := n.Entity(ctx, id)
+	err := argument.Entity("ID", id)
 	if err == nil && parent != "" {
 		err = argument.Entity("Parent", parent)
 	}
 	if err != nil {
 		return Entity{}, err
 	}
-	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
-	stored, err := n.storedEntity(e)
+	var moved table.Entity
+	for range callAttempts {
+		if moved, err = n.move(ctx, id, parent); !errors.Is(err, errChanged) {
+			break
+		}
+	}
 	if err != nil {
 		return Entity{}, fail(err, "move entity %q", id)
 	}
-	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, stored.Move(), ErrNotFound); err != nil {
-		return Entity{}, fail(err, "move entity %q", id)
+	return entityOf(moved), fail(n.adopt(ctx, moved), "move entity %q: its buckets", id)
+}
+
+// errChanged says that an entity is not what was read: it is to be read again.
+var errChanged = fmt.Errorf("the entity: %w", ErrBusy)
+
+// move stores another parent of an entity, while all of the entity is what it was.
+func (n *Namespace) move(ctx context.Context, id, parent string) (table.Entity, error) {
+	items, err := n.calls.read(ctx, table.EntityKey(n.id, id))
+	if err == nil && items[0] == nil {
+		err = ErrNotFound
 	}
-	return e, fail(n.adopt(ctx, stored), "move entity %q: its buckets", id)
+	if err != nil {
+		return table.Entity{}, err
+	}
+	e, err := table.DecodeEntity(items[0])
+	if err != nil {
+		return e, err
+	}
+	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
+	move := e.Move()
+	move.If = conditionOn(items[0])
+	return e, n.writeEntity(ctx, e, table.ActionEntityUpdated, move, errChanged)
 }
 
 // writeEntity stores an entity on the condition that its ancestors are those that
@@ -224,16 +252,30 @@ func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entit
 }
 
 // adopt tells the buckets of an entity who its parent is and whether it pays. It tells all of
-// them, whatever the entity was before: an earlier call may have ended before it did.
+// them, whatever the entity was before: an earlier call may have ended before it did. It ends when
+// the entity is what they were told. So if two change it at once, who tells last tells what is stored.
 func (n *Namespace) adopt(ctx context.Context, e table.Entity) error {
-	for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, e.ID)) {
+	for try := range reachAttempts {
+		for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, e.ID)) {
+			if err != nil {
+				return err
+			}
+			_, err = n.calls.write(ctx, e.Adopt(item.KeyOf(it)))
+			if err != nil && !isRefused(err) { // refused: the bucket has gone
+				return err
+			}
+		}
+		now, err := n.entity(ctx, e.ID)
+		if errors.Is(err, ErrNotFound) || err == nil && now.Parent == e.Parent && now.Cascade == e.Cascade {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		_, err = n.calls.write(ctx, e.Adopt(item.KeyOf(it)))
-		if err != nil && !isRefused(err) { // refused: the bucket has gone
-			return err
+		e = now
+		if smithytime.SleepWithContext(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
+			return ctx.Err()
 		}
 	}
-	return nil
+	return ErrBusy
 }

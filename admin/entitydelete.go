@@ -53,7 +53,7 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 const deletePasses = 5
 
 // sweepEntity removes what can be found of an entity now, but its description, and
-// adds the keys to seen.
+// adds the keys to seen. Limits that were set meanwhile leave the counts, too.
 func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Key]bool) error {
 	for _, q := range []item.Query{table.BucketsOfEntity(n.id, id), table.OfEntity(n.id, id)} {
 		for items, err := range n.calls.pages(ctx, q) {
@@ -62,9 +62,19 @@ func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Ke
 			}
 			var keys []item.Key
 			for _, it := range items {
-				if k := item.KeyOf(it); k != table.EntityKey(n.id, id) && k != table.DeletionKey(n.id, id) {
-					keys = append(keys, k)
+				k := item.KeyOf(it)
+				if k == table.EntityKey(n.id, id) || k == table.DeletionKey(n.id, id) {
+					continue
 				}
+				c, err := table.DecodeConfig(it)
+				if err != nil {
+					keys = append(keys, k)
+					continue
+				}
+				if err := n.dropConfig(ctx, c); err != nil {
+					return err
+				}
+				seen[k] = true
 			}
 			if err := n.table.removeCounted(ctx, n.id, id, keys); err != nil {
 				return err
