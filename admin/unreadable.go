@@ -28,36 +28,58 @@ func (u *unreadables) skips(err error) bool {
 func (u *unreadables) err() error { return errors.Join(u.errs...) }
 
 // removeBucket removes all shards of a bucket, whatever is stored there, and records it
-// as "bucket_reset", in one transaction unless there are very many.
+// as "bucket_reset", in one transaction unless there are very many. If somebody makes, splits
+// or merges one meanwhile it starts anew; what can be read by then is filled.
 func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) error {
-	keys, err := n.shardKeys(ctx, entity, resource)
-	if err != nil {
-		return err
-	}
 	system, err := n.readScope(ctx, Scope{})
 	if err != nil {
 		return err
 	}
-	writes := []item.Write{n.record(ctx, system.system, event{
-		subject: table.EntitySubject(entity), resource: resource, action: table.ActionBucketReset,
-		details: table.BucketLevels(nil, n.once),
-	})}
-	for len(keys)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
-		some := keys[len(keys)-raiseAtOnce:]
-		if err := n.calls.remove(ctx, some...); err != nil { // the highest first, shard 0 last
+	for range callAttempts {
+		shards, readable, err := n.shardItems(ctx, entity, resource)
+		if err == nil && readable {
+			_, err = n.fill(ctx, entity, resource, nil)
+		}
+		if err != nil || readable {
 			return err
 		}
-		keys = keys[:len(keys)-len(some)]
+		for len(shards)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
+			some := shards[len(shards)-raiseAtOnce:]
+			if err := n.calls.remove(ctx, keysOfItems(some)...); err != nil { // the highest first, shard 0 last
+				return err
+			}
+			shards = shards[:len(shards)-len(some)]
+		}
+		writes := []item.Write{n.record(ctx, system.system, event{
+			subject: table.EntitySubject(entity), resource: resource, action: table.ActionBucketReset,
+			details: table.BucketLevels(nil, n.once),
+		})}
+		for _, it := range shards {
+			writes = append(writes, table.Discard(it))
+		}
+		if err = n.transact(ctx, writes...); err == nil {
+			return nil
+		}
+		if _, raced := refused(err); !raced {
+			return err
+		}
 	}
-	for _, k := range keys {
-		writes = append(writes, item.Delete{Key: k})
-	}
-	return n.transact(ctx, writes...)
+	return ErrBusy
 }
 
-// shardKeys returns the keys of the shards of a bucket that are there, by looking for
-// them: what they say of their number may be what cannot be read.
-func (n *Namespace) shardKeys(ctx context.Context, entity, resource string) (found []item.Key, err error) {
+func keysOfItems(items []item.Item) (keys []item.Key) {
+	for _, it := range items {
+		keys = append(keys, item.KeyOf(it))
+	}
+	return keys
+}
+
+// shardItems returns the shards of a bucket that are there, by looking for them: what they
+// say of their number may be what cannot be read. It reports whether all can be read.
+func (n *Namespace) shardItems(
+	ctx context.Context, entity, resource string,
+) (found []item.Item, readable bool, err error) {
+	readable = true
 	for from, to := 0, bucket.DefaultMaxShards; from < bucket.MaxShards; from, to = to, 2*to {
 		var keys []item.Key
 		for k := from; k < to; k++ {
@@ -65,17 +87,18 @@ func (n *Namespace) shardKeys(ctx context.Context, entity, resource string) (fou
 		}
 		items, err := n.calls.read(ctx, keys...)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		more := false
-		for i, it := range items {
+		for _, it := range items {
 			if it != nil {
-				found, more = append(found, keys[i]), true
+				_, err := table.DecodeShard(it)
+				found, more, readable = append(found, it), true, readable && err == nil
 			}
 		}
 		if !more {
 			break
 		}
 	}
-	return found, nil
+	return found, readable, nil
 }

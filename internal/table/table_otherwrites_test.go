@@ -105,6 +105,8 @@ func otherWrites(t *testing.T) []call {
 		one("entity is unchanged", e.Unchanged(), e.Item()),
 		one("entity has no parent", orphan.Unchanged(), orphan.Item()),
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
+		one("discard", Discard(bucketItem), bucketItem),
+		one("discard what says nothing", Discard(item.KeyOf(bucketItem).Item()), item.KeyOf(bucketItem).Item()),
 		one("replace limits", c.Replace(), nil),
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("change limits", Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),

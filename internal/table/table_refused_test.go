@@ -137,10 +137,12 @@ var guards = map[string]string{
 	"note a purge":               newer,
 	"version":                    isNew, "disown": "lambda_version = ",
 	"entity": isNew, "entity changes": isThere, "entity moves": isThere,
-	"adopt":                isThere,
-	"entity is unchanged":  isThere + "; parent_id = ",
-	"entity has no parent": isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
-	"replace limits":       "", "store limits over others": isThere, // as it is told
+	"adopt":                     isThere,
+	"entity is unchanged":       isThere + "; parent_id = ",
+	"entity has no parent":      isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
+	"discard":                   isThere + "; gn = ; shard_count = ",
+	"discard what says nothing": isThere + "; attribute_not_exists(gn); attribute_not_exists(shard_count)",
+	"replace limits":            "", "store limits over others": isThere, // as it is told
 	"change limits": isThere,
 	"delete limits": isThere + "; attribute_not_exists(disabled); attribute_not_exists(cascade); " +
 		"attribute_not_exists(on_unavailable); attribute_not_exists(audit_retention_days)",

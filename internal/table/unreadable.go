@@ -14,6 +14,20 @@ import (
 // ErrUnreadable tells that an item with the key of a bucket holds what this module cannot read.
 var ErrUnreadable = errors.New("limiter: unreadable bucket")
 
+// Discard removes a shard of a bucket, whether it can be read or not, while it is of the life and of
+// the number of shards that it was read in. Other changes do not matter: it is to go.
+func Discard(stored item.Item) item.Delete {
+	cond := []item.Cond{item.Exists(item.AttrPK)}
+	for _, attr := range []string{attrGeneration, attrShardCount} {
+		if v, ok := stored[attr]; ok {
+			cond = append(cond, item.Compare(attr, item.Eq, v))
+		} else {
+			cond = append(cond, item.Absent(attr))
+		}
+	}
+	return item.Delete{Key: item.KeyOf(stored), If: item.All(cond...)}
+}
+
 // notPositive is what is wrong with a number of a limit that is 0 or less.
 func notPositive(limit, field string, n int64) error {
 	return fmt.Errorf("attribute %q is %d, want 1 to %d", attrLimit(limit, field), n, int64(math.MaxInt64))
