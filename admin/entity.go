@@ -81,7 +81,7 @@ func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) 
 // UpdateEntity replaces the name, parent, cascade flag and metadata of an entity,
 // and records that. CreatedAt stays as it is. Parent and flag are written to the
 // buckets that exist, because Python clients look there. The error is ErrNotFound,
-// ErrParent or one that all calls have.
+// ErrParent or one that all calls have; after any but these two, call again.
 func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) {
 	stored, err := n.storedEntity(e)
 	if err != nil {

@@ -19,8 +19,8 @@ var (
 	// ErrState: the namespace is not in a state that allows this: only a deleted
 	// one can be recovered or purged, and only while its name is free.
 	ErrState = errors.New("admin: namespace in another state")
-	// ErrBusy: others kept changing what the call changes. Nothing was changed;
-	// it can be tried again.
+	// ErrBusy: others kept changing what the call changes, and theirs stays. Nothing was
+	// changed, but for what the call says it does in steps. It can be tried again.
 	ErrBusy = errors.New("admin: changed by others at the same time")
 	// ErrReach: limits are stored, but some buckets that exist do not have them yet.
 	// [Namespace.Reach] goes on with them.

@@ -93,7 +93,7 @@ func advice(err error) string {
 		{limiter.ErrVersion, "The table belongs to another version: use the zae-limiter of that version."},
 		{limiter.ErrNoLimits, "zae-limiter limits set stores some."},
 		{limiter.ErrUnreadable, "zae-limiter reset ENTITY RESOURCE makes the bucket anew, full."},
-		{admin.ErrBusy, "Nothing was changed; the same command can be given again."},
+		{admin.ErrBusy, "Others changed it meanwhile, and theirs stays; the same command can be given again."},
 		{admin.ErrParent, "Create the parent first: zae-limiter entity create."},
 		{admin.ErrState, "See zae-limiter namespace list --all."},
 		{limiter.ErrUnknown, "The answer was lost, so it may have been done. Look before you repeat it."},

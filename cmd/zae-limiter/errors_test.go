@@ -48,7 +48,7 @@ func TestAdviceOnErrors(t *testing.T) {
 		{limiter.ErrVersion, failed, "use the zae-limiter of that version"},
 		{limiter.ErrNoLimits, no, "limits set stores some"},
 		{limiter.ErrUnreadable, failed, "reset ENTITY RESOURCE makes the bucket anew"},
-		{admin.ErrBusy, failed, "the same command can be given again"},
+		{admin.ErrBusy, failed, "theirs stays; the same command can be given again"},
 		{admin.ErrParent, failed, "Create the parent first"},
 		{admin.ErrState, failed, "namespace list --all"},
 		{limiter.ErrUnknown, failed, "it may have been done"},
