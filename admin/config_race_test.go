@@ -61,6 +61,11 @@ func TestWhatIsAddedToAScopeMeanwhile(t *testing.T) {
 			_, err := w.ns.SetAccess(w.Context(), at, AccessInherited)
 			return err
 		}, nil, one(rpm10), AccessInherited},
+		"enabled again, and another client decides the cascade": {disable, raw("cascade", item.Bool(true)),
+			func(w *world) error {
+				_, err := w.ns.SetAccess(w.Context(), at, AccessInherited)
+				return err
+			}, nil, nil, AccessInherited},
 		"limits are set, and somebody sets more": {set(rpm10), set(rpm10, tpm500),
 			func(w *world) error { return w.ns.SetLimits(w.Context(), at, rpm20) }, nil, one(rpm20), AccessInherited},
 		"limits are compared, and somebody sets more": {set(rpm10), set(rpm10, tpm500), func(w *world) error {
@@ -73,6 +78,10 @@ func TestWhatIsAddedToAScopeMeanwhile(t *testing.T) {
 			return w.ns.Apply(w.Context(), w.plan(Manifest{Namespace: "prod",
 				Entities: map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {rpm20}}}}))
 		}, ErrBusy, []limiter.Limit{rpm10, tpm500}, AccessInherited},
+		"a manifest changes limits, and somebody disables": {set(rpm10), disable, func(w *world) error {
+			return w.ns.Apply(w.Context(), w.plan(Manifest{Namespace: "prod",
+				Entities: map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {rpm20}}}}))
+		}, ErrBusy, one(rpm10), AccessDisabled},
 		"a manifest deletes limits, and somebody disables": {func(w *world) {
 			w.apply(Manifest{Namespace: "prod", Entities: map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {rpm10}}}})
 		}, disable, func(w *world) error {
