@@ -31,7 +31,11 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		tries.Calls += mine.Calls
 		tries.shared += mine.shared
 		full := queueFull(err)
-		missed, first := me.Asked(mine.Calls > 0, full != nil)
+		at := n
+		if full != nil {
+			at = known.Name{Entity: full.Entity, Resource: full.Resource}
+		}
+		missed, first := me.Asked(mine.Calls > 0, full != nil, at)
 		if full == nil {
 			follow, tries.owed = followers(lease, req), mine.owed
 			return lease, after, err

@@ -34,7 +34,7 @@ import (
 // Slots of in-flight limits cannot be owed. A request that lacks some asks again when this process
 // gives some back, and every few seconds for those of others, in the order in which they came here.
 // Requests that do not wait may be faster: for several slots it may wait for as long as others take
-// single ones. Those of a parent are looked for every few seconds only.
+// single ones.
 //
 // All limits are taken from at once, before the wait. A limit that the request did not wait for
 // may have refilled when it begins: its tokens are those of the instant at which it asked.

@@ -19,12 +19,16 @@ const mostMissed = 2
 type Lines struct {
 	mu sync.Mutex
 	by map[known.Name]map[string]*oneLine // by class: who leaves more does not stand before others
+	// behind are the lines whose first is denied by the bucket of a parent, in the order in which they
+	// came there.
+	behind map[known.Name][]*oneLine
 }
 
 // oneLine is those who stand in line for one bucket.
 type oneLine struct {
 	all    []*Standing
-	missed int // how much more often than not others had taken the room, of late
+	missed int        // how much more often than not others had taken the room, of late
+	at     known.Name // the bucket that has denied the first
 }
 
 // Standing is a request that stands in line.
@@ -73,6 +77,10 @@ func (s *Standing) Leave(next int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.by[s.name][s.class]
+	if at := l.at; l.all[0] == s {
+		ls.move(l, s.name, s.name)
+		defer ls.next(at) // there may be room for more
+	}
 	if l.all = slices.DeleteFunc(l.all, func(o *Standing) bool { return o == s }); len(l.all) == 0 {
 		if delete(ls.by[s.name], s.class); len(ls.by[s.name]) == 0 {
 			delete(ls.by, s.name)
@@ -85,13 +93,16 @@ func (s *Standing) Leave(next int) {
 }
 
 // Asked notes whether the request, which has sent a write, found that others had taken the
-// room. It returns by how much that has been so of late, 0 to 2, and whether the request is
-// the first of its line.
-func (s *Standing) Asked(sent, full bool) (missed int, first bool) {
+// room, and at which bucket: its own, or that of a parent. It returns by how much that has been so
+// of late, 0 to 2, and whether the request is the first of its line.
+func (s *Standing) Asked(sent, full bool, at known.Name) (missed int, first bool) {
 	ls := s.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.by[s.name][s.class]
+	if l.all[0] == s {
+		ls.move(l, s.name, at)
+	}
 	switch {
 	case sent && full:
 		l.missed = min(l.missed+1, mostMissed)
@@ -102,12 +113,40 @@ func (s *Standing) Asked(sent, full bool) (missed int, first bool) {
 }
 
 // Wake lets the first of each line of a bucket ask again, because the bucket has got tokens back.
+// Of the lines of its children that is one: if it is let in, the next one asks.
 func (ls *Lines) Wake(n known.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, l := range ls.by[n] {
 		l.all[0].call()
 	}
+	ls.next(n)
+}
+
+// next lets the first of the lines behind a parent ask.
+func (ls *Lines) next(n known.Name) {
+	if lines := ls.behind[n]; len(lines) > 0 {
+		lines[0].all[0].call()
+	}
+}
+
+// move puts a line of a bucket behind the bucket that has denied its first.
+func (ls *Lines) move(l *oneLine, own, at known.Name) {
+	if l.at == at {
+		return
+	}
+	if left := slices.DeleteFunc(ls.behind[l.at], func(o *oneLine) bool { return o == l }); len(left) > 0 {
+		ls.behind[l.at] = left
+	} else {
+		delete(ls.behind, l.at)
+	}
+	if l.at = at; at == own {
+		return
+	}
+	if ls.behind == nil {
+		ls.behind = make(map[known.Name][]*oneLine)
+	}
+	ls.behind[at] = append(ls.behind[at], l)
 }
 
 // call gives somebody the turn.

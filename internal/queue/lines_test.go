@@ -3,6 +3,8 @@ package queue
 import (
 	"fmt"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
 )
 
 func (s *Standing) called() bool {
@@ -91,7 +93,7 @@ func TestMissedRoom(t *testing.T) {
 	for _, c := range []struct{ sent, full bool }{
 		{false, true}, {true, true}, {true, true}, {true, true}, {false, false}, {true, false}, {true, false}, {true, false},
 	} {
-		missed, isFirst := first.Asked(c.sent, c.full)
+		missed, isFirst := first.Asked(c.sent, c.full, acme)
 		got += fmt.Sprint(missed)
 		if !isFirst {
 			t.Error("it is the first")
@@ -100,7 +102,46 @@ func TestMissedRoom(t *testing.T) {
 	if got != "01222100" {
 		t.Errorf("missed %s", got)
 	}
-	if _, isFirst := second.Asked(true, true); isFirst {
+	if _, isFirst := second.Asked(true, true, acme); isFirst {
 		t.Error("it is the second")
+	}
+}
+
+// What a parent gets back concerns one of the lines that it denies, in the order in which it denied
+// them. Whoever is let in, or leaves, lets the next one ask. A line that is denied by its own bucket
+// again is not concerned any more.
+func TestLinesBehindAParent(t *testing.T) {
+	var ls Lines
+	org := known.Name{Entity: "org", Resource: acme.Resource}
+	join := func(entity string) *Standing { return ls.Join(known.Name{Entity: entity, Resource: acme.Resource}, "") }
+	a, b, c := join("a"), join("b"), join("c")
+	after := join("b")
+	called(a, b, c, after)
+	wants := func(when, want string) {
+		t.Helper()
+		if got := called(a, b, c, after); got != want {
+			t.Errorf("%s: %s have their turn, want %s", when, got, want)
+		}
+	}
+	ls.Wake(org)
+	wants("nobody was denied by the parent", "....")
+	for _, s := range []*Standing{b, a, c} {
+		s.Asked(true, true, org)
+		s.Asked(true, true, org)
+	}
+	after.Asked(true, true, org) // it is not the first
+	ls.Wake(org)
+	wants("the parent has something", ".x..")
+	b.Leave(1)
+	wants("the first is let in", "x..x")
+	after.Asked(true, true, org)
+	a.Asked(true, true, a.name)
+	ls.Wake(org)
+	wants("the next one is denied by its own", "..x.")
+	c.Leave(1)
+	wants("it has left", "...x")
+	after.Leave(1)
+	if a.Leave(1); len(ls.behind) != 0 || len(ls.by) != 0 {
+		t.Errorf("left in line: %v, %v", ls.behind, ls.by)
 	}
 }
