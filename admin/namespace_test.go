@@ -209,7 +209,7 @@ func TestPurge(t *testing.T) {
 func (w *world) forgetNote(t *testing.T) {
 	t.Helper()
 	it := w.db.Item(table.DeletionKey(w.ns.ID(), ""))
-	if until := table.DeletedUntil(it); until != w.now.Load() || len(it) != 4 || !item.Equal(it[table.AttrTTL],
+	if until := table.DeletedUntil(it, start); until != w.now.Load() || len(it) != 4 || !item.Equal(it[table.AttrTTL],
 		item.N(until/1000+14*86_400)) {
 		t.Errorf("the note says %v", it)
 	}

@@ -124,15 +124,27 @@ func provisioned(it item.Item) []item.Key {
 	return keys
 }
 
-// removeCounted removes items of an entity, or of a whole namespace, for good. First it notes that
-// this happens, so that what the stream still tells of the buckets is not counted as usage again.
+// removeCounted removes items of an entity, or of a whole namespace, for good. It notes that this
+// happens, so that what the stream tells of the buckets is not counted as usage again: before,
+// because the call may end in between, and after, because it may have taken long.
 func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []item.Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	_, err := t.calls.write(ctx, table.Deleted(ns, entity, t.now()))
-	if _, said := errors.AsType[*store.Refused](err); err != nil && !said {
-		return err
+	err := t.noteDeletion(ctx, ns, entity)
+	if err == nil {
+		err = t.calls.remove(ctx, keys...)
 	}
-	return t.calls.remove(ctx, keys...)
+	if err == nil {
+		err = t.noteDeletion(ctx, ns, entity)
+	}
+	return err
+}
+
+func (t *Table) noteDeletion(ctx context.Context, ns, entity string) error {
+	_, err := t.calls.write(ctx, table.Deleted(ns, entity, t.now()))
+	if _, said := errors.AsType[*store.Refused](err); said {
+		return nil
+	}
+	return err
 }

@@ -90,7 +90,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 			if err != nil {
 				return writes, step, err
 			}
-			t.Forget(known, notes)
+			t.Forget(known, notes, now)
 			continue
 		case usage.ReadCurrent, usage.ReadPrevious, usage.ReadSurely:
 			if known, err = a.read(ctx, t, step.Action == usage.ReadSurely, known); err != nil {
@@ -120,6 +120,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 			known.Previous[step.At] = old
 		default:
 			known.Known, known.Current = true, old
+			t.NotesRead = t.NotesRead && old != nil // it may have been deleted just now
 		}
 	}
 	return writes, step, errRounds

@@ -142,15 +142,17 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 }
 
 // An entity that makes requests again after it was deleted is counted from then on, exactly, however
-// the records are cut into batches.
+// the records are cut into batches, and whether its buckets expire between.
 func TestUsageAfterADeletionIsExact(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		w := newTenant(t)
+		key := table.BucketKey(w.made.ID(), "acme", "gpt", 0)
 		want, lived := int64(0), false // since the last deletion; whether the bucket has been counted in this life
 		for range 40 {
 			switch n := random.IntN(10); {
 			case n < 5:
+				lived = lived && w.db.Item(key) != nil
 				cost := 1 + random.Int64N(5)
 				w.take(cost)
 				want += cost
@@ -160,6 +162,9 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 				}
 			case n < 8:
 				w.now += random.Int64N(3 * 3_600_000)
+			case n == 8: // it expires, and usage stays
+				w.db.Delete(key)
+				w.now += 1000
 			default:
 				if !lived { // else usage of which there never was any comes after the deletion
 					w.count(all)

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -14,6 +15,10 @@ const (
 	// deletionDays is how long a note stays: for as long as lost usage is made up for, and as long
 	// again for records that are replayed.
 	deletionDays = 14
+
+	// soundNote is how far in the future, in milliseconds, a note may be: what is further, nobody
+	// means.
+	soundNote = 24 * 3_600_000
 )
 
 // DeletionKey is the key of the note that an entity was deleted, or, without one, all of a namespace.
@@ -22,13 +27,14 @@ func DeletionKey(ns, entity string) item.Key {
 }
 
 // Deleted notes that what was consumed up to an instant, epoch milliseconds, is deleted with its
-// usage. It is refused if the note there says the same or more.
+// usage. It is refused if the note there says the same or more, and is sound.
 func Deleted(ns, entity string, at int64) item.Update {
 	const day = 24 * 3600
 	u := item.Update{
 		Key: DeletionKey(ns, entity),
 		Set: []item.Attr{{Name: attrDeleted, Value: item.N(at)}, {Name: AttrTTL, Value: item.N(at/1000 + deletionDays*day)}},
-		If:  item.Any(item.Absent(attrDeleted), item.Compare(attrDeleted, item.Lt, item.N(at))),
+		If: item.Any(item.Absent(attrDeleted), item.Compare(attrDeleted, item.Lt, item.N(at)),
+			item.Compare(attrDeleted, item.Gt, item.N(at+soundNote))),
 	}
 	if entity != "" {
 		u = inRegistry(ns, u)
@@ -36,10 +42,10 @@ func Deleted(ns, entity string, at int64) item.Update {
 	return u
 }
 
-// DeletedUntil returns the instant of a note, 0 for none.
-func DeletedUntil(it item.Item) int64 {
+// DeletedUntil returns the instant of a note, 0 for none that is sound.
+func DeletedUntil(it item.Item, now int64) int64 {
 	at, _, err := intAttr(it, attrDeleted)
-	if err != nil {
+	if err != nil || at < 0 || at > bucket.AddSat(now, soundNote) {
 		return 0
 	}
 	return at

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -73,6 +74,10 @@ func otherWrites(t *testing.T) []call {
 	if err != nil {
 		t.Error(err)
 	}
+	odd, _, err := Deleted(ns, "key-1", math.MaxInt64/2).Apply(nil)
+	if err != nil {
+		t.Error(err)
+	}
 	list := OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
 	fresh, claimed, later := OwedCursor{}, OwedCursor{0, 7}, OwedCursor{5, 9}
 	cursor := func(c OwedCursor) item.Item {
@@ -96,6 +101,7 @@ func otherWrites(t *testing.T) []call {
 		one("purged again", gone.Purged(), nil),
 		one("note a deletion", Deleted(ns, "key-1", sampleNow), nil),
 		one("note a later deletion", Deleted(ns, "key-1", sampleNow), noted),
+		one("note what is odd", Deleted(ns, "key-1", sampleNow), odd),
 		one("note a purge", Deleted(ns, "", sampleNow), nil),
 		one("version", v.Create(), nil),
 		one("disown", v.Disown(Timestamp(sampleNow)), v.Item()),

@@ -31,14 +31,14 @@ const (
 	charge  = image + "; " + spent
 	held    = "(attribute_not_exists(hu) OR hu <= )" // others hold for longer
 	slotted = charge + "; s_fly_cp = ; s_fly_rp = "
-	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = "           // somebody took some meanwhile
-	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                            // the slots are lost
-	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "                    // another epoch
-	added   = "attribute_not_exists(_#); total_events = "                 // an older release has added to it
-	isNew   = "attribute_not_exists(PK)"                                  // nobody came first
-	newer   = "(attribute_not_exists(deleted_until) OR deleted_until < )" // nobody has said the same or more
-	isThere = "attribute_exists(PK)"                                      // nothing is made of nothing
-	levels  = isThere + "; attribute_exists(b_?_tk)"                      // nor half a limit
+	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = "                               // somebody took some meanwhile
+	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                                                // the slots are lost
+	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "                                        // another epoch
+	added   = "attribute_not_exists(_#); total_events = "                                     // an older release has added to it
+	isNew   = "attribute_not_exists(PK)"                                                      // nobody came first
+	newer   = "(attribute_not_exists(deleted_until) OR deleted_until <  OR deleted_until > )" // none is sound and later
+	isThere = "attribute_exists(PK)"                                                          // nothing is made of nothing
+	levels  = isThere + "; attribute_exists(b_?_tk)"                                          // nor half a limit
 	meter   = "attribute_exists(b_wcu_tk)"
 	status  = "status = "
 	mine    = "(" + status + " OR " + status + ")" // of two that a write goes on from
@@ -134,6 +134,7 @@ var guards = map[string]string{
 	"purged again":               "(" + isNew + " OR " + status + ")",
 	"note a deletion":            newer,
 	"note a later deletion":      newer,
+	"note what is odd":           newer,
 	"note a purge":               newer,
 	"version":                    isNew, "disown": "lambda_version = ",
 	"entity": isNew, "entity changes": isThere, "entity moves": isThere,

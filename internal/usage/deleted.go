@@ -15,25 +15,29 @@ import (
 // the removal. There is no snapshot, and the note says 14:30: nothing is counted. It makes requests
 // again at 14:40: the record of the creation is seen, and they are counted.
 
-// deletersClock is how far the clock of who deletes may be from the one that dates records, and how
-// long after the note the buckets may be removed, milliseconds.
-const deletersClock = 60_000
+// deletersClock is how far the clock of who deletes may be from the one that dates records,
+// milliseconds. A life whose beginning is seen began after the note or before it: there is no doubt.
+const deletersClock = 10 * 60_000
 
 // NoteKeys are the keys of the notes that tell what of the total is deleted.
 func (t *Total) NoteKeys() []item.Key {
 	return []item.Key{table.DeletionKey(t.Namespace, t.Entity), table.DeletionKey(t.Namespace, "")}
 }
 
-// suspects reports whether no snapshot has a mark of some shard, though it was created before the
-// first record, or its end is among them.
+// suspects reports whether what some chain begins with may be deleted: no snapshot has a mark of the
+// shard, though it was created before the first record, or its end is seen too, or it is long ago.
 func (t *Total) suspects(known Snapshots, marks table.Marks) bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.over() > 0 && c.unmarked(known, marks) })
+	return slices.ContainsFunc(t.Chains, func(c Chain) bool {
+		return (!c.Runs[0].Born || c.ends() || t.Over) && c.unmarked(known, marks)
+	})
 }
 
-// ends reports whether a life begins and ends within some chain.
+// ends reports whether a life ends within some chain that it began.
 func (t *Total) ends() bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born && c.over() > 0 })
+	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born && c.ends() })
 }
+
+func (c *Chain) ends() bool { return slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Gone }) }
 
 func (c *Chain) unmarked(known Snapshots, marks table.Marks) bool {
 	_, here := marks.Shard(c.Shard)
@@ -41,31 +45,35 @@ func (c *Chain) unmarked(known Snapshots, marks table.Marks) bool {
 	return !here && !before && c.Follows == 0
 }
 
-// over returns how many runs there are before the life that goes on after the chain, if its
-// beginning is seen; else all.
-func (c *Chain) over() int {
-	for i, r := range slices.Backward(c.Runs) {
-		if r.Gone {
+// first returns how many runs are of the first life in the chain.
+func (c *Chain) first() int {
+	for i, r := range c.Runs {
+		switch {
+		case r.Gone:
 			return i + 1
-		}
-		if r.Born {
+		case r.Born && i > 0:
 			return i
 		}
 	}
 	return len(c.Runs)
 }
 
-// Forget drops what the notes say is deleted, which are the items at NoteKeys.
-func (t *Total) Forget(known Snapshots, notes map[item.Key]item.Item) {
+// Forget drops what the notes say is deleted, which are the items at NoteKeys: of each chain without
+// a mark the first life, if that is older.
+func (t *Total) Forget(known Snapshots, notes map[item.Key]item.Item, now int64) {
 	t.NotesRead = true
 	until, marks := int64(0), table.MarksOf(known.Current)
 	for _, it := range notes {
-		until = max(until, table.DeletedUntil(it))
+		until = max(until, table.DeletedUntil(it, now))
 	}
 	var left []Chain
 	for _, c := range t.Chains {
-		if n := c.over(); n > 0 && c.Oldest <= until+deletersClock && c.unmarked(known, marks) {
-			if c.Runs, c.Birth = c.Runs[n:], 0; len(c.Runs) == 0 {
+		since := c.Oldest
+		if !c.Runs[0].Born {
+			since -= deletersClock
+		}
+		if until > 0 && since <= until && c.unmarked(known, marks) {
+			if c.Runs, c.Birth = c.Runs[c.first():], 0; len(c.Runs) == 0 {
 				t.forgotten = append(t.forgotten, c.Shard)
 				continue
 			}

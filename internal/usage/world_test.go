@@ -110,7 +110,7 @@ func (w *world) countsOne(t *Total) Step {
 			w.counts(Totals(step.Beginnings, t.Window))
 			known, t.BeginningsCounted = Snapshots{}, true
 		case ReadNotes:
-			t.Forget(known, nil)
+			t.Forget(known, nil, w.now)
 		case ReadCurrent, ReadPrevious, ReadSurely:
 			known = w.reads(t)
 			known.Sure = step.Action == ReadSurely
