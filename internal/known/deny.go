@@ -50,8 +50,8 @@ func (d decider) deny(c Choice) *denied {
 	c = d.named(c)
 	out := &denied{want: d.want, c: c, at: d.now, until: c.at, limits: make([]supply, len(d.want.Costs))}
 	seenShards := 0
-	for _, s := range d.shards {
-		if !s.imaged() {
+	for n, s := range d.shards {
+		if n >= d.count || !s.imaged() { // one beyond the count has merged
 			continue
 		}
 		seenShards++

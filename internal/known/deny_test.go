@@ -1,6 +1,9 @@
 package known
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -328,6 +331,77 @@ func TestADenialTellsWhenEachQuotaIsWhole(t *testing.T) {
 	for i, want := range []int64{3_450_000 + bucket.EdgeMargin, 7_050_000 + bucket.EdgeMargin} {
 		if l := d.Denial.Levels[i]; l.After != want {
 			t.Errorf("%s is whole after %d ms, want %d", l.Limit.Name, l.After, want)
+		}
+	}
+}
+
+// A denial tells what there is of every limit beside what is under way, as much as all shards have
+// together, and how long each takes; and it holds until the image that ends first is due for a look.
+func TestDenialsTellWhatAllShardsHave(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 3))
+	for n := range 3000 {
+		d := anyBucket(r)
+		limit := d.want.Costs[r.IntN(4)].Limit.Name
+		end := d.now + 1 + r.Int64N(3000)
+		denied := d.deny(Choice{Do: Deny, Limit: limit, at: end})
+		until := []int64{end}
+		for _, s := range d.seenOf() {
+			until = append(until, min(max(s.at, d.lookedAt), d.now)+d.DenyFor)
+		}
+		if denied.until != slices.Min(until) {
+			t.Fatalf("bucket %d: holds until %d, want the first of %v", n, denied.until, until)
+		}
+		if len(d.seenOf()) == 0 {
+			continue
+		}
+		later := d.now + r.Int64N(300)
+		got := denied.explain(d.facts, later)
+		unseen := len(d.seenOf()) < d.count
+		if got.Limit != limit || got.After != max(end-later, 1) || got.Estimated != unseen {
+			t.Fatalf("bucket %d, until %d at %d: %+v", n, end, later, got)
+		}
+		for i, l := range got.Levels {
+			c := d.want.Costs[i]
+			all := d.naively(c.Limit)
+			level, rate := float64(sum(all.levels)-sum(all.underWay)), 0.0
+			for _, s := range d.seenOf() {
+				r := s.image.State.RateOf(c.Limit)
+				rate += float64(r.Amount) / float64(r.Period)
+			}
+			seen := sum(all.parts)
+			if unseen {
+				level, rate = level*float64(c.Limit.Capacity)/float64(seen), rate*float64(c.Limit.Capacity)/float64(seen)
+				seen = c.Limit.Capacity
+			}
+			level = min(level+rate*float64(later-d.now), float64(seen))
+			if math.Abs(float64(l.Milli)-level) > 1 || l.Estimated != unseen || l.Floor != (c.Limit.Capacity*c.Floor+99)/100 {
+				t.Fatalf("bucket %d: level %+v, want %.1f, estimated %v", n, l, level, unseen)
+			}
+			left := bucket.WholeAbove(l.Milli, l.Floor)
+			if d.count > 1 {
+				left = min(left, d.payable(c, later))
+			}
+			if c.Floor == 0 && l.Remaining != left {
+				t.Fatalf("bucket %d: %d remain of %+v, want %d", n, l.Remaining, l, left)
+			}
+			edge := max(0, most(all.edges)-later)
+			short := float64(c.Milli) - level
+			if c.Floor > 0 && c.Milli > 0 {
+				short = float64(l.After) * rate // shares of floors are rounded: see TestDenialsReckonWithFloors
+			}
+			after := int64(0)
+			switch {
+			case c.Limit.Name == limit:
+				after = got.After
+			case short <= 0 || c.Limit.Soft:
+			case c.Limit.Reset != "":
+				after = max(1, edge)
+			default:
+				after = int64(math.Ceil(short / rate))
+			}
+			if l.After-after > 1 || after-l.After > 1 || (l.After > 0) != (after > 0) || l.Edge != edge {
+				t.Fatalf("bucket %d: %+v, want %d ms, the edge in %d", n, l, after, edge)
+			}
 		}
 	}
 }

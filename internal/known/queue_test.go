@@ -116,6 +116,15 @@ func TestPaidBack(t *testing.T) {
 	}
 }
 
+// overheld is a shard with so much of its first limit, of which others may hold more than there is room
+// for, for five seconds.
+func overheld(milli int64) table.Shard {
+	image := indebted(milli, 0, 0)
+	image.State.HeldUntil = noon + 5000
+	image.State.Slots[0].Held = image.State.Slots[0].Capacity + 1
+	return image
+}
+
 // A shard owes while a limit in force is below zero.
 func TestOwes(t *testing.T) {
 	for _, c := range []struct {
@@ -130,6 +139,9 @@ func TestOwes(t *testing.T) {
 		{indebted(-3000, 0, 0), []bucket.Limit{each("b", 10)}, 0, false},
 		{indebted(-3000, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
 		{indebted(1, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
+		{overheld(0), []bucket.Limit{each("a", 1)}, 1, true},
+		{overheld(0), []bucket.Limit{each("a", 1)}, 5001, false},
+		{overheld(-1000), []bucket.Limit{each("a", 1)}, 999, true},
 	} {
 		s := &seen{image: c.image}
 		if got := s.owes(asks(1, c.limits...), noon+c.ms); got != c.want {

@@ -69,11 +69,10 @@ func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 func (s *seen) level(l bucket.Limit, at int64) int64 {
 	state := s.image.State
 	share := state.RateOf(l).Capacity
-	i := state.Index(l.Name)
-	if i < 0 {
-		return share
+	level := share // a limit that the shard does not have yet starts full
+	if i := state.Index(l.Name); i >= 0 {
+		level, _ = state.LevelAt(i, at)
 	}
-	level, _ := state.LevelAt(i, at)
 	return bucket.SubSat(min(level, share), s.underWay.of(l.Name))
 }
 
@@ -81,7 +80,7 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 // the shard pays nothing, see ByLevels.
 func (s *seen) owes(w Want, at int64) bool {
 	for i, sl := range s.image.State.Slots {
-		if sl.Tokens >= 0 || sl.Soft {
+		if sl.Soft || sl.Tokens >= 0 && sl.Held == 0 { // others may hold more than a share: that is debt, too
 			continue
 		}
 		level, _ := s.image.State.LevelAt(i, at)
