@@ -45,6 +45,9 @@ func anyBucket(r *rand.Rand) decider {
 		}
 		for i, sl := range image.State.Slots {
 			image.State.Slots[i].Tokens = r.Int64N(image.State.Rate(i).Capacity+3000) - 1500
+			if sl.Renews() {
+				image.State.Slots[i].Tokens = min(image.State.Slots[i].Tokens, image.State.Rate(i).Capacity)
+			}
 			if sl.Name != bucket.WCU && r.IntN(3) == 0 {
 				image.State.Slots[i].Held, image.State.HeldUntil = r.Int64N(2000), now+r.Int64N(4000)-2000
 			}

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -481,5 +482,80 @@ func TestExpectedEndsWithWhatOthersLeave(t *testing.T) {
 		if got := at - noon; got != c.until {
 			t.Errorf("others take %v of 10: until %d ms, want %d", c.taken, got, c.until)
 		}
+	}
+}
+
+// Each limit is reckoned with by itself, in whatever order they stand: a request is expected to be
+// covered when the last of its limits is, meets a crowd if one of them does, finds a recent image if
+// all do, and a queue with room when all have some.
+func TestLimitsAreReckonedOneByOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 7))
+	crowds, old, denied, waits := 0, 0, 0, 0
+	for n := range 4000 {
+		d := anyBucket(r)
+		if len(d.seenOf()) == 0 {
+			continue
+		}
+		s := d.seenOf()[0]
+		s.others = others{taken: map[string]float64{}, elapsed: 1000, images: 1}
+		for _, c := range d.want.Costs {
+			s.others.taken[c.Limit.Name] = float64(r.IntN(20_000))
+		}
+		s.others.refuse(0, d.now)
+		for i := range s.image.State.Slots {
+			if r.IntN(2) == 0 {
+				s.image.State.Slots[i].Tokens = s.image.State.Rate(i).Capacity - r.Int64N(2000)
+			}
+			if r.IntN(3) == 0 {
+				s.image.State.Slots[i].Tokens -= 2 * s.image.State.Rate(i).Capacity
+			}
+		}
+		all, slack, part := d.want, int64(r.IntN(30)), int64(r.IntN(60))
+		at, limit := d.expected(s)
+		crowded, recent, most := s.crowded(all, d.now, slack), s.recent(all, d.now, part), s.others.slack(s.image.State, all, 100)
+		room, by := RoomIn(s.image, all, s.underWay.of)
+		var wantAt, wantRoom, wantMost int64
+		wantLimit, wantBy, wantCrowded, wantRecent := "", "", false, true
+		for _, c := range all.Costs {
+			one := d
+			one.want.Costs = []table.Cost{c}
+			if a, l := one.expected(s); a > wantAt {
+				wantAt, wantLimit = a, l
+			}
+			if a, l := RoomIn(s.image, one.want, s.underWay.of); a > wantRoom {
+				wantRoom, wantBy = a, l
+			}
+			wantCrowded = wantCrowded || s.crowded(one.want, d.now, slack)
+			wantRecent = wantRecent && s.recent(one.want, d.now, part)
+			wantMost = max(wantMost, s.others.slack(s.image.State, one.want, 100))
+		}
+		if at != wantAt || limit != wantLimit || room != wantRoom || by != wantBy {
+			t.Fatalf("bucket %d: expected at %d by %q and room at %d by %q, want %d by %q and %d by %q",
+				n, at, limit, room, by, wantAt, wantLimit, wantRoom, wantBy)
+		}
+		if crowded != wantCrowded || recent != wantRecent || most != wantMost {
+			t.Fatalf("bucket %d: crowded %v, recent %v, a slack of %d, want %v, %v and %d",
+				n, crowded, recent, most, wantCrowded, wantRecent, wantMost)
+		}
+		for found, counter := range map[*int]bool{&crowds: crowded, &old: !recent, &denied: at > 0, &waits: room > 0} {
+			if counter {
+				*found++
+			}
+		}
+	}
+	if min(crowds, old, denied, waits) < 100 {
+		t.Errorf("%d crowds, %d old images, %d denied, %d wait: the random buckets show little", crowds, old, denied, waits)
+	}
+}
+
+// A limit that was taken out between two images tells nothing, and hides no other.
+func TestLearnsBesideALimitThatChanged(t *testing.T) {
+	state := func(first string, used int64) bucket.State {
+		return bucket.State{Slots: []bucket.Slot{{Limit: each(first, 1), Used: used}, {Limit: perHour20, Used: used}}}
+	}
+	var o others
+	o.learn(state("a", 1000), state("b", 3000), nil, 1000)
+	if o.rate("rph") != 2 || o.rate("b") != 0 || o.rate("a") != 0 {
+		t.Errorf("others take %v", o.taken)
 	}
 }

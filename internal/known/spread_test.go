@@ -2,6 +2,7 @@ package known
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -158,6 +159,120 @@ func TestHowManyShardsHoldTogether(t *testing.T) {
 		d := decider{facts: k, now: noon, want: asks(1, limit)}
 		if got := d.holds(d.want.Costs[0], noon); got != c.want {
 			t.Errorf("%+v: they hold %d", c, got)
+		}
+	}
+}
+
+// What shards hold together is what each has in whole tokens. They hold a request from an instant on
+// at which they have every cost, and not a millisecond before.
+func TestWhenShardsHoldARequest(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	outcomes := map[string]int{}
+	for n := range 1000 {
+		d := anyBucket(r)
+		short := func(at int64) (limit string) {
+			for _, c := range d.want.Costs {
+				want := d.payable(c, at) * bucket.Milli
+				if got := d.holds(c, at); got != want {
+					t.Fatalf("bucket %d: %d ms later they hold %d of %+v, want %d", n, at-d.now, got, c, want)
+				}
+				if want < c.Milli && !c.Limit.Soft {
+					limit = c.Limit.Name
+				}
+			}
+			return limit
+		}
+		switch at, later := d.together(), d.now+2*3_600_000; {
+		case at == bucket.Never:
+			if outcomes["never"]++; short(later) == "" {
+				t.Fatalf("bucket %d: never, though they hold it two hours later", n)
+			}
+		case short(at) != "":
+			t.Fatalf("bucket %d: after %d ms they do not hold %s", n, at-d.now, short(at))
+		case at > d.now && short(at-1) == "":
+			t.Fatalf("bucket %d: they hold it before %d ms are over", n, at-d.now)
+		case at > d.now:
+			outcomes["later"]++
+		default:
+			outcomes["now"]++
+		}
+	}
+	if len(outcomes) != 3 {
+		t.Errorf("%v: the random buckets show little", outcomes)
+	}
+}
+
+// Whatever shards hold: they pay every cost together or nothing, each in whole tokens and no more than
+// it has above its floor, of the first limit the fullest first. One in debt pays nothing, and what
+// soft limits lack the first one owes.
+func TestShardsPayAllOrNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	paid, refused := 0, 0
+	for n := range 3000 {
+		d := anyBucket(r)
+		var images []table.Shard
+		has := make([]int64, len(d.want.Costs))
+		for _, s := range d.seenOf() {
+			images = append(images, s.image)
+			s.underWay = nil // it is no part of this
+			if s.owes(d.want, d.now) {
+				continue
+			}
+			for i, c := range d.want.Costs {
+				has[i] += max(s.level(c.Limit, d.now)-c.FloorIn(s.image.State), 0) / bucket.Milli * bucket.Milli
+			}
+		}
+		for i := range d.want.Costs {
+			d.want.Costs[i].Milli = d.want.Costs[i].Milli / bucket.Milli * bucket.Milli
+		}
+		enough, asks := true, false
+		for i, c := range d.want.Costs {
+			enough = enough && (c.Limit.Soft || has[i] >= c.Milli)
+			asks = asks || c.Milli > 0 && !c.Limit.Soft
+		}
+		out := ByLevels(images, d.want, d.now)
+		if len(out) == 0 {
+			if refused++; enough && asks {
+				t.Fatalf("bucket %d: nothing is paid of %v, and shards hold %v", n, d.want.Costs, has)
+			}
+			continue
+		}
+		paid++
+		for i, c := range d.want.Costs {
+			total := int64(0)
+			for j, p := range out {
+				of := p.Costs[i]
+				total += of.Milli
+				s := &seen{image: p.Image}
+				most := max(s.level(c.Limit, d.now)-c.FloorIn(p.Image.State), 0)
+				if s.owes(d.want, d.now) || of.Milli < 0 || of.Milli%bucket.Milli != 0 || of.Limit != c.Limit ||
+					of.Milli > most && !(c.Limit.Soft && j == 0) {
+					t.Fatalf("bucket %d: payment %d is %d of %d, of %+v", n, j, of.Milli, most, c)
+				}
+			}
+			if total != c.Milli || !enough {
+				t.Fatalf("bucket %d: %d are paid of %+v, and shards hold %v", n, total, c, has)
+			}
+		}
+	}
+	if paid < 300 || refused < 300 {
+		t.Errorf("%d paid, %d refused: the random buckets show little", paid, refused)
+	}
+}
+
+// No more shards pay for one request than a transaction may name.
+func TestHowManyShardsPay(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 256_000, Amount: 256_000, Period: 1000}
+	var images []table.Shard
+	for shard := range 128 {
+		image := imageOf(shard, 128, 0)
+		image.State = bucket.New([]bucket.Limit{limit}, shard, 128, noon)
+		image.State.Slots[image.State.Index("rps")].Tokens = bucket.Milli
+		images = append(images, image)
+	}
+	for tokens, want := range map[int64]int{MaxPaying: MaxPaying, MaxPaying + 1: 0} {
+		if got := ByLevels(images, asks(tokens, limit), noon); len(got) != want {
+			t.Errorf("a cost of %d: %d shards pay, want %d", tokens, len(got), want)
 		}
 	}
 }
