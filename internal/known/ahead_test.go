@@ -145,6 +145,10 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	if h, ok := p.Grant(costing(200, plenty), clock(noon+500)); ok {
 		t.Errorf("granted when it was over: %+v", h)
 	}
+	p.sends(ten(), 500) // tells that it ended
+	if p.Grant(costing(200, plenty), clock(noon+500)); p.Holds() {
+		t.Error("it holds what is over")
+	}
 }
 
 // Nothing more is asked for while the bucket has too little.
@@ -502,6 +506,82 @@ func TestPlentyCalms(t *testing.T) {
 		p.charges([]Want{costing(1000, plenty)}, 300)
 		if got := pace.Saturated(noon + 300); got != saturated {
 			t.Errorf("%d are there: saturated %v", level, got)
+		}
+	}
+}
+
+// What is granted from what is held is asked for as much as what is charged.
+func TestGrantedRequestsAreDemand(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	was := p.demand()
+	if p.grants(5, 1000, 0); p.demand() < was*1.24 || p.demand() > was*1.26 {
+		t.Errorf("a demand of %v, and of %v with five requests more than twenty", was, p.demand())
+	}
+}
+
+// Nothing is taken ahead by a request that owes, nor from an image without a clock.
+func TestWhatTakesNothingAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		owes, noClock bool
+		want          int64
+	}{"a request": {false, false, 5000}, "one that owes": {true, false, 0}, "no clock": {false, true, 0}} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		if c.noClock {
+			p.image.State.NoClock, p.image.State.RF = true, 0
+			p.See(p.image, noon, p.Seen(0).Serial)
+		}
+		choice := Choice{Do: Take, Owe: c.owes}
+		w := costing(1000, plenty)
+		for range 10 {
+			p.Begin(choice, w, noon)
+		}
+		if _, plan := p.Plan(choice, ten(), 10, clock(noon)); took(plan) != c.want {
+			t.Errorf("%s: %d taken ahead, want %d", name, took(plan), c.want)
+		}
+	}
+}
+
+// A quota was made whole, as the next image shows: what is held of before is granted no more.
+func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
+	p := newProcess(t)
+	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
+	p.image.State = bucket.New(limits, 0, 1, noon)
+	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
+	p.See(p.image, noon, Unsent)
+	w := costing(1000, limits[0])
+	for range 2 {
+		p.charges([]Want{w, w, w, w, w, w, w, w, w, w}, 0)
+	}
+	if p.Left(0, "rpy", clock(noon)) == 0 {
+		t.Fatal("nothing is held")
+	}
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[0].Resets++
+	p.See(p.image, noon+1, Unsent)
+	if got := p.Left(0, "rpy", clock(noon+1)); got != 0 {
+		t.Errorf("%d are held", got)
+	}
+}
+
+// A busy process has a pace of its own: what others take denies it nothing.
+func TestOthersDenyABusyProcessNothing(t *testing.T) {
+	for requests, want := range map[int]Action{1: Deny, 20: Take} {
+		p := newProcess(t)
+		p.charges(ten()[:1], 0)
+		p.shows(5000)
+		k := p.lock()
+		s := k.shards[0]
+		for range requests {
+			s.holding.demand.Asked(costing(1, plenty).Costs, 500, noon)
+		}
+		s.others = others{taken: map[string]float64{"rps": 200_000}, elapsed: 1000}
+		s.others.refuse(0, noon)
+		p.mu.Unlock()
+		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon+100)); d.Do != want {
+			t.Errorf("%d requests: %+v", requests, d.Choice)
 		}
 	}
 }

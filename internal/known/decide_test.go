@@ -248,6 +248,9 @@ func TestUnderWayCountsAsTaken(t *testing.T) {
 		t.Errorf("5 of 10 while 6 are under way: %d", got)
 	}
 	b.End(0, six)
+	if got := decide(); got != Deny {
+		t.Errorf("5 of 10 when nothing is under way any more, and nothing new was seen: %d", got)
+	}
 	b.See(b.Seen(0).Image, noon, b.Seen(0).Serial) // nobody has taken them
 	if got := decide(); got != Take {
 		t.Errorf("5 of 10 when nothing is under way: %d", got)
@@ -344,6 +347,41 @@ func replaced(t *testing.T) (b *Bucket, want Want, theirs bucket.Limit) {
 		t.Error("nothing was replaced")
 	}
 	return b, want, theirs
+}
+
+// What others have replaced is told once, however often it is seen.
+func TestReplacedOnce(t *testing.T) {
+	b, _, _ := replaced(t)
+	if b.Refused(b.Seen(0).Image, Planned{Charges: true, since: Unsent}, noon) {
+		t.Error("replaced again")
+	}
+}
+
+// Slots of this process pay nothing of a limit that others have put in the place of its own.
+func TestReusedSlotsOfAReplacedLimit(t *testing.T) {
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	wider := fly
+	wider.Capacity *= 2
+	for _, c := range []struct {
+		second bucket.Limit // in force of the other limit
+		want   [2]int64
+	}{{wider, [2]int64{3000, 1000}}, {fly, [2]int64{1000, 1000}}} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(0)
+		w.Costs, w.Reused = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 1000), []int64{2000, 0}
+		image := imageOf(0, 1, 0)
+		image.State = bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)
+		b.Took(image, Planned{Takes: true, since: Unsent}, w, nil, noon)
+		faster := perSecond
+		faster.Amount *= 2
+		image.Generation = 2 << 40
+		image.State = bucket.New([]bucket.Limit{c.second, faster}, 0, 1, noon)
+		b.Refused(image, Planned{Charges: true, since: Unsent}, noon)
+		d := b.Decide(w, &Attempt{}, clock(noon))
+		if got := d.Want.Costs; got[0].Milli != c.want[0] || got[1].Milli != c.want[1] || got[1].Limit != faster ||
+			d.Want.Reused != nil {
+			t.Errorf("%v in force: %+v, reuses %v", c.second, got, d.Want.Reused)
+		}
+	}
 }
 
 // Limits that others have replaced yield to theirs, which is told once.
@@ -465,6 +503,75 @@ func TestARequestEnds(t *testing.T) {
 		a := c.has
 		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); got.Do != c.want {
 			t.Errorf("%+v: decided %+v, want %d", c.has, got.Choice, c.want)
+		}
+	}
+	a := Attempt{}
+	for round := range MaxRounds + 1 {
+		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); (got.Do == Take) != (round < MaxRounds) {
+			t.Errorf("round %d: decided %+v", round, got.Choice)
+		}
+	}
+}
+
+// A denial by what the image shows takes no round trip, so it is exact for a request that has none left.
+// One that would have to look is denied by a guess.
+func TestWhoHasNoRoundTripLeft(t *testing.T) {
+	for ms, c := range map[int64]struct {
+		after int64
+		guess bool
+	}{0: {3000, false}, 60_000: {7000, true}} {
+		b := seenAs(perSecond, 4)
+		if ms > 0 {
+			b = seenAs(perSecond, -70)
+		}
+		d := b.Decide(asks(7, perSecond), &Attempt{Trips: MaxTrips, Lost: true}, clock(noon+ms))
+		if d.Do != Deny || d.Denial.After != c.after || d.Denial.Estimated != c.guess {
+			t.Errorf("after %d ms: %+v, %+v, want %d ms, estimated %v", ms, d.Choice, d.Denial, c.after, c.guess)
+		}
+	}
+}
+
+// Shards of which nothing is known do not hide one that covers the costs, and the one that is asked is
+// one that is not known.
+func TestAShardThatIsKnownIsFound(t *testing.T) {
+	d := decider{facts: factsOf(4), now: noon, want: asks(2, perSecond), attempt: &Attempt{Trips: 2}}
+	d.see(imageOf(0, 4, 0), noon, Unsent, nil)
+	d.see(imageOf(3, 4, 2), noon, Unsent, nil)
+	for d.pick = range uint64(4) {
+		if got := d.decide(); got.Do != Take || got.Shard != 3 {
+			t.Errorf("from shard %d on: %+v, want shard 3", d.pick, got)
+		}
+		d.home = home{}
+	}
+	d.see(imageOf(3, 4, 0), noon, Unsent, nil)
+	d.attempt = &Attempt{}
+	for d.pick = range uint64(4) {
+		if got := d.decide(); got.Do != Take || d.shards[got.Shard].imaged() {
+			t.Errorf("from shard %d on: %+v, want one that is not known", d.pick, got)
+		}
+	}
+}
+
+// Of shards that are not known, a second one is asked if its own share covers the costs: of ten for
+// four shards, 3, 3, 2 and 2. A soft limit fits any.
+func TestWhatFitsAShare(t *testing.T) {
+	soft := perSecond
+	soft.Soft = true
+	limit := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 10_000, Period: 1000}
+	for _, c := range []struct {
+		cost table.Cost
+		fits []bool
+	}{
+		{table.Cost{Limit: limit, Milli: 2500}, []bool{true, true, true, true}},
+		{table.Cost{Limit: bucket.Limit{Name: "one", Capacity: 10_001}, Milli: 2501}, []bool{true, false, false, false}},
+		{table.Cost{Limit: limit, Milli: 2501}, []bool{false, false, false, false}},
+		{table.Cost{Limit: soft, Milli: 99_000}, []bool{true, true, true, true}},
+	} {
+		d := decider{facts: factsOf(4), want: Want{Costs: []table.Cost{c.cost}}}
+		for shard, want := range c.fits {
+			if got := d.fits(shard); got != want {
+				t.Errorf("%+v on shard %d: %v", c.cost, shard, got)
+			}
 		}
 	}
 }

@@ -86,8 +86,8 @@ func (d decider) outdated() bool {
 	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.Spread || !d.again(d.readAt) {
 		return false
 	}
-	for _, s := range d.shards {
-		if s.imaged() && s.at < d.raisedAt {
+	for n, s := range d.shards {
+		if n < d.count && s.imaged() && s.at < d.raisedAt {
 			return true
 		}
 	}

@@ -124,6 +124,28 @@ func TestDenialsMend(t *testing.T) {
 	}
 }
 
+// That shards of a bucket of one are to be folded says nothing of a denial that the image tells.
+func TestADenialIsNoMending(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	b.See(imageOf(1, 2, 0), noon, Unsent)
+	b.See(imageOf(0, 1, 4), noon, Unsent)
+	d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon))
+	if d.Do != Deny || d.Denial.After != 3000 || d.Denial.Estimated || d.Mend == nil {
+		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
+	}
+}
+
+// A request that has waited too often of a bucket whose shard 0 was never seen is denied.
+func TestDeniedWithoutShard0(t *testing.T) {
+	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+	b.See(imageOf(1, 2, 0), noon, Unsent)
+	w.Ahead = 2000
+	d := b.Decide(w, &Attempt{Trips: MaxTrips, Lost: true}, clock(noon))
+	if d.Do != Deny || d.Denial.After != 1000 || !d.Denial.Estimated || d.Mend != nil {
+		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
+	}
+}
+
 // A denial by slots is told for a second at most, as an estimate, unless a limit beside them takes
 // longer: then for that one.
 func TestDenialsBySlots(t *testing.T) {
@@ -158,9 +180,9 @@ func TestDenialsBySlots(t *testing.T) {
 	b.See(image, noon, Unsent)
 	w := asks(0)
 	w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)
-	if d := b.Decide(w, &Attempt{},
-		clock(noon)); d.Denial.Limit != "rps" || d.Denial.After != 4000 || d.Denial.Estimated {
-		t.Errorf("with slots that are free: %+v", d.Denial)
+	free := b.Decide(w, &Attempt{}, clock(noon)).Denial
+	if free.Limit != "rps" || free.After != 4000 || free.Estimated || free.Levels[0].After != 0 {
+		t.Errorf("with slots that are free: %+v", free)
 	}
 }
 

@@ -364,7 +364,20 @@ func TestRaised(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	old, newer := imageOf(0, 1, 3).State, imageOf(0, 1, 3).State
+	old, newer := imageOf(0, 2, 0).State, imageOf(0, 1, 9).State
+	if raised(old, newer, noon) || raised(imageOf(0, 1, 0).State, imageOf(0, 2, 5).State, noon) {
+		t.Error("what a shard gains by merging, or has kept in a split, raises it")
+	}
+	wide := each("rps", 1)
+	wide.Capacity = 100_000
+	for level, want := range map[int64]bool{10_000: false, 10_001: true} {
+		old, newer := bucket.New([]bucket.Limit{wide}, 0, 1, noon), bucket.New([]bucket.Limit{wide}, 0, 1, noon)
+		old.Slots[0].Tokens, newer.Slots[0].Tokens = 0, level
+		if got := raised(old, newer, noon); got != want {
+			t.Errorf("%d more of 100 tokens: raised %v", level, got)
+		}
+	}
+	old, newer = imageOf(0, 1, 3).State, imageOf(0, 1, 3).State
 	if newer.Slots[1].Tokens, old.Slots[1].Tokens = 1000*bucket.Milli, 0; raised(old, newer, noon) {
 		t.Error("the write meter raises it")
 	}
@@ -565,8 +578,9 @@ func TestAddsInACrowd(t *testing.T) {
 	if !p.adds || p.Charges || !p.Takes {
 		t.Fatalf("first %+v, want an add", p)
 	}
+	b.Refused(b.Seen(0).Image, p, noon+4000)
 	k = b.lock()
-	k.shards[0].added = true
+	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
 	b.mu.Unlock()
 	if p = plan(); p.adds || !p.Charges {
 		t.Errorf("after its refusal %+v, want a charge", p)
@@ -608,8 +622,14 @@ func TestLevels(t *testing.T) {
 func TestMissingIsNews(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	was := b.Seen(0).Serial
+	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Deny {
+		t.Errorf("7 of 5: %+v", d.Choice)
+	}
 	if b.Missing(noon, 0); b.Seen(0).Serial == was {
 		t.Error("the serial number stays")
+	}
+	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
+		t.Errorf("7 of 5 that are not there any more: %+v", d.Choice)
 	}
 }
 
@@ -722,6 +742,13 @@ func TestConfirmedLimits(t *testing.T) {
 		}
 		k.confirm(s.image, second, noon)
 		return len(s.confirmed)
+	}
+	b := seenAs(perSecond, 5)
+	for _, w := range []Want{asks(1, perSecond), asks(1), asks(1, perSecond), asks(1)} {
+		b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
+	}
+	if n := len(b.facts.shards[0].confirmed); n != 2 {
+		t.Errorf("two calls by turns confirm %d", n)
 	}
 	if calls, stored := both(0), both(5); calls != 2 || stored != 1 {
 		t.Errorf("%d of calls and %d of stored limits are confirmed", calls, stored)
@@ -868,6 +895,15 @@ func TestChargesThatMend(t *testing.T) {
 		if !p.Charges || p.Takes != c.takes {
 			t.Errorf("%s: %+v", name, p)
 		}
+		after, held, err := p.Write.Apply(image.Item())
+		mended, odd := table.DecodeShard(after)
+		if err != nil || odd != nil || !held || mended.State.NoClock {
+			t.Fatalf("%s: held %v, %v, %v, %v", name, held, err, odd, mended.State)
+		}
+		was, is := image.State.Slots[0].Tokens, mended.State.Slots[0].Tokens
+		if is != was && !c.takes || is != was-1000 && c.takes {
+			t.Errorf("%s: a level of %d becomes %d", name, was, is)
+		}
 		b.End(0, w)
 	}
 }
@@ -960,7 +996,7 @@ func TestANewShardDisplaces(t *testing.T) {
 		generation int64
 		limit      bucket.Limit
 		want       bool
-	}{{2, faster, true}, {2, perSecond, false}, {0, faster, false}} {
+	}{{2, faster, true}, {2, perSecond, false}, {1, faster, false}, {0, faster, false}} {
 		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
 		zero := imageOf(0, 2, 3)
 		zero.Generation = 1 << 40

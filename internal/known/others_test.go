@@ -512,7 +512,8 @@ func TestLimitsAreReckonedOneByOne(t *testing.T) {
 		}
 		all, slack, part := d.want, int64(r.IntN(30)), int64(r.IntN(60))
 		at, limit := d.expected(s)
-		crowded, recent, most := s.crowded(all, d.now, slack), s.recent(all, d.now, part), s.others.slack(s.image.State, all, 100)
+		crowded, recent := s.crowded(all, d.now, slack), s.recent(all, d.now, part)
+		most := s.others.slack(s.image.State, all, 100)
 		room, by := RoomIn(s.image, all, s.underWay.of)
 		var wantAt, wantRoom, wantMost int64
 		wantLimit, wantBy, wantCrowded, wantRecent := "", "", false, true

@@ -13,7 +13,7 @@ func planned(t *testing.T, b *Bucket, c Choice, w Want, ms int64) Planned {
 	t.Helper()
 	b.Begin(c, w, ms)
 	n, p := b.Plan(c, []Want{w}, 1, clock(ms))
-	if n != 1 || p.Write == nil {
+	if n != 1 || p.Write == nil || p.Replaced {
 		t.Fatalf("%d planned, %+v", n, p)
 	}
 	return p
@@ -91,6 +91,10 @@ func TestWhoGoesOutAlone(t *testing.T) {
 	n, p := b.Plan(Choice{Do: Take, Owe: true}, group, len(group), clock(noon))
 	after, held, err := p.Write.Apply(imageOf(0, 1, 10).Item())
 	image, odd := table.DecodeShard(after)
+	looks := Choice{Do: Look}
+	if n, _ := b.Plan(looks, group, len(group), clock(noon)); n != 1 {
+		t.Errorf("%d look", n)
+	}
 	if n != 1 || !held || err != nil || odd != nil ||
 		image.State.Slots[image.State.Index("rps")].Tokens != 9*bucket.Milli {
 		t.Errorf("%d go out, held %t, %v, %+v", n, held, errors.Join(err, odd), image.State.Slots)
@@ -104,7 +108,7 @@ func TestWhoGoesOutAlone(t *testing.T) {
 
 // What a request that leaves a floor asks for is not taken ahead, so it is no demand.
 func TestFlooredRequestsAreNoDemand(t *testing.T) {
-	for floor, want := range map[int64]bool{0: true, 10: false} {
+	for floor, want := range map[int64]bool{0: true, 1: false, 10: false} {
 		p := newProcess(t)
 		p.charges(ten(), 0) // it holds something since
 		was := p.demand()
@@ -121,6 +125,55 @@ func (p *process) demand() float64 {
 	k := p.lock()
 	defer p.mu.Unlock()
 	return k.shards[0].holding.demand.Of("rps")
+}
+
+// A shard that is missing is looked for by an add: only shard 0 is created.
+func TestOnlyShard0IsCreated(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	b.See(imageOf(0, 2, 0), noon, Unsent)
+	b.Missing(noon, 1)
+	p := planned(t, b, Choice{Do: Take, Shard: 1}, asks(1, perSecond), noon)
+	if p.Creates || p.Charges || p.Write.Target() != table.BucketKey("ns", "acme", "gpt-4", 1) {
+		t.Errorf("%+v", p)
+	}
+}
+
+// In a crowd a charge goes out all the same if somebody is denied for its refusal, or where adds do not
+// hold.
+func TestChargesInACrowd(t *testing.T) {
+	for name, c := range map[string]struct {
+		hurried int
+		held    int64
+		adds    bool
+	}{"an add": {1, 0, true}, "the last write": {0, 0, false}, "others hold some": {1, noon + 9000, false}} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		image := imageOf(0, 1, 10)
+		image.State.HeldUntil = c.held
+		b.See(image, noon, Unsent)
+		b.facts.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+		b.Begin(Choice{Do: Take}, w, noon+4000)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, c.hurried, clock(noon+4000))
+		if p.adds != c.adds || p.Charges == c.adds {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+// Every creation begins a generation of its own.
+func TestCreationsDiffer(t *testing.T) {
+	generation := func(random uint64) int64 {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.Missing(noon, 0)
+		it, _, err := b.Create(asks(1, perSecond), Now{Ms: noon, Random: random}).Write.Apply(nil)
+		image, odd := table.DecodeShard(it)
+		if err != nil || odd != nil {
+			t.Fatal(err, odd)
+		}
+		return image.Generation
+	}
+	if a, b := generation(1<<60|1), generation(7<<60|7); a == b || a == 0 {
+		t.Errorf("generations %d and %d", a, b)
+	}
 }
 
 // Before a denial, the last write for a request is refused only if the tokens are gone, however low it

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // A shard that owes of a hard limit in force pays nothing. What it owes of a soft one, or of one that
@@ -50,5 +51,39 @@ func TestWhenAllShardsAreRead(t *testing.T) {
 		if d.outdated() {
 			t.Errorf("%+v: reads again", c)
 		}
+	}
+}
+
+// Once all shards were read there is nothing to read: neither for one that is missing or has merged,
+// nor by a clock that was set back since tokens were put in.
+func TestShardsAreReadOnce(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
+	b.See(imageOf(2, 4, 0), noon-10, Unsent)
+	b.See(imageOf(0, 2, 0), noon-10, Unsent)
+	b.Missing(noon-10, 1)
+	more := imageOf(0, 2, 5)
+	more.State.Slots[more.State.Index(bucket.WCU)].Used++
+	b.See(more, noon, Unsent)
+	if b.facts.raisedAt != noon {
+		t.Fatalf("raised at %d", b.facts.raisedAt)
+	}
+	d := decider{facts: &b.facts, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+	if d.outdated() {
+		t.Error("reads for shards that are not there")
+	}
+	for _, shard := range []int{0, 1} {
+		b.See(imageOf(shard, 2, 5), noon-5000, Unsent)
+	}
+	if d.now = noon - 5000; !d.outdated() {
+		t.Error("does not read what was seen before tokens were put in")
+	}
+	if n := b.ReadAll(d.now); n != 2 {
+		t.Errorf("%d shards are read", n)
+	}
+	if _, err := b.SeeAll([]item.Item{imageOf(0, 2, 5).Item(), imageOf(1, 2, 5).Item()}, d.now); err != nil {
+		t.Fatal(err)
+	}
+	if d.now += denyFor; d.outdated() {
+		t.Error("reads again")
 	}
 }

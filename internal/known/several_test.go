@@ -1,6 +1,11 @@
 package known
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
 
 // Who finds that shards do not hold what they seemed to, twice in a row, reads them once in
 // DenyFor until it is granted. The first time, and after a failure, the next request goes
@@ -66,6 +71,10 @@ func TestUntilShardsHoldTheCosts(t *testing.T) {
 		if got := d.until(Choice{Limit: "rps"}, at); got != want {
 			t.Errorf("from %d ms on: %+v, want %+v", at-noon, got, want)
 		}
+		want.guess = true
+		if got := d.until(Choice{Limit: "rps", guess: true}, at); got != want {
+			t.Errorf("a guess, from %d ms on: %+v, want %+v", at-noon, got, want)
+		}
 	}
 }
 
@@ -103,6 +112,33 @@ func TestUnderWayDeniesNoLongerThanAnImage(t *testing.T) {
 	b.Gather(asks(5, perSecond))
 	if d := b.Decide(asks(6, perSecond), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
 		t.Errorf("decided %+v, %+v, want a denial for a second", d.Choice, d.Denial)
+	}
+}
+
+// What others of this process gather of a limit says nothing of a request that asks nothing of it.
+func TestGatheringIsByLimit(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	limits := []bucket.Limit{each("a", 1), each("b", 1)}
+	for shard := range 2 {
+		image := imageOf(shard, 2, 0)
+		image.State = bucket.New(limits, shard, 2, noon)
+		b.See(image, noon, Unsent)
+	}
+	asked := func(first, second int64) Want {
+		w := asks(0)
+		w.Costs = table.Costs(limits, first, second)
+		return w
+	}
+	b.Gather(asked(9000, 0))
+	b.Gather(asked(9000, 0))
+	for _, c := range []struct {
+		first, second int64
+		want          Action
+	}{{0, 7000, Several}, {7000, 7000, Deny}, {7000, 0, Deny}} {
+		if d := b.Decide(asked(c.first, c.second), &Attempt{}, clock(noon)); d.Do != c.want ||
+			d.Do == Deny && d.Denial.Limit != "a" {
+			t.Errorf("%d of the first and %d of the second: %+v, %+v", c.first, c.second, d.Choice, d.Denial)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package known
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -47,6 +48,47 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != left {
 		t.Errorf("%d came too late, told is %+v", left, ended)
 	}
+}
+
+// A clock that panics leaves a shard to be minded by somebody else.
+func TestNobodyMindsBehindAPanic(t *testing.T) {
+	p := newProcess(t)
+	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
+	p.image.State = bucket.New(limits, 0, 1, noon)
+	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
+	p.See(p.image, noon, Unsent)
+	group := slices.Repeat([]Want{costing(1000, limits[0])}, 4)
+	p.charges(group, 0)
+	p.charges(group, 10)
+	if _, ok := p.Mind(0, clock(noon+20)); !ok {
+		t.Fatal("not minded")
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the clock did not panic")
+			}
+		}()
+		p.Unspent(0, func() Now { panic("clock") })
+	}()
+	if _, ok := p.Mind(0, clock(noon+20)); !ok {
+		t.Error("nobody minds the shard any more")
+	}
+}
+
+// A process takes ahead of a bucket once a request says for how long, and of its shards that it wrote to.
+func TestWhoTakesAhead(t *testing.T) {
+	b := seenAs(plenty, 9, 9)
+	w := costing(1000, plenty)
+	for _, c := range []struct{ ahead, want int64 }{{0, 0}, {2000, 1}} {
+		w.Ahead = c.ahead
+		b.Begin(Choice{Do: Take, Shard: 1}, w, noon)
+		b.Plan(Choice{Do: Take, Shard: 1}, []Want{w}, 1, clock(noon))
+		if b.TakesAhead() != (c.want == 1) {
+			t.Errorf("for %d ms: takes ahead %v", c.ahead, b.TakesAhead())
+		}
+	}
+	seenAs(perSecond, 3).Unanswered(Planned{}, true) // of a shard of which nothing is held
 }
 
 // A shard is gone, and what is held of it is granted on: the lease says where its tokens are to be

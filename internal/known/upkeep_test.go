@@ -263,6 +263,20 @@ func TestTheLargestRequestBoundsGrowth(t *testing.T) {
 	}
 }
 
+// What bounds the growth is the largest cost of each limit, whatever is asked for later.
+func TestTheLargestCostIsKept(t *testing.T) {
+	b, other := seenAs(perSecond, 9), each("a", 1)
+	for _, milli := range []int64{3000, 5000, 1000} {
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{other, perSecond}, milli, 2*milli)
+		b.Decide(w, &Attempt{}, clock(noon))
+	}
+	b.Decide(asks(1, perSecond), &Attempt{}, clock(noon))
+	if got := b.facts.largest; got["a"] != 5000 || got["rps"] != 10_000 {
+		t.Errorf("%v, want 5000 of a and 10000 of rps", got)
+	}
+}
+
 // A process remembers of a shard the last four lists of its own limits that it has seen in force.
 func TestConfirmedLimitsAreBounded(t *testing.T) {
 	k := factsOf(1)
