@@ -510,6 +510,53 @@ func TestPlentyCalms(t *testing.T) {
 	}
 }
 
+// What is held ends by the clock that is never set, too.
+func TestWhatIsHeldEndsByEitherClock(t *testing.T) {
+	for mono, want := range map[int64]bool{0: true, 499: true, 500: false} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.charges(ten(), 0)
+		now := func() Now { return Now{Ms: noon, Mono: mono} }
+		if _, ok := p.Grant(costing(1000, plenty), now); ok != want {
+			t.Errorf("after %d ms by that clock: granted %v", mono, ok)
+		}
+	}
+}
+
+// A busy process that has had its turn is denied for as long as the image tells, if that denies it.
+func TestADenialByTheImageBetweenTurns(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.shows(-20_000)
+	k := p.lock()
+	pace := &k.shards[0].holding.pace
+	pace.Short(noon)
+	pace.Wrote(500, noon, 0)
+	pace.Answered()
+	p.mu.Unlock()
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 210 {
+		t.Errorf("%+v, %+v, want the 210 ms until 21 tokens are refilled", d.Choice, d.Denial)
+	}
+}
+
+// A charge that was refused although the bucket has what it takes is no shortage.
+func TestARefusalWithPlentyIsNoShortage(t *testing.T) {
+	for level, short := range map[int64]bool{99_000: false, 15_000: false, 14_999: true} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		plan := p.sends(ten(), 0)
+		if took(plan) != 5000 {
+			t.Fatalf("%d taken ahead", took(plan))
+		}
+		p.image.State.Slots = slices.Clone(p.image.State.Slots)
+		p.image.State.Slots[p.image.State.Index("rps")].Tokens = level
+		p.Refused(p.image, plan, noon)
+		if got := p.facts.shards[0].holding.pace.Saturated(noon); got != short {
+			t.Errorf("%d are there: short %v", level, got)
+		}
+	}
+}
+
 // What is granted from what is held is asked for as much as what is charged.
 func TestGrantedRequestsAreDemand(t *testing.T) {
 	p := newProcess(t)

@@ -516,15 +516,20 @@ func TestARequestEnds(t *testing.T) {
 // A denial by what the image shows takes no round trip, so it is exact for a request that has none left.
 // One that would have to look is denied by a guess.
 func TestWhoHasNoRoundTripLeft(t *testing.T) {
-	for ms, c := range map[int64]struct {
-		after int64
-		guess bool
-	}{0: {3000, false}, 60_000: {7000, true}} {
-		b := seenAs(perSecond, 4)
+	for _, c := range []struct {
+		ms, after int64
+		has       Attempt
+		guess     bool
+	}{
+		{0, 3000, Attempt{Trips: MaxTrips, Lost: true}, false},
+		{0, 3000, Attempt{Rounds: MaxRounds, Lost: true}, false},
+		{60_000, 7000, Attempt{Trips: MaxTrips, Lost: true}, true},
+	} {
+		b, ms := seenAs(perSecond, 4), c.ms
 		if ms > 0 {
 			b = seenAs(perSecond, -70)
 		}
-		d := b.Decide(asks(7, perSecond), &Attempt{Trips: MaxTrips, Lost: true}, clock(noon+ms))
+		d := b.Decide(asks(7, perSecond), &c.has, clock(noon+ms))
 		if d.Do != Deny || d.Denial.After != c.after || d.Denial.Estimated != c.guess {
 			t.Errorf("after %d ms: %+v, %+v, want %d ms, estimated %v", ms, d.Choice, d.Denial, c.after, c.guess)
 		}

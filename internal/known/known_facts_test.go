@@ -974,6 +974,14 @@ func TestYieldsFollowTheNewestLimits(t *testing.T) {
 	if got := capacity(); got != 50_000 {
 		t.Errorf("after a newer one, and one between, a capacity of %d", got)
 	}
+	for _, c := range []struct{ generation, capacity int64 }{{3, 50_000}, {4, 40_000}} {
+		other := theirs(c.generation, c.capacity, "rps", "tps")
+		other.State.Shard, other.State.Shards = 1, 2
+		b.Refused(other, Planned{Shard: 1, since: Unsent}, noon)
+	}
+	if got := capacity(); got != 50_000 {
+		t.Errorf("after two older ones of another shard a capacity of %d", got)
+	}
 	b.Refused(theirs(6, 60_000, "rps"), Planned{since: Unsent}, noon)
 	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 2 {
 		t.Errorf("limits of the call: decided by %v", d.Want.Costs)

@@ -549,6 +549,19 @@ func TestLimitsAreReckonedOneByOne(t *testing.T) {
 	}
 }
 
+// A write that took nothing leaves all that the counter grew by to others, one that took the costs less.
+func TestWhatAWriteTookIsNotOthers(t *testing.T) {
+	for takes, want := range map[bool]float64{true: 4, false: 5} {
+		b := seenAs(perSecond, 9)
+		image := imageOf(0, 1, 4)
+		image.State.Slots[image.State.Index("rps")].Used = 5000
+		b.Took(image, Planned{Takes: takes, since: b.Seen(0).Serial}, asks(1, perSecond), nil, noon+1000)
+		if got := b.facts.shards[0].others.rate("rps"); got != want {
+			t.Errorf("takes %v: others take %v a second, want %v", takes, got, want)
+		}
+	}
+}
+
 // A limit that was taken out between two images tells nothing, and hides no other.
 func TestLearnsBesideALimitThatChanged(t *testing.T) {
 	state := func(first string, used int64) bucket.State {

@@ -131,11 +131,17 @@ func TestSlotsThatWerePaid(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
 	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
-	p := Payment{Image: image, Costs: table.Costs([]bucket.Limit{fly, perSecond}, 2*bucket.Milli, 3*bucket.Milli)}
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	image.State = bucket.New([]bucket.Limit{fly, quota, perSecond}, 0, 1, noon)
+	p := Payment{Image: image, Costs: table.Costs([]bucket.Limit{fly, quota}, 2*bucket.Milli, 3*bucket.Milli)}
 	got := p.Taken(noon)
 	want := image.State.At(noon).Slots[image.State.Index("fly")].End
 	if got[0].End != want || want == 0 || got[1] != p.Costs[1] {
 		t.Errorf("%+v, want slots that end at %d", got, want)
+	}
+	p.Costs[0].Milli = 0
+	if none := p.Taken(noon); none[0].End != 0 {
+		t.Errorf("%+v: no slot was taken", none)
 	}
 	if p.Costs[0].End != 0 {
 		t.Error("the payment itself has changed")

@@ -151,6 +151,19 @@ func TestYieldsAreBounded(t *testing.T) {
 	}
 }
 
+// A missing shard can be put back once its parent has split it off, as its count tells.
+func TestWhatCanBePutBack(t *testing.T) {
+	for parent, want := range map[int]bool{4: false, 8: true} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(imageOf(0, 8, 1), noon, Unsent)
+		b.See(imageOf(1, parent, 1), noon, Unsent)
+		b.Missing(noon, 5)
+		if _, ok := b.Restorable(5); ok != want {
+			t.Errorf("its parent has %d shards: can be put back %v", parent, ok)
+		}
+	}
+}
+
 // A shard that was put back is known, and with it where the others are to be looked for.
 func TestRestored(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -303,6 +316,7 @@ func TestSiblings(t *testing.T) {
 	for _, shard := range []int{0, 1, 3} {
 		k.see(imageOf(shard, 4, 1), noon, Unsent, nil)
 	}
+	k.missing(2, noon)
 	var got []int
 	for _, image := range k.siblings() {
 		got = append(got, image.State.Shard)
