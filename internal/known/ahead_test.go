@@ -572,20 +572,32 @@ func TestGrantedRequestsAreDemand(t *testing.T) {
 func TestWhatTakesNothingAhead(t *testing.T) {
 	for name, c := range map[string]struct {
 		owes, noClock bool
+		floor         int64
+		partial       []table.PartialLimit
 		want          int64
-	}{"a request": {false, false, 5000}, "one that owes": {true, false, 0}, "no clock": {false, true, 0}} {
+	}{
+		"a request":        {want: 5000},
+		"one that owes":    {owes: true},
+		"no clock":         {noClock: true},
+		"one that leaves":  {floor: 10},
+		"stored in part":   {partial: []table.PartialLimit{{}}},
+		"stored and known": {partial: []table.PartialLimit{}, want: 5000},
+	} {
 		p := newProcess(t)
 		p.charges(ten(), 0)
 		if c.noClock {
 			p.image.State.NoClock, p.image.State.RF = true, 0
-			p.See(p.image, noon, p.Seen(0).Serial)
 		}
+		p.image.Partial = c.partial
+		p.See(p.image, noon, p.Seen(0).Serial)
 		choice := Choice{Do: Take, Owe: c.owes}
-		w := costing(1000, plenty)
-		for range 10 {
-			p.Begin(choice, w, noon)
+		group := ten()
+		for i := range group {
+			group[i].Costs = slices.Clone(group[i].Costs)
+			group[i].Costs[0].Floor = c.floor
+			p.Begin(choice, group[i], noon)
 		}
-		if _, plan := p.Plan(choice, ten(), 10, clock(noon)); took(plan) != c.want {
+		if _, plan := p.Plan(choice, group, 10, clock(noon)); took(plan) != c.want {
 			t.Errorf("%s: %d taken ahead, want %d", name, took(plan), c.want)
 		}
 	}

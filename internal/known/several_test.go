@@ -46,6 +46,10 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	if more.Do != Deny || more.Denial.After != 1000-10 || !more.Denial.Estimated {
 		t.Errorf("decided %+v, %+v, want a denial until the pause is over", more.Choice, more.Denial)
 	}
+	later := b.Decide(asks(10, perSecond), &Attempt{}, clock(noon+1030))
+	if later.Do != Deny || later.Denial.After != 4000-1030 || !later.Denial.Estimated {
+		t.Errorf("decided %+v, %+v, want a denial until they hold it", later.Choice, later.Denial)
+	}
 	waits := b.Decide(w, &Attempt{Waits: true, Until: noon + 1e9}, clock(noon+1030))
 	if waits.Do != Several {
 		t.Errorf("one that waits: %+v", waits.Choice)
