@@ -2,6 +2,7 @@ package ahead
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -62,6 +63,57 @@ func TestDemandIsKnownSoon(t *testing.T) {
 	}
 }
 
+// The demand is that of all requests since the last silence, each weighing less as time passes, for the
+// time for which they stand; and a clock that is set back changes none of it.
+func TestDemandIsASum(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 3))
+	other := rpm
+	other.Name = "other"
+	type asked struct{ at, milli, other int64 }
+	for run := range 200 {
+		life := []int64{100, 500, 2000}[run%3]
+		fades := max(850, 1.7*float64(life))
+		d, now, latest, reckoned, all := &Demand{}, int64(began), int64(0), int64(0), []asked(nil)
+		for step := range 60 {
+			back := int64(0)
+			switch r.IntN(12) {
+			case 0:
+				now += int64(fades) + r.Int64N(3) // a silence, if it is as long
+			case 1:
+				back = r.Int64N(300)
+			default:
+				now += r.Int64N(200)
+			}
+			at := now - back
+			a := asked{max(at, reckoned), r.Int64N(3) * 500, r.Int64N(2) * 300}
+			if float64(at-latest) > fades {
+				all = nil
+			}
+			latest = max(latest, at)
+			all = append(all, a)
+			d.Asked(table.Costs([]bucket.Limit{rpm, other}, a.milli, a.other), life, at)
+			later := max(latest, reckoned) + r.Int64N(100)
+			reckoned = later
+			n, milli := 0., 0.
+			for _, a := range all {
+				weight := math.Exp(-float64(later-a.at) / fades)
+				n, milli = n+weight, milli+weight*float64(a.milli)
+			}
+			stands := fades * max(.85, 1-math.Exp(-float64(later-all[0].at)/fades))
+			if got, want := d.Requests(later), n/stands; math.Abs(got-want) > 1e-9 {
+				t.Fatalf("run %d, step %d: %v requests a millisecond, want %v", run, step, got, want)
+			}
+			if got, want := d.Of("rpm"), milli/stands; math.Abs(got-want) > 1e-6 {
+				t.Fatalf("run %d, step %d: a demand of %v, want %v", run, step, got, want)
+			}
+			if len(d.costs) > 2 {
+				t.Fatalf("run %d, step %d: %v of two limits", run, step, d.costs)
+			}
+			now = max(now, later)
+		}
+	}
+}
+
 // Who is asked every 20 ms takes more ahead while two calls are still covered, and while three
 // requests are still to come before what is held ends.
 func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
@@ -95,6 +147,13 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		now.Wall += c.set
 		if low := h.Low(d, single(20), trip, now); low != c.low {
 			t.Errorf("%s: low %v, want %v", name, low, c.low)
+		}
+		none := append(single(20), table.Cost{Limit: requests}) // of which none was taken
+		if low := h.Low(d, none, trip, now); low != c.low {
+			t.Errorf("%s, beside a limit of which nothing is taken: low %v, want %v", name, low, c.low)
+		}
+		if h.Low(d, none[1:], trip, now) || h.Low(d, nil, trip, now) {
+			t.Errorf("%s: low of nothing", name)
 		}
 		if !h.Low(d, single(20), 10*trip, now) {
 			t.Errorf("%s: what is left is used up while a call of 300 ms is under way", name)

@@ -219,24 +219,23 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 		return
 	}
 	h.asked = nil
-	same := h.generation == a.generation
-	switch o {
+	switch o { // h.generation is that of Ask still: no other charge was asked for
 	case Refused:
 		for _, n := range a.ended {
 			h.ended.add(n.limit, n.milli)
 		}
 		for _, n := range a.delta {
-			if same && n.milli < 0 {
+			if n.milli < 0 {
 				h.told.add(n.limit, -n.milli)
 			}
 		}
 	case Written:
-		h.written(a, image, same)
+		h.written(a, image)
 	}
 }
 
 // written takes down what a charge has taken ahead and told.
-func (h *Holding) written(a *asked, image table.Shard, same bool) {
+func (h *Holding) written(a *asked, image table.Shard) {
 	if a.take.some() {
 		h.allotments = append(h.allotments,
 			allotment{left: a.take, limits: a.limits, generation: image.Generation, until: a.until,
@@ -245,7 +244,7 @@ func (h *Holding) written(a *asked, image table.Shard, same bool) {
 	}
 	if image.Generation == a.generation {
 		for _, n := range a.delta {
-			if same && n.milli > 0 {
+			if n.milli > 0 {
 				h.told.add(n.limit, n.milli)
 			}
 		}

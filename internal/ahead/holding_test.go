@@ -257,6 +257,51 @@ func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
 	}
 }
 
+// A charge that has begun a new generation without mending tells nothing of what others hold.
+func TestANewGenerationTellsItsOwnOnly(t *testing.T) {
+	h := holds(t)
+	h.Ask(shardOf(0, 0), threes(1000), 2000, at(100))
+	anew := shardOf(100, 100)
+	anew.State.HeldUntil = began + 9000
+	anew.State.Slots[anew.State.Index("a")].Held = 2700
+	h.Done(Written, anew)
+	a := h.Ask(anew, threes(0), 2000, at(200))
+	told, _ := table.Find(a.Told, "a")
+	if left, _ := table.Find(a.Left, "a"); told.Milli != 1000 || left.Milli != 1000 {
+		t.Errorf("%v are told and %v left, want 1000", a.Told, a.Left)
+	}
+	h.Done(Unknown, table.Shard{})
+	if h.Left("a", at(200)) != 3000 || h.Tells(at(200)) != true {
+		t.Errorf("%d are held, of two generations", h.Left("a", at(200)))
+	}
+}
+
+// What others may hold is not this process's: leases settle into what it took itself, and what lasts
+// longest is that.
+func TestLeasesSettleBesideWhatOthersHold(t *testing.T) {
+	h := &Holding{}
+	h.See(shardOf(0, 0), 1000)
+	image := shardOf(0, 3000)
+	image.State.Slots[image.State.Index("a")].Held = 3000
+	h.Ask(image, threes(1000), 1000, at(3000))
+	mended := shardOf(3000, 3000)
+	mended.State.HeldUntil = began + 9000
+	mended.State.Slots[mended.State.Index("a")].Held = 1700
+	h.Done(Written, mended)
+	if !h.Take(threes(600), at(3000)) || !h.Settle(threes(500), at(3001)) || h.Left("a", at(3001)) != 900 {
+		t.Errorf("%d are left, want 900", h.Left("a", at(3001)))
+	}
+	if h.Settle(threes(-901), at(3001)) || h.Settle(threes(101), at(3001)) {
+		t.Error("settles with what others may hold")
+	}
+	if ms := h.lasts(at(3001)); ms != 999 {
+		t.Errorf("what it took lasts %d ms, want 999", ms)
+	}
+	if h.Settle(threes(1), at(4000)) {
+		t.Error("settles into what others may hold, once its own is over")
+	}
+}
+
 // A refill instant that is later than the clock of the process proves that it is as late.
 func TestSpentByTheClockOfOthers(t *testing.T) {
 	h, early, late := &Holding{}, shardOf(0, 0), shardOf(0, 3000)

@@ -351,6 +351,30 @@ func TestNothingIsHeldOverAnEdgeOfOthers(t *testing.T) {
 	}
 }
 
+// A quota cuts the life whatever stands behind it, and of several allotments the first that ends
+// gives back.
+func TestQuotasBesideOtherLimits(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	b, limits := quotaBucket(at)
+	limits[0].Name, limits[1].Name = "z", "a"
+	limits[0], limits[1] = limits[1], limits[0]
+	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
+		Now: at, Draw: 1})
+	if got := LifeFrom(b, table.Costs(limits), 500, at+90_000-100); got != 100 {
+		t.Errorf("100 ms from the edge: %d ms", got)
+	}
+	for _, lives := range [][]int64{{300, 500, 400}, {500, 300, 400}, {400, 500, 300}} {
+		h := Holding{}
+		for _, life := range lives {
+			h.Ask(b, table.Costs(limits, 6000, 6000), life, Instant{Wall: at})
+			h.Done(Written, b)
+		}
+		if ms, ok := h.BackIn(Instant{Wall: at + 50, Mono: 50}); ms != 250 || !ok {
+			t.Errorf("lives of %v: something goes back in %d ms, %v, want 250", lives, ms, ok)
+		}
+	}
+}
+
 // What is left of a quota is to be given back when its allotment ends, by the clock that ends it
 // first. What is held of rates only, and of others, does not count.
 func TestWhenAQuotaGoesBack(t *testing.T) {
@@ -396,13 +420,65 @@ func TestWhatIsLeftToALaterAllotmentTakesRoom(t *testing.T) {
 	}
 }
 
+// What goes back is in order of name, and what is nothing is left out.
+func TestWhatGoesBackIsInOrder(t *testing.T) {
+	h := Holding{}
+	var costs []table.Cost
+	for _, name := range []string{"c", "a", "d", "b"} {
+		costs = append(costs, table.Cost{Limit: bucket.Limit{Name: name}, Milli: -1000, End: 5000})
+	}
+	costs = append(costs, table.Cost{Limit: bucket.Limit{Name: "e"}, End: 5000},
+		table.Cost{Limit: bucket.Limit{Name: "a"}, Milli: 300, End: 5000})
+	h.GoesBack(costs, Instant{})
+	names := ""
+	for _, c := range h.Back(Instant{}) {
+		if names += c.Limit.Name; c.Milli != -1000 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if names != "abcd" || h.ended.some() {
+		t.Errorf("%q goes back, ended %+v", names, h.ended)
+	}
+}
+
+// A reset that was seen while a charge was under way ends what the charge has taken.
+func TestAResetBehindACharge(t *testing.T) {
+	const at = began/120_000*120_000 + 30_000
+	for resets, want := range map[int64]int64{0: 6000, 1: 0} {
+		b, limits := quotaBucket(at)
+		h := Holding{}
+		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
+		later := b
+		later.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
+		later.State.Slots[1].Resets = resets
+		h.See(later, 500)
+		h.Done(Written, b)
+		if left := h.Left("rpy", Instant{Wall: at + 1, Mono: 1}); left != want {
+			t.Errorf("%d resets: %d are held, want %d", resets, left, want)
+		}
+	}
+}
+
+// The edges of a bucket's quotas concern those who take from them.
+func TestEdgesConcernQuotasOnly(t *testing.T) {
+	const at = began/120_000*120_000 + 119_900
+	b, limits := quotaBucket(at - 60_000)
+	b.Calendars.Until = at + 50
+	if life := LifeFrom(b, table.Costs(limits[:1]), 500, at); life != 500 {
+		t.Errorf("of a rate: %d ms", life)
+	}
+	if life := LifeFrom(b, table.Costs(limits), 500, at); life != 50 {
+		t.Errorf("of a quota, too: %d ms", life)
+	}
+}
+
 // What goes back is of one period and one reset. What is of an earlier one has ended.
 func TestWhatGoesBackIsOfOneReset(t *testing.T) {
 	const edge = 5000
 	quota := bucket.Limit{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}
 	for _, c := range []struct{ end, resets, back, ended int64 }{
 		{edge, 1, -3000, 0}, {edge, 2, -2000, 1000}, {edge, 0, -1000, 2000},
-		{edge + 1, 1, -2000, 1000}, {edge - 1, 1, -1000, 2000}, {edge - 1, 2, -1000, 2000},
+		{edge + 1, 1, -2000, 1000}, {edge + 1, 0, -2000, 1000}, {edge - 1, 1, -1000, 2000}, {edge - 1, 2, -1000, 2000},
 	} {
 		h := Holding{}
 		h.GoesBack([]table.Cost{{Limit: quota, Milli: -1000, End: edge, Resets: 1}}, Instant{})

@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -37,6 +38,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 		{"of a life half as long, half", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 500, 1000, [2]int64{5000, 0}, false},
 		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{90_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}, false},
 		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{90_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}, false},
+		{"with 3.5, 95 % of it", tenOf(1000, 0), [2]int64{90_000, 0}, 3500, 1000, 1000, [2]int64{9000, 0}, false},
 		{"with 20, nothing", tenOf(1000, 0), [2]int64{90_000, 0}, 20_000, 1000, 1000, [2]int64{}, false},
 		{"half of what the level leaves", tenOf(1000, 0), [2]int64{11_000, 0}, 0, 1000, 1000, [2]int64{5000, 0}, false},
 		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{90_000, 29_000}, 0, 1000, 1000,
@@ -90,6 +92,67 @@ func TestPlenty(t *testing.T) {
 	}
 }
 
+// A second way to reckon how much is taken says the same, whatever is asked for, there and held.
+func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 2))
+	taken, short, nothing := 0, 0, 0
+	for n := range 5000 {
+		d, now, life := &Demand{}, int64(began), 100+r.Int64N(1500)
+		limits := []bucket.Limit{requests, tokens}
+		for range r.IntN(30) {
+			now += r.Int64N(60)
+			d.Asked(table.Costs(limits, r.Int64N(3)*700, r.Int64N(4)*900), life, now)
+		}
+		levels := []int64{r.Int64N(60_000) - 5000, r.Int64N(60_000) - 5000}
+		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
+		per := d.Requests(now) * float64(life)
+		var wants [2]float64
+		share := 1.
+		for i, l := range limits {
+			whole := d.Of(l.Name) * float64(life)
+			wants[i] = max(0, min(.8*whole, .95*whole-float64(left[l.Name])))
+			if half := max(0, float64(levels[i])/2); half < share*wants[i] {
+				share = half / wants[i]
+			}
+		}
+		var want [2]int64
+		isShort := per >= 2 && .8*per*share < 1
+		if per >= 2 && !isShort {
+			for i := range want {
+				want[i] = int64(wants[i]*share/1000) * 1000
+			}
+		}
+		take, tooLittle := d.Size(table.Costs(limits), levels, func(limit string) int64 { return left[limit] }, life, now)
+		got := [2]int64{}
+		for i := range take {
+			got[i] = take[i].Milli
+		}
+		if got != want || tooLittle != isShort || (take == nil) != (want == [2]int64{}) {
+			t.Fatalf("run %d: %v of %v, short %v, want %v, %v", n, take, wants, tooLittle, want, isShort)
+		}
+		plenty := true
+		for i, l := range limits {
+			if need := .8 * d.Of(l.Name) * float64(life); need > 0 && need > float64(levels[i])/4 {
+				plenty = false
+			}
+		}
+		if p := d.Plenty(table.Costs(limits), levels, life); p != plenty {
+			t.Fatalf("run %d: plenty %v", n, p)
+		}
+		switch {
+		case take != nil:
+			taken++
+		case tooLittle:
+			short++
+		default:
+			nothing++
+		}
+	}
+	if min(taken, short, nothing) < 300 {
+		t.Errorf("%d taken, %d short, %d times nothing: the random demands show little", taken, short, nothing)
+	}
+}
+
 // Two requests in a life are busy: of a life of 900 ms, after a silence, three at once.
 func TestBusy(t *testing.T) {
 	d := &Demand{}
@@ -120,6 +183,7 @@ func TestLife(t *testing.T) {
 	}{
 		{[]bucket.Limit{requests}, 10_000, 500},
 		{[]bucket.Limit{tokens, requests}, 10_000, 500},
+		{[]bucket.Limit{{Name: "fast", Capacity: 1000, Amount: 1, Period: 1}}, 10_000, 500},
 		{[]bucket.Limit{requests, tokens}, 10_000, 500},
 		{[]bucket.Limit{tokens}, 10_000, 2000},
 		{[]bucket.Limit{tokens}, 1500, 1500},
