@@ -355,6 +355,54 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 	}
 }
 
+// The table has answered where a call was answered: a denial that asked counts, and one that did not,
+// a grant from what is held and a request that is no use do not.
+func TestWhatIsAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond})
+		held, full := asks(Costs{"rps": 1}, rps1000), asks(Costs{"rpm": 10}, rpm10)
+		full.Resource = "full"
+		w.busy(l, held, 100)
+		must(t, l, full)
+		if _, err := l.Acquire(t.Context(), full); !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name     string
+			ask      func() error
+			answered bool
+		}{
+			{"a denial without a call", func() error { _, err := l.Acquire(t.Context(), full); return err }, false},
+			{"a request that is no use", func() error {
+				_, err := l.Acquire(t.Context(), asks(Costs{"other": 1}, rps1000))
+				return err
+			}, false},
+			{"a grant from what is held", func() error { _, err := l.Acquire(t.Context(), held); return err }, false},
+			{"one with configuration that is read", func() error {
+				l.ForgetConfig()
+				_, err := l.Acquire(t.Context(), held)
+				return err
+			}, false},
+			{"a denial that has looked", func() error {
+				w.advance(time.Second)
+				_, err := l.Acquire(t.Context(), full)
+				return err
+			}, true},
+		} {
+			l.breaker.heard(answered, nil)
+			for range breaksAfter - 1 {
+				l.breaker.heard(silent, &store.Failure{Kind: store.Unknown})
+			}
+			w.db.ResetStats()
+			err := c.ask()
+			if got := l.breaker.silent == 0; got != c.answered || (w.db.Stats().WriteUnits > 0) != c.answered {
+				t.Errorf("%s: an answer %v, %v, with %+v", c.name, got, err, w.db.Stats())
+			}
+		}
+	})
+}
+
 // One bucket that is hotter than its partition can be is throttled for good, asked for by
 // many; nobody else notices, and its own callers are answered at once.
 func TestAHotBucketIsItsOwnTrouble(t *testing.T) {

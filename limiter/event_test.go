@@ -264,6 +264,17 @@ func TestEventsAreLogged(t *testing.T) {
 	}
 }
 
+// What an event logs has a name each, of which the first is its kind.
+func TestFieldsOfEventsAreNamed(t *testing.T) {
+	for k := EventAcquire; k <= EventLost; k++ {
+		for i, a := range (Event{Kind: k, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}}).LogValue().Group() {
+			if a.Key == "" || (a.Key == "event") != (i == 0) {
+				t.Errorf("%v: field %d is %q", k, i, a.Key)
+			}
+		}
+	}
+}
+
 // A number that is no kind of event has no name, and each outcome has its word.
 func TestWordsOfEvents(t *testing.T) {
 	for k := range EventLost + 3 {

@@ -51,6 +51,30 @@ func TestHotBucketSplits(t *testing.T) {
 	}
 }
 
+// A split that another process was faster with is told by that one.
+func TestASplitIsToldByWhoDoesIt(t *testing.T) {
+	w := newWorld(t)
+	var told []Event
+	l := w.process(Options{Observe: func(_ context.Context, e Event) {
+		if e.Kind == EventSplit || e.Kind == EventMerge {
+			told = append(told, e)
+		}
+	}})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.heat(l, 0)
+	w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) {
+		w.split(l, 2)
+		return true, nil
+	}))
+	for range 5 {
+		must(t, l, asks(Costs{"rpm": 1}, rpm80))
+		l.background.Wait()
+	}
+	if n := l.desks.of(acmeGPT).ReadAll(l.now()); len(told) != 0 || n != 2 {
+		t.Errorf("told %+v, and %d shards are known", told, n)
+	}
+}
+
 // TestFirstWritesDoNotHeat: the first write of a process refills nothing, so the
 // meter that it brings back is as old as the refill instant. Many such writes within
 // half a minute are no load.

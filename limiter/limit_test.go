@@ -30,6 +30,20 @@ func TestLimitConstructors(t *testing.T) {
 	}
 }
 
+// Floors are in order of the names of their classes, however they were given, and the last one of a
+// class counts.
+func TestFloorsAreInOrder(t *testing.T) {
+	for _, classes := range [][]string{{"a", "a-b", "a.b", "b"}, {"b", "a.b", "a-b", "a"}, {"a-b", "b", "a", "a.b"}} {
+		l := PerMinute("rpm", 5).WithFloor("a-b", 99)
+		for _, c := range classes {
+			l = l.WithFloor(c, 10*len(c))
+		}
+		if want := "a=10,a-b=30,a.b=30,b=10"; l.Floors != want {
+			t.Errorf("%q: %q, want %q", classes, l.Floors, want)
+		}
+	}
+}
+
 func TestPolicyNames(t *testing.T) {
 	for p, want := range map[Policy]string{PolicyDefault: "default", PolicyBlock: "block", PolicyAllow: "allow",
 		PolicyLocal: "local", 7: "Policy(7)"} {

@@ -209,6 +209,17 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 }
 
+// Negative times stand for none.
+func TestNegativeOptions(t *testing.T) {
+	got, err := (&Options{DenyFor: -1, ConfigTTL: -time.Hour}).withDefaults()
+	if err != nil || got.DenyFor != 0 || got.ConfigTTL != 0 {
+		t.Errorf("%v, %v, %v", got.DenyFor, got.ConfigTTL, err)
+	}
+	if _, err := (&Options{Timeout: -1}).withDefaults(); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a negative bound of calls: %v", err)
+	}
+}
+
 // The least and the most of each option are accepted.
 func TestOptionsAtTheirBounds(t *testing.T) {
 	for _, o := range []Options{

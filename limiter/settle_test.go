@@ -61,6 +61,23 @@ func TestRollbackBesideLimitsThatAreHalfWritten(t *testing.T) {
 	}
 }
 
+// Where another client has left the tokens of a limit, they are given back there, beside a limit that is
+// gone.
+func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
+	w.edit(l, 0, item.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil,
+		"b_tpm_cp": nil})
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+	if !item.Equal(it["b_tpm_tk"], item.N(1000*bucket.Milli)) || it["b_rpm_tk"] != nil {
+		t.Errorf("after the rollback %v of tpm and %v of rpm", it["b_tpm_tk"], it["b_rpm_tk"])
+	}
+}
+
 // TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does
 // not show a bucket lower than it is by more than the slack, although others have
 // taken most of it since, and it has been refilled.

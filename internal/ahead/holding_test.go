@@ -320,3 +320,11 @@ func TestAChargeTellsWhatHasEnded(t *testing.T) {
 		t.Errorf("%+v, want that 2000 ended", a)
 	}
 }
+
+// A write names what is not nothing, however little.
+func TestWhatIsNothingIsNotTold(t *testing.T) {
+	costs := amounts{{"a", 0}, {"b", 1}, {"c", -2}}.costs()
+	if len(costs) != 2 || costs[0].Limit.Name != "b" || costs[0].Milli != 1 || costs[1].Milli != -2 {
+		t.Errorf("%+v", costs)
+	}
+}
