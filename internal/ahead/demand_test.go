@@ -160,3 +160,13 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		}
 	}
 }
+
+// Slots are taken by requests that count, and are no demand themselves: none are taken ahead.
+func TestSlotsAreNoDemand(t *testing.T) {
+	d := &Demand{}
+	slots := bucket.Limit{Name: "calls", Capacity: 9000, AtOnce: true, Period: 1000}
+	d.Asked(table.Costs([]bucket.Limit{slots, rpm}, 1000, 1000), 500, began)
+	if d.Of("calls") != 0 || d.Of("rpm") == 0 || d.Requests(began) == 0 {
+		t.Errorf("a demand of %v slots and %v tokens, in %v requests", d.Of("calls"), d.Of("rpm"), d.Requests(began))
+	}
+}
