@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var tpm1000 = PerMinute("tpm", 1000)
@@ -439,4 +441,41 @@ func TestLeaseOfAnExpiredBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, rpm10, 5)
+}
+
+// What is due of a lease on several items makes each limit cost what was said, and no item pays back more
+// than it has paid. More is due of the first item only, and a limit of which nothing was said stays.
+func TestWhatIsDueAddsUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 4))
+	limits := []bucket.Limit{rpm10.stored(), tpm1000.stored(), PerDay("rpd", 9).stored()}
+	for n := range 2000 {
+		le := &Lease{limits: limits, actual: map[string]int64{}}
+		for range 1 + r.IntN(4) {
+			costs := table.Costs(limits, r.Int64N(5)*1000, r.Int64N(5)*1000, r.Int64N(5)*1000)
+			le.items = append(le.items, leaseItem{taken: costs[:1+r.IntN(3)]})
+		}
+		for _, l := range limits {
+			if r.IntN(3) > 0 {
+				le.actual[l.Name] = r.Int64N(20)
+			}
+		}
+		due := le.due()
+		for _, l := range limits {
+			taken, settled := int64(0), int64(0)
+			for i, it := range le.items {
+				c, _ := table.Find(due[i], l.Name)
+				if was := it.held(l.Name); was+c.Milli < 0 || c.Milli > 0 && i > 0 {
+					t.Fatalf("run %d: item %d has paid %d of %s, and %d is due", n, i, was, l.Name, c.Milli)
+				}
+				taken, settled = taken+it.held(l.Name), settled+it.held(l.Name)+c.Milli
+			}
+			want := taken
+			if said, ok := le.actual[l.Name]; ok {
+				want = said * bucket.Milli
+			}
+			if settled != want {
+				t.Fatalf("run %d: %s costs %d, want %d", n, l.Name, settled, want)
+			}
+		}
+	}
 }

@@ -112,7 +112,11 @@ func (s *Status) leave(floor int64, sl bucket.Slot, over int64) {
 	}
 	s.RefillAfter = 0
 	b := bucket.State{RF: 1, HeldUntil: bucket.AddSat(1, over), Slots: []bucket.Slot{sl}}
-	if next := bucket.AddSat((s.Remaining+1)*bucket.Milli, floor); next <= sl.Capacity {
+	next := (s.Remaining + 1) * bucket.Milli
+	if s.Remaining >= 0 { // else less is owed then, which needs no floor
+		next = bucket.AddSat(next, floor)
+	}
+	if next <= sl.Capacity {
 		s.RefillAfter = wait(0, b.Wait(0, next))
 	}
 }

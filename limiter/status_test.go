@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ func TestStatusesOfLevels(t *testing.T) {
 			Status{Remaining: 4, RefillAfter: day, ResetAfter: day}},
 		"a quota with a floor": {known.Level{Limit: daily, Milli: 4000, Floor: 3000, Remaining: 1, Edge: day.Milliseconds()},
 			Status{Remaining: 1, Floor: 3, RefillAfter: day, ResetAfter: day}},
+		"in debt, with a floor": {known.Level{Limit: rate, Milli: -1500, Floor: 2500, Remaining: -2},
+			Status{Remaining: -2, Floor: 3, RefillAfter: 500 * time.Millisecond, ResetAfter: 11_500 * time.Millisecond}},
 		"a floor that leaves the last token": {known.Level{Limit: rate, Milli: 10_000, Floor: 2000, Remaining: 8},
 			Status{Remaining: 8, Floor: 2}},
 	} {
@@ -48,5 +51,61 @@ func TestStatusesOfLevels(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
 		}
+	}
+}
+
+// What a status tells of any level comes true: after RefillAfter, and not a millisecond before, there is
+// a token more than remains, and after ResetAfter the limit is full. What others hold has no room before
+// it is over, and what is left to others does not count.
+func TestStatusesComeTrue(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 3))
+	held, floors, full := 0, 0, 0
+	for n := range 20_000 {
+		capacity := 1 + r.Int64N(20)
+		period := time.Duration(1+r.Int64N(3000)) * time.Millisecond
+		limit := lim("rps", capacity, 1+r.Int64N(7), period).stored()
+		limit.Soft = r.IntN(5) == 0
+		l := known.Level{Limit: limit, Milli: limit.Capacity - r.Int64N(limit.Capacity+3000), Rest: r.Int64N(limit.Period)}
+		if r.IntN(4) == 0 {
+			l.Milli, l.Rest = limit.Capacity, 0
+			full++
+		}
+		if r.IntN(3) == 0 {
+			l.Held, l.Over = min(limit.Capacity, r.Int64N(4)*1000), 1+r.Int64N(3000)
+			l.Milli = min(l.Milli, limit.Capacity-l.Held)
+			held++
+		}
+		if r.IntN(3) == 0 {
+			l.Floor = r.Int64N(limit.Capacity)
+			floors++
+		}
+		l.Remaining, l.After, l.Estimated = r.Int64N(9), r.Int64N(9), r.IntN(2) == 0
+		floor := l.Floor
+		if limit.Soft {
+			floor = 0
+		}
+		state := bucket.State{Shards: 1, RF: 1_000_000, HeldUntil: 1_000_000 + l.Over,
+			Slots: []bucket.Slot{{Limit: limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
+		level := func(ms int64) int64 { return state.At(state.RF + ms).Slots[0].Tokens }
+		has := func(ms int64) int64 { return bucket.WholeAbove(level(ms), floor) }
+		s := statuses(acme, []known.Level{l})[0]
+		more, whole := s.RefillAfter.Milliseconds(), s.ResetAfter.Milliseconds()
+		can := bucket.WholeAbove(limit.Capacity, floor) > has(0)
+		if (more > 0) != can || can && (has(more) <= has(0) || has(more-1) != has(0)) {
+			t.Fatalf("run %d: %+v has one more than %d in %d ms: %d, then %d", n, l, has(0), more, has(more-1), has(more))
+		}
+		if level(whole) != limit.Capacity || whole > 0 && level(whole-1) == limit.Capacity {
+			t.Fatalf("run %d: %+v is full in %d ms: %d", n, l, whole, level(whole))
+		}
+		want := Status{Entity: acme, Limit: "rps", Capacity: capacity, Refill: limit.Amount / 1000,
+			Period: period, Remaining: l.Remaining, Soft: limit.Soft,
+			RetryAfter: time.Duration(l.After) * time.Millisecond, RefillAfter: s.RefillAfter, ResetAfter: s.ResetAfter,
+			Held: l.Held / 1000, Estimated: l.Estimated, Floor: (floor + 999) / 1000}
+		if s != want {
+			t.Fatalf("run %d: %+v, want %+v", n, s, want)
+		}
+	}
+	if min(held, floors, full) < 1000 {
+		t.Errorf("%d are held, %d have floors, %d are full: the random levels show little", held, floors, full)
 	}
 }

@@ -1,0 +1,226 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var errBad, errGone = errors.New("bad"), errors.New("gone")
+
+// anyRecords are records of any kind: of some levels there is none, some cannot be read, and some have
+// limits of their own.
+func anyRecords(r *rand.Rand, now, oldest int64) (recs [records]cached) {
+	yes, no := true, false
+	for i := range recs {
+		if r.IntN(12) == 0 {
+			continue // never seen
+		}
+		c := cached{found: r.IntN(4) > 0, at: now - r.Int64N(oldest) + 50}
+		switch {
+		case i == recNamespace:
+			if c.found && r.IntN(8) == 0 {
+				c.gone = errGone
+			}
+		case i == recMeta:
+			c.entity.Cascade, c.entity.Parent = r.IntN(2) == 0, []string{"", "org"}[r.IntN(2)]
+		default:
+			if r.IntN(3) == 0 {
+				c.config.Limits = []bucket.Limit{PerMinute("rpm", int64(i+1)).stored()}
+			}
+			c.config.Access.Switch = []table.Switch{table.Undecided, table.Undecided, table.Undecided, table.SwitchedOff,
+				table.Bypassed, table.SwitchedOn}[r.IntN(6)]
+			c.config.Access.Cascade = []*bool{nil, nil, &yes, &no}[r.IntN(4)]
+			c.config.OnUnavailable = []string{"", "allow", "block"}[r.IntN(3)]
+		}
+		if i != recNamespace && r.IntN(8) == 0 {
+			c.bad = fmt.Errorf("%w: %d", errBad, i)
+		}
+		recs[i] = c
+	}
+	return recs
+}
+
+// The most specific record that says something decides, of limits, of switches and of cascades each by
+// itself, and one that cannot be read is an error where it decides.
+func TestWhichRecordDecides(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	outcomes := map[string]int{}
+	for n := range 20_000 {
+		recs := anyRecords(r, 1_000_000, 5000)
+		var own []bucket.Limit
+		if r.IntN(3) == 0 {
+			own = []bucket.Limit{PerMinute("own", 7).stored()}
+		}
+		got, err := combine(recs, own)
+		want, wantErr := resolved{}, error(nil)
+		meta := recs[recMeta]
+		on, cascade := table.Undecided, meta.entity.Cascade
+		for _, i := range []int{recResource, recEntityDefault, recEntity} { // the last word counts
+			if a := recs[i].config.Access; a.Switch != table.Undecided {
+				on = a.Switch
+			}
+			if a := recs[i].config.Access; a.Cascade != nil {
+				cascade = *a.Cascade
+			}
+		}
+		want.exists, want.parent = meta.found, meta.entity.Parent
+		want.cascade, want.bypass = cascade && meta.entity.Parent != "", on == table.Bypassed
+		want.limits = own
+		switch {
+		case !recs[recNamespace].found:
+			wantErr = ErrNamespace
+		case recs[recNamespace].gone != nil:
+			wantErr = errGone
+		case meta.bad != nil:
+			wantErr = meta.bad
+		case on == table.SwitchedOff:
+			wantErr = ErrDisabled
+		case own == nil && !want.bypass:
+			wantErr = errNoLimits
+			for i := range recMeta {
+				want.read = max(want.read, recs[i].at)
+				if wantErr = recs[i].bad; wantErr != nil {
+					break
+				}
+				if want.limits = recs[i].config.Limits; want.limits != nil {
+					want.own = i == recEntity
+					break
+				}
+				wantErr = errNoLimits
+			}
+		}
+		if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+			t.Fatalf("run %d: %v, want %v", n, err, wantErr)
+		}
+		outcomes[fmt.Sprint(wantErr == nil, want.bypass, want.cascade)]++
+		policies := map[string]Policy{"": PolicyDefault, "allow": PolicyAllow, "block": PolicyBlock}
+		want.policy = policies[recs[recSystem].config.OnUnavailable]
+		if got.policy != want.policy {
+			t.Fatalf("run %d: policy %v, want %v", n, got.policy, want.policy)
+		}
+		if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("run %d: %+v, want %+v", n, got, want)
+		}
+	}
+	if len(outcomes) < 5 {
+		t.Errorf("%v: the random records show little", outcomes)
+	}
+}
+
+// A record is read again when it is as old as its time: a few seconds while no level has limits, or if
+// it cannot be read; and at once if it cannot be read and decides.
+func TestWhichRecordsAreReadAgain(t *testing.T) {
+	const now, ttl = 1_000_000, 5000
+	r := rand.New(rand.NewPCG(6, 2))
+	n := known.Name{Entity: acme, Resource: gpt}
+	keys := keysOf(n)
+	for run := range 10_000 {
+		recs, given := anyRecords(r, now, 2*ttl), r.IntN(2) == 0
+		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, 100)
+		limited, until := given, int64(bucket.Never)
+		for i, k := range keys {
+			if recs[i].at != 0 {
+				c.cache.Add(k, recs[i])
+			} else {
+				recs[i] = cached{}
+			}
+			limited = limited || recs[i].config.Limits != nil
+		}
+		var want []int
+		decided := given // by limits of a more specific level
+		for i, rec := range recs {
+			lives := int64(ttl)
+			if !limited && i < recMeta || rec.bad != nil {
+				lives = noLimitsFor
+			}
+			if rec.bad != nil && (i == recMeta || !decided) {
+				lives = 0
+			}
+			decided = decided || rec.config.Limits != nil
+			if rec.at == 0 || rec.at > now || now >= rec.at+lives {
+				want = append(want, i)
+			}
+			until = min(until, rec.at+lives)
+		}
+		got, missing, end, _ := c.cached(keys, given, now)
+		if !slices.Equal(missing, want) || fmt.Sprint(got) != fmt.Sprint(recs) || len(want) == 0 && end != until {
+			t.Fatalf("run %d: %v are read again by %d, want %v by %d, of %+v", run, missing, end, want, until, recs)
+		}
+		if old := allSeen(recs, want); old != !slices.ContainsFunc(want, func(i int) bool { return recs[i].at == 0 }) {
+			t.Fatalf("run %d: old ones of all %v", run, old)
+		}
+	}
+}
+
+// While the table does not answer, what was read last decides: of a namespace whose record is forgotten
+// it is that the namespace is there, as it was opened; limits that were never read are not known.
+func TestWhatWasReadLast(t *testing.T) {
+	n := known.Name{Entity: acme, Resource: gpt}
+	keys := keysOf(n)
+	own := []bucket.Limit{rpm10.stored()}
+	for name, c := range map[string]struct {
+		change func(recs *[records]cached)
+		own    []bucket.Limit
+		err    error
+	}{
+		"all":                        {func(*[records]cached) {}, nil, nil},
+		"no namespace":               {func(recs *[records]cached) { recs[recNamespace] = cached{} }, nil, nil},
+		"it was gone":                {func(recs *[records]cached) { recs[recNamespace].gone = errGone }, nil, errGone},
+		"it was not there":           {func(recs *[records]cached) { recs[recNamespace].found = false }, nil, ErrNamespace},
+		"no metadata":                {func(recs *[records]cached) { recs[recMeta] = cached{} }, nil, nil},
+		"one level":                  {func(recs *[records]cached) { recs[recEntity] = cached{} }, nil, errNoLimits},
+		"one level, not needed":      {func(recs *[records]cached) { recs[recEntity] = cached{} }, own, nil},
+		"the level that has limits":  {func(recs *[records]cached) { recs[recSystem] = cached{} }, nil, errNoLimits},
+		"no level, but those of own": {func(recs *[records]cached) { *recs = [records]cached{} }, own, nil},
+	} {
+		var recs [records]cached
+		for i := range recs {
+			recs[i] = cached{found: true, at: 5}
+		}
+		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
+		c.change(&recs)
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+		for i, k := range keys {
+			if recs[i].at != 0 {
+				cfgs.cache.Add(k, recs[i])
+			}
+		}
+		got, err := cfgs.last(n, c.own)
+		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.err)
+		}
+		want := recs[recSystem].config.Limits
+		if c.own != nil {
+			want = own
+		}
+		if err == nil && !slices.Equal(got.limits, want) {
+			t.Errorf("%s: %v, want %v", name, got.limits, want)
+		}
+	}
+}
+
+// Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
+func TestHowLongOldConfigurationServes(t *testing.T) {
+	const hung = 1_000_000
+	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+	if c.quiet(5) {
+		t.Error("nothing has hung")
+	}
+	c.hungAt = hung
+	for now, want := range map[int64]bool{
+		hung - 1: false, hung: true, hung + quietFor - 1: true, hung + quietFor: false,
+	} {
+		if got := c.quiet(now); got != want {
+			t.Errorf("after %d ms: %v", now-hung, got)
+		}
+	}
+}
