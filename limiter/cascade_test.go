@@ -602,3 +602,25 @@ func TestADeniedChildTakesLittleOfItsParent(t *testing.T) {
 		}
 	})
 }
+
+// A cascade that cannot be settled says so of each level that failed, and can be settled again.
+func TestSettlingFailsOnSeveralLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 100, Options{})
+		must(t, l, stored(Costs{"rpm": 1}))
+		lease := must(t, l, stored(Costs{"rpm": 2}))
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		err := lease.Rollback(t.Context())
+		failed, ok := errors.AsType[*SettleError](err)
+		both := ok && strings.Contains(err.Error(), `"acme/`) && strings.Contains(err.Error(), `"org/`)
+		if !both || failed.Op != "rollback" || failed.Entity != acme || failed.Resource != gpt ||
+			!errors.Is(err, ErrUnavailable) {
+			t.Errorf("%v, want that both have failed", err)
+		}
+		w.db.SetHook(nil)
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.wantSpent(l, "after all", map[string]int64{acme: 1, "org": 1})
+	})
+}

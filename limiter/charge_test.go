@@ -262,3 +262,42 @@ func TestStatusOfSeveralShards(t *testing.T) {
 		}
 	}
 }
+
+// What is charged later to a quota in the same period is given back with the rest.
+func TestChargeInTheSamePeriod(t *testing.T) {
+	w := newWorld(t)
+	l, quota := w.process(Options{}), Quota("rpd", 9, Daily(""))
+	lease := must(t, l, asks(Costs{"rpd": 2}, quota))
+	if err := lease.Charge(t.Context(), Costs{"rpd": 3}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, quota, 4)
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, quota, 9)
+}
+
+// A limit that came into force meanwhile can be charged and settled like those that the lease began with.
+func TestChargeOfALimitThatIsNew(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", "", rpm10)
+	lease := must(t, l, stored(Costs{"rpm": 1}))
+	if err := lease.Settle(Costs{"tpm": 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("settled what is not there: %v", err)
+	}
+	w.configure(l, "", "", rpm10, tpm1000)
+	l.ForgetConfig()
+	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Settle(Costs{"tpm": 200, "rpm": 4}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, tpm1000, 800)
+	w.wantHeld(l, rpm10, 6)
+}

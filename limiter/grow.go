@@ -56,7 +56,7 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 const longestPlan = time.Minute
 
 // each is the store with the limiter's bound for each call on its own: a plan for 32 shards takes
-// 62 calls, one after the other, and behind a slow table none of them is late.
+// 62 calls, one after the other, and behind a slow table none of them is late. All of them are writes.
 type each struct {
 	store.Store
 	limiter *Limiter
@@ -74,13 +74,6 @@ func (e each) Transact(ctx context.Context, token string, writes []item.Write) e
 	ctx, end := e.bounded(ctx)
 	defer end()
 	return e.Store.Transact(ctx, token, writes)
-}
-
-// Read implements [store.Store].
-func (e each) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
-	ctx, end := e.bounded(ctx)
-	defer end()
-	return e.Store.Read(ctx, consistent, keys...)
 }
 
 func (e each) bounded(ctx context.Context) (within context.Context, end func()) {

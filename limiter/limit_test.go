@@ -20,6 +20,11 @@ func TestLimitConstructors(t *testing.T) {
 		{PerDay("e", 5).WithCapacity(50), lim("e", 50, 5, 24*time.Hour), "e: 5 per 24h0m0s, capacity 50"},
 		{Blocked("f"), lim("f", 1, 1, blockedPeriod), "f: blocked"},
 		{Unlimited("g"), PerSecond("g", MaxTokens), "g: unlimited"},
+		{Quota("h", 5, Daily("")), Limit{Name: "h", Capacity: 5, Reset: Daily("")}, "h: 5 each " + Daily("").String()},
+		{PerSecond("i", 5).AsSoft(), Limit{Name: "i", Capacity: 5, Refill: 5, Period: time.Second, Soft: true},
+			"i: 5 per 1s, capacity 5, soft"},
+		{PerSecond("j", 5).WithFloor("batch", 40).WithAhead(time.Second), Limit{Name: "j", Capacity: 5, Refill: 5,
+			Period: time.Second, Floors: "batch=40", Ahead: time.Second}, "j: 5 per 1s, capacity 5, floors batch=40, ahead 1s"},
 	} {
 		if c.got != c.want || c.got.String() != c.text {
 			t.Errorf("%v, want %v", c.got, c.want)

@@ -224,3 +224,30 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 		}
 	}
 }
+
+// What was taken from the cache before it was dropped is not kept, nor is what is over already.
+func TestWhatIsKeptWarm(t *testing.T) {
+	n := known.Name{Entity: acme, Resource: gpt}
+	for name, c := range map[string]struct {
+		w         warm
+		forgotten int
+		keeps     bool
+	}{
+		"fresh":     {warm{from: 5, until: 10}, 1, true},
+		"dropped":   {warm{from: 5, until: 10}, 0, false},
+		"over":      {warm{from: 5, until: 5}, 1, false},
+		"never was": {warm{from: 5, until: 4}, 1, false},
+	} {
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+		cfgs.forget()
+		cfgs.keep(n, false, c.w, c.forgotten)
+		for now, in := range map[int64]bool{4: false, 5: true, 9: true, 10: false} {
+			if _, ok := cfgs.ready(n, false, now); ok != (c.keeps && in) {
+				t.Errorf("%s: ready at %d: %v", name, now, ok)
+			}
+		}
+		if _, ok := cfgs.ready(n, true, 5); ok {
+			t.Errorf("%s: ready for calls that bring limits", name)
+		}
+	}
+}

@@ -195,3 +195,22 @@ func TestInWhichEpochSlotsAreGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// What is given back to a quota of which nobody has an image is of the period that goes on. In the two
+// seconds behind an edge, by clocks that differ, that is the one before.
+func TestInWhichPeriodAQuotaIsGivenBack(t *testing.T) {
+	w := newWorld(t)
+	l, quota := w.process(Options{}), Quota("rpd", 9, Daily("")).stored()
+	edge := midnight(w)
+	for after, want := range map[time.Duration]time.Time{
+		-time.Hour: edge, -time.Millisecond: edge, 0: edge, 1999 * time.Millisecond: edge,
+		2 * time.Second: edge.Add(24 * time.Hour),
+	} {
+		w.now.Store(edge.Add(after).UnixMilli())
+		costs := []table.Cost{{Limit: quota, Milli: -1000}, {Limit: quota, Milli: 1000}}
+		l.pin(costs, bucket.State{})
+		if costs[0].End != want.UnixMilli() || costs[1].End != 0 || costs[0].Milli != -1000 {
+			t.Errorf("%s from the edge: %+v, want an end of %d", after, costs, want.UnixMilli())
+		}
+	}
+}
