@@ -398,3 +398,23 @@ func TestAheadFollowsTheRoundTrip(t *testing.T) {
 		})
 	}
 }
+
+// Who holds tokens of an entity that is bypassed from now on charges nothing, not even those.
+func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 100)
+		w.says(l, acme, gpt, "disabled", item.S("bypass"))
+		l.ForgetConfig()
+		left := func() int64 { return l.desks.of(acmeGPT).Left(0, "rps", l.moment) }
+		before := left()
+		for i := range 3 {
+			lease := must(t, l, req)
+			if lease.Charged() || !errors.Is(lease.Cause(), ErrBypassed) || left() != before || before == 0 {
+				t.Errorf("request %d: charged %v, %v; %d of %d are held", i, lease.Charged(), lease.Cause(), left(), before)
+			}
+		}
+	})
+}

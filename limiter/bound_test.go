@@ -74,3 +74,22 @@ func TestABoundThatWasEndedSaysSo(t *testing.T) {
 		t.Errorf("it was waited for, ended, and says %v", b.Err())
 	}
 }
+
+// A bound tells when it ends: with its caller's time or its own.
+func TestABoundTellsWhenItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newWorld(t).process(Options{Timeout: 2 * time.Second})
+		for left, want := range map[time.Duration]time.Duration{
+			0: 2 * time.Second, time.Second: time.Second, time.Minute: 2 * time.Second,
+		} {
+			ctx, end := t.Context(), context.CancelFunc(func() {})
+			if left > 0 {
+				ctx, end = context.WithTimeout(ctx, left)
+			}
+			if at, ok := l.bounded(ctx).Deadline(); !ok || at != time.Now().Add(want) {
+				t.Errorf("the caller has %s: it ends at %v, %v", left, at, ok)
+			}
+			end()
+		}
+	})
+}

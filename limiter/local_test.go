@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // down makes every call fail from now on.
@@ -507,5 +511,46 @@ func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
 				t.Errorf("rolled back %v later: %d granted after, want %d", passes, n, want)
 			}
 		})
+	}
+}
+
+// Full buckets are forgotten for new ones, but none that the request is for, and none that is not full.
+func TestWhichLocalBucketsAreForgotten(t *testing.T) {
+	const now = 1_000_000
+	names := func(ids ...string) (out []known.Want) {
+		for _, id := range ids {
+			out = append(out, known.Want{Name: known.Name{Entity: id, Resource: gpt},
+				Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		full    string // which of four are full
+		wants   []string
+		granted bool
+	}{
+		{"a", []string{"e"}, true}, {"d", []string{"e"}, true}, {"", []string{"e"}, false}, {"", []string{"b"}, true},
+		{"a", []string{"a", "e"}, false}, {"ab", []string{"a", "e"}, true}, {"a", []string{"e", "f"}, false},
+		{"ac", []string{"e", "f"}, true},
+	} {
+		all := newLocals(100, maxLevels)
+		for _, id := range []string{"a", "b", "c", "d"} {
+			if _, err := all.take(names(id), now); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(c.full, id) {
+				all.adjust(known.Name{Entity: id, Resource: gpt}, negative(names(id)[0].Costs), now)
+			}
+		}
+		_, err := all.take(names(c.wants...), now)
+		if (err == nil) != c.granted {
+			t.Errorf("%q are full: %q is granted %v, %v", c.full, c.wants, err == nil, err)
+		}
+		for _, id := range []string{"a", "b", "c", "d"} {
+			_, there := all.facts.buckets.Peek(known.Name{Entity: id, Resource: gpt})
+			if !there && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
+				t.Errorf("%q are full: %s is forgotten for %q", c.full, id, c.wants)
+			}
+		}
 	}
 }

@@ -367,3 +367,20 @@ func TestOpenThatNeverReadsWhatItRegisters(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// A table in memory stands for a client, as packages that test with it have it.
+func TestOpenATableInMemory(t *testing.T) {
+	w := newWorld(t)
+	twin := struct {
+		DynamoDB
+		*memdb.DB
+	}{unusedClient{}, w.db}
+	l, err := Open(t.Context(), twin, "limits", &Options{Register: true, Timeout: ages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	if got := where(unusedClient{}, "limits"); got != `table "limits"` {
+		t.Errorf("a client without a region is at %s", got)
+	}
+}

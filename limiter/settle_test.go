@@ -100,6 +100,30 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 	w.wantHeld(l, limit, 85)
 }
 
+// What this process has seen since is what it settles by: one write, although others have taken most of the
+// bucket since the lease was charged.
+func TestSettlingGoesByTheLastImage(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 100)
+	lease := must(t, l, asks(Costs{"rpm": 1}, limit))
+	w.advance(time.Minute)
+	for range 6 {
+		must(t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
+	}
+	w.advance(30 * time.Second)
+	must(t, l, asks(Costs{"rpm": 1}, limit))
+	if err := more(lease, Costs{"rpm": 5}); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	if err := lease.Commit(t.Context()); err != nil || writes != 1 {
+		t.Errorf("%d writes, %v", writes, err)
+	}
+	w.wantHeld(l, limit, 84)
+}
+
 // A settlement that is not taken is sent again a few times, after pauses that double up to a bound.
 func TestSettlementsPauseLongerEachTime(t *testing.T) {
 	for kind, want := range map[store.Kind]struct {
