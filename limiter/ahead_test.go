@@ -399,6 +399,33 @@ func TestAheadFollowsTheRoundTrip(t *testing.T) {
 	}
 }
 
+// A request that is no use is told so, also by a process that holds tokens of its bucket.
+func TestInvalidRequestsBesideWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		w.busy(l, asks(Costs{"rps": 1}, rps1000), 100)
+		held := l.desks.of(acmeGPT).Left(0, "rps", l.moment)
+		for name, c := range map[string]struct {
+			req Request
+			err error
+		}{
+			"a negative cost": {asks(Costs{"rps": -1}, rps1000), ErrInvalid},
+			"another limit":   {asks(Costs{"other": 1}, rps1000), ErrInvalid},
+			"one limit more":  {asks(Costs{"rps": 1, "other": 1}, rps1000), ErrInvalid},
+			"too much":        {asks(Costs{"rps": 1001}, rps1000), ErrTooLarge},
+			"no class":        {asks(Costs{"rps": 1}, rps1000).of("a b"), ErrInvalid},
+		} {
+			if lease, err := l.Acquire(t.Context(), c.req); !errors.Is(err, c.err) {
+				t.Errorf("%s: %v, %v, want %v", name, lease, err, c.err)
+			}
+		}
+		if left := l.desks.of(acmeGPT).Left(0, "rps", l.moment); left != held || held == 0 {
+			t.Errorf("%d of %d are held", left, held)
+		}
+	})
+}
+
 // Who holds tokens of an entity that is bypassed from now on charges nothing, not even those.
 func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -476,3 +476,31 @@ func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
 		}
 	})
 }
+
+// A client that panics in a probe is one that does not answer: nobody is let through, and the next probe
+// that is answered ends that.
+func TestAProbeThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.db.SetHook(outages["lost"])
+		for range breaksAfter {
+			l.Acquire(t.Context(), req)
+		}
+		w.db.SetHook(func(memdb.Op) (bool, error) { panic("planned") })
+		for range 3 {
+			time.Sleep(probesEvery)
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%v, want ErrUnavailable", err)
+			}
+			if !l.breaker.open() {
+				t.Error("a panic is an answer")
+			}
+		}
+		w.db.SetHook(nil)
+		time.Sleep(probesEvery)
+		must(t, l, req)
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -551,6 +552,91 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 			if !there && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
 				t.Errorf("%q are full: %s is forgotten for %q", c.full, id, c.wants)
 			}
+		}
+	}
+}
+
+// Where there is no room, a request that costs nothing is granted and leaves nothing behind; what is given
+// back to a bucket that was forgotten is nothing, and what it owes is kept.
+func TestLocalBucketsWithoutRoom(t *testing.T) {
+	const now = 1_000_000
+	want := func(id string, milli int64) known.Want {
+		return known.Want{Name: known.Name{Entity: id, Resource: gpt},
+			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, milli)}
+	}
+	all := newLocals(100, maxLevels)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		if _, err := all.take([]known.Want{want(id, 2000)}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := want("e", 0)
+	if _, err := all.take([]known.Want{e}, now); err != nil {
+		t.Errorf("a request for nothing: %v", err)
+	}
+	all.adjust(e.Name, want("e", -1000).Costs, now)
+	if all.facts.buckets.Contains(e.Name) || all.facts.buckets.Len() != 4 {
+		t.Errorf("%d buckets are kept for nothing", all.facts.buckets.Len())
+	}
+	all.adjust(e.Name, want("e", 3000).Costs, now)
+	state, ok := all.facts.buckets.Peek(e.Name)
+	if !ok || state.Slots[0].Tokens != 7000 || all.facts.buckets.Len() != 5 {
+		t.Errorf("what it owes is forgotten: %v, of %d", state, all.facts.buckets.Len())
+	}
+}
+
+// A limit that becomes a quota from the first use begins its period with what is spent, if anything is.
+func TestALocalLimitBecomesAQuota(t *testing.T) {
+	const now = 1_000_000
+	n := known.Name{Entity: acme, Resource: gpt}
+	quota := Quota("rpm", 10, FromFirstUse(time.Hour)).stored()
+	for spent, want := range map[int64]int64{0: 0, 2000: now + time.Hour.Milliseconds()} {
+		all := newLocals(100, maxLevels)
+		for _, w := range []known.Want{
+			{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, spent)},
+			{Name: n, Costs: table.Costs([]bucket.Limit{quota}, 0)},
+		} {
+			if _, err := all.take([]known.Want{w}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, _ := all.facts.buckets.Peek(n)
+		if sl := state.Slots[0]; sl.End != want || sl.Tokens != 10_000-spent {
+			t.Errorf("%d were spent: it has %d until %d, want %d", spent, sl.Tokens, sl.End, want)
+		}
+	}
+}
+
+// A local denial says of a soft limit that it takes no time, whatever that owes; and a parent that is
+// switched off is not passed over while the table is down.
+func TestLocalDenialsBesideSoftLimitsAndSwitches(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
+	w.down()
+	req := asks(Costs{"rpm": 6, "tpm": 3000}, rpm10, tpm1000.AsSoft())
+	if _, err := l.Acquire(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Acquire(t.Context(), req)
+	denied, ok := errors.AsType[*LimitError](err)
+	if !ok || denied.Limit != "rpm" || denied.Statuses[0].RetryAfter != denied.RetryAfter ||
+		denied.Statuses[1].RetryAfter != 0 || denied.Statuses[1].Remaining != -2000 {
+		t.Errorf("%+v, %v", denied, err)
+	}
+
+	w, l = family(t, 100, Options{})
+	w.says(l, "org", gpt, "disabled", item.Bool(true))
+	for _, down := range []bool{false, true} {
+		if down {
+			w.down()
+		}
+		req := stored(Costs{"rpm": 1})
+		req.OnUnavailable = PolicyLocal
+		if lease, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrDisabled) {
+			t.Errorf("the table is down %v: %v, %v", down, lease, err)
+		}
+		if _, err := l.grant(req, nil, ErrUnavailable); !errors.Is(err, ErrDisabled) {
+			t.Errorf("the table is down %v: granted by this process, %v", down, err)
 		}
 	}
 }
