@@ -12,7 +12,6 @@ import (
 // are none.
 func (t *Total) complete(m, marks table.Marks, later []item.Item) (u completion, needed bool) {
 	u.Usage.Seen = &m
-	var own []Run
 	for _, c := range t.Chains {
 		mark, known := m.Shard(c.Shard)
 		counted := slices.ContainsFunc(later, func(it item.Item) bool {
@@ -22,16 +21,14 @@ func (t *Total) complete(m, marks table.Marks, later []item.Item) (u completion,
 		if !known || counted || !c.begins(marks, t) {
 			continue
 		}
-		runs := c.ending()
-		sum := tallyOf(mark, true, runs)
+		sum := tallyOf(mark, true, c.ending())
 		if !sum.moved {
 			continue
 		}
 		addTally(&u.Usage, sum)
-		own = append(own, runs...)
 		u.Usage.Moves = append(u.Usage.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
 	}
-	sparing(&u.Usage, own)
+	sparing(&u.Usage, nil) // they count nothing by themselves
 	return u, len(u.Usage.Moves) > 0
 }
 

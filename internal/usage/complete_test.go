@@ -51,6 +51,22 @@ func TestWhatOthersHaveCountedIsNotCountedAgain(t *testing.T) {
 	}
 }
 
+// The same where all that is known of a shard is that it has taken 12 tokens since it was created: of
+// those others may have counted some.
+func TestWhatOthersHaveCountedSinceACreation(t *testing.T) {
+	for others, want := range map[int64]int64{0: 112, 4: 112, 12: 112, 20: 120} {
+		it := counted(next(t, Snapshots{}, Add, created("10", Hourly.Start(t0), 100)), others)
+		at := justBefore(ran("20", "30", 12, 15))
+		at.Born, at.whole = true, true
+		total := hourOf(Chain{Shard: 1, Runs: []Run{at}})
+		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Current: it})
+		after, held, err := step.Update.Apply(it)
+		if got := table.AmountOf(after).Tokens["rpm"]; !held || err != nil || got != want {
+			t.Errorf("%d by others: %d, want %d (held %v, %v)", others, got, want, held, err)
+		}
+	}
+}
+
 // The same where the next record is of the next hour: the hour before is completed with what others
 // have not counted of the 7.
 func TestWhatOthersHaveCountedOfAnEarlierHour(t *testing.T) {

@@ -44,7 +44,8 @@ func TestCoolBucketMerges(t *testing.T) {
 		change := quiet(4)
 		c.edit(&change)
 		p := decide(t0+1000, change)
-		merge := len(p.Reshardings) == 1 && p.Reshardings[0].merge && p.Reshardings[0].Count == 2
+		merge := len(p.Reshardings) == 1 && p.Reshardings[0].merge && p.Reshardings[0].Count == 2 &&
+			p.Reshardings[0].Zero.Entity == "e"
 		if merge != c.merge {
 			t.Errorf("%s: splits %+v", c.name, p.Reshardings)
 		}
@@ -122,6 +123,25 @@ func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 	}
 }
 
+// A shard 0 that is removed and made anew, with one shard, may have left behind all that it had before:
+// they are looked for, from the removal on.
+func TestShard0ThatIsMadeAnewLooksForItsShards(t *testing.T) {
+	gone, anew := spends(0, 0, 1), spends(0, 1, 1)
+	gone.Operation, gone.OldShards, gone.Sequence = stream.Remove, 4, "6"
+	anew.Operation, anew.OldShards, anew.Sequence = stream.Insert, 0, "7"
+	p := decide(t0, gone, anew)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Count != 1 || p.Reshardings[0].Resume() != "6" {
+		t.Fatalf("%+v", p.Reshardings)
+	}
+	if s, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || s.Action != shard.Look {
+		t.Errorf("step %v %v", s, ok)
+	}
+	gone.OldShards = 1
+	if p := decide(t0, gone, anew); len(p.Reshardings) != 0 {
+		t.Errorf("one that was whole: %+v", p.Reshardings)
+	}
+}
+
 // What is lowered is in the stream once, as growth is.
 func TestLoweredCountIsPropagated(t *testing.T) {
 	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)
@@ -145,6 +165,12 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	}
 	if s, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || s.Action != shard.Look || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
+	}
+	for k := 1; k < 4; k++ { // wherever it is, shard 0 mends that
+		p := decide(t0, zero, spends(k, 4, 1))
+		if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 0 || p.Reshardings[0].Zero.Entity != "e" {
+			t.Errorf("shard %d of 1: %+v", k, p.Reshardings)
+		}
 	}
 }
 
@@ -414,7 +440,7 @@ func TestShardThatLooksAtShard0IsKeptWarm(t *testing.T) {
 // 0 and those beyond the count, catching up those that have another count.
 func TestWhatAReshardingChanges(t *testing.T) {
 	image := func(k, n int) table.Shard { return table.Shard{State: bucket.State{Shard: k, Shards: n}} }
-	others := []table.Shard{image(1, 4), image(2, 2), image(5, 4)}
+	others := []table.Shard{image(1, 4), image(2, 2), image(4, 4), image(5, 4)}
 	for _, c := range []struct {
 		name string
 		r    Resharding
@@ -424,7 +450,7 @@ func TestWhatAReshardingChanges(t *testing.T) {
 		{"shard 0 doubles", Resharding{Zero: image(0, 4), Count: 8, double: true, others: others}, []int{0}},
 		{"a shard of its own", Resharding{Zero: image(2, 2), Count: 4, others: others}, []int{2}},
 		{"merges", Resharding{Zero: image(0, 4), Count: 4, merge: true}, []int{0, 4, 5}},
-		{"catches up", Resharding{Zero: image(0, 4), Count: 4, others: others}, []int{2, 5}},
+		{"catches up", Resharding{Zero: image(0, 4), Count: 4, others: others}, []int{2, 4, 5}},
 	} {
 		var got []int
 		for k := range 6 {
@@ -459,6 +485,22 @@ func TestLively(t *testing.T) {
 	}
 }
 
+// A write that takes nothing from the meter, as a refill, is a write all the same.
+func TestWritesThatTakeNothingAreLively(t *testing.T) {
+	for n, want := range map[int]bool{100: false, 101: true} {
+		var changes []*stream.Change
+		for i := range n {
+			c := spends(0, 1, 1)
+			c.Created = t0 - t0%1000 + int64(i)*1000/int64(n)
+			c.New.State.RF, c.Deltas = c.Created, nil
+			changes = append(changes, &c)
+		}
+		if got := lively(changes); got != want {
+			t.Errorf("%d in a second: %v", n, got)
+		}
+	}
+}
+
 // What is written is counted second by second: 60 and 60 writes are lively, and 400 and 400 at
 // a limit of 1000 are busy, if they lie in one second, and not if they lie in two.
 func TestWritesAreCountedBySeconds(t *testing.T) {
@@ -489,13 +531,41 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 	}
 }
 
+// A change that refills nothing does not say when it was made: its refill instant is of a change before.
+// The writes of a second are counted however long ago that was.
+func TestAChangeThatRefillsNothingSaysNotWhen(t *testing.T) {
+	second := t0 - t0%1000
+	at := func(created, refilled int64, moved bool) *stream.Change {
+		c := spends(0, 1, 1)
+		c.Created, c.New.State.RF, c.Refilled = created, refilled, moved
+		c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: 300 * bucket.WCUPerWrite}}
+		return &c
+	}
+	old, one, two := at(second, second-9000, false), at(second, second+100, true), at(second, second+900, true)
+	if !busy([]*stream.Change{old, one, two}, 1) {
+		t.Error("900 writes of a second are not busy")
+	}
+	if two.New.State.RF += 1000; busy([]*stream.Change{old, one, two}, 1) {
+		t.Error("900 writes of two seconds are busy")
+	}
+}
+
 // A meter is exhausted if it cannot pay one more write.
 func TestExhaustedMeters(t *testing.T) {
-	for left, want := range map[int64]bool{bucket.WCUPerWrite - 1: true, bucket.WCUPerWrite: false} {
-		c := spends(0, 1, 1)
-		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = left
-		if got := exhausted(&c); got != want {
-			t.Errorf("%d are left: %v", left, got)
+	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
+		for left, want := range map[int64]bool{bucket.WCUPerWrite - 1: true, bucket.WCUPerWrite: false} {
+			c := spends(0, 1, 1)
+			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
+			c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = left
+			if got := exhausted(&c); got != want {
+				t.Errorf("%d are left beside %s: %v", left, name, got)
+			}
+			if c.Created = t0 + 999; exhausted(&c) != want {
+				t.Errorf("%d are left beside %s: it has refilled within the second", left, name)
+			}
+			if c.Created = t0 + 1000; exhausted(&c) {
+				t.Errorf("%d are left beside %s: it has not refilled in the next second", left, name)
+			}
 		}
 	}
 }

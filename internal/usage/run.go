@@ -124,11 +124,8 @@ func significant(c *stream.Change) bool {
 	return false
 }
 
-// event is 1 for a record that changed consumption.
+// event is 1 for a record that changed consumption, which a removal does not.
 func event(c *stream.Change) int64 {
-	if c.Operation == stream.Remove {
-		return 0
-	}
 	for _, u := range c.Used {
 		if u.Is && u.Before != u.After {
 			return 1

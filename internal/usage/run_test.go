@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -25,6 +26,14 @@ func created(sequence string, created, tokens int64) stream.Change {
 	return c
 }
 
+// removed is the record that removes a shard which had taken so many tokens.
+func removed(sequence string, created, tokens int64) stream.Change {
+	c := change(0, sequence, created, 0)
+	c.Operation = stream.Remove
+	c.Used = []stream.Used{{Limit: "rpm", Before: tokens, Was: true}}
+	return c
+}
+
 // A counter goes from 5 to 7. What the next record shows that none has told is of the hour before,
 // if it comes in the next hour. A record that moves no counter changes nothing, and so does one
 // that is there already.
@@ -41,6 +50,8 @@ func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
 		{"goes on in the next hour", grew("9", hour+hourMillis, 7, 9), 2, 1, 2, 2},
 		{"goes on there after what was lost", grew("9", hour+hourMillis, 9, 12), 2, 2, 4, 3},
 		{"is created anew in the next hour", created("9", hour+hourMillis, 3), 2, 1, 2, 3},
+		{"is removed in the next hour", removed("9", hour+hourMillis, 7), 1, 1, 2, 0},
+		{"is removed there after what was lost", removed("9", hour+hourMillis, 9), 1, 2, 4, 0},
 		{"is dated a little earlier", grew("9", hour-1, 7, 9), 1, 1, 4, 0},
 		{"only refills", grew("9", hour+1, 9, 9), 1, 1, 2, 0},
 		{"only refills in the next hour", grew("9", hour+hourMillis, 9, 9), 1, 1, 2, 0},
@@ -66,12 +77,14 @@ func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
 // without a read, and gets all that was taken.
 func TestACreationIsCountedWithoutARead(t *testing.T) {
 	for _, total := range AllTotals(Fold([]stream.Change{created("1", t0, 5)}), Hourly) {
+		total.TTL = 1_800_000_000
 		step := total.Next(Snapshots{})
 		if step.Action != Add {
 			t.Fatalf("action %d", step.Action)
 		}
 		after, held, err := step.Update.Apply(nil)
-		if err != nil || !held || table.AmountOf(after).Tokens["rpm"] != 5 {
+		if err != nil || !held || table.AmountOf(after).Tokens["rpm"] != 5 ||
+			!reflect.DeepEqual(after[table.AttrTTL], item.N(1_800_000_000)) {
 			t.Errorf("held %v, %v, %v", held, err, after)
 		}
 	}
@@ -108,12 +121,83 @@ func TestWhatIsOfOneBucket(t *testing.T) {
 // A shard is removed at 7, and made anew by a client without generations, which no record tells. The
 // next record goes from 7 to 9: all 9 are of the new life, not 2 of the old one.
 func TestALifeThatBeginsWhereTheOneBeforeEnded(t *testing.T) {
-	removed := grew("5", t0, 7, 7)
-	removed.Operation = stream.Remove
-	removed.Used = []stream.Used{{Limit: "rpm", Before: 7, Was: true}}
-	parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 7), removed, grew("9", t0, 7, 9)}), Hourly)
+	batch := []stream.Change{grew("1", t0, 5, 7), removed("5", t0, 7), grew("9", t0, 7, 9)}
+	parts := Extend(nil, Fold(batch), Hourly)
 	if got, _ := table.CountOf(tallyOf(table.Mark{}, false, parts[0].Runs).counts, "rpm"); got != 2+9 {
 		t.Errorf("%d tokens, want 11: %+v", got, parts[0].Runs)
+	}
+}
+
+// A mark keeps 64 limits apart. A record with more begins a run of its own, and so does the next one,
+// even where it has fewer again.
+func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
+	told := func(sequence string, before, after, n int) stream.Change { // of n limits the last comes or goes
+		c := change(0, sequence, t0, 1)
+		for i := range n {
+			u := stream.Used{Limit: fmt.Sprintf("c%03d", i), Before: 9, After: 9, Was: true, Is: true}
+			if i == 0 {
+				u.Before, u.After = int64(before), int64(after)
+			}
+			c.Used = append(c.Used, u)
+		}
+		return c
+	}
+	more := told("2", 6, 7, maxNames)
+	more.Used = append(more.Used, stream.Used{Limit: "x", After: 3, Is: true})
+	for name, c := range map[string]struct {
+		changes []stream.Change
+		wide    []bool
+	}{
+		"as many as a mark keeps": {[]stream.Change{told("1", 5, 6, maxNames), told("2", 6, 7, maxNames)}, []bool{false}},
+		"one more":                {[]stream.Change{told("1", 5, 6, maxNames), more}, []bool{false, true}},
+		"fewer again": {
+			[]stream.Change{told("1", 5, 6, maxNames+1), told("2", 6, 7, 1)}, []bool{true, false}},
+	} {
+		var got []bool
+		for _, r := range Extend(nil, Fold(c.changes), Hourly)[0].Runs {
+			got = append(got, r.Wide)
+		}
+		if !slices.Equal(got, c.wide) {
+			t.Errorf("%s: runs %v, want %v", name, got, c.wide)
+		}
+	}
+}
+
+// A chain completes an earlier window with where it begins, and with what counts nothing before
+// that; one that begins with a creation completes nothing.
+func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
+	counts, still, born, nets := ran("20", "30", 100, 110), ran("10", "11", 90, 90), ran("20", "30", 0, 5),
+		ran("10", "11", 90, 90)
+	still.Events, born.Born, born.From = 0, true, nil // nets took something and gave it back
+	for _, c := range []struct {
+		name string
+		runs []Run
+		want []int64 // where the runs stand
+	}{
+		{"it counts at once", []Run{counts}, []int64{100}},
+		{"a removal before", []Run{still, counts}, []int64{90, 100}},
+		{"what was given back is counted", []Run{nets, counts}, []int64{90}},
+		{"a creation", []Run{born, counts}, nil},
+		{"a creation after a removal", []Run{still, born, counts}, []int64{90}},
+		{"only a removal", []Run{still}, []int64{90}},
+	} {
+		var got []int64
+		for _, r := range (&Chain{Runs: c.runs}).ending() {
+			n, _ := table.CountOf(r.To, "rpm")
+			if got = append(got, n); r.Events != 0 || r.Born {
+				t.Errorf("%s: %+v counts something", c.name, r)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A record that only refills has nothing to count: it is no part, and costs no write.
+func TestARefillIsNoPart(t *testing.T) {
+	if parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly); len(parts) != 0 {
+		t.Errorf("%+v", parts)
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 
 func randomParts(r *rand.Rand) (out []Part) {
 	counts := func() (c []table.Count) {
-		for _, name := range []string{"", "rpm", "tpm", "x\ny"}[r.IntN(4):] {
-			c = append(c, table.Count{Limit: name, Tokens: r.Int64N(1<<40) - 1<<39})
+		for _, name := range []string{"", "rpm", "tpm", "x\ny"} {
+			if r.IntN(2) == 0 {
+				c = append(c, table.Count{Limit: name, Tokens: r.Int64N(1<<40) - 1<<39})
+			}
 		}
 		return c
 	}
@@ -117,6 +119,91 @@ func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
 	}
 	if n := len(PackOwed(owed)); n > 600 {
 		t.Errorf("%d bytes", n)
+	}
+}
+
+// Records near each other, of limits that were named before, take little room, whatever order they come in.
+func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
+	var parts []Part
+	for i := range int64(10) {
+		at := table.PositionOf(1_700_000_000, "44215845000000000000000001").Plus(uint64(i))
+		counts := []table.Count{{Limit: strings.Repeat("x", 100), Tokens: 5}}
+		parts = append(parts, Part{Namespace: "n", Entity: "e", Resource: "r", Shard: int(i), Start: Hourly.Start(t0),
+			Oldest: Hourly.Start(t0), Runs: []Run{{First: at, Last: at, From: counts, To: counts, Events: 1}}})
+	}
+	for range 2 {
+		for n, most := range map[int]int{1: 230, 10: 420} {
+			if s := (State{Parts: parts[:n]}); len(s.JSON()) > most {
+				t.Errorf("%d parts are %d bytes", n, len(s.JSON()))
+			}
+		}
+		slices.Reverse(parts)
+	}
+}
+
+// A part of thousands of runs, and a run of thousands of limits, are carried as others are.
+func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
+	part := Part{Namespace: "n", Entity: "e", Resource: "r", Start: Hourly.Start(t0), Oldest: Hourly.Start(t0)}
+	for i := range 3000 {
+		part.Runs = append(part.Runs, ran(fmt.Sprint(2*i), fmt.Sprint(2*i+1), int64(i), int64(i+1)))
+	}
+	for i := range 3000 {
+		part.Runs[7].To = append(part.Runs[7].To, table.Count{Limit: fmt.Sprint(i), Tokens: int64(i)})
+	}
+	s := State{Parts: []Part{part}}
+	if got, err := ParseState(s.JSON()); err != nil || !reflect.DeepEqual(got, s) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What refers to something that is not there is lost: a key to more of the one before than that has, a
+// run to a list of limits that is not the next, a part to no runs, a position to no number.
+func TestStateThatRefersToNothingIsLost(t *testing.T) {
+	part := Part{Start: Hourly.Start(t0), Runs: []Run{ran("1", "2", 0, 3)}}
+	state := func(same uint64, flags byte, runs []uint64, limits uint64) []byte {
+		w := packer{names: map[string]uint64{}}
+		w.first([]Part{part})
+		if w.uint(same); same == 0 {
+			w.text("n\x00r\x00e")
+		}
+		w.b = append(w.b, flags)
+		w.int(0) // its start, and its oldest record
+		w.int(0)
+		for _, n := range runs {
+			w.uint(n)
+		}
+		if len(runs) == 0 || runs[0] > 0 {
+			w.b = append(w.b, 0, 0) // a run of the generation 0
+			w.uint(0)
+			w.uint(1)
+			w.uint(2)
+			if w.uint(limits); limits == 0 {
+				w.text("")
+			}
+		}
+		return w.b
+	}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		ok   bool
+	}{
+		{"nothing is missing", state(0, 0, nil, 0), true},
+		{"the same, with a number of runs", state(0, partManyRuns, []uint64{1}, 0), true},
+		{"no runs", state(0, partManyRuns, []uint64{0}, 0), false},
+		{"a list of limits that is not the next", state(0, 0, nil, 5), false},
+		{"a key before", state(5, 0, nil, 0), false},
+		{"a position of too many bytes", append([]byte{stateVersion, 0, 0, 18}, make([]byte, 19)...), false},
+		{"a position of a leading zero", []byte{stateVersion, 0, 0, 1, 0, 0}, false},
+		{"the position 0", []byte{stateVersion, 0, 0, 0, 0}, true},
+	} {
+		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(c.b) + `"}`))
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
+	if got, err := UnpackOwed([]byte{owedVersion, 1, 5, 0}, Daily); err == nil {
+		t.Errorf("a list with a key of nothing: %+v", got)
 	}
 }
 

@@ -181,6 +181,15 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, step.Action, c.want)
 		}
 	}
+	born := ran("20", "30", 0, 5)
+	born.Born, born.From = true, nil
+	for over, want := range map[bool]Action{false: Add, true: ReadPrevious} {
+		total := hourOf(Chain{Runs: []Run{born}})
+		if total.Over = over; total.Next(Snapshots{Known: true}).Action != want {
+			t.Errorf("a creation, in a window that is over %v: %d, want %d", over, total.Next(Snapshots{Known: true}).Action,
+				want)
+		}
+	}
 }
 
 // What a shard had consumed before its first record is counted where it was created, if that is
@@ -232,9 +241,44 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 			tallyOf(table.Mark{}, false, step.Beginnings[0].Runs).counts[0].Tokens != 100) {
 			t.Errorf("%s: %+v", name, step.Beginnings)
 		}
+		for _, at := range Totals(step.Beginnings, Hourly) {
+			at.Over = true
+			if of := at.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true}); of.Action != Add ||
+				of.Unknown != 0 {
+				t.Errorf("%s: then %d, %d unknown", name, of.Action, of.Unknown)
+			}
+		}
 		if total.BeginningsCounted = true; step.Action == CountBeginnings && total.Next(known).Action != Add {
 			t.Errorf("%s: it is asked for again", name)
 		}
+	}
+}
+
+// A window of the creation that ended before those that are kept may have lost its snapshot.
+func TestACreationSoLongAgoThatItsSnapshotMayBeGone(t *testing.T) {
+	birth := Hourly.Start(t0) - 3*hourMillis
+	for kept, want := range map[int64]Action{
+		birth: CountBeginnings, Hourly.End(birth) - 1: CountBeginnings, Hourly.End(birth): Add, t0: Add} {
+		total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
+		total.Kept = kept
+		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true})
+		if step.Action != want {
+			t.Errorf("kept since %s: %d, want %d", table.Timestamp(kept), step.Action, want)
+		}
+	}
+}
+
+// What a chain that goes on from the part before it brings is written without a look, to a snapshot
+// that has no mark of the shard: that part has counted all up to here.
+func TestWhatFollowsAnotherPartBeginsAMark(t *testing.T) {
+	total := hourOf(Chain{Follows: Hourly.Start(t0) - hourMillis, Fresh: true, Runs: []Run{ran("20", "30", 100, 110)}})
+	step := total.Next(Snapshots{})
+	after, held, err := step.Update.Apply(nil)
+	if step.Action != Add || !held || err != nil || table.AmountOf(after).Tokens["rpm"] != 10 {
+		t.Errorf("%d, held %v, %v: %v, want 10 tokens", step.Action, held, err, after)
+	}
+	if _, held, err := step.Update.Apply(marked(0, "10", 100)); held || err != nil {
+		t.Errorf("beside a mark: held %v, %v", held, err)
 	}
 }
 
@@ -333,6 +377,13 @@ func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
 		if step.Action != c.want || c.want == Complete && step.Update.Key != item.KeyOf(marked(2, "10", 100)) {
 			t.Errorf("%s: %d of %v, want %d", c.name, step.Action, step.Update.Key, c.want)
 		}
+		if step.Action != Add {
+			continue
+		}
+		after, held, err := step.Update.Apply(c.current)
+		if n := table.AmountOf(after).Tokens["rpm"]; !held || err != nil || n != 5 {
+			t.Errorf("%s: %d tokens, held %v, %v, want the 5 from 110 to 115", c.name, n, held, err)
+		}
 	}
 }
 
@@ -402,8 +453,9 @@ func TestBatchesOfAShardAreOnePart(t *testing.T) {
 	}
 	parts := Extend(nil, Fold([]stream.Change{grows("1", 0, 2)}), Hourly)
 	parts = Extend(parts, Fold([]stream.Change{grows("2", 2, 5)}), Hourly)
-	if len(parts) != 1 || len(parts[0].Runs) != 1 || parts[0].Runs[0].To[0].Tokens != 5 {
-		t.Fatalf("%+v, want one part with one run to 5", parts)
+	if len(parts) != 1 || len(parts[0].Runs) != 1 || parts[0].Runs[0].To[0].Tokens != 5 ||
+		parts[0].Oldest != t0 {
+		t.Fatalf("%+v, want one part since %d with one run to 5", parts, t0)
 	}
 	vanishes := grows("3", 5, 5) // and of another limit nothing is told any more
 	vanishes.Used = append(vanishes.Used, stream.Used{Limit: "tpm", Before: 7, Was: true})
@@ -435,7 +487,7 @@ func TestBirth(t *testing.T) {
 			t.Errorf("created %d s after the hour: %d, want %d", after, got, want)
 		}
 	}
-	for born, want := range map[int64]int64{0: 0, t0/1000 + 11: 0, t0/1000 + 9: hour} {
+	for born, want := range map[int64]int64{0: 0, -1800: 0, t0/1000 + 11: 0, t0/1000 + 10: hour} {
 		if got := birth(&stream.Change{Created: t0, OldBorn: born}, Hourly); got != want {
 			t.Errorf("created at %d, told at %d: %d, want %d", born, t0/1000, got, want)
 		}
@@ -458,6 +510,55 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 	if len(p.Reshardings) != 2 || !p.Reshardings[0].double || !p.Reshardings[1].double ||
 		p.Reshardings[0].Zero.Entity == p.Reshardings[1].Zero.Entity {
 		t.Errorf("%+v, want that both double", p.Reshardings)
+	}
+}
+
+// What a run adds to a mark, by what is known of the lives of the shard and of the limit.
+func TestWhatARunAddsToAMark(t *testing.T) {
+	count := func(limit string, n int64) table.Count { return table.Count{Limit: limit, Tokens: n} }
+	run := func(gen uint8, from, to int64) Run {
+		r := ran("20", "30", from, to)
+		r.FromGen, r.ToGen = gen, gen
+		return r
+	}
+	born := run(9, 0, 5)
+	born.Born, born.From = true, nil
+	whole := run(9, 12, 12)
+	whole.Born, whole.whole = true, true
+	begins := run(9, 104, 110)
+	begins.To = append(begins.To, count("tpm", 4))
+	at := func(sequence string, used ...table.Count) table.Mark {
+		return table.Mark{At: table.PositionOf(1, sequence), Used: used, Gen: 9}
+	}
+	gone := at("10")
+	gone.Gone = true
+	for _, c := range []struct {
+		name     string
+		mark     table.Mark
+		known    bool
+		run      Run
+		rpm, tpm int64
+	}{
+		{"no mark", table.Mark{}, false, run(9, 100, 110), 10, 0},
+		{"a mark that says nothing", at("10"), true, run(9, 100, 110), 10, 0},
+		{"within the run", at("25", count("rpm", 104)), true, run(9, 100, 110), 6, 0},
+		{"before it, and 3 were not seen", at("10", count("rpm", 104)), true, run(9, 107, 110), 6, 0},
+		{"before it, and 3 were given back", at("10", count("rpm", 104)), true, run(9, 101, 110), 6, 0},
+		{"of another life", at("10", count("rpm", 104)), true, run(8, 3, 5), 5, 0},
+		{"of a generation before, in the same life", at("10", count("rpm", 104)), true, run(8, 107, 110), 6, 0},
+		{"of a shard that is gone", gone, true, run(9, 3, 5), 5, 0},
+		{"a creation", table.Mark{}, false, born, 5, 0},
+		{"a creation after another life", at("10", count("rpm", 3)), true, born, 5, 0},
+		{"all since a creation", table.Mark{}, false, whole, 12, 0},
+		{"all since a creation, of which 9 are counted", at("10", count("rpm", 9)), true, whole, 3, 0},
+		{"a limit begins again", at("10", count("rpm", 104), count("tpm", 9)), true, begins, 6, 4},
+		{"a limit has begun", at("25", count("rpm", 104), count("tpm", 1)), true, begins, 6, 3},
+	} {
+		got := tallyOf(c.mark, c.known, []Run{c.run}).counts
+		rpm, _ := table.CountOf(got, "rpm")
+		if tpm, _ := table.CountOf(got, "tpm"); rpm != c.rpm || tpm != c.tpm {
+			t.Errorf("%s: %v, want %d and %d", c.name, got, c.rpm, c.tpm)
+		}
 	}
 }
 

@@ -78,6 +78,12 @@ func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 		{"gone by the day", marks{0: mark(0, 9, true, "500")}, marks{0: mark(42, 9, false, "400")}, nil, 0},
 		{"gone by the hour", marks{0: mark(47, 9, false, "500")}, marks{0: mark(0, 9, true, "400")}, nil, 0},
 		{"no mark in an hour", marks{0: mark(47, 9, false, "500")}, marks{1: mark(42, 9, false, "400")}, nil, 0},
+		{"the later hour has no mark of it", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 9, false, "400")},
+			marks{1: mark(8, 9, false, "410")}, 5},
+		{"the earlier hour has the later mark", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 9, false, "400")},
+			marks{0: mark(20, 9, false, "300")}, 5},
+		{"another life of one of two shards", marks{0: mark(47, 9, false, "500"), 3: mark(8, 1, false, "510")},
+			marks{0: mark(42, 8, false, "400"), 3: mark(7, 1, false, "410")}, nil, 1},
 		{"a sum", nil, marks{0: mark(42, 9, false, "400")}, nil, 0},
 	} {
 		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
@@ -87,6 +93,7 @@ func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 				s.Parts = append(s.Parts, snapshot(Hourly, day+int64(i)*hourMillis, m).Item())
 			}
 		}
+		s.Parts = append(s.Parts, snapshot(Hourly, day+dayMillis, marks{0: mark(99, 9, false, "600")}).Item()) // no part
 		if got := s.behind().Tokens["rpm"]; got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
@@ -158,6 +165,11 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		table.SummedOf(it).Version != day+hourMillis {
 		t.Errorf("%v: want that it goes a day after it ended, and says when it was summed", it)
 	}
+	late := day + 40*hourMillis
+	u, _ = s.Sum(late)
+	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[table.AttrTTL], item.N(late/1000+86_400)) {
+		t.Errorf("%v: want that it goes a day after it was summed, which was late", it)
+	}
 }
 
 // What a query finds beside the hours of a day is not counted: hours of another resource whose name
@@ -169,13 +181,15 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: resource, Window: string(w), Part: w.Part(start),
 			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
 	}
+	unnamed := snapshot("r", Hourly, 2) // another client's, which says its resource in the key only
+	delete(unnamed, "resource")
 	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
-		Until: Daily, Days: 90, Parts: []item.Item{nil, snapshot("r", Hourly, 3), snapshot("r", Hourly, 23),
+		Until: Daily, Days: 90, Parts: []item.Item{nil, unnamed, snapshot("r", Hourly, 3), snapshot("r", Hourly, 23),
 			snapshot("r", Hourly, 24), snapshot("r", Hourly, -1), snapshot("r#x", Hourly, 4), snapshot("r", Daily, 0)}}
 	u, _ := s.Sum(day + dayMillis)
 	it, _, err := u.Apply(nil)
-	if got := table.AmountOf(it); err != nil || got.Tokens["rpm"] != 2 || got.Events != 2 ||
-		!reflect.DeepEqual(table.SummedOf(it).Parts, []int{3, 23}) {
+	if got := table.AmountOf(it); err != nil || got.Tokens["rpm"] != 3 || got.Events != 3 ||
+		!reflect.DeepEqual(table.SummedOf(it).Parts, []int{2, 3, 23}) {
 		t.Errorf("%+v of %v, %v", got, table.SummedOf(it).Parts, err)
 	}
 }

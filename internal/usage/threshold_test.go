@@ -44,17 +44,20 @@ func told(changes ...stream.Change) (out []string) {
 }
 
 func TestThresholdsThatABatchReaches(t *testing.T) {
-	soft, first, short, often, rate := budget, budget, budget, budget, limits()[0]
+	soft, first, short, often, hourly, rate := budget, budget, budget, budget, budget, limits()[0]
 	soft.Soft = true
-	first.Reset, short.Reset, often.Reset = "+3600", "+3599", "m*/30@UTC"
+	first.Reset, short.Reset, often.Reset, hourly.Reset = "+3600", "+3599", "m*/30@UTC", "m0@UTC"
 	credited := left(budget, 0, 1, 5_000)
 	credited.State.Slots[0].Extra = 10_000
 	begun := left(first, 0, 1, 2_000)
 	begun.State.Slots[0].End = t0 + 1000
 	brief := left(short, 0, 1, 2_000)
 	brief.State.Slots[0].End = t0 + 1000
-	next := left(budget, 0, 1, 9_000)
-	next.State.Slots[0].End += 2 * hourMillis
+	nextAt := func(milli int64) table.Shard {
+		next := left(budget, 0, 1, milli)
+		next.State.Slots[0].End += 2 * hourMillis
+		return next
+	}
 	long := budget
 	long.Name = strings.Repeat("b", 1100)
 	removed := shows(left(budget, 0, 1, 0), 1)
@@ -75,11 +78,15 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 		{"given back since", []stream.Change{shows(left(budget, 0, 1, 2_500), 1), shows(left(budget, 0, 1, 9_000), 2)},
 			[]string{"budget 50 7/10"}},
 		{"credited", []stream.Change{shows(credited, 1)}, []string{"budget 50 15/20"}},
-		{"at the end of a period, and the next one", []stream.Change{shows(left(budget, 0, 1, 2_500), 1), shows(next, 2)},
-			[]string{"budget 50 7/10"}},
+		{"at the end of a period, and the next one",
+			[]stream.Change{shows(left(budget, 0, 1, 2_500), 1), shows(nextAt(9_000), 2)}, []string{"budget 50 7/10"}},
+		{"more of the next period than of the one that ends, in several changes", []stream.Change{
+			shows(left(budget, 0, 1, 2_000), 1), shows(nextAt(5_000), 2), shows(nextAt(0), 3)},
+			[]string{"budget 50 8/10", "budget 80 8/10", "budget 50 10/10", "budget 80 10/10", "budget 100 10/10"}},
 		{"from the first use", []stream.Change{shows(begun, 1)}, []string{"budget 50 8/10", "budget 80 8/10"}},
 		{"not used yet", []stream.Change{shows(left(first, 0, 1, 2_000), 1)}, nil},
 		{"less than an hour", []stream.Change{shows(brief, 1)}, nil},
+		{"each hour", []stream.Change{shows(left(hourly, 0, 1, 5_000), 1)}, []string{"budget 50 5/10"}},
 		{"each half hour", []stream.Change{shows(left(often, 0, 1, 0), 1)}, nil},
 		{"a name too long for a key", []stream.Change{shows(left(long, 0, 1, 0), 1)}, nil},
 		{"a rate", []stream.Change{shows(left(rate, 0, 1, 0), 1)}, nil},
@@ -89,6 +96,19 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 	} {
 		if got := told(c.changes...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A batch says nothing of thresholds, and so costs no read for them, if no quota has reached one, or if
+// a divided bucket has no quotas.
+func TestBatchesWithoutThresholds(t *testing.T) {
+	for name, b := range map[string]table.Shard{
+		"little is spent": left(budget, 0, 1, 9_000), "a rate": left(limits()[0], 0, 1, 0),
+		"a rate, divided": left(limits()[0], 0, 2, 0), "a shard of it": left(limits()[0], 1, 2, 0),
+	} {
+		if got := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf).Spendings; len(got) != 0 {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
@@ -176,6 +196,7 @@ func TestThresholdOutlivesItsPeriod(t *testing.T) {
 	of := p.Spendings[0].Thresholds(t0, conf)[0]
 	end := b.State.Slots[0].End
 	if got := of[1]; got.TTL != end/1000+90*86_400 || got.End != end || got.At != table.Timestamp(t0) ||
+		got.Key().PK != table.UsageKey("ns", "e", "r", "").PK || got.Entity != "e" || got.Resource != "r" ||
 		got.Key().SK != fmt.Sprintf("#QUOTA#r#%d#budget#080", end) || got.Key() == of[0].Key() {
 		t.Errorf("%+v %v", got, got.Key())
 	}
@@ -260,6 +281,19 @@ func TestShardsMustFit(t *testing.T) {
 	}
 }
 
+// All shards of a bucket that is divided as far as can be are added up.
+func TestAsManyShardsAsCanBe(t *testing.T) {
+	for n, want := range map[int]bool{1024: true, 2048: false} {
+		var shards []table.Shard
+		for k := range n {
+			shards = append(shards, left(budget, k, n, 0))
+		}
+		if got := len((Spending{}).Sum(shards).Spent) == 1; got != want {
+			t.Errorf("%d shards: %v", n, got)
+		}
+	}
+}
+
 // A count that no bucket of ours has is not read: it would be a million keys.
 func TestForeignCountsAreNotRead(t *testing.T) {
 	b := left(budget, 0, 1, 0)
@@ -270,6 +304,13 @@ func TestForeignCountsAreNotRead(t *testing.T) {
 	b.State.Shards = 1024
 	if p := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf); len(p.Spendings) != 1 || p.Spendings[0].Shards != 1024 {
 		t.Errorf("1024 shards: %+v", p.Spendings)
+	}
+	both := []table.Shard{left(budget, 0, 4, 0), left(budget, 1, 2, 0)}
+	for range 2 {
+		if wider, ok := (Spending{Shards: 2}).Wider(both); !ok || wider.Shards != 4 {
+			t.Errorf("of 2 and 4 shards: %d", wider.Shards)
+		}
+		slices.Reverse(both)
 	}
 	for count, ok := range map[int]bool{2: false, 4: true, 1024: true, 2048: false} {
 		if wider, got := (Spending{Shards: 2}).Wider([]table.Shard{left(budget, 1, count, 0)}); got != ok ||

@@ -3,6 +3,7 @@ package usage
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -123,11 +124,18 @@ func TestWhatOneQueryFinds(t *testing.T) {
 		db.Store(table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: Hourly.Part(start),
 			Start: Hourly.Part(start)}.Item())
 	}
+	other := Hourly.Start(at)
+	db.Store(table.Snapshot{Namespace: "n", Entity: "e", Resource: "a", Window: "hourly", Part: Hourly.Part(other),
+		Start: Hourly.Part(other)}.Item())
 	total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(at)}
 	page, err := db.List(t.Context(), total.PreviousQuery())
 	if err != nil || len(page.Items) != 10 || item.KeyOf(page.Items[0]) != total.Key() ||
 		startOf(page.Items[9]) != Hourly.Start(at)-9*hourMillis {
 		t.Errorf("%d snapshots, %v", len(page.Items), err)
+	}
+	total.Start = Hourly.Start(at) - 12*hourMillis // two are left, and those of another resource are none
+	if page, err := db.List(t.Context(), total.PreviousQuery()); err != nil || len(page.Items) != 2 {
+		t.Errorf("%d of the first two snapshots, %v", len(page.Items), err)
 	}
 }
 
@@ -154,16 +162,20 @@ func TestWhatAQueryFoundIsSifted(t *testing.T) {
 
 // A batch of two buckets has totals of each, however alike they are called.
 func TestTotalsOfTwoBuckets(t *testing.T) {
-	var changes []stream.Change
-	for i, entity := range []string{"a", "a", "b"} {
-		c := change(i%2, fmt.Sprint(i+1), t0, 2)
-		c.New.Entity = entity
-		c.Used = []stream.Used{{Limit: "rpm", Before: 5, After: 7, Was: true, Is: true}}
-		changes = append(changes, c)
-	}
-	got := AllTotals(Fold(changes), Hourly)
-	if len(got) != 2 || got[0].Entity != "a" || len(got[0].Chains) != 2 || got[1].Entity != "b" ||
-		len(got[1].Chains) != 1 {
-		t.Errorf("%+v", got)
+	for _, entities := range []string{"aab", "abb", "ab", "aabb"} {
+		var changes []stream.Change
+		chains := map[string]int{}
+		for i, entity := range strings.Split(entities, "") {
+			c := change(i, fmt.Sprint(i+1), t0, 2)
+			c.New.Entity = entity
+			c.Used = []stream.Used{{Limit: "rpm", Before: 5, After: 7, Was: true, Is: true}}
+			changes = append(changes, c)
+			chains[entity]++
+		}
+		got := AllTotals(Fold(changes), Hourly)
+		if len(got) != 2 || got[0].Entity != "a" || len(got[0].Chains) != chains["a"] || got[1].Entity != "b" ||
+			len(got[1].Chains) != chains["b"] {
+			t.Errorf("%s: %+v", entities, got)
+		}
 	}
 }

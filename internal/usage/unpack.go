@@ -64,11 +64,11 @@ func (r *unpacker) int() int64 {
 
 func (r *unpacker) byte() byte { return r.bytes(1)[0] }
 
-// bytes returns so many bytes, zeros if there are not as many.
+// bytes returns so many bytes, a zero if there are not as many.
 func (r *unpacker) bytes(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail()
-		return make([]byte, min(n, 1))
+		return []byte{0}
 	}
 	out := r.b[:n]
 	r.b = r.b[n:]

@@ -339,4 +339,10 @@ func TestShardsWithIncompleteLimitsAreNotSplit(t *testing.T) {
 	if p := decide(t0, spends(0, 4, 1), behind); len(p.Reshardings) != 0 {
 		t.Errorf("left behind: splits %+v", p.Reshardings)
 	}
+	if behind.OldRF = t0 - 2*askEvery; len(decide(t0, behind).Reshardings) != 0 {
+		t.Errorf("left behind, without shard 0: %+v", decide(t0, behind).Reshardings)
+	}
+	if behind.New.Partial = nil; len(decide(t0, behind).Reshardings) != 1 {
+		t.Error("a complete one does not look at shard 0")
+	}
 }
