@@ -1,9 +1,7 @@
 package table
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -105,15 +103,7 @@ func slotsWrites(t *testing.T, limits []bucket.Limit) []call {
 }
 
 func TestWritesOfSlotsRenderAsTheirGolden(t *testing.T) {
-	var b strings.Builder
-	for _, s := range slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]}) {
-		fmt.Fprintf(&b, "# %s\n", s.name)
-		for _, w := range s.writes {
-			b.WriteString(render(w).readable())
-		}
-		b.WriteString("\n")
-	}
-	golden(t, "writes-slots.txt", []byte(b.String()))
+	rendersAs(t, "writes-slots.txt", slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]}))
 }
 
 // As many limits of slots as may be, beside rates, with names as long as they may be.

@@ -63,6 +63,9 @@ func otherWrites(t *testing.T) []call {
 	orphan := Entity{Namespace: ns, ID: "key-2", CreatedAt: Timestamp(sampleNow)}
 	bucketItem := sampleImages(sampleLimits)["used"].Item()
 	c, bare := Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, Config{Namespace: ns, Resource: "gpt"}
+	own := Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
+	alone := own.Item()
+	alone[attrDisabled] = item.Bool(true)
 	counted, ok := CountEntityConfigs(ns, "gpt", -1)
 	if !ok {
 		t.Error("a resource is not counted")
@@ -113,11 +116,16 @@ func otherWrites(t *testing.T) []call {
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
 		one("discard", Discard(bucketItem), bucketItem),
 		one("discard what says nothing", Discard(item.KeyOf(bucketItem).Item()), item.KeyOf(bucketItem).Item()),
+		one("adopt without a parent", orphan.Adopt(item.KeyOf(bucketItem)), bucketItem),
 		one("replace limits", c.Replace(), nil),
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("change limits", Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
 		one("delete limits", Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
 		one("disable", c.SwitchTo(SwitchedOff, c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("enable", own.SwitchTo(SwitchedOn, nil, item.Absent(item.AttrPK)), nil),
+		one("decide nothing any more", own.SwitchTo(Undecided, alone, item.Exists(item.AttrPK)), alone),
+		one("tell a bucket that it is enabled", Stamp(ns, "key-1", "gpt", 0, SwitchedOn), bucketItem),
+		one("tell a bucket that it is bypassed", Stamp(ns, "key-1", "gpt", 0, Bypassed), bucketItem),
 		one("tell a bucket", Stamp(ns, "key-1", "gpt", 0, SwitchedOff), bucketItem),
 		one("keep audit", KeepAudit(ns, 30), nil),
 		one("add resource", AddResource(ns, "gpt"), nil),

@@ -31,14 +31,15 @@ const (
 	charge  = image + "; " + spent
 	held    = "(attribute_not_exists(hu) OR hu <= )" // others hold for longer
 	slotted = charge + "; s_fly_cp = ; s_fly_rp = "
-	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = "                               // somebody took some meanwhile
-	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                                                // the slots are lost
-	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "                                        // another epoch
-	added   = "attribute_not_exists(_#); total_events = "                                     // an older release has added to it
-	isNew   = "attribute_not_exists(PK)"                                                      // nobody came first
-	newer   = "(attribute_not_exists(deleted_until) OR deleted_until <  OR deleted_until > )" // none is sound and later
-	isThere = "attribute_exists(PK)"                                                          // nothing is made of nothing
-	levels  = isThere + "; attribute_exists(b_?_tk)"                                          // nor half a limit
+	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = " // somebody took some meanwhile
+	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                  // the slots are lost
+	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "          // another epoch
+	added   = "attribute_not_exists(_#); total_events = "       // an older release has added to it
+	isNew   = "attribute_not_exists(PK)"                        // nobody came first
+	// none is sound and later
+	newer   = "(attribute_not_exists(deleted_until) OR deleted_until <  OR deleted_until > )"
+	isThere = "attribute_exists(PK)"                 // nothing is made of nothing
+	levels  = isThere + "; attribute_exists(b_?_tk)" // nor half a limit
 	meter   = "attribute_exists(b_wcu_tk)"
 	status  = "status = "
 	mine    = "(" + status + " OR " + status + ")" // of two that a write goes on from
@@ -138,7 +139,6 @@ var guards = map[string]string{
 	"note a purge":               newer,
 	"version":                    isNew, "disown": "lambda_version = ",
 	"entity": isNew, "entity changes": isThere, "entity moves": isThere,
-	"adopt":                     isThere,
 	"entity is unchanged":       isThere + "; parent_id = ",
 	"entity has no parent":      isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
 	"discard":                   isThere + "; gn = ; shard_count = ",
@@ -147,6 +147,9 @@ var guards = map[string]string{
 	"change limits": isThere,
 	"delete limits": isThere + "; attribute_not_exists(disabled); attribute_not_exists(cascade); " +
 		"attribute_not_exists(on_unavailable); attribute_not_exists(audit_retention_days)",
+	"adopt": isThere, "adopt without a parent": isThere,
+	"enable": isNew, "decide nothing any more": isThere,
+	"tell a bucket that it is enabled": isThere, "tell a bucket that it is bypassed": isThere,
 	"disable": isThere, "tell a bucket": isThere,
 	"keep audit": "", "add resource": "", "remove resource": "", "count configs": "",
 	"forget configs":          "gpt <= ",

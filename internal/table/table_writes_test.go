@@ -273,15 +273,22 @@ func (r rendered) readable() string {
 
 // The expressions of every call are a file: a change is seen and understood.
 func TestWritesRenderAsTheirGolden(t *testing.T) {
+	rendersAs(t, "writes.txt", allWrites(t, sampleLimits))
+	rendersAs(t, "writes-quotas.txt", quotaWrites(t))
+	rendersAs(t, "writes-others.txt", otherWrites(t))
+}
+
+func rendersAs(t *testing.T, name string, calls []call) {
+	t.Helper()
 	var b strings.Builder
-	for _, s := range allWrites(t, sampleLimits) {
+	for _, s := range calls {
 		fmt.Fprintf(&b, "# %s\n", s.name)
 		for _, w := range s.writes {
 			b.WriteString(render(w).readable())
 		}
 		b.WriteString("\n")
 	}
-	golden(t, "writes.txt", []byte(b.String()))
+	golden(t, name, []byte(b.String()))
 }
 
 // hostileLimits are as many limits as a call may have, with names as long as

@@ -142,6 +142,19 @@ func TestShard0ThatIsMadeAnewLooksForItsShards(t *testing.T) {
 	}
 }
 
+// What a split leaves each shard must hold the largest cost, however many shards there are already: of
+// 600 tokens that four share, each of eight has 75.
+func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
+	for rpm, want := range map[int64]bool{75: true, 76: false} {
+		c := spends(0, 4, rpm)
+		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
+		p := decide(t0, c)
+		if got := len(p.Reshardings) == 1 && p.Reshardings[0].double; got != want {
+			t.Errorf("%d of 600: %+v", rpm, p.Reshardings)
+		}
+	}
+}
+
 // What is lowered is in the stream once, as growth is.
 func TestLoweredCountIsPropagated(t *testing.T) {
 	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)

@@ -177,9 +177,8 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 			w.uint(0)
 			w.uint(1)
 			w.uint(2)
-			if w.uint(limits); limits == 0 {
-				w.text("")
-			}
+			w.uint(limits)
+			w.text("")
 		}
 		return w.b
 	}

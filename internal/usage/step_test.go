@@ -381,8 +381,8 @@ func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
 			continue
 		}
 		after, held, err := step.Update.Apply(c.current)
-		if n := table.AmountOf(after).Tokens["rpm"]; !held || err != nil || n != 5 {
-			t.Errorf("%s: %d tokens, held %v, %v, want the 5 from 110 to 115", c.name, n, held, err)
+		if n := table.AmountOf(after).Tokens["rpm"]; !held || err != nil || n != 5 || step.Unknown != 0 {
+			t.Errorf("%s: %d tokens, held %v, %v, %d unknown, want the 5 from 110 to 115", c.name, n, held, err, step.Unknown)
 		}
 	}
 }
