@@ -1,9 +1,13 @@
 package table
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -44,7 +48,7 @@ func TestAttributesThatTellOfALimit(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", attr, got, ok, want)
 		}
 	}
-	for attr, want := range map[string]bool{"s_fly_ep": true, "b_fly_ep": false, "s_fly_0": false, "s__ep": false,
+	for attr, want := range map[string]bool{"s_fly_ep": true, "s_x_ep": true, "b_fly_ep": false, "s_fly_0": false, "s__ep": false,
 		"ep": false} {
 		if got := HasSlots([]byte(attr)); got != want {
 			t.Errorf("%s: slots %v", attr, got)
@@ -61,5 +65,93 @@ func TestWhatIsHeldIsANumber(t *testing.T) {
 	want := fmt.Sprintf("attribute %q is the string \"x\"", held)
 	if _, err := DecodeShard(put.Item); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// manyKinds is a bucket of a rate of which tokens are held, a quota of either kind, and slots, with
+// remainders.
+func manyKinds(t *testing.T) item.Item {
+	t.Helper()
+	limits := append([]bucket.Limit{slotsLimit("fly", 10)}, quotaLimits...)
+	n := sampleNew(limits)
+	b := begun(t, n)
+	b, _ = written(t, b, Charge{Image: b, Costs: n.Costs, Now: sampleNow + 7})
+	hold(&b, sampleNow+500)
+	b.State.Slots[b.State.Index("tph")].Extra, b.State.Slots[b.State.Index("tph")].Resets = 5_000, 2
+	return b.Item()
+}
+
+// Each number of a bucket, and each of its remainders, must be one: an item in which it is none is
+// unreadable, and the error names the attribute and the item.
+func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
+	whole := manyKinds(t)
+	if b, err := DecodeShard(whole); err != nil || !item.EqualItems(b.Item(), whole) {
+		t.Fatalf("%v", err)
+	}
+	played := 0
+	for attr, v := range whole {
+		if _, number := v.(*types.AttributeValueMemberN); !number || attr == attrBorn {
+			continue // anything may be found there
+		}
+		for _, wrong := range []item.Value{item.S("x"), num("1.5")} {
+			it := maps.Clone(whole)
+			it[attr] = wrong
+			_, err := DecodeShard(it)
+			if !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), fmt.Sprintf("attribute %q", attr)) ||
+				!strings.Contains(err.Error(), item.KeyOf(it).PK) {
+				t.Errorf("%s is %v: %v", attr, wrong, err)
+			}
+			played++
+		}
+	}
+	b, _ := DecodeShard(whole)
+	for _, of := range []string{remaindersOf, endsOf, attrRF} {
+		var wrong item.Value = item.Map(item.Item{"rpm": item.S("x")})
+		if of == attrRF {
+			wrong = item.S("x")
+		}
+		it := maps.Clone(whole)
+		it[attrRemainders] = item.Map(item.Item{attrRF: item.N(b.State.RF), of: wrong})
+		if _, err := DecodeShard(it); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("remainders whose %s is none: %v", of, err)
+		}
+		played++
+	}
+	if played < 50 {
+		t.Errorf("only %d played", played)
+	}
+}
+
+// An item with another key is no bucket, whatever it has, and the error says its key.
+func TestAnotherKeyIsNoBucket(t *testing.T) {
+	for _, k := range []item.Key{{PK: "ns/BUCKET#e#r#0", SK: "#META"}, {PK: "ns/ENTITY#e", SK: SKBucketState}} {
+		it := manyKinds(t)
+		it[item.AttrPK], it[item.AttrSK] = item.S(k.PK), item.S(k.SK)
+		want := fmt.Sprintf("PK %q, SK %q: not a bucket key", k.PK, k.SK)
+		if _, err := DecodeShard(it); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// Slots, and their epochs, must make sense, and what does not is said with the limit.
+func TestSlotsThatMakeNoSense(t *testing.T) {
+	for _, c := range []struct {
+		attr  string
+		v     int64
+		wrong bool
+	}{
+		{"s_fly_cp", 0, true}, {"s_fly_cp", 1, false}, {"s_fly_rp", bucket.MinEpoch - 1, true},
+		{"s_fly_rp", bucket.MinEpoch, false}, {"s_fly_rp", bucket.MaxEpoch, false}, {"s_fly_rp", bucket.MaxEpoch + 1, true},
+		{"s_fly_ep", -1, true}, {"s_fly_ep", 0, false}, {"s_fly_ep", 1<<53/slotsEpoch + 1, true},
+	} {
+		it := slotsBucket(sampleNow, 0, slotsLimit("fly", 10)).Item()
+		it[c.attr] = item.N(c.v)
+		_, err := DecodeShard(it)
+		if (err != nil) != c.wrong || c.wrong && !strings.Contains(err.Error(), fmt.Sprintf(
+			"ms, want slots, and epochs of %d to %d ms", bucket.MinEpoch, bucket.MaxEpoch)) ||
+			c.wrong && !strings.Contains(err.Error(), `limit "fly" has`) {
+			t.Errorf("%s=%d: %v", c.attr, c.v, err)
+		}
 	}
 }

@@ -68,7 +68,7 @@ func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after buc
 		life = NeverExpires // it is not full before any date that can be stored
 	}
 	switch {
-	case life == Expires && fresh > 0,
+	case life == Expires,
 		life == KeepLifetime && image.TTL > 0 && fresh > image.TTL:
 		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: n.N(fresh)})
 	case life == NeverExpires && image.TTL != 0:

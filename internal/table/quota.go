@@ -108,6 +108,8 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	if n := r.int(attrLimit(sl.Name, fieldLength)); n > 0 {
 		sl.Reset = fmt.Sprintf("+%d", n)
 		sl.End = c.begun(&r, sl, rf)
+	} else if r.err != nil {
+		return r.err
 	} else if stored := calendarOf(it, attrLimit(sl.Name, fieldCalendar), fieldCalendar); stored == "" {
 		return notPositive(sl.Name, fieldAmount, 0)
 	} else if sl.Reset, err = calendar.Read(stored, c.Zone); err != nil {

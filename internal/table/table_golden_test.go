@@ -152,13 +152,15 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // decoded returns what any item decodes to, as an item again.
-func decoded(it item.Item) (item.Item, error) {
-	k := item.KeyOf(it)
+func decoded(it item.Item) (item.Item, error) { return decodedAs(item.KeyOf(it), it) }
+
+// decodedAs decodes an item as what stands under a key.
+func decodedAs(k item.Key, it item.Item) (item.Item, error) {
 	switch {
 	case k.SK == SKBucketState:
 		x, err := DecodeShard(it)
 		return x.Item(), err
-	case IsEntity(it):
+	case IsEntity(k.Item()):
 		x, err := DecodeEntity(it)
 		return x.Item(), err
 	case strings.HasPrefix(k.SK, skUsagePrefix):
