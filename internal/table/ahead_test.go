@@ -278,3 +278,36 @@ func TestRaisingLeavesRoomForWhatIsHeld(t *testing.T) {
 		}
 	}
 }
+
+// Who mends what is held knows what was spent since an earlier image whose hold has passed: all that
+// the counter has grown since then, and no more than what may be held.
+func TestWhatMayBeHeldWhenItIsMended(t *testing.T) {
+	const at = sampleNow
+	for name, c := range map[string]struct {
+		edit func(image, spent *Shard)
+		want int64 // held
+	}{
+		"3 since":                     {func(_, _ *Shard) {}, 3_000},
+		"more than is held":           {func(_, s *Shard) { s.State.Slots[0].Used -= 9_000 }, 5_000},
+		"fewer, as some came back":    {func(_, s *Shard) { s.State.Slots[0].Used += 9_000 }, 0},
+		"of another generation":       {func(_, s *Shard) { s.Generation++ }, 5_000},
+		"its hold has not passed":     {func(_, s *Shard) { s.State.HeldUntil = at + 1 }, 5_000},
+		"its hold has just passed":    {func(_, s *Shard) { s.State.HeldUntil = at }, 3_000},
+		"without the limit":           {func(_, s *Shard) { s.State.Slots = s.State.Slots[1:] }, 5_000},
+		"nobody knows an earlier one": {func(_, s *Shard) { *s = Shard{} }, 5_000},
+		"nothing is held any more":    {func(b, _ *Shard) { b.State.HeldUntil = at }, 0},
+	} {
+		image := tenAt(at)
+		image.State.Slots[0].Tokens, image.State.Slots[0].Held, image.State.HeldUntil = 2_000, 5_000, at+3_000
+		spent := image
+		spent.State.Slots = []bucket.Slot{image.State.Slots[0], image.State.Slots[1]}
+		spent.State.Slots[0].Used, spent.State.HeldUntil = 97_000, at-1
+		c.edit(&image, &spent)
+		charge := Charge{Image: image, Costs: tenCosts(1_000), Now: at,
+			Ahead: &Ahead{Life: 1_000, Take: tenCosts(500), Mend: true, Spent: &spent}}
+		b, held := written(t, image, charge)
+		if !held || b.State.Slots[0].Held != c.want+500 {
+			t.Errorf("%s: held %v, %d may be held, want %d and what is taken", name, held, b.State.Slots[0].Held, c.want)
+		}
+	}
+}

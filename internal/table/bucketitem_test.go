@@ -48,8 +48,8 @@ func TestAttributesThatTellOfALimit(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", attr, got, ok, want)
 		}
 	}
-	for attr, want := range map[string]bool{"s_fly_ep": true, "s_x_ep": true, "b_fly_ep": false, "s_fly_0": false, "s__ep": false,
-		"ep": false} {
+	for attr, want := range map[string]bool{"s_fly_ep": true, "s_x_ep": true, "b_fly_ep": false, "s_fly_0": false,
+		"s__ep": false, "ep": false} {
 		if got := HasSlots([]byte(attr)); got != want {
 			t.Errorf("%s: slots %v", attr, got)
 		}

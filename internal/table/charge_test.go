@@ -65,3 +65,88 @@ func TestExamplesOfTheCharge(t *testing.T) {
 		}
 	}
 }
+
+// A soft limit denies nothing, whatever others have taken. Only where it is full, and a slack is asked
+// for, a write that would lose what others took since the image is refused: of 100 tokens and a slack
+// of 20 % no more than 20.
+func TestASoftLimitThatIsFull(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	soft := bucket.Limit{Name: "rpm", Capacity: 100 * s, Amount: s, Period: s, Soft: true}
+	for _, c := range []struct {
+		slack, level, others int64
+		want                 bool
+	}{
+		{0, 100, 90, true}, {100, 100, 90, true}, {20, 100, 20, true}, {20, 100, 21, false}, {1, 100, 1, true},
+		{1, 100, 2, false}, {20, 50, 21, true}, {20, -50, 21, true}, {99, 100, 100, false},
+	} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+			State: bucket.New([]bucket.Limit{soft}, 0, 1, now)}
+		b.State.Slots[0].Tokens = c.level * s
+		plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{soft}, 5*s), Now: now, Slack: c.slack}.Plan()
+		b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
+		b.State.Slots[0].Tokens -= c.others * s
+		b.State.Slots[0].Used += c.others * s
+		if _, held, err := plan.Update.Apply(b.Item()); err != nil || held != c.want || !plan.Verdict.Granted {
+			t.Errorf("%+v: held %v, %v", c, held, err)
+		}
+	}
+}
+
+// What is granted is granted now, also where the item's clock is ahead of ours; one that is far ahead
+// is mended, which begins a generation, and one that is just as far as clocks may differ is not.
+func TestChargesOfAnItemWhoseClockIsAhead(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
+	for ahead, begins := range map[int64]bool{0: false, 500: false, bucket.MaxSkew: false, bucket.MaxSkew + 1: true} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+			State: bucket.New(ten, 0, 1, now+ahead)}
+		plan := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan()
+		after, held, err := plan.Update.Apply(b.Item())
+		if err != nil || !held || !plan.Verdict.Granted || plan.Verdict.At != now {
+			t.Errorf("%d ms ahead: held %v, %v, %+v", ahead, held, err, plan.Verdict)
+		}
+		if got := decode(t, after).Generation != 1; got != begins {
+			t.Errorf("%d ms ahead: another generation %v", ahead, got)
+		}
+	}
+}
+
+// A request that waits takes into debt what may be owed. What may not, because it leaves something to
+// others, is taken only as far as it is covered.
+func TestWhatIsOwedIsTakenIntoDebt(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	ten := bucket.Limit{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}
+	for _, c := range []struct {
+		floor, others int64 // in percent, and tokens
+		want          bool
+	}{{0, 0, true}, {0, 9, true}, {40, 0, true}, {40, 1, true}, {40, 2, false}} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+			State: bucket.New([]bucket.Limit{ten}, 0, 1, now)}
+		b.State.Slots[0].Tokens = 8 * s
+		costs := []table.Cost{{Limit: ten, Milli: 3 * s, Floor: c.floor}}
+		u := table.Charge{Image: b, Costs: costs, Now: now, Force: true, Owe: true}.Plan().Update
+		b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
+		b.State.Slots[0].Tokens -= c.others * s
+		b.State.Slots[0].Used += c.others * s
+		if _, held, err := u.Apply(b.Item()); err != nil || held != c.want {
+			t.Errorf("%+v: held %v, %v", c, held, err)
+		}
+	}
+}
+
+// A meter that another client has stored with other numbers stays as it is: it begins no generation.
+func TestAMeterOfOtherNumbersStays(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+	i := b.State.Index(bucket.WCU)
+	b.State.Slots[i].Capacity, b.State.Slots[i].Amount, b.State.Slots[i].Tokens = 500*s, 500*s, 400*s
+	after, held, err := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update.Apply(b.Item())
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	got := decode(t, after)
+	if sl := got.State.Slots[i]; got.Generation != 1 || sl.Limit != b.State.Slots[i].Limit || sl.Tokens != 399*s {
+		t.Errorf("generation %d, %+v", got.Generation, sl)
+	}
+}

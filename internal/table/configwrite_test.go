@@ -62,6 +62,8 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		"floors that go": {with(floors(rpm), floors(slots("tpm"))).Item(), with(rpm, slots("tpm")),
 			with(rpm, slots("tpm")).Item()},
 		"slots that go": {stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n}), with(tpm), with(tpm).Item()},
+		"slots that change": {stored(with(slots("rpm")), item.Item{"s_rpm_x": n}), with(slots("rpm"), tpm),
+			stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n})},
 		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
 			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},
 		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),

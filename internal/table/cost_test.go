@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,6 +181,27 @@ func TestHoursOfADay(t *testing.T) {
 	} {
 		if got := IsHourOfDay(UsageKey("ns", "acme", "gpt", part).Item()); got != want {
 			t.Errorf("%s: %v", part, got)
+		}
+	}
+}
+
+// A cost needs what it leaves beside it, if it takes anything, and only of its own limit.
+func TestWhatCostsNeed(t *testing.T) {
+	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},
+		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, {Name: "c", Capacity: 1000, Amount: 1000, Period: 1000}}
+	s := bucket.New(limits, 0, 1, sampleNow)
+	for _, c := range []struct {
+		costs []Cost
+		want  []int64 // of a, b, c and the meter
+	}{
+		{[]Cost{{Limit: limits[0], Milli: 5000}, {Limit: limits[1], Milli: 5, Floor: 40}}, []int64{5000, 4005, -1, -1}},
+		{[]Cost{{Limit: limits[1], Milli: 1, Floor: 40}, {Limit: limits[0], Milli: 1}}, []int64{1, 4001, -1, -1}},
+		{[]Cost{{Limit: limits[1], Floor: 40}, {Limit: limits[2], Milli: 2, Floor: 1}}, []int64{-1, 0, 12, -1}},
+		{[]Cost{{Limit: limits[1], Milli: -7, Floor: 40}, {Limit: bucket.Limit{Name: "gone"}, Milli: 3, Floor: 40}},
+			[]int64{-1, -7, -1, -1}},
+	} {
+		if got := needsBySlot(nil, s, c.costs); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.costs, got, c.want)
 		}
 	}
 }

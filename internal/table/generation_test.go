@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -242,12 +243,16 @@ func TestWhenAGenerationBegan(t *testing.T) {
 	}
 }
 
-// TestTheNextGenerationLooksAnother to usage, which keeps a byte of it: 1,000 in a row.
+// The next generation looks another to usage, which keeps a byte of it, whenever it begins: 3,000 in a
+// row, of which a dozen would look the same. What was drawn for the life stays.
 func TestTheNextGenerationLooksAnother(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	now := int64(when)
 	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
 		Now: when, Draw: 7})
-	for i := range 1000 {
-		w := table.Raise(b, nil, when)
+	for i := range 3000 {
+		now += r.Int64N(1000)
+		w := table.Raise(b, nil, now)
 		after, held, err := w.Apply(b.Item())
 		if err != nil || !held {
 			t.Fatalf("held %v, %v", held, err)
@@ -256,9 +261,43 @@ func TestTheNextGenerationLooksAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if table.GenerationByte(next.Generation) == table.GenerationByte(b.Generation) || next.Generation <= b.Generation {
+		if table.GenerationByte(next.Generation) == table.GenerationByte(b.Generation) || next.Generation <= b.Generation ||
+			next.Generation%4096 != 7 {
 			t.Fatalf("generation %d after %d, the %dth", next.Generation, b.Generation, i)
 		}
 		b = next
+	}
+}
+
+// A generation begins at an instant, also by a clock that says 1970 or before; both halves of a split
+// begin theirs at the same one.
+func TestWhenTheNextGenerationBegins(t *testing.T) {
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
+		Now: when, Draw: 7})
+	last := table.Began(b.Generation)
+	for now, want := range map[int64]int64{when + 500: when + 500, when: max(when, last+1), 0: last + 1} {
+		var halves [2]table.Shard
+		for i, on := range []item.Item{b.Item(), nil} {
+			after, held, err := table.Split(b, now)[i].Apply(on)
+			if err != nil || !held {
+				t.Fatal(held, err)
+			}
+			halves[i] = decode(t, after)
+		}
+		for i, half := range halves {
+			if got := table.Began(half.Generation); got < want || got > want+1 {
+				t.Errorf("at %d: half %d began at %d, want %d", now, i, got, want)
+			}
+		}
+		if table.Began(halves[0].Generation) != table.Began(halves[1].Generation) {
+			t.Errorf("at %d: %d and %d", now, halves[0].Generation, halves[1].Generation)
+		}
+	}
+	for _, now := range []int64{0, -5} {
+		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
+			Now: now, Draw: 7})
+		if got := b.Generation; got != 1<<12|7 {
+			t.Errorf("created at %d: generation %d", now, got)
+		}
 	}
 }

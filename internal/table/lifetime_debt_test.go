@@ -47,6 +47,41 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	}
 }
 
+// A bucket that is not full before any instant that can be stored does not expire: one of an enormous
+// debt, or whose limit is filled in more than 2^53 milliseconds.
+func TestWhatIsNotFullForEverDoesNotExpire(t *testing.T) {
+	const now = 1_700_000_000_000
+	of := func(period int64) []bucket.Limit {
+		return []bucket.Limit{{Name: "rpm", Capacity: 2_000, Amount: 1_000, Period: period}}
+	}
+	const longest = 1<<53 - now // of a token that is missing
+	for period, expires := range map[int64]bool{60_000: true, longest: true, longest + 1: false, 1 << 54: false} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now, TTL: now/1000 + 1,
+			State: bucket.New(of(period), 0, 1, now)}
+		i := b.State.Index("rpm")
+		b.State.Slots[i].Tokens = 1_000
+		for name, life := range map[string]table.Lifetime{"anew": table.Expires, "kept": table.KeepLifetime} {
+			u := table.Charge{Image: b, Costs: table.Costs(of(period), 0), Now: now, Lifetime: life}.Plan().Update
+			after, held, err := u.Apply(b.Item())
+			if err != nil || !held {
+				t.Fatal(held, err)
+			}
+			if got := decode(t, after).TTL; (got > now/1000+1) != expires || !expires && got != 0 {
+				t.Errorf("a period of %d, %s: ttl %d", period, name, got)
+			}
+		}
+		u, ok := table.Prolong(b, now)
+		after, held, err := u.Apply(b.Item())
+		if got := decode(t, after).TTL; !ok || !held || err != nil || (got != 0) != expires {
+			t.Errorf("a period of %d, prolonged: ttl %d, %v, %v, %v", period, got, ok, held, err)
+		}
+		b.State.Shards = 2
+		if _, ok := table.Prolong(b, now); ok {
+			t.Error("a shard of two expires")
+		}
+	}
+}
+
 // A remainder counts with the refill instant that it belongs to, within its
 // period; whatever else is there says nothing.
 func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {

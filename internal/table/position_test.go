@@ -40,6 +40,10 @@ func TestPositionsAreInOrder(t *testing.T) {
 			t.Errorf("before %+v is %+v", p, before)
 		}
 	}
+	long := numbers[len(numbers)-1]
+	if got := PositionOf(5, "0000000"+long); got != PositionOf(5, long) {
+		t.Errorf("with zeros before it, %s is %+v", long, got)
+	}
 	if got := PositionOf(5, "10000000000000000000").Before(); got != PositionOf(5, "9999999999999999999") {
 		t.Errorf("before 10^19 is %+v", got)
 	}

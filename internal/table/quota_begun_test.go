@@ -175,3 +175,42 @@ func TestResetsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// A period from the first use of which an item does not say whether it is applied goes by the refill
+// instant: that is within it, so the level is of it.
+func TestAPeriodThatSaysNotWhetherItIsApplied(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs([]bucket.Limit{quota}, 4_000)})
+	for start, told := range map[int64]bool{sampleNow - 1: false, sampleNow: false, sampleNow + 1: true} {
+		delete(put.Item, attrLimit("q", fieldApplied))
+		put.Item[attrLimit("q", fieldStart)] = item.N(start)
+		b, err := DecodeShard(put.Item)
+		if sl := b.State.Slots[b.State.Index("q")]; err != nil || sl.Told != told || (sl.Tokens == 6_000) == told {
+			t.Errorf("begun %d ms after it: %+v, %v", start-sampleNow, sl, err)
+		}
+	}
+}
+
+// The first use of a quota begins its period in the very millisecond in which the item was written
+// before: the level is whole then, less what is used.
+func TestTheFirstUseInTheMillisecondOfAWrite(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	limits := []bucket.Limit{quota, rate}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs(limits, 0, 1000)})
+	again := Charge{Image: b, Costs: Costs(limits, 4_000, 0), Now: sampleNow}.Plan()
+	after, held, err := again.Update.Apply(put.Item)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	got, err := DecodeShard(after)
+	if sl := got.State.Slots[got.State.Index("q")]; err != nil || sl.Tokens != 6_000 || sl.End != sampleNow+3_600_000 {
+		t.Errorf("%+v, %v", sl, err)
+	}
+	other, held, err := again.Update.Apply(after)
+	if err != nil || held {
+		t.Errorf("the period is begun twice: %v, %v", other, err)
+	}
+}

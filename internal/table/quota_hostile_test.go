@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -98,6 +99,107 @@ func TestAnEndThatCannotBeDoesNotKeepAQuotaClosed(t *testing.T) {
 		}
 		if _, ok = chargeOf(t, it, 10_000, tomorrow); !ok {
 			t.Errorf("%s: not whole the day after", name)
+		}
+	}
+}
+
+// What cannot be served of a quota makes its item unreadable, and the error says what: a calendar that
+// is none, or none at all, and what a Python client has scheduled. What belongs to rates does not.
+func TestQuotasThatCannotBeServed(t *testing.T) {
+	none := `attribute "b_q_ra" is 0, want 1 to `
+	scheduled := ` has the schedule "x" of a Python client`
+	for name, c := range map[string]struct {
+		change item.Item
+		want   string // the error; empty: it is read
+	}{
+		"as created":                 {item.Item{}, ""},
+		"a calendar that is none":    {item.Item{"b_q_rsched": item.S("1x")}, `attribute "b_q_rsched": `},
+		"no calendar":                {item.Item{"b_q_rsched": nil}, none},
+		"a calendar of no type":      {item.Item{"b_q_rsched": item.N(5)}, none},
+		"one that the limit refuses": {item.Item{"b_q_rsched": item.S("-"), "rsched": item.S("1m0h0")}, none},
+		"that of the item":           {item.Item{"b_q_rsched": nil, "rsched": item.S("1m0h0")}, ""},
+		"a schedule":                 {item.Item{"b_q_sched": item.S("x")}, scheduled},
+		"a schedule of the item":     {item.Item{"sched": item.S("x")}, scheduled},
+		"one that it refuses":        {item.Item{"b_q_sched": item.S("-"), "sched": item.S("x")}, scheduled},
+		"until when, no number":      {item.Item{"vu": item.S("x")}, `attribute "vu"`},
+		"another period than ours":   {item.Item{"b_q_rp": item.N(60_000)}, ""},
+		"less than nothing added":    {item.Item{"b_q_tu": item.N(-5)}, ""},
+		"less than no resets":        {item.Item{"b_q_rn": item.N(-5)}, ""},
+	} {
+		b, err := table.DecodeShard(shardWith(t, "m0h0@UTC", noon, c.change))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err != nil {
+			continue
+		}
+		if sl := b.State.Slots[b.State.Index("q")]; sl.Period != bucket.QuotaPeriod || sl.Reset != "m0h0@UTC" ||
+			sl.Extra != 0 || sl.Resets != 0 || sl.Tokens != 6_000 {
+			t.Errorf("%s: %+v", name, sl)
+		}
+	}
+}
+
+// A quota that is read limit by limit, as from a record of the stream, is that which is read with its
+// item: of either kind, within a period or waiting for one, with what was topped up.
+func TestQuotasReadLimitByLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		calendar string
+		change   item.Item
+	}{
+		"by the calendar":       {"m0h0@UTC", item.Item{"b_q_tu": item.N(3_000)}},
+		"until another instant": {"m0h0@UTC", item.Item{"vu": item.N(noon + 9_000_000)}},
+		"until nobody knows":    {"m0h0@UTC", item.Item{"vu": item.N(0)}},
+		"without saying when":   {"m0h0@UTC", item.Item{"vu": nil}},
+		"from the first use":    {"+3600", item.Item{}},
+		"waiting for it":        {"+3600", item.Item{"b_q_ws": nil, "b_q_wa": nil, "vu": item.N(0)}},
+		"begun by another": {"+3600",
+			item.Item{"b_q_ws": item.N(noon + 1000), "b_q_wtc": item.N(1000)}},
+		"begun, and no word of what is applied": {"+3600", item.Item{"b_q_wa": nil}},
+		"of another zone":                       {"m0h0@Europe/Berlin", item.Item{}},
+	} {
+		it := shardWith(t, c.calendar, noon, c.change)
+		whole, err := table.DecodeShard(it)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want := whole.State.Slots[whole.State.Index("q")]
+		of := item.Item{} // what the stream keeps of the item
+		for attr, v := range it {
+			rest, _ := strings.CutPrefix(attr, "b_q_")
+			if table.OfQuotas([]byte(attr)) || rest != attr && table.OfQuotas([]byte(rest)) {
+				of[attr] = v
+			}
+		}
+		got := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: want.Capacity}, Tokens: 6_000, Used: want.Used}
+		calendars := table.CalendarsOf(of)
+		if err := calendars.Complete(&got, of, whole.State.RF, nil); err != nil || got != want ||
+			calendars != whole.Calendars {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	ends := item.Map(item.Item{"q": item.N(noon + 5000)})
+	it := shardWith(t, "m0h0@UTC", noon, nil)
+	sl := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: 10_000}}
+	if err := table.CalendarsOf(it).Complete(&sl, it, noon, ends); err != nil || sl.End != noon+5000 {
+		t.Errorf("with an end of its own: %+v, %v", sl, err)
+	}
+	if err := table.CalendarsOf(it).Complete(&sl, it, noon, item.Map(item.Item{"q": item.S("x")})); err == nil {
+		t.Error("an end that is none is read")
+	}
+	if got, want := table.CalendarsOf(item.Item{"vu": item.S("x")}), (table.Calendars{Has: true}); got != want {
+		t.Errorf("until when, which is no number: %+v", got)
+	}
+}
+
+// The attributes that quotas have and other limits have not, of an item and of a limit.
+func TestAttributesOfQuotas(t *testing.T) {
+	for attr, want := range map[string]bool{"vu": true, "sched_tz": true, "rsched": true, "sched": true,
+		"b_q_rsched": true,
+		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true,
+		"b_q_tk": false, "b_q_tc": false, "b_q_ra": false, "rf": false, "tz": false, "b_vu_tk": false, "b_q_": false} {
+		if got := table.OfQuotas([]byte(attr)); got != want {
+			t.Errorf("%s: %v", attr, got)
 		}
 	}
 }

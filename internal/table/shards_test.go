@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -360,5 +361,57 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 				t.Errorf("%v, want %d millitokens of tpm", b.State, tt.want)
 			}
 		})
+	}
+}
+
+// Only what shard 0 holds above its share at the present count is moved to a shard that is restored.
+// Each limit is looked at by itself: the first holds less than its share, and the second more.
+func TestRestoreGoesLimitByLimit(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 60_000},
+		{Name: "b", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
+	for _, c := range []struct {
+		counts, shards int // of shard 0, and when it is written
+		want           int64
+	}{{2, 2, 2_000}, {2, 4, 0}} {
+		zero := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
+			State: bucket.New(limits, 0, c.counts, now)}
+		zero.State.Slots[0].Tokens, zero.State.Slots[1].Tokens = 4_000, 7_000
+		put, held, err := table.Restore(zero, 1, c.shards, now, 3)[0].Apply(nil)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if got := decode(t, put).State; got.Slots[0].Tokens != 0 || got.Slots[1].Tokens != c.want {
+			t.Errorf("%+v: %s, want %d of b", c, got, c.want)
+		}
+	}
+}
+
+// A merge brings limits that only the other shard has as far as one write can name them.
+func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := func(first, n int) (out []bucket.Limit) {
+		for i := range n {
+			out = append(out, bucket.Limit{Name: fmt.Sprintf("l%02d", first+i), Capacity: 10_000, Amount: 1_000,
+				Period: 60_000})
+		}
+		return out
+	}
+	for own, want := range map[int]int{30: 32, 31: 32, 32: 32} { // without the meter
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
+			State: bucket.New(limits(0, own), 0, 2, now)}
+		other := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
+			State: bucket.New(limits(50, 3), 1, 2, now)}
+		for i := range other.State.Slots {
+			other.State.Slots[i].Tokens = 1_000
+		}
+		writes := table.Merge(b, other, 1, now)
+		after, held, err := writes[1].Apply(b.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if got := len(decode(t, after).State.Slots) - 1; got != want {
+			t.Errorf("%d limits and 3 others are %d, want %d", own, got, want)
+		}
 	}
 }

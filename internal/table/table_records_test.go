@@ -29,11 +29,14 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 	}
 	for _, c := range []Config{
 		{Namespace: "ns", Limits: sampleLimits, OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 30},
-		{Namespace: "ns"},
+		{Namespace: "ns"}, {Namespace: "ns", Resource: "gpt"}, {Namespace: "ns", Entity: "e", Resource: "gpt"},
 		{Namespace: "ns", Resource: "openai/gpt-4", Limits: sampleLimits[:1]},
 		{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits},
 		{Namespace: "ns", Entity: "acme:x@y", Resource: DefaultResource, Limits: sampleLimits},
 	} {
+		if _, has := c.Item()[attrAuditRetention]; has != (c.AuditRetentionDays > 0) {
+			t.Errorf("%+v: how long audit events are kept is stored: %v", c, has)
+		}
 		got, err := DecodeConfig(c.Item())
 		check("config", c.Item(), got, err, c)
 	}
@@ -53,6 +56,10 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 			got, err := DecodeNamespace(it)
 			check("namespace", it, got, err, n)
 		}
+	}
+	for _, s := range []Resources{{Namespace: "ns"}, {Namespace: "ns", Names: []string{"gpt", "search"}}} {
+		got, err := DecodeResources(s.Item())
+		check("registry", s.Item(), got, err, s)
 	}
 	v := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: Timestamp(0)}
 	got, err := DecodeVersion(v.Item())
@@ -110,6 +117,10 @@ func TestDecodersReadForeignItems(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
 		t.Errorf("config %+v, error %v", c, err)
 	}
+	it["l__cp"], it["s__cp"] = item.N(5), item.N(5) // of no name
+	if c, err := DecodeConfig(it); err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
+		t.Errorf("config %+v, error %v", c, err)
+	}
 	if c.Limits[0].Capacity != 100_000 || c.Limits[0].Period != 60_000 {
 		t.Errorf("tokens and seconds are not turned to millitokens and milliseconds: %+v", c.Limits[0])
 	}
@@ -137,6 +148,8 @@ func TestDecodersNameWhatIsWrong(t *testing.T) {
 		{[]string{"l_rpm_rp", "a whole number"}, config(func(it item.Item) { it["l_rpm_rp"] = item.S("60") }), decodeConfig},
 		{[]string{`"on_unavailable" is "maybe", want "allow" or "block"`},
 			config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
+		{[]string{`attribute "l_rpm_fl" is "40", want percents`},
+			config(func(it item.Item) { it["l_rpm_fl"] = item.S("40") }), decodeConfig},
 		{[]string{"not the key"}, VersionKey().Item(), decodeConfig},
 		{[]string{"not the key"}, item.Item{}, decodeConfig},
 		{[]string{"not the key"}, nil, decodeEntity},

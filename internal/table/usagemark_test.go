@@ -223,3 +223,46 @@ func TestMarksNeedTheirLegend(t *testing.T) {
 		t.Errorf("of a shard without a mark: %+v", m)
 	}
 }
+
+// The limits that a snapshot counts are told by the names of its numbers, of which some are for
+// something else: those limits have an underscore before them.
+func TestAttributesThatCountALimit(t *testing.T) {
+	for attr, want := range map[string]string{"rpm": "rpm", "_window": "window", "_ttl": "ttl", "__x": "_x", "window": "",
+		"ttl": "", "_rpm": "", "_": "", "": "", "total_events": "", "_total_events": "total_events"} {
+		got, ok := limitOfCount(attr)
+		if ok != (want != "") || ok && (got != want || attrCount(got) != attr) {
+			t.Errorf("%q: %q, %v, want %q", attr, got, ok, want)
+		}
+	}
+}
+
+// A mark that cannot be read is none, and leaves the others as they are.
+func TestAMarkThatCannotBeReadIsNone(t *testing.T) {
+	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
+	it[attrMark(3)] = item.B([]byte{9})
+	s, err := DecodeSnapshot(it)
+	if _, has := s.Marks[3]; err != nil || has || len(s.Marks) != 1 {
+		t.Errorf("%+v, %v", s.Marks, err)
+	}
+}
+
+// A write that was not preceded by a look goes on from a mark whose limit has vanished since: the
+// legend that it expects has that limit.
+func TestALimitThatVanishesIsExpected(t *testing.T) {
+	at := func(n string, used ...Count) Mark {
+		return Mark{At: PositionOf(sampleNow/1000, n), Used: used, Gen: 9}
+	}
+	u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+		Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
+		Moves: []Move{{To: at("10", Count{"rpm", 3}, Count{"tpm", 5})}}}
+	stored, held, err := u.Update().Apply(nil)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	from := at("20", Count{"rpm", 3}, Count{"tpm", 5})
+	u.Counts, u.Moves = []Count{{"rpm", 1}}, []Move{{From: Expect{Counted: &from}, To: at("20", Count{"rpm", 4})}}
+	after, held, err := u.Update().Apply(stored)
+	if m, ok := MarksOf(after).Shard(0); err != nil || !held || !ok || len(m.Used) != 1 {
+		t.Errorf("held %v, %v: %+v", held, err, m)
+	}
+}

@@ -24,6 +24,19 @@ func TestVersionsOfSumsRise(t *testing.T) {
 	}
 }
 
+// What a client has left where a sum says of itself what it is, is no sum if it is something else.
+func TestWhatIsNoSum(t *testing.T) {
+	for text, want := range map[string]bool{`{"Version":3,"Parts":[1]}`: true, `{"Version":3,"Parts":"x"}`: false,
+		`{"Version":3`: false, "": false, "7": false} {
+		if got := IsSum(item.Item{attrSum: item.B([]byte(text))}); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if IsSum(item.Item{attrSum: item.S(`{"Version":3}`)}) || IsSum(nil) {
+		t.Error("what is no bytes is a sum")
+	}
+}
+
 // A sum holds its parts and what is counted beside them, of every limit. A limit of which there is
 // nothing any more has zero.
 func TestASumHoldsWhatIsCountedBesideItsParts(t *testing.T) {

@@ -1,0 +1,29 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A settlement moves what it settles from the level to the counter, be it a millitoken, and says
+// nothing of a limit of which it settles nothing: that need not be stored.
+func TestWhatASettlementMoves(t *testing.T) {
+	gone := bucket.Limit{Name: "gone", Capacity: 1000, Amount: 1000, Period: 1000}
+	for _, milli := range []int64{-2, -1, 1, 2, 5_000_000} {
+		b := tenAt(sampleNow)
+		costs := append(tenCosts(milli), Cost{Limit: gone})
+		for name, u := range map[string]item.Update{"metered": Adjust(b.Key(), costs),
+			"unmetered": AdjustUnmetered(b.Key(), costs)} {
+			after, held, err := u.Apply(b.Item())
+			if err != nil || !held {
+				t.Fatalf("%d, %s: held %v, %v", milli, name, held, err)
+			}
+			got, err := DecodeShard(after)
+			if sl := got.State.Slots[0]; err != nil || sl.Tokens != 10_000-milli || sl.Used != 100_000+milli {
+				t.Errorf("%d, %s: %+v, %v", milli, name, sl, err)
+			}
+		}
+	}
+}
