@@ -311,3 +311,22 @@ func TestWhatMayBeHeldWhenItIsMended(t *testing.T) {
 		}
 	}
 }
+
+// An instant until which no sound clock would hold anything means nothing, and is replaced; but not
+// one that was written since.
+func TestAHoldBeyondAllLivesIsReplaced(t *testing.T) {
+	const at, absurd = sampleNow, sampleNow + 1<<40
+	image := tenAt(at)
+	image.State.HeldUntil = absurd
+	c := Charge{Image: image, Costs: tenCosts(1_000), Now: at, Ahead: &Ahead{Life: 8, Take: tenCosts(500)}}
+	if b, held := written(t, image, c); !held || b.State.HeldUntil != at+8 {
+		t.Errorf("held %v, until %d", held, b.State.HeldUntil-at)
+	}
+	for _, until := range []int64{at + 3_000, absurd - 1, absurd + 1} {
+		since := image
+		since.State.HeldUntil = until
+		if _, held := written(t, since, c); held {
+			t.Errorf("until %d was written since, and is replaced", until-at)
+		}
+	}
+}

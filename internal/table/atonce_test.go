@@ -207,3 +207,37 @@ func TestMovedSlotsKeepTheirItem(t *testing.T) {
 		}
 	}
 }
+
+// Slots that are moved to the next epoch keep their item for as long as any of them may count: the
+// longest epoch says for how long, wherever it stands.
+func TestTheLongestEpochKeepsTheItem(t *testing.T) {
+	short, long := slotsLimit("fly", 10), slotsLimit("sail", 10)
+	long.Period *= 4
+	limits := []bucket.Limit{short, long}
+	b := slotsBucket(3, 2, limits...)
+	var want item.Value
+	for range 2 {
+		costs := Costs(limits, 1000, 1000)
+		for i, l := range limits {
+			costs[i].End = b.State.Slots[b.State.Index(l.Name)].End
+		}
+		after, held, err := Renew(b.Key(), 1, costs).Apply(b.Item())
+		if err == nil && !held { // the item has the ttl that it was created with
+			it := b.Item()
+			it[AttrTTL] = item.N(1)
+			after, held, err = Renew(b.Key(), 1, costs).Apply(it)
+		}
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if ttl := after[AttrTTL]; want != nil && !item.Equal(ttl, want) {
+			t.Errorf("ttl %v, in the other order %v", ttl, want)
+		}
+		want = after[AttrTTL]
+		slices.Reverse(limits)
+	}
+	end := long.EndOf(b.State.Slots[b.State.Index("sail")].Epoch() + 2)
+	if n, _, _ := intAttr(item.Item{AttrTTL: want}, AttrTTL); n < end/1000 {
+		t.Errorf("ttl %d, and slots count until %d", n, end/1000)
+	}
+}

@@ -150,3 +150,21 @@ func TestAMeterOfOtherNumbersStays(t *testing.T) {
 		t.Errorf("generation %d, %+v", got.Generation, sl)
 	}
 }
+
+// An item of ours that has lost its clock is charged from its level as it is, and gets a clock.
+func TestAnItemOfOursWithoutAClock(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
+	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+	b.State.Slots[0].Tokens = 4 * s
+	it := b.Item()
+	delete(it, "rf")
+	b = decode(t, it)
+	after, held, err := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update.Apply(it)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	if got := decode(t, after); got.State.NoClock || got.State.RF != now || got.State.Slots[0].Tokens != 3*s {
+		t.Errorf("%+v", got.State)
+	}
+}

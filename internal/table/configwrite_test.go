@@ -72,6 +72,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 			stored(with(tpm), item.Item{"config_version": item.N(2)})},
 		"a policy belongs to the system": {stored(with(rpm), item.Item{"on_unavailable": n}), with(tpm),
 			stored(with(tpm), item.Item{"on_unavailable": n})},
+		"nothing in place of nothing": {nil, Config{Namespace: "ns"}, nil},
 		"undecided": {stored(system, item.Item{"x": n}), Config{Namespace: "ns", Limits: []bucket.Limit{rpm}},
 			stored(Config{Namespace: "ns", Limits: []bucket.Limit{rpm}}, item.Item{"x": n})},
 	} {

@@ -301,3 +301,23 @@ func TestWhenTheNextGenerationBegins(t *testing.T) {
 		}
 	}
 }
+
+// A generation that foreign hands have made the last one is followed by one that begins now.
+func TestAfterTheLastGeneration(t *testing.T) {
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
+		Now: when, Draw: 7})
+	for _, last := range []int64{1<<63 - 1, 1<<63 - 1<<12, 1<<63 - 1<<13} {
+		b.Generation = last
+		after, held, err := table.Raise(b, nil, when+5).Apply(b.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		want := int64(when + 5)
+		if last == 1<<63-1<<13 { // there is one left
+			want = 1<<51 - 1
+		}
+		if got := table.Began(decode(t, after).Generation); got < want || got > want+1 {
+			t.Errorf("after %d: began at %d, want %d", last, got, want)
+		}
+	}
+}

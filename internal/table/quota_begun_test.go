@@ -214,3 +214,42 @@ func TestTheFirstUseInTheMillisecondOfAWrite(t *testing.T) {
 		t.Errorf("the period is begun twice: %v, %v", other, err)
 	}
 }
+
+// Nobody takes of an item without a look while one of its quotas waits for its first use, whatever its
+// others do. An item whose quotas have all become rates has nothing of theirs any more.
+func TestUntilWhenNobodyNeedsToLook(t *testing.T) {
+	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	waits := bucket.Limit{Name: "w", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	rate := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs([]bucket.Limit{day, rate}, 1000, 1000)})
+	it := put.Item
+	charge := func(costs []Cost) {
+		t.Helper()
+		after, held, err := (Charge{Image: b, Costs: costs, Now: sampleNow}).Plan().Update.Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		it = after
+		if b, err = DecodeShard(it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := b.State.Slots[b.State.Index("day")].End
+	for _, c := range []struct{ first, want int64 }{{0, 0}, {1000, min(end, sampleNow+3_600_000)}} {
+		charge(Costs([]bucket.Limit{day, waits, rate}, 1000, c.first, 1000))
+		if !item.Equal(it[attrValidUntil], item.N(c.want)) {
+			t.Errorf("the first use takes %d: until %v, want %d", c.first, it[attrValidUntil], c.want)
+		}
+	}
+	for _, l := range []*bucket.Limit{&day, &waits} {
+		l.Amount, l.Period, l.Reset = 10_000, 60_000, ""
+	}
+	charge(Costs([]bucket.Limit{day, waits, rate}, 0, 0, 1000))
+	for _, attr := range []string{attrValidUntil, attrLimit("day", fieldCalendar), attrLimit("w", fieldLength),
+		attrLimit("w", fieldStart), attrLimit("w", fieldApplied)} {
+		if it[attr] != nil {
+			t.Errorf("there is %s: %v", attr, it[attr])
+		}
+	}
+}

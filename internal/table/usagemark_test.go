@@ -266,3 +266,34 @@ func TestALimitThatVanishesIsExpected(t *testing.T) {
 		t.Errorf("held %v, %v: %+v", held, err, m)
 	}
 }
+
+// A negative counter is written as one. Bytes that say so of a positive one are no mark.
+func TestAPositiveCounterThatSaysItIsNegative(t *testing.T) {
+	l := Legend{Stream: 7, Limits: []string{"rpm"}}
+	b := l.mark(Mark{At: PositionOf(7, "5"), Used: []Count{{"rpm", -5}}, Gen: 3})
+	if m, ok := l.parse(b); !ok || m.Used[0].Tokens != -5 {
+		t.Errorf("%+v, %v", m, ok)
+	}
+	if b[2] &= 0x7F; b[1] != negative {
+		t.Fatalf("%x", b)
+	}
+	if m, ok := l.parse(b); ok {
+		t.Errorf("%x is %+v", b, m)
+	}
+}
+
+// A legend takes up the limits that no mark tells of, as far as there are 64.
+func TestHowManyLimitsALegendTakesUp(t *testing.T) {
+	for n, want := range map[int]int{63: 63, 64: 64, 65: 0} {
+		u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+			Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
+			Moves: []Move{{To: Mark{At: PositionOf(sampleNow/1000, "10"), Gen: 9}}}}
+		for i := range n {
+			u.Counts = append(u.Counts, Count{fmt.Sprintf("l%02d", i), 1})
+		}
+		after, held, err := u.Update().Apply(nil)
+		if got := len(MarksOf(after).Legend.Limits); err != nil || !held || got != want {
+			t.Errorf("of %d limits it has %d, want %d: held %v, %v", n, got, want, held, err)
+		}
+	}
+}
