@@ -149,3 +149,17 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 		}
 	}
 }
+
+// An add holds on an item whose only quotas run from their first use: it has no zone.
+func TestAnAddToQuotasFromTheirFirstUse(t *testing.T) {
+	quota := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}}
+	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow, Costs: Costs(quota, 4_000)})
+	for after, want := range map[int64]bool{500: true, 3_600_001: false} { // within the period, and behind it
+		add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow + after, Room: 50,
+			Costs: Costs(quota, 1_000)}
+		it, held, err := add.Plan().Apply(put.Item)
+		if err != nil || held != want || held && !item.Equal(it["b_q_tk"], item.N(5_000)) {
+			t.Errorf("%d ms later: held %v, %v, %v", after, held, err, it["b_q_tk"])
+		}
+	}
+}

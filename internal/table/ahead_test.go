@@ -330,3 +330,45 @@ func TestAHoldBeyondAllLivesIsReplaced(t *testing.T) {
 		}
 	}
 }
+
+// Where what is held bounds a level, not the line, a settlement by force needs that others have not
+// taken more than the level since the image: of 10, with 4 held, 6 are there, however long it fills.
+func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
+	const at = sampleNow
+	for _, c := range []struct {
+		name               string
+		held, until, after int64
+		others             int64 // tokens taken since the image
+		want               bool
+	}{
+		{"bounded", 4_000, 20_000, 8_000, 6_000, true},
+		{"bounded, and others took more", 4_000, 20_000, 8_000, 6_001, false},
+		{"just not bounded yet", 4_000, 20_000, 5_000, 7_000, true},
+		{"just bounded", 4_000, 20_000, 5_001, 7_000, false},
+		{"nothing is held", 0, 20_000, 8_000, 7_000, true},
+		{"the hold had passed at the image", 4_000, 0, 8_000, 7_000, true},
+		{"full", 0, 20_000, 9_000, 10_001, false},
+	} {
+		image := tenAt(at)
+		sl := &image.State.Slots[0]
+		sl.Tokens, sl.Held, image.State.HeldUntil = 1_000, c.held, at+c.until
+		u := Charge{Image: image, Costs: tenCosts(1_000), Now: at + c.after, Force: true}.Plan().Update
+		since := image
+		since.State.Slots = []bucket.Slot{*sl, image.State.Slots[1]}
+		since.State.Slots[0].Tokens -= c.others
+		since.State.Slots[0].Used += c.others
+		if _, held, err := u.Apply(since.Item()); err != nil || held != c.want {
+			t.Errorf("%s: held %v, %v", c.name, held, err)
+		}
+	}
+}
+
+// Who takes ahead for less long than others may hold leaves theirs.
+func TestALongerHoldStays(t *testing.T) {
+	image := tenAt(sampleNow)
+	image.State.HeldUntil, image.State.Slots[0].Held, image.State.Slots[0].Tokens = sampleNow+5_000, 2_000, 3_000
+	c := Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow, Ahead: &Ahead{Life: 100, Take: tenCosts(500)}}
+	if b, held := written(t, image, c); !held || b.State.HeldUntil != sampleNow+5_000 || b.State.Slots[0].Held != 2_500 {
+		t.Errorf("held %v: %+v until %d", held, b.State.Slots[0], b.State.HeldUntil-sampleNow)
+	}
+}

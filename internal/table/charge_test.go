@@ -137,17 +137,19 @@ func TestWhatIsOwedIsTakenIntoDebt(t *testing.T) {
 // A meter that another client has stored with other numbers stays as it is: it begins no generation.
 func TestAMeterOfOtherNumbersStays(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
-	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
-	i := b.State.Index(bucket.WCU)
-	b.State.Slots[i].Capacity, b.State.Slots[i].Amount, b.State.Slots[i].Tokens = 500*s, 500*s, 400*s
-	after, held, err := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update.Apply(b.Item())
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
-	got := decode(t, after)
-	if sl := got.State.Slots[i]; got.Generation != 1 || sl.Limit != b.State.Slots[i].Limit || sl.Tokens != 399*s {
-		t.Errorf("generation %d, %+v", got.Generation, sl)
+	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
+		ten := []bucket.Limit{{Name: name, Capacity: 10 * s, Amount: s, Period: s}}
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+		i := b.State.Index(bucket.WCU)
+		b.State.Slots[i].Capacity, b.State.Slots[i].Amount, b.State.Slots[i].Tokens = 500*s, 500*s, 400*s
+		after, held, err := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update.Apply(b.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		got := decode(t, after)
+		if sl := got.State.Slots[i]; got.Generation != 1 || sl.Limit != b.State.Slots[i].Limit || sl.Tokens != 399*s {
+			t.Errorf("beside %s: generation %d, %+v", name, got.Generation, sl)
+		}
 	}
 }
 
@@ -166,5 +168,29 @@ func TestAnItemOfOursWithoutAClock(t *testing.T) {
 	}
 	if got := decode(t, after); got.State.NoClock || got.State.RF != now || got.State.Slots[0].Tokens != 3*s {
 		t.Errorf("%+v", got.State)
+	}
+}
+
+// Planning a charge leaves its image as it is, whatever is asked for.
+func TestAPlanLeavesItsImage(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
+	wider := []bucket.Limit{{Name: "rpm", Capacity: 20 * s, Amount: s, Period: s},
+		{Name: "tpm", Capacity: s, Amount: s, Period: s}}
+	for name, c := range map[string]table.Charge{
+		"a cost": {Costs: table.Costs(ten, s)}, "with room": {Costs: table.Costs(ten, s), Room: 50},
+		"by force": {Costs: table.Costs(ten, 50*s), Force: true}, "a refill": {},
+		"other limits": {Costs: table.Costs(wider, s, s)}, "gifts": {Gifts: map[string]bucket.Gift{"rpm": {Milli: s}}},
+		"ahead": {Costs: table.Costs(ten, 2*s), Ahead: &table.Ahead{Life: 1000, Take: table.Costs(ten, s)}},
+	} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+		before := b.Item()
+		for _, at := range []int64{now, now + 500} {
+			c.Image, c.Now = b, at
+			c.Plan()
+			if !item.EqualItems(b.Item(), before) {
+				t.Errorf("%s: %s", name, b.State)
+			}
+		}
 	}
 }

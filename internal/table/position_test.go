@@ -40,6 +40,11 @@ func TestPositionsAreInOrder(t *testing.T) {
 			t.Errorf("before %+v is %+v", p, before)
 		}
 	}
+	for _, other := range []string{"1/2", "1 2", "1x2", "1:2"} { // none is a digit
+		if got := PositionOf(5, other); got != PositionOf(5, "102") {
+			t.Errorf("%q is %+v", other, got)
+		}
+	}
 	long := numbers[len(numbers)-1]
 	if got := PositionOf(5, "0000000"+long); got != PositionOf(5, long) {
 		t.Errorf("with zeros before it, %s is %+v", long, got)

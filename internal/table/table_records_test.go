@@ -37,6 +37,11 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 		if _, has := c.Item()[attrAuditRetention]; has != (c.AuditRetentionDays > 0) {
 			t.Errorf("%+v: how long audit events are kept is stored: %v", c, has)
 		}
+		switched := c.Item()
+		switched[attrDisabled] = item.Bool(true)
+		if off, err := DecodeConfig(switched); err != nil || off.Access.Switch != SwitchedOff {
+			t.Errorf("%+v is switched off, and read as %+v, %v", c, off.Access, err)
+		}
 		got, err := DecodeConfig(c.Item())
 		check("config", c.Item(), got, err, c)
 	}

@@ -297,3 +297,16 @@ func TestHowManyLimitsALegendTakesUp(t *testing.T) {
 		}
 	}
 }
+
+// A mark whose position has another length than it says is none.
+func TestAMarkOfAnotherLengthIsNone(t *testing.T) {
+	l := Legend{Stream: 7, Limits: []string{"rpm"}}
+	for _, stream := range []int64{6, 7, 8} {
+		whole := l.mark(Mark{At: PositionOf(stream, "123456789"), Used: []Count{{"rpm", 5}}, Gen: 3})
+		for _, b := range [][]byte{whole[:len(whole)-1], append(slices.Clone(whole), 1)} {
+			if m, ok := l.parse(b); ok {
+				t.Errorf("%x is %+v", b, m)
+			}
+		}
+	}
+}
