@@ -274,3 +274,36 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 		}
 	})
 }
+
+// Where longer windows cannot be caught up, the log says so and why: whether the cursor cannot be read,
+// claimed or moved, or the lists cannot be read. The next invocation catches up.
+func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
+	cursor := table.OwedCursorKey()
+	for name, hits := range map[string]func(op memdb.Op) bool{
+		"the cursor is not read":  func(op memdb.Op) bool { return slices.Contains(op.Keys, cursor) },
+		"the lists are not read":  func(op memdb.Op) bool { return op.Query.PK == table.OwedPK },
+		"the cursor is not moved": func(op memdb.Op) bool { return len(op.Writes) > 0 && op.Writes[0].Target() == cursor },
+	} {
+		r, seen := newRig(t), int64(0)
+		var log strings.Builder
+		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+		r.take("a", 0, 1, 1)
+		r.within(&seen, nil, true)
+		r.now += 3 * time.Hour.Milliseconds()
+		r.db.SetHook(func(op memdb.Op) (bool, error) {
+			if hits(op) {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		r.within(&seen, nil, true)
+		if n := strings.Count(log.String(), `level=WARN msg="longer windows not caught up" err=`); n != 1 {
+			t.Errorf("%s: said %d times in\n%s", name, n, &log)
+		}
+		r.db.SetHook(nil)
+		r.now += 3 * time.Hour.Milliseconds()
+		if r.within(&seen, nil, true); r.inexact() != "" {
+			t.Errorf("%s: %s", name, r.inexact())
+		}
+	}
+}

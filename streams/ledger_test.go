@@ -79,7 +79,7 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	if it := r.db.Item(item.Key{PK: "ns/ENTITY#c", SK: "#USAGE#gpt#2023-11-14T23:00:00Z"}); it != nil {
 		t.Error("the hour that is not over was written too")
 	}
-	r.wants(metrics, `"Pending":1`, `"UsageLagMs":0`)
+	r.wants(metrics, `"Pending":1`, `"UsageLagMs":0`, `"Owed":2`)
 
 	_, metrics = r.within(&seen, state, true)
 	r.wants(metrics, `"Pending":0`, `"UsageLagMs":0`)

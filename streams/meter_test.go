@@ -54,6 +54,33 @@ func TestWriteUnits(t *testing.T) {
 	}
 }
 
+// A write waits for one unit. Those that its item turns out to take beside that are waited for by the
+// next one: also by a transaction, which waits for all of its own.
+func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
+	for bytes, units := range map[int]int64{100: 1, 1025: 2, 5000: 5} {
+		r := newRig(t)
+		r.agg.pace = &pace{each: time.Hour}
+		a, _ := r.agg.metered()
+		it := item.Key{PK: "p", SK: "s"}.Item()
+		it["a"] = item.B(make([]byte, bytes-item.Size(it)-1))
+		before := time.Now()
+		if _, err := a.store.Write(t.Context(), item.Put{Item: it}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.agg.pace.next.Sub(before); got.Hours() < float64(units) {
+			t.Errorf("%d bytes: the next one waits %v, want %d h", bytes, got, units)
+		}
+		r.agg.pace.next = time.Time{}
+		before = time.Now()
+		if err := a.store.Transact(t.Context(), "token", []item.Write{item.Put{Item: it}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.agg.pace.next.Sub(before); got.Hours() < 2 {
+			t.Errorf("%d bytes in a transaction: the next one waits %v", bytes, got)
+		}
+	}
+}
+
 // The next write waits for each unit that one has taken beyond those that it waited for.
 func TestUnitsBeyondThoseWaitedFor(t *testing.T) {
 	next := time.Unix(1_700_000_000, 0)

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // The log says of each batch what was done of it, and what is carried on.
@@ -43,5 +47,51 @@ func TestABatchLogsWhatTheBillHas(t *testing.T) {
 	r.handle(streamtest.PayloadOf(records(r.since(0))...))
 	if got := lines.Len() + r.metrics.Len(); got < bill.BytesLogged*3/4 || got > bill.BytesLogged*5/4 {
 		t.Errorf("an invocation logs %d bytes, the bill has %d:\n%s%s", got, bill.BytesLogged, &lines, &r.metrics)
+	}
+}
+
+// What became of a batch is reported by name: jobs by what they write, those that were not begun, what
+// longer windows took, and what is carried on.
+func TestWhatIsReportedOfABatch(t *testing.T) {
+	r := newRig(t)
+	job := func(what string, writes int, begun bool, err error) *function.Job {
+		return &function.Job{What: what, Writes: writes, Begun: begun, Err: err}
+	}
+	jobs := []*function.Job{
+		job(jobUsage, 2, true, nil), job(jobUsage, 3, true, errDown), job(jobUsage, 0, false, nil),
+		job(jobMalformed, 0, true, nil), job(jobMalformed, 0, true, errDown), job(jobMalformed, 0, false, nil),
+		job(jobRefill, 1, true, nil), job(jobRefill, 1, true, nil), job(jobResharding, 7, true, nil),
+		job(jobLifetime, 1, true, nil), job(jobThreshold, 4, true, nil), job(jobThreshold, 1, true, nil),
+	}
+	led := &ledger{agg: r.agg, owed: 17, lost: 1, unknown: 21, caughtUp: 9}
+	led.tumbling.On = true
+	led.state.Parts = []usage.Part{{Namespace: "n", Entity: "e", Resource: "r", Start: t0 - t0%3_600_000, Oldest: t0 - 1234,
+		Runs: []usage.Run{{}}}}
+	batch := stream.Batch{Records: 40, Changes: make([]stream.Change, 33), Malformed: make([]stream.Malformed, 3),
+		Ignored: 4}
+	s := summarize(batch, jobs, led, 123)
+	if s.Records != 40 || s.Changes != 33 || s.Malformed != 3 || s.Writes != 20+9 || s.WritesFailed != 2 {
+		t.Errorf("%+v", s)
+	}
+	got := map[string]int64{}
+	for _, m := range s.More {
+		got[m.Name] = m.Value
+	}
+	want := map[string]int64{"Totals": 3, "Ignored": 4, "Snapshots": 5 + 9, "Refills": 2, "ShardSteps": 7, "Lifetimes": 1,
+		"Thresholds": 5, "Kept": 1, "NotBegun": 2, "WriteUnits": 123, "Pending": 1, "Owed": 17,
+		"StateBytes": int64(len(led.state.JSON())), "StateLost": 1, "BeginningsUnknown": 21, "UsageLagMs": 1234}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	led.tumbling.On, led.state.Parts = false, nil
+	for _, m := range summarize(batch, nil, led, 0).More {
+		if (m.Name == "StateBytes" || m.Name == "UsageLagMs" || m.Name == "Pending") && m.Value != 0 {
+			t.Errorf("nothing is carried on, and %s is %d", m.Name, m.Value)
+		}
+	}
+	r.now = t0 - 5000 // behind the clock that dates records
+	led.state.Parts = []usage.Part{{Oldest: t0}}
+	if got := led.lag(); got != 0 {
+		t.Errorf("usage that is told from the future is %d ms old", got)
 	}
 }

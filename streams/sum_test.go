@@ -3,6 +3,7 @@ package streams
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -358,6 +359,27 @@ func TestEventsAreRecords(t *testing.T) {
 		s, err := table.DecodeSnapshot(r.db.Item(table.UsageKey("ns", "a", "gpt", part)))
 		if err != nil || s.Events != 6 || s.Counts["rpm"] != 9 || s.Counts["tpm"] != 600 {
 			t.Errorf("%s: %+v, %v", part, s, err)
+		}
+	}
+}
+
+// A sum whose answer is lost is read again, and not written once more if it is there.
+func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
+	for _, applied := range []bool{true, false} {
+		r := newRig(t)
+		r.take("a", 0, 1, 1)
+		var writes atomic.Int64
+		r.db.SetHook(func(op memdb.Op) (bool, error) {
+			if len(op.Writes) == 0 || !strings.HasSuffix(op.Writes[0].Target().SK, "#2023-11-14") || writes.Add(1) > 1 {
+				return true, nil
+			}
+			return applied, memdb.Fail(store.Unknown)
+		})
+		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done || r.inexact() != "" {
+			t.Errorf("applied %v: %s, %s", applied, got, r.inexact())
+		}
+		if want := map[bool]int64{true: 1, false: 2}[applied]; writes.Load() != want {
+			t.Errorf("applied %v: %d writes of the day, want %d", applied, writes.Load(), want)
 		}
 	}
 }
