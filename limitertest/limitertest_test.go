@@ -2,6 +2,8 @@ package limitertest_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,22 +112,106 @@ func TestStoredLimits(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	for name, f := range map[string]func(){
-		"back":      func() { limitertest.New(t).Advance(-1) },
-		"live":      func() { limitertest.NewLive(t).Advance(1) },
-		"any error": func() { limitertest.New(t).Fail(errors.New("x")) },
-		"any call":  func() { limitertest.New(t).Trouble(limitertest.Trouble{Operations: []string{"Scan"}}) },
-		"times":     func() { limitertest.New(t).Trouble(limitertest.Trouble{Times: -1}) },
-		"delay":     func() { limitertest.New(t).Trouble(limitertest.Trouble{Delay: -1}) },
+	for name, c := range map[string]struct {
+		f    func()
+		said string // and in which words
+	}{
+		"back":      {func() { limitertest.New(t).Advance(-1) }, "advance by -1ns"},
+		"live":      {func() { limitertest.NewLive(t).Advance(1) }, "on a table of New"},
+		"any error": {func() { limitertest.New(t).Fail(errors.New("x")) }, "fail with x"},
+		"any call": {func() { limitertest.New(t).Trouble(limitertest.Trouble{Operations: []string{"Scan"}}) },
+			`trouble with "Scan"`},
+		"times": {func() { limitertest.New(t).Trouble(limitertest.Trouble{Times: -1}) }, "-1 times"},
+		"delay": {func() { limitertest.New(t).Trouble(limitertest.Trouble{Delay: -1}) }, "delay of -1ns"},
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
+				if said, _ := recover().(string); !strings.Contains(said, c.said) {
+					t.Errorf("%s: panic %q, want %q in it", name, said, c.said)
 				}
 			}()
-			f()
+			c.f()
 		}()
+	}
+	table := limitertest.New(t)
+	begin := table.Now()
+	if table.Advance(0); table.Now() != begin {
+		t.Error("no time moves the clock")
+	}
+}
+
+// failing is a test that fails.
+type failing struct {
+	testing.TB
+	helped bool
+	with   string
+}
+
+func (f *failing) Helper() { f.helped = true }
+
+func (f *failing) Fatal(args ...any) {
+	f.with = fmt.Sprint(args...)
+	panic("the test is over")
+}
+
+// A limiter or a namespace that cannot be opened fails the test, at the line that asked for it.
+func TestOpeningFailsTheTest(t *testing.T) {
+	writes := []string{"UpdateItem", "PutItem", "TransactWriteItems"}
+	for _, c := range []struct {
+		name    string
+		trouble limitertest.Trouble
+		open    func(*limitertest.Table)
+	}{
+		{"limiter", limitertest.Trouble{Err: limitertest.ErrDenied},
+			func(table *limitertest.Table) { table.Limiter(nil) }},
+		{"admin, reads", limitertest.Trouble{Err: limitertest.ErrDenied},
+			func(table *limitertest.Table) { table.Admin("") }},
+		{"admin, writes", limitertest.Trouble{Operations: writes, Err: limitertest.ErrDenied},
+			func(table *limitertest.Table) { table.Admin("") }},
+	} {
+		test := &failing{TB: t}
+		table := limitertest.New(test)
+		table.Trouble(c.trouble)
+		func() {
+			defer func() { _ = recover() }()
+			c.open(table)
+		}()
+		if !strings.Contains(test.with, "AccessDenied") || !test.helped {
+			t.Errorf("%s: failed with %q; a helper: %v", c.name, test.with, test.helped)
+		}
+	}
+}
+
+// Without a timeout of their own, limiters and namespaces wait for a day.
+func TestSlowMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.NewLive(t)
+		table.Trouble(limitertest.Trouble{Delay: 5 * time.Hour})
+		ns, l := table.Admin(""), table.Limiter(nil)
+		if err := ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1)); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Acquire(t.Context(), ask); err != nil {
+			t.Error(err)
+		}
+		table.Trouble(limitertest.Trouble{Hang: true})
+		if took, err := asked(t, l); !errors.Is(err, limiter.ErrUnknown) || took != 24*time.Hour {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// Namespaces have their own limits.
+func TestNamespaces(t *testing.T) {
+	table := limitertest.New(t)
+	api := admin.Scope{Resource: "api"}
+	if err := table.Admin("other").SetLimits(t.Context(), api, limiter.PerMinute("rpm", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{"other": nil, "": admin.ErrNotFound, "default": admin.ErrNotFound} {
+		if _, err := table.Admin(name).Config(t.Context(), api); !errors.Is(err, want) {
+			t.Errorf("limits in namespace %q: %v, want %v", name, err, want)
+		}
 	}
 }
 

@@ -90,8 +90,7 @@ func (one Trouble) failure() error {
 	case errors.Is(one.Err, ErrThrottled):
 		return memdb.Fail(store.Throttled)
 	case errors.Is(one.Err, ErrDenied):
-		return &store.Failure{Kind: store.Setup, Err: &smithy.GenericAPIError{
-			Code: "AccessDeniedException", Message: "not authorized to perform this action"}}
+		return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform this action"}
 	}
 	return nil
 }
@@ -123,18 +122,16 @@ func (t *Table) next(operation string) Trouble {
 
 func (t *Table) hook(op memdb.Op) (apply bool, err error) {
 	one := t.next(string(op.Name))
-	apply = one.Err == nil || errors.Is(one.Err, limiter.ErrUnknown)
+	written := errors.Is(one.Err, limiter.ErrUnknown)
 	if one.Hang {
 		<-op.Done
-		return apply && one.Err != nil, nil
+		return written, nil
 	}
 	if one.Delay > 0 {
-		timer := time.NewTimer(one.Delay)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(one.Delay):
 		case <-op.Done:
 		}
 	}
-	return apply, one.failure()
+	return written || one.Err == nil, one.failure()
 }

@@ -3,10 +3,12 @@ package limitertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -47,6 +49,8 @@ func TestTroubles(t *testing.T) {
 		{"hung", []limitertest.Trouble{{Operations: update, Hang: true}}, limiter.ErrUnknown, time.Second, time.Second, 1},
 		{"hung, and written", []limitertest.Trouble{{Operations: update, Hang: true, Err: limiter.ErrUnknown, Times: 1}},
 			limiter.ErrUnknown, time.Second, time.Second, 0},
+		{"hung, and not written", []limitertest.Trouble{{Operations: update, Hang: true, Err: limiter.ErrUnavailable}},
+			limiter.ErrUnknown, time.Second, time.Second, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,6 +72,29 @@ func TestTroubles(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An error may come with words of the caller's own.
+func TestTroublesInOtherWords(t *testing.T) {
+	put := &dynamodb.PutItemInput{Item: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
+		"SK": &types.AttributeValueMemberS{Value: "b"}}}
+	for _, err := range []error{limiter.ErrUnavailable, limiter.ErrUnknown, limitertest.ErrThrottled, limitertest.ErrDenied} {
+		table := limitertest.New(t)
+		table.Fail(err)
+		_, want := table.PutItem(t.Context(), put)
+		table.Fail(fmt.Errorf("on a Monday: %w", err))
+		_, got := table.PutItem(t.Context(), put)
+		if got == nil || got.Error() != want.Error() {
+			t.Errorf("%v in other words is %v, want %v", err, got, want)
+		}
+		table.Fail(nil)
+		put := *put
+		put.ConditionExpression = aws.String("attribute_not_exists(#0)")
+		put.ExpressionAttributeNames = map[string]string{"#0": "PK"}
+		if _, refused := table.PutItem(t.Context(), &put); (refused != nil) != errors.Is(err, limiter.ErrUnknown) {
+			t.Errorf("%v: a write that must be the first: %v", err, refused)
+		}
 	}
 }
 
