@@ -45,28 +45,28 @@ func TestFieldsForOlderClients(t *testing.T) {
 // Fields of one limit are those of the one that matters most, and a limit that is
 // not in force has none.
 func TestFieldsOfTheTightestLimit(t *testing.T) {
+	for _, c := range []struct {
+		statuses    []limiter.Status
+		limit, left string
+	}{
+		{[]limiter.Status{{Limit: "waits", Capacity: 10, Remaining: 1, RetryAfter: time.Second},
+			{Limit: "never", Capacity: 100, Remaining: 90, RetryAfter: -1}, {Limit: "empty", Capacity: 1000}}, "100", "90"},
+		{[]limiter.Status{{Limit: "full", Capacity: 10, Remaining: 9}, {Limit: "debt", Capacity: 7, Remaining: -3}},
+			"7", "0"},
+		{[]limiter.Status{{Limit: "hard", Capacity: 10, Remaining: 9},
+			{Limit: "soft", Capacity: 7, Remaining: -3, Soft: true}}, "10", "9"},
+		{[]limiter.Status{{Limit: "half", Capacity: 24, Remaining: 12}, {Limit: "nearly", Capacity: 1300, Remaining: 13}},
+			"1300", "13"},
+	} {
+		h := http.Header{}
+		httplimit.XRateLimit(h, c.statuses)
+		if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != c.limit || left != c.left {
+			t.Errorf("%v: of the limit with %s, %s left; want %s, %s", c.statuses, limit, left, c.limit, c.left)
+		}
+	}
 	h := http.Header{}
-	httplimit.XRateLimit(h, []limiter.Status{
-		{Limit: "a", Capacity: 10, Remaining: 1, RetryAfter: time.Second},
-		{Limit: "b", Capacity: 100, Remaining: 90, RetryAfter: -1},
-		{Limit: "c", Capacity: 1000},
-	})
-	if got := h.Get("X-RateLimit-Limit"); got != "100" {
-		t.Errorf("of the limit with %s", got)
-	}
-	httplimit.XRateLimit(h, []limiter.Status{{Limit: "a", Capacity: 10, Remaining: 9},
-		{Limit: "b", Capacity: 7, Remaining: -3}})
-	if limit, left := h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"); limit != "7" || left != "0" {
-		t.Errorf("of the limit with %s, %s left", limit, left)
-	}
-	httplimit.XRateLimit(h, []limiter.Status{{Limit: "a", Capacity: 10, Remaining: 9},
-		{Limit: "b", Capacity: 7, Remaining: -3, Soft: true}})
-	if limit := h.Get("X-RateLimit-Limit"); limit != "10" {
-		t.Errorf("of the limit with %s, which is soft", limit)
-	}
-	h = http.Header{}
-	httplimit.OpenAI("rpm", "tpm")(h, []limiter.Status{{Limit: "tpm", Capacity: 7}, {Limit: "other"}})
-	if len(h) != 3 || h.Get("x-ratelimit-limit-tokens") != "7" {
+	httplimit.OpenAI("rpm", "tpm")(h, []limiter.Status{{Limit: "tpm", Capacity: 7, Remaining: -1}, {Limit: "other"}})
+	if len(h) != 3 || h.Get("x-ratelimit-limit-tokens") != "7" || h.Get("x-ratelimit-remaining-tokens") != "0" {
 		t.Errorf("%v", h)
 	}
 }
@@ -114,6 +114,8 @@ func TestFieldsOfALevel(t *testing.T) {
 		{limiter.Status{Capacity: 2, Refill: 1, Period: time.Second, RefillAfter: time.Second, RetryAfter: 2 * time.Second},
 			`"rpm";r=0;t=2`, `"rpm";q=2;w=2`},
 		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: 10}, `"rpm";r=10`, `"rpm";q=10;w=4`},
+		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: 10, RefillAfter: 1}, `"rpm";r=10;t=1`,
+			`"rpm";q=10;w=4`},
 		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: -3, RefillAfter: time.Second,
 			RetryAfter: -1},
 			`"rpm";r=0`, `"rpm";q=10;w=4`},
@@ -180,6 +182,10 @@ func TestFieldsOfCenturies(t *testing.T) {
 			if got := h.Get(name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}
+		}
+		httplimit.XRateLimit(h, []limiter.Status{{Limit: "rpm", Capacity: 1, ResetAfter: 1}})
+		if got, want := h.Get("X-RateLimit-Reset"), strconv.FormatInt(time.Now().Unix()+1, 10); got != want {
+			t.Errorf("a reset a nanosecond from now is at %s, want %s", got, want)
 		}
 	})
 }

@@ -116,8 +116,17 @@ func TestNothingDecided(t *testing.T) {
 	if w.Body.String() != `{"error":"rate_limiter_unavailable"}`+"\n" {
 		t.Errorf("body: %s", w.Body)
 	}
-	open := httplimit.New(lenient(t), httplimit.Options{Request: request})(fine)
-	wants(t, get(open, "a"), 200, map[string]string{"RateLimit": ""})
+	for _, policy := range []limiter.Policy{limiter.PolicyAllow, limiter.PolicyLocal} { // no field is of the table then
+		open := httplimit.New(down(t, policy), httplimit.Options{Request: request})(fine)
+		wants(t, get(open, "a"), 200, map[string]string{"RateLimit": "", "RateLimit-Policy": ""})
+	}
+	own := httplimit.New(down(t, limiter.PolicyBlock), httplimit.Options{Request: request,
+		Failed: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if w.WriteHeader(http.StatusTeapot); !errors.Is(err, limiter.ErrUnavailable) {
+				t.Errorf("failed with %v", err)
+			}
+		}})(fine)
+	wants(t, get(own, "a"), http.StatusTeapot, nil)
 	table.Fail(nil)
 	wants(t, get(h, "a"), 200, nil)
 	for err, status := range map[error]int{limiter.ErrTooLarge: 413, limiter.ErrNoLimits: 500, errors.New("x"): 500,
@@ -134,10 +143,10 @@ func TestNothingDecided(t *testing.T) {
 	}
 }
 
-// lenient is a limiter that lets everything pass, because its table is down.
-func lenient(t *testing.T) *limiter.Limiter {
+// down is a limiter whose table does not answer.
+func down(t *testing.T, policy limiter.Policy) *limiter.Limiter {
 	table := limitertest.New(t)
-	l := table.Limiter(&limiter.Options{OnUnavailable: limiter.PolicyAllow})
+	l := table.Limiter(&limiter.Options{OnUnavailable: policy, LocalShare: 100})
 	table.Fail(limiter.ErrUnavailable)
 	return l
 }
@@ -207,6 +216,19 @@ func TestErrorsHaveTheirCause(t *testing.T) {
 	if err := (&httplimit.Error{Status: 401, Err: cause}); !errors.Is(err, cause) || err.Error() != "no key" {
 		t.Errorf("%v", err)
 	}
+}
+
+// That a lease cannot be settled is no trouble for its request, and nobody need be told.
+func TestNobodyIsToldOfSettling(t *testing.T) {
+	table := limitertest.New(t)
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{Request: request})(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			table.Fail(limiter.ErrUnavailable)
+			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
+				t.Error(err)
+			}
+		}))
+	wants(t, get(h, "a"), 200, nil)
 }
 
 // A handler that ends its lease itself is no trouble to be told of.
@@ -341,16 +363,21 @@ func TestKindsAndWordsOfABody(t *testing.T) {
 	body := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{
 		{Limit: "rpm", Capacity: 1, Refill: 1, ResetAfter: time.Minute}, {Limit: "rpd", Capacity: 1, ResetAfter: time.Hour},
 		{Limit: "jobs", Capacity: 1, InFlight: true, ResetAfter: time.Minute, RetryAfter: -1},
+		{Limit: "tpm", Capacity: 1, Refill: 1, Soft: true},
 	}}}.Body()
 	if l := body.Limits[2]; !l.Exceeded || l.RetryAfterSeconds != 0 {
 		t.Errorf("nobody knows how long it takes: %+v", l)
 	}
-	if (httplimit.Denial{LimitError: &limiter.LimitError{}}).Body().Contended {
-		t.Error("of no limit it is told that it is contended")
+	if body.Contended {
+		t.Error("one of the limits is exceeded, and the body tells of others that wrote")
 	}
-	for i, kind := range []string{"rate", "quota", "in_flight"} {
-		if l := body.Limits[i]; l.Kind != kind || (l.ResetsAtMS > 0) != (kind == "quota") {
-			t.Errorf("%s is of kind %s, and is whole again at %d", l.Limit, l.Kind, l.ResetsAtMS)
+	none := httplimit.Denial{LimitError: &limiter.LimitError{}}.Body()
+	if text, err := json.Marshal(none); err != nil || none.Contended || !strings.Contains(string(text), `"limits":[]`) {
+		t.Errorf("a denial without a limit is told as %s, %v", text, err)
+	}
+	for i, kind := range []string{"rate", "quota", "in_flight", "rate"} {
+		if l := body.Limits[i]; l.Kind != kind || l.Soft != (l.Limit == "tpm") || (l.ResetsAtMS > 0) != (kind == "quota") {
+			t.Errorf("%s is of kind %s, soft: %v, and is whole again at %d", l.Limit, l.Kind, l.Soft, l.ResetsAtMS)
 		}
 	}
 	w := httptest.NewRecorder()

@@ -83,6 +83,7 @@ func TestTroublesInOtherWords(t *testing.T) {
 		table := limitertest.New(t)
 		table.Fail(err)
 		_, want := table.PutItem(t.Context(), put)
+		table = limitertest.New(t)
 		table.Fail(fmt.Errorf("on a Monday: %w", err))
 		_, got := table.PutItem(t.Context(), put)
 		if got == nil || got.Error() != want.Error() {
