@@ -3,7 +3,9 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/zeroae/zae-limiter-go/grpclimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -195,8 +199,9 @@ func TestNothingDecided(t *testing.T) {
 		t.Errorf("a stranger is told %q", s)
 	}
 	for err, code := range map[error]codes.Code{limiter.ErrTooLarge: codes.InvalidArgument,
+		limiter.ErrDisabled: codes.PermissionDenied, limiter.ErrUnavailable: codes.Unavailable,
 		limiter.ErrUnknown: codes.Unavailable, limiter.ErrNoLimits: codes.Internal, errors.New("x"): codes.Internal} {
-		if got := status.Code(grpclimit.Failed(t.Context(), err)); got != code {
+		if got := status.Code(grpclimit.Failed(t.Context(), fmt.Errorf("wrapped: %w", err))); got != code {
 			t.Errorf("%v is %v, want %v", err, got, code)
 		}
 	}
@@ -205,13 +210,108 @@ func TestNothingDecided(t *testing.T) {
 	if got := status.Code(grpclimit.Failed(gone, limiter.ErrUnavailable)); got != codes.Canceled {
 		t.Errorf("the client has gone away: %v", got)
 	}
-	if _, ok := grpclimit.RetryAfter(errors.New("x")); ok {
-		t.Error("any error says how long to wait")
+}
+
+// Of several limits those that deny are told, each with its wait.
+func TestDeniedTellsWhichLimits(t *testing.T) {
+	denied := grpclimit.Denied(&limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", RetryAfter: -1},
+		{Limit: "rpd", Capacity: 9, Remaining: 8}, {Limit: "tpm", Capacity: 3, RetryAfter: time.Second}}})
+	var told []string
+	for _, v := range status.Convert(denied).Details()[1].(*errdetails.QuotaFailure).Violations {
+		told = append(told, v.Description)
 	}
-	blocked := grpclimit.Denied(&limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", RetryAfter: -1}}})
-	q := status.Convert(blocked).Details()[1].(*errdetails.QuotaFailure)
-	if got := q.Violations[0].Description; got != "limit rpm: 0 left of 0, never granted" {
-		t.Errorf("blocked: %s", got)
+	want := []string{"limit rpm: 0 left of 0, never granted", "limit tpm: 0 left of 3, retry after 1s"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// A client learns how long to wait from any server's RetryInfo, and nothing from an error without.
+func TestRetryAfter(t *testing.T) {
+	with := func(details ...protoadapt.MessageV1) error {
+		s, err := status.New(codes.Unavailable, "x").WithDetails(details...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Err()
+	}
+	for _, c := range []struct {
+		err  error
+		wait time.Duration
+		ok   bool
+	}{
+		{err: nil}, {err: errors.New("x")}, {err: status.Error(codes.Unavailable, "x")},
+		{err: with(&errdetails.QuotaFailure{})}, {err: with(&errdetails.RetryInfo{})},
+		{with(&errdetails.RetryInfo{RetryDelay: durationpb.New(0)}), 0, true},
+		{with(&errdetails.QuotaFailure{}, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Minute)}),
+			time.Minute, true},
+	} {
+		if wait, ok := grpclimit.RetryAfter(c.err); wait != c.wait || ok != c.ok {
+			t.Errorf("%v: wait %v, %v; want %v, %v", c.err, wait, ok, c.wait, c.ok)
+		}
+	}
+}
+
+// An error of Request that is no status goes to Failed, and nothing is taken.
+func TestRequestFails(t *testing.T) {
+	own := errors.New("no tenant")
+	o := grpclimit.Options{Request: func(context.Context, grpclimit.Call) (limiter.Request, error) {
+		return limiter.Request{}, own
+	}}
+	r := newRig(t, o, fine)
+	told := status.Convert(r.check(t.Context(), "a"))
+	if told.Code() != codes.Internal || told.Message() != "internal error" {
+		t.Errorf("a stranger is told %v", told)
+	}
+	o.Failed = func(_ context.Context, _ grpclimit.Call, err error) error {
+		if !errors.Is(err, own) {
+			t.Errorf("failed with %v", err)
+		}
+		return status.Error(codes.DataLoss, "mine")
+	}
+	if err := newRig(t, o, fine).check(t.Context(), "a"); status.Code(err) != codes.DataLoss {
+		t.Errorf("own failure: %v", err)
+	}
+}
+
+// Request learns of a call its method, who serves it, and of a unary one the message.
+func TestRequestLearnsOfTheCall(t *testing.T) {
+	var calls []grpclimit.Call
+	r := newRig(t, grpclimit.Options{Request: func(ctx context.Context, c grpclimit.Call) (limiter.Request, error) {
+		calls = append(calls, c)
+		return request(ctx, c)
+	}}, fine)
+	if err := r.check(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = r.watch(t.Context(), "a")
+	for i, method := range []string{health.Health_Check_FullMethodName, health.Health_Watch_FullMethodName} {
+		c := calls[i]
+		_, served := c.Server.(*server)
+		if _, asked := c.Message.(*health.HealthCheckRequest); c.Method != method || !served || asked != (i == 0) {
+			t.Errorf("call %d: %+v, want %s", i, c, method)
+		}
+	}
+}
+
+// A handler may end its lease itself, and a lease may not be settled: neither is trouble for the
+// call, and nobody need be told.
+func TestEndsOfLeases(t *testing.T) {
+	end := func(ctx context.Context) error { return grpclimit.Lease(ctx).Rollback(ctx) }
+	told := func(_ context.Context, _ grpclimit.Call, err error) { t.Errorf("told %v", err) }
+	r := newRig(t, grpclimit.Options{Settled: told}, func(ctx context.Context) error { return end(ctx) })
+	for range 5 { // all is given back
+		if err := r.check(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+	}
+	r = newRig(t, grpclimit.Options{}, func(ctx context.Context) error { return end(ctx) })
+	end = func(ctx context.Context) error {
+		r.table.Fail(limiter.ErrUnavailable)
+		return grpclimit.Lease(ctx).Settle(limiter.Costs{"tpm": 35})
+	}
+	if err := r.check(t.Context(), "a"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -337,12 +437,38 @@ func TestHooksAndSkip(t *testing.T) {
 	if _, err := r.watch(t.Context(), "b"); status.Code(err) != codes.DataLoss {
 		t.Errorf("own failure: %v", err)
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic without Request")
-		}
-	}()
-	grpclimit.Unary(nil, grpclimit.Options{})
+}
+
+// An interceptor that lacks what it needs panics at once, and not with the first call.
+func TestInterceptorsNeedALimiterAndRequest(t *testing.T) {
+	l := limitertest.New(t).Limiter(nil)
+	for name, f := range map[string]func(){
+		"unary, no limiter":  func() { grpclimit.Unary(nil, grpclimit.Options{Request: request}) },
+		"unary, no request":  func() { grpclimit.Unary(l, grpclimit.Options{}) },
+		"stream, no limiter": func() { grpclimit.Stream(nil, grpclimit.Options{Request: request}) },
+		"stream, no request": func() { grpclimit.Stream(l, grpclimit.Options{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// A call that is skipped ends as its handler does.
+func TestSkippedCallsEndAsTheirHandler(t *testing.T) {
+	r := newRig(t, grpclimit.Options{Skip: func(context.Context, grpclimit.Call) bool { return true }},
+		func(context.Context) error { return status.Error(codes.DataLoss, "mine") })
+	if err := r.check(t.Context(), ""); status.Code(err) != codes.DataLoss {
+		t.Errorf("unary: %v", err)
+	}
+	if _, err := r.watch(t.Context(), ""); status.Code(err) != codes.DataLoss {
+		t.Errorf("stream: %v", err)
+	}
 }
 
 // The context of a call ends when its slot is lost; the lease is settled all the same.
