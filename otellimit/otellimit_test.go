@@ -207,10 +207,41 @@ func TestMetricsOfEveryEvent(t *testing.T) {
 	lost := limiter.Event{Kind: limiter.EventCommit, Resource: "gpt", Costs: limiter.Costs{"rpm": 7},
 		Err: limiter.ErrUnknown, Elapsed: time.Second}
 	r.Observe(t.Context(), lost)
+	free := limiter.Event{Kind: limiter.EventRollback, Costs: limiter.Costs{"rpm": 0}, Elapsed: time.Second}
+	r.Observe(t.Context(), free) // no series of a limit of which nothing is taken
+	want["settle.duration{event=rollback,outcome=ok}"] = "2 in 2s"
 	r.wants(want)
 	r.Observe(t.Context(), limiter.Event{Kind: limiter.EventBreaker})
 	if got := r.series()["breaker.open{}"]; got != "0" {
 		t.Errorf("the breaker is closed and the gauge %s", got)
+	}
+}
+
+// Every instrument has the unit of what it measures, and says what that is.
+func TestUnitsOfInstruments(t *testing.T) {
+	r := newRig(t, otellimit.Options{})
+	for kind := limiter.EventAcquire; !strings.HasPrefix(kind.String(), "EventKind"); kind++ { // all there are
+		r.Observe(t.Context(), limiter.Event{Kind: kind, Writes: 1, Costs: limiter.Costs{"rpm": 1},
+			Overdrawn: []limiter.Status{{Limit: "rpm"}}})
+	}
+	r.Observe(t.Context(), limiter.Event{Kind: limiter.EventAcquire, Err: &limiter.LimitError{Limit: "rpm"}})
+	var all metricdata.ResourceMetrics
+	if err := r.reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if got[m.Name] = m.Unit; !strings.HasSuffix(m.Description, ".") {
+			t.Errorf("%s is described as %q, want a sentence", m.Name, m.Description)
+		}
+	}
+	want := map[string]string{
+		"zae_limiter.acquire.duration": "s", "zae_limiter.settle.duration": "s", "zae_limiter.clock.correction": "s",
+		"zae_limiter.writes": "{write}", "zae_limiter.denials": "{denial}", "zae_limiter.events": "{event}",
+		"zae_limiter.overdrawn": "{acquire}", "zae_limiter.tokens": "{token}", "zae_limiter.breaker.open": "1",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("units %v, want %v", got, want)
 	}
 }
 
@@ -280,33 +311,71 @@ func TestSpansOfFailures(t *testing.T) {
 		limiter.ErrCanceled: codes.Unset, error(&limiter.LimitError{}): codes.Unset,
 	} {
 		r.spans.Reset()
-		r.Observe(t.Context(), limiter.Event{Kind: limiter.EventAcquire, Err: err, Policy: limiter.PolicyAllow})
+		r.Observe(t.Context(), limiter.Event{Kind: limiter.EventAcquire, Err: fmt.Errorf("wrapped: %w", err),
+			Policy: limiter.PolicyAllow})
 		s := r.spans.GetSpans()[0]
 		if s.Status.Code != want || (len(s.Events) == 1) != (want == codes.Error) {
 			t.Errorf("%v: status %+v, events %+v", err, s.Status, s.Events)
 		}
-		if set := show(attribute.NewSet(s.Attributes...)); !strings.Contains(set, "policy=allow") {
+		set := show(attribute.NewSet(s.Attributes...))
+		if !strings.Contains(set, "policy=allow") || strings.Contains(set, "entity") { // of nobody
 			t.Errorf("%v: attributes %s", err, set)
 		}
 	}
 }
 
-// refusing provides a meter that takes no counter.
-type refusing struct{ noop.MeterProvider }
+// refusing provides a meter that takes no instrument of one kind.
+type refusing struct {
+	noop.MeterProvider
+	kind string
+}
 
-func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return noCounters{} }
+func (r refusing) Meter(string, ...metric.MeterOption) metric.Meter {
+	return refusingMeter{kind: r.kind}
+}
 
-type noCounters struct{ noop.Meter }
+type refusingMeter struct {
+	noop.Meter
+	kind string
+}
 
-func (noCounters) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return noop.Int64Counter{}, errRefused
+func (r refusingMeter) err(kind string) error {
+	if kind == r.kind {
+		return errRefused
+	}
+	return nil
+}
+
+func (r refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, r.err("counter")
+}
+
+func (r refusingMeter) Int64UpDownCounter(
+	string, ...metric.Int64UpDownCounterOption,
+) (metric.Int64UpDownCounter, error) {
+	return noop.Int64UpDownCounter{}, r.err("tokens")
+}
+
+func (r refusingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return noop.Float64Histogram{}, r.err("histogram")
+}
+
+func (r refusingMeter) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	return noop.Int64Gauge{}, r.err("breaker")
+}
+
+func (r refusingMeter) Float64Gauge(string, ...metric.Float64GaugeOption) (metric.Float64Gauge, error) {
+	return noop.Float64Gauge{}, r.err("clock")
 }
 
 var errRefused = errors.New("refused")
 
 func TestProviders(t *testing.T) {
-	if _, err := otellimit.New(otellimit.Options{MeterProvider: refusing{}}); !errors.Is(err, errRefused) {
-		t.Errorf("error %v", err)
+	for _, kind := range []string{"counter", "tokens", "histogram", "breaker", "clock"} {
+		_, err := otellimit.New(otellimit.Options{MeterProvider: refusing{kind: kind}})
+		if !errors.Is(err, errRefused) {
+			t.Errorf("a meter that refuses a %s: %v", kind, err)
+		}
 	}
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
