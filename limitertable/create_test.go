@@ -26,7 +26,10 @@ type fake struct {
 	calls  []string
 }
 
-func (f *fake) called(name string) (applies bool, err error) {
+func (f *fake) called(name string, table *string) (applies bool, err error) {
+	if aws.ToString(table) != "limits" {
+		name += " of another table"
+	}
 	f.calls = append(f.calls, name)
 	err = f.fails[name]
 	return err == nil || f.lost, err
@@ -35,7 +38,7 @@ func (f *fake) called(name string) (applies bool, err error) {
 func (f *fake) CreateTable(
 	_ context.Context, in *dynamodb.CreateTableInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.CreateTableOutput, error) {
-	applies, err := f.called("create")
+	applies, err := f.called("create", in.TableName)
 	switch {
 	case err == nil && f.table != nil:
 		return nil, &types.ResourceInUseException{}
@@ -72,9 +75,9 @@ func tableOf(in *dynamodb.CreateTableInput) *types.TableDescription {
 }
 
 func (f *fake) DescribeTable(
-	context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options),
+	_ context.Context, in *dynamodb.DescribeTableInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.DescribeTableOutput, error) {
-	_, err := f.called("describe")
+	_, err := f.called("describe", in.TableName)
 	if err == nil && f.table == nil {
 		err = &types.ResourceNotFoundException{}
 	}
@@ -89,16 +92,16 @@ func (f *fake) DescribeTable(
 }
 
 func (f *fake) DescribeTimeToLive(
-	context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options),
+	_ context.Context, in *dynamodb.DescribeTimeToLiveInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.DescribeTimeToLiveOutput, error) {
-	_, err := f.called("look at ttl")
+	_, err := f.called("look at ttl", in.TableName)
 	return &dynamodb.DescribeTimeToLiveOutput{TimeToLiveDescription: &f.ttl}, err
 }
 
 func (f *fake) UpdateTimeToLive(
 	_ context.Context, in *dynamodb.UpdateTimeToLiveInput, _ ...func(*dynamodb.Options),
 ) (*dynamodb.UpdateTimeToLiveOutput, error) {
-	applies, err := f.called("switch on ttl")
+	applies, err := f.called("switch on ttl", in.TableName)
 	if set := in.TimeToLiveSpecification; applies && aws.ToBool(set.Enabled) {
 		f.ttl.AttributeName, f.ttl.TimeToLiveStatus = set.AttributeName, types.TimeToLiveStatusEnabling
 	}
@@ -201,13 +204,27 @@ func TestCreateEnds(t *testing.T) {
 				defer cancel()
 				ctx = within
 			}
-			begin := time.Now()
-			_, err := Create(ctx, &fake{active: 1 << 30, takes: time.Millisecond}, "limits")
+			begin, db := time.Now(), &fake{active: 1 << 30, takes: time.Millisecond}
+			_, err := Create(ctx, db, "limits")
 			if took := time.Since(begin); err == nil || took > want || took < want/2 {
 				t.Errorf("at most %v: %v after %v", want, err, took)
 			}
+			if looks := time.Duration(len(db.calls)); looks < want/(8*time.Second) || looks > want/time.Second {
+				t.Errorf("%d looks in %v, want some seconds between them", looks, want)
+			}
 		})
 	}
+}
+
+// A table that is active soon is seen soon.
+func TestCreateLooksOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		_, err := Create(t.Context(), &fake{active: 4}, "limits")
+		if took := time.Since(begin); err != nil || took > time.Second {
+			t.Errorf("%v after %v and four looks", err, took)
+		}
+	})
 }
 
 // Describe tells what there is. Of a stream that was switched off DynamoDB still knows the last one.
@@ -221,6 +238,33 @@ func TestDescribe(t *testing.T) {
 	d, err := Describe(t.Context(), db, "limits")
 	if err != nil || d.StreamARN != "" || d.Spec.StreamViewType != "" || d.Spec.TTLAttribute != "" {
 		t.Errorf("%+v, %v", d, err)
+	}
+	cause := errors.New("not today")
+	_, err = Describe(t.Context(), &fake{fails: map[string]error{"describe": cause}}, "limits")
+	if !errors.Is(err, cause) || err.Error() != `describe table "limits": not today` {
+		t.Errorf("no answer: %v", err)
+	}
+	local := Deployed()
+	local.LocalIndexes = []types.LocalSecondaryIndex{{IndexName: aws.String("mine"), KeySchema: local.KeySchema,
+		Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}}}
+	d, err = Describe(t.Context(), existing(local, types.TimeToLiveStatusEnabled), "limits")
+	if err != nil || !reflect.DeepEqual(d.Spec, local) {
+		t.Errorf("with an index of its own: %+v, %v", d.Spec, err)
+	}
+}
+
+// What DynamoDB does not tell of a table, it does not have; units count only where they are provisioned.
+func TestDescribeTakesLittle(t *testing.T) {
+	want := Description{Spec: Spec{BillingMode: types.BillingModeProvisioned}}
+	if d := described(&types.TableDescription{}, nil); !reflect.DeepEqual(d, want) {
+		t.Errorf("of nothing: %+v", d)
+	}
+	d := described(&types.TableDescription{
+		BillingModeSummary:    &types.BillingModeSummary{BillingMode: types.BillingModePayPerRequest},
+		ProvisionedThroughput: &types.ProvisionedThroughputDescription{ReadCapacityUnits: aws.Int64(5)},
+	}, nil)
+	if d.Spec.Capacity != (Capacity{}) {
+		t.Errorf("on demand: %+v", d.Spec.Capacity)
 	}
 }
 
@@ -236,6 +280,10 @@ func TestCheckOfATable(t *testing.T) {
 	diff, ok := errors.AsType[*DiffError](Check(t.Context(), db, "limits"))
 	if !ok || diff.Table != "limits" || !slices.Equal(diff.Diffs, []string{"time to live: is off, must be ttl"}) {
 		t.Errorf("without time to live: %v", diff)
+	}
+	const said = `limitertable: table "limits" is not as it must be: time to live: is off, must be ttl`
+	if diff.Error() != said {
+		t.Errorf("it says %s", diff)
 	}
 	if want := []string{"describe", "look at ttl"}; !slices.Equal(db.calls, want) {
 		t.Errorf("calls %q, want %q", db.calls, want)

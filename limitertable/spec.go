@@ -116,9 +116,6 @@ func Parse(text []byte) (Spec, error) {
 	if err := d.Decode(&p); err != nil {
 		return Spec{}, err
 	}
-	if p.BillingMode == "" {
-		p.BillingMode = types.BillingModeProvisioned // what CloudFormation takes it for
-	}
 	s := Spec{
 		BillingMode: p.BillingMode, KeySchema: p.KeySchema, Attributes: p.AttributeDefinitions,
 		GlobalIndexes: p.GlobalSecondaryIndexes, LocalIndexes: p.LocalSecondaryIndexes,
@@ -132,7 +129,7 @@ func Parse(text []byte) (Spec, error) {
 	if p.BillingMode == types.BillingModePayPerRequest {
 		return s, nil
 	}
-	return s.withCapacityOf(p)
+	return s.withCapacityOf(p) // what CloudFormation does where there is no BillingMode
 }
 
 // withCapacityOf takes over what is provisioned, which is the same of all.
@@ -141,7 +138,6 @@ func (s Spec) withCapacityOf(p properties) (Spec, error) {
 		return Spec{}, fmt.Errorf("BillingMode %q without ProvisionedThroughput", p.BillingMode)
 	}
 	c := capacityOf(p.ProvisionedThroughput)
-	s.GlobalIndexes = slices.Clone(s.GlobalIndexes)
 	for i, index := range s.GlobalIndexes {
 		if index.ProvisionedThroughput == nil || capacityOf(index.ProvisionedThroughput) != c {
 			return Spec{}, fmt.Errorf("index %s: its capacity is not that of the table", aws.ToString(index.IndexName))

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,14 @@ func TestCheck(t *testing.T) {
 			s.GlobalIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeInclude,
 				NonKeyAttributes: []string{"b", "a"}}
 		}, "projection of index GSI1: is INCLUDE a,b, must be ALL"},
+		{"one attribute", func(s *Spec) {
+			s.GlobalIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeInclude,
+				NonKeyAttributes: []string{"a"}}
+		}, "projection of index GSI1: is INCLUDE a, must be ALL"},
+		{"no projection", func(s *Spec) { s.GlobalIndexes[0].Projection = nil },
+			"projection of index GSI1: is off, must be ALL"},
+		{"other key of an index", func(s *Spec) { s.GlobalIndexes[2].KeySchema = s.GlobalIndexes[2].KeySchema[:1] },
+			"key of index GSI3: is GSI3PK:S HASH, must be GSI3PK:S HASH, GSI3SK:S RANGE"},
 		{"no stream", func(s *Spec) { s.StreamViewType = "" }, "stream: is off, must be NEW_AND_OLD_IMAGES"},
 		{"nothing expires", func(s *Spec) { s.TTLAttribute = "" }, "time to live: is off, must be ttl"},
 		{"expires by another", func(s *Spec) { s.TTLAttribute = "expires" }, "time to live: is expires, must be ttl"},
@@ -100,6 +109,40 @@ func TestCheck(t *testing.T) {
 				t.Errorf("error is %v, want one difference: %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// All differences are told at once.
+func TestCheckTellsAll(t *testing.T) {
+	is := Deployed()
+	is.GlobalIndexes, is.StreamViewType = is.GlobalIndexes[2:], ""
+	diff, _ := errors.AsType[*DiffError](Deployed().Check(Description{Name: "x", Spec: is}))
+	want := []string{"index GSI1: is missing", "index GSI2: is missing", "stream: is off, must be NEW_AND_OLD_IMAGES"}
+	if diff == nil || !slices.Equal(diff.Diffs, want) {
+		t.Errorf("%v, want %q", diff, want)
+	}
+}
+
+// What a template says is taken over; without a billing mode it is provisioned.
+func TestParse(t *testing.T) {
+	local := []types.LocalSecondaryIndex{{IndexName: aws.String("mine")}}
+	for text, want := range map[string]Spec{
+		`{"BillingMode": "PAY_PER_REQUEST", "LocalSecondaryIndexes": [{"IndexName": "mine"}],
+			"TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": false}}`: {
+			BillingMode: types.BillingModePayPerRequest, LocalIndexes: local},
+		`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6},
+			"TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true}}`: {
+			BillingMode: types.BillingModeProvisioned, Capacity: Capacity{5, 6}, TTLAttribute: "ttl"},
+	} {
+		if got, err := Parse([]byte(text)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %+v, %v", text, got, err)
+		}
+	}
+	_, err := Parse([]byte(`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
+		"GlobalSecondaryIndexes": [{"IndexName": "GSI1",
+			"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}}]}`))
+	if err == nil || err.Error() != "index GSI1: its capacity is not that of the table" {
+		t.Errorf("an index with other capacity: %v", err)
 	}
 }
 
@@ -152,8 +195,14 @@ func TestProvisioned(t *testing.T) {
 	}
 	for c, name := range map[Capacity]string{{}: "ReadUnits=0", {5, 0}: "WriteUnits=0", {-1, 5}: "ReadUnits=-1",
 		{5, 1_000_001}: "WriteUnits=1000001"} {
-		if _, err := Deployed().Provisioned(c); err == nil || !strings.Contains(err.Error(), name) {
+		_, err := Deployed().Provisioned(c)
+		if err == nil || !strings.Contains(err.Error(), name+": accepted: a whole number from 1 to 1000000") {
 			t.Errorf("%+v: error %v, want it to say %s", c, err, name)
+		}
+	}
+	for _, c := range []Capacity{{1, 1_000_000}, {1_000_000, 1}} {
+		if s, err := Deployed().Provisioned(c); err != nil || s.Capacity != c {
+			t.Errorf("%+v: %+v, %v", c, s.Capacity, err)
 		}
 	}
 }

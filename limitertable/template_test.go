@@ -343,8 +343,10 @@ func TestPolicyDocument(t *testing.T) {
 	for _, bad := range []string{"", "limits", "arn:aws:s3:::limits", arn + "/index/*", arn + "*", "*", arn + `"`, arn + ":x",
 		arn + "/x", strings.Replace(arn, "arn", "urn", 1), strings.Replace(arn, "dynamodb", "s3", 1),
 		strings.Replace(arn, "table/", "global-table/", 1)} {
-		if text, err := PolicyDocument(PolicyAcquire, bad); err == nil {
-			t.Errorf("%q is accepted: %s", bad, text)
+		text, err := PolicyDocument(PolicyAcquire, bad)
+		said := fmt.Sprintf("table ARN %q: want one like arn:aws:dynamodb:", bad)
+		if err == nil || !strings.HasPrefix(err.Error(), said) {
+			t.Errorf("%q is accepted: %s, %v", bad, text, err)
 		}
 	}
 	if _, err := PolicyDocument("write", arn); err == nil {
