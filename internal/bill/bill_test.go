@@ -135,8 +135,9 @@ func TestUsageIsWhatWasMeasured(t *testing.T) {
 }
 
 func TestUseIsChecked(t *testing.T) {
-	right := Use{Rate: 1, Levels: 1, Processes: 1, Entities: 1, SnapshotDays: 90, StreamShards: 1, Utilization: 0.5}
+	right := Use{Rate: 1, Levels: 1, Processes: 1, Entities: 1, SnapshotDays: 1, StreamShards: 1, Utilization: 0.5}
 	most := right
+	most.Utilization = 1
 	most.Settled, most.Levels, most.Skew, most.Windows, most.FoldSeconds, most.Ahead = 1, 4, 3, 3, 900, 600
 	for _, u := range []Use{right, most} {
 		if err := u.Check(); err != nil {
@@ -144,11 +145,17 @@ func TestUseIsChecked(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Use){
-		"rate": func(u *Use) { u.Rate = 0 }, "settled": func(u *Use) { u.Settled = 2 },
-		"levels": func(u *Use) { u.Levels = 5 }, "windows": func(u *Use) { u.Windows = 4 },
-		"fold": func(u *Use) { u.FoldSeconds = 901 }, "utilization": func(u *Use) { u.Utilization = 0 },
+		"rate": func(u *Use) { u.Rate = 0 }, "rate below": func(u *Use) { u.Rate = -1 },
+		"settled": func(u *Use) { u.Settled = 1.1 }, "settled below": func(u *Use) { u.Settled = -.1 },
+		"levels": func(u *Use) { u.Levels = 5 }, "no level": func(u *Use) { u.Levels = 0 },
+		"windows": func(u *Use) { u.Windows = 4 }, "windows below": func(u *Use) { u.Windows = -1 },
+		"fold": func(u *Use) { u.FoldSeconds = 900.1 }, "fold below": func(u *Use) { u.FoldSeconds = -1 },
+		"skew": func(u *Use) { u.Skew = 3.1 }, "skew below": func(u *Use) { u.Skew = -.1 },
+		"ahead": func(u *Use) { u.Ahead = 600.1 }, "ahead below": func(u *Use) { u.Ahead = -1 },
+		"audits": func(u *Use) { u.Audits = -1 }, "no process": func(u *Use) { u.Processes = 0 },
+		"no entity": func(u *Use) { u.Entities = 0 }, "no day": func(u *Use) { u.SnapshotDays = 0 },
+		"shards": func(u *Use) { u.StreamShards = 0 }, "utilization": func(u *Use) { u.Utilization = 0 },
 		"more than all": func(u *Use) { u.Utilization = 1.1 }, "not a number": func(u *Use) { u.Utilization = math.NaN() },
-		"shards": func(u *Use) { u.StreamShards = 0 }, "skew": func(u *Use) { u.Skew = 4 },
 	} {
 		u := right
 		if change(&u); u.Check() == nil {
@@ -158,9 +165,92 @@ func TestUseIsChecked(t *testing.T) {
 }
 
 func TestTemplatesThatAreNotUnderstood(t *testing.T) {
-	for _, text := range []string{"Resources:", `{"Resources":{"X":{"Type":"AWS::Neptune::DBCluster"}}}`} {
-		if s, err := Of([]byte(text)); err == nil {
-			t.Errorf("%s: %+v", text, s)
+	for text, want := range map[string]string{"Resources:": "template: ",
+		`{"Resources":{"X":{"Type":"AWS::Neptune::DBCluster"}}}`: "resource X: nothing is known of the price of AWS::Neptune:",
+	} {
+		if s, err := Of([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %+v, %v", text, s, err)
+		}
+	}
+}
+
+// everything is a template with what is billed, and with what is free.
+const everything = `{"Resources": {
+	"Table": {"Type": "AWS::DynamoDB::Table", "Properties": {"BillingMode": "PROVISIONED",
+		"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true},
+		"SSESpecification": {"KMSMasterKeyId": "one"},
+		"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6},
+		"GlobalSecondaryIndexes": [
+			{"IndexName": "GSI2", "Projection": {"ProjectionType": "ALL"},
+				"ProvisionedThroughput": {"ReadCapacityUnits": 7, "WriteCapacityUnits": 8}},
+			{"IndexName": "GSI3", "Projection": {"ProjectionType": "KEYS_ONLY"},
+				"ProvisionedThroughput": {"ReadCapacityUnits": 9, "WriteCapacityUnits": 10}}]}},
+	"Scaled": {"Type": "AWS::ApplicationAutoScaling::ScalableTarget"},
+	"Scaling": {"Type": "AWS::ApplicationAutoScaling::ScalingPolicy"},
+	"Aggregator1": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 512,
+		"TracingConfig": {"Mode": "Active"}, "KmsKeyArn": {"Ref": "two"}}},
+	"Archiver1": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "KmsKeyArn": {"Ref": "two"},
+		"TracingConfig": {"Mode": "Active"}}},
+	"Mapping1": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": {"MetricsConfig": {"Metrics": ["EventCount"]}}},
+	"Mapping2": {"Type": "AWS::Lambda::EventSourceMapping"},
+	"Logs1": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 30, "KmsKeyId": "three"}},
+	"Logs2": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 30}},
+	"Plain": {"Type": "AWS::CloudWatch::Alarm"},
+	"OfOne": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"Metrics": [{}, {}]}},
+	"OfThree": {"Type": "AWS::CloudWatch::Alarm", "Properties": {"Metrics": [{}, {}, {}, {}]}},
+	"Dashboard": {"Type": "AWS::CloudWatch::Dashboard"},
+	"Bucket": {"Type": "AWS::S3::Bucket"},
+	"Free1": {"Type": "AWS::EC2::SecurityGroup"}, "Free2": {"Type": "AWS::IAM::ManagedPolicy"},
+	"Free3": {"Type": "AWS::IAM::Policy"}, "Free4": {"Type": "AWS::IAM::Role"}, "Free5": {"Type": "AWS::KMS::Key"},
+	"Free6": {"Type": "AWS::S3::BucketPolicy"}, "Free7": {"Type": "AWS::SNS::TopicPolicy"},
+	"Free8": {"Type": "Custom::ZaeLimiterSetup"}}}`
+
+// What is billed of a template is all that has a price, and nothing that is free.
+func TestWhatIsBilledOfATemplate(t *testing.T) {
+	of := func(text string) Stack {
+		t.Helper()
+		s, err := Of([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	all := Stack{Table: true, Recovery: true, Copied: true, Provisioned: true, LeastWrite: 6, LeastRead: 5,
+		LeastIndexWrite: 18, LeastIndexRead: 16, Scaled: 1, Aggregator: 512, Archiver: 256, Traced: true,
+		MappingMetrics: 1, LogDays: 30, Alarms: 5, Dashboards: 1, Buckets: 1, Keys: 3}
+	if got := of(everything); got != all {
+		t.Errorf("of everything %+v\nwant %+v", got, all)
+	}
+	less := strings.NewReplacer("PROVISIONED", "PAY_PER_REQUEST", `"ALL"`, `"KEYS_ONLY"`, `"KEYS_ONLY"`, `"ALL"`,
+		`"Active"`, `"PassThrough"`, `: "three"`, `: "one"`, `Enabled": true`, `Enabled": false`)
+	all.Provisioned, all.Copied, all.Traced, all.Recovery, all.Keys = false, false, false, false, 2
+	if got := of(less.Replace(everything)); got != all {
+		t.Errorf("of less %+v\nwant %+v", got, all)
+	}
+	for file, want := range map[string]Stack{"../../infra/cdk/template.golden.json": Default(),
+		"../../infra/cdk/app/testdata/provisioned.golden.json": Provisioned(Default())} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := of(string(text)); got != want {
+			t.Errorf("of %s %+v\nwant %+v", file, got, want)
+		}
+	}
+}
+
+// Amounts are short, and in the plural where they are not one.
+func TestAmounts(t *testing.T) {
+	for want, l := range map[string]Line{
+		"": {Units: 7}, "1 key": {Units: 1, Kind: "key"}, "2 keys": {Units: 2, Kind: "key"},
+		"0.5 keys": {Units: .5, Kind: "key"}, "0.0123 GB": {Units: .012345, Kind: "GB"}, "2 GB s": {Units: 2, Kind: "GB s"},
+		"12.3 calls": {Units: 12.345, Kind: "call"}, "123 calls": {Units: 123.45, Kind: "call"},
+		"1000 calls": {Units: 999.7, Kind: "call"}, "1235 calls": {Units: 1234.6, Kind: "call"},
+		"99999 calls": {Units: 99_999, Kind: "call"}, "0.1 M calls": {Units: 1e5, Kind: "call"},
+		"30.4 M write units": {Units: 30.41e6, Kind: "write unit"},
+	} {
+		if got := l.Amount(); got != want {
+			t.Errorf("%+v is %q, want %q", l, got, want)
 		}
 	}
 }

@@ -137,9 +137,6 @@ func (b *bill) functions() {
 		archived = 0
 	}
 	seconds := n*msOfInvocation/1000 + u.changes()*msOfRecord/1000
-	if n == 0 {
-		seconds = 0
-	}
 	b.add(ofFunction, "invocations", n+archived, "invocation", priceInvocation)
 	b.add(ofFunction, "time of functions", seconds*float64(s.Aggregator)/1024+
 		archived*msOfInvocation/1000*float64(s.Archiver)/1024, "GB s", priceGBSecond)
@@ -205,7 +202,7 @@ func (l Line) Amount() string {
 	switch {
 	case n >= 1e5:
 		return fmt.Sprintf("%.1f M %s", n/1e6, kind)
-	case n == math.Trunc(n), n >= 1000:
+	case n == math.Trunc(n), n >= 100:
 		return fmt.Sprintf("%.0f %s", n, kind)
 	}
 	return fmt.Sprintf("%.3g %s", n, kind)

@@ -75,7 +75,7 @@ func (u Use) perAcquire() (writes float64) {
 	for share, n := range u.shares() {
 		each := 1.0
 		if asked := u.Rate * share / float64(u.Processes) * u.Ahead; asked >= leastAhead {
-			each = min(1, 1/(asked*servedAhead))
+			each = 1 / (asked * servedAhead)
 		}
 		writes += n * share * each
 	}
