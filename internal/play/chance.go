@@ -34,6 +34,5 @@ func Zipf(n int, skew float64) Chance {
 
 // Draw returns the number of one, from 0 on.
 func (c Chance) Draw(random *rand.Rand) int {
-	last := len(c) - 1
-	return min(sort.SearchFloat64s(c, random.Float64()*c[last]), last)
+	return sort.SearchFloat64s(c, random.Float64()*c[len(c)-1])
 }

@@ -57,7 +57,7 @@ func tell(t *testing.T, story string) string {
 		case word == "rule" && count == 5:
 			b.Rules = append(b.Rules, Rule{n[0], n[1], n[2], n[3], n[4]})
 		case word == "limit" && count == 3:
-			b.Rules = Always(n[0], n[1], n[2])
+			b.Rules = always(n[0], n[1], n[2])
 		case word == "skew" && count == 1:
 			b.Skew = n[0]
 		case word == "kept" && count == 0:

@@ -17,11 +17,6 @@ type Rule struct {
 	Capacity, Amount, Period int64
 }
 
-// Always returns the rules of a limit that does not change.
-func Always(capacity, amount, period int64) []Rule {
-	return []Rule{{To: maxSpan, Capacity: capacity, Amount: amount, Period: period}}
-}
-
 func (r Rule) check() error {
 	if r.Capacity < 0 || r.Capacity > maxTokens || r.Amount < 0 || r.Amount > maxTokens || r.Period < 1 ||
 		r.Period > maxSpan {
@@ -47,10 +42,6 @@ func (r Rule) same(o Rule) bool {
 func InForce(sightings []Rule) []Rule {
 	if len(sightings) == 0 {
 		return nil
-	}
-	if !slices.ContainsFunc(sightings, func(r Rule) bool { return !r.same(sightings[0]) }) {
-		r := sightings[0]
-		return Always(r.Capacity, r.Amount, r.Period)
 	}
 	byEnd, byStart := slices.Clone(sightings), slices.Clone(sightings)
 	slices.SortFunc(byEnd, func(a, b Rule) int { return cmp.Compare(a.To, b.To) })
@@ -116,7 +107,7 @@ func newTimeline(b Bound) (*timeline, error) {
 		if hi > 0 || rate > math.MaxInt64/2 {
 			return nil, fmt.Errorf("rule %+v: refills too much to be counted beside the others", r)
 		}
-		first, _ := slices.BinarySearch(l.from, max(r.From-b.Skew, 0))
+		first, _ := slices.BinarySearch(l.from, r.From-b.Skew)
 		for i := first; l.from[i] <= r.To+b.Skew; i++ {
 			l.live[i], l.rate[i] = true, max(l.rate[i], int64(rate))
 			if c := product(r.Capacity, l.unit); l.caps[i].less(c) {
@@ -135,12 +126,9 @@ func (l *timeline) piece(at int64) int {
 	return sort.Search(len(l.from), func(i int) bool { return l.from[i] > at }) - 1
 }
 
-// refilled returns what was refilled until an instant.
+// refilled returns what was refilled until an instant that is in a piece.
 func (l *timeline) refilled(at int64) wide {
 	i := l.piece(at)
-	if i < 0 {
-		return wide{}
-	}
 	return l.sums[i].add(product(l.rate[i], at-l.from[i]))
 }
 
@@ -150,7 +138,7 @@ func (l *timeline) gap(from, to int64) (at int64, ok bool) {
 	if first < 0 {
 		return from, true
 	}
-	for i := first; i < len(l.from) && l.from[i] <= to; i++ {
+	for i := first; l.from[i] <= to; i++ { // in the last piece no rule is in force
 		if !l.live[i] {
 			return max(from, l.from[i]), true
 		}

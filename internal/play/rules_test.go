@@ -1,6 +1,7 @@
 package play
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -143,7 +144,7 @@ func TestWhatIsAllowedForIsNeeded(t *testing.T) {
 		last := w.seen[len(w.seen)-1]
 		for name, b := range map[string]Bound{
 			"skew":  {Rules: w.b.Rules, Kept: true},
-			"rules": {Rules: Always(last.Capacity, last.Amount, last.Period), Skew: w.b.Skew, Kept: true},
+			"rules": {Rules: always(last.Capacity, last.Amount, last.Period), Skew: w.b.Skew, Kept: true},
 		} {
 			if got, err := Worst(b, w.events); err == nil && got.Excess > 0 {
 				accused[name]++
@@ -169,7 +170,7 @@ func TestOneTokenTooMuchIsFoundAnywhere(t *testing.T) {
 	for at := int64(100); at <= 20_000; at += 100 {
 		honest = append(honest, Event{Grant, at, at, 1})
 	}
-	b := Bound{Rules: Always(50, 10, 1000)}
+	b := Bound{Rules: always(50, 10, 1000)}
 	if got, err := Worst(b, honest); err != nil || got.Excess != 0 {
 		t.Fatalf("honest: %v, %v, want exactly 0", got, err)
 	}
@@ -198,6 +199,48 @@ func TestRulesInForce(t *testing.T) {
 	} {
 		if got := InForce(c.seen); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// By hand, a rule may be in force from the last sighting of another one before it on, until
+// the first one after it.
+func TestInForceAgreesWithEverySightingByHand(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	for round := range 3000 {
+		seen := make([]Rule, 1+rng.IntN(8))
+		for i := range seen {
+			from := rng.Int64N(60)
+			seen[i] = Rule{From: from, To: from + rng.Int64N(12), Capacity: 1 + rng.Int64N(2), Amount: 1 + rng.Int64N(2),
+				Period: 1 + rng.Int64N(2)}
+		}
+		want := map[[4]int64]bool{} // an instant and a rule
+		for _, r := range seen {
+			from, to := int64(0), int64(100)
+			for _, o := range seen {
+				if o.To < r.From {
+					from = max(from, o.From)
+				}
+				if o.From > r.To {
+					to = min(to, o.To)
+				}
+			}
+			for at := from; at <= to; at++ {
+				want[[4]int64{at, r.Capacity, r.Amount, r.Period}] = true
+			}
+		}
+		got := map[[4]int64]bool{}
+		for _, r := range InForce(seen) {
+			for at := r.From; at <= min(r.To, 100); at++ {
+				key := [4]int64{at, r.Capacity, r.Amount, r.Period}
+				if got[key] {
+					t.Fatalf("round %d: of %+v a rule is told twice for %d: %+v", round, seen, at, InForce(seen))
+				}
+				got[key] = true
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("round %d: of %+v is made %+v", round, seen, InForce(seen))
 		}
 	}
 }

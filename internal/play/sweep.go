@@ -55,12 +55,9 @@ func (s *sweep) worst() Result {
 	s.pass(t, s.upTo)
 	largest := capacities{line: s.line, starts: s.starts, tree: t}
 	found, next := false, 0
-	for i, g := range s.byEnd {
+	for _, g := range s.byEnd {
 		b := g.Answered
 		t.add(0, s.upTo(g.Sent)-1, product(g.Tokens, s.line.unit))
-		if i+1 < len(s.byEnd) && s.byEnd[i+1].Answered == b {
-			continue
-		}
 		for ; next < len(s.returns) && s.returns[next].Sent <= b; next++ {
 			r := s.returns[next]
 			t.add(0, s.upTo(r.Answered)-1, product(r.Tokens, s.line.unit).neg())
@@ -105,14 +102,11 @@ type group struct {
 	capacity wide
 }
 
-// until goes on to the piece of an instant.
+// until goes on to the piece of an instant. It is never the last one, in which no rule is in force.
 func (c *capacities) until(at int64) {
-	for ; c.next < len(c.line.from) && c.line.from[c.next] <= at; c.next++ {
-		end := len(c.starts) // of the piece's starts
-		if c.next+1 < len(c.line.from) {
-			end = sort.Search(len(c.starts), func(i int) bool { return c.starts[i] >= c.line.from[c.next+1] })
-		}
+	for ; c.line.from[c.next] <= at; c.next++ {
 		first := sort.Search(len(c.starts), func(i int) bool { return c.starts[i] >= c.line.from[c.next] })
+		end := sort.Search(len(c.starts), func(i int) bool { return c.starts[i] >= c.line.from[c.next+1] })
 		capacity := c.line.caps[c.next]
 		c.tree.add(first, end-1, capacity.neg())
 		for n := len(c.groups); n > 0 && c.groups[n-1].capacity.less(capacity); n-- {
@@ -185,10 +179,10 @@ func (s *sweep) kept() []wide {
 			}
 			t.add(from, upTo(byAnswer[r].Answered)-1, product(byAnswer[r].Tokens, s.line.unit))
 		}
-		for ; g < len(s.byEnd) && s.byEnd[g].Answered < a; g++ {
+		for ; s.byEnd[g].Answered < a; g++ { // up to a grant that was sent at a
 			t.add(0, upTo(s.byEnd[g].Sent)-1, product(s.byEnd[g].Tokens, s.line.unit).neg())
 		}
-		if top, _ := t.max(upTo(a-1) - 1); (wide{}).less(top) {
+		if top, _ := t.max(len(ends) - 1); (wide{}).less(top) {
 			out[i] = top
 		}
 	}

@@ -14,7 +14,7 @@ type node struct {
 }
 
 func newTree(n int) *tree {
-	t := &tree{n: n, nodes: make([]node, 4*max(n, 1))}
+	t := &tree{n: n, nodes: make([]node, 4*n)}
 	if n > 0 {
 		t.build(1, 0, n-1)
 	}
@@ -33,9 +33,7 @@ func (t *tree) build(k, lo, hi int) {
 
 // add adds v to the indexes from to to, both included; nothing if from > to.
 func (t *tree) add(from, to int, v wide) {
-	if from <= to && t.n > 0 {
-		t.addAt(1, 0, t.n-1, from, to, v)
-	}
+	t.addAt(1, 0, t.n-1, from, to, v)
 }
 
 func (t *tree) addAt(k, lo, hi, from, to int, v wide) {
@@ -57,12 +55,9 @@ func (t *tree) addAt(k, lo, hi, from, to int, v wide) {
 	nd.best, nd.at = l.best.add(nd.plus), l.at
 }
 
-// max returns the largest number of the indexes 0 to to, and the first index
-// that has it. Without any it returns the least number and -1.
+// max returns the largest number of the indexes 0 to to, one at least, and the first index
+// that has it.
 func (t *tree) max(to int) (wide, int) {
-	if to < 0 || t.n == 0 {
-		return wide{hi: -1 << 63}, -1
-	}
 	return t.maxAt(1, 0, t.n-1, to)
 }
 

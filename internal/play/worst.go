@@ -24,9 +24,9 @@ type Event struct {
 
 // Bound is what a limit promises.
 type Bound struct {
-	// Rules are the limits that may have been in force, each for a time; see Always
-	// and InForce. Where two may be in force, the larger capacity and the larger
-	// refill count. In a window in which they change, the largest capacity counts.
+	// Rules are the limits that may have been in force, each for a time; see InForce.
+	// Where two may be in force, the larger capacity and the larger refill count. In a
+	// window in which they change, the largest capacity counts.
 	Rules []Rule
 	// Skew is by how many milliseconds the clock that refills the bucket may be ahead of a clock that
 	// takes from it. A window may have this much more refill. Zero: all have one clock.

@@ -111,7 +111,8 @@ func excess(rates []bucket.Rate, grants []granted) float64 {
 			n := g.tokens[i] * bucket.Milli
 			events[j] = play.Event{Kind: play.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
 		}
-		w, err := play.Worst(play.Bound{Rules: play.Always(r.Capacity, r.Amount, r.Period)}, events)
+		seen := []play.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}}
+		w, err := play.Worst(play.Bound{Rules: play.InForce(seen)}, events)
 		if err != nil {
 			panic("bug: " + err.Error())
 		}
