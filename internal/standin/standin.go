@@ -148,9 +148,7 @@ func (k Kind) Typed(o *dynamodbstreams.Options) {
 // default of two per host would turn into a test of connecting again.
 func transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = nil
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
-	t.DialContext = (&net.Dialer{Timeout: Limit}).DialContext
 	return t
 }
 
