@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/dbtest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -22,6 +23,10 @@ func add(n int64) item.Update {
 func stored(t *testing.T, db *memdb.DB) item.Item {
 	t.Helper()
 	return db.Item(key)
+}
+
+func TestSuite(t *testing.T) {
+	dbtest.Run(t, nil, func(*testing.T) store.Lister { return memdb.New(nil) })
 }
 
 // Every write fails in two ways: not carried out, and carried out without an
