@@ -33,7 +33,7 @@ const tokenLife = 10 * time.Minute
 func (f *facts) put(k item.Key, after item.Item, now int64, expired bool) {
 	before := f.items[k]
 	f.set(k, after)
-	if (before == nil) == (after == nil) && item.EqualItems(before, after) {
+	if item.EqualItems(before, after) {
 		return // a write that changes nothing leaves no record
 	}
 	f.stats.IndexUnits += indexUnits(before, after)

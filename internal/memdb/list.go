@@ -68,7 +68,7 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 			break
 		}
 	}
-	f.stats.ReadUnits += queryUnits(size, q.Consistent)
+	f.stats.ReadUnits += readUnits(size, q.Consistent)
 	return page, nil
 }
 
@@ -105,15 +105,6 @@ func indexUnits(before, after item.Item) (units int) {
 		if is {
 			units++
 		}
-	}
-	return units
-}
-
-// queryUnits is what reading size bytes in a row costs.
-func queryUnits(size int, consistent bool) float64 {
-	units := float64(max(1, (size+4095)/4096))
-	if !consistent {
-		units /= 2
 	}
 	return units
 }

@@ -165,15 +165,15 @@ func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
 		out[i] = maps.Clone(f.items[k])
 		if unique[k] {
 			delete(unique, k)
-			f.stats.ReadUnits += readUnits(out[i], consistent)
+			f.stats.ReadUnits += readUnits(item.Size(out[i]), consistent)
 		}
 	}
 	return out, nil
 }
 
 // readUnits is half a unit per started 4 KB, a whole one when consistent.
-func readUnits(it item.Item, consistent bool) float64 {
-	units := float64(max(1, (item.Size(it)+4095)/4096))
+func readUnits(size int, consistent bool) float64 {
+	units := float64(max(1, (size+4095)/4096))
 	if !consistent {
 		units /= 2
 	}

@@ -1,0 +1,113 @@
+package memdb_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// calls are one of each operation, and what a hook sees of it. A read writes nothing.
+var calls = []struct {
+	do    func(context.Context, *memdb.DB) error
+	op    memdb.Op
+	reads bool
+}{
+	{func(ctx context.Context, db *memdb.DB) error { _, err := db.Write(ctx, add(1)); return err },
+		memdb.Op{Name: memdb.UpdateItem, Writes: []item.Write{add(1)}}, false},
+	{func(ctx context.Context, db *memdb.DB) error { _, err := db.Write(ctx, put); return err },
+		memdb.Op{Name: memdb.PutItem, Writes: []item.Write{put}}, false},
+	{func(ctx context.Context, db *memdb.DB) error {
+		_, err := db.Write(ctx, item.Delete{Key: key})
+		return err
+	},
+		memdb.Op{Name: memdb.DeleteItem, Writes: []item.Write{item.Delete{Key: key}}}, false},
+	{func(ctx context.Context, db *memdb.DB) error { return db.Transact(ctx, "token", []item.Write{put}) },
+		memdb.Op{Name: memdb.TransactWriteItems, Token: "token", Writes: []item.Write{put}}, false},
+	{func(ctx context.Context, db *memdb.DB) error { _, err := db.Read(ctx, true, key); return err },
+		memdb.Op{Name: memdb.BatchGetItem, Keys: []item.Key{key}, Consistent: true}, true},
+	{func(ctx context.Context, db *memdb.DB) error { _, err := db.List(ctx, item.Query{PK: "a"}); return err },
+		memdb.Op{Name: memdb.Query, Query: item.Query{PK: "a"}}, true},
+	{func(ctx context.Context, db *memdb.DB) error { return db.Remove(ctx, key) },
+		memdb.Op{Name: memdb.BatchWriteItem, Keys: []item.Key{key}}, false},
+}
+
+var put = item.Put{Item: key.Item()}
+
+// A hook sees what is asked for.
+func TestHooksSeeTheCall(t *testing.T) {
+	for _, c := range calls {
+		db, seen := memdb.New(nil), 0
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			if seen++; op.Done == nil {
+				t.Errorf("%s: a hook that blocks does so for ever", op.Name)
+			}
+			if op.Done = nil; !reflect.DeepEqual(op, c.op) {
+				t.Errorf("the hook sees %+v, want %+v", op, c.op)
+			}
+			return true, nil
+		})
+		if err := c.do(t.Context(), db); err != nil || seen != 1 {
+			t.Errorf("%s: %v, seen %d times", c.op.Name, err, seen)
+		}
+	}
+}
+
+// What a hook fails with is what the caller gets, or a failure of the call that says what is known.
+func TestHooksFail(t *testing.T) {
+	plain := errors.New("plain")
+	for _, err := range []error{&store.Refused{}, &store.Canceled{}, &store.Failure{Kind: store.Conflict, Op: "mine"}} {
+		for _, c := range calls {
+			if got := failing(t, c.do, false, err); !same(got, err) {
+				t.Errorf("%s: %v, want %v as it is", c.op.Name, got, err)
+			}
+		}
+	}
+	for _, c := range calls {
+		name, known := string(c.op.Name), store.Unknown
+		if c.reads {
+			known = store.Unavailable
+		}
+		for _, want := range []struct {
+			applied bool
+			err     error
+			kind    store.Kind
+			said    string
+		}{
+			{false, nil, store.Unavailable, "not carried out"},
+			{false, plain, store.Unavailable, "plain"},
+			{true, plain, known, "answer lost: plain"},
+			{false, memdb.Fail(store.Throttled), store.Throttled, "injected failure"},
+			{true, memdb.Fail(store.Unknown), store.Unknown, "injected failure"},
+		} {
+			f, ok := errors.AsType[*store.Failure](failing(t, c.do, want.applied, want.err))
+			if !ok || f.Kind != want.kind || f.Op != name || f.Err == nil || f.Err.Error() != want.said {
+				t.Errorf("%s, carried out: %v: %v, want %s: %s", name, want.applied, f, want.kind, want.said)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		db := memdb.New(nil)
+		db.SetHook(func(memdb.Op) (bool, error) { cancel(); return true, nil })
+		if err := c.do(ctx, db); store.KindOf(err) != known || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, given up: %v, want %s", name, err, known)
+		}
+		if err := c.do(ctx, db); store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, after that: %v", name, err)
+		}
+	}
+}
+
+func failing(
+	t *testing.T, do func(context.Context, *memdb.DB) error, applied bool, err error,
+) error {
+	t.Helper()
+	db := memdb.New(nil)
+	db.SetHook(func(memdb.Op) (bool, error) { return applied, err })
+	return do(t.Context(), db)
+}
+
+func same(a, b error) bool { return reflect.DeepEqual(a, b) }
