@@ -54,50 +54,20 @@ func (l *life) costs(tokens int64) []table.Cost {
 // do performs a write that must be carried out and returns the bucket after it.
 func (l *life) do(what string, w item.Write) table.Shard {
 	l.t.Helper()
-	want := l.expected(what, w, true)
-	got, err := l.db.Write(l.t.Context(), w)
-	if err != nil {
-		l.t.Fatalf("%s: %v", what, err)
-	}
-	wantItem(l.t, what, got, want)
-	return l.decode(what, got)
+	return l.decode(what, mustWrite(l.t, l.db, w))
 }
 
-// refused performs a write that must be refused and returns the bucket as it is.
-func (l *life) refused(what string, w item.Write) {
+// transact performs a transaction that must be carried out, and once more to no effect.
+func (l *life) transact(what string, writes []item.Write) (out []table.Shard) {
 	l.t.Helper()
-	old := l.expected(what, w, false)
-	_, err := l.db.Write(l.t.Context(), w)
-	wantRefused(l.t, err, old)
-}
-
-func (l *life) expected(what string, w item.Write, held bool) item.Item {
-	l.t.Helper()
-	after, ok, err := w.Apply(read(l.t, l.db, w.Target()))
-	if err != nil || ok != held {
-		l.t.Fatalf("%s: in memory the condition holds is %v (%v), want %v", what, ok, err, held)
-	}
-	return after
-}
-
-// transact performs a transaction that must be carried out, twice.
-func (l *life) transact(what string, writes []item.Write) []table.Shard {
-	l.t.Helper()
-	want := make([]item.Item, len(writes))
-	for i, w := range writes {
-		want[i] = l.expected(what, w, true)
-	}
 	token := newToken()
-	for range 2 {
-		if err := l.db.Transact(l.t.Context(), token, writes); err != nil {
-			l.t.Fatalf("%s: %v", what, err)
-		}
+	after := mustTransact(l.t, l.db, token, writes)
+	if err := l.db.Transact(l.t.Context(), token, writes); err != nil {
+		l.t.Fatalf("%s, again: %v", what, err)
 	}
-	out := make([]table.Shard, len(writes))
-	for i, w := range writes {
-		got := read(l.t, l.db, w.Target())
-		wantItem(l.t, what, got, want[i])
-		out[i] = l.decode(what, got)
+	wantStored(l.t, l.db, writes, after)
+	for _, it := range after {
+		out = append(out, l.decode(what, it))
 	}
 	return out
 }
@@ -139,21 +109,20 @@ func (l *life) charges() table.Shard {
 		Now: l.now, Cascade: true, Parent: "acme",
 	})
 	b := l.do("create", create)
-	l.refused("create again", create)
+	mustRefuse(l.t, l.db, create)
 	b = l.charge(b, 2, 0, nil)
 	stale := b
 	l.charge(b, 1, 86_400_000, nil)
 	b = l.charge(stale, 1, 1, nil) // commutes with the one it has not seen
 	stale = b
 	b = l.charge(b, 97, 0, nil)
-	l.refused("charge of what others have taken",
-		table.Charge{Image: stale, Costs: l.costs(90), Now: l.now}.Plan().Update)
+	mustRefuse(l.t, l.db, table.Charge{Image: stale, Costs: l.costs(90), Now: l.now}.Plan().Update)
 	l.charge(b, 2, 1000, nil)
 	cold := table.Add{Room: 50, Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Shards: 1,
 		Costs: l.costs(0), Now: l.now}
 	b = l.do("cold", cold.Plan())
 	cold.Costs = l.costs(99)
-	l.refused("cold write of more than there is", cold.Plan())
+	mustRefuse(l.t, l.db, cold.Plan())
 	b = l.do("adjust", table.Adjust(b.Key(), l.costs(-3)))
 	force := func(c *table.Charge) { c.Force = true }
 	b = l.charge(b, 50, 0, force)
@@ -168,7 +137,7 @@ func (l *life) changes(b table.Shard) table.Shard {
 	}
 	stale := b
 	b = l.charge(b, 0, 3_600_000_000, func(c *table.Charge) { c.Costs = table.Costs(changed) })
-	l.refused("charge from an earlier generation", table.Charge{Image: stale, Now: l.now}.Plan().Update)
+	mustRefuse(l.t, l.db, table.Charge{Image: stale, Now: l.now}.Plan().Update)
 	l.limits = changed
 
 	longer, ok := table.Prolong(table.Shard{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource,
@@ -176,8 +145,8 @@ func (l *life) changes(b table.Shard) table.Shard {
 	if ok {
 		b = l.do("prolong", longer)
 	}
-	l.refused("look for two shards", table.Look(b.Key(), 2))
-	l.refused("keep an unsplit bucket forever", table.KeepForever(b.Key()))
+	mustRefuse(l.t, l.db, table.Look(b.Key(), 2))
+	mustRefuse(l.t, l.db, table.KeepForever(b.Key()))
 	return b
 }
 
@@ -190,32 +159,24 @@ func sibling(b table.Shard) item.Key {
 func (l *life) splits(b table.Shard) table.Shard {
 	split := table.Split(b, l.now)
 	b = l.transact("split", split)[0]
-	wantCanceled(l.t, l.db.Transact(l.t.Context(), newToken(), split), read(l.t, l.db, split[0].Target()),
-		read(l.t, l.db, split[1].Target()))
+	mustCancel(l.t, l.db, newToken(), split)
 	l.do("look for two shards", table.Look(b.Key(), 2))
 	l.do("look of shard 1", table.Look(sibling(b), 2))
 	b = l.charge(b, 1, 3_600_000_000, nil)
 
 	other := l.decode("sibling", read(l.t, l.db, sibling(b)))
 	merge := table.Merge(b, other, 1, l.now)
-	if err := l.db.Transact(l.t.Context(), newToken(), merge); err != nil {
-		l.t.Fatalf("merge: %v", err)
-	}
-	if err := l.db.Transact(l.t.Context(), newToken(), merge); err == nil {
-		l.t.Fatal("merged twice")
-	}
+	mustTransact(l.t, l.db, newToken(), merge)
+	mustCancel(l.t, l.db, newToken(), merge)
 	return l.decode("merged", read(l.t, l.db, b.Key()))
 }
 
 // gap splits the bucket, loses the new shard and restores it.
 func (l *life) gap(b table.Shard) {
 	b = l.transact("split again", table.Split(b, l.now))[0]
-	if _, err := l.db.Write(l.t.Context(), item.Delete{Key: sibling(b)}); err != nil {
-		l.t.Fatal(err)
-	}
-	l.refused("look of a missing shard", table.Look(sibling(b), 2))
-	l.refused("adjust of a missing shard",
-		table.Adjust(sibling(b), l.costs(1)))
+	mustWrite(l.t, l.db, item.Delete{Key: sibling(b)})
+	mustRefuse(l.t, l.db, table.Look(sibling(b), 2))
+	mustRefuse(l.t, l.db, table.Adjust(sibling(b), l.costs(1)))
 	l.transact("restore", table.Restore(b, 1, 2, l.now, 3))
 	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key())), l.now))
 }

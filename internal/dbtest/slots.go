@@ -37,7 +37,7 @@ func testSlots(t *testing.T, db store.Store) {
 	b = l.do("cold", cold.Plan())
 	held(b, 4)
 	cold.Costs = table.Costs(l.limits, 7000)
-	l.refused("cold write of more than there is", cold.Plan())
+	mustRefuse(t, db, cold.Plan())
 	b = l.do("move", table.Renew(b.Key(), b.TTL, of(first, 1)))
 	held(b, 4)
 	held(l.do("give back to the epoch before", table.Adjust(b.Key(), of(first, -1))), 3)
@@ -48,9 +48,9 @@ func testSlots(t *testing.T, db store.Store) {
 	stale := b
 	b = l.charge(b, 8, 2*epoch, nil) // the dead are forgotten
 	held(b, 8)
-	l.refused("more than there are", table.Charge{Image: stale, Costs: l.costs(1), Now: l.now}.Plan().Update)
-	l.refused("give back to a dead epoch", table.Adjust(b.Key(), of(first, -1)))
-	l.refused("move from a dead epoch", table.Renew(b.Key(), b.TTL, of(first, 1)))
+	mustRefuse(t, db, table.Charge{Image: stale, Costs: l.costs(1), Now: l.now}.Plan().Update)
+	mustRefuse(t, db, table.Adjust(b.Key(), of(first, -1)))
+	mustRefuse(t, db, table.Renew(b.Key(), b.TTL, of(first, 1)))
 	more := slots
 	more.Capacity, more.Period = 9000, 2*epoch
 	l.limits[0] = more

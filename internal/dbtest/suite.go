@@ -22,23 +22,30 @@ type Deviations map[string]string
 // called once per group of tests. It may return the same table every time, because all keys are
 // drawn at random. known may be nil.
 func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Lister) {
-	for _, group := range []struct {
-		name string
-		run  func(*testing.T, store.Lister)
-	}{
+	for _, g := range known.groups() {
+		t.Run(g.name, func(t *testing.T) { g.run(t, open(t)) })
+	}
+}
+
+// group is a part of the suite.
+type group struct {
+	name string
+	run  func(*testing.T, store.Lister)
+}
+
+func (d Deviations) groups() []group {
+	return []group{
 		{"Writes", narrow(testWrites)},
 		{"Conditions", narrow(testConditions)},
-		{"Invalid", narrow(known.testInvalid)},
+		{"Invalid", narrow(d.testInvalid)},
 		{"Transactions", narrow(testTransactions)},
-		{"InvalidTransactions", narrow(known.testInvalidTransactions)},
+		{"InvalidTransactions", narrow(d.testInvalidTransactions)},
 		{"Reads", narrow(testReads)},
 		{"Life", narrow(testLife)},
 		{"Slots", narrow(testSlots)},
 		{"Records", narrow(testRecords)},
 		{"Contexts", narrow(testContexts)},
 		{"Queries", testQueries},
-	} {
-		t.Run(group.name, func(t *testing.T) { group.run(t, open(t)) })
 	}
 }
 
@@ -66,20 +73,90 @@ func stored(k item.Key, attrs ...item.Attr) item.Item {
 func read(t *testing.T, s store.Store, k item.Key) item.Item {
 	t.Helper()
 	items, err := s.Read(t.Context(), true, k)
-	if err != nil {
-		t.Fatalf("read %q: %v", k, err)
+	if err != nil || len(items) != 1 {
+		t.Fatalf("read %q: %d items, %v", k, len(items), err)
 	}
 	return items[0]
 }
 
-// mustWrite performs a write that has to succeed.
+// expect returns the item that a write makes in memory of what is stored, and whether its
+// condition holds.
+func expect(t *testing.T, s store.Store, w item.Write) (before, after item.Item, held bool) {
+	t.Helper()
+	before = read(t, s, w.Target())
+	after, held, err := w.Apply(before)
+	if err != nil {
+		t.Fatalf("in memory, %+v of %v: %v", w, before, err)
+	}
+	return before, after, held
+}
+
+// mustWrite performs a write that has to succeed, and returns the item after it. That is the
+// one that the write makes in memory, in the answer and in the table.
 func mustWrite(t *testing.T, s store.Store, w item.Write) item.Item {
 	t.Helper()
-	it, err := s.Write(t.Context(), w)
-	if err != nil {
-		t.Fatalf("write %+v: %v", w, err)
+	_, want, held := expect(t, s, w)
+	got, err := s.Write(t.Context(), w)
+	if err != nil || !held {
+		t.Fatalf("write %+v: %v; in memory its condition holds: %v", w, err, held)
 	}
-	return it
+	wantItem(t, "returned item", got, want)
+	wantItem(t, "stored item", read(t, s, w.Target()), want)
+	return got
+}
+
+// mustRefuse performs a write whose condition does not hold: the image is told, and nothing changes.
+func mustRefuse(t *testing.T, s store.Store, w item.Write) {
+	t.Helper()
+	before, _, held := expect(t, s, w)
+	if held {
+		t.Fatalf("in memory the condition of %+v holds", w)
+	}
+	_, err := s.Write(t.Context(), w)
+	wantRefused(t, err, before)
+	wantItem(t, "stored item", read(t, s, w.Target()), before)
+}
+
+// mustTransact performs a transaction that has to succeed, and returns the items after it.
+func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write) (out []item.Item) {
+	t.Helper()
+	for _, w := range writes {
+		_, want, held := expect(t, s, w)
+		if out = append(out, want); !held {
+			t.Fatalf("in memory the condition of %+v does not hold", w)
+		}
+	}
+	if err := s.Transact(t.Context(), token, writes); err != nil {
+		t.Fatalf("transaction: %v", err)
+	}
+	wantStored(t, s, writes, out)
+	return out
+}
+
+// mustCancel performs a transaction that is refused: every refusal is told, and nothing changes.
+func mustCancel(t *testing.T, s store.Store, token string, writes []item.Write) {
+	t.Helper()
+	var before, reasons []item.Item
+	for _, w := range writes {
+		old, _, held := expect(t, s, w)
+		before = append(before, old)
+		switch {
+		case held:
+			old = nil
+		case old == nil:
+			old = item.Item{}
+		}
+		reasons = append(reasons, old)
+	}
+	wantCanceled(t, s.Transact(t.Context(), token, writes), reasons...)
+	wantStored(t, s, writes, before)
+}
+
+func wantStored(t *testing.T, s store.Store, writes []item.Write, want []item.Item) {
+	t.Helper()
+	for i, w := range writes {
+		wantItem(t, "stored item", read(t, s, w.Target()), want[i])
+	}
 }
 
 // wantItem compares items.

@@ -98,13 +98,15 @@ func testEveryRefusal(t *testing.T, db store.Store) {
 	for _, k := range []item.Key{a, c} {
 		mustWrite(t, db, item.Put{Item: k.Item()})
 	}
-	err := db.Transact(t.Context(), newToken(), []item.Write{
+	writes := []item.Write{
 		item.Put{Item: a.Item(), If: no},
 		item.Check{Key: b, If: yes},
 		add(c, 1, yes),
 		item.Delete{Key: newKey(), If: yes},
-	})
+	}
+	err := db.Transact(t.Context(), newToken(), writes)
 	wantCanceled(t, err, a.Item(), item.Item{}, nil, item.Item{})
+	wantStored(t, db, writes, []item.Item{a.Item(), nil, c.Item(), nil})
 }
 
 func testToken(t *testing.T, db store.Store) {
@@ -229,17 +231,13 @@ func conditions(a item.Key, total int) (out []item.Write) {
 // testLarge: a transaction counts what it sends, to the byte, not what is stored.
 func testLarge(t *testing.T, db store.Store) {
 	writes := puts(newKey(), item.MaxTransactSize)
-	if err := db.Transact(t.Context(), newToken(), writes); err != nil {
-		t.Fatal(err)
-	}
+	mustTransact(t, db, newToken(), writes)
 	small := make([]item.Write, len(writes))
 	for i, w := range writes {
 		small[i] = item.Update{Key: w.Target(), Set: one("y", item.N(1)), If: item.Exists("x")}
 	}
 	small = append(small, add(newKey(), 1, nil))
-	if err := db.Transact(t.Context(), newToken(), small); err != nil {
-		t.Fatal(err)
-	}
+	mustTransact(t, db, newToken(), small)
 	for _, w := range writes {
 		mustWrite(t, db, item.Delete{Key: w.Target()})
 	}
@@ -250,11 +248,9 @@ func testHundred(t *testing.T, db store.Store) {
 	for i := range writes {
 		writes[i] = add(newKey(), int64(i), no)
 	}
-	if err := db.Transact(t.Context(), newToken(), writes); err != nil {
-		t.Fatal(err)
-	}
+	after := mustTransact(t, db, newToken(), writes)
 	last := writes[len(writes)-1].Target()
-	wantItem(t, "last item", read(t, db, last), stored(last, one("n", item.N(99))...))
+	wantItem(t, "last item", after[len(after)-1], stored(last, one("n", item.N(99))...))
 }
 
 // testTypeInTransaction: an update that does not fit what is stored stops the
