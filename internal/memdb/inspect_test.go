@@ -25,7 +25,7 @@ func TestStatsCountEachOperation(t *testing.T) {
 		got := db.Stats()
 		got.WriteUnits, got.IndexUnits, got.ReadUnits = 0, 0, 0
 		want := memdb.Stats{Updates: 1, Puts: 1, Deletes: 1, Transactions: 1, Reads: 1, Queries: 1, Removals: 1}
-		if got != want || got.Calls() != 7 {
+		if got != want || got.Calls() != 7 || db.Stats().Calls() != 7 {
 			t.Errorf("carried out: %v: %+v, %d calls", applied, got, got.Calls())
 		}
 	}

@@ -3,7 +3,6 @@ package memdb_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"testing"
 
@@ -136,6 +135,19 @@ func TestTokensLastTenMinutes(t *testing.T) {
 	}
 }
 
+// A token stands for the writes that it was sent with first.
+func TestTokensOfOtherWrites(t *testing.T) {
+	db := memdb.New(nil)
+	if err := db.Transact(t.Context(), "token", []item.Write{add(1)}); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Transact(t.Context(), "token", []item.Write{add(2)})
+	const said = `TransactWriteItems: unavailable: token "token" was used for another transaction`
+	if err == nil || err.Error() != said || store.KindOf(err) != store.Unavailable {
+		t.Errorf("%v, want %s", err, said)
+	}
+}
+
 func TestChangesAreTheStream(t *testing.T) {
 	now := int64(5)
 	db := memdb.New(func() int64 { return now })
@@ -258,28 +270,5 @@ func TestDrainForgetsChanges(t *testing.T) {
 	page, err := db.List(t.Context(), item.Query{PK: "p"})
 	if err != nil || len(page.Items) != 2 || len(db.Drain()) != 2 || len(db.Drain()) != 0 {
 		t.Errorf("query after a drain: %v, %v", page, err)
-	}
-}
-
-// An entry of an index that projects keys costs a unit when it comes, when it goes,
-// and nothing while it stays.
-func TestIndexUnits(t *testing.T) {
-	db := memdb.New(nil)
-	it := item.Key{PK: "p", SK: "s"}.Item()
-	it["GSI2PK"], it["GSI2SK"], it["GSI4PK"], it["GSI4SK"] = item.S("a"), item.S("b"), item.S("c"), item.S("d")
-	for _, c := range []struct {
-		change func()
-		want   int
-	}{
-		{func() { db.Store(it) }, 2},
-		{func() { it["n"] = item.N(1); db.Store(it) }, 0},
-		{func() { it["GSI2SK"] = item.S("x"); db.Store(it) }, 2},
-		{func() { db.Delete(item.KeyOf(it)) }, 2},
-	} {
-		it = maps.Clone(it)
-		c.change()
-		if got := db.ResetStats().IndexUnits; got != c.want {
-			t.Errorf("%d index units, want %d", got, c.want)
-		}
 	}
 }
