@@ -119,6 +119,42 @@ func TestErrorsOfTheClient(t *testing.T) {
 	}
 }
 
+// A request is read as what it was made from.
+func TestRequestsAreRead(t *testing.T) {
+	n := []item.Attr{{Name: "n", Value: item.N(1)}}
+	exists, small := item.Exists("a"), item.Compare("n", item.Lt, item.N(5))
+	db := memdb.New(nil)
+	var seen memdb.Op
+	db.SetHook(func(op memdb.Op) (bool, error) { seen = op; return false, nil })
+	c := store.NewListing(db.Client(), "limits")
+	for _, w := range []item.Write{
+		item.Update{Key: key, Set: n}, item.Update{Key: key, Add: n, If: exists},
+		item.Update{Key: key, Add: n, Remove: []string{"m"}, If: item.Any(exists, item.All(small, item.Absent("m")))},
+		item.Put{Item: key.Item(), If: item.All(exists, small, item.Any(small, exists))},
+		item.Delete{Key: key, If: item.Between("n", item.N(1), item.N(2))},
+	} {
+		_, _ = c.Write(t.Context(), w)
+		if len(seen.Writes) != 1 || !reflect.DeepEqual(seen.Writes[0], w) {
+			t.Errorf("%+v is read as %+v", w, seen.Writes)
+		}
+	}
+	for _, q := range []item.Query{
+		{PK: "a"}, {PK: "a", Prefix: "b", Consistent: true}, {PK: "a", From: "b", To: "c", Limit: 7, Descending: true},
+		{PK: "a", Index: "GSI1", From: "b", After: key.Item()}, {PK: "a", To: "c"},
+	} {
+		_, _ = c.List(t.Context(), q)
+		if !reflect.DeepEqual(seen.Query, q) {
+			t.Errorf("%+v is read as %+v", q, seen.Query)
+		}
+	}
+	plain := item.Query{PK: "a"}.Input("limits")
+	plain.ScanIndexForward = nil // is forward
+	_, _ = db.Client().Query(t.Context(), plain)
+	if seen.Query.Descending {
+		t.Error("a query without a direction is read as one down")
+	}
+}
+
 // What no request of this project says is not valid, and does nothing.
 func TestRequestsThatAreNotUnderstood(t *testing.T) {
 	db := filled()
@@ -168,6 +204,22 @@ func TestRequestsThatAreNotUnderstood(t *testing.T) {
 	for name, do := range map[string]func() error{
 		`key condition "#p = :p AND size(#p) = :p" is not understood`: func() error {
 			_, err := c.Query(ctx, query)
+			return err
+		},
+		`name "#9" is not defined`: func() error {
+			_, err := c.PutItem(ctx, &dynamodb.PutItemInput{Item: key.Item(), ConditionExpression: text("#9 = :0")})
+			return err
+		},
+		`condition goes on with ":0"`: func() error {
+			_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{Key: key.Item(), ExpressionAttributeNames: names,
+				ExpressionAttributeValues: values, ConditionExpression: text("#0 = :0 :0")})
+			return err
+		},
+		`value ":9" is not defined`: func() error {
+			check := types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{Key: key.Item(),
+				ExpressionAttributeNames: names, ConditionExpression: text("#0 = :9")}}
+			_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+				TransactItems: []types.TransactWriteItem{check}})
 			return err
 		},
 		"only deletes are served in a batch": func() error {

@@ -2,7 +2,6 @@ package memdb
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -120,7 +119,7 @@ func (db *DB) projected(q item.Query, it item.Item) item.Item {
 func (db *DB) remove(keys []item.Key) error {
 	for _, k := range keys {
 		if err := item.Validate(item.Delete{Key: k}); err != nil {
-			return refuse(BatchWriteItem, errors.Join(errors.New("key"), err))
+			return refuse(BatchWriteItem, err)
 		}
 	}
 	f := db.lock()

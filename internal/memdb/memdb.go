@@ -216,9 +216,7 @@ func (db *DB) transact(id string, writes []item.Write) error {
 		return refuse(TransactWriteItems, invalid)
 	}
 	for i, w := range writes {
-		if _, ok := w.(item.Check); !ok {
-			f.put(w.Target(), after[i], db.now(), false)
-		}
+		f.put(w.Target(), after[i], db.now(), false)
 	}
 	if f.tokens == nil {
 		f.tokens = make(map[string]token)

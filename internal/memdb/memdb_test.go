@@ -3,8 +3,13 @@ package memdb_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/dbtest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -102,14 +107,87 @@ func TestHookDecidesWhatHappensAndWhatIsKnown(t *testing.T) {
 func TestHookMayInterfere(t *testing.T) {
 	db := memdb.New(nil)
 	db.SetHook(func(op memdb.Op) (bool, error) {
-		if _, err := db.Bare().Write(t.Context(), add(10)); err != nil {
+		other := db.Bare()
+		if _, err := other.Write(t.Context(), add(10)); err != nil {
 			t.Error(err)
+		}
+		if err := other.Transact(t.Context(), "token", []item.Write{add(100)}); err != nil {
+			t.Error(err)
+		}
+		if items, err := other.Read(t.Context(), true, key); err != nil || !item.Equal(items[0]["n"], item.N(110)) {
+			t.Errorf("%v, %v", items, err)
 		}
 		return true, nil
 	})
 	out, err := db.Write(t.Context(), add(1))
-	if err != nil || !item.Equal(out["n"], item.N(11)) {
+	if err != nil || !item.Equal(out["n"], item.N(111)) {
 		t.Fatalf("item %v, error %v", out, err)
+	}
+}
+
+// Numbers are stored in their shortest form, as DynamoDB stores them.
+func TestNumbersAreStoredShort(t *testing.T) {
+	for _, write := range []func(*memdb.DB, item.Put) error{
+		func(db *memdb.DB, w item.Put) error { _, err := db.Write(t.Context(), w); return err },
+		func(db *memdb.DB, w item.Put) error { return db.Transact(t.Context(), "t", []item.Write{w}) },
+		func(db *memdb.DB, w item.Put) error { db.Store(w.Item); return nil },
+	} {
+		db, it := memdb.New(nil), key.Item()
+		it["n"] = &types.AttributeValueMemberN{Value: "01.50"}
+		err := write(db, item.Put{Item: it})
+		if n, ok := stored(t, db)["n"].(*types.AttributeValueMemberN); err != nil || !ok || n.Value != "1.5" {
+			t.Errorf("%v, %v", stored(t, db), err)
+		}
+		if c := db.Changes(0); len(c) != 1 || c[0].Expired {
+			t.Errorf("changes %+v", c)
+		}
+	}
+}
+
+// What DynamoDB would not take fails as not set up, and says why; what its caller has given up, as
+// unavailable.
+func TestCallsThatAreNotValid(t *testing.T) {
+	db := memdb.New(nil)
+	many := make([]item.Key, item.MaxReadKeys+1)
+	for i := range many {
+		many[i] = item.Key{PK: "p", SK: strconv.Itoa(i)}
+	}
+	_, tooMany := db.Read(t.Context(), true, many...)
+	_, check := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("n")})
+	for _, c := range []struct {
+		err      error
+		op, said string
+	}{
+		{tooMany, "BatchGetItem", "101 keys, at most 100 are accepted"},
+		{check, "Write", "item.Check stands in transactions only"},
+		{db.Remove(t.Context(), item.Key{}), "BatchWriteItem", "key"},
+	} {
+		f, ok := errors.AsType[*store.Failure](c.err)
+		if !ok || f.Kind != store.Setup || f.Op != c.op || !strings.Contains(f.Err.Error(), c.said) {
+			t.Errorf("%v, want %s: %s", c.err, c.op, c.said)
+		}
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	if _, err := db.Write(ctx, add(1)); store.KindOf(err) != store.Unavailable {
+		t.Errorf("too late: %v", err)
+	}
+	if items, err := db.Read(t.Context(), true); items != nil || err != nil || db.Stats().Reads != 1 {
+		t.Errorf("a read of nothing: %v, %v, %d reads", items, err, db.Stats().Reads)
+	}
+}
+
+// Of a transaction all refusals are told, also after a write that does not fit.
+func TestRefusalsAfterATypeError(t *testing.T) {
+	db := memdb.New(nil)
+	text := key.Item()
+	text["n"] = item.S("x")
+	db.Store(text)
+	other := item.Key{PK: "a", SK: "other"}
+	err := db.Transact(t.Context(), "t", []item.Write{add(1), item.Check{Key: other, If: item.Exists("n")}})
+	canceled, ok := errors.AsType[*store.Canceled](err)
+	if !ok || canceled.Reasons[0].Refused || !canceled.Reasons[1].Refused {
+		t.Errorf("%v: %+v", err, canceled)
 	}
 }
 
@@ -132,6 +210,19 @@ func TestTokensLastTenMinutes(t *testing.T) {
 	send()
 	if !item.Equal(stored(t, db)["n"], item.N(2)) {
 		t.Fatalf("a token replayed after more than ten minutes did nothing: %v", stored(t, db))
+	}
+}
+
+// A token is remembered beside others.
+func TestTokensOfOtherTransactions(t *testing.T) {
+	db := memdb.New(nil)
+	for _, token := range []string{"one", "two", "one"} {
+		if err := db.Transact(t.Context(), token, []item.Write{add(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !item.Equal(stored(t, db)["n"], item.N(2)) {
+		t.Errorf("two transactions, one of them twice: %v", stored(t, db))
 	}
 }
 

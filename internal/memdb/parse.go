@@ -111,7 +111,6 @@ func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = invalid(format, args...)
 	}
-	p.words = nil
 }
 
 func (p *parser) name() string {
