@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,7 +115,8 @@ func TestTroublesInOrder(t *testing.T) {
 	if code, ok := errors.AsType[interface {
 		error
 		ErrorCode() string
-	}](err); !ok || code.ErrorCode() != "AccessDeniedException" {
+	}](err); !ok || code.ErrorCode() != "AccessDeniedException" ||
+		!strings.Contains(err.Error(), "not authorized") {
 		t.Errorf("write: %v, want DynamoDB's own error", err)
 	}
 }

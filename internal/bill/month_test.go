@@ -71,6 +71,25 @@ S3::Bucket, buckets, empty: 1 bucket, $0
 DynamoDB::Table, acquire: 7884000 write unit, $4.9275
 DynamoDB::Table, storage: 1.56e-05 GB, $3.9e-06
 `},
+		{"folded long, with indexes, not archived", Use{Rate: .001, Levels: 2, Processes: 1, Entities: 5, LimitsInCode: true,
+			Windows: 2, FoldSeconds: 600, SnapshotDays: 1, StreamShards: 1, Audits: 100, Utilization: .5},
+			Stack{Table: true, Provisioned: true, LeastWrite: 1, Aggregator: 1, Buckets: 1}, `
+DynamoDB::Table, acquire: 5256 write unit, $0.000949
+DynamoDB::Table, usage: 20026.3333 write unit, $0.00361587
+DynamoDB::Table, read for usage: 13140 read unit, $0.0004745
+DynamoDB::Table, write capacity not used: 729.155093 unit hour, $0.473951
+DynamoDB::Table, read capacity not used: 3.65 unit hour, $0.0004745
+DynamoDB::Table, storage: 0.00021408 GB, $5.352e-05
+Lambda::Function, invocations: 5245.50898 invocation, $0.0010491
+Lambda::Function, time of functions: 0.210035507 GB s, $2.80049e-06
+Lambda::Function, metrics of functions: 3.99701366 metric, $1.1991
+S3::Bucket, buckets, empty: 1 bucket, $0
+`},
+		{"archived nowhere", quiet, Stack{Archiver: 1}, `
+Lambda::Function, invocations: 100 invocation, $2e-05
+Lambda::Function, time of functions: 0.00390625 GB s, $5.20836e-08
+Lambda::Function, metrics of functions: 0.128017829 metric, $0.0384053
+`},
 		{"no table", quiet, Stack{Archiver: 1, LogDays: 1, Buckets: 1}, `
 Lambda::Function, invocations: 100 invocation, $2e-05
 Lambda::Function, time of functions: 0.00390625 GB s, $5.20836e-08
