@@ -80,7 +80,8 @@ func TestTroubles(t *testing.T) {
 func TestTroublesInOtherWords(t *testing.T) {
 	put := &dynamodb.PutItemInput{Item: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
 		"SK": &types.AttributeValueMemberS{Value: "b"}}}
-	for _, err := range []error{limiter.ErrUnavailable, limiter.ErrUnknown, limitertest.ErrThrottled, limitertest.ErrDenied} {
+	for _, err := range []error{limiter.ErrUnavailable, limiter.ErrUnknown, limitertest.ErrThrottled,
+		limitertest.ErrDenied} {
 		table := limitertest.New(t)
 		table.Fail(err)
 		_, want := table.PutItem(t.Context(), put)
