@@ -166,7 +166,7 @@ func TestUseIsChecked(t *testing.T) {
 
 func TestTemplatesThatAreNotUnderstood(t *testing.T) {
 	for text, want := range map[string]string{"Resources:": "template: ",
-		`{"Resources":{"X":{"Type":"AWS::Neptune::DBCluster"}}}`: "resource X: nothing is known of the price of AWS::Neptune:",
+		`{"Resources":{"X":{"Type":"AWS::Neptune::DBCluster"}}}`: "resource X: nothing is known of the price of AWS::Nep",
 	} {
 		if s, err := Of([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", text, s, err)

@@ -90,6 +90,28 @@ func TestWhatIndexesHold(t *testing.T) {
 	}
 }
 
+// A query finds what is left of a partition, item by item, and none of what was removed.
+func TestWhatIsLeft(t *testing.T) {
+	db := memdb.New(nil)
+	for i := range 4 {
+		db.Store(item.Key{PK: "p", SK: fmt.Sprint(i)}.Item())
+	}
+	db.Drain()
+	for i := range 4 {
+		if err := db.Remove(t.Context(), item.Key{PK: "p", SK: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pagesOf(t, db, item.Query{PK: "p"}); !slices.Equal(got, []int{3 - i}) {
+			t.Errorf("%d of 4 were removed, and %v are found", i+1, got)
+		}
+	}
+	for _, c := range db.Drain() {
+		if c.New != nil || c.Old == nil || c.Expired {
+			t.Errorf("a removal is the change %+v", c)
+		}
+	}
+}
+
 // Items are removed 25 a call.
 func TestRemovalInParts(t *testing.T) {
 	db := memdb.New(nil)

@@ -108,6 +108,10 @@ func TestStart(t *testing.T) {
 		if s.Kind != kind || fmt.Sprint(s.Pid()) != pid || s.StartedIn <= 0 {
 			t.Errorf("%s is told as %s, process %d, started in %v; its process is %s", kind, s.Kind, s.Pid(), s.StartedIn, pid)
 		}
+		who, err := s.Config().Credentials.Retrieve(t.Context())
+		if err != nil || who.AccessKeyID != Key || who.SecretAccessKey != Key {
+			t.Errorf("%s is asked as %+v, %v", kind, who, err)
+		}
 		select {
 		case <-s.Done():
 			t.Errorf("%s has ended: %s", kind, s.Output())
@@ -232,7 +236,7 @@ func TestTail(t *testing.T) {
 		}
 	}
 	got := end.String() // without the last \n
-	if len(got) != tailSize-1 || !strings.HasSuffix(got, "line   998\nline   999") {
+	if got != end.String() || len(got) != tailSize-1 || !strings.HasSuffix(got, "line   998\nline   999") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }
