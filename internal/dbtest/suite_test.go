@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -345,5 +346,25 @@ func TestDeviations(t *testing.T) {
 		if told != (c.name == "known") {
 			t.Errorf("%s is known: %v", c.name, told)
 		}
+	}
+}
+
+// Every group is played, on a table that was opened for it.
+func TestRunPlaysEveryGroup(t *testing.T) {
+	quietly(t)
+	opened := map[string]bool{}
+	if !passes(func(t *testing.T) {
+		Run(t, nil, func(t *testing.T) store.Lister {
+			_, group, _ := strings.Cut(t.Name(), "/")
+			opened[group] = true
+			return memdb.New(nil)
+		})
+	}) {
+		t.Error("the twin does not pass")
+	}
+	want := []string{"Conditions", "Contexts", "Invalid", "InvalidTransactions", "Life", "Queries", "Reads", "Records",
+		"Slots", "Transactions", "Writes"}
+	if got := slices.Sorted(maps.Keys(opened)); !slices.Equal(got, want) {
+		t.Errorf("groups %v, want %v", got, want)
 	}
 }
