@@ -174,10 +174,9 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 		out.Refill = int64(*l.Amount)
 	}
 	if l.Period != nil {
-		const most = whole(1<<63-1) / whole(time.Second)
-		if *l.Period > most || *l.Period < 0 {
-			return out, fmt.Errorf("%w: limit %q has a refill_period of %d seconds, want 1 to 316224000",
-				limiter.ErrInvalid, name, *l.Period)
+		if *l.Period < 1 || *l.Period > maxDays*24*3600 {
+			return out, fmt.Errorf("%w: limit %q has a refill_period of %d seconds, want 1 to %d",
+				limiter.ErrInvalid, name, *l.Period, maxDays*24*3600)
 		}
 		out.Period = time.Duration(*l.Period) * time.Second
 	}

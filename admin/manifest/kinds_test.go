@@ -22,6 +22,7 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 10, reset_after_seconds: 18000}":   limiter.Quota("q", 10, limiter.FromFirstUse(5*time.Hour)),
 		"{capacity: 10, refill_amount: 0, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}]}": limiter.Quota("q", 10,
 			limiter.Daily("Europe/Berlin")),
+		"{capacity: 10, refill_period: 316224000}": {Name: "q", Capacity: 10, Refill: 10, Period: 3660 * 24 * time.Hour},
 		"{capacity: 9, reset_schedule: [{cron: 0 6 * * 1-5}, {cron: 0 8 * * 6}]}": limiter.Quota("q", 9,
 			limiter.Cron("0 6 * * 1-5;0 8 * * 6", "")),
 	} {
@@ -31,13 +32,14 @@ func TestQuotasInManifests(t *testing.T) {
 		}
 	}
 	const (
-		ways   = "wants one of reset, reset_schedule and reset_after_seconds"
-		one    = "resets, and so has either a capacity or an amount"
-		none   = "resets, and so has no refill_amount, refill_period nor burst"
-		slots  = "wants in_flight and epoch_seconds, and nothing else"
-		zones  = `has a reset_schedule with the time zones "A" and "B", want one`
-		amount = `has an amount: limiter: invalid: amount is "$5.1234567", want`
-		reset  = `has a reset: limiter: invalid: calendar "sometimes": `
+		ways    = "wants one of reset, reset_schedule and reset_after_seconds"
+		one     = "resets, and so has either a capacity or an amount"
+		none    = "resets, and so has no refill_amount, refill_period nor burst"
+		slots   = "wants in_flight and epoch_seconds, and nothing else"
+		zones   = `has a reset_schedule with the time zones "A" and "B", want one`
+		amount  = `has an amount: limiter: invalid: amount is "$5.1234567", want`
+		seconds = " seconds, want 1 to 316224000"
+		reset   = `has a reset: limiter: invalid: calendar "sometimes": `
 	)
 	for text, want := range map[string]string{
 		"{amount: $5.1234567, reset: daily}":                                  amount,
@@ -72,9 +74,12 @@ func TestQuotasInManifests(t *testing.T) {
 		"{in_flight: 2, epoch_seconds: -9}":                                   "Period is 0s",
 		"{capacity: 5, reset_after_seconds: 9223372036854775807}":             `"+4294967296"`,
 		"{capacity: 5, reset_after_seconds: -9}":                              `"+-1"`,
-		"{capacity: 5, refill_period: 9223372037}":                            "9223372037 seconds, want 1 to 316224000",
-		"{capacity: 5, refill_period: 9223372036}":                            "Period is 2562047h47m16s",
-		"{capacity: 5, refill_period: 0}":                                     "Period is 0s, want",
+		"{capacity: 5, refill_period: 9223372037}":                            "refill_period of 9223372037" + seconds,
+		"{capacity: 5, refill_period: 9223372036}":                            "refill_period of 9223372036" + seconds,
+		"{capacity: 5, refill_period: 316224001}":                             "refill_period of 316224001" + seconds,
+		"{capacity: 5, refill_period: 3153600000}":                            "refill_period of 3153600000" + seconds,
+		"{capacity: 5, refill_period: 0}":                                     "refill_period of 0" + seconds,
+		"{capacity: 5, refill_period: -1}":                                    "refill_period of -1" + seconds,
 		"{soft: true}":                                                        "has no capacity",
 	} {
 		_, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))

@@ -93,6 +93,9 @@ func parseMore(l limiter.Limit, mark, text string) (limiter.Limit, error) {
 	return l, l.Validate()
 }
 
+// maxDays is how long a period may be that is stored: ten years.
+const maxDays = 3660
+
 // ParsePeriod reads a period as people write it: "m", "90s", "2h", "30d".
 func ParsePeriod(text string) (time.Duration, error) {
 	number := text
@@ -101,8 +104,8 @@ func ParsePeriod(text string) (time.Duration, error) {
 	}
 	if days, ok := strings.CutSuffix(number, "d"); ok {
 		n, err := strconv.ParseInt(days, 10, 32)
-		if err != nil || n > 36500 {
-			return 0, fmt.Errorf("period %q: want a whole number of days, 36500 at most", text)
+		if err != nil || n > maxDays {
+			return 0, fmt.Errorf("period %q: want a whole number of days, %d at most", text, maxDays)
 		}
 		return time.Duration(n) * 24 * time.Hour, nil
 	}

@@ -20,6 +20,7 @@ func TestParseLimit(t *testing.T) {
 		"images=50/d":                      limiter.PerDay("images", 50),
 		"x=1/90s":                          {Name: "x", Capacity: 1, Refill: 1, Period: 90 * time.Second},
 		"x=1/30d":                          {Name: "x", Capacity: 1, Refill: 1, Period: 720 * time.Hour},
+		"x=1/3660d":                        {Name: "x", Capacity: 1, Refill: 1, Period: 3660 * 24 * time.Hour},
 		"rpm=600/m:900+soft":               limiter.PerMinute("rpm", 600).WithCapacity(900).AsSoft(),
 		"jobs=20@in-flight/2m":             limiter.InFlight("jobs", 20, 2*time.Minute),
 		"jobs=20@in-flight/m":              limiter.InFlight("jobs", 20, time.Minute),
@@ -44,7 +45,7 @@ func TestParseLimit(t *testing.T) {
 		ahead  = ", want 10ms to 10m, for a rate that is not soft; or zero"
 		amount = ", want a whole number, or dollars with at most six digits behind the point, like $12.50"
 		floor  = ": want a class and a whole number of percent, like batch=40"
-		days   = ": want a whole number of days, 36500 at most"
+		days   = ": want a whole number of days, 3660 at most"
 		units  = ": want s, m, h, d, or like 90s"
 	)
 	for text, want := range map[string]string{
@@ -67,8 +68,10 @@ func TestParseLimit(t *testing.T) {
 		"rpm=5/0s":                 `Limit "rpm" Period is 0s` + period,
 		"rpm=5/500ms":              `Limit "rpm" Period is 500ms` + period,
 		"rpm=5/99999999999d":       `period "99999999999d"` + days,
-		"rpm=5/36501d":             `period "36501d"` + days,
-		"rpm=5/36500d":             `Limit "rpm" Period is 876000h0m0s` + period,
+		"rpm=5/3661d":              `period "3661d"` + days,
+		"rpm=5/36500d":             `period "36500d"` + days,
+		"rpm=5/0d":                 `Limit "rpm" Period is 0s` + period,
+		"rpm=5/87841h":             `Limit "rpm" Period is 87841h0m0s` + period,
 		"rpm=5/xd":                 `period "xd"` + days,
 		"rpd=x@daily":              `amount is "x"` + amount,
 		"rpd=0@daily":              `Limit "rpd" Capacity is 0` + tokens,
