@@ -195,7 +195,7 @@ func (a *application) reach(ctx context.Context, some []int) {
 		err = fail(err, "look for buckets")
 		a.down = fmt.Errorf("not tried: %w", err)
 		for _, i := range some {
-			a.p.Steps[i].Err = Reached{Failed: 1}.but(err)
+			a.p.Steps[i].Err = Reached{}.but(false, err)
 		}
 		return
 	}

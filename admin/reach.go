@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	smithytime "github.com/aws/smithy-go/time"
@@ -23,10 +24,14 @@ type Reached struct {
 	Failed  int // that were tried in vain
 }
 
-// but returns the ErrReach of a cause: what happened to the first bucket that failed, or
-// ended the search for more.
-func (r Reached) but(cause error) error {
-	return fmt.Errorf("%w: %d looked at, %d changed, %d not reached: %w", ErrReach, r.Buckets, r.Changed, r.Failed, cause)
+// but returns the ErrReach of a cause: what happened to the first bucket that failed, or, if
+// not all are listed, ended the search for more.
+func (r Reached) but(listed bool, cause error) error {
+	failed := "an unknown number"
+	if listed {
+		failed = strconv.Itoa(r.Failed)
+	}
+	return fmt.Errorf("%w: %d looked at, %d changed, %s not reached: %w", ErrReach, r.Buckets, r.Changed, failed, cause)
 }
 
 const (
@@ -69,6 +74,7 @@ func (n *Namespace) eachBucket(
 	var mu sync.Mutex
 	var out Reached
 	var first error
+	listed := true
 	failed := func(err error) {
 		if out.Failed++; first == nil {
 			first = err
@@ -79,7 +85,7 @@ func (n *Namespace) eachBucket(
 	for of, err := range n.bucketsAt(ctx, at) {
 		if err != nil {
 			mu.Lock()
-			first = fail(err, "list buckets of %s", at)
+			first, listed = fail(err, "list buckets of %s", at), false
 			mu.Unlock()
 			break
 		}
@@ -98,7 +104,7 @@ func (n *Namespace) eachBucket(
 	}
 	_ = g.Wait()
 	if first != nil {
-		return out, out.but(first)
+		return out, out.but(listed, first)
 	}
 	return out, nil
 }

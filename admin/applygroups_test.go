@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Steps go together in the order of the plan, deletions last, up to 48 of one level at once. What is
+// unchanged is not touched.
+func TestStepsThatGoTogether(t *testing.T) {
+	pair, entity, resource := Scope{"a", "r"}, Scope{Entity: "a"}, Scope{Resource: "r"}
+	steps := func(n int, a Action, at Scope) []Step { return slices.Repeat([]Step{{Action: a, Scope: at}}, n) }
+	for _, c := range []struct {
+		name  string
+		steps [][]Step
+		want  string // how many are in each group, and the first and last of them
+	}{
+		{"none", nil, ""},
+		{"unchanged", [][]Step{steps(3, ActionUnchanged, pair)}, ""},
+		{"one", [][]Step{steps(1, ActionCreate, pair)}, "1:0-0"},
+		{"as many as fit", [][]Step{steps(48, ActionUpdate, pair)}, "48:0-47"},
+		{"more", [][]Step{steps(97, ActionCreate, pair)}, "48:0-47 48:48-95 1:96-96"},
+		{"levels", [][]Step{steps(2, ActionCreate, pair), steps(2, ActionUpdate, entity), steps(2, ActionCreate, resource),
+			steps(1, ActionUpdate, Scope{})}, "2:0-1 2:2-3 2:4-5 1:6-6"},
+		{"deletions", [][]Step{steps(2, ActionDelete, pair), steps(1, ActionUnchanged, pair), steps(2, ActionCreate, pair),
+			steps(2, ActionDelete, entity), steps(2, ActionUpdate, pair)}, "4:3-8 2:0-1 2:5-6"},
+	} {
+		var got []string
+		for _, g := range (&Plan{Steps: slices.Concat(c.steps...)}).groups() {
+			got = append(got, fmt.Sprintf("%d:%d-%d", len(g), g[0], g[len(g)-1]))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Where it cannot be found out which buckets there are, the limits are stored, and what would come after
+// is not tried. Each step says so once.
+func TestApplyThatCannotLookForBuckets(t *testing.T) {
+	w := newWorld(t)
+	p := w.plan(declare())
+	key := table.BucketKey(w.ns.id, "acme", "gpt-4", 0)
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if slices.Contains(op.Keys, key) {
+			return false, memdb.Fail(store.Setup)
+		}
+		return true, nil
+	})
+	w.wants(w.ns.Apply(t.Context(), p), ErrReach)
+	w.db.SetHook(nil)
+	const cause = "limiter: not set up: look for buckets: BatchGetItem: not set up: injected failure"
+	for i, s := range p.Steps {
+		want := "not tried: " + cause
+		if i == 0 {
+			want = unlisted + cause
+		}
+		if s.Err == nil || s.Err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", s, s.Err, want)
+		}
+		if stored := w.db.Item(w.ns.config(s.Scope).Key()) != nil; stored != (i == 0) {
+			t.Errorf("%s is stored: %v", s.Scope, stored)
+		}
+	}
+}
+
+// What is created stands before anything is deleted, the most specific scope first, so that nobody is
+// without limits in between.
+func TestOrderOfAnApplication(t *testing.T) {
+	w := newWorld(t)
+	w.apply(declare())
+	p := w.plan(Manifest{Namespace: "prod", System: &Config{Limits: []limiter.Limit{rpm20}},
+		Resources: map[string][]limiter.Limit{"new": {rpm10}},
+		Entities:  map[string]map[string][]limiter.Limit{"acme": {"": {rpm20}}, "beta": {"gpt-4": {rpm10}}}})
+	var order []string
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, write := range op.Writes {
+			for _, s := range p.Steps {
+				if write.Target() == w.ns.config(s.Scope).Key() {
+					_, gone := write.(item.Delete)
+					order = append(order, fmt.Sprintf("%s %v", s.Scope, gone))
+				}
+			}
+		}
+		return true, nil
+	})
+	w.must(w.ns.Apply(t.Context(), p))
+	w.db.SetHook(nil)
+	want := []string{"beta/gpt-4 false", "acme/* false", "*/new false", "*/* false", "acme/gpt-4 true", "*/gpt-4 true"}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %q\nwant  %q", order, want)
+	}
+}
