@@ -109,14 +109,12 @@ func (n *Namespace) commit(
 	return stored{}, ErrBusy
 }
 
-// writes returns the transaction that stores a configuration; none if there is
-// nothing to store and nothing to delete.
+// writes returns the transaction that stores a configuration; none if there are no limits
+// to store and nothing else changes.
 func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.Config) []item.Write {
 	was := s.config
 	over := after.Over(s.item, conditionOn(s.item))
-	unchanged := len(was.Limits)+len(after.Limits) == 0 && was.OnUnavailable == after.OnUnavailable &&
-		was.AuditRetentionDays == after.AuditRetentionDays
-	if after.Empty() && leaves(over, s.item) || !after.Empty() && unchanged {
+	if len(after.Limits) == 0 && leaves(over, s.item) {
 		return nil
 	}
 	out := []item.Write{table.Noticed(over, s.item)}

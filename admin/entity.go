@@ -55,15 +55,15 @@ func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
 	if e.Name != "" && table.CheckEntity(e.Name) != nil {
 		return out, argument.Invalid("Name", e.Name, "empty, or "+table.Names)
 	}
-	metadata, err := storedMap(e.Metadata)
-	out.Metadata = metadata
-	if err == nil {
-		out.CreatedAt = table.Timestamp(n.table.now())
-		if item.ValidateItem(out.Item()) != nil {
-			err = argument.Invalid("Metadata", argument.Plain("too large"), "at most 400 KB in all")
-		}
+	var err error
+	if out.Metadata, err = storedMap(e.Metadata); err != nil {
+		return out, err
 	}
-	return out, err
+	out.CreatedAt = table.Timestamp(n.table.now())
+	if item.ValidateItem(out.Item()) != nil {
+		return out, argument.Invalid("Metadata", argument.Plain("too large"), "at most 400 KB in all")
+	}
+	return out, nil
 }
 
 // CreateEntity stores an entity and records that. Its parent must exist, which

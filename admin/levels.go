@@ -112,7 +112,7 @@ func (g gifts) tokens() map[string]int64 {
 	out := map[string]int64{}
 	for limit, by := range g {
 		for _, gift := range by {
-			out[limit] += max(gift.Milli, 0)
+			out[limit] += gift.Milli
 		}
 		out[limit] /= bucket.Milli
 	}

@@ -48,20 +48,11 @@ func (m Manifest) Validate() error {
 			return fmt.Errorf("limits of %s: %w", d.Scope, argument.Invalid("limits", argument.Plain("empty"), "at least one"))
 		}
 	}
-	for entity, resources := range m.Entities {
-		if entity == "" {
-			return argument.Invalid("entities", entity, table.EntityNames)
-		}
-		for resource := range resources {
-			if resource == table.DefaultResource {
-				return argument.Invalid("resource", resource, "the empty name for all other resources")
-			}
-		}
+	if _, unnamed := m.Entities[""]; unnamed {
+		return argument.Invalid("entities", "", table.EntityNames)
 	}
-	for resource := range m.Resources {
-		if resource == "" {
-			return argument.Invalid("resources", resource, table.Names)
-		}
+	if _, unnamed := m.Resources[""]; unnamed {
+		return argument.Invalid("resources", "", table.ResourceNames)
 	}
 	return nil
 }

@@ -151,6 +151,16 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	w.db.Store(it)
 	w.apply(declare())
 	w.hasNoOrphans()
+	// So is one that has a policy only, once.
+	m := Manifest{Namespace: "prod", System: &Config{OnUnavailable: limiter.PolicyBlock}}
+	w.apply(m)
+	it = w.db.Item(table.SystemConfigKey(w.ns.ID()))
+	delete(it, item.AttrGSI4SK)
+	w.db.Store(it)
+	if p := w.apply(m); p.Changes() != 1 || w.plan(m).Changes() != 0 {
+		t.Errorf("applied %s, and then %s", actions(p), actions(w.plan(m)))
+	}
+	w.hasNoOrphans()
 }
 
 // A plan that is not true any more is not carried out where it is not.

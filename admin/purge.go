@@ -2,14 +2,12 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -40,10 +38,7 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 		}
 		ns = table.Namespace{ID: id}
 	default:
-		if _, err := t.calls.write(ctx, ns.Purge()); err != nil {
-			if _, active := errors.AsType[*store.Refused](err); active {
-				err = ErrState
-			}
+		if err := t.mark(ctx, ns.Purge()); err != nil {
 			return 0, fail(err, "purge namespace %q", ns.Name)
 		}
 	}
@@ -60,13 +55,16 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 			return removed, fail(ctx.Err(), "purge namespace %q", ns.Name)
 		}
 	}
-	if _, err := t.calls.write(ctx, ns.Purged()); err != nil {
-		if _, changed := errors.AsType[*store.Refused](err); changed {
-			err = ErrState
-		}
-		return removed, fail(err, "purge namespace %q", ns.Name)
+	return removed, fail(t.mark(ctx, ns.Purged()), "purge namespace %q", ns.Name)
+}
+
+// mark changes the record of a namespace; the error is ErrState if that is not what it was.
+func (t *Table) mark(ctx context.Context, w item.Write) error {
+	_, err := t.calls.write(ctx, w)
+	if isRefused(err) {
+		return ErrState
 	}
-	return removed, nil
+	return err
 }
 
 // nameless returns ErrState if an active namespace has the id after all.
@@ -108,10 +106,7 @@ func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
 // provisioned returns the keys of what a declarative provisioner manages: other
 // clients store such items so that they cannot be found by namespace.
 func provisioned(it item.Item) []item.Key {
-	p, err := table.DecodeProvisioner(it)
-	if err != nil {
-		return nil
-	}
+	p, _ := table.DecodeProvisioner(it) // one that cannot be read names nothing
 	var keys []item.Key
 	for _, resource := range p.Resources {
 		keys = append(keys, table.ResourceConfigKey(p.Namespace, resource))

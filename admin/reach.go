@@ -235,7 +235,7 @@ func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]tabl
 }
 
 func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, from, to int) ([]table.Shard, error) {
-	keys := make([]item.Key, 0, to-from)
+	var keys []item.Key
 	for k := from; k < to; k++ {
 		keys = append(keys, table.BucketKey(n.id, entity, resource, k))
 	}

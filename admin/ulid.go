@@ -2,6 +2,7 @@ package admin
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"sync"
 	"time"
 )
@@ -51,16 +52,10 @@ func idAt(t time.Time) string {
 // encode renders 128 bits as 26 digits of 5 bits, the first of which has 3.
 func encode(id [16]byte) string {
 	var out [26]byte
+	high, low := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
 	for i := range out {
-		at := 5*i - 2 // first bit of the digit
-		v := 0
-		for b := at; b < at+5; b++ {
-			v <<= 1
-			if b >= 0 {
-				v |= int(id[b/8]>>(7-b%8)) & 1
-			}
-		}
-		out[i] = crockford[v]
+		out[25-i] = crockford[low%32]
+		low, high = low/32|high<<59, high/32
 	}
 	return string(out[:])
 }
