@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,14 +77,12 @@ func (a *application) carryOut(ctx context.Context, some []int) {
 
 // plannedFrom reports whether an item is what the step was planned from.
 func (s Step) plannedFrom(now item.Item) bool {
-	return (now == nil) == (s.item == nil) && item.EqualItems(now, s.item)
+	return item.EqualItems(now, s.item)
 }
 
 // alone changes one scope, if it still is what the plan was made from.
 func (a *application) alone(ctx context.Context, s Step) error {
-	var edit error
-	err := a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *table.Config) { *c, edit = a.n.edited(*c, s.To) })
-	return errors.Join(edit, err)
+	return a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *table.Config) { *c = s.want })
 }
 
 // together changes scopes in one transaction. A refusal says that one of them is not
@@ -108,15 +105,10 @@ func (a *application) together(ctx context.Context, some []int) error {
 	}
 	system := n.configIn(now[0], Scope{})
 	var writes, registry []item.Write
-	var befores, afters []table.Config
 	for _, i := range some {
 		s := a.p.Steps[i]
-		before := n.configIn(s.item, s.Scope)
-		after, err := n.edited(before, s.To)
-		if err != nil {
-			return err
-		}
-		w := n.writes(ctx, s.Scope, stored{item: s.item, config: before, system: system}, after)
+		was := stored{item: s.item, config: n.configIn(s.item, s.Scope), system: system}
+		w := n.writes(ctx, s.Scope, was, s.want)
 		for _, x := range w {
 			if k := x.Target(); k == table.EntityConfigsKey(n.id) || k == table.ResourcesKey(n.id) {
 				registry = append(registry, x)
@@ -124,10 +116,6 @@ func (a *application) together(ctx context.Context, some []int) error {
 				writes = append(writes, x)
 			}
 		}
-		befores, afters = append(befores, before), append(afters, after)
-	}
-	if len(writes) == 0 {
-		return nil
 	}
 	if err := n.transact(ctx, append(writes, merged(registry)...)...); err != nil {
 		if _, raced := refused(err); raced {
@@ -136,13 +124,13 @@ func (a *application) together(ctx context.Context, some []int) error {
 		return fail(err, "change limits of %d scopes", len(some))
 	}
 	forgotten := map[string]bool{}
-	for k, i := range some {
+	for _, i := range some {
 		s := a.p.Steps[i]
-		if forgotten[afters[k].Resource] {
+		if forgotten[s.want.Resource] {
 			continue
 		}
-		forgotten[afters[k].Resource] = true
-		n.tidy(ctx, s.Scope, stored{item: s.item, config: befores[k]}, afters[k])
+		forgotten[s.want.Resource] = true
+		n.tidy(ctx, s.Scope, stored{item: s.item}, s.want)
 	}
 	return nil
 }

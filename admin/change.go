@@ -132,7 +132,7 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.
 // leaves reports whether a write leaves an item, or that there is none, as it is.
 func leaves(w item.Write, it item.Item) bool {
 	after, held, err := w.Apply(it)
-	return err == nil && held && (after == nil) == (it == nil) && item.EqualItems(after, it)
+	return err == nil && held && item.EqualItems(after, it)
 }
 
 // registers returns the changes of the registry that lists where limits are

@@ -187,9 +187,9 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 	var word string
 	var days int64
 	if p := s.OnUnavailable; p != nil {
-		var ok bool
-		if word, ok = argument.PolicyWord(*p); !ok {
-			return argument.Invalid("OnUnavailable", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
+		var err error
+		if word, err = policyWord(*p); err != nil {
+			return err
 		}
 	}
 	if keep := s.AuditRetention; keep != nil {
@@ -207,6 +207,15 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 		}
 	})
 	return fail(err, "change settings")
+}
+
+// policyWord returns a policy as it is stored.
+func policyWord(p limiter.Policy) (string, error) {
+	word, ok := argument.PolicyWord(p)
+	if !ok {
+		return "", argument.Invalid("OnUnavailable", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
+	}
+	return word, nil
 }
 
 // maxCompared is how many attributes one condition compares, so that it stays

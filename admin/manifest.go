@@ -38,6 +38,9 @@ func (m Manifest) Validate() error {
 		return argument.Invalid("System", s.Scope.String(), "only Limits and OnUnavailable")
 	}
 	for _, d := range m.declared() {
+		if _, err := policyWord(d.OnUnavailable); err != nil {
+			return err
+		}
 		if err := d.Scope.validate(); err != nil {
 			return fmt.Errorf("limits of %s: %w", d.Scope, err)
 		}
@@ -87,7 +90,7 @@ func (m Manifest) hash() string {
 	doc := object{"namespace": quoted(m.Namespace)}
 	if m.System != nil {
 		system := object{"limits": limitsJSON(m.System.Limits)}
-		if word, _ := argument.PolicyWord(m.System.OnUnavailable); word != "" {
+		if word, _ := policyWord(m.System.OnUnavailable); word != "" {
 			system[table.AttrOnUnavailable] = quoted(word)
 		}
 		doc["system"] = system.String()

@@ -32,7 +32,8 @@ type Step struct {
 	// all buckets have it yet; [Namespace.Reach] goes on with that.
 	Err error
 
-	item item.Item // what was there, exactly
+	item item.Item    // what was there, exactly
+	want table.Config // what is to be there
 }
 
 // String returns the step as "update acme/gpt-4: rpm 100 per 1m0s -> ...".
@@ -118,28 +119,21 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	}
 	p.Steps = make([]Step, 0, len(all))
 	for i, to := range all {
-		step, err := n.step(items[i], to, i < declared)
-		if err != nil {
-			return nil, err
-		}
-		p.Steps = append(p.Steps, step)
+		p.Steps = append(p.Steps, n.step(items[i], to, i < declared))
 	}
 	return p, nil
 }
 
-// step compares one scope. What cannot be read is to be replaced.
-func (n *Namespace) step(stored item.Item, to Config, declared bool) (Step, error) {
-	s := Step{Scope: to.Scope, From: Config{Scope: to.Scope}, To: to, item: stored}
+// step compares one scope. What cannot be read is to be replaced. How long events are kept is
+// declared nowhere and stays.
+func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	was := n.configIn(stored, to.Scope)
-	s.From = configOf(was, stored)
-	want, err := n.edited(was, to)
-	if err != nil {
-		return s, err
-	}
-	s.To = configOf(want, stored)
-	same := leaves(want.Over(stored, nil), stored)
+	want := was
+	want.Limits, _ = storedLimits(to.Limits) // Validate has accepted both
+	want.OnUnavailable, _ = policyWord(to.OnUnavailable)
+	s := Step{Scope: to.Scope, From: configOf(was, stored), To: configOf(want, stored), item: stored, want: want}
 	switch {
-	case same:
+	case leaves(want.Over(stored, nil), stored):
 		s.Action = ActionUnchanged // also what is not declared any more, and was deleted by somebody else
 	case !declared:
 		s.Action = ActionDelete
@@ -148,14 +142,5 @@ func (n *Namespace) step(stored item.Item, to Config, declared bool) (Step, erro
 	default:
 		s.Action = ActionUpdate
 	}
-	return s, nil
-}
-
-// edited returns the stored form of a declaration. How long events are kept is
-// declared nowhere and stays.
-func (n *Namespace) edited(was table.Config, to Config) (table.Config, error) {
-	limits, err := storedLimits(to.Limits)
-	was.Limits = limits
-	was.OnUnavailable, _ = argument.PolicyWord(to.OnUnavailable)
-	return was, err
+	return s
 }

@@ -246,6 +246,7 @@ func TestBadManifests(t *testing.T) {
 		declare(func(m *Manifest) { m.Entities[""] = map[string][]limiter.Limit{"x": {rpm10}} }),
 		declare(func(m *Manifest) { m.System.Limits = []limiter.Limit{{}} }),
 		declare(func(m *Manifest) { m.System.Access = AccessDisabled }),
+		declare(func(m *Manifest) { m.System.OnUnavailable = 9 }),
 	} {
 		if _, err := w.ns.Plan(context.Background(), m); !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("manifest %d: %v", i, err)
