@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	smithytime "github.com/aws/smithy-go/time"
-
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -136,8 +133,8 @@ func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err er
 		if now, err := n.accessOf(ctx, of); err != nil || done && now == was {
 			return told, err
 		}
-		if smithytime.SleepWithContext(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
-			return told, ctx.Err()
+		if err := pause(ctx, try); err != nil {
+			return told, err
 		}
 	}
 	return told, ErrBusy

@@ -45,7 +45,7 @@ func (n *Namespace) operation(ctx context.Context, r raising) (map[string]int64,
 	}
 	done, err := table.DecodeOperation(items[0])
 	if err == nil && done.Kind != r.kind {
-		err = argument.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
+		return nil, argument.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
 	}
 	return done.Tokens, err
 }

@@ -152,11 +152,16 @@ func (n *Namespace) reachBucket(
 		if done {
 			return changed, nil
 		}
-		if smithytime.SleepWithContext(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
-			return changed, ctx.Err()
+		if err := pause(ctx, try); err != nil {
+			return changed, err
 		}
 	}
 	return changed, last
+}
+
+// pause waits before the next read of a bucket, longer from try to try; the error is that of ctx.
+func pause(ctx context.Context, try int) error {
+	return smithytime.SleepWithContext(ctx, store.Jitter(try, callPause/5, callPause))
 }
 
 func isRefused(err error) bool {
