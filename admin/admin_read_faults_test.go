@@ -171,10 +171,9 @@ func TestReadsTellThatACallFailed(t *testing.T) {
 	}
 }
 
-// Whichever call of a removal, a credit or a change fails, the operator is told. But for one that takes
-// a zero out of the counts, which nobody needs.
-func TestRemovalsTellThatACallFailed(t *testing.T) {
-	for name, do := range map[string]func(w *world) error{
+// removals are all that removes or changes something, each in a way of its own.
+func removals() map[string]func(w *world) error {
+	return map[string]func(w *world) error{
 		"delete an entity": func(w *world) error { _, err := w.ns.DeleteEntity(w.Context(), "acme"); return err },
 		"delete a namespace": func(w *world) error {
 			return w.table.DeleteNamespace(w.Context(), "acme")
@@ -198,6 +197,77 @@ func TestRemovalsTellThatACallFailed(t *testing.T) {
 			_, err := w.ns.Reset(w.Context(), "acme", "gpt-4")
 			return err
 		},
+		"reset of many shards that cannot be read": func(w *world) error {
+			for k := range 120 {
+				it := table.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
+				it[table.AttrGeneration] = item.S("nonsense")
+				w.db.Store(it)
+			}
+			_, err := w.ns.Reset(w.Context(), "acme", "gpt-4")
+			return err
+		},
+		"credit twice with an id": func(w *world) error {
+			ns, err := w.ns.Once("n-1")
+			for range 2 {
+				if err == nil {
+					_, err = ns.Credit(w.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})
+				}
+			}
+			return err
+		},
+		"delete an entity that is only described": func(w *world) error {
+			_, err := w.ns.DeleteEntity(w.Context(), "gone")
+			return err
+		},
+		"delete an entity that there is not": func(w *world) error {
+			_, err := w.ns.DeleteEntity(w.Context(), "nobody")
+			return err
+		},
+		"move an entity": func(w *world) error { _, err := w.ns.MoveEntity(w.Context(), "acme", "gone"); return err },
+		"create an entity": func(w *world) error {
+			_, err := w.ns.CreateEntity(w.Context(), Entity{ID: "new", Parent: "acme"})
+			return err
+		},
+		"register one that is": func(w *world) error { _, err := w.table.Register(w.Context(), "prod"); return err },
+		"enable again": func(w *world) error {
+			_, err := w.ns.SetAccess(w.Context(), Scope{"acme", "o3"}, AccessDisabled)
+			if err == nil {
+				_, err = w.ns.SetAccess(w.Context(), Scope{"acme", "o3"}, AccessInherited)
+			}
+			return err
+		},
+		"change limits": func(w *world) error {
+			return w.ns.ChangeLimits(w.Context(), Config{Scope: Scope{Entity: "acme"}, Limits: []limiter.Limit{rpm10}}, rpm20)
+		},
+		"delete limits that are not there": func(w *world) error {
+			return w.ns.DeleteLimits(w.Context(), Scope{"beta", "gpt-4"})
+		},
+		"configure": func(w *world) error {
+			return w.ns.Configure(w.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)})
+		},
+		"configure what is so already": func(w *world) error {
+			return w.ns.Configure(w.Context(), Settings{OnUnavailable: new(limiter.PolicyDefault)})
+		},
+		"purge of nobody": func(w *world) error { _, err := w.table.PurgeNamespace(w.Context(), "nobody"); return err },
+		"apply": func(w *world) error {
+			p, err := w.ns.Plan(w.Context(), declare())
+			if err == nil {
+				err = w.ns.Apply(w.Context(), p)
+			}
+			return err
+		},
+		"apply twice, and take away": func(w *world) error {
+			for _, m := range []Manifest{declare(), declare(), {Namespace: "prod"}} {
+				p, err := w.ns.Plan(w.Context(), m)
+				if err == nil {
+					err = w.ns.Apply(w.Context(), p)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		"reset": func(w *world) error { _, err := w.ns.Reset(w.Context(), "acme", "gpt-4"); return err },
 		"disable": func(w *world) error {
 			_, err := w.ns.SetAccess(w.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
@@ -213,22 +283,36 @@ func TestRemovalsTellThatACallFailed(t *testing.T) {
 			return err
 		},
 		"recover a namespace": func(w *world) error {
+			var id string
 			for ns, err := range w.table.Orphans(w.Context()) {
-				if err == nil {
-					_, err = w.table.RecoverNamespace(w.Context(), ns.ID)
+				if err != nil {
+					return err
 				}
-				return err
+				id = ns.ID
 			}
-			return errors.New("no orphan")
+			_, err := w.table.RecoverNamespace(w.Context(), id)
+			return err
 		},
-	} {
+	}
+}
+
+// changeable is a world in which a removal of that name can be done.
+func changeable(t *testing.T, name string) *world {
+	w := readable(t)
+	w.set(Scope{Resource: "jobs"}, limiter.Quota("rpy", 10, limiter.Daily("")))
+	if name == "purge" {
+		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	}
+	return w
+}
+
+// Whichever call of a removal, a credit or a change fails, the operator is told. But for one that takes
+// a zero out of the counts, which nobody needs.
+func TestRemovalsTellThatACallFailed(t *testing.T) {
+	for name, do := range removals() {
 		for fail, more := 1, true; more; fail++ {
 			synctest.Test(t, func(t *testing.T) {
-				w := readable(t)
-				w.set(Scope{Resource: "jobs"}, limiter.Quota("rpy", 10, limiter.Daily("")))
-				if name == "purge" {
-					w.must(w.table.DeleteNamespace(t.Context(), "prod"))
-				}
+				w := changeable(t, name)
 				var calls atomic.Int64
 				w.db.SetHook(func(op memdb.Op) (bool, error) {
 					if op.Name == memdb.UpdateItem && op.Writes[0].Target() == table.EntityConfigsKey(w.ns.ID()) {
