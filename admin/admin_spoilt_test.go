@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// spoilt returns an item whose attributes, but for its keys, are all of a type that nobody stores.
+func spoilt(it item.Item) item.Item {
+	out := maps.Clone(it)
+	for attr := range it {
+		if !item.IsKeyAttr(attr) {
+			out[attr] = &types.AttributeValueMemberB{Value: []byte("x")}
+		}
+	}
+	return out
+}
+
+// An item that cannot be read fails what would tell of it, and nothing else. Where it is one of many, it is
+// the last that is told; buckets go on with the others.
+func TestWhatCannotBeRead(t *testing.T) {
+	w := readable(t)
+	w.apply(declare())
+	ns := w.ns.ID()
+	const (
+		live   = "live days, live months"
+		usages = "live days, live hours, live months, summary, usage, usage of a resource"
+	)
+	snapshot := func(entity, resource, part string) item.Key { return table.UsageKey(ns, entity, resource, part) }
+	for _, c := range []struct {
+		key  item.Key
+		want string
+	}{
+		{table.VersionKey(), "lookup, version"},
+		{table.NamespaceKey("prod"), "lookup, namespaces, orphans"},
+		{table.NamespaceKey("acme"), "namespaces, orphans"},
+		{table.NamespaceIDKey(ns), "orphans"},
+		{table.SystemConfigKey(ns), "all configs, resolve"},
+		{table.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, capacity, " +
+			"capacity of the top, configs of many, resolve"},
+		{table.EntityConfigKey(ns, "acme", "_default_"), "all buckets, all configs, buckets of one, configs of one, resolve"},
+		{table.EntityConfigKey(ns, "acme", "gpt-4"), "all buckets, all configs, bucket, buckets of a resource, " +
+			"buckets of one, capacity, capacity of the top, config, configs of many, configs of one, its configs there, " +
+			"peek, resolve"},
+		{table.ResourcesKey(ns), "all configs"},
+		{table.ProvisionerKey(ns), "plan"},
+		{table.EntityKey(ns, "acme"), "capacity of the top, children, entity, peek"},
+		{table.EntityKey(ns, "beta"), "capacity of the top, children"},
+		{table.EntityKey(ns, "org"), "capacity of the top, peek"},
+		{item.Key{PK: ns + "/ENTITY#acme", SK: "#QUOTA#gpt-4#1700000000000#rpm#050"}, "thresholds"},
+		{table.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, capacity, " +
+			"capacity of the top, live days, live hours, live months, peek, summary"},
+		{table.BucketKey(ns, "beta", "gpt-4", 0), "all buckets, buckets of a resource, capacity, capacity of the top, " + live},
+		{snapshot("acme", "gpt-4", "2023-11"), usages},
+		{snapshot("acme", "gpt-4", "2023-11-14"), usages},
+		{snapshot("acme", "gpt-4", "2023-11-14T20:00:00Z"), usages},
+		{snapshot("acme", "gpt-4", "2023-11-14T22:00:00Z"), usages},
+		{snapshot("acme", "o3", "2023-11-14T21:00:00Z"), "live hours, summary, usage"},
+		{snapshot("beta", "gpt-4", "2023-11-14T20:00:00Z"), live + ", usage of a resource"},
+		{snapshot("beta", "o3", "2023-11-14T21:00:00Z"), ""},
+	} {
+		if got := w.failing(c.key); got != c.want {
+			t.Errorf("without %v:\n%s\nwant\n%s", c.key, got, c.want)
+		}
+	}
+	for _, e := range w.events(Scope{Entity: "acme"}) {
+		if got := w.failing(item.Key{PK: ns + "/AUDIT#acme", SK: "#AUDIT#" + e.ID}); got != "all events, events" {
+			t.Errorf("without an event: %s", got)
+		}
+	}
+}
+
+// failing returns what fails while the item at a key cannot be read.
+func (w *world) failing(key item.Key) string {
+	w.Helper()
+	it := w.db.Item(key)
+	if it == nil {
+		w.Fatalf("nothing at %v", key)
+	}
+	w.db.Store(spoilt(it))
+	defer w.db.Store(it)
+	var failed []string
+	for name, read := range reads(w) {
+		_, err := read(w.Context(), 0)
+		if err == nil {
+			continue
+		}
+		failed = append(failed, name)
+		if !inWords(err) || strings.Contains(err.Error(), "it went on") && !strings.Contains(name, "bucket") {
+			w.Errorf("%s without %v: %v", name, key, err)
+		}
+	}
+	slices.Sort(failed)
+	return strings.Join(failed, ", ")
+}
