@@ -282,3 +282,28 @@ func TestShardsOfABucketThatSplits(t *testing.T) {
 		t.Errorf("%d shards, want 3", len(shards))
 	}
 }
+
+// A pause between reads of a bucket is a few milliseconds at first and grows, to 25 at most. Whoever is
+// called off waits no longer.
+func TestPauseBetweenReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for try, want := range map[int]time.Duration{0: callPause / 5, 1: 2 * callPause / 5, 9: callPause, 39: callPause} {
+			var most time.Duration
+			for range 200 { // none of which comes near it, by chance, once in 10^60
+				begin := time.Now()
+				if err := pause(t.Context(), try); err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, time.Since(begin))
+			}
+			if most > want || most < want/2 {
+				t.Errorf("try %d: paused for %s at most, want %s", try, most, want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := pause(ctx, 39); !errors.Is(err, context.Canceled) {
+			t.Errorf("called off: %v", err)
+		}
+	})
+}
