@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -27,10 +26,11 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 		if err != nil {
 			continue // nobody counts it; it goes with the rest
 		}
-		if err := n.dropConfig(ctx, c); err != nil {
+		dropped, err := n.dropConfig(ctx, c)
+		if err != nil {
 			return removed, fail(err, "delete entity %q: its limits", id)
 		}
-		removed++
+		removed += dropped
 	}
 	seen := map[item.Key]bool{}
 	for range deletePasses {
@@ -43,8 +43,8 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 		}
 	}
 	removed += len(seen)
-	gone, err := n.dropEntity(ctx, id, removed)
-	return removed + gone, fail(err, "delete entity %q", id)
+	dropped, err := n.dropEntity(ctx, id, removed)
+	return removed + dropped, fail(err, "delete entity %q", id)
 }
 
 // deletePasses is how often the entity's items are looked for: until nothing new is
@@ -71,60 +71,62 @@ func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Ke
 					keys = append(keys, k)
 					continue
 				}
-				if err := n.dropConfig(ctx, c); err != nil {
+				dropped, err := n.dropConfig(ctx, c)
+				if err != nil {
 					return err
 				}
+				if dropped > 0 {
+					seen[k] = true
+				}
+			}
+			gone, err := n.table.removeCounted(ctx, n.id, id, keys)
+			for _, k := range gone {
 				seen[k] = true
 			}
-			if err := n.table.removeCounted(ctx, n.id, id, keys); err != nil {
+			if err != nil {
 				return err
-			}
-			for _, k := range keys {
-				seen[k] = true
 			}
 		}
 	}
 	return nil
 }
 
-// dropConfig removes limits of an entity with their place in the counts.
-func (n *Namespace) dropConfig(ctx context.Context, c table.Config) error {
+// dropConfig removes limits of an entity with their place in the counts. It returns how many
+// items that were: none if somebody else was faster.
+func (n *Namespace) dropConfig(ctx context.Context, c table.Config) (dropped int, err error) {
 	gone := item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}
-	writes := append([]item.Write{gone}, n.registers(true, c, false)...)
-	err := n.transact(ctx, writes...)
+	err = n.transact(ctx, append([]item.Write{gone}, n.registers(true, c, false)...)...)
 	if _, gone := refused(err); gone {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	n.tidy(ctx, scopeOf(c), stored{item: c.Item()}, table.Config{Resource: c.Resource})
-	return nil
+	return 1, nil
 }
 
-// dropEntity removes the description of an entity last and records the deletion in
-// the same transaction.
-func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (gone int, err error) {
+// dropEntity removes the description of an entity last, if there is one, and records the
+// deletion in the same transaction. Where there was nothing, nothing is recorded.
+func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (dropped int, err error) {
 	s, err := n.readScope(ctx, Scope{})
 	if err != nil {
 		return 0, err
 	}
-	for _, described := range []bool{true, false} {
-		if !described && removed == 0 {
-			return 0, nil
-		}
-		var writes []item.Write
-		if gone = 0; described {
-			gone = 1
-			writes = append(writes, item.Delete{Key: table.EntityKey(n.id, id), If: item.Exists(item.AttrPK)})
-		}
-		writes = append(writes, n.record(ctx, s.system, event{
-			subject: table.EntitySubject(id), action: table.ActionEntityDeleted, details: table.EntityDeleted(removed + gone),
-		}))
-		err = n.transact(ctx, writes...)
-		if _, missing := refused(err); !missing {
-			return gone, err
-		}
+	record := func(removed int, writes ...item.Write) error {
+		return n.transact(ctx, append(writes, n.record(ctx, s.system, event{
+			subject: table.EntitySubject(id), action: table.ActionEntityDeleted, details: table.EntityDeleted(removed),
+		}))...)
 	}
-	return 0, errors.New("bug: an audit event was refused")
+	err = record(removed+1, item.Delete{Key: table.EntityKey(n.id, id), If: item.Exists(item.AttrPK)})
+	if err == nil {
+		return 1, nil
+	}
+	if _, missing := refused(err); !missing {
+		return 0, err
+	}
+	if removed == 0 {
+		return 0, nil
+	}
+	return 0, record(removed)
 }

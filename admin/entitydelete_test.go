@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -20,6 +23,89 @@ func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
 	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 3 || err != nil {
 		t.Errorf("removed %d, %v, want 3", n, err)
 	}
+	if it := w.db.Item(table.EntityConfigsKey(w.ns.ID())); it["gpt-4"] != nil {
+		t.Errorf("counts are left: %v", it)
+	}
+	w.create(Entity{ID: "acme"}) // and nothing else
+	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 1 || err != nil {
+		t.Errorf("removed %d, %v, want 1", n, err)
+	}
+	for i, want := range []int64{1, 3} {
+		if e := w.events(Scope{Entity: "acme"})[2*i]; e.Action != "entity_deleted" || e.Details["records_deleted"] != want {
+			t.Errorf("event %+v, want %d", e, want)
+		}
+	}
+}
+
+// stored returns how many items there are of an entity, without what happened to it.
+func (w *world) storedOf(entity string) (n int) {
+	for _, it := range w.db.Items() {
+		if pk := item.KeyOf(it).PK; strings.HasSuffix(pk, "ENTITY#"+entity) || strings.Contains(pk, "BUCKET#"+entity+"#") {
+			n++
+		}
+	}
+	return n
+}
+
+// Whichever call fails, it tells how many items it has removed until then, and the next deletion removes
+// the others.
+func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
+	for fail, more := 1, true; more; fail++ {
+		w := readable(t)
+		w.split("acme", "gpt-4", 1)
+		all, calls := w.storedOf("acme"), 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if calls++; calls >= fail {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		n, err := w.ns.DeleteEntity(t.Context(), "acme")
+		w.db.SetHook(nil)
+		if left := w.storedOf("acme"); n != all-left || left > 0 && err == nil {
+			t.Errorf("call %d fails: %d removed, %d left of %d: %v", fail, n, left, all, err)
+		}
+		if more = err != nil; more {
+			rest, err := w.ns.DeleteEntity(t.Context(), "acme")
+			if err != nil || n+rest != all || w.storedOf("acme") != 0 {
+				t.Errorf("call %d fails: %d removed, and then %d of %d: %v", fail, n, rest, all, err)
+			}
+		}
+	}
+}
+
+// Limits that somebody else deletes at the same time are gone, and no error; they count for whoever has
+// deleted them.
+func TestDeletingAnEntityWhoseLimitsAreDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "acme"})
+	w.set(Scope{"acme", "gpt-4"}, rpm10)
+	rival := w.rival()
+	w.before(memdb.TransactWriteItems, func() {
+		w.must(rival.DeleteLimits(context.Background(), Scope{"acme", "gpt-4"}))
+	})
+	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 1 || err != nil || w.storedOf("acme") != 0 {
+		t.Errorf("removed %d, %v, want 1", n, err)
+	}
+}
+
+// An event that cannot be written is not passed over: nothing else tells that the entity is gone.
+func TestDeletingAnEntityThatCannotBeRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1}, rpm10)
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name != memdb.TransactWriteItems {
+			return true, nil
+		}
+		reasons := make([]store.Reason, len(op.Writes))
+		reasons[0].Refused = true
+		return false, &store.Canceled{Reasons: reasons}
+	})
+	n, err := w.ns.DeleteEntity(t.Context(), "acme")
+	w.db.SetHook(nil)
+	if err == nil || n != 1 {
+		t.Errorf("%d removed, %v", n, err)
+	}
 }
 
 // What of an entity cannot be read goes with the rest.
@@ -33,8 +119,9 @@ func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
 		odd := w.db.Item(table.EntityConfigKey(w.ns.ID(), "acme", "b"))
 		odd["l_rpm_ra"] = item.N(0)
 		w.db.Store(odd)
-		_, err := w.ns.DeleteEntity(t.Context(), "acme")
-		w.must(err)
+		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 4 || err != nil {
+			t.Errorf("removed %d, %v, want 4", n, err)
+		}
 		for _, it := range w.db.Items() {
 			if k := item.KeyOf(it); strings.Contains(k.PK, "ENTITY#acme") && k != table.DeletionKey(w.ns.ID(), "acme") {
 				t.Errorf("left: %v", k)

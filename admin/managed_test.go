@@ -1,0 +1,114 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// muchManaged is more than fits into one item.
+func (w *world) muchManaged() table.Provisioner {
+	p := table.Provisioner{Namespace: w.ns.id, Hash: "h", Entities: map[string][]string{}}
+	for i := range 800 {
+		p.Entities[fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i)] = []string{"gpt-4"}
+	}
+	return p
+}
+
+// What does not fit into one item is stored in 256 pages, eight at once, and the item comes last. Afterwards
+// only what has changed is written.
+func TestPagesOfWhatIsManaged(t *testing.T) {
+	w := newWorld(t)
+	was, err := w.ns.managed(t.Context())
+	w.must(err)
+	p := w.muchManaged()
+	remember := func(want string) {
+		t.Helper()
+		got := w.counted(func() {
+			was, err = w.ns.remember(t.Context(), was, p)
+			w.must(err)
+		})
+		if got != want {
+			t.Errorf("it costs %s, want %s", got, want)
+		}
+		read, err := w.ns.managed(t.Context())
+		if w.must(err); !read.Paged || read.Hash != p.Hash || len(read.Entities) != len(p.Entities) ||
+			read.Entities["one more"] == nil != (p.Entities["one more"] == nil) {
+			t.Errorf("read back: paged %v, hash %s, %d entities", read.Paged, read.Hash, len(read.Entities))
+		}
+	}
+	remember("BatchGetItem:3 TransactWriteItems:33")
+	remember("")
+	p.Hash = "i"
+	remember("TransactWriteItems:1")
+	p.Entities = maps.Clone(p.Entities)
+	p.Entities["one more"] = []string{"o3"}
+	remember("TransactWriteItems:1")
+	p.Entities = map[string][]string{"one more": {"o3"}} // it stays in pages
+	remember("TransactWriteItems:31")
+}
+
+// Whichever call fails while pages are stored, it is told, and what both states have is managed still.
+func TestPagesThatAreHalfStored(t *testing.T) {
+	w := newWorld(t)
+	was, err := w.ns.managed(t.Context())
+	w.must(err)
+	empty := w.db.Snapshot()
+	for fail := 1; fail <= 36; fail++ {
+		w.db = empty.Snapshot()
+		w.ns.calls.db = w.db
+		calls := 0
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if calls++; calls == fail {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		_, err := w.ns.remember(t.Context(), was, w.muchManaged())
+		w.db.SetHook(nil)
+		if !errors.Is(store.Outcome(err), limiter.ErrUnavailable) || calls != fail {
+			t.Errorf("call %d of %d fails: %v", fail, calls, err)
+		}
+		again, err := w.ns.managed(t.Context())
+		w.must(err)
+		if again.Paged {
+			t.Errorf("call %d fails, and pages are said to be there", fail)
+		}
+		_, err = w.ns.remember(t.Context(), again, w.muchManaged())
+		w.must(err)
+	}
+}
+
+// Of two who record what they manage, one is told, whether it is in pages or not, and then nothing is
+// stored of the plan.
+func TestTwoManifestsAtOnce(t *testing.T) {
+	for _, paged := range []bool{false, true} {
+		w := newWorld(t)
+		if paged {
+			was, err := w.ns.managed(t.Context())
+			w.must(err)
+			_, err = w.ns.remember(t.Context(), was, w.muchManaged())
+			w.must(err)
+		}
+		first := w.plan(Manifest{Namespace: "prod", Entities: map[string]map[string][]limiter.Limit{"a": {"": {rpm10}}}})
+		second := w.plan(declare())
+		w.must(w.ns.Apply(t.Context(), first))
+		before := w.db.Snapshot()
+		w.wants(w.ns.Apply(t.Context(), second), ErrBusy)
+		for _, s := range second.Steps {
+			if changes := s.Action != ActionUnchanged; changes && !errors.Is(s.Err, ErrBusy) {
+				t.Errorf("paged %v: %s: %v", paged, s, s.Err)
+			}
+		}
+		if now := w.db.Len(); now != before.Len() {
+			t.Errorf("paged %v: %d items, before %d", paged, now, before.Len())
+		}
+	}
+}
