@@ -85,6 +85,10 @@ func TestWhatCallsCost(t *testing.T) {
 		"update an entity":                         "BatchGetItem:2 Query:2 TransactWriteItems:1 UpdateItem:2",
 		"usage":                                    "Query:4",
 		"usage of a resource":                      "BatchGetItem:4 Query:4",
+		"usage of a resource since":                "Query:1",
+		"usage of a resource until":                "BatchGetItem:2 Query:2",
+		"usage since":                              "Query:1",
+		"usage until":                              "Query:2",
 		"version":                                  "BatchGetItem:1",
 	}
 	tell := func(name, got string) {

@@ -92,9 +92,13 @@ func reads(w *world) map[string]read {
 			return w.ns.Thresholds(ctx, Scope{Entity: "acme"})
 		}),
 		"usage": usage(UsageQuery{Entity: "acme"}), "usage of a resource": usage(UsageQuery{Resource: "gpt-4"}),
-		"live hours":  usage(UsageQuery{Entity: "acme", Window: Hourly, Live: true}),
-		"live days":   usage(UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}),
-		"live months": usage(UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true}),
+		"usage since":               usage(UsageQuery{Entity: "acme", Resource: "gpt-4", From: day.AddDate(0, 1, 0)}),
+		"usage until":               usage(UsageQuery{Entity: "acme", Resource: "gpt-4", To: day.AddDate(0, 0, -1)}),
+		"usage of a resource since": usage(UsageQuery{Resource: "gpt-4", From: day.AddDate(0, 1, 0)}),
+		"usage of a resource until": usage(UsageQuery{Resource: "gpt-4", To: day.Add(-4 * time.Hour)}),
+		"live hours":                usage(UsageQuery{Entity: "acme", Window: Hourly, Live: true}),
+		"live days":                 usage(UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}),
+		"live months":               usage(UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true}),
 		"summary": single(func(ctx context.Context) error {
 			_, err := w.ns.UsageSummary(ctx, UsageQuery{Entity: "acme", Window: Daily, Live: true})
 			return err

@@ -31,6 +31,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	ns := w.ns.ID()
 	const (
 		live   = "live days, live months"
+		until  = ", usage of a resource until"
 		usages = "live days, live hours, live months, summary, usage, usage of a resource"
 	)
 	snapshot := func(entity, resource, part string) item.Key { return table.UsageKey(ns, entity, resource, part) }
@@ -45,7 +46,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{table.SystemConfigKey(ns), "all configs, resolve"},
 		{table.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, capacity, " +
 			"capacity of the top, configs of many, resolve"},
-		{table.EntityConfigKey(ns, "acme", "_default_"), "all buckets, all configs, buckets of one, configs of one, resolve"},
+		{table.EntityConfigKey(ns, "acme", "_default_"),
+			"all buckets, all configs, buckets of one, configs of one, resolve"},
 		{table.EntityConfigKey(ns, "acme", "gpt-4"), "all buckets, all configs, bucket, buckets of a resource, " +
 			"buckets of one, capacity, capacity of the top, config, configs of many, configs of one, its configs there, " +
 			"peek, resolve"},
@@ -57,9 +59,10 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{item.Key{PK: ns + "/ENTITY#acme", SK: "#QUOTA#gpt-4#1700000000000#rpm#050"}, "thresholds"},
 		{table.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, capacity, " +
 			"capacity of the top, live days, live hours, live months, peek, summary"},
-		{table.BucketKey(ns, "beta", "gpt-4", 0), "all buckets, buckets of a resource, capacity, capacity of the top, " + live},
-		{snapshot("acme", "gpt-4", "2023-11"), usages},
-		{snapshot("acme", "gpt-4", "2023-11-14"), usages},
+		{table.BucketKey(ns, "beta", "gpt-4", 0),
+			"all buckets, buckets of a resource, capacity, capacity of the top, " + live},
+		{snapshot("acme", "gpt-4", "2023-11"), usages + until + ", usage until"},
+		{snapshot("acme", "gpt-4", "2023-11-14"), usages + until},
 		{snapshot("acme", "gpt-4", "2023-11-14T20:00:00Z"), usages},
 		{snapshot("acme", "gpt-4", "2023-11-14T22:00:00Z"), usages},
 		{snapshot("acme", "o3", "2023-11-14T21:00:00Z"), "live hours, summary, usage"},

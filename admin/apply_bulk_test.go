@@ -78,7 +78,23 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 	if calls := w.calls(apply); calls > 1 {
 		t.Errorf("%d calls to change nothing", calls)
 	}
-	w.apply(declare())
+	m := many(n)
+	for i := range n {
+		m.Entities[fmt.Sprintf("tenant-%05d", i)] = map[string][]limiter.Limit{"gpt-4": {rpm10}}
+	}
+	// To change all of them, or to delete them, costs the same; that they are gone is noted once in each.
+	for _, c := range []struct {
+		m    Manifest
+		want string
+	}{
+		{m, "BatchGetItem:104 TransactWriteItems:51 UpdateItem:1"},
+		{declare(), "BatchGetItem:104 TransactWriteItems:51 UpdateItem:51"},
+	} {
+		p = w.plan(c.m)
+		if got := w.counted(apply); got != c.want {
+			t.Errorf("%d changes cost %s, want %s", p.Changes(), got, c.want)
+		}
+	}
 	if counts, err = w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 1 {
 		t.Errorf("counted %v, %v", counts, err)
 	}

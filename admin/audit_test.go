@@ -3,12 +3,14 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -124,6 +126,52 @@ func TestWhatEventsCanBeAbout(t *testing.T) {
 		_, err = w.table.PurgeNamespace(t.Context(), id)
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("id is %q, want the id of a namespace", id)) {
 			t.Error(err)
+		}
+	}
+}
+
+// An event that expires while events are listed is left out, and the others follow.
+func TestEventsThatExpireMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	for i := range 5 {
+		w.set(Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", int64(i+1)))
+	}
+	all := w.events(Scope{Resource: "gpt-4"})
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.BatchGetItem {
+			w.db.Delete(op.Keys[1])
+		}
+		return true, nil
+	})
+	got := collect(t, w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))
+	w.db.SetHook(nil)
+	if want := slices.Concat(all[:1], all[2:]); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+// An event names what it is about, by where it stands, also where another client says no more.
+func TestEventsThatNameNoResource(t *testing.T) {
+	w := newWorld(t)
+	for i, c := range []struct {
+		subject, resource string
+		about, want       Scope
+	}{
+		{table.AuditResourcePrefix + "gpt-4", "", Scope{Resource: "gpt-4"}, Scope{Resource: "gpt-4"}},
+		{table.AuditSystem, "", Scope{}, Scope{}},
+		{table.EntitySubject("acme"), "", Scope{Entity: "acme"}, Scope{Entity: "acme"}},
+		{table.EntitySubject("$RESOURCE:x"), "o3", Scope{Entity: "$RESOURCE:x"}, Scope{"$RESOURCE:x", "o3"}},
+	} {
+		w.db.Store(table.Audit{Namespace: w.ns.ID(), Subject: c.subject, ID: idAt(time.UnixMilli(start + int64(i))),
+			At: "2023-11-14T22:13:20Z", Action: "limits_set", Principal: "bob", Resource: c.resource}.Item())
+		want := Event{ID: idAt(time.UnixMilli(start + int64(i))), At: time.UnixMilli(start).UTC(), Action: "limits_set",
+			Principal: "bob", Scope: c.want}
+		if got := w.events(c.about); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+			t.Errorf("about %s: %+v, want %+v", c.about, got, want)
+		}
+		all := collect(t, w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))
+		if len(all) != i+1 || !reflect.DeepEqual(all[0], want) {
+			t.Errorf("about everything: %+v, want %+v", all, want)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // Limits that are not wanted any more are dropped from a bucket when they are full, or when
@@ -60,5 +62,25 @@ func TestLimitOfAShard(t *testing.T) {
 		if got := limitNamed(b, name); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
+	}
+}
+
+// What is half of a limit, with no numbers to go by, leaves a bucket with all its attributes, and the rest
+// stays as it is.
+func TestHalfALimitLeaves(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 4})
+	w.spoil("acme", 0, item.Item{"b_half_tk": item.N(5), "b_half_tc": item.N(7)})
+	if b := w.bucket("acme", "gpt-4", 0); len(b.Partial) != 1 || b.Partial[0].Name != "half" {
+		t.Fatalf("partial: %+v", b.Partial)
+	}
+	got, err := w.ns.Reach(t.Context(), Scope{})
+	if err != nil || got != (Reached{Buckets: 1, Changed: 1}) {
+		t.Errorf("reached %+v, %v", got, err)
+	}
+	w.holds("acme", "gpt-4", 1, rpm10)
+	if n := w.left(); n != 6 {
+		t.Errorf("%d left, want 6", n)
 	}
 }

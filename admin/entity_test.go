@@ -103,7 +103,7 @@ func TestParentsOfParents(t *testing.T) {
 	}
 	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "b", Parent: "p0"})
 	w.wants(err, ErrParent)
-	if !strings.Contains(err.Error(), "generations") {
+	if !strings.Contains(err.Error(), `parent "p0": more than 32 generations`) {
 		t.Errorf("got %v", err)
 	}
 	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})

@@ -309,3 +309,39 @@ func TestOnceWithoutABucket(t *testing.T) {
 	_, err = once.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})
 	w.wants(err, limiter.ErrInvalid)
 }
+
+// A bucket of very many shards is raised in several transactions. After one that fails no other is sent. One
+// that is refused is tried again only where nothing is written yet.
+func TestResetOfVeryManyShards(t *testing.T) {
+	for _, c := range []struct {
+		refused    bool
+		from, want int // the first transaction that fails, and how many are sent
+		err        error
+	}{
+		{false, 3, 2, nil}, {false, 1, 1, limiter.ErrUnavailable}, {false, 2, 2, limiter.ErrUnavailable},
+		{true, 1, callAttempts, ErrBusy}, {true, 2, 2, ErrBusy},
+	} {
+		w := newWorld(t)
+		w.set(Scope{}, limiter.PerHour("rpm", 6400))
+		w.split("acme", "gpt-4", 6)
+		sent := 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name != memdb.TransactWriteItems {
+				return true, nil
+			}
+			if sent++; sent < c.from {
+				return true, nil
+			}
+			reasons := make([]store.Reason, len(op.Writes))
+			if reasons[0].Refused = true; c.refused {
+				return false, &store.Canceled{Reasons: reasons}
+			}
+			return false, memdb.Fail(store.Unavailable)
+		})
+		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+		w.db.SetHook(nil)
+		if sent != c.want || !errors.Is(err, c.err) {
+			t.Errorf("from transaction %d on, refused %v: %d sent, want %d: %v", c.from, c.refused, sent, c.want, err)
+		}
+	}
+}

@@ -32,6 +32,7 @@ func TestLiveUsage(t *testing.T) {
 	w.snapshot("both", "gpt-4", "daily", "2023-11-14T00:00:00Z", "2023-11-14", map[string]int64{"rpm": 7})
 	hour("yesterday", "13", 21, 9)
 	w.take("bucket", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
+	w.take("bucket2", "gpt-4", limiter.Costs{"rpm": 4}, rpm10)
 	list := func(q UsageQuery) (got []string) {
 		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
 			if _, metered := u.Tokens[bucket.WCU]; metered {
@@ -50,10 +51,11 @@ func TestLiveUsage(t *testing.T) {
 	}{
 		{UsageQuery{Resource: "gpt-4", Window: Daily}, []string{"both 7 on 14 00:00"}},
 		{UsageQuery{Resource: "gpt-4", Window: Daily, Live: true},
-			[]string{"both 7 on 14 00:00", "hours 7 on 14 00:00", "bucket 3 on 14 00:00"}},
+			[]string{"both 7 on 14 00:00", "hours 7 on 14 00:00", "bucket 3 on 14 00:00", "bucket2 4 on 14 00:00"}},
 		{UsageQuery{Entity: "hours", Window: Daily, Live: true}, []string{"hours 7 on 14 00:00"}},
 		{UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true},
-			[]string{"both 7 on 01 00:00", "hours 7 on 01 00:00", "yesterday 9 on 01 00:00", "bucket 3 on 01 00:00"}},
+			[]string{"both 7 on 01 00:00", "hours 7 on 01 00:00", "yesterday 9 on 01 00:00", "bucket 3 on 01 00:00",
+				"bucket2 4 on 01 00:00"}},
 		{UsageQuery{Entity: "yesterday", Window: Daily, Live: true}, nil},
 		{UsageQuery{Entity: "hours", Window: Hourly, Live: true}, []string{"hours 5 on 14 20:00", "hours 2 on 14 21:00"}},
 		{UsageQuery{Entity: "bucket", Window: Hourly, Live: true}, []string{"bucket 3 on 14 22:00"}},
