@@ -133,9 +133,7 @@ func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err er
 		if now, err := n.accessOf(ctx, of); err != nil || done && now == was {
 			return told, err
 		}
-		if err := pause(ctx, try); err != nil {
-			return told, err
-		}
+		pause(ctx, try)
 	}
 	return told, ErrBusy
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -240,11 +241,36 @@ func TestABucketGoesWhileItIsTold(t *testing.T) {
 			}
 			return true, nil
 		})
+		begin := time.Now()
 		n, err := w.ns.SetAccess(t.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
 		w.must(err)
-		if n.Buckets != 1 || w.db.Item(key) != nil {
-			t.Errorf("%+v, left %v", n, w.db.Item(key))
+		if n.Buckets != 1 || w.db.Item(key) != nil || !time.Now().After(begin) {
+			t.Errorf("%+v after %s, left %v", n, time.Since(begin), w.db.Item(key))
 		}
+	})
+}
+
+// One that comes back meanwhile, as a client makes it that knows nothing yet, is told too.
+func TestABucketComesBackWhileItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+		key := w.bucket("acme", "gpt-4", 0).Key()
+		it, went := w.db.Item(key), false
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key && !went {
+				went = true
+				w.db.Delete(key)
+			} else if op.Name == memdb.BatchGetItem && w.db.Item(key) == nil {
+				w.db.Store(it)
+			}
+			return true, nil
+		})
+		_, err := w.ns.SetAccess(t.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
+		w.must(err)
+		w.db.SetHook(nil)
+		w.must(w.stamped(true))
 	})
 }
 

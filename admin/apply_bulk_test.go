@@ -87,8 +87,8 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		m    Manifest
 		want string
 	}{
-		{m, "BatchGetItem:104 TransactWriteItems:51 UpdateItem:1"},
-		{declare(), "BatchGetItem:104 TransactWriteItems:51 UpdateItem:51"},
+		{m, "BatchGetItem:104 TransactWriteItems:52 UpdateItem:1"},
+		{declare(), "BatchGetItem:104 TransactWriteItems:52 UpdateItem:51"},
 	} {
 		p = w.plan(c.m)
 		if got := w.counted(apply); got != c.want {
@@ -354,6 +354,19 @@ func TestManyScopesAreListed(t *testing.T) {
 		}
 		if reads > n/readAtOnce+8 {
 			t.Errorf("%s: %d calls for %d scopes", c.at, reads, n)
+		}
+		for fail := 1; fail <= reads; fail++ {
+			calls := 0
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				if calls++; calls == fail {
+					return false, memdb.Fail(store.Unavailable)
+				}
+				return true, nil
+			})
+			if err := firstError(w.ns.Configs(t.Context(), c.at)); !errors.Is(err, limiter.ErrUnavailable) || calls != fail {
+				t.Errorf("%s: call %d fails: %v after %d calls", c.at, fail, err, calls)
+			}
+			w.db.SetHook(nil)
 		}
 		for _, stop := range []int{1, readAtOnce, readAtOnce + 1, 2 * readAtOnce} {
 			seen := 0

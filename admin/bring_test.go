@@ -84,3 +84,13 @@ func TestHalfALimitLeaves(t *testing.T) {
 		t.Errorf("%d left, want 6", n)
 	}
 }
+
+// An update touches what it sets and what it removes.
+func TestWhatAnUpdateTouches(t *testing.T) {
+	u := item.Update{Set: []item.Attr{{Name: "a"}, {Name: "b"}}, Remove: []string{"c"}, Add: []item.Attr{{Name: "d"}}}
+	for attr, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false, "e": false} {
+		if touches(u, attr) != want {
+			t.Errorf("%s: %v, want %v", attr, !want, want)
+		}
+	}
+}

@@ -60,6 +60,8 @@ func TestCapacityOfDebtAndCredit(t *testing.T) {
 		limiter.Request{Entity: "debt", Resource: "gpt-4", Costs: limiter.Costs{"rpd": 1}})
 	w.must(err)
 	w.must(errors.Join(lease.Settle(limiter.Costs{"rpd": 100}), lease.Commit(t.Context())))
+	w.set(Scope{Entity: "b"}, tpm500) // counts for nothing
+	w.take("b", "gpt-4", limiter.Costs{"tpm": 1})
 	for entity, want := range map[string]int64{"a": 7, "debt": -93, "credit": 57} {
 		got, err := w.ns.Peek(t.Context(), entity, "gpt-4")
 		w.must(err)

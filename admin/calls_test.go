@@ -15,6 +15,7 @@ import (
 // A call is repeated while that may help: after a throttle, a conflict, a lost answer, and when its own
 // time is up. It pauses in between, longer each time, a second at most.
 func TestWhatIsRepeated(t *testing.T) {
+	var longest time.Duration
 	late := fmt.Errorf("sent: %w", context.DeadlineExceeded)
 	for _, c := range []struct {
 		name string
@@ -30,9 +31,10 @@ func TestWhatIsRepeated(t *testing.T) {
 		{"throttled", memdb.Fail(store.Throttled), callAttempts},
 		{"conflict", memdb.Fail(store.Conflict), callAttempts},
 		{"unknown", memdb.Fail(store.Unknown), callAttempts},
+		{"unknown again", memdb.Fail(store.Unknown), callAttempts},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n, last := 0, time.Now()
+			n, begin, last := 0, time.Now(), time.Now()
 			most := callPause
 			err := calls{timeout: ages}.again(t.Context(), func(context.Context) error {
 				if now := time.Now(); n > 0 {
@@ -47,7 +49,11 @@ func TestWhatIsRepeated(t *testing.T) {
 			if n != c.want || !errors.Is(err, c.err) {
 				t.Errorf("%s: %d attempts, want %d: %v", c.name, n, c.want, err)
 			}
+			longest = max(longest, time.Since(begin))
 		})
+	}
+	if longest < 10*callPause { // of 63 at most
+		t.Errorf("paused for %s at most", longest)
 	}
 }
 

@@ -3,14 +3,17 @@ package admin
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -343,5 +346,38 @@ func TestResetOfVeryManyShards(t *testing.T) {
 		if sent != c.want || !errors.Is(err, c.err) {
 			t.Errorf("from transaction %d on, refused %v: %d sent, want %d: %v", c.from, c.refused, sent, c.want, err)
 		}
+	}
+}
+
+// Only a credit makes a bucket. A reset of one that is not there, with a quota or without, changes nothing.
+func TestResetWithoutABucket(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.Quota("rpd", 10, limiter.Daily("")), rpm10)
+	before := w.db.Snapshot()
+	added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+	if err != nil || len(added) != 0 || w.db.Len() != before.Len() {
+		t.Errorf("added %v, %v, %d items, before %d", added, err, w.db.Len(), before.Len())
+	}
+}
+
+// A limit has room for what it lacks, with what was credited on top, and for nothing where it is full or more
+// than that. The meter and slots have none.
+func TestRoomOfLimits(t *testing.T) {
+	rate := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1_000, Period: 1_000}
+	quota := bucket.Limit{Name: "rpd", Capacity: 20_000, Period: bucket.QuotaPeriod, Reset: string(limiter.Daily(""))}
+	slots := bucket.Limit{Name: "jobs", Capacity: 3_000, Period: 30_000, AtOnce: true}
+	var shards []table.Shard
+	for _, tokens := range []int64{10_000, 4_000, -3_000, 11_000} {
+		s := bucket.New([]bucket.Limit{rate, quota, slots}, 0, 1, start)
+		s.Slots[s.Index("rps")].Tokens = tokens
+		q := &s.Slots[s.Index("rpd")]
+		q.Tokens, q.Extra = tokens, 500
+		shards = append(shards, table.Shard{State: s})
+	}
+	got := rooms(shards, start)
+	want := map[string]room{"rps": {by: []int64{0, 6_000, 13_000, 0}},
+		"rpd": {by: []int64{10_500, 16_500, 23_500, 9_500}, quota: true}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -181,22 +181,18 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 	if !m.Gone && len(m.Used) == 0 && m.At != (table.Position{}) {
 		return out // how far it was counted is not known
 	}
-	anew := m.Gone
+	all, anew := map[string]int64{}, m.Gone
 	for _, sl := range b.State.Slots {
 		if sl.Name == bucket.WCU {
 			continue
 		}
 		used := bucket.WholeTokens(sl.Spent())
 		before, _ := table.CountOf(m.Used, sl.Name)
-		out[sl.Name] = used - before
+		all[sl.Name], out[sl.Name] = used, used-before
 		anew = anew || used < before && (m.Gen == 0 || m.Gen != table.GenerationByte(b.Generation))
 	}
 	if anew {
-		for _, sl := range b.State.Slots {
-			if _, ok := out[sl.Name]; ok {
-				out[sl.Name] = bucket.WholeTokens(sl.Spent())
-			}
-		}
+		return all
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -53,6 +54,38 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 	remember("TransactWriteItems:1")
 	p.Entities = map[string][]string{"one more": {"o3"}} // it stays in pages
 	remember("TransactWriteItems:31")
+	for _, k := range table.ProvisionerPageKeys(w.ns.id) { // a page that has nothing need not be there
+		if page, err := table.DecodeProvisioner(w.db.Item(k)); err == nil && len(page.Entities) == 0 {
+			w.db.Delete(k)
+		}
+	}
+	again, err := w.ns.managed(t.Context())
+	if w.must(err); len(again.Entities) != 1 || len(again.items) != 2 {
+		t.Errorf("%d entities in %d items", len(again.Entities), len(again.items))
+	}
+}
+
+// Scopes are recorded in the order of their names, so that nothing changes where nothing has.
+func TestOrderOfWhatIsManaged(t *testing.T) {
+	s := scopeSet{}
+	want := table.Provisioner{Namespace: "ns", System: true, Entities: map[string][]string{"a": nil, "b": nil}}
+	for i := range 20 {
+		r := fmt.Sprintf("r%02d", i)
+		s = s.with(Scope{Resource: r}, Scope{"a", r}, Scope{"b", r})
+		want.Resources = append(want.Resources, r)
+		want.Entities["a"] = append(want.Entities["a"], r)
+		want.Entities["b"] = append(want.Entities["b"], r)
+	}
+	s = s.with(Scope{}, Scope{Entity: "b"})
+	want.Entities["b"] = append([]string{"_default_"}, want.Entities["b"]...)
+	if got := s.state("ns"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	all := managedScopes(want)
+	if len(all) != 62 || all[0] != (Scope{"a", "r00"}) || all[40] != (Scope{Entity: "b"}) ||
+		all[41] != (Scope{Resource: "r00"}) || all[61] != (Scope{}) {
+		t.Errorf("scopes %v", all)
+	}
 }
 
 // Whichever call fails while pages are stored, it is told, and what both states have is managed still.

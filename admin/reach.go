@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -152,16 +151,15 @@ func (n *Namespace) reachBucket(
 		if done {
 			return changed, nil
 		}
-		if err := pause(ctx, try); err != nil {
-			return changed, err
-		}
+		pause(ctx, try)
 	}
 	return changed, last
 }
 
-// pause waits before the next read of a bucket, longer from try to try; the error is that of ctx.
-func pause(ctx context.Context, try int) error {
-	return smithytime.SleepWithContext(ctx, store.Jitter(try, callPause/5, callPause))
+// pause waits before the next read of a bucket, longer from try to try. It ends with ctx, as the
+// read tells.
+func pause(ctx context.Context, try int) {
+	_ = smithytime.SleepWithContext(ctx, store.Jitter(try, callPause/5, callPause))
 }
 
 func isRefused(err error) bool {
@@ -228,8 +226,11 @@ func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]tabl
 	out, err := n.shardsFrom(ctx, entity, resource, 0, 1)
 	count := 1
 	for err == nil && len(out) > 0 {
-		most := slices.MaxFunc(out, func(a, b table.Shard) int { return a.State.Shards - b.State.Shards }).State.Shards
-		if most <= count {
+		most := count
+		for _, b := range out {
+			most = max(most, b.State.Shards)
+		}
+		if most == count {
 			return out, nil
 		}
 		var more []table.Shard
