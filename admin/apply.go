@@ -48,7 +48,7 @@ func (p *Plan) failures() error {
 func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	known, err := n.begin(ctx, p)
 	for i := range p.Steps { // none is begun
-		if p.Steps[i].Err = nil; p.Steps[i].Action != ActionUnchanged {
+		if p.Steps[i].Action != ActionUnchanged {
 			p.Steps[i].Err = err
 		}
 	}

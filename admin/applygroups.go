@@ -118,9 +118,6 @@ func (a *application) together(ctx context.Context, some []int) error {
 		}
 	}
 	if err := n.transact(ctx, append(writes, merged(registry)...)...); err != nil {
-		if _, raced := refused(err); raced {
-			return err
-		}
 		return fail(err, "change limits of %d scopes", len(some))
 	}
 	forgotten := map[string]bool{}

@@ -45,29 +45,62 @@ func TestStepsThatGoTogether(t *testing.T) {
 
 // Where it cannot be found out which buckets there are, the limits are stored, and what would come after
 // is not tried. Each step says so once.
-func TestApplyThatCannotLookForBuckets(t *testing.T) {
+func TestApplyThatCannotGoOn(t *testing.T) {
+	const setup, injected = "limiter: not set up: ", ": not set up: injected failure"
+	for _, c := range []struct {
+		what         string
+		fails        func(n *Namespace, op memdb.Op) bool
+		first, cause string
+		stored       bool
+	}{
+		{"a look for buckets", func(n *Namespace, op memdb.Op) bool {
+			return slices.Contains(op.Keys, table.BucketKey(n.id, "acme", "gpt-4", 0))
+		}, unlisted, setup + "look for buckets: BatchGetItem" + injected, true},
+		{"a look at the scopes", func(n *Namespace, op memdb.Op) bool {
+			return slices.Contains(op.Keys, table.EntityConfigKey(n.id, "acme", "gpt-4"))
+		}, "", setup + "read 1 scopes: BatchGetItem" + injected, false},
+		{"a transaction", func(_ *Namespace, op memdb.Op) bool { return len(op.Writes) > 3 },
+			"", setup + "change limits of 1 scopes: TransactWriteItems" + injected, false},
+	} {
+		w := newWorld(t)
+		p := w.plan(declare())
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if c.fails(w.ns, op) {
+				return false, memdb.Fail(store.Setup)
+			}
+			return true, nil
+		})
+		w.wants(w.ns.Apply(t.Context(), p), limiter.ErrSetup)
+		w.db.SetHook(nil)
+		for i, s := range p.Steps {
+			want := "not tried: " + c.cause
+			if i == 0 {
+				want = c.first + c.cause
+			}
+			if s.Err == nil || s.Err.Error() != want {
+				t.Errorf("%s: %s: %v\nwant %s", c.what, s, s.Err, want)
+			}
+			if stored := w.db.Item(w.ns.config(s.Scope).Key()) != nil; stored != (i == 0 && c.stored) {
+				t.Errorf("%s: %s is stored: %v", c.what, s.Scope, stored)
+			}
+		}
+	}
+}
+
+// Scopes that share a registry are one transaction all the same.
+func TestScopesThatShareARegistry(t *testing.T) {
 	w := newWorld(t)
-	p := w.plan(declare())
-	key := table.BucketKey(w.ns.id, "acme", "gpt-4", 0)
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if slices.Contains(op.Keys, key) {
-			return false, memdb.Fail(store.Setup)
+	m := Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"a": {rpm10}, "b": {rpm10}, "c": {rpm10}}}
+	for _, m := range []Manifest{m, {Namespace: "prod"}} {
+		p := w.plan(m)
+		const want = "BatchGetItem:1 Query:3 TransactWriteItems:3" // what is managed is recorded before and after
+		got := w.counted(func() { w.must(w.ns.Apply(t.Context(), p)) })
+		if got != want {
+			t.Errorf("%s costs %s, want %s", actions(p), got, want)
 		}
-		return true, nil
-	})
-	w.wants(w.ns.Apply(t.Context(), p), ErrReach)
-	w.db.SetHook(nil)
-	const cause = "limiter: not set up: look for buckets: BatchGetItem: not set up: injected failure"
-	for i, s := range p.Steps {
-		want := "not tried: " + cause
-		if i == 0 {
-			want = unlisted + cause
-		}
-		if s.Err == nil || s.Err.Error() != want {
-			t.Errorf("%s: %v\nwant %s", s, s.Err, want)
-		}
-		if stored := w.db.Item(w.ns.config(s.Scope).Key()) != nil; stored != (i == 0) {
-			t.Errorf("%s is stored: %v", s.Scope, stored)
+		names, err := w.ns.resourcesWithLimits(t.Context())
+		if w.must(err); len(names) != len(m.Resources) {
+			t.Errorf("%s: listed %q", actions(p), names)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (c calls) again(ctx context.Context, f func(ctx context.Context) error) err
 	for try := 0; ; try++ {
 		err := c.once(ctx, f)
 		kind := store.KindOf(err)
-		timedOut := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		timedOut := errors.Is(err, context.DeadlineExceeded)
 		if kind == 0 || kind == store.Setup || kind == store.Unavailable && !timedOut || try+1 == callAttempts {
 			return err
 		}

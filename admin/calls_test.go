@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A call is repeated while that may help: after a throttle, a conflict, a lost answer, and when its own
@@ -95,6 +97,34 @@ func TestEachAttemptHasItsTime(t *testing.T) {
 		})
 		if len(times) != callAttempts || times[0] != time.Minute || times[callAttempts-1] != time.Minute {
 			t.Errorf("attempts had %v", times)
+		}
+	})
+}
+
+// half answers the first read with some items and an error.
+type half struct {
+	store.Lister
+	asked int
+}
+
+func (h *half) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	items, err := h.Lister.Read(ctx, consistent, keys...)
+	if h.asked++; h.asked == 1 {
+		return items[:1], memdb.Fail(store.Throttled)
+	}
+	return items, err
+}
+
+// What comes with an error does not count: the answer is that of the attempt that has succeeded.
+func TestAnswersThatCameWithAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(Entity{ID: "a"})
+		keys := []item.Key{table.EntityKey(w.ns.id, "a"), table.EntityKey(w.ns.id, "b")}
+		h := &half{Lister: w.db}
+		items, err := calls{db: h, timeout: ages}.read(t.Context(), keys...)
+		if err != nil || len(items) != 2 || items[0] == nil || items[1] != nil || h.asked != 2 {
+			t.Errorf("%v after %d reads, %v", items, h.asked, err)
 		}
 	})
 }

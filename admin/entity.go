@@ -218,15 +218,16 @@ func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
 		return Entity{}, err
 	}
 	e, err := n.entity(ctx, id)
+	if err == nil && e.ID == "" {
+		err = ErrNotFound
+	}
 	return entityOf(e), fail(err, "read entity %q", id)
 }
 
+// entity returns an entity, the zero one if it is not described.
 func (n *Namespace) entity(ctx context.Context, id string) (table.Entity, error) {
 	items, err := n.calls.read(ctx, table.EntityKey(n.id, id))
-	if err == nil && items[0] == nil {
-		err = ErrNotFound
-	}
-	if err != nil {
+	if err != nil || items[0] == nil {
 		return table.Entity{}, err
 	}
 	return table.DecodeEntity(items[0])
@@ -266,10 +267,7 @@ func (n *Namespace) adopt(ctx context.Context, e table.Entity) error {
 			}
 		}
 		now, err := n.entity(ctx, e.ID)
-		if errors.Is(err, ErrNotFound) || err == nil && now.Parent == e.Parent && now.Cascade == e.Cascade {
-			return nil
-		}
-		if err != nil {
+		if err != nil || now.ID == "" || now.Parent == e.Parent && now.Cascade == e.Cascade {
 			return err
 		}
 		e = now

@@ -380,3 +380,19 @@ func TestMovesTellThatACallFailed(t *testing.T) {
 		w.db.SetHook(nil)
 	}
 }
+
+// What another client has stored and ours would not accept is moved too, and stays else as it is.
+func TestMoveOfWhatOursWouldNotAccept(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme"})
+	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it["name"] = item.S("two\nlines")
+	w.db.Store(it)
+	if e, err := w.ns.MoveEntity(t.Context(), "acme", "org"); err != nil || e.Name != "two\nlines" || e.Parent != "org" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if now := w.db.Item(table.EntityKey(w.ns.ID(), "acme")); !item.Equal(now["name"], it["name"]) {
+		t.Errorf("stored %v", now)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -199,5 +200,24 @@ func TestACreditMakesABucketOfAChild(t *testing.T) {
 	w.must(err)
 	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
 		t.Errorf("%+v", b)
+	}
+}
+
+// Where it cannot be read whether an operation was carried out, it is not carried out.
+func TestAnOperationThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 5})
+	ns, err := w.ns.Once("n-1")
+	w.must(err)
+	_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})
+	w.must(err)
+	r := raising{of: Scope{"acme", "gpt-4"}, kind: table.OperationTopUp}
+	w.db.Store(spoilt(w.db.Item(ns.operationOf(r).Key())))
+	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil {
+		t.Errorf("added %v, %v", added, err)
+	}
+	if n := w.left(); n != 7 {
+		t.Errorf("%d left, want 7", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -347,5 +348,33 @@ func TestLiveUsageLooksNoFurtherThanItNeeds(t *testing.T) {
 	})
 	if calls > 6 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+// A shard that nobody knows how far it was counted hides none that comes after it.
+func TestLiveUsageOfAShardThatIsNotKnown(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 80))
+	w.split("acme", "gpt-4", 1)
+	w.advance(2 * time.Hour)
+	w.spoil("acme", 1, item.Item{"b_rpm_tc": item.N(9000)})
+	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
+		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z",
+		Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{1: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 2}}}},
+	}.Item())
+	u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
+	if err != nil || !ok || u.Tokens["rpm"] != 7 {
+		t.Errorf("%+v, %v, %v, want 7", u, ok, err)
+	}
+}
+
+// Windows are those of UTC, wherever the clock stands.
+func TestWindowsAreOfUTC(t *testing.T) {
+	now := time.Date(2024, 3, 1, 4, 40, 0, 0, time.FixedZone("IST", 19_800)) // 29 February, 23:10
+	for w, want := range map[Window]string{Hourly: "2024-02-29T23:00:00Z", Daily: "2024-02-29", Monthly: "2024-02"} {
+		start, part := w.start(now)
+		if part != want || !strings.HasPrefix(start.Format(time.RFC3339), want) {
+			t.Errorf("%s: %s, %s, want %s", w, start, part, want)
+		}
 	}
 }

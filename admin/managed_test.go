@@ -54,6 +54,13 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 	remember("TransactWriteItems:1")
 	p.Entities = map[string][]string{"one more": {"o3"}} // it stays in pages
 	remember("TransactWriteItems:31")
+	for fail := 1; fail <= 4; fail++ { // each of its reads
+		w.db.SetHook(fails(fail - 1))
+		if _, err := w.ns.Plan(t.Context(), declare()); !errors.Is(err, limiter.ErrUnavailable) {
+			t.Errorf("read %d fails: %v", fail, err)
+		}
+		w.db.SetHook(nil)
+	}
 	for _, k := range table.ProvisionerPageKeys(w.ns.id) { // a page that has nothing need not be there
 		if page, err := table.DecodeProvisioner(w.db.Item(k)); err == nil && len(page.Entities) == 0 {
 			w.db.Delete(k)

@@ -290,8 +290,9 @@ func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
 func TestOpenChecksTheTable(t *testing.T) {
 	w := newWorld(t)
 	v, err := w.table.Version(t.Context())
-	if err != nil || v.Schema != "0.9.0" || v.Lambda != "" || v.UpdatedAt.UnixMilli() != start {
-		t.Errorf("version %+v, %v", v, err)
+	want := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: time.UnixMilli(start).UTC()}
+	if err != nil || v != want {
+		t.Errorf("version %+v, %v, want %+v", v, err, want)
 	}
 	w.db.Store(table.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	before := w.db.Len()
@@ -386,13 +387,14 @@ func TestVersionOfATable(t *testing.T) {
 	w := newWorld(t)
 	key := table.VersionKey()
 	it := w.db.Item(key)
-	it["lambda_version"] = item.S("0.9.1")
+	it["lambda_version"], it["updated_by"] = item.S("0.9.1"), item.S("bob")
 	w.db.Store(it)
-	if v, err := w.table.Version(t.Context()); err != nil || v.Schema == "" || v.Lambda != "0.9.1" {
+	v, err := w.table.Version(t.Context())
+	if err != nil || v.Schema == "" || v.Lambda != "0.9.1" || v.UpdatedBy != "bob" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	w.db.Delete(key)
-	_, err := w.table.Version(t.Context())
+	_, err = w.table.Version(t.Context())
 	w.wants(err, ErrNotFound)
 }
 
@@ -402,6 +404,22 @@ func TestPurgeBesideOthers(t *testing.T) {
 		w := newWorld(t)
 		if n, err := w.table.PurgeNamespace(t.Context(), "of-nobody"); n != 0 || err != nil {
 			t.Errorf("%d removed, %v", n, err)
+		}
+	})
+}
+
+// One that is called off while it waits for the index stops, too.
+func TestPurgeEndsWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		ctx, cancel := context.WithCancel(t.Context())
+		begin := time.Now()
+		time.AfterFunc(indexLag/2, cancel)
+		n, err := w.table.PurgeNamespace(ctx, w.ns.ID())
+		if w.wants(err, context.Canceled); n != 0 || time.Since(begin) != indexLag/2 ||
+			!strings.Contains(err.Error(), `purge namespace "prod"`) {
+			t.Errorf("%d removed after %s: %v", n, time.Since(begin), err)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -44,10 +43,13 @@ func (n *Namespace) operation(ctx context.Context, r raising) (map[string]int64,
 		return nil, err
 	}
 	done, err := table.DecodeOperation(items[0])
-	if err == nil && done.Kind != r.kind {
+	if err != nil {
+		return nil, err
+	}
+	if done.Kind != r.kind {
 		return nil, argument.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
 	}
-	return done.Tokens, err
+	return done.Tokens, nil
 }
 
 // recorded returns the writes with those that record them: the audit event, and the operation
@@ -86,7 +88,7 @@ func (n *Namespace) fresh(ctx context.Context, r raising, now int64) (*table.New
 		return nil, nil, nil
 	}
 	e, err := n.entity(ctx, r.of.Entity)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil {
 		return nil, nil, err
 	}
 	b := &table.NewBucket{Namespace: n.id, Entity: r.of.Entity, Resource: r.of.Resource, Cascade: e.Cascade,

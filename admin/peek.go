@@ -76,7 +76,7 @@ func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket
 			return out, err
 		}
 		e, err := n.entity(ctx, id)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if err != nil {
 			return out, fail(err, "peek %q: parent", id+"/"+resource)
 		}
 		if id = ""; e.Cascade && !slices.ContainsFunc(out, func(b Bucket) bool { return b.Entity == e.Parent }) {
@@ -213,7 +213,7 @@ func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bo
 		}
 		if top {
 			e, err := n.entity(ctx, b.Entity)
-			if err != nil && !errors.Is(err, ErrNotFound) {
+			if err != nil {
 				return out, fail(err, "capacity of %q: parent of %q", resource, b.Entity)
 			}
 			if e.Parent != "" {

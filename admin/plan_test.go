@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -450,5 +451,21 @@ func TestApplyThatFindsNoBuckets(t *testing.T) {
 	}
 	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil || len(c.Limits) != 1 {
 		t.Errorf("stored: %+v, %v", c, err)
+	}
+}
+
+// What a hash is taken of is JSON, whatever a limit has.
+func TestLimitsInAHash(t *testing.T) {
+	for _, l := range []limiter.Limit{
+		rpm10, limiter.PerDay("a.b", 5).AsSoft(), limiter.Blocked("b"), limiter.Unlimited("u"),
+		limiter.Quota("q", 10, limiter.Monthly(1, "Asia/Tokyo")), limiter.Quota("s", 10, limiter.FromFirstUse(time.Hour)),
+		limiter.Quota("c", 9, limiter.Cron("0 6 * * 1-5;0 8 * * 6", "")), limiter.InFlight("jobs", 5, time.Minute),
+		rpm10.WithFloor("batch", 40).WithAhead(time.Second),
+	} {
+		text := limitsJSON([]limiter.Limit{l})
+		var got map[string]map[string]any
+		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got) != 1 || len(got[l.Name]) == 0 {
+			t.Errorf("%s: %s, %v", l, text, err)
+		}
 	}
 }

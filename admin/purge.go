@@ -51,8 +51,8 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 			empty = 0
 			continue
 		}
-		if empty < 2 && smithytime.SleepWithContext(ctx, indexLag) != nil {
-			return removed, fail(ctx.Err(), "purge namespace %q", ns.Name)
+		if empty < 2 {
+			_ = smithytime.SleepWithContext(ctx, indexLag) // the next sweep tells if ctx has ended
 		}
 	}
 	return removed, fail(t.mark(ctx, ns.Purged()), "purge namespace %q", ns.Name)
@@ -94,10 +94,10 @@ func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
 					keys = append(keys, provisioned(it)...)
 				}
 			}
-			if err := t.removeCounted(ctx, id, "", keys); err != nil {
+			gone, err := t.removeCounted(ctx, id, "", keys)
+			if removed += len(gone); err != nil {
 				return removed, err
 			}
-			removed += len(keys)
 		}
 	}
 	return removed, nil
@@ -119,26 +119,25 @@ func provisioned(it item.Item) []item.Key {
 	return keys
 }
 
-// removeCounted removes items of an entity, or of a whole namespace, for good. It notes that this
-// happens, so that what the stream tells of the buckets is not counted as usage again: before,
-// because the call may end in between, and after, because it may have taken long.
-func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []item.Key) error {
+// removeCounted removes items of an entity, or of a whole namespace, for good, and returns those that
+// are removed. It notes that this happens, so that what the stream tells of the buckets is not counted
+// as usage again: before, because the call may end in between, and after, because it may have taken long.
+func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []item.Key) (gone []item.Key, err error) {
 	if len(keys) == 0 {
-		return nil
+		return nil, nil
 	}
-	err := t.noteDeletion(ctx, ns, entity)
-	if err == nil {
-		err = t.calls.remove(ctx, keys...)
+	if err := t.noteDeletion(ctx, ns, entity); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = t.noteDeletion(ctx, ns, entity)
+	if err := t.calls.remove(ctx, keys...); err != nil {
+		return nil, err
 	}
-	return err
+	return keys, t.noteDeletion(ctx, ns, entity)
 }
 
 func (t *Table) noteDeletion(ctx context.Context, ns, entity string) error {
 	_, err := t.calls.write(ctx, table.Deleted(ns, entity, t.now()))
-	if _, said := errors.AsType[*store.Refused](err); said {
+	if isRefused(err) { // it is said already
 		return nil
 	}
 	return err

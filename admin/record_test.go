@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 )
 
 // Whose name an event bears, in order: that of As, of the options, of the caller's
@@ -13,7 +14,13 @@ func TestWhoDidIt(t *testing.T) {
 	caller := func(err error) func(*Options) {
 		return func(o *Options) {
 			o.Principal = ""
-			o.Caller = func(context.Context) (string, error) { asked++; return "arn:aws:iam::1:role/x", err }
+			o.Caller = func(ctx context.Context) (string, error) {
+				if at, ok := ctx.Deadline(); !ok || time.Until(at) > ages || time.Until(at) < ages/2 {
+					t.Errorf("it is asked until %v", at)
+				}
+				asked++
+				return "arn:aws:iam::1:role/x", err
+			}
 		}
 	}
 	for i, tt := range []struct {
