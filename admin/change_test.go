@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -20,6 +23,30 @@ func TestTheRegistryCountsWhatHasLimits(t *testing.T) {
 		got := w.ns.registers(c.was, table.Config{Entity: c.entity, Resource: c.resource}, c.is)
 		if len(got) != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// Whoever is always raced by others gives up in the end, and is told that.
+func TestChangesThatAreAlwaysRaced(t *testing.T) {
+	for _, c := range changes() {
+		if strings.Contains(c.name, "namespace") {
+			continue
+		}
+		w := newWorld(t)
+		c.prepare(w)
+		before, tries := w.db.Snapshot(), 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if op.Name != memdb.TransactWriteItems {
+				return true, nil
+			}
+			tries++
+			return false, &store.Canceled{Reasons: make([]store.Reason, len(op.Writes))}
+		})
+		err := c.do(w, t.Context())
+		w.db.SetHook(nil)
+		if w.wants(err, ErrBusy); tries != callAttempts || w.db.Len() != before.Len() {
+			t.Errorf("%s: %d attempts, %d items, before %d", c.name, tries, w.db.Len(), before.Len())
 		}
 	}
 }

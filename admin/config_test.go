@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -411,5 +412,29 @@ func TestResolveTellsWhatCannotBeRead(t *testing.T) {
 	w.db.Store(it)
 	if r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// An item that was changed is noticed in each of its attributes, if not beyond those that one condition
+// compares.
+func TestConditionOnManyAttributes(t *testing.T) {
+	for _, n := range []int{3, maxCompared, maxCompared + 2, maxCompared + 3} {
+		it := item.Key{PK: "p", SK: "s"}.Item()
+		for len(it) < n {
+			it[fmt.Sprintf("a%03d", len(it))] = item.N(1)
+		}
+		cond := conditionOn(it)
+		for attr := range it {
+			changed := maps.Clone(it)
+			changed[attr] = item.N(2)
+			_, held, err := item.Update{Key: item.KeyOf(it), If: cond}.Apply(changed)
+			beyond := n == maxCompared+3 && attr == fmt.Sprintf("a%03d", n-1)
+			if key := item.IsKeyAttr(attr); !key && (err != nil || held != beyond) {
+				t.Errorf("of %d attributes %s is changed: held %v, %v", n, attr, held, err)
+			}
+		}
+		if _, held, err := (item.Update{Key: item.KeyOf(it), If: cond}).Apply(it); err != nil || !held {
+			t.Errorf("of %d attributes none is changed: held %v, %v", n, held, err)
+		}
 	}
 }

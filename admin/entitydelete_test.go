@@ -37,10 +37,13 @@ func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
 	}
 }
 
-// stored returns how many items there are of an entity, without what happened to it.
+// storedOf returns how many items there are of an entity, without what happened to it and the note that
+// it was deleted.
 func (w *world) storedOf(entity string) (n int) {
 	for _, it := range w.db.Items() {
-		if pk := item.KeyOf(it).PK; strings.HasSuffix(pk, "ENTITY#"+entity) || strings.Contains(pk, "BUCKET#"+entity+"#") {
+		k := item.KeyOf(it)
+		if pk := k.PK; k != table.DeletionKey(w.ns.ID(), entity) &&
+			(strings.HasSuffix(pk, "ENTITY#"+entity) || strings.Contains(pk, "BUCKET#"+entity+"#")) {
 			n++
 		}
 	}
@@ -121,6 +124,9 @@ func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
 		w.db.Store(odd)
 		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 4 || err != nil {
 			t.Errorf("removed %d, %v, want 4", n, err)
+		}
+		if counts, err := w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["a"] != 0 || counts["c"] != 0 {
+			t.Errorf("counted %v, %v", counts, err)
 		}
 		for _, it := range w.db.Items() {
 			if k := item.KeyOf(it); strings.Contains(k.PK, "ENTITY#acme") && k != table.DeletionKey(w.ns.ID(), "acme") {

@@ -214,7 +214,8 @@ func TestAnOperationThatCannotBeRead(t *testing.T) {
 	w.must(err)
 	r := raising{of: Scope{"acme", "gpt-4"}, kind: table.OperationTopUp}
 	w.db.Store(spoilt(w.db.Item(ns.operationOf(r).Key())))
-	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil {
+	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil ||
+		!strings.Contains(err.Error(), `"operation"`) {
 		t.Errorf("added %v, %v", added, err)
 	}
 	if n := w.left(); n != 7 {

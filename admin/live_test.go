@@ -360,7 +360,8 @@ func TestLiveUsageOfAShardThatIsNotKnown(t *testing.T) {
 	w.spoil("acme", 1, item.Item{"b_rpm_tc": item.N(9000)})
 	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
 		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z",
-		Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{1: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 2}}}},
+		Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
+			1: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 2}}}},
 	}.Item())
 	u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
 	if err != nil || !ok || u.Tokens["rpm"] != 7 {

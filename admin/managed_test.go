@@ -46,16 +46,22 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 		}
 	}
 	remember("BatchGetItem:3 TransactWriteItems:33")
-	remember("")
+	remember("TransactWriteItems:1") // it still is what was read: that is asked
 	p.Hash = "i"
 	remember("TransactWriteItems:1")
 	p.Entities = maps.Clone(p.Entities)
 	p.Entities["one more"] = []string{"o3"}
-	remember("TransactWriteItems:1")
+	remember("TransactWriteItems:2")
 	p.Entities = map[string][]string{"one more": {"o3"}} // it stays in pages
-	remember("TransactWriteItems:31")
+	remember("TransactWriteItems:32")
 	for fail := 1; fail <= 4; fail++ { // each of its reads
-		w.db.SetHook(fails(fail - 1))
+		calls := 0
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if calls++; calls == fail {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
 		if _, err := w.ns.Plan(t.Context(), declare()); !errors.Is(err, limiter.ErrUnavailable) {
 			t.Errorf("read %d fails: %v", fail, err)
 		}

@@ -27,4 +27,10 @@ func TestMetadataOfOtherClients(t *testing.T) {
 	if !reflect.DeepEqual(map[string]any(e.Metadata), want) {
 		t.Errorf("metadata %+v", e.Metadata)
 	}
+	w.create(Entity{ID: "list", Metadata: map[string]any{"tags": []string{"a", "b"}, "n": 5}})
+	e, err = w.ns.Entity(t.Context(), "list")
+	want = map[string]any{"tags": []any{"a", "b"}, "n": int64(5)}
+	if err != nil || !reflect.DeepEqual(e.Metadata, want) {
+		t.Errorf("metadata %+v, %v", e.Metadata, err)
+	}
 }

@@ -198,3 +198,14 @@ func TestPeekTellsOfTheParent(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// What takes longer than a duration can tell takes as long as it can.
+func TestPeekAtWhatNeverFillsUp(t *testing.T) {
+	l := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1, Period: 316_224_000_000}
+	s := bucket.New([]bucket.Limit{l}, 0, 1, start)
+	s.Slots[s.Index("rps")].Tokens = 0
+	got := level(l, []table.Shard{{State: s}}, start)
+	if most := time.Duration(1<<63-1) / time.Millisecond * time.Millisecond; got.FullIn != most {
+		t.Errorf("full in %s, want %s", got.FullIn, most)
+	}
+}

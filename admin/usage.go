@@ -76,9 +76,6 @@ func (q UsageQuery) validate() error {
 // shorter form, which sorts before that of their first hour: hence the month.
 func (q UsageQuery) query(ns string) item.Query {
 	from, to := "", ""
-	if !q.From.IsZero() || !q.To.IsZero() {
-		from, to = "0", "9"
-	}
 	if !q.From.IsZero() {
 		from = q.From.UTC().Format("2006-01")
 	}
@@ -91,9 +88,11 @@ func (q UsageQuery) query(ns string) item.Query {
 	return table.UsageOfResource(ns, q.Resource, from, to)
 }
 
+// isOf reports whether the query is of a resource, and not of another one whose name begins like it.
+func (q UsageQuery) isOf(resource string) bool { return q.Resource == "" || resource == q.Resource }
+
 func (q UsageQuery) wants(u Usage) bool {
-	return (q.Resource == "" || u.Resource == q.Resource) && (q.Entity == "" || u.Entity == q.Entity) &&
-		(q.Window == "" || u.Window == q.Window) && q.covers(u.Start)
+	return q.isOf(u.Resource) && (q.Window == "" || u.Window == q.Window) && q.covers(u.Start)
 }
 
 // Usage lists usage snapshots: those of an entity resource by resource, each in order of time;
@@ -169,7 +168,7 @@ func (n *Namespace) rest(ctx context.Context, q UsageQuery, shown map[Scope]bool
 		return !found && err == nil || yield(u, fail(err, "list usage")) && err == nil
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(shown), compareScopes) {
-		if (q.Entity == "" || of.Entity == q.Entity) && (q.Resource == "" || of.Resource == q.Resource) && !next(of, nil) {
+		if q.isOf(of.Resource) && !next(of, nil) {
 			return
 		}
 	}

@@ -31,6 +31,7 @@ func TestLiveUsage(t *testing.T) {
 	hour("both", "14", 21, 2)
 	w.snapshot("both", "gpt-4", "daily", "2023-11-14T00:00:00Z", "2023-11-14", map[string]int64{"rpm": 7})
 	hour("yesterday", "13", 21, 9)
+	w.snapshot("hours", "gpt-4#x", "hourly", "2023-11-14T20:00:00Z", "2023-11-14T20:00:00Z", map[string]int64{"rpm": 70})
 	w.take("bucket", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 	w.take("bucket2", "gpt-4", limiter.Costs{"rpm": 4}, rpm10)
 	list := func(q UsageQuery) (got []string) {
@@ -38,7 +39,7 @@ func TestLiveUsage(t *testing.T) {
 			if _, metered := u.Tokens[bucket.WCU]; metered {
 				t.Errorf("%+v tells of the write meter", u)
 			}
-			if of := u.Entity == "hours" && q.Window == Daily; of && u.Events != 2 {
+			if of := u.Entity == "hours" && u.Resource == "gpt-4" && q.Window == Daily; of && u.Events != 2 {
 				t.Errorf("%+v: %d events, want those of two hours", u, u.Events)
 			}
 			got = append(got, fmt.Sprintf("%s %d on %s", u.Entity, u.Tokens["rpm"], u.Start.UTC().Format("02 15:04")))
@@ -52,12 +53,14 @@ func TestLiveUsage(t *testing.T) {
 		{UsageQuery{Resource: "gpt-4", Window: Daily}, []string{"both 7 on 14 00:00"}},
 		{UsageQuery{Resource: "gpt-4", Window: Daily, Live: true},
 			[]string{"both 7 on 14 00:00", "hours 7 on 14 00:00", "bucket 3 on 14 00:00", "bucket2 4 on 14 00:00"}},
-		{UsageQuery{Entity: "hours", Window: Daily, Live: true}, []string{"hours 7 on 14 00:00"}},
+		{UsageQuery{Entity: "hours", Window: Daily, Live: true}, []string{"hours 7 on 14 00:00", "hours 70 on 14 00:00"}},
+		{UsageQuery{Entity: "hours", Resource: "gpt-4", Window: Daily, Live: true}, []string{"hours 7 on 14 00:00"}},
 		{UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true},
 			[]string{"both 7 on 01 00:00", "hours 7 on 01 00:00", "yesterday 9 on 01 00:00", "bucket 3 on 01 00:00",
 				"bucket2 4 on 01 00:00"}},
 		{UsageQuery{Entity: "yesterday", Window: Daily, Live: true}, nil},
-		{UsageQuery{Entity: "hours", Window: Hourly, Live: true}, []string{"hours 5 on 14 20:00", "hours 2 on 14 21:00"}},
+		{UsageQuery{Entity: "hours", Resource: "gpt-4", Window: Hourly, Live: true},
+			[]string{"hours 5 on 14 20:00", "hours 2 on 14 21:00"}},
 		{UsageQuery{Entity: "bucket", Window: Hourly, Live: true}, []string{"bucket 3 on 14 22:00"}},
 	} {
 		if got := list(c.q); !slices.Equal(got, c.want) {
