@@ -53,11 +53,11 @@ var knownCount atomic.Int64
 
 func parse(canonical string) (*Calendar, error) {
 	if seconds, ok := strings.CutPrefix(canonical, "+"); ok {
-		n, err := strconv.ParseInt(seconds, 10, 64)
-		if err != nil || n < 1 || n > maxAfter || seconds != strconv.FormatInt(n, 10) {
-			return nil, fmt.Errorf("want a whole number of seconds from 1 to %d", int64(maxAfter))
+		n, err := strconv.Atoi(seconds)
+		if err != nil || n < 1 || n > maxAfter || seconds != strconv.Itoa(n) {
+			return nil, fmt.Errorf("want a whole number of seconds from 1 to %d", maxAfter)
 		}
-		return &Calendar{after: n * 1000}, nil
+		return &Calendar{after: int64(n) * 1000}, nil
 	}
 	body, name, _ := strings.Cut(canonical, "@")
 	zone, err := location(name)

@@ -68,7 +68,8 @@ func TestEdgesAreThoseOfANaiveWalk(t *testing.T) {
 		"Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo"}
 	crons := []string{"0 0 * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * *", "0 9 * * 1", "0 0 13 * 5", "59 23 31 * *",
 		"* 9 * * *", "0 1 * * 0", "0 0 1 1,4,7,10 *", "0 * * * *", "*/20 1,2,3 * * *", "5/25 * * * *", "10-40/15 3-5 * * *",
-		"0 12 */10 * 1", "0 0 1-9 * 6,7", "7 0 2-20/6 * 3", "0 0 10 * *", "0 5 * 2-11/3 *", "30 1 * * */3", "0 0 9 1-12 5"}
+		"0 12 */10 * 1", "0 0 1-9 * 6,7", "7 0 2-20/6 * 3", "0 0 10 * *", "0 5 * 2-11/3 *", "30 1 * * */3", "0 0 9 1-12 5",
+		"* * 9 * *", "* * * * 1", "* * 9 * 1", "* * * 2,4,6,8,10,12 *", "1-59 * * * *", "* 1-23 * * *", "* * 1-30 * *"}
 	random := rand.New(rand.NewPCG(18, 1))
 	for _, cron := range crons {
 		zone, _ := time.LoadLocation(zones[random.IntN(len(zones))])
@@ -194,7 +195,7 @@ func TestWhatIsStoredComesBack(t *testing.T) {
 func TestWhatIsNoCalendar(t *testing.T) {
 	for _, canonical := range []string{"", "m0h0", "m0h0@", "m0h0@Local", "m0h0@Mars/Olympus", "m60@UTC", "h0m0@UTC",
 		"m00005@UTC",
-		"m0m1@UTC", "D30M2@UTC", "@UTC", "D28L@UTC", "DW@UTC", "w1#2@UTC", "m*/0@UTC", "m5-1@UTC", "+0", "+-5", "+1.5",
+		"m0m1@UTC", "D30M2@UTC", "@UTC", "D28L@UTC", "D32L@UTC", "DW@UTC", "wFRI@UTC", "w1#2@UTC", "m*/0@UTC", "m5-1@UTC", "+0", "+-5", "+1.5",
 		"+01", "+99999999999"} {
 		if c, err := Parse(canonical); err == nil {
 			t.Errorf("%q is a calendar with the edge %s", canonical, time.UnixMilli(c.Next(0)).UTC())
@@ -345,5 +346,103 @@ func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
 		}); n > 200 {
 			t.Errorf("%q: %v allocations", form, n)
 		}
+	}
+}
+
+// Only what matches every minute of every day has no edge for that reason.
+func TestWhatAlwaysMatches(t *testing.T) {
+	for form, want := range map[string]bool{
+		"@UTC": true, "m0-59h0-23D1-31M1-12w0-6@UTC": true, "m*/1@UTC": true, "w0-6@UTC": true, "w1-7@UTC": true,
+		"D3w0-6@UTC": true, "D1-31w3@UTC": true, "D*/1w1-7@UTC": true,
+		"m1-59@UTC": false, "m0-58@UTC": false, "h1-23@UTC": false, "h0-22@UTC": false, "M2-12@UTC": false, "M1-11@UTC": false,
+		"D1@UTC": false, "D1-30@UTC": false, "D2-31@UTC": false, "w1@UTC": false, "w1-6@UTC": false, "w0-5@UTC": false,
+		"D1w1@UTC": false, "D*w1@UTC": false, "D*/1w3@UTC": false, "D3w*/1@UTC": false, "D1-30w0-5@UTC": false, "DL@UTC": false,
+	} {
+		body, _, _ := strings.Cut(form, "@")
+		text, err := parseCompact(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := parseFields(text)
+		if err != nil || e.always() != want {
+			t.Errorf("%s: %v, %v, want %v", form, e.always(), err, want)
+		}
+	}
+}
+
+// steps returns how many minutes are looked at until the edge after an instant.
+func steps(t *testing.T, canonical, after string) (n int) {
+	c, err := Parse(canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := time.ParseInLocation("2006-01-02 15:04", after, c.zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m := from.Unix()/60 + 1; ; m++ {
+		n++
+		last, edge := c.entries[0].look(m, c.zone)
+		if edge {
+			return n
+		}
+		if m = max(m, last); m != last {
+			t.Fatalf("%s: from minute %d back to %d", canonical, m, last)
+		}
+	}
+}
+
+// An edge is looked for month by month, day by day, hour by hour. Minute by minute it is only where clocks
+// change before a midnight, and within an hour.
+func TestHowManyMinutesAreLookedAt(t *testing.T) {
+	for _, c := range []struct {
+		canonical, after string
+		want             int
+	}{
+		{"m0h0D1M1@UTC", "2027-01-01 00:00", 124},
+		{"m0h0D1M1@UTC", "2027-01-15 12:30", 29},
+		{"m0h0D1@UTC", "2027-01-15 12:30", 18},
+		{"m0h0DL@UTC", "2027-01-15 12:30", 17},
+		{"m0h0w1@UTC", "2027-01-15 12:30", 4},
+		{"m0h0@UTC", "2027-01-15 12:30", 13},
+		{"m0@UTC", "2027-01-15 12:30", 30},
+		{"m30h9@UTC", "2027-01-15 09:30", 83},
+		{"m0h0D1M1@Europe/Berlin", "2027-01-15 12:30", 29},
+		{"m0h0@Europe/Berlin", "2027-03-27 12:30", 13},
+		{"m0h0@Europe/Berlin", "2027-03-28 00:00", 141},
+		{"m0h0@America/Havana", "2027-11-06 12:30", 13},
+		{"m0h0w4@Antarctica/Casey", "2023-03-08 20:00", 62},
+		{"m0h0D1@Asia/Kathmandu", "2027-01-15 12:30", 18},
+	} {
+		if got := steps(t, c.canonical, c.after); got != c.want {
+			t.Errorf("%s after %s: %d minutes, want %d", c.canonical, c.after, got, c.want)
+		}
+	}
+}
+
+// However many calendars there are, only so many are kept.
+func TestHowManyCalendarsAreKept(t *testing.T) {
+	before := map[any]bool{}
+	known.Range(func(form, _ any) bool { before[form] = true; return true })
+	count := knownCount.Load()
+	t.Cleanup(func() {
+		known.Range(func(form, _ any) bool {
+			if !before[form] {
+				known.Delete(form)
+			}
+			return true
+		})
+		knownCount.Store(count)
+	})
+	knownCount.Store(int64(len(before)))
+	for n := range 2 * maxKnown {
+		if _, err := Parse(fmt.Sprintf("+%d", 1_000_000+n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := 0
+	known.Range(func(any, any) bool { kept++; return true })
+	if kept != maxKnown {
+		t.Errorf("%d are kept, want %d", kept, maxKnown)
 	}
 }

@@ -142,20 +142,30 @@ func (e entry) next(after int64, zone *time.Location) (int64, bool) {
 	if e.always() {
 		return 0, false
 	}
-	at := func(minute int64) time.Time { return time.Unix(minute*60, 0).In(zone) }
 	for m := after + 1; m <= after+horizon; m++ {
-		switch t := at(m); {
-		case !e.months.has(int(t.Month())):
-			m = before(m, midnight(t.Year(), t.Month()+1, 1, zone), zone)
-		case !e.date(t):
-			m = before(m, midnight(t.Year(), t.Month(), t.Day()+1, zone), zone)
-		case !e.hours.has(t.Hour()):
-			m = before(m, m+60-int64(t.Minute()), zone)
-		case e.matches(t) && !e.matches(at(m-1)):
+		last, edge := e.look(m, zone)
+		if edge {
 			return m, true
 		}
+		m = last
 	}
 	return 0, false
+}
+
+// look reports whether a minute of the epoch is an edge. If not, it returns the last minute of which
+// that is known, m at least.
+func (e entry) look(m int64, zone *time.Location) (last int64, edge bool) {
+	at := func(minute int64) time.Time { return time.Unix(minute*60, 0).In(zone) }
+	switch t := at(m); {
+	case !e.months.has(int(t.Month())):
+		return before(m, midnight(t.Year(), t.Month()+1, 1, zone), zone), false
+	case !e.date(t):
+		return before(m, midnight(t.Year(), t.Month(), t.Day()+1, zone), zone), false
+	case !e.hours.has(t.Hour()):
+		return before(m, m+60-int64(t.Minute()), zone), false
+	default:
+		return m, e.matches(t) && !e.matches(at(m-1))
+	}
 }
 
 // before returns the minute before another one, or an earlier one if clocks change shortly

@@ -44,8 +44,8 @@ func (f field) all() (out set) {
 	return out
 }
 
-// parse returns the values that a field stands for: "*", a number, a name, a range, any
-// of them with a step, and lists of these.
+// parse returns the values that a field stands for: "*", a number, a range, any of them
+// with a step, and lists of these.
 func (f field) parse(text string) (out set, err error) {
 	for _, term := range strings.Split(text, ",") {
 		s, err := f.term(term)
@@ -102,11 +102,6 @@ func (f field) span(text string) (out set, err error) {
 }
 
 func (f field) value(text string) (n int, ok bool) {
-	for i, name := range f.names {
-		if strings.EqualFold(name, text) {
-			return f.first + i, true
-		}
-	}
 	n, ok = digits(text)
 	return n, ok && n >= f.first && n <= f.last
 }
