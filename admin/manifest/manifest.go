@@ -187,7 +187,6 @@ func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
 		public, err := l.limit(name)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
-			continue
 		}
 		out = append(out, public)
 	}

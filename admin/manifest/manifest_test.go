@@ -73,9 +73,41 @@ func TestBadManifestsAreRefused(t *testing.T) {
 		"{namespace: a, entities: {\"a\\nb\": {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}}}}": "Entity",
 		"{namespace: a, resources: {gpt-4: {limits: {rpm: {capacity: 1, cpacity: 2}}}}}":              "cpacity",
 	} {
-		_, err := Parse([]byte(text))
+		m, err := Parse([]byte(text))
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v, want it to say %s", text, err, want)
+		}
+		if !reflect.DeepEqual(m, admin.Manifest{}) {
+			t.Errorf("%q: read as %+v", text, m)
+		}
+	}
+}
+
+// The error names the place, in one form for what is no document and one for what is no manifest.
+func TestErrorsNameThePlace(t *testing.T) {
+	const ok = "{limits: {rpm: {capacity: 1}}}"
+	const invalid, choice = "manifest: limiter: invalid: ", ", want allow or block"
+	for _, c := range []struct{ text, want string }{
+		{"namespace: a\n---\nnamespace: b", "limiter: invalid: manifest: more than one document"},
+		{"namespace: a\n---\n", "limiter: invalid: manifest: more than one document"},
+		{"namespace: a\nnamespace: b", `limiter: invalid: manifest: line 2: "namespace" is there already, in line 1`},
+		{"{namespace: a, resources: {gpt-4: }}", invalid + "resources: gpt-4 is empty, want limits"},
+		{"{namespace: a, system: {limits: {r: }}}", `manifest: system: limiter: invalid: limit "r" has no capacity`},
+		{"{namespace: a, entities: {x: }}", invalid + "entities: x is empty, want resources"},
+		{"{namespace: a, entities: {x: {resources: {g: }}}}", invalid + "entities: x: g is empty, want limits"},
+		{"{namespace: a, system: {on_unavailable: ''}}", invalid + `system: on_unavailable is ""` + choice},
+		{"{namespace: a, system: {on_unavailable: maybe}}", invalid + `system: on_unavailable is "maybe"` + choice},
+		{"{namespace: a, resources: {g: {on_unavailable: allow}}}",
+			invalid + "resources: g has on_unavailable, which only system has"},
+		{"{namespace: a, entities: {x: {resources: {g: {on_unavailable: allow}}}}}",
+			invalid + "entities: x: g has on_unavailable, which only system has"},
+		{"{namespace: a, resources: {_default_: " + ok + "}}",
+			"manifest: limits of */_default_: limiter: invalid: Resource is "},
+		{"{namespace: a, resources: {'': " + ok + "}}", invalid + `resources is "", want `},
+		{"{namespace: a, entities: {'': {resources: {g: " + ok + "}}}}", invalid + `entities is "", want `},
+	} {
+		if _, err := Parse([]byte(c.text)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q: error is %v, want %s", c.text, err, c.want)
 		}
 	}
 }
