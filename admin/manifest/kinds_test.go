@@ -50,7 +50,7 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 5, reset: daily, refill_period: 60}":                      none,
 		"{capacity: 5, reset: daily, burst: 5}":                               none,
 		"{capacity: 5, reset_after_seconds: 5, reset_schedule: [{}]}":         ways,
-		"{amount: x, reset: daily}":                                           `has an amount: limiter: invalid: amount is "x"`,
+		"{amount: x, reset: daily}":                                           `has an amount: limiter: invalid: amount is "x`,
 		"{in_flight: 2, epoch_seconds: 30, refill_amount: 2}":                 slots,
 		"{in_flight: 2, epoch_seconds: 30, refill_period: 2}":                 slots,
 		"{in_flight: 2, epoch_seconds: 30, burst: 2}":                         slots,
@@ -88,6 +88,8 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 5, refill_period: 3153600000}":                            "refill_period of 3153600000" + seconds,
 		"{capacity: 5, refill_period: 0}":                                     "refill_period of 0" + seconds,
 		"{capacity: 5, refill_period: -1}":                                    "refill_period of -1" + seconds,
+		"{capacity: 0}":                                                       "Capacity is 0, want",
+		"{capacity: 5, refill_amount: 0}":                                     "Refill is 0, want",
 		"{soft: true}":                                                        "has no capacity",
 	} {
 		_, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))

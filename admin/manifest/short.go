@@ -103,7 +103,7 @@ func ParsePeriod(text string) (time.Duration, error) {
 		number = "1" + text
 	}
 	if days, ok := strings.CutSuffix(number, "d"); ok {
-		n, err := strconv.ParseInt(days, 10, 32)
+		n, err := strconv.Atoi(days)
 		if err != nil || n > maxDays {
 			return 0, fmt.Errorf("period %q: want a whole number of days, %d at most", text, maxDays)
 		}

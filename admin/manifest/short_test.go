@@ -122,3 +122,18 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// A period is a number and a unit, or a unit alone. One that cannot be read is none.
+func TestParsePeriod(t *testing.T) {
+	for text, want := range map[string]time.Duration{"m": time.Minute, "90s": 90 * time.Second, "2h": 2 * time.Hour,
+		"d": 24 * time.Hour, "0d": 0, "30d": 720 * time.Hour, "3660d": 87840 * time.Hour, "1h30m": 90 * time.Minute} {
+		if got, err := ParsePeriod(text); err != nil || got != want {
+			t.Errorf("%s is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "5", "3661d", "-1d", "1.5d", "xd", "99999999999999999999d"} {
+		if got, err := ParsePeriod(text); err == nil || got != 0 {
+			t.Errorf("%q is %s, %v", text, got, err)
+		}
+	}
+}
