@@ -126,12 +126,14 @@ func (rate) split(s, keep, moved State, i int) {
 		return
 	}
 	k.Tokens, m.Tokens = Halve(sl.Tokens)
-	if top := keep.Top(i); k.Tokens > top && sl.Held > 0 && sl.Refills() {
-		k.Tokens = top
-		if top < 0 { // the new shard leaves room for the rest of what is held
-			m.Held = -top
+	if top := keep.Top(i); sl.Held > 0 && sl.Refills() {
+		m.Held = max(0, -top) // the new shard leaves room for the rest of what is held
+		// The new shard gets what the first has no room for. Of a debt it keeps its half: with a smaller one
+		// it would have tokens to spend while the whole would still be in debt.
+		if k.Tokens > top && sl.Tokens >= 0 {
+			m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), SubSat(moved.Rate(i).Capacity, m.Held))
 		}
-		m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), SubSat(moved.Rate(i).Capacity, m.Held))
+		k.Tokens = min(k.Tokens, top)
 	}
 	switch { // a shard that is full has no room for a remainder
 	case m.Tokens >= moved.Rate(i).Capacity:

@@ -34,9 +34,10 @@ func (s State) CanSplit(maxShards int) bool {
 
 // Split doubles the shard: shard k of n becomes shards k and k+n of 2n. What it
 // holds, debt and remainders included, is divided between them; the clock is the
-// same for both; consumption counted so far stays with the first. Call it on a
-// state refilled to now, of which no level is above its capacity: then neither
-// half is. wcu starts full on both, because each is a partition of its own that
+// same for both; consumption counted so far stays with the first. So does what is held: the
+// other gets what the first has no room for beside that. A first share smaller than what is held
+// begins below zero by the difference. Call it on a state refilled to now, of which no level is above
+// its capacity: then neither half is. wcu starts full on both, because each is a partition of its own that
 // must prove itself hot before it doubles again.
 func (s State) Split() (keep, moved State) {
 	n := s.Count()
