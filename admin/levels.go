@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -137,8 +138,9 @@ func divide(milli int64, rooms []int64) []int64 {
 	return out
 }
 
-// raiseAtOnce is how many writes one transaction has, beside its checks.
-const raiseAtOnce = 50
+// raiseAtOnce is how many writes one transaction has, beside the check of the namespace: the event, the
+// operation, and 97 shards.
+const raiseAtOnce = item.MaxTransactItems - 1
 
 // raising is tokens on their way to the shards of a bucket.
 type raising struct {
@@ -213,9 +215,12 @@ func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]
 		wrote = true
 	}
 	if _, refused := refused(err); refused {
-		return added, !wrote, ErrBusy
+		err = ErrBusy
 	}
-	return added, false, err
+	if wrote && err != nil { // never as if nothing was changed
+		err = &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: err}
+	}
+	return added, !wrote && errors.Is(err, ErrBusy), err
 }
 
 // room is how much a limit has room for on each shard, in millitokens, beside what processes

@@ -13,7 +13,9 @@ import (
 // Take the id from what asks for it: a purchase, a ticket. If they are called again with the
 // id within three days, because the answer was lost or somebody clicked twice, they change
 // nothing and return what the first call returned. The same holds for a Python client with
-// this idempotency key. An id has 1 to 64 characters: letters, digits, '.', '_', ':' and '-'.
+// this idempotency key. If the bucket has more than 97 shards, it takes several transactions. When
+// one fails after the first, the error is limiter.ErrUnknown, and what is left is not done by another
+// call with the id. An id has 1 to 64 characters: letters, digits, '.', '_', ':' and '-'.
 // Otherwise the error is ErrInvalid, as it is of a Credit with the id of a Reset.
 func (n *Namespace) Once(id string) (*Namespace, error) {
 	valid := id != "" && len(id) <= 64

@@ -44,7 +44,7 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 			return err
 		}
 		for len(shards)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
-			some := shards[len(shards)-raiseAtOnce:]
+			some := shards[len(shards)-item.MaxTransactItems/2:]
 			if err := n.calls.remove(ctx, keysOfItems(some)...); err != nil { // the highest first, shard 0 last
 				return err
 			}
