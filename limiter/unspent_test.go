@@ -315,3 +315,29 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 		}
 	})
 }
+
+// What ended unspent on a shard that has merged meanwhile is given back to the one that has what it held.
+func TestUnspentQuotaFollowsAShardThatHasMerged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 100_000
+		w := newWorld(t)
+		l := w.process(Options{})
+		granted, _ := w.busy(l, daily(quota), 1)
+		w.split(l, 2)
+		held := func() int64 { return l.desks.of(acmeGPT).Left(1, "rpd", l.moment) }
+		for n := 0; n < 40 && held() == 0; n++ { // shards are picked at random
+			l = w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second})
+			more, _ := w.busy(l, daily(quota), 100)
+			granted += more
+		}
+		if held() == 0 {
+			t.Fatal("nothing is held of shard 1")
+		}
+		w.merge(l, 1)
+		w.pass(2 * time.Second)
+		synctest.Wait()
+		if sl := w.quotaOf(l); sl.Tokens/1000 != quota-int64(granted) {
+			t.Errorf("%d are left, %d were granted of %d", sl.Tokens/1000, granted, quota)
+		}
+	})
+}
