@@ -41,6 +41,10 @@ func TestGravest(t *testing.T) {
 	if got := gravest([]error{nil, nil}); got != 0 {
 		t.Errorf("of no errors: %d", got)
 	}
+	other := errors.New("other")
+	if gravest([]error{other, failure(store.Setup)}) != 1 || gravest([]error{nil, other}) != 1 {
+		t.Error("an error that says nothing of the table is graver than one that does")
+	}
 	lost := fmt.Errorf("%w: %w", ErrUnreadable, failure(store.Unknown)) // it may have been written
 	unreadable := fmt.Errorf("wrapped: %w", ErrUnreadable)
 	if gravest([]error{unreadable, lost}) != 0 || gravest([]error{lost, unreadable}) != 1 {

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +123,31 @@ func TestSettlingGoesByTheLastImage(t *testing.T) {
 		t.Errorf("%d writes, %v", writes, err)
 	}
 	w.wantHeld(l, limit, 84)
+}
+
+// A bucket that this process has forgotten is settled by the image of the lease's own charge, and what it
+// has gained since is reckoned with; one of another shard says nothing of it.
+func TestSettlingAForgottenBucket(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+		w.advance(time.Minute)
+		l.desks = newDesks(10, l.desks.settings)
+		if other {
+			image := lease.image()
+			image.State.Shard, image.State.Shards = 1, 2
+			lease.after = &image
+		}
+		if err := errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		want := int64(5)
+		if other {
+			want = 10 // a plain update: 3 as of a minute ago
+		}
+		w.wantHeld(l, rpm10, want)
+	}
 }
 
 // A settlement that is not taken is sent again a few times, after pauses that double up to a bound.
