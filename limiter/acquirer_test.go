@@ -63,3 +63,35 @@ func TestWhoJoinsAWrite(t *testing.T) {
 		}
 	})
 }
+
+// Who was outrun once was outrun, whatever its next write is refused for. An answer of a bucket that is
+// there is a round trip, and a creation that came too late is none.
+func TestOutrunOnce(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	k := l.desks.of(acmeGPT)
+	image := k.Seen(0).Image
+	image.Generation = 0 // a plan that tells none is of it
+	k.See(image, l.now(), k.Seen(0).Serial)
+	charge, add := known.Planned{Charges: true, Takes: true}, known.Planned{Takes: true}
+	for i, c := range []struct {
+		plans []known.Planned
+		trips int
+		lost  bool
+	}{
+		{nil, 0, false}, {[]known.Planned{add}, 1, false}, {[]known.Planned{charge}, 1, true},
+		{[]known.Planned{charge, add}, 2, true}, {[]known.Planned{add, charge}, 2, true},
+		{[]known.Planned{{Creates: true, Takes: true}, add}, 1, false},
+	} {
+		group := []*acquirer{{}, {}}
+		for _, p := range c.plans {
+			k.outbid(group, p)
+		}
+		for _, m := range group {
+			if m.trips != c.trips || m.lost != c.lost {
+				t.Errorf("case %d: %d round trips, outrun %v, want %d and %v", i, m.trips, m.lost, c.trips, c.lost)
+			}
+		}
+	}
+}
