@@ -250,4 +250,11 @@ func TestWhatIsKeptWarm(t *testing.T) {
 			t.Errorf("%s: ready for calls that bring limits", name)
 		}
 	}
+	for own, want := range map[bool]int{false: 1, true: 0} {
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+		cfgs.keep(n, own, warm{cfg: resolved{limits: []bucket.Limit{rpm10.stored()}}, from: 5, until: 10}, 0)
+		if cfg, ok := cfgs.ready(n, own, 5); !ok || len(cfg.limits) != want {
+			t.Errorf("of calls that bring limits %v, %v is kept", own, cfg.limits)
+		}
+	}
 }

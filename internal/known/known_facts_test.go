@@ -1,6 +1,7 @@
 package known
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -37,6 +38,18 @@ func TestWhatSurvives(t *testing.T) {
 		if count != c.count || (err != nil) != c.fails {
 			t.Errorf("%s: count %d, %v, want %d", c.name, count, err, c.count)
 		}
+	}
+}
+
+// What lives on says nothing of the count where nobody knows that shard 0 is gone.
+func TestWhatSurvivesBesideAShardThatWasNotSeen(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	if count, err := b.Survives(1, nil, noon); count != 1 || err != nil || b.ReadAll(noon) != 1 {
+		t.Errorf("count %d, %v", count, err)
+	}
+	b.See(imageOf(0, 8, 3), noon, Unsent)
+	if _, err := b.Survives(1, imageOf(1, 4, 3).Item(), noon); err != nil || b.ReadAll(noon) != 8 {
+		t.Errorf("%d shards, %v, want the 8 of shard 0", b.ReadAll(noon), err)
 	}
 }
 
@@ -506,6 +519,13 @@ func TestPaid(t *testing.T) {
 	payments[0].Image = imageOf(payments[0].Image.State.Shard, 2, 0)
 	if b.Paid(payments[:1], writes[:1], w, noon); b.Levels(w, noon)[0].Milli != 3000 {
 		t.Error("a write that its image does not allow has brought news")
+	}
+	b = seenAs(perSecond, 5, 5) // a write that is not allowed does not hide the next one
+	late := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
+	late[0].Image.State.Slots = slices.Clone(late[0].Image.State.Slots)
+	late[0].Image.State.Slots[late[0].Image.State.Index("rps")].Used += 99_000 // others have taken it all
+	if b.Paid(late, writes, w, noon); b.Levels(w, noon)[0].Milli != 8000 {
+		t.Errorf("%+v are left behind a write that is not allowed", b.Levels(w, noon))
 	}
 	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
 	image := seenAs(theirs, 20).Seen(0).Image
