@@ -167,6 +167,9 @@ func TestMarks(t *testing.T) {
 	h := &Holding{}
 	for after := int64(0); after < 30*125; after++ {
 		h.See(shardOf(0, after), 1000)
+		if n := len(h.marks); n != min(20, int(after/125)+1) {
+			t.Fatalf("%d images after %d ms", n, after)
+		}
 	}
 	if n := len(h.marks); n != 20 || h.marks[0].State.RF != began+10*125 || h.marks[19].State.RF != began+29*125 {
 		t.Errorf("%d images, of %d to %d", n, h.marks[0].State.RF-began, h.marks[n-1].State.RF-began)
