@@ -3,8 +3,10 @@ package streams
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
@@ -38,6 +40,16 @@ func TestAWrongViewIsKeptOnce(t *testing.T) {
 		r.handle(streamtest.PayloadOf(seen...))
 		if len(seen) != 10 || len(r.kept.keys) != 1 {
 			t.Errorf("%s: of %d records %d objects are kept", view, len(seen), len(r.kept.keys))
+		}
+	}
+}
+
+// A malformed record that does not say when it was created is kept under no day.
+func TestAMalformedRecordWithoutADay(t *testing.T) {
+	for created, want := range map[int64]string{0: "malformed/undated/", t0: "malformed/year=2023/month=11/day=14/"} {
+		objects := kept([]stream.Malformed{{Sequence: "7", Created: created, Reason: "x", Raw: []byte("{}")}})
+		if len(objects) != 1 || !strings.HasPrefix(objects[0].Key, want) {
+			t.Errorf("created at %d: %q, want %s", created, objects, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package streams
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -93,6 +95,44 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	}
 	_, metrics = r.within(&seen, []byte(`{"zae":"none of ours"}`), false)
 	r.wants(metrics, `"StateLost":1`)
+}
+
+// A state that cannot be read is said to be ignored, and why; so is nothing else.
+func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
+	for state, want := range map[string]int{`{"zae":"none of ours"}`: 1, `{}`: 0, `{"other":"x"}`: 1} {
+		r, seen := newRig(t), int64(0)
+		var log strings.Builder
+		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+		r.within(&seen, []byte(state), false)
+		line := `level=WARN msg="state ignored" err="not a state of this aggregator`
+		if n := strings.Count(log.String(), line); n != want {
+			t.Errorf("%s: said %d times in %s", state, n, &log)
+		}
+	}
+}
+
+// A bucket that could not be counted was not found counted: nothing is looked up, nor owed, for that.
+func TestWhatFailsIsNotFoundCounted(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 1, 1)
+	batch, err := stream.Decode(windowed(records(r.since(0)), nil, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fails, want := range map[bool][3]int64{true: {}, false: {0, 1, 1}} { // found, counted, owed
+		led := r.agg.newLedger(t.Context(), batch, usage.Fold(batch.Changes))
+		r.db.SetHook(func(memdb.Op) (bool, error) {
+			if fails {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		_, err := led.count(t.Context(), led.due[0])
+		got := [3]int64{led.looked.found.Load(), led.looked.wrote.Load(), int64(len(led.owing.from) + len(led.owing.found))}
+		if (err != nil) != fails || got != want || led.due[0].done == fails {
+			t.Errorf("fails %v: %v, %v, done %v", fails, err, got, led.due[0].done)
+		}
+	}
 }
 
 // What could not be counted is carried on in its place: the next batch finds the part of its bucket.

@@ -1,7 +1,10 @@
 package streams
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -79,6 +82,20 @@ func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
 			t.Errorf("%d bytes in a transaction: the next one waits %v", bytes, got)
 		}
 	}
+}
+
+// A write that waits for its units ends with its invocation, and says that nothing was sent.
+func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pace{each: time.Second, next: time.Now().Add(time.Minute)}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		err := p.wait(ctx, 1)
+		failed, is := errors.AsType[*store.Failure](err)
+		if !is || failed.Kind != store.Unavailable || failed.Op != "pace" || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // The next write waits for each unit that one has taken beyond those that it waited for.
