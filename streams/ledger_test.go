@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,25 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	}
 	_, metrics = r.within(&seen, []byte(`{"zae":"none of ours"}`), false)
 	r.wants(metrics, `"StateLost":1`)
+}
+
+// An hour is over once any record of a batch is of a later one, in whatever order they come.
+func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 1, 1)
+	r.now += time.Hour.Milliseconds()
+	r.take("b", 0, 1, 1)
+	batch, err := stream.Decode(windowed(records(r.since(0)), nil, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		led := r.agg.newLedger(t.Context(), batch, usage.Fold(batch.Changes))
+		if len(led.due) != 1 || led.due[0].parts[0].Entity != "a" || len(led.state.Parts) != 1 {
+			t.Errorf("due is %+v, and %d are carried on", led.due, len(led.state.Parts))
+		}
+		slices.Reverse(batch.Changes)
+	}
 }
 
 // A state that cannot be read is said to be ignored, and why; so is nothing else.

@@ -399,6 +399,26 @@ func TestThresholdIsToldOnceSharesAreRead(t *testing.T) {
 	}
 }
 
+// While a shard of a divided bucket is unreadable, nothing is known of the whole: nothing is told, and
+// the record does not come again for that.
+func TestNothingIsToldOfAnUnreadableShare(t *testing.T) {
+	for unreadable := range 2 {
+		r := newRig(t)
+		for k := range 2 {
+			b := budgetShard(k, 2)
+			b.State = b.State.Take([]int64{20_000, 1000})
+			r.db.Store(b.Item())
+		}
+		payload := streamtest.PayloadOf(records(r.since(0))...)
+		it := budgetShard(unreadable, 2).Item()
+		it["b_budget_tk"] = item.S("x")
+		r.db.Store(it)
+		if got := r.handle(payload); got != done || len(r.thresholds()) != 0 {
+			t.Errorf("shard %d: %s, told %+v", unreadable, got, r.thresholds())
+		}
+	}
+}
+
 // A batch that reaches several thresholds, of one quota or of two, tells of each.
 func TestAllThresholdsOfABatchAreTold(t *testing.T) {
 	r := newRig(t)
