@@ -168,6 +168,8 @@ func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
 func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 	counts, still, born, nets := ran("20", "30", 100, 110), ran("10", "11", 90, 90), ran("20", "30", 0, 5),
 		ran("10", "11", 90, 90)
+	vanishes := still
+	vanishes.Events, vanishes.From = 0, append(slices.Clone(still.From), table.Count{Limit: "tpm", Tokens: 5})
 	still.Events, born.Born, born.From = 0, true, nil // nets took something and gave it back
 	for _, c := range []struct {
 		name string
@@ -177,6 +179,7 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 		{"it counts at once", []Run{counts}, []int64{100}},
 		{"a removal before", []Run{still, counts}, []int64{90, 100}},
 		{"what was given back is counted", []Run{nets, counts}, []int64{90}},
+		{"the last word of a limit that vanishes is counted", []Run{vanishes, counts}, []int64{90}},
 		{"a creation", []Run{born, counts}, nil},
 		{"a creation after a removal", []Run{still, born, counts}, []int64{90}},
 		{"only a removal", []Run{still}, []int64{90}},

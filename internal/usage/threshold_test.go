@@ -236,6 +236,7 @@ func TestSharesAreAddedUp(t *testing.T) {
 		{"in the period before", left(budget, 0, 2, 1_000), late, nil},
 		{"credited", left(budget, 0, 2, 1_000), topped, nil}, // 5 of 15
 		{"being raised", left(budget, 0, 2, 0), left(raised, 1, 2, 7_000), nil},
+		{"being raised, that of shard 0 first", left(raised, 0, 2, 7_000), left(budget, 1, 2, 0), nil}, // 8 of 20
 		{"raised", left(raised, 0, 2, 1_000), left(raised, 1, 2, 9_000), []string{"50 10/20"}},
 		{"without the limit", left(budget, 0, 2, 0), bare, []string{"50 5/10"}},
 	} {
