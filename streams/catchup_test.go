@@ -307,3 +307,35 @@ func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// A day that is on several lists is summed once, and nothing is owed anew where nothing is left.
+func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	r.agg.concurrency = 1
+	for range 3 { // a list each
+		r.take("b", 0, 1, 1)
+		r.take("a", 0, 1, 1)
+		r.within(&seen, nil, true)
+		r.now += time.Second.Milliseconds()
+	}
+	r.now += 3 * time.Hour.Milliseconds()
+	read, lists := map[string]int{}, 0
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		if strings.HasPrefix(op.Query.From, "#USAGE#") {
+			read[op.Query.PK]++
+		}
+		if len(op.Writes) > 0 && op.Writes[0].Target().PK == table.OwedPK &&
+			op.Writes[0].Target() != table.OwedCursorKey() {
+			lists++
+		}
+		return true, nil
+	})
+	r.within(&seen, nil, true)
+	r.db.SetHook(nil)
+	if read["ns/ENTITY#a"] != 1 || read["ns/ENTITY#b"] != 1 || lists != 0 {
+		t.Errorf("hours are read %v times, and %d lists stored", read, lists)
+	}
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,6 +95,12 @@ func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
 		failed, is := errors.AsType[*store.Failure](err)
 		if !is || failed.Kind != store.Unavailable || failed.Op != "pace" || !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := p.wait(ctx, 1); err == nil || !strings.Contains(err.Error(), "pace") ||
+			!errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("units that come too late: %v", err)
 		}
 	})
 }
