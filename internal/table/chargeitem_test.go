@@ -48,8 +48,8 @@ func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
 			Costs: Costs([]bucket.Limit{{Name: "other", Capacity: 1000, Amount: 1000, Period: 1000}}, 0)})
 		it := put.Item
-		for _, soft := range []bool{true, false, true, false} {
-			l.Soft = soft
+		for _, soft := range []bool{true, true, false, true, false} {
+			l.Soft, l.Capacity = soft, l.Capacity+1000
 			c := Charge{Image: b, Costs: Costs([]bucket.Limit{l}), Now: sampleNow}.Plan()
 			after, held, err := c.Update.Apply(it)
 			if err != nil || !held {

@@ -284,7 +284,8 @@ func rendersAs(t *testing.T, name string, calls []call) {
 	for _, s := range calls {
 		fmt.Fprintf(&b, "# %s\n", s.name)
 		for _, w := range s.writes {
-			b.WriteString(render(w).readable())
+			k := w.Target()
+			fmt.Fprintf(&b, "%s %s\n%s", k.PK, k.SK, render(w).readable())
 		}
 		b.WriteString("\n")
 	}
