@@ -62,7 +62,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	var still []Scope
 	for _, s := range p.Steps {
 		stored := errors.Is(s.Err, ErrReach)
-		if s.Action == ActionDelete && s.Err != nil && !stored {
+		if s.Err != nil && !stored {
 			still = append(still, s.Scope)
 		}
 	}
@@ -72,10 +72,8 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	if err != nil {
 		after.Hash = p.state.Hash
 	}
-	if _, lost := n.remember(ctx, known, after); lost != nil {
-		err = errors.Join(err, fail(lost, "apply: record what is managed"))
-	}
-	return err
+	_, lost := n.remember(ctx, known, after)
+	return errors.Join(err, fail(lost, "apply: record what is managed"))
 }
 
 // begin records what is managed while a plan is carried out, and when it was begun: so of two that

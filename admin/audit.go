@@ -88,7 +88,7 @@ func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2
 				return
 			}
 			k := item.KeyOf(it)
-			if id := table.AuditID(k); (from.IsZero() || id >= idAt(from)) && (to.IsZero() || id < idAt(to)) {
+			if id := table.AuditID(k); id >= idAt(from) && (to.IsZero() || id < idAt(to)) {
 				keys = append(keys, k)
 			}
 		}

@@ -133,6 +133,8 @@ func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 		t.Errorf("both settings are one change: %+v", all)
 	}
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
+	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(40 * day)}))
+	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(30 * day)}))
 	w.set(Scope{}, rpm10)
 	want := Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow, AuditRetention: 30 * day}
 	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {

@@ -396,3 +396,17 @@ func TestMoveOfWhatOursWouldNotAccept(t *testing.T) {
 		t.Errorf("stored %v", now)
 	}
 }
+
+// Below a parent that cannot be read, nobody can tell whether there is a circle.
+func TestParentsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "team", Parent: "org"})
+	w.db.Store(spoilt(w.db.Item(table.EntityKey(w.ns.ID(), "org"))))
+	for _, parent := range []string{"org", "team"} {
+		_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "acme", Parent: parent})
+		if err == nil || errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "ENTITY#org") {
+			t.Errorf("below %s: %v", parent, err)
+		}
+	}
+}

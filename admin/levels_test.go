@@ -354,9 +354,11 @@ func TestResetWithoutABucket(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.Quota("rpd", 10, limiter.Daily("")), rpm10)
 	before := w.db.Snapshot()
-	added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
-	if err != nil || len(added) != 0 || w.db.Len() != before.Len() {
-		t.Errorf("added %v, %v, %d items, before %d", added, err, w.db.Len(), before.Len())
+	for _, limits := range [][]string{nil, {"rpm"}, {"rpd"}} {
+		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4", limits...)
+		if err != nil || len(added) != 0 || w.db.Len() != before.Len() {
+			t.Errorf("%q: added %v, %v, %d items, before %d", limits, added, err, w.db.Len(), before.Len())
+		}
 	}
 }
 

@@ -15,7 +15,10 @@ func TestMetadataOfOtherClients(t *testing.T) {
 	w.create(Entity{ID: "acme"})
 	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
 	it["metadata"] = &types.AttributeValueMemberM{Value: item.Item{"none": item.Null(), "n": item.N(3),
-		"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{item.S("x")}}, "set": item.SS("y"),
+		"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{
+			&types.AttributeValueMemberB{Value: []byte("b")}, item.S("x")}},
+		"bytes":    &types.AttributeValueMemberB{Value: []byte("b")},
+		"set":      item.SS("y"),
 		"thousand": &types.AttributeValueMemberN{Value: "1E3"}, "whole": &types.AttributeValueMemberN{Value: "7.0"},
 		"half": &types.AttributeValueMemberN{Value: "0.5"}, "much": &types.AttributeValueMemberN{Value: "1E30"},
 		"map": &types.AttributeValueMemberM{Value: item.Item{"yes": item.Bool(true)}}}}

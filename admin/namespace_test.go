@@ -81,7 +81,8 @@ func TestRegisteringWithoutAnAnswer(t *testing.T) {
 		return true, nil
 	})
 	_, err := w.table.Register(t.Context(), "new")
-	if !registered || !errors.Is(err, limiter.ErrUnknown) {
+	if !registered || !errors.Is(err, limiter.ErrUnknown) ||
+		!strings.Contains(err.Error(), `"new": Register: unknown: `) {
 		t.Errorf("registered, and not read back: %v", err)
 	}
 	_, err = w.table.Register(t.Context(), "other")

@@ -17,6 +17,11 @@ func TestULIDs(t *testing.T) {
 	if a, b := new(ulids).next(start), new(ulids).next(start); a == b || a[:10] != b[:10] {
 		t.Errorf("two processes make %q and %q at the same instant", a, b)
 	}
+	for range 50 { // an identifier has room to count up, so that it stays of its instant
+		if id := new(ulids).next(start); id[10] >= 'G' {
+			t.Errorf("%q begins at %c", id, id[10])
+		}
+	}
 	if got := encode([16]byte{}); got != "00000000000000000000000000" {
 		t.Error(got)
 	}

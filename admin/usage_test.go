@@ -66,6 +66,14 @@ func TestLiveUsage(t *testing.T) {
 		if got := list(c.q); !slices.Equal(got, c.want) {
 			t.Errorf("%+v:\ngot  %q\nwant %q", c.q, got, c.want)
 		}
+		for leave := 1; leave <= len(c.want); leave++ { // after any of them
+			seen := 0
+			for range w.ns.Usage(t.Context(), c.q) {
+				if seen++; seen == leave {
+					break
+				}
+			}
+		}
 	}
 }
 

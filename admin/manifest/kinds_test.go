@@ -22,6 +22,8 @@ func TestQuotasInManifests(t *testing.T) {
 		"{capacity: 10, reset_after_seconds: 18000}":   limiter.Quota("q", 10, limiter.FromFirstUse(5*time.Hour)),
 		"{capacity: 10, refill_amount: 0, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}]}": limiter.Quota("q", 10,
 			limiter.Daily("Europe/Berlin")),
+		"{capacity: 9, reset_schedule: [{cron: 0 6 * * 1}, {cron: 0 7 * * 2}, {cron: 0 8 * * 3}]}": limiter.Quota("q", 9,
+			limiter.Cron("0 6 * * 1;0 7 * * 2;0 8 * * 3", "")),
 		"{capacity: 10, refill_period: 316224000}": {Name: "q", Capacity: 10, Refill: 10, Period: 3660 * 24 * time.Hour},
 		"{capacity: 9, reset_schedule: [{cron: 0 6 * * 1-5}, {cron: 0 8 * * 6}]}": limiter.Quota("q", 9,
 			limiter.Cron("0 6 * * 1-5;0 8 * * 6", "")),
