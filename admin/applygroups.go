@@ -166,9 +166,7 @@ func sums(all, more []item.Attr) []item.Attr {
 	}
 	var out []item.Attr
 	for _, name := range slices.Sorted(maps.Keys(at)) {
-		if !item.IsKeyAttr(name) {
-			out = append(out, item.Attr{Name: name, Value: at[name]})
-		}
+		out = append(out, item.Attr{Name: name, Value: at[name]})
 	}
 	return out
 }

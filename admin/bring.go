@@ -33,7 +33,7 @@ func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 		return slices.Contains(drop, p.Name)
 	})
 	u = table.Charge{Image: slim, Costs: table.Costs(b.want), Now: now, Lifetime: b.lifetime, Refill: true}.Plan().Update
-	settled := len(drop) == 0 && image.State.Matches(b.want) && len(slim.Partial) == 0
+	settled := len(drop) == 0 && image.State.Matches(b.want)
 	if settled && (b.lives(image) || !touches(u, table.AttrTTL)) {
 		return u, false
 	}

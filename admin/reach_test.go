@@ -362,3 +362,49 @@ func TestPauseBetweenReads(t *testing.T) {
 		}
 	})
 }
+
+// A scope that says no more than whether requests are served leaves the limits to the next one.
+func TestReachBesideASwitch(t *testing.T) {
+	for _, at := range []Scope{{"acme", "gpt-4"}, {Entity: "acme"}, {Resource: "gpt-4"}} {
+		w := newWorld(t)
+		w.set(Scope{}, rpm10)
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+		_, err := w.ns.SetAccess(t.Context(), at, AccessDisabled)
+		w.must(err)
+		w.set(Scope{}, rpm20)
+		w.holds("acme", "gpt-4", 1, rpm20)
+		got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+		if w.must(err); !got[0].Stored || got[0].From != (Scope{}) || got[0].Levels[0].Limit != rpm20 {
+			t.Errorf("%s is disabled: %+v", at, got)
+		}
+	}
+}
+
+// A bucket that never takes the limits fails with the last reason for that: somebody was always faster, or
+// the table did not let it.
+func TestWhyABucketIsNotReached(t *testing.T) {
+	for name, c := range map[string]struct{ err, want error }{
+		"refused": {&store.Refused{}, ErrBusy}, "throttled": {memdb.Fail(store.Throttled), limiter.ErrUnavailable},
+		"lost": {memdb.Fail(store.Unknown), limiter.ErrUnknown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.set(Scope{}, rpm10)
+			w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+			tries := 0
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name != memdb.UpdateItem {
+					return true, nil
+				}
+				tries++
+				return false, c.err
+			})
+			err := w.ns.SetLimits(t.Context(), Scope{}, rpm20)
+			w.db.SetHook(nil)
+			if w.wants(err, ErrReach); !errors.Is(err, c.want) || errors.Is(err, ErrBusy) != (c.want == ErrBusy) ||
+				tries != reachAttempts {
+				t.Errorf("%s: after %d attempts, want %d: %v", name, tries, reachAttempts, err)
+			}
+		})
+	}
+}
