@@ -3,6 +3,7 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -46,11 +47,58 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A comparison in which nothing is refused says little, and fails.
-func TestCompareNeedsRefusals(t *testing.T) {
+// scripted is a table that ends calls in turn as it is told, and holds nothing.
+type scripted struct {
+	calls int
+	ends  []error
+}
+
+func (s *scripted) end() error {
+	s.calls++
+	return s.ends[s.calls%len(s.ends)]
+}
+
+func (s *scripted) Write(context.Context, item.Write) (item.Item, error) { return nil, s.end() }
+
+func (s *scripted) Transact(context.Context, string, []item.Write) error { return s.end() }
+
+func (s *scripted) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, error) {
+	return make([]item.Item, len(keys)), nil
+}
+
+// A comparison in which nothing is done, or refused, or not valid says little, and fails.
+func TestCompareNeedsEveryOutcome(t *testing.T) {
 	quietly(t)
-	if passes(func(t *testing.T) { Compare(t, nil, 4, 1, memdb.New(nil), memdb.New(nil)) }) {
-		t.Error("one call is enough")
+	refused, invalid := error(&store.Refused{}), error(&store.Failure{Kind: store.Setup})
+	for _, c := range []struct {
+		ends   []error
+		passes bool
+	}{
+		{[]error{nil, refused, invalid}, true}, {[]error{refused, invalid}, false}, {[]error{nil, invalid}, false},
+		{[]error{nil, refused}, false},
+	} {
+		for _, calls := range []int{3, 30} {
+			if got := passes(func(t *testing.T) {
+				Compare(t, nil, 4, calls, &scripted{ends: c.ends}, &scripted{ends: c.ends})
+			}); got != c.passes {
+				t.Errorf("%d calls that end with %v: it passes is %v", calls, c.ends, got)
+			}
+		}
+	}
+}
+
+// The calls follow from the seed.
+func TestCallsOfASeed(t *testing.T) {
+	play := func(seed uint64) (ends []string) {
+		l := &liar{DB: memdb.New(nil)}
+		Compare(t, nil, seed, 60, memdb.New(nil), l)
+		for _, c := range l.calls {
+			ends = append(ends, c.ends)
+		}
+		return ends
+	}
+	if !slices.Equal(play(4), play(4)) || slices.Equal(play(4), play(5)) {
+		t.Error("the same seed makes other calls, or another one the same")
 	}
 }
 

@@ -286,14 +286,16 @@ func quietly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, failfast := os.Stdout, flag.Lookup("test.failfast").Value.String()
+	stdout := os.Stdout
 	os.Stdout = null
-	flag.Set("test.failfast", "false")
 	t.Cleanup(func() {
 		os.Stdout = stdout
-		flag.Set("test.failfast", failfast)
 		null.Close()
 	})
+	// A failure within counts as one of this program: no later test would run.
+	if err := flag.Set("test.failfast", "false"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // needless tells of a lie that nobody need notice: what there was before a write that does not depend
