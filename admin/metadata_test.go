@@ -17,7 +17,7 @@ func TestMetadataOfOtherClients(t *testing.T) {
 	it["metadata"] = &types.AttributeValueMemberM{Value: item.Item{"none": item.Null(), "n": item.N(3),
 		"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{
 			&types.AttributeValueMemberB{Value: []byte("b")}, item.S("x")}},
-		"bytes": &types.AttributeValueMemberB{Value: []byte("b")},
+		"bytes":    &types.AttributeValueMemberB{Value: []byte("b")},
 		"set":      item.SS("y"),
 		"thousand": &types.AttributeValueMemberN{Value: "1E3"}, "whole": &types.AttributeValueMemberN{Value: "7.0"},
 		"half": &types.AttributeValueMemberN{Value: "0.5"}, "much": &types.AttributeValueMemberN{Value: "1E30"},
