@@ -355,10 +355,10 @@ func TestNothingIsHeldOverAnEdgeOfOthers(t *testing.T) {
 // gives back.
 func TestQuotasBesideOtherLimits(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
-	b, limits := quotaBucket(at)
+	_, limits := quotaBucket(at)
 	limits[0].Name, limits[1].Name = "z", "a"
 	limits[0], limits[1] = limits[1], limits[0]
-	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
+	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
 		Now: at, Draw: 1})
 	if got := LifeFrom(b, table.Costs(limits), 500, at+90_000-100); got != 100 {
 		t.Errorf("100 ms from the edge: %d ms", got)
