@@ -81,3 +81,34 @@ func TestAQuotaBecomesARate(t *testing.T) {
 		t.Errorf("%+v", sl)
 	}
 }
+
+// The debt of a soft limit is forgiven when it becomes a hard one, and else stays.
+func TestTheDebtOfAdoptedSoftLimits(t *testing.T) {
+	soft := Limit{Name: "a", Capacity: 10 * Milli, Amount: 1, Period: 1000, Soft: true}
+	for _, hard := range []bool{false, true} {
+		want, level := soft, int64(-3*Milli)
+		if want.Capacity += Milli; hard {
+			want.Soft, level = false, 0
+		}
+		s, _ := one(soft, 1000, -3*Milli)
+		if got, _ := s.Adopt(want); got.Slots[got.Index("a")].Tokens != level {
+			t.Errorf("hard %v: %d, want %d", hard, got.Slots[got.Index("a")].Tokens, level)
+		}
+	}
+}
+
+// A bucket expires by the limit that takes longest to fill; quotas have no part in that, and a limit
+// without a refill keeps it for good.
+func TestHowLongABucketLives(t *testing.T) {
+	rate := Limit{Name: "a", Capacity: 60 * Milli, Amount: Milli, Period: 1000}
+	fast, still := rate, rate
+	fast.Name, fast.Amount, still.Name, still.Amount = "b", 10*Milli, "c", 0
+	for _, c := range []struct {
+		limits []Limit
+		want   int64
+	}{{[]Limit{rate, fast}, 420}, {[]Limit{daily, rate}, 420}, {[]Limit{rate, still}, 0}} {
+		if got := New(c.limits, 0, 1, anEdge).TTLSeconds(7); got != c.want {
+			t.Errorf("%v: %d s, want %d", c.limits, got, c.want)
+		}
+	}
+}

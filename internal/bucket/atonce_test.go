@@ -217,3 +217,50 @@ func TestEmptiedSlots(t *testing.T) {
 		t.Errorf("on shard 1 it is %+v", got)
 	}
 }
+
+// An epoch is astray if it lies further ahead than any sound clock may be, and not before.
+func TestWhenAnEpochIsAstray(t *testing.T) {
+	const far = 3*MaxEpoch + MaxSkew
+	sl := Slot{Limit: Limit{Name: "fly", Capacity: Milli, Period: 30_000, AtOnce: true}, End: 1e12}
+	if sl.Astray(1e12-far) || !sl.Astray(1e12-far-1) {
+		t.Errorf("%v at the bound, %v beyond", sl.Astray(1e12-far), sl.Astray(1e12-far-1))
+	}
+	if sl.AtOnce = false; sl.Astray(0) {
+		t.Error("what lends nothing is astray")
+	}
+}
+
+// Of ten slots four were taken in the epoch until 60 s, and one in that before: six are free now, with
+// another one when that is over, and all when both are.
+func TestWhenSlotsAreFree(t *testing.T) {
+	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}}, 0, 1, 40_000)
+	sl := &s.Slots[s.Index("fly")]
+	sl.Taken[EpochSlot(0)], sl.Taken[EpochSlot(1)] = Milli, 3*Milli
+	*sl = sl.Levelled(s)
+	for need, want := range map[int64]int64{
+		0: 0, 6 * Milli: 0,
+		7 * Milli: 60_000 + EdgeMargin - 40_000, 10 * Milli: 90_000 + EdgeMargin - 40_000, 10*Milli + 1: Never,
+	} {
+		if got := s.untilFreed(s.Index("fly"), 40_000, need); got != want {
+			t.Errorf("%d are free after %d ms, want %d", need, got, want)
+		}
+	}
+	if got := s.untilFreed(s.Index("fly"), 200_000, 7*Milli); got != 0 {
+		t.Errorf("long after that: after %d ms", got)
+	}
+	sl.Taken[EpochSlot(1)] = 30 * Milli
+	*sl = sl.Levelled(s)
+	if got := s.untilFreed(s.Index("fly"), 40_000, 0); got != 0 {
+		t.Errorf("none are there after %d ms, with more taken than there are", got)
+	}
+}
+
+// Where nothing is at work, a change begins in the epoch of its instant, whatever epoch was before.
+func TestIdleSlotsChangeAtOnce(t *testing.T) {
+	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 60_000, AtOnce: true}}, 0, 1, 70_000)
+	want := Limit{Name: "fly", Capacity: 5 * Milli, Period: 10_000, AtOnce: true}
+	got, _ := s.Adopt(want)
+	if sl := got.Slots[got.Index("fly")]; sl.Epoch() != want.EpochAt(70_000) || sl.Tokens != 5*Milli {
+		t.Errorf("%+v, want epoch %d", sl, want.EpochAt(70_000))
+	}
+}

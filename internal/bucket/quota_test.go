@@ -147,3 +147,42 @@ func TestHowLongSomethingIsHeld(t *testing.T) {
 		}
 	}
 }
+
+// An instant behind an edge by less than the margin belongs to the period before it.
+func TestWhichPeriodAnInstantBelongsTo(t *testing.T) {
+	for after, want := range map[int64]int64{-1: anEdge, EdgeMargin - 1: anEdge, EdgeMargin: anEdge + 86_400_000} {
+		if got := daily.begin(anEdge + after); got != want {
+			t.Errorf("%d ms behind the edge: until %d, want %d", after, got, want)
+		}
+	}
+}
+
+// Made whole, a quota from the first use begins another period, if it had begun one.
+func TestWholeGiftsOfQuotasFromTheFirstUse(t *testing.T) {
+	l := daily
+	l.Reset = "+60"
+	for end, want := range map[int64]int64{0: 0, anEdge + 5000: anEdge + 60_000, anEdge + 60_000: anEdge + 60_001} {
+		s, i := one(l, anEdge, 4*Milli)
+		s.Slots[i].End = end
+		l.kind().give(s, i, Gift{Whole: true})
+		if s.Slots[i].End != want || s.Slots[i].Tokens != 10*Milli {
+			t.Errorf("until %d: %+v, want until %d", end, s.Slots[i], want)
+		}
+	}
+}
+
+// Two shards of a quota together end when the later one does. What is above the share by itself stays,
+// less what the other owes.
+func TestQuotasOfTwoShardsTogether(t *testing.T) {
+	for _, c := range []struct{ a, b, want Slot }{
+		{Slot{Tokens: 3000, End: 10}, Slot{Tokens: 1000, End: 20}, Slot{Tokens: 4000, End: 20}},
+		{Slot{Tokens: 3000, End: 20}, Slot{Tokens: 9000, End: 10}, Slot{Tokens: 5000, End: 20}},
+		{Slot{Tokens: 12_000, End: 20}, Slot{Tokens: -1000, End: 20}, Slot{Tokens: 11_000, End: 20}},
+		{Slot{Tokens: 12_000, End: 20}, Slot{Tokens: 1000, End: 20}, Slot{Tokens: 12_000, End: 20}},
+	} {
+		got := c.a
+		if got.merge(c.b, 5000); got != c.want {
+			t.Errorf("%+v and %+v are %+v, want %+v", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -95,3 +95,28 @@ func TestFullAt(t *testing.T) {
 		}
 	}
 }
+
+// The write meter is what one partition takes in a second, and no limit of the user's.
+func TestTheWriteMeter(t *testing.T) {
+	if got := WCULimit(); got != (Limit{Name: WCU, Capacity: 1000 * Milli, Amount: 1000 * Milli, Period: 1000}) {
+		t.Errorf("%+v", got)
+	}
+	s := New([]Limit{daily}, 0, 1, anEdge)
+	if got := s.Limits(); len(got) != 1 || got[0] != daily {
+		t.Errorf("the limits are %v", got)
+	}
+	other := daily
+	other.Capacity++
+	if !s.SameLimits(New([]Limit{daily}, 1, 2, 5)) || s.SameLimits(New([]Limit{other}, 0, 1, anEdge)) {
+		t.Error("limits are compared by something else")
+	}
+}
+
+// What has no end yet gets that of the period of the instant.
+func TestAStateHasTheEndOfItsPeriod(t *testing.T) {
+	s, i := one(daily, anEdge+60_000, 5*Milli)
+	s.Slots[i].End = 0
+	if at := s.At(anEdge + 70_000).Slots[i]; at.End != anEdge+86_400_000 || at.Tokens != 5*Milli {
+		t.Errorf("%+v", at)
+	}
+}
