@@ -129,6 +129,9 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 // countBeginnings counts what shards had consumed before the first records of a total.
 func (a *Aggregator) countBeginnings(ctx context.Context, t *usage.Total, parts []usage.Part) (writes int, err error) {
 	totals := usage.Totals(parts, t.Window)
+	for i := range totals {
+		totals[i].NotesRead = true // of the life that they are the beginning of
+	}
 	writes, _, err = a.countAll(ctx, totals, nil)
 	if err != nil {
 		return writes, err

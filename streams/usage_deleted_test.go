@@ -186,6 +186,27 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 	}
 }
 
+// What was lost of a life that began after the deletion is made up for as ever.
+func TestBeginningsAfterADeletion(t *testing.T) {
+	w := newTenant(t)
+	w.take(5)
+	w.count(all)
+	if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	w.count(all)
+	w.now += 20 * 60_000
+	w.take(3)
+	changes := w.since(w.seen)
+	w.seen = changes[len(changes)-1].Seq // lost
+	w.now += 3_600_000
+	w.take(4)
+	w.count(all)
+	if hours, _ := w.usage(); hours != 7 {
+		t.Errorf("hours say %d, taken were 7", hours)
+	}
+}
+
 // A note that cannot be read makes the batch fail: it is counted when it comes again.
 func TestUsageWaitsForNotes(t *testing.T) {
 	w := newTenant(t)

@@ -42,7 +42,8 @@ func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
 		at.Born, at.whole = true, true
 		out = append(out, Part{
 			Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, Shard: c.Shard, Start: c.Birth,
-			Runs: []Run{at},
+			Oldest: c.Oldest,
+			Runs:   []Run{at},
 		})
 	}
 	return out

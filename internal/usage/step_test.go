@@ -242,7 +242,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 			t.Errorf("%s: %+v", name, step.Beginnings)
 		}
 		for _, at := range Totals(step.Beginnings, Hourly) {
-			at.Over = true
+			at.Over, at.NotesRead = true, true
 			if of := at.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true}); of.Action != Add ||
 				of.Unknown != 0 {
 				t.Errorf("%s: then %d, %d unknown", name, of.Action, of.Unknown)
@@ -260,7 +260,7 @@ func TestACreationSoLongAgoThatItsSnapshotMayBeGone(t *testing.T) {
 	for kept, want := range map[int64]Action{
 		birth: CountBeginnings, Hourly.End(birth) - 1: CountBeginnings, Hourly.End(birth): Add, t0: Add} {
 		total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
-		total.Kept = kept
+		total.Kept, total.NotesRead = kept, true
 		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true})
 		if step.Action != want {
 			t.Errorf("kept since %s: %d, want %d", table.Timestamp(kept), step.Action, want)
