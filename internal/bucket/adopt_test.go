@@ -85,14 +85,16 @@ func TestAQuotaBecomesARate(t *testing.T) {
 // The debt of a soft limit is forgiven when it becomes a hard one, and else stays.
 func TestTheDebtOfAdoptedSoftLimits(t *testing.T) {
 	soft := Limit{Name: "a", Capacity: 10 * Milli, Amount: 1, Period: 1000, Soft: true}
-	for _, hard := range []bool{false, true} {
-		want, level := soft, int64(-3*Milli)
-		if want.Capacity += Milli; hard {
-			want.Soft, level = false, 0
-		}
-		s, _ := one(soft, 1000, -3*Milli)
-		if got, _ := s.Adopt(want); got.Slots[got.Index("a")].Tokens != level {
-			t.Errorf("hard %v: %d, want %d", hard, got.Slots[got.Index("a")].Tokens, level)
+	hard := soft
+	hard.Soft = false
+	soft.Capacity += Milli
+	for _, c := range []struct {
+		to           Limit
+		tokens, want int64
+	}{{soft, -3 * Milli, -3 * Milli}, {hard, -3 * Milli, 0}, {hard, 2 * Milli, 2 * Milli}} {
+		s, _ := one(Limit{Name: "a", Capacity: 10 * Milli, Amount: 1, Period: 1000, Soft: true}, 1000, c.tokens)
+		if got, _ := s.Adopt(c.to); got.Slots[got.Index("a")].Tokens != c.want {
+			t.Errorf("%d becomes %d of %v, want %d", c.tokens, got.Slots[got.Index("a")].Tokens, c.to, c.want)
 		}
 	}
 }
@@ -110,5 +112,21 @@ func TestHowLongABucketLives(t *testing.T) {
 		if got := New(c.limits, 0, 1, anEdge).TTLSeconds(7); got != c.want {
 			t.Errorf("%v: %d s, want %d", c.limits, got, c.want)
 		}
+	}
+}
+
+// A limit that is brought stands where it belongs by its name.
+func TestAdoptedLimitsAreInOrder(t *testing.T) {
+	rate := func(name string) Limit { return Limit{Name: name, Capacity: 10 * Milli, Amount: Milli, Period: 1000} }
+	s := New([]Limit{rate("b"), rate("z")}, 0, 1, 1000)
+	for _, name := range []string{"c", "a"} {
+		s, _ = s.Adopt(rate(name))
+	}
+	var names string
+	for _, sl := range s.Slots {
+		names += sl.Name + " "
+	}
+	if names != "a b c wcu z " {
+		t.Errorf("in the order %s", names)
 	}
 }
