@@ -311,7 +311,7 @@ func TestStreamsThatAreWrongAreRefused(t *testing.T) {
 		e := event(cfn.RequestUpdate, "default")
 		e.ResourceProperties[function.SetupStream] = c.read
 		_, _, err := h.Handle(t.Context(), e)
-		if (err == nil) != (c.problems == "") || err != nil && !strings.HasSuffix(err.Error(), ": "+c.problems) {
+		if (err == nil) != (c.problems == "") || err != nil && !strings.HasSuffix(err.Error(), `"limits" is not as it must be: `+c.problems) {
 			t.Errorf("%+v: error %v", c, err)
 		}
 		if registered := read(t, db, table.NamespaceKey("default")) != nil; registered != (c.problems == "") {
@@ -334,7 +334,7 @@ func TestRightsToLookMayArriveLate(t *testing.T) {
 		ask(t, h, event(cfn.RequestUpdate, "default"))
 		h.check = func(context.Context, string) error { return errors.New("access denied") }
 		if _, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default")); err == nil ||
-			!strings.Contains(err.Error(), "access denied") {
+			!strings.Contains(err.Error(), "access denied") || !strings.Contains(err.Error(), "DescribeTable") {
 			t.Errorf("error %v, want what the look said", err)
 		}
 	})
