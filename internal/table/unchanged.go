@@ -35,6 +35,14 @@ func sameLife(c []item.Cond, n *item.Numbers, b Shard, to int64) []item.Cond {
 // which must not refuse every write.
 var noGeneration = item.Any(item.Absent(attrGeneration), item.Compare(attrGeneration, item.Eq, item.N(0)))
 
+// asIn holds while an attribute is what it is in an item, whatever that is, or is not there either.
+func asIn(it item.Item, attr string) item.Cond {
+	if v := it[attr]; v != nil {
+		return item.Compare(attr, item.Eq, v)
+	}
+	return item.Absent(attr)
+}
+
 // counted compares the count of shards that is stored.
 func counted(is item.Op, n int) item.Cond { return item.Compare(attrShardCount, is, item.N(int64(n))) }
 

@@ -17,15 +17,8 @@ var ErrUnreadable = errors.New("limiter: unreadable bucket")
 // Discard removes a shard of a bucket, whether it can be read or not, while it is of the life and of
 // the number of shards that it was read in. Other changes do not matter: it is to go.
 func Discard(stored item.Item) item.Delete {
-	cond := []item.Cond{item.Exists(item.AttrPK)}
-	for _, attr := range []string{attrGeneration, attrShardCount} {
-		if v, ok := stored[attr]; ok {
-			cond = append(cond, item.Compare(attr, item.Eq, v))
-		} else {
-			cond = append(cond, item.Absent(attr))
-		}
-	}
-	return item.Delete{Key: item.KeyOf(stored), If: item.All(cond...)}
+	return item.Delete{Key: item.KeyOf(stored),
+		If: item.All(item.Exists(item.AttrPK), asIn(stored, attrGeneration), asIn(stored, attrShardCount))}
 }
 
 // notPositive is what is wrong with a number of a limit that is 0 or less.

@@ -133,15 +133,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 		return up, true
 	}
 	up.Remove = marksIn(stored)
-	var same []item.Cond
-	for _, attr := range []string{attrSum, attrLegend, attrTotalEvents} {
-		if v := stored[attr]; v != nil {
-			same = append(same, item.Compare(attr, item.Eq, v))
-		} else {
-			same = append(same, item.Absent(attr))
-		}
-	}
-	up.If = item.All(same...)
+	up.If = item.All(asIn(stored, attrSum), asIn(stored, attrLegend), asIn(stored, attrTotalEvents))
 	return up, true
 }
 
