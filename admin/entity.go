@@ -8,11 +8,8 @@ import (
 	"iter"
 	"time"
 
-	smithytime "github.com/aws/smithy-go/time"
-
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -129,20 +126,16 @@ var errChanged = fmt.Errorf("the entity: %w", ErrBusy)
 
 // move stores another parent of an entity, while all of the entity is what it was.
 func (n *Namespace) move(ctx context.Context, id, parent string) (table.Entity, error) {
-	items, err := n.calls.read(ctx, table.EntityKey(n.id, id))
-	if err == nil && items[0] == nil {
+	stored, e, err := n.described(ctx, id)
+	if err == nil && stored == nil {
 		err = ErrNotFound
 	}
-	if err != nil {
-		return table.Entity{}, err
-	}
-	e, err := table.DecodeEntity(items[0])
 	if err != nil {
 		return e, err
 	}
 	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
 	move := e.Move()
-	move.If = conditionOn(items[0])
+	move.If = conditionOn(stored)
 	return e, n.writeEntity(ctx, e, table.ActionEntityUpdated, move, errChanged)
 }
 
@@ -217,20 +210,27 @@ func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
 	if err := argument.Entity("ID", id); err != nil {
 		return Entity{}, err
 	}
-	e, err := n.entity(ctx, id)
-	if err == nil && e.ID == "" {
+	stored, e, err := n.described(ctx, id)
+	if err == nil && stored == nil {
 		err = ErrNotFound
 	}
 	return entityOf(e), fail(err, "read entity %q", id)
 }
 
-// entity returns an entity, the zero one if it is not described.
-func (n *Namespace) entity(ctx context.Context, id string) (table.Entity, error) {
+// described returns what is stored of an entity, and the entity; nil and the zero one if nothing is.
+func (n *Namespace) described(ctx context.Context, id string) (stored item.Item, e table.Entity, err error) {
 	items, err := n.calls.read(ctx, table.EntityKey(n.id, id))
 	if err != nil || items[0] == nil {
-		return table.Entity{}, err
+		return nil, e, err
 	}
-	return table.DecodeEntity(items[0])
+	e, err = table.DecodeEntity(items[0])
+	return items[0], e, err
+}
+
+// entity returns an entity, the zero one if it is not described.
+func (n *Namespace) entity(ctx context.Context, id string) (table.Entity, error) {
+	_, e, err := n.described(ctx, id)
+	return e, err
 }
 
 // Children lists the entities with a parent, in order of their ids.
@@ -271,9 +271,7 @@ func (n *Namespace) adopt(ctx context.Context, e table.Entity) error {
 			return err
 		}
 		e = now
-		if smithytime.SleepWithContext(ctx, store.Jitter(min(try, 6), callPause/5, callPause)) != nil {
-			return ctx.Err()
-		}
+		pause(ctx, try)
 	}
 	return ErrBusy
 }
