@@ -40,9 +40,11 @@ func (t *Total) ends() bool {
 func (c *Chain) ends() bool { return slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Gone }) }
 
 func (c *Chain) unmarked(known Snapshots, marks table.Marks) bool {
-	_, here := marks.Shard(c.Shard)
+	if _, here := marks.Shard(c.Shard); here || c.Follows != 0 {
+		return false
+	}
 	_, _, before := lastMark(known.Previous, c.Shard)
-	return !here && !before && c.Follows == 0
+	return !before
 }
 
 // first returns how many runs are of the first life in the chain.
