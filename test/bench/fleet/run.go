@@ -101,6 +101,11 @@ func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool
 	o.grants = append(o.grants, granted{begin.UnixMilli(), time.Now().UnixMilli(), tokens})
 }
 
+// always returns the rules of a rate that does not change.
+func always(r bucket.Rate) []play.Rule {
+	return play.InForce([]play.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
+}
+
 // excess returns the worst excess over all windows and limits, in tokens, each grant
 // counted when it was made.
 func excess(rates []bucket.Rate, grants []granted) float64 {
@@ -111,8 +116,7 @@ func excess(rates []bucket.Rate, grants []granted) float64 {
 			n := g.tokens[i] * bucket.Milli
 			events[j] = play.Event{Kind: play.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
 		}
-		seen := []play.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}}
-		w, err := play.Worst(play.Bound{Rules: play.InForce(seen)}, events)
+		w, err := play.Worst(play.Bound{Rules: always(r)}, events)
 		if err != nil {
 			panic("bug: " + err.Error())
 		}

@@ -101,8 +101,7 @@ func (l *witness) sample(shown []float64, now int64) {
 func (l *witness) excess() float64 {
 	all := make([]float64, len(l.rates))
 	for i, r := range l.rates {
-		seen := []play.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}}
-		worst, err := play.Worst(play.Bound{Rules: play.InForce(seen), Kept: true}, l.history[i])
+		worst, err := play.Worst(play.Bound{Rules: always(r), Kept: true}, l.history[i])
 		if err != nil {
 			panic("bug: " + err.Error())
 		}
