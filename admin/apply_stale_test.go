@@ -101,6 +101,20 @@ func TestAPlanFromBeforeHalfAManifest(t *testing.T) {
 	w.refusesWhole(b)
 }
 
+// atTransaction does something when a transaction is sent, by its number.
+func (w *world) atTransaction(nth int, do func()) {
+	transactions := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.TransactWriteItems {
+			if transactions++; transactions == nth {
+				w.db.SetHook(nil)
+				do()
+			}
+		}
+		return true, nil
+	})
+}
+
 // Of two that are applied at the same time from the same state, the one that begins second is
 // refused, wherever the first one is.
 func TestTwoPlansAtTheSameTime(t *testing.T) {
@@ -109,16 +123,7 @@ func TestTwoPlansAtTheSameTime(t *testing.T) {
 		w.apply(declare())
 		a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
 		w.advance(time.Minute)
-		transactions := 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.TransactWriteItems {
-				if transactions++; transactions == nth+2 {
-					w.db.SetHook(nil)
-					w.refusesWhole(b)
-				}
-			}
-			return true, nil
-		})
+		w.atTransaction(nth+2, func() { w.refusesWhole(b) })
 		w.must(w.ns.Apply(t.Context(), a))
 		w.db.SetHook(nil)
 		if w.plan(declare(declaring(rpm10))).Changes() != 0 || w.state().Hash != declare(declaring(rpm10)).hash() {
@@ -134,16 +139,9 @@ func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
 	w.apply(declare())
 	a, second := w.plan(declare(declaring(rpm10))), declare(declaring(tpm500))
 	w.advance(time.Minute)
-	transactions := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
-			if transactions++; transactions == 3 {
-				w.db.SetHook(nil)
-				w.advance(time.Minute)
-				w.apply(second)
-			}
-		}
-		return true, nil
+	w.atTransaction(3, func() {
+		w.advance(time.Minute)
+		w.apply(second)
 	})
 	err := w.ns.Apply(t.Context(), a)
 	w.db.SetHook(nil)

@@ -127,6 +127,14 @@ func TestALostGroupIsOneCall(t *testing.T) {
 	})
 }
 
+// breaks lets the table be in trouble for as many requests as open the breaker.
+func (w *world) breaks(l *Limiter, req Request, trouble memdb.Hook) {
+	w.db.SetHook(trouble)
+	for range breaksAfter {
+		l.Acquire(w.t.Context(), req)
+	}
+}
+
 // While the breaker is open, one of many callers probes every quarter of a second, and
 // the others are not sent.
 func TestOneOfManyProbes(t *testing.T) {
@@ -135,10 +143,7 @@ func TestOneOfManyProbes(t *testing.T) {
 		l := w.process(Options{Timeout: 2 * time.Second})
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
-		w.db.SetHook(outages["lost"])
-		for range breaksAfter {
-			l.Acquire(t.Context(), req)
-		}
+		w.breaks(l, req, outages["lost"])
 		for range 8 {
 			time.Sleep(probesEvery)
 			w.db.ResetStats()
@@ -163,10 +168,7 @@ func TestOneOfManyAtOnceProbes(t *testing.T) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		var calls atomic.Int64
-		w.db.SetHook(func(op memdb.Op) (bool, error) { calls.Add(1); return outages["hung"](op) })
-		for range breaksAfter {
-			l.Acquire(t.Context(), req)
-		}
+		w.breaks(l, req, func(op memdb.Op) (bool, error) { calls.Add(1); return outages["hung"](op) })
 		time.Sleep(time.Minute) // all calls have ended
 		for range 4 {
 			calls.Store(0)
@@ -463,10 +465,7 @@ func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
 		l := w.process(Options{Timeout: 2 * time.Second})
 		req := asks(Costs{"rpm": 1}, rpm10)
 		lease := must(t, l, req)
-		w.db.SetHook(outages["down"])
-		for range breaksAfter {
-			l.Acquire(t.Context(), req)
-		}
+		w.breaks(l, req, outages["down"])
 		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("rollback: %v", err)
 		}
@@ -485,10 +484,7 @@ func TestAProbeThatPanics(t *testing.T) {
 		l := w.process(Options{Timeout: 2 * time.Second})
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
-		w.db.SetHook(outages["lost"])
-		for range breaksAfter {
-			l.Acquire(t.Context(), req)
-		}
+		w.breaks(l, req, outages["lost"])
 		w.db.SetHook(func(memdb.Op) (bool, error) { panic("planned") })
 		for range 3 {
 			time.Sleep(probesEvery)

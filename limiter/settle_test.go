@@ -79,6 +79,19 @@ func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
 	}
 }
 
+// overtaken returns a lease of a minute and a half ago. Others have taken 60 of 100 since, and 50 are
+// refilled again.
+func (w *world) overtaken(l *Limiter, limit Limit) *Lease {
+	w.t.Helper()
+	lease := must(w.t, l, asks(Costs{"rpm": 1}, limit))
+	w.advance(time.Minute)
+	for range 6 {
+		must(w.t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
+	}
+	w.advance(30 * time.Second) // to 90 of 100
+	return lease
+}
+
 // TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does
 // not show a bucket lower than it is by more than the slack, although others have
 // taken most of it since, and it has been refilled.
@@ -86,12 +99,7 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	limit := PerMinute("rpm", 100)
-	lease := must(t, l, asks(Costs{"rpm": 1}, limit))
-	w.advance(time.Minute)
-	for range 6 {
-		must(t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
-	}
-	w.advance(30 * time.Second) // to 90 of 100
+	lease := w.overtaken(l, limit)
 	if err := more(lease, Costs{"rpm": 5}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,12 +115,7 @@ func TestSettlingGoesByTheLastImage(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	limit := PerMinute("rpm", 100)
-	lease := must(t, l, asks(Costs{"rpm": 1}, limit))
-	w.advance(time.Minute)
-	for range 6 {
-		must(t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
-	}
-	w.advance(30 * time.Second)
+	lease := w.overtaken(l, limit)
 	must(t, l, asks(Costs{"rpm": 1}, limit))
 	if err := more(lease, Costs{"rpm": 5}); err != nil {
 		t.Fatal(err)

@@ -68,8 +68,10 @@ func TestEveryCallFailsForGood(t *testing.T) {
 			h.log = slog.New(slog.NewTextHandler(&log, nil))
 			calls := 0
 			db.SetHook(func(memdb.Op) (bool, error) {
-				calls++
-				return calls < at, map[bool]error{false: memdb.Fail(store.Unavailable)}[calls < at]
+				if calls++; calls >= at {
+					return false, memdb.Fail(store.Unavailable)
+				}
+				return true, nil
 			})
 			_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
 			db.SetHook(nil)

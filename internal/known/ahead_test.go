@@ -37,6 +37,25 @@ func newProcess(t *testing.T) *process {
 	return p
 }
 
+// hadItsTurn lets the process have had its turn on a bucket that is saturated.
+func (p *process) hadItsTurn() {
+	k := p.lock()
+	defer p.mu.Unlock()
+	pace := &k.shards[0].holding.pace
+	pace.Short(noon)
+	pace.Wrote(500, noon, 0)
+	pace.Answered()
+}
+
+// ofAQuota gives the bucket a quota in place of its limits.
+func (p *process) ofAQuota() []bucket.Limit {
+	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
+	p.image.State = bucket.New(limits, 0, 1, noon)
+	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
+	p.See(p.image, noon, Unsent)
+	return limits
+}
+
 // shows lets the bucket be seen with so many millitokens.
 func (p *process) shows(milli int64) {
 	p.image.State.Slots = slices.Clone(p.image.State.Slots)
@@ -284,12 +303,7 @@ func TestPlentyEndsTheWaitForTheNextTurn(t *testing.T) {
 		p := newProcess(t)
 		p.charges(ten(), 0)
 		p.shows(level)
-		k := p.lock()
-		pace := &k.shards[0].holding.pace
-		pace.Short(noon)
-		pace.Wrote(500, noon, 0)
-		pace.Answered()
-		p.mu.Unlock()
+		p.hadItsTurn()
 		if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != want {
 			t.Errorf("%d are there: %+v", level, d.Choice)
 		}
@@ -528,12 +542,7 @@ func TestADenialByTheImageBetweenTurns(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	p.shows(-20_000)
-	k := p.lock()
-	pace := &k.shards[0].holding.pace
-	pace.Short(noon)
-	pace.Wrote(500, noon, 0)
-	pace.Answered()
-	p.mu.Unlock()
+	p.hadItsTurn()
 	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 210 {
 		t.Errorf("%+v, %+v, want the 210 ms until 21 tokens are refilled", d.Choice, d.Denial)
 	}
@@ -606,10 +615,7 @@ func TestWhatTakesNothingAhead(t *testing.T) {
 // A quota was made whole, as the next image shows: what is held of before is granted no more.
 func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	p := newProcess(t)
-	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
-	p.image.State = bucket.New(limits, 0, 1, noon)
-	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
-	p.See(p.image, noon, Unsent)
+	limits := p.ofAQuota()
 	w := costing(1000, limits[0])
 	for range 2 {
 		p.charges([]Want{w, w, w, w, w, w, w, w, w, w}, 0)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -14,10 +13,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	if _, ok := p.Mind(0, clock(noon)); ok {
 		t.Error("nothing is held of the shard, and it is minded")
 	}
-	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
-	p.image.State = bucket.New(limits, 0, 1, noon)
-	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
-	p.See(p.image, noon, Unsent)
+	limits := p.ofAQuota()
 	costs := func(milli int64) []Want {
 		w := costing(milli, limits[0])
 		return []Want{w, w, w, w, w, w, w, w, w, w}
@@ -53,10 +49,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 // A clock that panics leaves a shard to be minded by somebody else.
 func TestNobodyMindsBehindAPanic(t *testing.T) {
 	p := newProcess(t)
-	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
-	p.image.State = bucket.New(limits, 0, 1, noon)
-	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
-	p.See(p.image, noon, Unsent)
+	limits := p.ofAQuota()
 	group := slices.Repeat([]Want{costing(1000, limits[0])}, 4)
 	p.charges(group, 0)
 	p.charges(group, 10)
