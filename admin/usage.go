@@ -36,8 +36,9 @@ type UsageQuery struct {
 	// Live adds to the window that holds now what buckets show and no snapshot has
 	// counted yet, so that it is exact now and not as of the last fold; docs/usage.md says
 	// when it is not. It needs one kind of Window, and reads the buckets that the query is
-	// about, of a resource all. What was consumed shortly before that window began, within the last fold, may
-	// be shown in it until it is counted; of buckets that are gone nothing is added.
+	// about, of a resource all. What was consumed shortly before that window began, within
+	// the last fold, may be shown in it until it is counted; of buckets that are gone
+	// nothing is added.
 	Live bool
 }
 
