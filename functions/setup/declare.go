@@ -14,7 +14,7 @@ import (
 // declare applies manifests of limits, in the name of the stack. All of them are
 // read before the first one is applied. What was done before an error stays done,
 // and doing it again makes up for the rest.
-func (h *handler) declare(ctx context.Context, texts []string, stack string, first bool) error {
+func (h *handler) declare(ctx context.Context, texts []string, stack string) error {
 	manifests := make([]admin.Manifest, len(texts))
 	for i, text := range texts {
 		var err error
@@ -22,12 +22,16 @@ func (h *handler) declare(ctx context.Context, texts []string, stack string, fir
 			return err
 		}
 	}
-	all, err := admin.Open(ctx, h.db, h.table, &admin.Options{Principal: stack, Now: h.now})
+	var all *admin.Table
+	err := repeat(ctx, func() (err error) {
+		all, err = admin.Open(ctx, h.db, h.table, &admin.Options{Principal: stack, Now: h.now})
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	for _, m := range manifests {
-		if err := h.apply(ctx, all, m, first); err != nil {
+		if err := h.apply(ctx, all, m); err != nil {
 			return fmt.Errorf("limits of namespace %q: %w", m.Namespace, err)
 		}
 	}
@@ -55,11 +59,11 @@ func fits(ctx context.Context, changes int) error {
 
 // apply plans and applies a manifest, and again after an error, which makes up for it. Then it goes
 // on with buckets that were not reached: another plan would not know them.
-func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest, first bool) error {
+func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest) error {
 	var ns *admin.Namespace
 	var did []string
 	var unreached []admin.Scope
-	err := repeat(ctx, first, func() (err error) {
+	err := repeat(ctx, func() (err error) {
 		if ns, err = all.Namespace(ctx, m.Namespace); err != nil {
 			return err
 		}
@@ -86,7 +90,7 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest,
 		return err
 	}
 	for _, at := range unreached {
-		if err := repeat(ctx, first, func() error { _, err := ns.Reach(ctx, at); return err }); err != nil {
+		if err := repeat(ctx, func() error { _, err := ns.Reach(ctx, at); return err }); err != nil {
 			return err
 		}
 	}

@@ -20,15 +20,12 @@ import (
 )
 
 const (
-	// rounds is how often everything is looked at again because a call was
-	// slowed down, met another one or got no answer.
-	rounds = 6
+	// rounds is how often everything is looked at again because a call was slowed down, met another
+	// one, got no answer or was refused. The deployment may have brought the role, or the rights for
+	// manifests or a key, seconds ago, and they may not have arrived everywhere. It is done within 45
+	// seconds, below the function's timeout.
+	rounds = 12
 	pause  = 200 * time.Millisecond
-
-	// firstRounds is the same for the creation of the resource. The role is seconds old then, and its
-	// rights may not have arrived everywhere. So calls that were refused are repeated too, whatever
-	// the reason. It is done within 45 seconds, below the function's timeout.
-	firstRounds = 12
 
 	// margin is how long before the end of an invocation it gives up, to say why:
 	// CloudFormation waits for an answer.
@@ -67,13 +64,12 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-margin))
 		defer cancel()
 	}
-	first := e.RequestType == cfn.RequestCreate
 	var ids []string
 	if err = h.look(ctx, conf.StreamARN); err == nil {
-		ids, err = h.setUp(ctx, conf, first)
+		ids, err = h.setUp(ctx, conf)
 	}
 	if err == nil {
-		err = h.declare(ctx, conf.Manifests, e.StackID, first)
+		err = h.declare(ctx, conf.Manifests, e.StackID)
 	}
 	if err != nil {
 		h.log.ErrorContext(ctx, "table not set up", "err", err)
@@ -88,10 +84,9 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 }
 
 // look refuses a table that the functions could not work with. The worst is a stream without
-// images, or one that they do not read any more: nothing would be counted. The rights to look may
-// be seconds old, also in an update that brings them.
+// images, or one that they do not read any more: nothing would be counted.
 func (h *handler) look(ctx context.Context, stream string) error {
-	return repeat(ctx, true, func() error {
+	return repeat(ctx, func() error {
 		err := h.check(ctx, stream)
 		_, differs := errors.AsType[*limitertable.DiffError](err)
 		if err == nil || differs || errors.Is(err, limitertable.ErrNotFound) {
@@ -103,16 +98,16 @@ func (h *handler) look(ctx context.Context, stream string) error {
 
 // setUp brings the table into the state asked for and returns name=id of every
 // namespace. What was done before an error stays done.
-func (h *handler) setUp(ctx context.Context, conf function.Setup, first bool) (ids []string, err error) {
+func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string, err error) {
 	for _, name := range conf.Namespaces {
 		var ns table.Namespace
-		err := repeat(ctx, first, func() (err error) { ns, err = h.register(ctx, name); return err })
+		err := repeat(ctx, func() (err error) { ns, err = h.register(ctx, name); return err })
 		if err != nil {
 			return nil, fmt.Errorf("namespace %q: %w", name, err)
 		}
 		if conf.AuditRetentionDays > 0 {
 			keep := table.KeepAudit(ns.ID, conf.AuditRetentionDays)
-			if err := repeat(ctx, first, func() error { _, err := h.store.Write(ctx, keep); return err }); err != nil {
+			if err := repeat(ctx, func() error { _, err := h.store.Write(ctx, keep); return err }); err != nil {
 				return nil, fmt.Errorf("audit retention of namespace %q: %w", name, err)
 			}
 		}
@@ -136,20 +131,12 @@ func (h *handler) register(ctx context.Context, name string) (table.Namespace, e
 
 // repeat does something that may be done again until it succeeds, or fails in a
 // way that trying again does not change.
-func repeat(ctx context.Context, first bool, do func() error) (err error) {
-	n := rounds
-	if first {
-		n = firstRounds
-	}
-	for try := range n {
+func repeat(ctx context.Context, do func() error) (err error) {
+	for try := range rounds {
 		if err = do(); err == nil {
 			return nil
 		}
-		kind := store.KindOf(err)
-		stored := errors.Is(err, admin.ErrReach)
-		lasting := kind == 0 && !errors.Is(err, admin.ErrBusy) ||
-			(kind == store.Unavailable || kind == store.Setup) && !first
-		if lasting && !stored {
+		if store.KindOf(err) == 0 && !errors.Is(err, admin.ErrBusy) && !errors.Is(err, admin.ErrReach) {
 			return err
 		}
 		if smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {

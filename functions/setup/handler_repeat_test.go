@@ -21,35 +21,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What trying again may change is repeated, for longer when the role is new; what it does not change is
-// told at once. A table that refuses rights, or does not answer, is waited for only then.
+// What trying again may change is repeated; what it does not change is told at once. A table that refuses
+// rights, or does not answer, is waited for.
 func TestWhatIsRepeated(t *testing.T) {
 	kind := func(k store.Kind) error { return fmt.Errorf("namespace: %w", memdb.Fail(k)) }
 	for name, c := range map[string]struct {
-		err                error
-		calls, whenCreated int
+		err   error
+		calls int
 	}{
-		"nothing":         {nil, 1, 1},
-		"a bug":           {errors.New("odd"), 1, 1},
-		"a throttle":      {kind(store.Throttled), rounds, firstRounds},
-		"a lost answer":   {kind(store.Unknown), rounds, firstRounds},
-		"silence":         {kind(store.Unavailable), 1, firstRounds},
-		"no rights":       {kind(store.Setup), 1, firstRounds},
-		"somebody else":   {fmt.Errorf("apply: %w", admin.ErrBusy), rounds, firstRounds},
-		"not all is told": {errors.Join(admin.ErrReach, kind(store.Unavailable)), rounds, firstRounds},
+		"nothing":         {nil, 1},
+		"a bug":           {errors.New("odd"), 1},
+		"a throttle":      {kind(store.Throttled), rounds},
+		"a lost answer":   {kind(store.Unknown), rounds},
+		"silence":         {kind(store.Unavailable), rounds},
+		"no rights":       {kind(store.Setup), rounds},
+		"somebody else":   {fmt.Errorf("apply: %w", admin.ErrBusy), rounds},
+		"not all is told": {errors.Join(admin.ErrReach, kind(store.Unavailable)), rounds},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			for first, want := range map[bool]int{false: c.calls, true: c.whenCreated} {
-				calls := 0
-				err := repeat(t.Context(), first, func() error { calls++; return c.err })
-				if calls != want || !errors.Is(err, c.err) {
-					t.Errorf("%s, first %v: %d calls, want %d: %v", name, first, calls, want, err)
-				}
+			calls := 0
+			err := repeat(t.Context(), func() error { calls++; return c.err })
+			if calls != c.calls || !errors.Is(err, c.err) {
+				t.Errorf("%s: %d calls, want %d: %v", name, calls, c.calls, err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			calls := 0
-			err := repeat(ctx, true, func() error { calls++; return kind(store.Throttled) })
+			calls = 0
+			err = repeat(ctx, func() error { calls++; return kind(store.Throttled) })
 			if calls != 1 || store.KindOf(err) != store.Throttled {
 				t.Errorf("out of time: %d calls, %v", calls, err)
 			}

@@ -167,8 +167,8 @@ func TestEveryWriteFailsInEveryWay(t *testing.T) {
 	}
 }
 
-// The rights of a role that was made seconds ago arrive late; those of one that
-// is older are as they are.
+// Rights that a deployment brings arrive late: those of a role that it makes, and those that it adds for
+// manifests or a key. They are waited for, and not for long.
 func TestRightsThatArriveLate(t *testing.T) {
 	for _, kind := range []cfn.RequestType{cfn.RequestCreate, cfn.RequestUpdate} {
 		synctest.Test(t, func(t *testing.T) {
@@ -180,14 +180,33 @@ func TestRightsThatArriveLate(t *testing.T) {
 				}
 				return true, nil
 			})
-			_, _, err := h.Handle(t.Context(), event(kind, "default"))
-			if (err == nil) != (kind == cfn.RequestCreate) {
-				t.Errorf("%s: error %v", kind, err)
-			}
+			ask(t, h, event(kind, "default"))
 			db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) })
 			begun = time.Now()
 			if _, _, err := h.Handle(t.Context(), event(kind, "default")); err == nil || time.Since(begun) > 45*time.Second {
 				t.Errorf("%s: error %v after %s", kind, err, time.Since(begun))
+			}
+		})
+	}
+}
+
+// A stack that gets its first manifest gets the rights for it in the same update: some calls are
+// allowed already, and those after them are refused at first.
+func TestRightsForTheFirstManifestArriveLate(t *testing.T) {
+	for allowed := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			h, db := rig(t)
+			ask(t, h, event(cfn.RequestCreate, "default"))
+			begun, calls := time.Now(), 0
+			db.SetHook(func(memdb.Op) (bool, error) {
+				if calls++; calls > allowed && time.Since(begun) < 8*time.Second {
+					return false, memdb.Fail(store.Setup)
+				}
+				return true, nil
+			})
+			ask(t, h, declaring(cfn.RequestUpdate, someLimits))
+			if got := stored(t, db); got != afterSome {
+				t.Errorf("after %d calls:\n%s", allowed, got)
 			}
 		})
 	}
