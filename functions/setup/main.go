@@ -11,7 +11,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
@@ -29,7 +31,22 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return cfn.LambdaWrap(h.Handle), nil
+		return answered(h), nil
+	})
+}
+
+// maxReason is how many bytes of an error CloudFormation is told. It takes answers of 4 KB, and of a
+// longer one it shows nothing. In JSON a byte may become two.
+const maxReason = 1536
+
+// answered has CloudFormation told what became of its request.
+func answered(h *handler) cfn.CustomResourceLambdaFunction {
+	return cfn.LambdaWrap(func(ctx context.Context, e cfn.Event) (string, map[string]any, error) {
+		id, data, err := h.Handle(ctx, e)
+		if err != nil && len(err.Error()) > maxReason {
+			err = errors.New(strings.ToValidUTF8(err.Error()[:maxReason], "") + "… (the function's log has the rest)")
+		}
+		return id, data, err
 	})
 }
 

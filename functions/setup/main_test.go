@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/cfn"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
+)
+
+// CloudFormation reads up to 4,096 bytes of an answer. One that is longer fails the deployment without the
+// reason. Ten steps that are refused are longer: DynamoDB names who asked, what for, and why not.
+func TestAnAnswerIsNeverTooLong(t *testing.T) {
+	var answer []byte
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(r.Body); err != nil {
+			t.Error(err)
+		}
+		answer = b.Bytes()
+	}))
+	defer server.Close()
+	for _, long := range []string{"denied", strings.Repeat(`User "x" is not authorized, `, 500), strings.Repeat(`"`, 9000),
+		strings.Repeat("ü", 9000)} {
+		h, _ := rig(t)
+		var log bytes.Buffer
+		h.log = slog.New(slog.NewTextHandler(&log, nil))
+		h.check = func(context.Context, string) error {
+			return &limitertable.DiffError{Table: "limits", Diffs: []string{long}}
+		}
+		e := event(cfn.RequestUpdate, "default")
+		e.ResponseURL, e.StackID = server.URL, declaring(cfn.RequestUpdate).StackID
+		if _, err := answered(h)(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		said := string(answer)
+		if len(answer) > 4096 || !strings.Contains(said, `"Status":"FAILED"`) || !strings.Contains(said, "set up table") {
+			t.Errorf("%d bytes: %.200s", len(answer), answer)
+		}
+		if cut := strings.Contains(said, "the function's log has the rest"); cut != (long != "denied") {
+			t.Errorf("cut %v: %.200s", cut, answer)
+		}
+		if !strings.Contains(log.String(), "table not set up") {
+			t.Errorf("log %.200s", log.String())
+		}
+	}
+}
