@@ -16,9 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/deployed"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
@@ -37,17 +37,17 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	deployed, err := deployedTemplate(ctx, opts)
+	was, err := deployedTemplate(ctx, opts)
 	switch {
 	case err != nil && opts.mayLoseAll():
 		return nil
 	case err != nil:
 		return fmt.Errorf("what is deployed could not be read, so nobody can tell what this template would replace: %w; "+
 			"or name all that may be lost: -c %smayLose=%s", err, contextPrefix, strings.Join(holding.IDs(), ","))
-	case deployed == nil:
+	case was == nil:
 		return cdk.CheckRelease(cdk.Golden(), template)
 	}
-	if err := cdk.CheckUpdate(deployed, template, opts.MayLose...); err != nil {
+	if err := cdk.CheckUpdate(was, template, opts.MayLose...); err != nil {
 		return fmt.Errorf("%w\nif that is meant, name what may be lost: -c %smayLose=Table", err, contextPrefix)
 	}
 	return nil
@@ -83,14 +83,9 @@ func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	stack := &cloudformation.GetTemplateInput{StackName: aws.String(opts.StackName)}
-	out, err := cloudformation.NewFromConfig(cfg).GetTemplate(ctx, stack)
-	if err == nil && aws.ToString(out.TemplateBody) != "" {
-		return []byte(*out.TemplateBody), nil
-	}
-	// A stack whose first change set was never carried out has no template either.
-	if api, ok := errors.AsType[smithy.APIError](err); err != nil && (!ok || api.ErrorCode() != "ValidationError") {
-		return nil, err
+	template, err := deployed.Template(ctx, cloudformation.NewFromConfig(cfg), opts.StackName)
+	if template != nil || err != nil {
+		return template, err
 	}
 	if opts.ExistingStreamARN != "" {
 		return nil, nil

@@ -13,15 +13,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// cloud answers as STS and CloudFormation do: of one account, with one deployed template,
-// and as DynamoDB without a table.
-func cloud(t *testing.T, account string, deployed []byte) {
+// cloud answers as STS and CloudFormation do: of one account, with one stack in a status and its
+// template, and as DynamoDB without a table.
+func cloud(t *testing.T, account, status string, deployed []byte) {
 	t.Helper()
-	cloudWithTable(t, account, deployed, "", "")
+	cloudWithTable(t, account, status, deployed, "", "")
 }
 
 // cloudWithTable has a table too, as DynamoDB describes it, with its tags, in JSON.
-func cloudWithTable(t *testing.T, account string, deployed []byte, table, tags string) {
+func cloudWithTable(t *testing.T, account, status string, deployed []byte, table, tags string) {
 	t.Helper()
 	dynamodb := func(w http.ResponseWriter, status int, body string) {
 		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
@@ -33,6 +33,12 @@ func cloudWithTable(t *testing.T, account string, deployed []byte, table, tags s
 		switch action := r.Form.Get("Action"); {
 		case action == "GetCallerIdentity":
 			fmt.Fprintf(w, "<R><GetCallerIdentityResult><Account>%s</Account></GetCallerIdentityResult></R>", account)
+		case action == "DescribeStacks" && status == "":
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, "<E><Error><Code>ValidationError</Code><Message>does not exist</Message></Error></E>")
+		case action == "DescribeStacks":
+			fmt.Fprintf(w, "<R><DescribeStacksResult><Stacks><member><StackStatus>%s</StackStatus></member></Stacks>"+
+				"</DescribeStacksResult></R>", status)
 		case action == "GetTemplate" && deployed == nil:
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>")
@@ -80,28 +86,33 @@ func TestUpdatesThatLoseDataAreRefused(t *testing.T) {
 	renamed := edited(t, func(r map[string]any) {
 		r["Table"].(map[string]any)["Properties"].(map[string]any)["TableName"] = "other"
 	})
+	const done = "UPDATE_COMPLETE"
 	without := func(id string) []byte { return edited(t, func(r map[string]any) { delete(r, id) }) }
 	for _, c := range []struct {
 		what, account  string
+		status         string
 		deployed, next []byte
 		mayLose        []string
 		want           string // in the error; "": accepted
 	}{
-		{"the same", account, golden.text, golden.text, nil, ""},
-		{"another name", account, golden.text, renamed, nil, "its name would change from zae-limiter to other"},
-		{"another name, meant", account, golden.text, renamed, []string{"Table"}, ""},
-		{"another name, another meant", account, golden.text, renamed, []string{holding.Archive}, "its name would change"},
-		{"no table", account, golden.text, without("Table"), nil, "table Table: it would leave the stack"},
-		{"no archive", account, golden.text, without("ArchiveBucket"), nil, "ArchiveBucket: it would leave the stack"},
-		{"no archive, meant", account, golden.text, without("ArchiveBucket"), []string{holding.Archive}, ""},
-		{"of another account", "210987654321", golden.text, golden.text, nil, "set AWS_PROFILE instead of --profile"},
-		{"a stack that was only reviewed", account, []byte{}, golden.text, nil, ""},
-		{"not to be read", account, nil, golden.text, nil, "could not be read"},
-		{"not to be read, a part meant", account, nil, golden.text, []string{"Table"}, "could not be read"},
-		{"not to be read, all meant", account, nil, renamed, holding.IDs(), ""},
+		{"the same", account, done, golden.text, golden.text, nil, ""},
+		{"another name", account, done, golden.text, renamed, nil, "its name would change from zae-limiter to other"},
+		{"another name, meant", account, done, golden.text, renamed, []string{"Table"}, ""},
+		{"another name, another meant", account, done, golden.text, renamed, []string{holding.Archive}, "its name would change"},
+		{"no table", account, done, golden.text, without("Table"), nil, "table Table: it would leave the stack"},
+		{"no archive", account, done, golden.text, without("ArchiveBucket"), nil, "ArchiveBucket: it would leave the stack"},
+		{"no archive, meant", account, done, golden.text, without("ArchiveBucket"), []string{holding.Archive}, ""},
+		{"of another account", "210987654321", done, golden.text, golden.text, nil, "set AWS_PROFILE instead of --profile"},
+		{"no stack", account, "", nil, renamed, nil, ""},
+		{"a stack that was only reviewed", account, "REVIEW_IN_PROGRESS", []byte{}, golden.text, nil, ""},
+		{"a first deployment that failed", account, "ROLLBACK_COMPLETE", golden.text, renamed, nil, ""},
+		{"an update that failed", account, "UPDATE_ROLLBACK_COMPLETE", golden.text, renamed, nil, "its name would change"},
+		{"not to be read", account, done, nil, golden.text, nil, "could not be read"},
+		{"not to be read, a part meant", account, done, nil, golden.text, []string{"Table"}, "could not be read"},
+		{"not to be read, all meant", account, done, nil, renamed, holding.IDs(), ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			cloud(t, c.account, c.deployed)
+			cloud(t, c.account, c.status, c.deployed)
 			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go", MayLose: c.mayLose}, c.next)
 			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
@@ -130,7 +141,7 @@ func TestTablesThatAreThereAlready(t *testing.T) {
 		{"of none, with whole items in an index", other, `[]`, "the projection of index GSI2 would change from ALL"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			cloudWithTable(t, account, []byte{}, c.table, c.tags)
+			cloudWithTable(t, account, "", nil, c.table, c.tags)
 			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go"}, golden.text)
 			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)

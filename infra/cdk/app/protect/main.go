@@ -6,7 +6,7 @@
 //
 //	go run -C infra/cdk ./app/protect [-after] -- [the arguments that cdk gets]
 //
-// A stack that is not there yet is left alone.
+// A stack that is not there yet is left alone, and so is one whose creation failed.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/deployed"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
@@ -75,16 +75,15 @@ var errNoStack = errors.New("there is no such stack")
 // holds returns the logical ids of what holds data in a stack. A policy may name nothing
 // that the stack has not: CloudFormation refuses it as a whole.
 func holds(ctx context.Context, formation *cloudformation.Client, stack string) (ids []string, err error) {
-	out, err := formation.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: aws.String(stack)})
-	api, ok := errors.AsType[smithy.APIError](err)
-	if ok && api.ErrorCode() == "ValidationError" || err == nil && aws.ToString(out.TemplateBody) == "" {
-		return nil, errNoStack // or one whose first change set was never carried out
-	}
+	text, err := deployed.Template(ctx, formation, stack)
 	if err != nil {
 		return nil, err
 	}
+	if text == nil {
+		return nil, errNoStack
+	}
 	var template struct{ Resources map[string]any }
-	if err := json.Unmarshal([]byte(*out.TemplateBody), &template); err != nil {
+	if err := json.Unmarshal(text, &template); err != nil {
 		return nil, fmt.Errorf("its template: %w", err)
 	}
 	return slices.DeleteFunc(holding.IDs(), func(id string) bool { return template.Resources[id] == nil }), nil

@@ -8,15 +8,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// cloud answers as CloudFormation does of the stack "prod", whose template has these
-// resources, and returns where its policy stands. It refuses a policy that names
-// what the stack has not.
-func cloud(t *testing.T, resources ...string) (set *string) {
+// cloud answers as CloudFormation does of the stack "prod", which is in this status and whose
+// template has these resources, and returns where its policy stands. It refuses a policy that
+// names what the stack has not, and one of a stack that cannot be updated any more.
+func cloud(t *testing.T, status string, resources ...string) (set *string) {
 	t.Helper()
 	set = new(string)
 	refuse := func(w http.ResponseWriter, why string) {
@@ -31,6 +32,11 @@ func cloud(t *testing.T, resources ...string) (set *string) {
 		switch {
 		case r.Form.Get("StackName") != "prod":
 			refuse(w, "no such stack")
+		case action == "DescribeStacks":
+			fmt.Fprintf(w, "<R><DescribeStacksResult><Stacks><member><StackStatus>%s</StackStatus></member></Stacks>"+
+				"</DescribeStacksResult></R>", status)
+		case action == "SetStackPolicy" && strings.HasPrefix(status, "ROLLBACK_"):
+			refuse(w, "the stack is in "+status)
 		case action == "GetTemplate":
 			template := `{"Resources": {"Other": {}`
 			for _, id := range resources {
@@ -85,7 +91,7 @@ func TestPolicyDeniesToLoseData(t *testing.T) {
 			deny(`"LogicalResourceId/FailedRecordsBucket"`)},
 		{nil, nil, `{"Statement":[` + allow + `]}`},
 	} {
-		set := cloud(t, c.has...)
+		set := cloud(t, "CREATE_COMPLETE", c.has...)
 		args := append([]string{"--", "-c", "zae-limiter:stackName=prod"}, c.args...)
 		if err := run(t.Context(), args); err != nil || *set != c.want {
 			t.Errorf("%v with %v: error %v, %s, want %s", c.has, args, err, *set, c.want)
@@ -99,12 +105,18 @@ func TestPolicyDeniesToLoseData(t *testing.T) {
 
 // TestStacksThatAreNotThere are left alone before a deployment, and an error after it.
 func TestStacksThatAreNotThere(t *testing.T) {
-	cloud(t, holding.IDs()...)
-	if err := run(t.Context(), []string{"--", "-c", "zae-limiter:stackName=none"}); err != nil {
-		t.Error(err)
-	}
-	if err := run(t.Context(), []string{"-after", "--", "-c", "zae-limiter:stackName=none"}); err == nil {
-		t.Error("a stack that is not there is protected")
+	for _, c := range []struct{ status, stack string }{
+		{"CREATE_COMPLETE", "none"}, {"REVIEW_IN_PROGRESS", "prod"},
+		// Of a first deployment that failed; the next one deletes the stack, and makes it again.
+		{"ROLLBACK_COMPLETE", "prod"}, {"ROLLBACK_FAILED", "prod"},
+	} {
+		set := cloud(t, c.status, holding.IDs()...)
+		if err := run(t.Context(), []string{"--", "-c", "zae-limiter:stackName=" + c.stack}); err != nil || *set != "" {
+			t.Errorf("%v: policy %s, error %v", c, *set, err)
+		}
+		if err := run(t.Context(), []string{"-after", "--", "-c", "zae-limiter:stackName=" + c.stack}); err == nil {
+			t.Errorf("%v: a stack that is not there is protected", c)
+		}
 	}
 }
 
