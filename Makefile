@@ -144,7 +144,7 @@ golden: ## write the golden template anew; read its diff before you commit it
 
 .PHONY: synth
 synth: $(DEPLOYED) $(CDK_CLI) # synthesize the CloudFormation template into cdk.out, offline and without credentials
-	mkdir -p .cache/tmp && $(CDK_ENV) ./node_modules/.bin/cdk synth --quiet
+	mkdir -p .cache/tmp && $(AS) $(CDK_ENV) $(CDK) synth --quiet $(CDKFLAGS)
 	rm -rf .cache/tmp
 
 .PHONY: deploy diff destroy bootstrap replay account
@@ -159,7 +159,7 @@ destroy: account $(DEPLOYED) $(CDK_CLI) ## destroy the stack; the table and the 
 bootstrap: account $(CDK_CLI) ## prepare an account and region for deploy, once (CDKFLAGS)
 	$(CDK) bootstrap --app '' $(CDKFLAGS)
 replay: account ## what the functions gave up; REPLAY=--deliver delivers it again (REPLAY="--stack NAME --deliver")
-	go run -C cmd/zae-limiter . replay $(REPLAY)
+	$(AS) go run -C cmd/zae-limiter . replay $(REPLAY)
 account: # which AWS credentials and region a deployment would use
 	@go run ./infra/account $(CDKFLAGS)
 

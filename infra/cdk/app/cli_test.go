@@ -4,8 +4,35 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// TestTargetsPassOnWhatTheyAreTold: what looks at an account, or makes a template, does it with the
+// profile and the options that the other targets have.
+func TestTargetsPassOnWhatTheyAreTold(t *testing.T) {
+	const flags = "--profile staging -c zae-limiter:tableName=prod"
+	for target, runs := range map[string]int{"synth": 1, "diff": 1, "destroy": 1, "deploy": 3, "bootstrap": 1, "replay": 1} {
+		cmd := exec.Command("make", "-n", "-C", filepath.Join("..", root), target, "CDKFLAGS="+flags)
+		said, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(said)) {
+			tool, replay := strings.Contains(line, "bin/cdk "), strings.Contains(line, ". replay")
+			if !tool && !replay && !strings.Contains(line, "./app/protect") {
+				continue
+			}
+			runs--
+			if target != "bootstrap" && !strings.Contains(line, "AWS_PROFILE=staging ") || !replay && !strings.Contains(line, flags) {
+				t.Errorf("make %s: %s", target, line)
+			}
+		}
+		if runs != 0 {
+			t.Errorf("make %s: %d commands more than that were expected", target, runs)
+		}
+	}
+}
 
 // TestSlowSynthThroughTheCLI runs the app as people do. A synthesis that takes
 // longer than the threshold makes the constructs write to files that the tool
