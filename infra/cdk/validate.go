@@ -18,6 +18,10 @@ func (p *Props) Validate() error {
 		return nil
 	}
 	problems := check(p)
+	if t := p.ExistingTable; t != nil && t.TableStreamArn() == nil && !(p.Aggregator.Off && p.Archiver.Off) {
+		problems = append(problems, errors.New("ExistingTable: it has no stream that the functions could read: give the "+
+			"ARN of its stream (awsdynamodb.Table_FromTableAttributes), or turn both functions off"))
+	}
 	if p.Archiver.Off && (p.ArchiveTransitionDays > 0 || p.ArchiveExpiryDays > 0) {
 		problems = append(problems, errors.New(
 			"ArchiveTransitionDays, ArchiveExpiryDays: without an archiver there is no archive"))

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/jsii-runtime-go"
+
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 )
 
@@ -65,6 +69,24 @@ func TestBareStackHasOnlyTheAggregator(t *testing.T) {
 	}
 	if mapping["Enabled"] != false {
 		t.Errorf("a paused mapping is enabled: %v", mapping["Enabled"])
+	}
+}
+
+// TestTablesWithoutAStream: an imported table has one only if it is said. It is missed with a sentence,
+// where a function would read it.
+func TestTablesWithoutAStream(t *testing.T) {
+	stack := awscdk.NewStack(newApp(t.TempDir(), nil), jsii.String("Imported"), nil)
+	props := cdk.Props{ExistingTable: awsdynamodb.Table_FromTableName(stack, jsii.String("T"), jsii.String("limits"))}
+	if err := props.Validate(); err == nil || !strings.Contains(err.Error(), "ExistingTable: it has no stream") {
+		t.Errorf("error %v", err)
+	}
+	props.Aggregator.Off = true
+	if err := props.Validate(); err == nil {
+		t.Error("the archiver needs none")
+	}
+	props.Archiver.Off = true
+	if err := props.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -57,6 +57,7 @@ func TestBadOptionsAreRefusedByName(t *testing.T) {
 		{"targetUtilizationPercent", "95", "from 20 to 90"},
 		{"namespaces", "-x", "separated by commas"},
 		{"namespaces", "a b", "separated by commas"},
+		{"namespaces", "default,_", "not _ alone"},
 		{"snapshotWindows", "",
 			"context zae-limiter:snapshotWindows=: accepted: hourly, daily, monthly, separated by commas"},
 		{"snapshotWindows", "hourly,weekly", "snapshotWindows=hourly,weekly"},
