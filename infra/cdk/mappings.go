@@ -28,7 +28,7 @@ type mapping struct {
 	id                         string
 	function                   awslambda.Function
 	batch, window, parallelism int
-	tumbling                   int // seconds, 0: none
+	tumbling                   int // seconds, 0: no window
 	paused                     bool
 	filter                     pattern
 }
@@ -96,7 +96,7 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 		BatchSize:                      jsii.Number(m.batch),
 		MaximumBatchingWindowInSeconds: jsii.Number(m.window),
 		ParallelizationFactor:          jsii.Number(m.parallelism),
-		TumblingWindowInSeconds:        m.tumblingSeconds(),
+		TumblingWindowInSeconds:        jsii.Number(m.tumbling), // 0 too: Lambda keeps what an update leaves out
 		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
 		BisectBatchOnFunctionError:     jsii.Bool(true),
 		MaximumRecordAgeInSeconds:      jsii.Number(maximumRecordAgeS),
@@ -108,14 +108,6 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 			Metrics: jsii.Strings("EventCount"), // for the alarm on given-up records
 		},
 	})
-}
-
-// tumblingSeconds is nil where there is no tumbling window.
-func (m mapping) tumblingSeconds() *float64 {
-	if m.tumbling == 0 {
-		return nil
-	}
-	return jsii.Number(m.tumbling)
 }
 
 // tumbling is how long usage is folded before it is written, in seconds. AWS does
