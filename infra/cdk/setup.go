@@ -23,7 +23,7 @@ const setupTimeoutS = 240
 // addSetup declares the function that registers namespaces, writes the version
 // record and applies manifests, and the custom resource that invokes it: on the
 // first deployment, and whenever its properties change, as with another table or stream.
-// Doing it again changes nothing, and deleting it does nothing.
+// Doing it again changes nothing.
 func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
 	l.SetupRole = l.newRole("SetupRole", "setup", l.props.Setup.Role,
@@ -57,8 +57,10 @@ func (l *Limiter) addSetup() {
 		// A function that cannot even start answers nothing, and CloudFormation
 		// would wait for an hour.
 		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
-		ServiceToken:   l.Setup.FunctionArn(),
-		Properties:     &properties,
+		// Its deletion does nothing, and one that is not answered would keep the stack there.
+		RemovalPolicy: awscdk.RemovalPolicy_RETAIN,
+		ServiceToken:  l.Setup.FunctionArn(),
+		Properties:    &properties,
 	})
 	l.NamespaceIDs = setup.GetAttString(jsii.String(function.SetupNamespaceIDs))
 }

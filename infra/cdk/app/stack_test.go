@@ -92,6 +92,17 @@ func TestDataOutlivesTheStack(t *testing.T) {
 	}
 }
 
+// TestNothingWaitsForSetupToDelete: it would do nothing then, and a function that cannot answer, in a
+// VPC without a way to S3 for one, would keep the stack from being rolled back or destroyed.
+func TestNothingWaitsForSetupToDelete(t *testing.T) {
+	for _, in := range []template{golden, changed, bare, provisioned} {
+		r := in.one(t, "Custom::ZaeLimiterSetup", "Namespaces")
+		if r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
+			t.Errorf("deletion %q, replacement %q", r.DeletionPolicy, r.UpdateReplacePolicy)
+		}
+	}
+}
+
 func TestBucketsArePrivate(t *testing.T) {
 	buckets := golden.ofType("AWS::S3::Bucket")
 	if len(buckets) != 2 {
