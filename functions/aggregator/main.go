@@ -65,7 +65,7 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 	}
 	o := options(conf)
 	o.DynamoDB = dynamodb.NewFromConfig(cfg)
-	o.Name, o.Log, o.Metrics = function.Name(getenv, "aggregator"), log, os.Stdout
+	o.Name, o.Log, o.Metrics = function.Name(getenv, "aggregator"), log, start.Metrics(getenv, os.Stdout)
 	if conf.DeadLetterBucketName != "" {
 		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
 	}

@@ -46,7 +46,7 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 		bucket:   conf.BucketName,
 		function: function.Name(getenv, "archiver"),
 		log:      log,
-		metrics:  os.Stdout,
+		metrics:  start.Metrics(getenv, os.Stdout),
 	}, nil
 }
 

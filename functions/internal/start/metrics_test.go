@@ -1,0 +1,59 @@
+package start
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/function"
+)
+
+// passes reports whether Lambda sends a line to the log, as AWS documents its filter: a line that
+// names no level, or no valid time, is INFO.
+func passes(t *testing.T, set string, line []byte) bool {
+	t.Helper()
+	var is struct{ Level, Timestamp string }
+	if err := json.Unmarshal(line, &is); err != nil {
+		t.Fatal(err)
+	}
+	ranks := map[string]int{"TRACE": 1, "DEBUG": 2, "INFO": 3, "WARN": 4, "ERROR": 5, "FATAL": 6}
+	if _, err := time.Parse(time.RFC3339, is.Timestamp); err != nil || ranks[is.Level] == 0 {
+		is.Level = "INFO"
+	}
+	return ranks[is.Level] >= ranks[set]
+}
+
+// Alarms see malformed records and failed writes whatever the log is set to.
+func TestMetricsPassWhateverTheLogIsSetTo(t *testing.T) {
+	var plain bytes.Buffer
+	if err := function.WriteMetrics(&plain, "f", 7, function.Summary{Malformed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []string{"", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"} {
+		var out bytes.Buffer
+		w := Metrics(func(string) string { return set }, &out)
+		if err := function.WriteMetrics(w, "f", 7, function.Summary{Malformed: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if !passes(t, set, out.Bytes()) {
+			t.Errorf("%s drops %s", set, out.Bytes())
+		}
+		if rest := plain.Bytes()[1:]; !bytes.HasSuffix(out.Bytes(), rest) {
+			t.Errorf("%s: %s lacks %s", set, out.Bytes(), rest)
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestMetricsThatCannotBeWritten(t *testing.T) {
+	w := Metrics(func(string) string { return "WARN" }, full{})
+	if err := function.WriteMetrics(w, "f", 7, function.Summary{}); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("error %v", err)
+	}
+}
