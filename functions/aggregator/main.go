@@ -54,12 +54,7 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	// The default of ten idle connections per host would open and close one
-	// for every further write in flight.
-	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, conf.WriteConcurrency)
-	})
-	cfg, err := start.Config(ctx, "table", awsconfig.WithHTTPClient(client))
+	cfg, err := start.Config(ctx, "table", awsconfig.WithHTTPClient(client(conf.WriteConcurrency)))
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +65,14 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
 	}
 	return streams.New(o)
+}
+
+// client keeps a connection for every write in flight. The default of ten idle ones per host, and a
+// hundred in all, would open and close one for every further write.
+func client(writes int) *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, max(t.MaxIdleConnsPerHost, writes) // 0: no bound
+	})
 }
 
 // options are the settings that the configuration holds.

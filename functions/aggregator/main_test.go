@@ -5,8 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -69,6 +74,56 @@ func TestStartNamesWhatIsWrong(t *testing.T) {
 	_, err := started(t, map[string]string{function.EnvMaxShards: "3"})
 	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// As many writes as may be in flight find a connection that is open already, after the first round.
+func TestConnectionsAreKept(t *testing.T) {
+	const writes = 256
+	var opened atomic.Int64
+	together := make(chan struct{}, writes) // a round answers when all of it have asked
+	release := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		together <- struct{}{}
+		<-release
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	c := client(writes)
+	for range 2 {
+		var wg sync.WaitGroup
+		for range writes {
+			wg.Go(func() {
+				in, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				out, err := c.Do(in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := out.Body.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range writes {
+			<-together
+		}
+		for range writes {
+			release <- struct{}{}
+		}
+		wg.Wait()
+	}
+	if n := opened.Load(); n != writes {
+		t.Errorf("%d connections for %d writes at once", n, writes)
 	}
 }
 
