@@ -28,8 +28,8 @@ the state of its mapping and the lag, errors and throttles of the last 15 minute
 The exit status is 3 if something is not right. A table without functions limits,
 and counts no usage; that is no fault.
 
-It needs the read policy of the stack, and for the functions
-lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.`,
+It needs the read policy of the stack, for the stream dynamodb:DescribeStream, and for
+the functions lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.`,
 		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
 		parts, err := a.status(c.ctx)

@@ -43,7 +43,7 @@ var (
 		checkAction, "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem",
 	}
 	adminActions = append(slices.Clone(chargeActions), "dynamodb:BatchWriteItem")
-	wholeActions = []string{"dynamodb:DescribeTable"}
+	wholeActions = []string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}
 )
 
 // policy is what the policies differ in.

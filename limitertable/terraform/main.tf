@@ -183,6 +183,7 @@ locals {
               "dynamodb:ConditionCheckItem",
               "dynamodb:DeleteItem",
               "dynamodb:DescribeTable",
+              "dynamodb:DescribeTimeToLive",
               "dynamodb:GetItem",
               "dynamodb:PutItem",
               "dynamodb:UpdateItem"
@@ -213,6 +214,7 @@ locals {
             "Action" : [
               "dynamodb:BatchGetItem",
               "dynamodb:DescribeTable",
+              "dynamodb:DescribeTimeToLive",
               "dynamodb:GetItem"
             ],
             "Effect" : "Allow",

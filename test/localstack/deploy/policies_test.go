@@ -19,6 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 // user makes a user with a managed policy.
@@ -125,9 +127,8 @@ func (w *world) applicationPolicies(t *testing.T) {
 		{"AcquirePolicyArn", []string{"BatchGetItem", "PutItem", "UpdateItem"}, func(id identity, fresh string) error {
 			return w.acquire(t.Context(), id, fresh, 2)
 		}},
-		{"ReadPolicyArn", []string{"BatchGetItem", "DescribeTable", "GetItem", "Query"}, func(id identity, _ string) error {
-			return w.readEverything(t, id)
-		}},
+		{"ReadPolicyArn", []string{"BatchGetItem", "DescribeTable", "DescribeTimeToLive", "GetItem", "Query"},
+			func(id identity, _ string) error { return w.readEverything(t, id) }},
 		{"AdminPolicyArn", []string{"BatchWriteItem", "Query"}, func(id identity, fresh string) error {
 			if err := w.readEverything(t, id); err != nil {
 				return err
@@ -164,8 +165,7 @@ func (w *world) applicationPolicies(t *testing.T) {
 func (w *world) readEverything(t *testing.T, id identity) error {
 	db := w.dynamodb(id)
 	key := map[string]types.AttributeValue{"PK": text("_/SYSTEM#"), "SK": text("#VERSION")}
-	describe := &dynamodb.DescribeTableInput{TableName: aws.String(tableName)}
-	if _, err := db.DescribeTable(t.Context(), describe); err != nil {
+	if err := limitertable.Check(t.Context(), db, tableName); err != nil {
 		return err
 	}
 	if _, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(tableName), Key: key}); err != nil {

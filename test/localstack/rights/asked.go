@@ -119,7 +119,7 @@ func rightsOf(operation string, body []byte) (out []Right, err error) {
 		}
 		leading, _ := c.ExpressionAttributeValues[found[1]]["S"].(string)
 		return []Right{{action, c.IndexName, leading}}, nil
-	case "DescribeTable":
+	case "DescribeTable", "DescribeTimeToLive":
 		return []Right{{Action: action}}, nil
 	case "TransactWriteItems", "TransactGetItems":
 		for _, item := range c.TransactItems {

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
@@ -216,8 +217,35 @@ func TestAdminPoliciesAreSufficientAndNoMore(t *testing.T) {
 
 // notAdministering are rights of the admin policy that no recorded call needs.
 var notAdministering = map[string]string{
-	"dynamodb:DescribeTable": "people and tools look at the table",
-	"dynamodb:GetItem":       "people look at single items, which BatchGetItem shows too",
+	"dynamodb:DescribeTable":      "people and tools look at the table",
+	"dynamodb:DescribeTimeToLive": "the same",
+	"dynamodb:GetItem":            "people look at single items, which BatchGetItem shows too",
+}
+
+// Who may read everything, or administer it, may ask whether the table is as it must be.
+func TestReadersMayCheckTheTable(t *testing.T) {
+	e := engine.ForTest(t, engine.Dynoxide)
+	name := tablespec.ForTest(t, e)
+	proxy, proxied, err := fault.Engine(e, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	recorder := Record(proxy)
+	if err := limitertable.Check(t.Context(), proxied.DynamoDB(), name); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := recorder.Rights()
+	if err != nil || len(asked) == 0 {
+		t.Fatalf("rights %v, error %v", asked, err)
+	}
+	for _, r := range asked {
+		for _, who := range []string{"ReadPolicy", "AdminPolicy"} {
+			if !policies(t)[who].Allows(r, "") {
+				t.Errorf("%s does not allow %v", who, r)
+			}
+		}
+	}
 }
 
 // acquiring is all that a client does to take tokens and settle, from a table
@@ -502,7 +530,8 @@ func TestNamespacePoliciesEndAtTheNamespace(t *testing.T) {
 // TestReadPoliciesRead and nothing else.
 func TestReadPoliciesRead(t *testing.T) {
 	all := policies(t)
-	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:GetItem", "dynamodb:Query"}
+	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:GetItem",
+		"dynamodb:Query"}
 	if got := all["ReadPolicy"].Actions(); !slices.Equal(got, reads) {
 		t.Errorf("the read policy allows %v", got)
 	}
