@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
@@ -16,9 +17,18 @@ import (
 // writes the version record.
 const setupType = "Custom::ZaeLimiterSetup"
 
-// setupTimeoutS is enough for a manifest of a thousand limits, and less than
-// CloudFormation waits for an answer.
-const setupTimeoutS = 240
+const (
+	// setupTimeoutS is enough for a manifest of a thousand limits.
+	setupTimeoutS = 240
+
+	// setupEventAgeS is within what Lambda begins an invocation that waits for concurrency, or
+	// repeats one whose answer was lost.
+	setupEventAgeS = 300
+
+	// setupWaitS is how long CloudFormation waits for an answer. Then it rolls back, and nothing may
+	// come after that. Its default is an hour, for a function that cannot even start.
+	setupWaitS = 600
+)
 
 // addSetup declares the function that registers namespaces, writes the version
 // record and applies manifests, and the custom resource that invokes it: on the
@@ -39,6 +49,9 @@ func (l *Limiter) addSetup() {
 		role:        l.SetupRole,
 		logs:        logs,
 	})
+	l.Setup.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{
+		MaxEventAge: awscdk.Duration_Seconds(jsii.Number(setupEventAgeS)),
+	})
 	properties := map[string]any{
 		function.SetupTable:            l.Table.TableName(),
 		function.SetupNamespaces:       l.props.Namespaces,
@@ -53,10 +66,8 @@ func (l *Limiter) addSetup() {
 		properties[function.SetupManifests] = l.props.Manifests
 	}
 	setup := awscdk.NewCustomResource(l.Construct, jsii.String("Namespaces"), &awscdk.CustomResourceProps{
-		ResourceType: jsii.String(setupType),
-		// A function that cannot even start answers nothing, and CloudFormation
-		// would wait for an hour.
-		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
+		ResourceType:   jsii.String(setupType),
+		ServiceTimeout: awscdk.Duration_Seconds(jsii.Number(setupWaitS)),
 		// Its deletion does nothing, and one that is not answered would keep the stack there.
 		RemovalPolicy: awscdk.RemovalPolicy_RETAIN,
 		ServiceToken:  l.Setup.FunctionArn(),

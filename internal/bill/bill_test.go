@@ -203,7 +203,8 @@ const everything = `{"Resources": {
 	"Free1": {"Type": "AWS::EC2::SecurityGroup"}, "Free2": {"Type": "AWS::IAM::ManagedPolicy"},
 	"Free3": {"Type": "AWS::IAM::Policy"}, "Free4": {"Type": "AWS::IAM::Role"}, "Free5": {"Type": "AWS::KMS::Key"},
 	"Free6": {"Type": "AWS::S3::BucketPolicy"}, "Free7": {"Type": "AWS::SNS::TopicPolicy"},
-	"Free8": {"Type": "Custom::ZaeLimiterSetup"}}}`
+	"Free8": {"Type": "AWS::Lambda::EventInvokeConfig"},
+	"Free9": {"Type": "Custom::ZaeLimiterSetup"}}}`
 
 // What is billed of a template is all that has a price, and nothing that is free.
 func TestWhatIsBilledOfATemplate(t *testing.T) {

@@ -44,8 +44,8 @@ func Provisioned(s Stack) Stack {
 // Free are the types of resources that cost nothing by themselves.
 func Free() []string {
 	return []string{"AWS::ApplicationAutoScaling::ScalingPolicy", "AWS::EC2::SecurityGroup", "AWS::IAM::ManagedPolicy",
-		"AWS::IAM::Policy", "AWS::IAM::Role", "AWS::KMS::Key", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy",
-		"Custom::ZaeLimiterSetup"}
+		"AWS::IAM::Policy", "AWS::IAM::Role", "AWS::KMS::Key", "AWS::Lambda::EventInvokeConfig", "AWS::S3::BucketPolicy",
+		"AWS::SNS::TopicPolicy", "Custom::ZaeLimiterSetup"}
 }
 
 // resource is what is looked at of a resource of a template.

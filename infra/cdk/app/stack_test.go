@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,6 +101,21 @@ func TestNothingWaitsForSetupToDelete(t *testing.T) {
 		if r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
 			t.Errorf("deletion %q, replacement %q", r.DeletionPolicy, r.UpdateReplacePolicy)
 		}
+	}
+}
+
+// TestNoDeploymentIsSetUpLater than CloudFormation waits for: the one that it then rolls back to would be
+// undone. An event that waits for concurrency, or is repeated after an answer was lost, is begun within its
+// age, and ends within the timeout.
+func TestNoDeploymentIsSetUpLater(t *testing.T) {
+	waits, err := strconv.Atoi(golden.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties["ServiceTimeout"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := golden.one(t, "AWS::Lambda::Function", "Setup").Properties["Timeout"].(float64)
+	begins, ok := golden.one(t, "AWS::Lambda::EventInvokeConfig", "Setup").Properties["MaximumEventAgeInSeconds"].(float64)
+	if !ok || begins+runs > float64(waits) {
+		t.Errorf("it begins within %v s and runs for %v s, and CloudFormation waits for %v s", begins, runs, waits)
 	}
 }
 
