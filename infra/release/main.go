@@ -204,12 +204,12 @@ func sums(dist string) error {
 	return os.WriteFile(filepath.Join(dist, "SHA256SUMS"), []byte(out.String()), 0o644)
 }
 
-// tag tags the root where it is, and the others on a commit of their own.
+// tag tags the root where it is, and the others on a commit of their own, which is made first: it may fail.
 func (r *run) tag(ctx context.Context) error {
 	what := "release " + r.version
 	for _, args := range [][]string{
-		{"-C", r.root, "tag", "--annotate", "--message", what, r.version},
 		{"-C", r.tree, "commit", "--quiet", "--all", "--no-verify", "--message", "require the root module in " + r.version},
+		{"-C", r.root, "tag", "--annotate", "--message", what, r.version},
 	} {
 		if _, err := r.git(ctx, ".", args...); err != nil {
 			return err

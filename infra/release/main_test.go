@@ -1,11 +1,48 @@
 package main
 
-import "testing"
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestVersionsThatAreNone(t *testing.T) {
 	for _, version := range []string{"", "0.1.0", "v0.1", "v0.1.0.0", "v0.1.0-beta", "v0.1.0 "} {
 		if err := (&run{root: ".", version: version}).ready(t.Context()); err == nil {
 			t.Errorf("%q is accepted", version)
 		}
+	}
+}
+
+// A release that cannot be committed, for want of a key to sign with, leaves no tag: the next try would take
+// it for a release that was made.
+func TestAReleaseThatCannotBeCommitted(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "gitconfig")
+	text := "[user]\nname=a\nemail=a@example.com\n[commit]\ngpgsign=true\n[gpg]\nprogram=false\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GIT_CONFIG_GLOBAL", config)
+	r := &run{root: t.TempDir(), version: "v0.1.0", out: io.Discard, tree: filepath.Join(t.TempDir(), "tree")}
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"commit", "--quiet", "--allow-empty", "--no-gpg-sign", "--message", "first"},
+		{"worktree", "add", "--quiet", "--detach", r.tree},
+	} {
+		if _, err := r.git(t.Context(), r.root, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(r.tree, "go.mod"), []byte("module m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.git(t.Context(), r.tree, "add", "go.mod"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.tag(t.Context()); err == nil {
+		t.Fatal("it is committed")
+	}
+	if tags, err := r.git(t.Context(), r.root, "tag"); err != nil || tags != "" {
+		t.Errorf("tags %q, error %v", tags, err)
 	}
 }
