@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
@@ -85,9 +86,9 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 	return l
 }
 
-// child returns the id of the construct, without those of its ancestors in the
-// stack that are called "Default", followed by name. It is how logical ids that
-// must never change are made.
+// child returns the ids of the construct and its ancestors in the stack, without those that are
+// called "Default" and without what CloudFormation takes in no logical id, followed by name. It is
+// how logical ids that must never change are made.
 func (l *Limiter) child(name string) *string {
 	id := ""
 	for node := l.Construct; !isStack(node); node = node.Node().Scope().(constructs.Construct) {
@@ -95,8 +96,10 @@ func (l *Limiter) child(name string) *string {
 			id = own + id
 		}
 	}
-	return jsii.String(id + name)
+	return jsii.String(noLogicalID.ReplaceAllString(id, "") + name)
 }
+
+var noLogicalID = regexp.MustCompile(`[^A-Za-z0-9]`)
 
 func isStack(c constructs.Construct) bool { return *awscdk.Stack_IsStack(c) }
 

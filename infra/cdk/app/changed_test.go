@@ -2,14 +2,18 @@ package main
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
 // TestEveryOptionArrives looks for what each option changes.
@@ -69,6 +73,26 @@ func TestBareStackHasOnlyTheAggregator(t *testing.T) {
 	}
 	if mapping["Enabled"] != false {
 		t.Errorf("a paused mapping is enabled: %v", mapping["Enabled"])
+	}
+}
+
+// TestIDsOfConstructsAreNoLogicalIDs: they may have hyphens, which CloudFormation does not take.
+func TestIDsOfConstructsAreNoLogicalIDs(t *testing.T) {
+	stack := awscdk.NewStack(newApp(t.TempDir(), nil), jsii.String("Platform"), nil)
+	dist := t.TempDir()
+	if err := writeStubs(dist); err != nil {
+		t.Fatal(err)
+	}
+	cdk.New(constructs.NewConstruct(stack, jsii.String("my-app")), "prod_limits", &cdk.Props{Code: cdk.Code{
+		Aggregator: programIn(dist, "aggregator"), Archiver: programIn(dist, "archiver"), Setup: programIn(dist, "setup")}})
+	got, err := decodeTemplate(assertions.Template_FromStack(stack, nil).ToJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range holding.IDs() {
+		if _, ok := got.Resources["myappprodlimits"+id]; !ok {
+			t.Errorf("no %s among %v", id, slices.Sorted(maps.Keys(got.Resources)))
+		}
 	}
 }
 
