@@ -15,8 +15,8 @@ import (
 const versionsKeptDays = 30
 
 // archiveLifecycle is what becomes of archive objects. By default they stay as
-// they are, because they are far smaller than the 128 KB that colder classes
-// bill as a minimum.
+// they are: they are far smaller than the 128 KB below which S3 moves none to a
+// colder class.
 func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	if l.props.ArchiveTransitionDays == 0 && l.props.ArchiveExpiryDays == 0 {
 		return nil

@@ -81,9 +81,9 @@ type Props struct {
 	// Network puts the functions into a VPC. By default they are in none.
 	Network NetworkProps
 
-	// ArchiveTransitionDays moves archive objects to Glacier Instant Retrieval
-	// after so many days. It bills at least 128 KB for each object, and ours have
-	// a few hundred bytes, so this costs more than it saves.
+	// ArchiveTransitionDays moves archive objects to Glacier Instant Retrieval after so
+	// many days. S3 moves none below 128 KB, and ours have a few hundred bytes, so hardly
+	// any moves.
 	ArchiveTransitionDays int `key:"archiveTransitionDays" default:"never" range:"1-3650"`
 	// ArchiveVersioned keeps what is deleted from the archive as a version: for good,
 	// or for 30 days where objects expire.

@@ -141,7 +141,7 @@ func TestBucketsArePrivate(t *testing.T) {
 	for id, b := range buckets {
 		rules := text(t, dig(b.Properties, "LifecycleConfiguration", "Rules"))
 		if strings.Contains(rules, "Expiration") || strings.Contains(rules, "Transition") {
-			t.Errorf("%s: objects expire or move to a class that bills 128 KB for each: %s", id, rules)
+			t.Errorf("%s: objects expire or move to another class: %s", id, rules)
 		}
 	}
 }

@@ -530,8 +530,8 @@ func TestNamespacePoliciesEndAtTheNamespace(t *testing.T) {
 // TestReadPoliciesRead and nothing else.
 func TestReadPoliciesRead(t *testing.T) {
 	all := policies(t)
-	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:GetItem",
-		"dynamodb:Query"}
+	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive",
+		"dynamodb:GetItem", "dynamodb:Query"}
 	if got := all["ReadPolicy"].Actions(); !slices.Equal(got, reads) {
 		t.Errorf("the read policy allows %v", got)
 	}
