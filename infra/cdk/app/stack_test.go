@@ -108,12 +108,14 @@ func TestNothingWaitsForSetupToDelete(t *testing.T) {
 // undone. An event that waits for concurrency, or is repeated after an answer was lost, is begun within its
 // age, and ends within the timeout.
 func TestNoDeploymentIsSetUpLater(t *testing.T) {
-	waits, err := strconv.Atoi(golden.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties["ServiceTimeout"].(string))
+	asked := golden.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties
+	waits, err := strconv.Atoi(asked["ServiceTimeout"].(string))
 	if err != nil {
 		t.Fatal(err)
 	}
 	runs := golden.one(t, "AWS::Lambda::Function", "Setup").Properties["Timeout"].(float64)
-	begins, ok := golden.one(t, "AWS::Lambda::EventInvokeConfig", "Setup").Properties["MaximumEventAgeInSeconds"].(float64)
+	config := golden.one(t, "AWS::Lambda::EventInvokeConfig", "Setup").Properties
+	begins, ok := config["MaximumEventAgeInSeconds"].(float64)
 	if !ok || begins+runs > float64(waits) {
 		t.Errorf("it begins within %v s and runs for %v s, and CloudFormation waits for %v s", begins, runs, waits)
 	}
