@@ -15,9 +15,10 @@ LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
-# The cdk tool does not tell its app of --profile, and the app looks at what is deployed.
+# The cdk tool does not tell its app of --profile, and the app looks at what is deployed. Of a profile
+# and keys in the environment, the tool takes the profile, and programs in Go take the keys.
 PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
-AS           = $(if $(PROFILE),AWS_PROFILE=$(PROFILE))
+AS           = $(if $(PROFILE),env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY -u AWS_SESSION_TOKEN AWS_PROFILE=$(PROFILE))
 # go vet looks for more than go test does, and goes before.
 GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
