@@ -16,17 +16,13 @@ import (
 // names collects the aliases of one request. Every attribute name is aliased:
 // limit names may hold '-' and '.', and DynamoDB reserves hundreds of words.
 type names struct {
-	values Item
+	values []Value  // value of alias i
 	order  []string // attribute of alias i
 	text   bytes.Buffer
 }
 
-// newNames returns names without any, with room for so many values.
-func newNames(size int) *names {
-	n := usedNames.Get().(*names)
-	n.values, n.order = make(Item, size), n.order[:0]
-	return n
-}
+// newNames returns names without any.
+func newNames() *names { return usedNames.Get().(*names) }
 
 // usedNames are names that are done: their lists are used again.
 var usedNames = sync.Pool{New: func() any { return new(names) }}
@@ -56,19 +52,30 @@ func (n *names) name(attr string) string {
 	return aliasOf(&nameAliases, "#", len(n.order)-1)
 }
 
+// value returns the alias of a value. One number has one, however often it stands in the request:
+// a charge of two limits sends 14 values in place of 23.
 func (n *names) value(v Value) string {
-	a := aliasOf(&valueAliases, ":", len(n.values))
-	n.values[a] = v
-	return a
+	if number, ok := v.(*types.AttributeValueMemberN); ok {
+		for i, have := range n.values {
+			if same, ok := have.(*types.AttributeValueMemberN); ok && same.Value == number.Value {
+				return aliasOf(&valueAliases, ":", i)
+			}
+		}
+	}
+	n.values = append(n.values, v)
+	return aliasOf(&valueAliases, ":", len(n.values)-1)
 }
 
 // done returns the maps as the API wants them: nil instead of empty. The names are not used after.
-func (n *names) done() (map[string]string, Item) {
-	attrs, values := aliased(n.order), n.values
-	if len(values) == 0 {
-		values = nil
+func (n *names) done() (attrs map[string]string, values Item) {
+	if attrs = aliased(n.order); len(n.values) > 0 {
+		values = make(Item, len(n.values))
 	}
-	n.values = nil
+	for i, v := range n.values {
+		values[aliasOf(&valueAliases, ":", i)] = v
+	}
+	clear(n.values)
+	n.values, n.order = n.values[:0], n.order[:0]
 	usedNames.Put(n)
 	return attrs, values
 }
@@ -186,14 +193,10 @@ func (u Update) expression(n *names) string {
 	return b.String()
 }
 
-func (u Update) aliases() *names {
-	return newNames(len(u.Set) + 2*len(u.SetLess) + len(u.SetIfAbsent) + 2*len(u.Add) + 4)
-}
-
 // Input renders the update for the named table. It asks for the whole item
 // back: as it is after the write, or as it was if the condition fails.
 func (u Update) Input(tableName string) *dynamodb.UpdateItemInput {
-	n := u.aliases()
+	n := newNames()
 	out := &struct {
 		in                        dynamodb.UpdateItemInput
 		table, changes, condition string
@@ -247,7 +250,7 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 	switch w := w.(type) {
 	case Update:
-		n := w.aliases()
+		n := newNames()
 		changes, condition := w.expression(n), n.condition(w.If)
 		u := &types.Update{
 			TableName: &tableName, Key: w.Key.Item(),
@@ -274,7 +277,7 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 
 // onlyCondition renders a write that has no expression but its condition.
 func onlyCondition(c Cond) (condition *string, names map[string]string, values Item) {
-	n := newNames(4)
+	n := newNames()
 	text := n.condition(c)
 	names, values = n.done()
 	return orNil(&text), names, values

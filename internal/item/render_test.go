@@ -32,6 +32,32 @@ func said(t *testing.T, text *string, names map[string]string, values Item) stri
 	return strings.NewReplacer(pairs...).Replace(*text)
 }
 
+// A number is sent once, however often it stands in a request; so are not texts, nor what is a
+// number in one place and a text in another.
+func TestEachNumberIsSentOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		u    Update
+		want []string
+	}{
+		{"one", Update{Set: []Attr{{"a", N(1)}}}, []string{"1"}},
+		{"in all places", Update{Set: []Attr{{"a", N(1)}}, SetLess: []Less{{"b", N(1), "c"}}, Add: []Attr{{"d", N(1)}},
+			If: All(Compare("a", Le, N(1)), Between("e", N(1), N(2)))}, []string{"1", "2"}},
+		{"another sign", Update{Set: []Attr{{"a", N(1)}, {"b", N(-1)}}}, []string{"1", "-1"}},
+		{"a text", Update{Set: []Attr{{"a", N(1)}, {"b", S("1")}, {"c", S("1")}}}, []string{"1", "1", "1"}},
+	} {
+		c.u.Key = Key{"p", "s"}
+		in := c.u.Input("table")
+		got := []string{}
+		for i := range len(in.ExpressionAttributeValues) {
+			got = append(got, textOf(in.ExpressionAttributeValues[":"+strconv.Itoa(i)]))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q sends %q, want %q", c.name, *in.UpdateExpression, got, c.want)
+		}
+	}
+}
+
 // Each action and each condition is rendered in DynamoDB's language, alone and in a transaction.
 func TestExpressions(t *testing.T) {
 	key := Key{"p", "s"}

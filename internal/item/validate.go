@@ -43,7 +43,7 @@ func Validate(w Write) error {
 	case Delete:
 		return validateCond(w.If)
 	case Check:
-		if w.If == nil || newNames(4).condition(w.If) == "" {
+		if w.If == nil || newNames().condition(w.If) == "" {
 			return errors.New("check without a condition")
 		}
 		return validateCond(w.If)
@@ -120,7 +120,7 @@ func (u Update) validate() error {
 			return fmt.Errorf("attribute %q: DELETE takes a string set", a.Name)
 		}
 	}
-	n := u.aliases()
+	n := newNames()
 	if x := u.expression(n); x != "" {
 		if len(x) > MaxExpression {
 			return fmt.Errorf("update expression of %d bytes, at most %d are accepted", len(x), MaxExpression)
@@ -172,7 +172,7 @@ func validateCond(c Cond) error {
 	if c == nil {
 		return nil
 	}
-	text := newNames(8).condition(c)
+	text := newNames().condition(c)
 	if text == "" {
 		return nil
 	}
@@ -210,7 +210,7 @@ func checkCond(c Cond) (ops int, err error) {
 		return checkConds(c)
 	case anyCond:
 		for _, x := range c {
-			if newNames(4).condition(x) == "" {
+			if newNames().condition(x) == "" {
 				return 0, errors.New("alternative without a condition")
 			}
 		}
