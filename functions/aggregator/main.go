@@ -36,9 +36,7 @@ const memoryLimit = 72 << 20
 
 func main() {
 	limitMemory()
-	start.Function("aggregator", func(ctx context.Context, getenv func(string) string, log *slog.Logger) (any, error) {
-		return newAggregator(ctx, getenv, log)
-	})
+	start.Function("aggregator", newAggregator)
 }
 
 func limitMemory() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -74,6 +75,15 @@ func TestStartNamesWhatIsWrong(t *testing.T) {
 	_, err := started(t, map[string]string{function.EnvMaxShards: "3"})
 	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
 		t.Errorf("error %v", err)
+	}
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_REGION", "")
+	_, err = newAggregator(t.Context(), func(k string) string {
+		return map[string]string{function.EnvTableName: "limits"}[k]
+	}, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), `AWS_REGION="": want the region of the table`) {
+		t.Errorf("without a region: %v", err)
 	}
 }
 

@@ -36,7 +36,7 @@ type handler struct {
 	metrics  io.Writer
 }
 
-// Handle archives the expired audit events of one stream payload and returns
+// Invoke archives the expired audit events of one stream payload and returns
 // the partial batch response. A record is acknowledged only if S3 has confirmed
 // its object, or if it has none. What is refused, unanswered or not begun when
 // the deadline nears is reported as not done: the response names the lowest
@@ -44,7 +44,7 @@ type handler struct {
 // nothing that is stored.
 //
 // An error means that the payload is no stream payload.
-func (h *handler) Handle(ctx context.Context, payload []byte) ([]byte, error) {
+func (h *handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := time.Now()
 	batch, err := archive.Decode(payload)
 	if err != nil {

@@ -18,7 +18,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 	t.Helper()
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
-	response, err := h.Handle(t.Context(), payload)
+	response, err := h.Invoke(t.Context(), payload)
 	if err != nil {
 		t.Fatal(err)
 	}

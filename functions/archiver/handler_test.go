@@ -49,7 +49,7 @@ func isKey(key string, i int) bool {
 
 func handle(t *testing.T, h *handler, ctx context.Context, payload []byte) string {
 	t.Helper()
-	response, err := h.Handle(ctx, payload)
+	response, err := h.Invoke(ctx, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestAPutThatMetAnotherOneIsRepeated(t *testing.T) {
 	checkArchive(t, s, 100, 110)
 }
 
-// A batch tells how many bytes it has stored, and a put that failed names its object.
+// A batch tells what became of it, how many bytes it has stored, and a put that failed names its object.
 func TestWhatABatchTells(t *testing.T) {
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
@@ -173,11 +173,18 @@ func TestWhatABatchTells(t *testing.T) {
 	for _, o := range s.stored {
 		size += len(o.Text)
 	}
-	if want := fmt.Sprintf(`"Bytes":%d}`, size); size == 0 || !strings.Contains(metrics.String(), want) {
-		t.Errorf("metrics %s, want %s", metrics, want)
+	for _, want := range []string{fmt.Sprintf(`"Bytes":%d}`, size), `{"Name":"Bytes","Unit":"Bytes"}`} {
+		if size == 0 || !strings.Contains(metrics.String(), want) {
+			t.Errorf("metrics %s, want %s", metrics, want)
+		}
 	}
-	if want := `object="audit/year=2024/month=10/day=02/audit-ns1-` + eventID(109); !strings.Contains(log.String(), want) {
-		t.Errorf("log\n%s\nwant %s", log.String(), want)
+	for _, want := range []string{
+		`msg="object not written" object="audit/year=2024/month=10/day=02/audit-ns1-` + eventID(109),
+		"writes=8 failed=1", fmt.Sprintf("skipped=1 existing=0 not_begun=0 bytes=%d resume_at=109", size),
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("log\n%s\nwant %s", log.String(), want)
+		}
 	}
 }
 
@@ -345,7 +352,7 @@ func TestPayloadThatIsNoStreamPayload(t *testing.T) {
 	s := newStore(t)
 	h, _ := s.handler(t, 1)
 	for _, payload := range []string{``, `{}`, `{"Records":7}`} {
-		if got, err := h.Handle(t.Context(), []byte(payload)); err == nil {
+		if got, err := h.Invoke(t.Context(), []byte(payload)); err == nil {
 			t.Errorf("%q: response %s, want an error", payload, got)
 		}
 	}

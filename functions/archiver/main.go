@@ -20,15 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-func main() {
-	start.Function("archiver", func(ctx context.Context, getenv func(string) string, log *slog.Logger) (any, error) {
-		h, err := newHandler(ctx, getenv, log)
-		if err != nil {
-			return nil, err
-		}
-		return function.HandlerFunc(h.Handle), nil
-	})
-}
+func main() { start.Function("archiver", newHandler) }
 
 // newHandler validates the environment and builds what lives as long as the
 // process. It does not talk to S3.
@@ -52,8 +44,8 @@ func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logge
 
 // newClient is an S3 client that also repeats a put which met another put of
 // the same key: the answer then says which of the two is stored.
-func newClient(cfg aws.Config, options ...func(*s3.Options)) *s3.Client {
-	return s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) {
+func newClient(cfg aws.Config) *s3.Client {
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.Retryer = retry.AddWithErrorCodes(o.Retryer, "ConditionalRequestConflict")
-	}}, options...)...)
+	})
 }

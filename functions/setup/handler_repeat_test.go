@@ -144,8 +144,8 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 		time.Since(h.now()) > time.Hour {
 		t.Errorf("%+v, %v", h, err)
 	}
-	if _, err := newHandler(t.Context(), func(string) string { return "" }, log); err == nil ||
-		!strings.Contains(err.Error(), "TABLE_NAME") {
+	h, err = newHandler(t.Context(), func(string) string { return "" }, log)
+	if err == nil || h != nil || !strings.Contains(err.Error(), "TABLE_NAME") {
 		t.Errorf("without a table: %v", err)
 	}
 }

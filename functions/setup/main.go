@@ -25,14 +25,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-func main() {
-	start.Function("setup", func(ctx context.Context, getenv func(string) string, log *slog.Logger) (any, error) {
-		h, err := newHandler(ctx, getenv, log)
-		if err != nil {
-			return nil, err
-		}
-		return answered(h), nil
-	})
+func main() { start.Function("setup", newResource) }
+
+// newResource is the handler as a custom resource of CloudFormation.
+func newResource(ctx context.Context, getenv func(string) string,
+	log *slog.Logger) (cfn.CustomResourceLambdaFunction, error) {
+	h, err := newHandler(ctx, getenv, log)
+	if err != nil {
+		return nil, err
+	}
+	return answered(h), nil
 }
 
 // maxReason is how many bytes of an error CloudFormation is told. It takes answers of 4 KB, and of a

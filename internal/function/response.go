@@ -8,16 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 )
 
-// HandlerFunc is a function from payload bytes to response bytes. It
-// implements the Handler interface of the Lambda library, so that no payload
-// is decoded by reflection before our own decoder sees it.
-type HandlerFunc func(ctx context.Context, payload []byte) ([]byte, error)
-
-// Invoke calls f.
-func (f HandlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
-	return f(ctx, payload)
-}
-
 // Response is the partial batch response of a stream function. The zero value
 // says that every record was dealt with. Lambda takes the lowest sequence
 // number in it as checkpoint and delivers that record, and all after it, again.

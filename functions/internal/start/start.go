@@ -17,12 +17,12 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// Build builds a handler from the environment. It talks to nobody.
-type Build func(ctx context.Context, getenv func(string) string, log *slog.Logger) (handler any, err error)
+// Build builds a handler from the environment, which [lambda.Start] takes. It talks to nobody.
+type Build[H any] func(ctx context.Context, getenv func(string) string, log *slog.Logger) (H, error)
 
-// Function runs the named function: build returns what [lambda.Start] takes, from
-// the environment. It never returns: an error of build is logged, and ends the process.
-func Function(name string, build Build) {
+// Function runs the named function. It never returns: an error of build is logged, and ends
+// the process.
+func Function[H any](name string, build Build[H]) {
 	log := lambdacontext.NewLogger()
 	h, err := build(context.Background(), os.Getenv, log)
 	if err != nil {

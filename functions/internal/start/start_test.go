@@ -1,0 +1,60 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// isFunction makes this binary the function that is to be started, one that cannot be.
+const isFunction = "START_TEST_FUNCTION"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isFunction) != "" {
+		Function("packer", func(_ context.Context, getenv func(string) string, _ *slog.Logger) (any, error) {
+			return nil, errors.New("BOXES=\"" + getenv("BOXES") + "\": want a number")
+		})
+	}
+	os.Exit(m.Run())
+}
+
+// A function that cannot be built from its environment ends at once, and its log says why.
+func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
+	function := exec.Command(os.Args[0])
+	function.Env = append(os.Environ(), isFunction+"=1", "BOXES=many")
+	said, err := function.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+	for _, want := range []string{"packer not started", "BOXES=", "many", "want a number"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("it said\n%s\nwant %s", said, want)
+		}
+	}
+}
+
+// The region comes from the environment, and its absence is said by name.
+func TestTheConfigurationNeedsARegion(t *testing.T) {
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_REGION", "eu-central-1")
+	if cfg, err := Config(t.Context(), "table"); err != nil || cfg.Region != "eu-central-1" {
+		t.Errorf("region %q, %v", cfg.Region, err)
+	}
+	t.Setenv("AWS_REGION", "")
+	_, err := Config(t.Context(), "table")
+	if want := `AWS_REGION="": want the region of the table`; err == nil || err.Error() != want {
+		t.Errorf("no region: %v, want %s", err, want)
+	}
+	t.Setenv("AWS_REGION", "eu-central-1")
+	t.Setenv("AWS_MAX_ATTEMPTS", "many")
+	if _, err := Config(t.Context(), "table"); err == nil || !strings.Contains(err.Error(), "aws configuration: ") ||
+		!strings.Contains(err.Error(), "AWS_MAX_ATTEMPTS") {
+		t.Errorf("attempts that are no number: %v", err)
+	}
+}
