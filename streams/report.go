@@ -36,7 +36,7 @@ func summarize(batch stream.Batch, jobs []*function.Job, led *ledger, units int6
 		{Name: function.MetricWriteUnits, Log: "write_units", Value: units},
 		{Name: "Pending", Log: "pending", Value: int64(len(led.state.Parts))},
 		{Name: "Owed", Value: led.owed},
-		{Name: "StateBytes", Value: int64(len(led.carried())), Unit: "Bytes"},
+		{Name: "StateBytes", Value: int64(len(led.carried()))},
 		{Name: "StateLost", Value: led.lost},
 		{Name: "BeginningsUnknown", Value: led.unknown},
 		{Name: function.MetricUsageLagMs, Value: led.lag(), Unit: "Milliseconds"},

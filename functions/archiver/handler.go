@@ -114,7 +114,7 @@ func summarize(batch archive.Batch, objects []archive.Object, jobs []*function.J
 		{Name: "Skipped", Log: "skipped", Value: int64(batch.Skipped)},
 		{Name: "Existing", Log: "existing", Value: existing},
 		{Name: "NotBegun", Log: "not_begun", Value: notBegun},
-		{Name: "Bytes", Log: "bytes", Value: size, Unit: "Bytes"},
+		{Name: "Bytes", Log: "bytes", Value: size},
 	}
 	return s
 }
