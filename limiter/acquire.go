@@ -125,10 +125,10 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 			return nil, errAbsent
 		}
 		if me == nil {
-			me = &acquirer{}
+			me = &acquirer{waits: tries.Waits}
 			me.until, _ = ctx.Deadline()
 		}
-		if me.want, me.owes = d.Want, d.Owe; d.Owe {
+		if me.want = d.Want; d.Owe {
 			tries.turn = l.sleepers.Turn()
 		}
 		t := l.send(ctx, k, d.Choice, me, tries)

@@ -45,7 +45,7 @@ type acquirer struct {
 	lost   bool         // a charge was refused it because others had taken the tokens, or had no room for it
 	alone  [1]*acquirer // room for a group of one
 	renews bool         // it asks for nothing but what is taken ahead
-	owes   bool         // it takes its costs into debt
+	waits  bool         // it is one of Wait or Reserve, which are served from the table
 	gone   bool         // its caller has left while its costs were on their way; guarded by the desk
 }
 

@@ -137,7 +137,7 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 	left := group[:0:0]
 	for _, m := range group {
 		h, ok := known.Held{}, false
-		if !m.renews && !m.owes {
+		if !m.renews && !m.waits {
 			h, ok = k.Grant(m.want, l.moment)
 		}
 		if !ok {

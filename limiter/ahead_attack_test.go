@@ -155,6 +155,34 @@ func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
 	})
 }
 
+// Who waits or reserves is not served from what is held, neither at once nor into debt: its place is
+// in the table, where all see it.
+func TestWhoWaitsIsNotServedFromWhatIsHeld(t *testing.T) {
+	for _, owes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
+			limit := PerSecond("rps", 100).WithCapacity(3000)
+			w.busy(l, asks(Costs{"rps": 1}, limit), 300)
+			if owes {
+				if _, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 3000}, limit)); err != nil || after == 0 {
+					t.Fatal(err, after)
+				}
+			}
+			left := func() int64 { return l.desks.of(acmeGPT).Left(0, "rps", l.moment) }
+			held, counted := left(), w.used(l, "rps")
+			lease, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 2}, limit))
+			if err != nil || lease.ahead || after > 0 != owes {
+				t.Fatalf("owes %t: reserved %v, after %v, from what is held %t", owes, err, after, lease.ahead)
+			}
+			if used := w.used(l, "rps"); left() < held || held == 0 || used < counted+2 {
+				t.Errorf("owes %t: %d of %d are held, %d counted before and %d after", owes, left(), held, counted, used)
+			}
+			l.background.Wait()
+		})
+	}
+}
+
 // How long a limit takes to be full reckons with what is held of it: that has no room to
 // refill until it is over.
 func TestWhatIsHeldIsToldAndRefillsLate(t *testing.T) {
