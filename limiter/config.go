@@ -37,13 +37,13 @@ type configs struct {
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, late func() time.Duration,
-	size int) *configs {
-	cache, err := simplelru.NewLRU[cacheKey, cached](size, nil)
+	buckets int) *configs {
+	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*buckets, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
 	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait, late: late,
-		cache: cache, warm: newWarm(max(1, size/int(records)))}
+		cache: cache, warm: newWarm(buckets)}
 }
 
 // noLimitsFor is how long, in ms, it is believed that no level has limits, or that a

@@ -213,9 +213,8 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		desks: newDesks(opts.MaxBuckets, known.Settings{
 			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
 		}),
-		locals: newLocals(opts.LocalShare, opts.MaxBuckets),
-		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late,
-			int(records)*opts.MaxBuckets),
+		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
+		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late, opts.MaxBuckets),
 	}
 	l.keeper.Wake, l.keeper.Random = l.keepUp, random
 	return l

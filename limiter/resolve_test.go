@@ -258,3 +258,22 @@ func TestWhatIsKeptWarm(t *testing.T) {
 		}
 	}
 }
+
+// Configuration is kept of as many buckets as are remembered; that which was asked for longest ago goes first.
+func TestHowMuchIsKeptWarm(t *testing.T) {
+	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 3)
+	name := func(i int) known.Name { return known.Name{Entity: fmt.Sprint(i), Resource: gpt} }
+	for i := range 5 {
+		for _, k := range keysOf(name(i)) {
+			cfgs.cache.Add(k, cached{at: 5})
+		}
+		cfgs.keep(name(i), false, warm{from: 5, until: 10}, 0)
+	}
+	for i := range 5 {
+		_, ok := cfgs.ready(name(i), false, 5)
+		_, in := cfgs.cache.Get(keysOf(name(i))[recEntity])
+		if (ok && in) != (i >= 2) || ok && i < 2 {
+			t.Errorf("%d of 5, room for 3: ready %v, its record is kept %v", i, ok, in)
+		}
+	}
+}
