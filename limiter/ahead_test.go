@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,11 @@ func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
 		used, ended = used+sl.Used/1000, ended+sl.Ended/1000
 	}
 	return used, ended
+}
+
+// heldOf is what a process holds of a limit of an entity, in tokens.
+func heldOf(l *Limiter, entity, limit string) int64 {
+	return l.desks.of(known.Name{Entity: entity, Resource: gpt}).Left(0, limit, l.moment) / 1000
 }
 
 // A busy process writes once for many requests; what it does not use is not counted as used.
@@ -443,5 +449,99 @@ func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
 				t.Errorf("request %d: charged %v, %v; %d of %d are held", i, lease.Charged(), lease.Cause(), left(), before)
 			}
 		}
+	})
+}
+
+// More is taken ahead also if the caller whose grant began it has gone meanwhile.
+func TestRenewalsOutliveTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 200)
+		hold, sent := make(chan struct{}), atomic.Int64{}
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			sent.Add(1)
+			select {
+			case <-hold:
+				return true, nil
+			case <-op.Done:
+				return false, context.Canceled
+			}
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		for sent.Load() == 0 { // each is granted from what is held, until that is renewed
+			w.pass(time.Millisecond)
+			if _, err := l.Acquire(ctx, req); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		before := heldOf(l, acme, "rps")
+		leave()
+		synctest.Wait()
+		close(hold)
+		l.background.Wait()
+		if now := heldOf(l, acme, "rps"); now <= before || sent.Load() != 1 {
+			t.Errorf("%d held before, %d after %d writes", before, now, sent.Load())
+		}
+	})
+}
+
+// Of a group, those are served whom what is held covers. Who renews, who waits and who wants more goes
+// to the table. What somebody would have got who has left is held as before.
+func TestWhoOfAGroupIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		req := asks(Costs{"rps": 2}, rps1000)
+		w.busy(l, req, 200)
+		k := l.desks.of(acmeGPT)
+		for heldOf(l, acme, "rps") < 10 {
+			w.busy(l, req, 1)
+		}
+		want := func(n int64) known.Want {
+			req := asks(Costs{"rps": n}, rps1000)
+			own, err := req.validate(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := l.want(acmeGPT, req, resolved{limits: own})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+		before := heldOf(l, acme, "rps")
+		group := []*acquirer{
+			{want: want(2), waits: true}, {want: want(2)}, {want: want(0), renews: true}, {want: want(3), gone: true},
+			{want: want(before + 1)}, {want: want(1)},
+		}
+		for _, m := range group {
+			m.turns = make(chan turn, 1)
+			k.Begin(known.Choice{Do: known.Take}, m.want, 0)
+		}
+		left := l.serve(t.Context(), k, 0, group)
+		l.background.Wait()
+		if !slices.Equal(left, []*acquirer{group[0], group[2], group[4]}) {
+			t.Errorf("%d are left", len(left))
+		}
+		for i, cost := range map[int]int64{1: 2, 5: 1} {
+			select {
+			case got := <-group[i].turns:
+				if got.lease == nil || got.lease.held("rps") != cost*1000 {
+					t.Errorf("%d got %+v", i, got)
+				}
+			default:
+				t.Errorf("%d got nothing", i)
+			}
+		}
+		if now := heldOf(l, acme, "rps"); now != before-3 || len(group[3].turns) > 0 {
+			t.Errorf("%d held before, %d after 3 were granted; who has left got %d", before, now, len(group[3].turns))
+		}
+		for _, m := range left {
+			k.End(0, m.want)
+		}
+		reservesNothing(t, l)
 	})
 }

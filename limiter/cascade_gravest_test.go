@@ -21,6 +21,7 @@ func TestGravest(t *testing.T) {
 		failure(store.Setup),
 		failure(store.Unknown),
 		fmt.Errorf("wrapped: %w", ErrUnreadable),
+		&LimitError{}, // until its instant is known
 		&LimitError{RetryAfter: time.Second},
 		&LimitError{RetryAfter: time.Minute},
 		fmt.Errorf("wrapped: %w", ErrTooLarge),

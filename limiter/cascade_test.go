@@ -443,8 +443,9 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 					t.Errorf("%v, then %v: %v, want %v", c.child, c.back, err, c.want)
 				}
 			}
-			if c.child == 0 && !strings.HasPrefix(err.Error(), `limiter: acquire "acme/gpt-4": limit rpm: `) {
-				t.Errorf("denied, then %v: %v", c.back, err)
+			if c.child == 0 && !strings.HasPrefix(err.Error(), `limiter: acquire "acme/gpt-4": limit rpm: `) ||
+				c.child != 0 && !strings.Contains(err.Error(), `: acquire "acme/gpt-4": UpdateItem: `) {
+				t.Errorf("%v, then %v: %v", c.child, c.back, err)
 			}
 			if _, unsettled := errors.AsType[*SettleError](err); !unsettled {
 				t.Errorf("%v, then %v: %v does not tell that the parent was not given back", c.child, c.back, err)
@@ -537,31 +538,42 @@ func TestCascadeWaits(t *testing.T) {
 	}
 }
 
-// A level that was charged is given back after another one had no answer. When the context is over, or
-// Options.Timeout, that is waited for as long as a round trip takes: then it goes on behind the answer.
+// A level that was charged is given back after another one had no answer, or denied. When the context is over,
+// or Options.Timeout, that is waited for as long as a round trip takes: then it goes on behind the answer, which
+// tells so.
 func TestGivingBackBlocksNobody(t *testing.T) {
-	for within, most := range map[time.Duration]time.Duration{100 * time.Millisecond: 100 * time.Millisecond,
-		time.Hour: 2 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			w, l := family(t, 100, Options{Timeout: 2 * time.Second})
-			must(t, l, stored(Costs{"rpm": 1}))
-			var mine atomic.Int64
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name != memdb.BatchGetItem && (strings.Contains(op.Writes[0].Target().PK, "org") || mine.Add(1) > 1) {
-					<-op.Done // after the charge of the child the table hangs
-					return false, context.DeadlineExceeded
+	for _, denies := range []bool{false, true} {
+		for within, most := range map[time.Duration]time.Duration{100 * time.Millisecond: 100 * time.Millisecond,
+			time.Hour: 2 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				w, l := family(t, 100, Options{Timeout: 2 * time.Second})
+				must(t, l, stored(Costs{"rpm": 1}))
+				if denies {
+					must(t, w.bystander(l), Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 99}})
 				}
-				return true, nil
+				var mine atomic.Int64
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					org := op.Name != memdb.BatchGetItem && strings.Contains(op.Writes[0].Target().PK, "org")
+					if op.Name != memdb.BatchGetItem && (org && !denies || !org && mine.Add(1) > 1) {
+						<-op.Done // after the charge of the child the table hangs
+						return false, context.DeadlineExceeded
+					}
+					return true, nil
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				defer cancel()
+				begin := time.Now()
+				_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
+				if took := time.Since(begin); took > most+leastPatience || !errors.Is(err, ErrUnknown) {
+					t.Errorf("a context of %v: %v after %v, want ErrUnknown after %v at most", within, err, took, most)
+				}
+				if denies && (!errors.Is(err, ErrLimited) || !strings.Contains(err.Error(),
+					`rollback "acme/gpt-4": UpdateItem: unknown: context deadline exceeded`)) {
+					t.Errorf("a context of %v: %v, want denied, and the child may be charged", within, err)
+				}
+				l.background.Wait()
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), within)
-			defer cancel()
-			begin := time.Now()
-			_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
-			if took := time.Since(begin); took > most+leastPatience || !errors.Is(err, ErrUnknown) {
-				t.Errorf("a context of %v: %v after %v, want ErrUnknown after %v at most", within, err, took, most)
-			}
-			l.background.Wait()
-		})
+		}
 	}
 }
 
