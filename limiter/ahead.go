@@ -53,10 +53,9 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 		return nil
 	}
 	l.renew(ctx, k, w, h)
-	if lease.from(n, h); reused != nil {
-		l.hold(lease, nil, reused)
-		reused = nil
-	}
+	lease.from(n, h)
+	l.hold(lease, nil, reused)
+	reused = nil
 	l.tellAcquire(ctx, req, begin, &attempt{held: true}, lease, nil)
 	return lease
 }

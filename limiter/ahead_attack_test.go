@@ -37,42 +37,47 @@ func TestWhoYieldsTakesAheadByTheLimitsInForce(t *testing.T) {
 	})
 }
 
-// While nothing has an answer, what was taken ahead is granted for as long as it may be held.
+// While nothing has an answer, what was taken ahead is granted for as long as it may be held, under limits
+// that are stored too, and of as many buckets as are remembered.
 func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 5 * time.Second, ConfigTTL: ages})
-		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 60_000))
-		w.busy(l, req, 200)
-		k := l.desks.of(acmeGPT)
-		for k.Left(0, "rpm", l.moment) < 100_000 {
-			w.busy(l, req, 1)
-		}
-		held := int(k.Left(0, "rpm", l.moment) / 1000)
-		w.db.SetHook(func(memdb.Op) (bool, error) {
-			return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
+	for _, own := range [][]Limit{{PerMinute("rpm", 60_000)}, nil} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 5 * time.Second, ConfigTTL: ages, MaxBuckets: 2})
+			w.configure(l, "", "", PerMinute("rpm", 60_000))
+			var reqs []Request
+			for _, entity := range []string{acme, "other"} {
+				reqs = append(reqs, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: own})
+			}
+			for heldOf(l, acme, "rpm") < 100 || heldOf(l, "other", "rpm") < 100 {
+				w.busy(l, reqs[0], 1)
+				w.busy(l, reqs[1], 1)
+			}
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
+			})
+			large := reqs[0]
+			large.Costs = Costs{"rpm": heldOf(l, acme, "rpm") + 1}
+			for range breaksAfter { // more than what is held: they have to ask
+				if _, err := l.Acquire(t.Context(), large); !errors.Is(err, ErrUnknown) {
+					t.Fatal(err)
+				}
+			}
+			for n := 0; heldOf(l, acme, "rpm")+heldOf(l, "other", "rpm") > 0; n++ {
+				req := reqs[n%2]
+				held := heldOf(l, req.Entity, "rpm")
+				_, err := l.Acquire(t.Context(), req)
+				l.background.Wait()
+				if (err == nil) != (held > 0) || err != nil && !errors.Is(err, ErrUnavailable) {
+					t.Fatalf("with %d held of %s: %v", held, req.Entity, err)
+				}
+			}
+			if _, err := l.Acquire(t.Context(), reqs[0]); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("one more: %v", err)
+			}
+			l.background.Wait()
 		})
-		large := asks(Costs{"rpm": int64(held) + 1}, PerMinute("rpm", 60_000))
-		for range breaksAfter { // more than what is held: they have to ask
-			if _, err := l.Acquire(context.Background(), large); !errors.Is(err, ErrUnknown) {
-				t.Fatal(err)
-			}
-		}
-		granted := 0
-		for range held {
-			if _, err := l.Acquire(context.Background(), req); err == nil {
-				granted++
-			}
-		}
-		l.background.Wait()
-		if granted != held {
-			t.Errorf("%d of %d that are held were granted", granted, held)
-		}
-		if _, err := l.Acquire(context.Background(), req); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("one more: %v", err)
-		}
-		l.background.Wait()
-	})
+	}
 }
 
 // What is given back before it was there, of a debt that is not paid yet, is not granted from what
