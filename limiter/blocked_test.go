@@ -66,4 +66,8 @@ func TestSpecialLimitsAreLimits(t *testing.T) {
 		(Limit{Name: "a", Capacity: 1, Refill: 1, Period: maxPeriod}).IsBlocked() || PerMinute("a", 1).IsUnlimited() {
 		t.Error("special limits are not told from others")
 	}
+	with := func(l Limit) Limit { return l.WithFloor("batch", 50).WithAhead(time.Second) }
+	if !with(Blocked("a")).IsBlocked() || !with(Unlimited("a")).IsUnlimited() || with(PerMinute("a", 1)).IsBlocked() {
+		t.Error("floors and what is taken ahead make another limit of a special one")
+	}
 }

@@ -301,3 +301,49 @@ func TestChargeOfALimitThatIsNew(t *testing.T) {
 	w.wantHeld(l, tpm1000, 800)
 	w.wantHeld(l, rpm10, 6)
 }
+
+// Slots of an in-flight limit that came into force meanwhile are not charged: what was taken for that is given
+// back, and the lease stays as it was.
+func TestChargeOfSlotsThatAreNew(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", "", rpm10)
+	lease := must(t, l, stored(Costs{"rpm": 1}))
+	w.configure(l, "", "", rpm10, InFlight("jobs", 2, time.Minute))
+	l.ForgetConfig()
+	if err := lease.Charge(t.Context(), Costs{"rpm": 2, "jobs": 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("charged: %v", err)
+	}
+	w.wantHeld(l, rpm10, 9)
+	s := w.shards(l, acme, gpt)[0].State
+	if free := s.Slots[s.Index("jobs")].Tokens; free != 2*bucket.Milli {
+		t.Errorf("%d millislots of 2 are free", free)
+	}
+	if err := errors.Join(lease.Charge(t.Context(), Costs{"rpm": 3}), lease.Rollback(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, rpm10, 10)
+}
+
+// What is charged on top of what was settled is bounded: no sum of costs overflows.
+func TestChargesOnTopAreBounded(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, Unlimited("rpm"), Unlimited("tpm")))
+	if err := lease.Settle(Costs{"rpm": MaxTokens - 5}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ cost, want int64 }{
+		{2, MaxTokens - 3}, {MaxTokens, 2*MaxTokens - 3}, {2, 2*MaxTokens - 1}, {2, mostCost}, {MaxTokens, mostCost},
+	} {
+		if w.advance(time.Second); i == 2 {
+			w.advance(time.Second)
+		}
+		if err := lease.Charge(t.Context(), Costs{"rpm": c.cost, "tpm": 1}); err != nil {
+			t.Fatal(err)
+		}
+		if got, said := lease.actual["rpm"], len(lease.actual); got != c.want || said != 1 {
+			t.Errorf("charge %d: has cost %d, want %d; said of %d limits", i, got, c.want, said)
+		}
+	}
+}

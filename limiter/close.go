@@ -93,11 +93,7 @@ func (le *Lease) due() [][]table.Cost {
 		}
 		left := bucket.SubSat(actual*bucket.Milli, le.held(limit.Name))
 		for i, it := range le.items {
-			part := left
-			if left < 0 {
-				part = max(left, -it.held(limit.Name))
-			}
-			if part != 0 {
+			if part := max(left, -it.held(limit.Name)); part != 0 {
 				out[i] = append(out[i], table.Cost{Limit: limit, Milli: part})
 				left -= part
 			}

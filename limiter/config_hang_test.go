@@ -1,7 +1,9 @@
 package limiter
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -69,6 +71,78 @@ func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
 					t.Errorf("behind %s: goes by a capacity of %d, want %d", trip, got, capacity)
 				}
 			}
+		})
+	}
+}
+
+// While reads hang, a call that has old configuration waits no longer for a read than for a probe, or half of
+// its time if that is less, or if every call reads. For a second after that no call reads, and what is read
+// late serves then. A call without any waits for all of its time, and says for what.
+func TestHowLongACallWaitsForConfiguration(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl, timeout, left time.Duration // left 0: its caller waits for ever
+		waits              time.Duration
+	}{
+		"no longer than for a probe":       {time.Second, 2 * time.Second, 0, probeWait},
+		"half of the time of a call":       {time.Second, 100 * ms, 0, 50 * ms},
+		"half of the time of its caller":   {time.Second, 2 * time.Second, 60 * ms, 30 * ms},
+		"every call reads":                 {-1, 2 * time.Second, 0, time.Second},
+		"every call reads, in little time": {-1, 2 * time.Second, 500 * ms, 250 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{Timeout: c.timeout, ConfigTTL: c.ttl})
+				w.configure(l, "", "", rpm10)
+				must(t, l, stored(Costs{"rpm": 1}))
+				answer, reads := make(chan struct{}), atomic.Int64{}
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					if isWrite(op) {
+						return true, nil
+					}
+					reads.Add(1)
+					select {
+					case <-answer:
+						return true, nil
+					case <-op.Done:
+						return false, context.DeadlineExceeded
+					}
+				})
+				ask := func(entity string) (took time.Duration, err error) {
+					ctx, begin := t.Context(), time.Now()
+					if c.left > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.left)
+						defer cancel()
+					}
+					_, err = l.Acquire(ctx, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}})
+					return time.Since(begin), err
+				}
+				w.advance(2 * time.Second)
+				for _, waits := range []time.Duration{c.waits, 0} {
+					if took, err := ask(acme); err != nil || took != waits || reads.Load() != 1 {
+						t.Errorf("took %s with %d reads, %v; want %s and one", took, reads.Load(), err, waits)
+					}
+				}
+				w.configure(l, "", "", PerMinute("rpm", 20))
+				close(answer)
+				synctest.Wait()
+				lease := must(t, l, stored(Costs{"rpm": 0}))
+				if got := lease.Status()[0].Capacity; got != 20 && c.ttl > 0 {
+					t.Errorf("goes by a capacity of %d, and 20 was read", got)
+				}
+				answer = make(chan struct{})
+				most := c.timeout
+				if c.left > 0 {
+					most = c.left
+				}
+				took, err := ask("new")
+				if took != most || !errors.Is(err, ErrUnavailable) ||
+					c.left == 0 && !strings.Contains(err.Error(), "BatchGetItem: unavailable: ") {
+					t.Errorf("without any it took %s: %v, want unavailable after %s", took, err, most)
+				}
+				time.Sleep(c.timeout)
+			})
 		})
 	}
 }
