@@ -65,9 +65,7 @@ const mostCost = 2 * MaxTokens
 
 // join takes over what another lease of the same entity and resource has taken.
 func (le *Lease) join(extra *Lease, costs Costs) {
-	if extra.Charged() {
-		le.part(extra.image().State)
-	}
+	le.part(extra.image().State)
 	for _, it := range extra.items {
 		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key }) // local ones have none
 		if i < 0 {

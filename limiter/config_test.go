@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -616,5 +617,31 @@ func TestConfigurationIsReadAgainWhenTheClockIsSetBack(t *testing.T) {
 			}
 		}
 		w.advance(-time.Minute)
+	}
+}
+
+// Where configuration was never seen and cannot be read, the policy that is stored for the namespace decides, if
+// that is known. A call that has ended reads nothing, and says for what it had no time.
+func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configurePolicy(l, "allow", rpm10)
+	must(t, l, stored(Costs{"rpm": 1}))
+	reads := 0
+	w.db.SetHook(func(memdb.Op) (bool, error) { reads++; return false, memdb.Fail(store.Unavailable) })
+	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
+	for range breaksAfter + 1 { // sent, and when no more are sent
+		if lease, err := l.Acquire(t.Context(), other); err != nil || lease.Charged() || !errors.Is(lease.Cause(), ErrUnavailable) {
+			t.Errorf("%v, want a lease of the policy", err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	reads = 0
+	n := known.Name{Entity: "another", Resource: gpt}
+	_, err := l.configs.resolve(ended, n, nil, l.now())
+	if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Unavailable || f.Op != "BatchGetItem" ||
+		!errors.Is(err, context.Canceled) || reads > 0 {
+		t.Errorf("ended: %v after %d reads", err, reads)
 	}
 }

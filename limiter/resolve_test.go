@@ -187,6 +187,7 @@ func TestWhatWasReadLast(t *testing.T) {
 			recs[i] = cached{found: true, at: 5}
 		}
 		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
+		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
 		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
 		for i, k := range keys {
@@ -197,6 +198,9 @@ func TestWhatWasReadLast(t *testing.T) {
 		got, err := cfgs.last(n, c.own)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
+		}
+		if got.policy != recs[recSystem].policy() {
+			t.Errorf("%s: policy %v", name, got.policy)
 		}
 		want := recs[recSystem].config.Limits
 		if c.own != nil {

@@ -110,3 +110,36 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 		})
 	}
 }
+
+// A request takes from several shards once. If these split or one is gone meanwhile, it does not begin again to
+// read them all, but is told to ask again at once.
+func TestARequestGathersOnce(t *testing.T) {
+	for name, late := range map[string]func(w *world, l *Limiter){
+		"split": func(w *world, l *Limiter) {
+			if err := w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"gone": func(w *world, l *Limiter) { w.db.Delete(table.BucketKey(l.namespace, acme, gpt, 3)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, l, limit := emptyFour(t)
+			w.advance(time.Hour)
+			must(t, l, asks(Costs{"rpm": 0}, limit)) // what is known of the limits is fresh
+			sent := 0
+			l.store.Store = lateWrites{l.store.Store, func() {
+				if sent++; sent == 1 {
+					late(w, l)
+				}
+			}}
+			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 40}, limit))
+			d, ok := errors.AsType[*LimitError](err)
+			if !ok || d.RetryAfter != ms || sent != 1 {
+				t.Fatalf("%v after %d transactions, want denied for a moment after one", err, sent)
+			}
+			l.background.Wait()
+			w.advance(d.RetryAfter)
+			must(t, l, asks(Costs{"rpm": 40}, limit))
+		})
+	}
+}
