@@ -23,7 +23,9 @@ func TestBlockedLimitsDeny(t *testing.T) {
 				denied.RetryAfter < 3650*24*time.Hour || denied.RetryAfter > maxPeriod {
 				t.Fatalf("cost %d: %v", cost, err)
 			}
-			if s := denied.Statuses; len(s) != 2 || s[0].RetryAfter >= 0 || s[0].Remaining != 0 || s[1].Remaining != 10 {
+			s := denied.Statuses
+			if len(s) != 2 || s[0].RetryAfter != -1 || s[0].Remaining != 0 || s[0].RefillAfter != blockedPeriod ||
+				s[0].ResetAfter != blockedPeriod || s[1].Remaining != 10 || s[1].RetryAfter != 0 {
 				t.Errorf("statuses %+v", s)
 			}
 		}
@@ -69,5 +71,21 @@ func TestSpecialLimitsAreLimits(t *testing.T) {
 	with := func(l Limit) Limit { return l.WithFloor("batch", 50).WithAhead(time.Second) }
 	if !with(Blocked("a")).IsBlocked() || !with(Unlimited("a")).IsUnlimited() || with(PerMinute("a", 1)).IsBlocked() {
 		t.Error("floors and what is taken ahead make another limit of a special one")
+	}
+}
+
+// Beside a blocked limit, limits are told as those of a bucket that nobody uses.
+func TestStatusesBesideABlockedLimit(t *testing.T) {
+	limits, err := storedLimits("limits", []Limit{Blocked("a"), PerMinute("b", 10), Quota("c", 10, Daily(""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range blocked(acmeGPT, Costs{"a": 1, "b": 5, "c": 5}, limits).Statuses[1:] {
+		if s.Entity != acme || s.Remaining != 10 || s.RetryAfter != 0 || s.RefillAfter != 0 || s.ResetAfter != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if e := blocked(acmeGPT, Costs{"a": 0, "b": 5}, limits); e != nil {
+		t.Errorf("denied what takes nothing of it: %v", e)
 	}
 }

@@ -365,6 +365,14 @@ func TestWhatIsAnAnswer(t *testing.T) {
 		l := w.process(Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond})
 		held, full := asks(Costs{"rps": 1}, rps1000), asks(Costs{"rpm": 10}, rpm10)
 		full.Resource = "full"
+		orphan := asks(Costs{"rpm": 1}, rpm10)
+		orphan.Entity = "orphan"
+		w.entity(l, orphan.Entity, "nobody")
+		for range 2 { // it is read, and known then
+			if _, err := l.Acquire(t.Context(), orphan); !errors.Is(err, ErrInvalid) {
+				t.Fatal(err)
+			}
+		}
 		w.busy(l, held, 100)
 		must(t, l, full)
 		if _, err := l.Acquire(t.Context(), full); !errors.Is(err, ErrLimited) {
@@ -378,6 +386,16 @@ func TestWhatIsAnAnswer(t *testing.T) {
 			{"a denial without a call", func() error { _, err := l.Acquire(t.Context(), full); return err }, false},
 			{"a request that is no use", func() error {
 				_, err := l.Acquire(t.Context(), asks(Costs{"other": 1}, rps1000))
+				return err
+			}, false},
+			{"limits that are known not to be there", func() error {
+				req := held
+				req.Limits = nil
+				_, err := l.Acquire(t.Context(), req)
+				return err
+			}, false},
+			{"a parent that is known not to be there", func() error {
+				_, err := l.Acquire(t.Context(), orphan)
 				return err
 			}, false},
 			{"a grant from what is held", func() error { _, err := l.Acquire(t.Context(), held); return err }, false},
@@ -401,6 +419,33 @@ func TestWhatIsAnAnswer(t *testing.T) {
 			if got := l.breaker.silent == 0; got != c.answered || (w.db.Stats().WriteUnits > 0) != c.answered {
 				t.Errorf("%s: an answer %v, %v, with %+v", c.name, got, err, w.db.Stats())
 			}
+		}
+	})
+}
+
+// Configuration of a parent that has no answer opens the breaker like that of the child.
+func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 100, Options{Timeout: 2 * time.Second})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		w.entity(l, "child", "parent")
+		req := Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}}
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			for _, k := range op.Keys {
+				if strings.Contains(k.PK, "parent") {
+					return false, memdb.Fail(store.Unavailable)
+				}
+			}
+			return true, nil
+		})
+		for range breaksAfter {
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) ||
+				!strings.Contains(err.Error(), `acquire "parent/gpt-4"`) {
+				t.Errorf("%v, want unavailable by the parent", err)
+			}
+		}
+		if !l.breaker.open() {
+			t.Error("the breaker is closed")
 		}
 	})
 }

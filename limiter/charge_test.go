@@ -280,26 +280,28 @@ func TestChargeInTheSamePeriod(t *testing.T) {
 
 // A limit that came into force meanwhile can be charged and settled like those that the lease began with.
 func TestChargeOfALimitThatIsNew(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	w.configure(l, "", "", rpm10)
-	lease := must(t, l, stored(Costs{"rpm": 1}))
-	if err := lease.Settle(Costs{"tpm": 1}); !errors.Is(err, ErrInvalid) {
-		t.Errorf("settled what is not there: %v", err)
+	for _, later := range []Limit{tpm1000, Quota("tpm", 1000, Daily(""))} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		w.configure(l, "", "", rpm10)
+		lease := must(t, l, stored(Costs{"rpm": 1}))
+		if err := lease.Settle(Costs{"tpm": 1}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("settled what is not there: %v", err)
+		}
+		w.configure(l, "", "", rpm10, later)
+		l.ForgetConfig()
+		if err := lease.Charge(t.Context(), Costs{"tpm": 300}); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Settle(Costs{"tpm": 200, "rpm": 4}); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeld(l, later, 800)
+		w.wantHeld(l, rpm10, 6)
 	}
-	w.configure(l, "", "", rpm10, tpm1000)
-	l.ForgetConfig()
-	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Settle(Costs{"tpm": 200, "rpm": 4}); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.wantHeld(l, tpm1000, 800)
-	w.wantHeld(l, rpm10, 6)
 }
 
 // Slots of an in-flight limit that came into force meanwhile are not charged: what was taken for that is given
