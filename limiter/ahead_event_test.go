@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,27 @@ func TestEventsTellOfRenewalsThatFail(t *testing.T) {
 		}
 		if s.writes != before+1 || !errors.Is(s.failed[0], ErrUnknown) {
 			t.Errorf("told of %d writes, and of %v", s.writes-before, s.failed)
+		}
+	})
+}
+
+// Renewals that have no answer open the breaker like any other call, and one that holds is no reason to.
+func TestRenewalsThatFailOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var renewals atomic.Int64
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: only(EventAhead, func(Event) { renewals.Add(1) })})
+		req := asks(Costs{"rps": 1}, rps1000)
+		if w.busy(l, req, 200); l.breaker.open() || l.breaker.silent > 0 || renewals.Load() == 0 {
+			t.Fatalf("open after %d renewals that hold", renewals.Load())
+		}
+		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
+		renewals.Store(0)
+		for heldOf(l, acme, "rps") > 0 && !l.breaker.open() { // nobody else asks the table
+			must(t, l, req)
+		}
+		if !l.breaker.open() || renewals.Load() != breaksAfter {
+			t.Errorf("open: %v after %d renewals, with %d held", l.breaker.open(), renewals.Load(), heldOf(l, acme, "rps"))
 		}
 	})
 }
