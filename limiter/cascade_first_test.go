@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -74,26 +75,50 @@ func TestCascadeGoneAsAWholeIsOneTransaction(t *testing.T) {
 	w.wantSpent(l, "created", map[string]int64{acme: 1, "org": 1})
 }
 
-// Somebody else creates one or all of the buckets first.
+// Somebody else creates one or all of the buckets first. The refusal brings what there is: a bucket that
+// is there is charged, and only one that is not is created. One that cannot be read is an error.
 func TestCascadeFirstUseRaces(t *testing.T) {
-	for _, rival := range []string{acme, "org", "both"} {
+	for _, c := range []struct {
+		rivals []string
+		spoils bool
+		calls  string // behind the transaction that is refused
+	}{
+		{rivals: []string{acme}, calls: "map[UpdateItem:2]"}, // which cascades
+		{rivals: []string{"org"}, calls: "map[BatchGetItem:1 PutItem:1 UpdateItem:1]"},
+		{rivals: []string{acme, "org"}, calls: "map[UpdateItem:2]"},
+		{rivals: []string{acme}, spoils: true},
+	} {
 		w, l := family(t, 100, Options{})
 		other := w.bystander(l)
-		w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) {
-			for _, e := range []string{acme, "org"} {
-				if rival == e || rival == "both" {
+		calls, met := map[memdb.OpName]int{}, false
+		w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+			switch {
+			case met:
+				calls[op.Name]++
+			case isTransaction(op):
+				met = true
+				for _, e := range c.rivals {
 					must(t, other, Request{Entity: e, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
+				}
+				if c.spoils {
+					w.edit(l, 0, item.Item{"b_rpm_tk": item.S("many")})
 				}
 			}
 			return true, nil
 		}))
-		if rival == acme {
-			w.entity(l, acme, "org")
-		}
-		must(t, l, stored(Costs{"rpm": 3}))
+		_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 3}))
 		w.db.SetHook(nil)
-		if child, org := w.spent(l, acme), w.spent(l, "org"); child < 3 || org < 3 || child > 4 || org > 5 {
-			t.Errorf("%s created by somebody else: %d and %d were charged", rival, child, org)
+		if c.spoils {
+			if !errors.Is(err, ErrUnreadable) || w.spent(l, "org") != 1 {
+				t.Errorf("a bucket that cannot be read: %v, and its parent is charged %d", err, w.spent(l, "org"))
+			}
+			continue
+		}
+		if child, org := w.spent(l, acme), w.spent(l, "org"); err != nil || child < 3 || org < 3 || child > 4 || org > 5 {
+			t.Errorf("%s created by somebody else: %v, %d and %d were charged", c.rivals, err, child, org)
+		}
+		if got := fmt.Sprint(calls); got != c.calls {
+			t.Errorf("%s created by somebody else: %s, want %s", c.rivals, got, c.calls)
 		}
 	}
 }
@@ -193,22 +218,30 @@ func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
 	}
 }
 
-// Where the transaction of a first use is not taken, nothing else is tried: one level may be
-// charged by it.
+// Where the transaction of a first use is not taken, or its client panics, nothing else is tried: one
+// level may be charged by it.
 func TestCascadeFirstUseThatFails(t *testing.T) {
-	w, l := family(t, 100, Options{})
-	sent := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		switch {
-		case op.Name == memdb.TransactWriteItems:
-			sent++
-			return true, memdb.Fail(store.Unavailable)
-		case sent > 0:
-			t.Errorf("%s after it", op.Name)
+	for name, c := range map[string]struct {
+		fails func() (bool, error)
+		want  error
+	}{
+		"not taken": {func() (bool, error) { return true, memdb.Fail(store.Unavailable) }, ErrUnavailable},
+		"panics":    {func() (bool, error) { panic("middleware") }, ErrUnknown},
+	} {
+		w, l := family(t, 100, Options{})
+		sent := 0
+		w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+			switch {
+			case op.Name == memdb.TransactWriteItems:
+				sent++
+				return c.fails()
+			case sent > 0:
+				t.Errorf("%s: %s after it", name, op.Name)
+			}
+			return true, nil
+		}))
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 3})); !errors.Is(err, c.want) || sent == 0 {
+			t.Errorf("%s: %v after %d transactions", name, err, sent)
 		}
-		return true, nil
-	})
-	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 3})); !errors.Is(err, ErrUnavailable) || sent == 0 {
-		t.Errorf("%v after %d transactions", err, sent)
 	}
 }

@@ -32,11 +32,9 @@ func limitError(w known.Want, d known.Denial) *LimitError {
 
 // tooLarge explains a request that no shard can ever hold.
 func tooLarge(d known.Decision) error {
-	var cause error
-	if cost, ok := table.Find(d.Want.Costs, d.Limit); ok {
-		share := bucket.Share(cost.Limit.Capacity, 0, d.Count)
-		cause = fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
-			d.Limit, cost.Milli/bucket.Milli, bucket.Tokens(share), d.Count)
-	}
+	cost, _ := table.Find(d.Want.Costs, d.Limit)
+	share := bucket.Share(cost.Limit.Capacity, 0, d.Count) // no shard has more
+	cause := fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
+		d.Limit, cost.Milli/bucket.Milli, bucket.Tokens(share), d.Count)
 	return &opError{"acquire", d.Want.Name, ErrTooLarge, cause}
 }

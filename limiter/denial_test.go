@@ -46,9 +46,9 @@ func TestDenialText(t *testing.T) {
 // What no shard can ever hold is too large, and says how much one of them holds.
 func TestWhatNoShardEverHoldsIsTooLarge(t *testing.T) {
 	w := known.Want{Name: acmeGPT, Costs: []table.Cost{{Limit: rpm10.stored(), Milli: 8000}}}
-	err := refusal(known.Decision{Choice: known.Choice{Do: known.Never, Limit: "rpm"}, Want: w, Count: 4})
+	err := refusal(known.Decision{Choice: known.Choice{Do: known.Never, Limit: "rpm"}, Want: w, Count: 32})
 	const text = `limiter: request too large: acquire "acme/gpt-4": cost of "rpm" is 8, ` +
-		`want at most the 2.5 tokens that one of 4 shards holds`
+		`want at most the 0.313 tokens that one of 32 shards holds`
 	if !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLimited) || err.Error() != text {
 		t.Errorf("got %v, want %s", err, text)
 	}

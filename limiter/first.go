@@ -30,7 +30,7 @@ func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*at
 			failed = true
 		}
 	}
-	if failed || len(first) == 0 {
+	if failed {
 		return
 	}
 	if len(first) > 1 {
@@ -75,7 +75,7 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	}
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
 		for j, r := range canceled.Reasons {
-			if b, err := table.DecodeShard(r.Old); r.Old != nil && err == nil {
+			if b, err := table.DecodeShard(r.Old); err == nil {
 				all[j].desk.See(b, l.now(), known.Unsent)
 			}
 		}

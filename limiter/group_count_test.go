@@ -18,6 +18,13 @@ func TestWritesOfGroupsAreTold(t *testing.T) {
 			a.by(false, c.w.refusedNow(a.op))
 			c.next().by(true, nil)
 		},
+		"sent again without the first": func(c *crowd, a *answer) {
+			c.calls[1].cancel()
+			synctest.Wait()
+			a.by(false, c.w.refusedNow(a.op))
+			c.next().by(true, nil)
+			c.next().by(true, nil) // gives back, which is told beside
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -34,8 +41,11 @@ func TestWritesOfGroupsAreTold(t *testing.T) {
 					}
 				}
 				sent := int64(2)
-				if name == "sent again" {
+				switch name {
+				case "sent again":
 					sent = 3
+				case "sent again without the first":
+					sent = 4
 				}
 				if told.Load() != sent {
 					t.Errorf("%d writes were told of, and %d sent", told.Load(), sent)

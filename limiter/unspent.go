@@ -46,7 +46,7 @@ func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int, pause time.Durat
 	e := Event{Kind: EventAhead, Entity: n.Entity, Resource: n.Resource, Writes: 1,
 		Ended: Costs(nil).plus(negative(u.Costs))}
 	switch kind := store.KindOf(err); {
-	case err == nil && s.late != nil:
+	case err == nil:
 		k.Late(shard, s.late)
 		e.Ended = Costs(nil).plus(negative(without(u.Costs, s.late))) // the charge that tells of those does
 	case kind != 0 && kind != store.Unknown:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -110,31 +111,44 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	const quota = 100_000
 	failure := func(k store.Kind) error { return &store.Failure{Kind: k, Op: "UpdateItem", Err: fmt.Errorf("planned")} }
 	unknown, down := failure(store.Unknown), failure(store.Unavailable)
+	thrice, sixTimes := strings.Repeat("[0 false unavailable]", 3), strings.Repeat("[0 false setup]", 6)
 	for name, c := range map[string]struct {
 		applies bool
 		err     error
-		late    bool // the day has ended meanwhile, and others have begun the next
-		back    bool // it is there again in the end
+		late    bool   // the day has ended meanwhile, and others have begun the next
+		back    bool   // it is there again in the end
+		told    string // of each time: the writes, whether all that was held ended with them, the outcome
 	}{
-		"written":                    {applies: true, back: true},
-		"written, the answer lost":   {applies: true, err: unknown, back: true},
-		"not written, nobody knows":  {err: unknown},
-		"not written, sent again":    {err: down, back: true},
-		"met a transaction":          {err: failure(store.Conflict), back: true},
-		"not allowed for a while":    {err: failure(store.Setup), back: true},
-		"too late":                   {applies: true, late: true},
-		"not written until too late": {err: down, late: true},
+		"written":                    {applies: true, back: true, told: "[1 true ok]"},
+		"written, the answer lost":   {applies: true, err: unknown, back: true, told: "[1 true unknown]"},
+		"not written, nobody knows":  {err: unknown, told: "[1 true unknown]"},
+		"not written, sent again":    {err: down, back: true, told: thrice + "[1 true ok]"},
+		"met a transaction":          {err: failure(store.Conflict), back: true, told: "[1 true ok]"},
+		"not allowed for a while":    {err: failure(store.Setup), back: true, told: sixTimes + "[1 true ok]"},
+		"too late":                   {applies: true, late: true, told: "[1 false ok]"},
+		"not written until too late": {err: down, late: true, told: "[1 false ok]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				l, other := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second}), w.process(Options{})
+				var told strings.Builder
+				held := int64(0)
+				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+					Observe: only(EventAhead, func(e Event) {
+						if held > 0 && e.Taken == nil {
+							outcome := Event{Kind: EventAcquire, Err: e.Err}.Outcome()
+							fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held, outcome)
+						}
+						if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
+							t.Errorf("told %+v", e)
+						}
+					})})
+				other := w.process(Options{})
 				if c.late {
 					w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
 				}
 				granted, _ := w.busy(l, daily(quota), 300)
-				held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000
-				if held == 0 {
+				if held = l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000; held == 0 {
 					t.Fatal("nothing is held")
 				}
 				sent := 0
@@ -149,12 +163,16 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 					w.advance(3 * time.Second) // of clocks, one is ahead; the other process still reckons by this one
 					w.db.SetHook(nil)
 					must(t, other, daily(quota))
+					w.advance(-2400 * time.Millisecond)
 				}
 				for range 60 {
 					w.pass(10 * time.Second)
 					synctest.Wait()
 				}
 				w.db.SetHook(nil)
+				if told.String() != c.told {
+					t.Errorf("told %s, want %s", told.String(), c.told)
+				}
 				sl := w.quotaOf(l)
 				switch left := sl.Tokens / 1000; {
 				case c.late && left != quota-1:
@@ -288,30 +306,120 @@ func TestAClockThatPanicsOnce(t *testing.T) {
 }
 
 // As long as what ended unspent cannot be given back, it is tried again after pauses that double, from
-// the timeout to a minute.
+// the timeout to a minute. A timeout that is longer stays the pause.
 func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{
+		4 * time.Second: "[4 8 16 32 60 60 60]", 80 * time.Second: "[80 80 80]",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: timeout})
+			w.busy(l, daily(100_000), 300)
+			var tried []int
+			begin := time.Now()
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				tried = append(tried, int(time.Since(begin).Seconds()))
+				return false, memdb.Fail(store.Setup)
+			})
+			for range 250 {
+				w.pass(time.Second)
+				synctest.Wait()
+			}
+			var pauses []int
+			for i, at := range tried[1:] {
+				if at > tried[i]+1 { // else it reads why, in the same instant
+					pauses = append(pauses, at-tried[i])
+				}
+			}
+			if fmt.Sprint(pauses) != want {
+				t.Errorf("a timeout of %s: pauses of %v s, want %s", timeout, pauses, want)
+			}
+		})
+	}
+}
+
+// Of several quotas, what came too late for one is told by the charge that counts it, and the rest is
+// given back: also if that takes another try.
+func TestUnspentOfSeveralQuotas(t *testing.T) {
+	const quota = 100_000
+	for name, failing := range map[string]bool{"at once": false, "at the second try": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				ended, told := Costs{}, 0
+				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+					Observe: only(EventAhead, func(e Event) {
+						for limit, n := range e.Ended {
+							ended[limit] += n
+						}
+						if e.Taken == nil && e.Err == nil {
+							told++
+						}
+					})})
+				other := w.process(Options{})
+				req := asks(Costs{"rps": 1, "rpd": 1, "rpM": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")),
+					PerMonth("rpM", quota))
+				w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+				granted, _ := w.busy(l, req, 300)
+				held := func(limit string) int64 { return l.desks.of(acmeGPT).Left(0, limit, l.moment) / 1000 }
+				day, month := held("rpd"), held("rpM")
+				if day == 0 || month == 0 {
+					t.Fatalf("%d and %d are held", day, month)
+				}
+				clear(ended)
+				w.advance(3 * time.Second) // the clock of others is ahead
+				must(t, other, req)
+				w.advance(-2400 * time.Millisecond)
+				refused := false
+				w.db.SetHook(oneByOne(func(memdb.Op) (bool, error) {
+					if !refused {
+						refused = true
+						return true, nil
+					}
+					if failing && told == 0 {
+						return false, memdb.Fail(store.Unavailable)
+					}
+					return true, nil
+				}))
+				time.Sleep(1500 * time.Millisecond)
+				synctest.Wait()
+				failing = false
+				w.pass(10 * time.Second)
+				synctest.Wait()
+				w.db.SetHook(nil)
+				if fmt.Sprint(ended) != fmt.Sprint(Costs{"rpM": month}) || told != 1 {
+					t.Errorf("told %d times that %v ended, want %d of the month only", told, ended, month)
+				}
+				b := w.shards(l, acme, gpt)[0]
+				sl := b.State.Slots[b.State.Index("rpM")]
+				if left := sl.Tokens / 1000; left != quota-int64(granted)-1 {
+					t.Errorf("%d of the month are left, %d were granted", left, granted+1)
+				}
+				w.busy(l, req, 1)
+				if sl := w.quotaOf(l); sl.Ended/1000 != day || ended["rpd"] != day {
+					t.Errorf("%d of the day are counted as ended, %d told, want %d", sl.Ended/1000, ended["rpd"], day)
+				}
+			})
+		})
+	}
+}
+
+// Who minds what may end unspent sleeps until it does, and is one for all charges.
+func TestMindingDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 4 * time.Second})
+		var asked atomic.Int64
+		l := w.process(Options{Ahead: time.Second})
+		was := l.opts.Now
+		l.opts.Now = func() time.Time { asked.Add(1); return was() }
 		w.busy(l, daily(100_000), 300)
-		var tried []int
-		begin := time.Now()
-		w.db.SetHook(func(memdb.Op) (bool, error) {
-			tried = append(tried, int(time.Since(begin).Seconds()))
-			return false, memdb.Fail(store.Setup)
-		})
-		for range 250 {
-			w.pass(time.Second)
+		asked.Store(0)
+		for range 5000 {
+			w.pass(time.Millisecond)
 			synctest.Wait()
 		}
-		var pauses []int
-		for i, at := range tried[1:] {
-			if at > tried[i]+1 { // else it reads why, in the same instant
-				pauses = append(pauses, at-tried[i])
-			}
-		}
-		if fmt.Sprint(pauses) != "[4 8 16 32 60 60 60]" {
-			t.Errorf("pauses of %v s", pauses)
+		if n := asked.Load(); n == 0 || n > 50 {
+			t.Errorf("it has asked for the time %d times", n)
 		}
 	})
 }

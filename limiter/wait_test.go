@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -217,10 +218,31 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 		})
 		_, err = l.Wait(ctx, asks(Costs{"tps": 10}, limit))
 		if failed, ok := errors.AsType[*SettleError](err); !ok || failed.Op != "rollback" ||
-			!errors.Is(err, context.Canceled) {
-			t.Fatalf("got %v, want a rollback that failed", err)
+			!errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "limiter: canceled by the caller: wait ") {
+			t.Fatalf("got %v, want a wait that was canceled, and a rollback that failed", err)
 		}
 	})
+}
+
+// A request that need not wait is granted, also if its caller leaves once the answer is there.
+func TestWaitThatNeedNotWaitIsGranted(t *testing.T) {
+	for range 20 { // else chance decides
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		ctx, cancel := context.WithCancel(t.Context())
+		sent, now := false, l.opts.Now
+		w.db.SetHook(func(memdb.Op) (bool, error) { sent = true; return true, nil })
+		l.opts.Now = func() time.Time {
+			if sent {
+				cancel()
+			}
+			return now()
+		}
+		if _, err := l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestQueueIsBounded: behind more debt than the capacity nobody is let in, and a
