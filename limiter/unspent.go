@@ -49,7 +49,7 @@ func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int, pause time.Durat
 	case err == nil:
 		k.Late(shard, s.late)
 		e.Ended = Costs(nil).plus(negative(without(u.Costs, s.late))) // the charge that tells of those does
-	case kind != 0 && kind != store.Unknown:
+	case kind != 0 && kind != store.Unknown: // a bucket that cannot be read is made anew, and is whole then
 		if e.Writes, e.Ended = 0, nil; k.Unwritten(u, l.moment) {
 			l.mindIn(pause, k, n, shard, min(2*pause, max(pause, longestPause)))
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -336,6 +337,38 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A bucket that cannot be read is made anew, and is whole then: what ended unspent of it is told, and not
+// given back to the new one.
+func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 100_000
+		w := newWorld(t)
+		ended, failed := int64(0), 0
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+			Observe: only(EventAhead, func(e Event) {
+				if ended += e.Ended["rpd"]; errors.Is(e.Err, ErrUnreadable) {
+					failed++
+				}
+			})})
+		w.busy(l, daily(quota), 300)
+		held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000
+		key := w.spoil(w.shards(l, acme, gpt)[0].Key(), "b_rpd_tk", item.S("many"))
+		ended = 0
+		w.pass(20 * time.Second)
+		synctest.Wait()
+		if failed != 1 || ended != held || held == 0 {
+			t.Errorf("told %d times that it cannot be read, and that %d ended, of %d", failed, ended, held)
+		}
+		w.db.Delete(key)
+		must(t, w.process(Options{}), daily(quota))
+		w.pass(time.Minute)
+		synctest.Wait()
+		if left := w.quotaOf(l).Tokens / 1000; left != quota-1 {
+			t.Errorf("%d are left of the new bucket, one was granted", left)
+		}
+	})
 }
 
 // Of several quotas, what came too late for one is told by the charge that counts it, and the rest is
