@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,5 +80,66 @@ func TestForgottenBucketsAreBounded(t *testing.T) {
 	n := known.Name{Entity: "t7", Resource: gpt}
 	if k := l.desks.of(n); k == nil || !k.TakesAhead() || l.desks.owing.Contains(n) || l.desks.of(n) != k {
 		t.Error("a bucket that is used again does not come back")
+	}
+}
+
+// The bucket that was not used for the longest time is forgotten first, and to look at one is not to use it.
+func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{MaxBuckets: 3})
+	name := func(entity string) known.Name { return known.Name{Entity: entity, Resource: gpt} }
+	for _, entity := range []string{"a", "b", "c", "a", "d"} {
+		must(t, l, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
+		l.desks.peek(name("b"))
+	}
+	for entity, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
+		if got := l.desks.peek(name(entity)) != nil; got != want {
+			t.Errorf("%s is remembered: %v", entity, got)
+		}
+	}
+}
+
+// Requests that meet at a bucket which is not remembered get the same of it. What it owes is with it, or kept
+// until it is forgotten the next time.
+func TestRequestsMeetAtOneDesk(t *testing.T) {
+	for _, owes := range []bool{false, true} {
+		for range 3000 {
+			ds := newDesks(10, known.Settings{})
+			owing := &desk{Bucket: known.NewBucket(&ds.settings)}
+			if owes {
+				ds.owing.Add(acmeGPT, owing)
+			}
+			var got [4]*desk
+			begin := make(chan struct{})
+			var all sync.WaitGroup
+			for i := range got {
+				all.Go(func() {
+					<-begin
+					got[i] = ds.of(acmeGPT)
+				})
+			}
+			close(begin)
+			all.Wait()
+			if one := ds.peek(acmeGPT); got != [4]*desk{one, one, one, one} {
+				t.Fatalf("%v, want one of them", got)
+			}
+			if kept, ok := ds.owing.Peek(acmeGPT); owes && got[0] != owing && kept != owing || ok && got[0] == owing {
+				t.Fatalf("owing %v: remembered %v, kept %v", owing, got[0], kept)
+			}
+		}
+	}
+}
+
+// The writes under way are noted by shard, each by itself.
+func TestWritesUnderWayAreNotedByShard(t *testing.T) {
+	var all flights
+	one, two := &flight{}, &flight{}
+	all.set(0, one)
+	all.set(1, two)
+	if all[0] != one || all[1] != two {
+		t.Errorf("noted %v", all)
+	}
+	if all.set(0, nil); all[0] != nil || all[1] != two || len(all) != 1 {
+		t.Errorf("left %v", all)
 	}
 }

@@ -112,9 +112,7 @@ func (e *LimitError) beside(asked Costs, had func(n known.Name, limit string) in
 		e.Wanted, e.Remaining = e.Wanted+more, e.Remaining+more
 	}
 	for i, s := range e.Statuses {
-		if s.InFlight {
-			e.Statuses[i].Remaining += had(n, s.Limit)
-		}
+		e.Statuses[i].Remaining += had(n, s.Limit)
 	}
 }
 

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,6 +44,12 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	for queueFull(errs["queue full"]) == nil {
 		_, _, errs["queue full"] = l.Reserve(t.Context(), asks(Costs{"rpm": 5}, rpm10))
 	}
+	for what, full := range map[string]bool{"queue full": true, "limited": false} {
+		err := errs[what]
+		if !errors.Is(err, ErrLimited) || errors.Is(err, ErrQueueFull) != full || errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	if s := errs["queue full"].Error(); !strings.Contains(s, "limit rpm: queue full: 5 wanted") {
 		t.Errorf("queue full: %q", s)
 	}
@@ -70,6 +77,23 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	for _, what := range []string{"stored limit", "stored record", "request", "adjust"} {
 		if !errors.Is(errs[what], ErrInvalid) {
 			t.Errorf("%s: %v is not invalid", what, errs[what])
+		}
+	}
+}
+
+// What may be written is unknown, also where the reason is a bucket that cannot be read. Only if nothing can
+// have been written is it unreadable.
+func TestWhatIsToldOfAFailedCall(t *testing.T) {
+	unread := fmt.Errorf("%w: attribute rf", ErrUnreadable)
+	for what, c := range map[string]struct{ err, want, not error }{
+		"cannot be read":               {unread, ErrUnreadable, ErrUnknown},
+		"cannot be read, not sent":     {&store.Failure{Kind: store.Unavailable, Err: unread}, ErrUnavailable, ErrUnknown},
+		"cannot be read, may be taken": {&store.Failure{Kind: store.Unknown, Err: unread}, ErrUnknown, ErrUnavailable},
+		"no answer":                    {&store.Failure{Kind: store.Unknown}, ErrUnknown, ErrUnavailable},
+	} {
+		err, begins := outcome("acquire", acmeGPT, c.err), c.want.Error()+`: acquire "acme/gpt-4"`
+		if !errors.Is(err, c.want) || errors.Is(err, c.not) || !strings.HasPrefix(err.Error(), begins) {
+			t.Errorf("%s: told %v, want %v", what, err, c.want)
 		}
 	}
 }

@@ -361,7 +361,7 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
 	}
 	err := l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(context.Context, *Lease) error { lose(); return boom })
-	if !errors.Is(err, boom) || !errors.Is(err, ErrUnknown) {
+	if !errors.Is(err, boom) || !errors.Is(err, ErrUnknown) || !strings.HasPrefix(err.Error(), "boom\n") {
 		t.Fatalf("got %v, want fn's error and that of the rollback", err)
 	}
 	w.db.SetHook(nil)

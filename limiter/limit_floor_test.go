@@ -109,15 +109,20 @@ func TestBadClassesAndFloors(t *testing.T) {
 		{asks(Costs{"rpm": 1}, limit).of("a b"), ErrInvalid, `Class`},
 		{asks(Costs{"rpm": 1}, limit.WithFloor("batch", 100)), ErrInvalid, `"batch=100"`},
 		{asks(Costs{"rpm": 1}, limit.WithFloor("", 10)), ErrInvalid, `"=10"`},
-		{asks(Costs{"rpm": 61}, limit.WithFloor("batch", 40)).of("batch"), ErrTooLarge, `at most 60: class "batch" leaves 40 percent`},
-		{asks(Costs{"rpm": 101}, limit.WithFloor("batch", 40)).of("batch"), ErrTooLarge, `the capacity of 100`},
+		{asks(Costs{"rpm": 61}, limit.WithFloor("batch", 40)).of("batch"), ErrTooLarge,
+			`Costs["rpm"] is 61, want at most 60: class "batch" leaves 40 percent of 100 tokens`},
+		{asks(Costs{"rpm": 101}, limit.WithFloor("batch", 40)).of("batch"), ErrTooLarge,
+			`Costs["rpm"] is 101, want at most the capacity of 100 tokens`},
 	} {
 		if _, err := l.Acquire(t.Context(), c.req); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %v that says %s", err, c.want, c.says)
 		}
 	}
 	must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40)).of("batch"))
-	must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40).AsSoft()).of("batch"))
+	soft := must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40).AsSoft()).of("batch"))
+	if s := soft.Status()[0]; s.Floor != 0 || s.Remaining != -20 {
+		t.Errorf("a soft limit leaves nothing to others: %+v", s)
+	}
 	for _, class := range []string{"a=1,batch", "batch=40,free", ",", "=", "a,", "a=1"} {
 		for _, l := range []Limit{limit.WithFloor(class, 60), limit.WithFloor(class, 60).WithFloor("zero", 0)} {
 			if err := l.Validate(); err == nil || !strings.Contains(err.Error(), "Floors") {

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,7 +172,10 @@ func TestQuotasThatCannotBe(t *testing.T) {
 		{Quota("m", 1, Monthly(32, "")), []string{"Reset", "32", "31"}},
 		{Quota("m", 1, FromFirstUse(1500*time.Millisecond)), []string{"Reset", "1.5", "seconds"}},
 		{Limit{Name: "m", Capacity: 1, Refill: 1, Period: time.Hour, Reset: Daily("")},
-			[]string{"Refill", "Period", "Reset"}},
+			[]string{"Refill", "Period", "1 per 1h0m0s", "Reset"}},
+		{Limit{Name: "m", Capacity: 1, Refill: 7, Reset: Daily("")}, []string{"Refill", "Period", "7 per 0s", "Reset"}},
+		{Limit{Name: "m", Capacity: 1, Period: time.Hour, Reset: Daily("")},
+			[]string{"Refill", "Period", "0 per 1h0m0s", "Reset"}},
 	} {
 		err := c.limit.Validate()
 		if !errors.Is(err, ErrInvalid) {
@@ -208,23 +212,37 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%q is %q, %v, want %q", want.String(), got, err, want)
 		}
 	}
+	if l := PerMonth("usd", 5); l != Quota("usd", 5, Cron("0 0 1 * *", "UTC")) {
+		t.Errorf("per month: %v", l)
+	}
 	if Weekly(time.Sunday, "") != Cron("0 0 * * SUN", "") {
 		t.Errorf("weeks that begin on Sunday: %q", Weekly(time.Sunday, ""))
 	}
 	for _, text := range []string{"", "hourlyish", "daily Mars/Olympus", "0 0 30 2 *", "-5h after first use",
-		"1ms after first use", "monthly UTC UTC"} {
-		if got, err := ParseCalendar(text); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) {
+		"1ms after first use", "1500ms after first use", "5 after first use", "monthly UTC UTC"} {
+		got, err := ParseCalendar(text)
+		if !errors.Is(err, ErrInvalid) || got != "" {
 			t.Errorf("%q is %q, %v", text, got, err)
+			continue
+		}
+		if said := err.Error(); !strings.Contains(said, fmt.Sprintf("calendar %q: ", text)) &&
+			!strings.Contains(said, fmt.Sprintf("calendar is %q, want ", text)) || !strings.Contains(said, calendarsAccepted) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for text, want := range map[string]int64{
 		"600": 600, "$500": USD(500), "$12.50": 12_500_000, "$0.000001": 1, "$0.50": 500_000, "$010": 10_000_000,
-		"$0x1": -1, "$.5": -1,
+		"$0x1": -1, "$.5": -1, "$9223372036854.775807": 1<<63 - 1, "$9223372036854.775808": -1, "-7": -7, "7x": -1,
 		"$1.0000001": -1, "$": -1, "$-1": -1, "1.5": -1, "$1.": -1, "$1,000": -1, "$9223372036854775807": -1, "": -1,
 	} {
 		got, err := ParseAmount(text)
-		if want >= 0 && (got != want || err != nil) || want < 0 && !errors.Is(err, ErrInvalid) {
-			t.Errorf("%q is %d, %v, want %d", text, got, err, want)
+		if want != -1 {
+			if got != want || err != nil {
+				t.Errorf("%q is %d, %v, want %d", text, got, err, want)
+			}
+		} else if said := fmt.Sprintf("amount is %q, want a whole number, or dollars", text); got != 0 ||
+			!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), said) {
+			t.Errorf("%q is %d, %v, want that it %s", text, got, err, said)
 		}
 	}
 }

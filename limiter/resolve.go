@@ -65,8 +65,8 @@ func decodeRecord(it item.Item, now int64) cached {
 			MaxLimits)
 	}
 	for _, l := range r.config.Limits {
-		if err := public(l).validate("stored configuration " + item.KeyOf(it).PK); err != nil && r.bad == nil {
-			r.bad = err
+		if r.bad == nil {
+			r.bad = public(l).validate("stored configuration " + item.KeyOf(it).PK)
 		}
 	}
 	return r
