@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -198,6 +199,32 @@ func TestQuotasThatCannotBe(t *testing.T) {
 	}
 }
 
+// Months begin on their day, or on their last one where they have no such day.
+func TestMonthsThatAreTooShort(t *testing.T) {
+	for day, want := range map[int]string{
+		1: "02-01 03-01 04-01", 28: "01-28 02-28 03-28", 29: "01-29 02-28 03-29", 30: "01-30 02-28 03-30",
+		31: "01-31 02-28 03-31",
+	} {
+		for year, c := range map[bool]Calendar{false: Monthly(day, ""), true: Yearly(time.February, day, "")} {
+			months, err := calendar.Parse(string(c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var edges []string
+			at := time.Date(2023, time.January, 2, 0, 0, 0, 0, time.UTC)
+			for range 3 {
+				at = time.UnixMilli(months.Next(at.UnixMilli())).UTC()
+				edges = append(edges, at.Format("01-02"))
+			}
+			if got := strings.Join(edges, " "); !year && got != want {
+				t.Errorf("months from %d: %s, want %s", day, got, want)
+			} else if feb := fmt.Sprintf("02-%02d", min(day, 28)); year && edges[0] != feb {
+				t.Errorf("years from February %d: %s, want %s", day, got, feb)
+			}
+		}
+	}
+}
+
 func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 	for text, want := range map[string]Calendar{
 		"daily": Daily(""), "weekly Asia/Tokyo": Weekly(time.Monday, "Asia/Tokyo"), "monthly": Monthly(1, ""),
@@ -233,6 +260,7 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 	for text, want := range map[string]int64{
 		"600": 600, "$500": USD(500), "$12.50": 12_500_000, "$0.000001": 1, "$0.50": 500_000, "$010": 10_000_000,
 		"$0x1": -1, "$.5": -1, "$9223372036854.775807": 1<<63 - 1, "$9223372036854.775808": -1, "-7": -7, "7x": -1,
+		"010": 10, "0x10": -1, "1_000": -1,
 		"$1.0000001": -1, "$": -1, "$-1": -1, "1.5": -1, "$1.": -1, "$1,000": -1, "$9223372036854775807": -1, "": -1,
 	} {
 		got, err := ParseAmount(text)
