@@ -474,6 +474,53 @@ func TestGroupIsCutToWhatIsThere(t *testing.T) {
 	})
 }
 
+// Who is cut from a group because the image does not cover it, was outrun by others. If they have replaced its
+// limits, it was not.
+func TestWhoIsCutFromAGroup(t *testing.T) {
+	for replaced, want := range map[bool]bool{false: true, true: false} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rph": 0}, rph100))
+		if replaced {
+			must(t, w.bystander(l), asks(Costs{"rph": 0}, PerHour("rph", 200)))
+			must(t, l, asks(Costs{"rph": 0}, rph100)) // yields
+		}
+		k := l.desks.of(acmeGPT)
+		var group []*acquirer
+		for range 2 {
+			m := &acquirer{want: known.Want{Namespace: l.namespace, Name: acmeGPT,
+				Costs: []table.Cost{{Limit: rph100.stored(), Milli: 60_000}}}}
+			k.Begin(known.Choice{Do: known.Take}, m.want, l.now())
+			group = append(group, m)
+		}
+		rest, p := l.planGroup(k, known.Choice{Do: known.Take}, group)
+		if takes := !replaced; p.Takes != takes || (len(rest) == 1) != takes {
+			t.Errorf("replaced %v: %d are written for, with %+v", replaced, len(rest), p)
+		}
+		for i, m := range group[len(rest):] {
+			if m.lost != want || m.got.lease != nil || m.got.err != nil {
+				t.Errorf("replaced %v: %d of those who are cut: lost %v, turn %+v", replaced, i, m.lost, m.got)
+			}
+		}
+	}
+}
+
+// To wait for the write of others is a round trip, too.
+func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, behind := c.behind(2)
+		first.by(true, nil)
+		for range known.MaxTrips - 1 {
+			next := c.next()
+			next.by(false, c.w.refusedNow(next.op))
+		}
+		c.quiet()
+		c.want(behind[0], "denied")
+		c.settled(1)
+	})
+}
+
 // What waits counts as taken: a request that would not be covered after it is
 // denied at once.
 func TestWhatWaitsCountsAsTaken(t *testing.T) {
@@ -545,6 +592,61 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 		synctest.Wait()
 		c.want(hung, "unknown")
 		c.settled(9)
+	})
+}
+
+// The write that overtakes one that hangs is met by those who come later, as any other, also when the one
+// that hung is answered meanwhile.
+func TestTheWriteThatOvertakesIsMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first := c.start(1)
+		hung := c.next()
+		time.Sleep(leastPatience / 10)
+		b := c.start(2)
+		time.Sleep(leastPatience)
+		synctest.Wait()
+		second := c.next()
+		d := c.start(3)
+		hung.by(true, nil)
+		c.want(first, "granted")
+		e := c.start(4)
+		c.quiet()
+		second.by(true, nil)
+		c.want(b, "granted")
+		c.next().by(true, nil)
+		c.want(d, "granted")
+		c.want(e, "granted")
+		c.quiet()
+		c.settled(10)
+	})
+}
+
+// A group that is never answered is unknown to each of its members when the bound of that one's call is over.
+func TestGroupThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		c.l.opts.Timeout = time.Second
+		c.start(1)
+		first := c.next()
+		var group []*call
+		for n := range int64(3) {
+			time.Sleep(time.Millisecond)
+			group = append(group, c.start(2+n))
+		}
+		first.by(true, nil)
+		c.next() // and never answered
+		time.Sleep(time.Second - 3*time.Millisecond)
+		for _, one := range group {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			c.want(one, "unknown")
+			if one.took != time.Second {
+				t.Errorf("took %s, want the timeout", one.took)
+			}
+		}
+		time.Sleep(time.Second)
+		c.settled(1)
 	})
 }
 
@@ -643,6 +745,9 @@ func TestPanicInAGroup(t *testing.T) {
 		synctest.Wait()
 		for _, one := range group {
 			c.want(one, "unknown")
+			if !strings.HasSuffix(one.err.Error(), ": panic: middleware") {
+				t.Errorf("got %v, which does not say what panicked", one.err)
+			}
 		}
 		e := c.start(4)
 		c.next().by(true, nil)
@@ -695,7 +800,8 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	ws[0].give(turn{lead: ws[:2], flight: f})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := l.leave(ctx, k, 0, &flight{}, ws[0], &attempt{}); store.KindOf(got.err) != store.Unavailable {
+	const text = "UpdateItem: unavailable: context canceled"
+	if got := l.leave(ctx, k, 0, &flight{}, ws[0], &attempt{}); got.err == nil || got.err.Error() != text {
 		t.Errorf("whoever goes is told %+v", got)
 	}
 	select {
