@@ -57,7 +57,12 @@ type observed struct {
 
 func (w *world) observe(t *testing.T, opts Options) *observed {
 	o := &observed{t: t}
-	opts.Observe = func(_ context.Context, e Event) { o.told = append(o.told, line(e)) }
+	opts.Observe = func(_ context.Context, e Event) {
+		if resource := map[bool]string{true: gpt}[e.Entity != ""]; e.Resource != resource {
+			t.Errorf("told of %q and %q: %+v", e.Entity, e.Resource, e)
+		}
+		o.told = append(o.told, line(e))
+	}
 	o.Limiter = w.process(opts)
 	return o
 }

@@ -52,7 +52,6 @@ func (l *Limiter) joins(f *flight, me *acquirer) bool {
 func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *acquirer, tries *attempt) turn {
 	timer := time.NewTimer(l.store.lately().patience() - time.Since(f.began))
 	defer timer.Stop()
-	late := timer.C
 	for {
 		select {
 		case t := <-me.turns:
@@ -61,8 +60,7 @@ func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *
 			}
 			tries.count(me)
 			return t
-		case <-late:
-			late = nil
+		case <-timer.C: // it is late
 			if next, group := k.overtake(shard, f, me); group != nil {
 				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, next, group, tries)
 			}

@@ -475,31 +475,33 @@ func TestGroupIsCutToWhatIsThere(t *testing.T) {
 }
 
 // Who is cut from a group because the image does not cover it, was outrun by others. If they have replaced its
-// limits, it was not.
+// limits, it was not, unless it was before.
 func TestWhoIsCutFromAGroup(t *testing.T) {
-	for replaced, want := range map[bool]bool{false: true, true: false} {
+	for _, c := range []struct{ replaced, before, want bool }{
+		{false, false, true}, {false, true, true}, {true, false, false}, {true, true, true},
+	} {
 		w := newWorld(t)
 		l := w.process(Options{})
 		must(t, l, asks(Costs{"rph": 0}, rph100))
-		if replaced {
+		if c.replaced {
 			must(t, w.bystander(l), asks(Costs{"rph": 0}, PerHour("rph", 200)))
 			must(t, l, asks(Costs{"rph": 0}, rph100)) // yields
 		}
 		k := l.desks.of(acmeGPT)
 		var group []*acquirer
 		for range 2 {
-			m := &acquirer{want: known.Want{Namespace: l.namespace, Name: acmeGPT,
+			m := &acquirer{lost: c.before, want: known.Want{Namespace: l.namespace, Name: acmeGPT,
 				Costs: []table.Cost{{Limit: rph100.stored(), Milli: 60_000}}}}
 			k.Begin(known.Choice{Do: known.Take}, m.want, l.now())
 			group = append(group, m)
 		}
 		rest, p := l.planGroup(k, known.Choice{Do: known.Take}, group)
-		if takes := !replaced; p.Takes != takes || (len(rest) == 1) != takes {
-			t.Errorf("replaced %v: %d are written for, with %+v", replaced, len(rest), p)
+		if takes := !c.replaced; p.Takes != takes || (len(rest) == 1) != takes {
+			t.Errorf("%+v: %d are written for, with %+v", c, len(rest), p)
 		}
 		for i, m := range group[len(rest):] {
-			if m.lost != want || m.got.lease != nil || m.got.err != nil {
-				t.Errorf("replaced %v: %d of those who are cut: lost %v, turn %+v", replaced, i, m.lost, m.got)
+			if m.lost != c.want || m.got.lease != nil || m.got.err != nil {
+				t.Errorf("%+v: %d of those who are cut: lost %v, turn %+v", c, i, m.lost, m.got)
 			}
 		}
 	}
@@ -812,7 +814,12 @@ func TestLeaderThatHasGonePassesItOn(t *testing.T) {
 	default:
 		t.Error("nobody leads")
 	}
-	if k.End(0, ws[1].want, ws[2].want); !k.Seen(0).Idle {
+	queued := &flight{queue: ws[1:2]}
+	if got := l.leave(ctx, k, 0, queued, ws[1], &attempt{}); got.err == nil || got.err.Error() != text ||
+		len(queued.queue) > 0 {
+		t.Errorf("who goes from the queue is told %+v", got)
+	}
+	if k.End(0, ws[2].want); !k.Seen(0).Idle {
 		t.Error("something else is reserved than what the two others want")
 	}
 }
