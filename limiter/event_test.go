@@ -291,6 +291,9 @@ func TestWordsOfEvents(t *testing.T) {
 	for err, want := range map[error]string{nil: "ok", ErrCanceled: "canceled", ErrLimited: "denied", ErrSetup: "setup",
 		ErrNamespace: "setup", ErrUnknown: "unknown", ErrUnavailable: "unavailable", ErrUnreadable: "unreadable",
 		ErrInvalid: "invalid"} {
+		if err != nil {
+			err = fmt.Errorf("acquire: %w", err)
+		}
 		if got := (Event{Kind: EventAcquire, Err: err}).Outcome(); got != want {
 			t.Errorf("%v is told as %q, want %q", err, got, want)
 		}

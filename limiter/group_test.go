@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -782,6 +783,43 @@ func TestWhoLeadsAGroupHasNoMoreRoundsForIt(t *testing.T) {
 		}
 		atRest(t, c.l)
 	})
+}
+
+// Who leads a queue writes to the shard that the queue is of, whether the write before it has ended or is late.
+// Who overtakes goes first, and the others in the order in which they came.
+func TestWhoWaitsLeadsOnItsShard(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rph": 0}, rph100))
+		w.split(l, 2)
+		for _, b := range w.shards(l, acme, gpt) {
+			l.desks.see(b, l.now(), known.Unsent)
+		}
+		k := l.desks.of(acmeGPT)
+		me := &acquirer{turns: make(chan turn, 1), want: known.Want{Namespace: l.namespace, Name: acmeGPT,
+			Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000}}}}
+		k.Begin(known.Choice{Do: known.Take, Shard: 1}, me.want, l.now())
+		f := &flight{began: time.Now().Add(-time.Hour), queue: []*acquirer{me}}
+		k.flights.set(1, f)
+		if !late {
+			k.pass(1, f, nil)
+		}
+		got := l.await(t.Context(), k, 1, f, me, &attempt{})
+		if got.lease == nil || got.lease.items[0].shard != 1 || !k.Seen(0).Idle {
+			t.Errorf("late %v: %+v, want a lease on shard 1", late, got)
+		}
+		reservesNothing(t, l)
+	}
+	a, b, c, d := &acquirer{}, &acquirer{}, &acquirer{}, &acquirer{}
+	k, f := &desk{}, &flight{queue: []*acquirer{a, b, c, d}}
+	next, group := k.overtake(3, f, c)
+	if !slices.Equal(group, []*acquirer{c, a, b, d}) || len(f.queue) > 0 || k.flights[3] != next || next == nil {
+		t.Errorf("%v leads %v on %v", c, group, k.flights)
+	}
+	if next, group := k.overtake(3, f, c); next != nil || group != nil {
+		t.Errorf("overtaken twice: %v", group)
+	}
 }
 
 // A caller that is told to lead at the moment it goes passes that on, and frees

@@ -341,6 +341,100 @@ func TestAShardIsKnownOncePutBack(t *testing.T) {
 	}
 }
 
+// One goroutine of a process at a time works on the shards of a bucket, and it works on those of others meanwhile.
+// What is not known to be safe is not put back.
+func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
+	at := func(entity, resource string) func(*world, *Limiter) {
+		return func(_ *world, l *Limiter) { l.growing.Store(known.Name{Entity: entity, Resource: resource}, true) }
+	}
+	for name, c := range map[string]struct {
+		prepare func(w *world, l *Limiter)
+		calls   int
+		fails   bool
+	}{
+		"put back":               {func(*world, *Limiter) {}, 1, false},
+		"not written":            {func(*world, *Limiter) {}, 1, true},
+		"at work on it":          {at(acme, gpt), 0, false},
+		"at work on another":     {at(acme, "b"), 1, false},
+		"at work on one of org":  {at("org", gpt), 1, false},
+		"not known to be missed": {func(w *world, l *Limiter) { *l = *w.process(Options{}) }, 0, false},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 80)
+		must(t, l, asks(Costs{"rph": 1}, limit))
+		w.split(l, 2)
+		for _, b := range w.shards(l, acme, gpt) {
+			l.desks.see(b, l.now(), known.Unsent)
+		}
+		w.remove(l, 1)
+		c.prepare(w, l)
+		k, calls := l.desks.of(acmeGPT), 0
+		k.Missing(l.now(), 1)
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if calls++; c.fails {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		l.restore(t.Context(), k, 1)
+		l.background.Wait()
+		w.db.SetHook(nil)
+		if n := len(w.shards(l, acme, gpt)); calls != c.calls || (n == 2) != (calls > 0 && !c.fails) {
+			t.Errorf("%s: %d calls and %d shards, want %d calls", name, calls, n, c.calls)
+		} else if s := seen(l)[1]; s.Absent != (n == 1) {
+			t.Errorf("%s: %d shards, and it knows %+v", name, n, s)
+		}
+		if _, busy := l.growing.Load(acmeGPT); busy != (name == "at work on it") {
+			t.Errorf("%s: busy %v", name, busy)
+		}
+	}
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.heat(l, 0)
+	for _, busy := range []bool{true, false} {
+		if l.growing.Delete(acmeGPT); busy {
+			l.growing.Store(acmeGPT, true)
+		}
+		for range 3 {
+			must(t, l, asks(Costs{"rpm": 1}, rpm80))
+		}
+		if n := len(w.shards(l, acme, gpt)); (n == 1) != busy {
+			t.Errorf("busy %v: %d shards", busy, n)
+		}
+	}
+}
+
+// If one shard was deleted, others may have been too: they are looked for. One that cannot be put back is known to
+// be missing.
+func TestShardsMissingBesideOneAreKnown(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerHour("rph", 80)
+	must(t, l, asks(Costs{"rph": 1}, limit))
+	w.split(l, 4)
+	for _, b := range w.shards(l, acme, gpt)[:3] {
+		l.desks.see(b, l.now(), known.Unsent)
+	}
+	w.remove(l, 1, 3)
+	l.desks.of(acmeGPT).Missing(l.now(), 1)
+	transactions := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isTransaction(op) {
+			if transactions++; transactions > 1 {
+				return false, memdb.Fail(store.Unavailable)
+			}
+		}
+		return true, nil
+	})
+	l.restore(t.Context(), l.desks.of(acmeGPT), 1)
+	l.background.Wait()
+	if s := seen(l); s[1].Absent || !s[3].Absent || transactions < 2 {
+		t.Errorf("after %d transactions: known %+v", transactions, s)
+	}
+}
+
 // A bucket whose shards have become too many for its limit merges, and that is told; so is a
 // split that came to nothing.
 func TestMergesAndFailedSplitsAreTold(t *testing.T) {
@@ -380,7 +474,8 @@ func TestMergesAndFailedSplitsAreTold(t *testing.T) {
 		l.Acquire(t.Context(), asks(Costs{"rpm": 1}, few))
 		l.background.Wait()
 	}
-	if len(told) == 0 || told[0].Kind != EventMerge || told[0].Shards > 2 || told[0].Entity != acme {
+	if len(told) == 0 || told[0].Kind != EventMerge || told[0].Shards > 2 || told[0].Entity != acme ||
+		told[0].Resource != gpt {
 		t.Errorf("of a merge: %+v", told)
 	}
 }

@@ -684,14 +684,15 @@ func TestWaitForSlots(t *testing.T) {
 // Bad in-flight limits are refused by name, and so is what a lease cannot do with slots.
 func TestInvalidInFlight(t *testing.T) {
 	for want, l := range map[string]Limit{
-		`Period is 4s, want an epoch of a whole number of seconds from 5s to 10m0s`: InFlight("jobs", 1, 4*time.Second),
+		`Period is 4s, want an epoch of a whole number of seconds from 5s to 10m`: InFlight("jobs", 1, 4*time.Second),
 
 		`Period is 10m1s`: InFlight("jobs", 1, 601*time.Second),
 		`Period is 5.5s`:  InFlight("jobs", 1, 5500*time.Millisecond),
 		`Capacity is 0`:   InFlight("jobs", 0, epoch),
 		`Soft is true, want false beside InFlight`: jobs2.AsSoft(),
 		`Refill and Reset is 3 and`:                {Name: "jobs", Capacity: 1, Refill: 3, Period: epoch, InFlight: true},
-		`Reset is 0 and "m0h0@UTC"`:                {Name: "jobs", Capacity: 1, Period: epoch, Reset: Daily(""), InFlight: true},
+		`Reset is 0 and "m0h0@UTC"`: {Name: "jobs", Capacity: 1, Period: epoch, Reset: Daily(""),
+			InFlight: true},
 	} {
 		if err := l.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", l, err, want)

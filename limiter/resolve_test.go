@@ -293,7 +293,8 @@ func TestHowManyLimitsAreStored(t *testing.T) {
 			c.Limits = append(c.Limits, PerMinute(fmt.Sprint("l", 10+i), 1).stored())
 		}
 		r := decodeRecord(c.Item(), 5)
-		if (r.bad == nil) != (want == "") || r.bad != nil && !strings.Contains(r.bad.Error(), want) || r.at != 5 || !r.found {
+		if (r.bad == nil) != (want == "") || r.bad != nil && !strings.Contains(r.bad.Error(), want) ||
+			r.at != 5 || !r.found {
 			t.Errorf("%d limits: %+v, want %q", n, r, want)
 		}
 		c.Limits[MaxLimits-1].Capacity = 0
