@@ -83,11 +83,17 @@ func (ds *desks) of(n known.Name) *desk {
 	} else {
 		k = &desk{Bucket: known.NewBucket(&ds.settings)}
 	}
+	return ds.add(n, k, owes)
+}
+
+// add remembers a desk, and returns the one that is remembered: if another request was faster, that of it. The
+// given one is kept then if it owes something.
+func (ds *desks) add(n known.Name, k *desk, owes bool) *desk {
 	old, ok, _ := ds.cache.PeekOrAdd(n, k)
 	if !ok {
 		return k
 	}
-	if owes && old != k { // another request has made one meanwhile
+	if owes && old != k {
 		ds.owing.Add(n, k)
 	}
 	return old

@@ -92,9 +92,15 @@ func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
 		must(t, l, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
 		l.desks.peek(name("b"))
 	}
+	ds := newDesks(3, known.Settings{}) // by itself, too
+	for _, entity := range []string{"a", "b", "c", "a", "d"} {
+		ds.of(name(entity))
+	}
 	for entity, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
-		if got := l.desks.peek(name(entity)) != nil; got != want {
-			t.Errorf("%s is remembered: %v", entity, got)
+		for i, ds := range []*desks{l.desks, ds} {
+			if got := ds.peek(name(entity)) != nil; got != want {
+				t.Errorf("%d: %s is remembered: %v", i, entity, got)
+			}
 		}
 	}
 }
@@ -126,6 +132,27 @@ func TestRequestsMeetAtOneDesk(t *testing.T) {
 			if kept, ok := ds.owing.Peek(acmeGPT); owes && got[0] != owing && kept != owing || ok && got[0] == owing {
 				t.Fatalf("owing %v: remembered %v, kept %v", owing, got[0], kept)
 			}
+		}
+	}
+}
+
+// Of two requests that make one at once, the second gets that of the first. What its own one owes is kept.
+func TestAnotherRequestWasFaster(t *testing.T) {
+	ds := newDesks(10, known.Settings{})
+	made := func() *desk { return &desk{Bucket: known.NewBucket(&ds.settings)} }
+	first, second, third := made(), made(), made()
+	for i, c := range []struct {
+		adds *desk
+		owes bool
+		kept *desk
+	}{
+		{first, false, nil}, {second, false, nil}, {first, true, nil}, {third, true, third},
+	} {
+		if got := ds.add(acmeGPT, c.adds, c.owes); got != first {
+			t.Errorf("%d: another than the first is remembered", i)
+		}
+		if kept, _ := ds.owing.Peek(acmeGPT); kept != c.kept {
+			t.Errorf("%d: kept %v, want %v", i, kept, c.kept)
 		}
 	}
 }
