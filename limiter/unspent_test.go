@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -132,13 +133,16 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
+				var mu sync.Mutex // each try is of another goroutine
 				var told strings.Builder
-				held := int64(0)
+				var held atomic.Int64
 				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
 					Observe: only(EventAhead, func(e Event) {
-						if held > 0 && e.Taken == nil {
+						if held.Load() > 0 && e.Taken == nil {
 							outcome := Event{Kind: EventAcquire, Err: e.Err}.Outcome()
-							fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held, outcome)
+							mu.Lock()
+							fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held.Load(), outcome)
+							mu.Unlock()
 						}
 						if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
 							t.Errorf("told %+v", e)
@@ -149,7 +153,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 					w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
 				}
 				granted, _ := w.busy(l, daily(quota), 300)
-				if held = l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000; held == 0 {
+				if held.Store(l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000); held.Load() == 0 {
 					t.Fatal("nothing is held")
 				}
 				sent := 0
@@ -180,13 +184,13 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 					t.Errorf("%d are left of the next day, one was granted", left)
 				case !c.late && c.back && left != quota-int64(granted):
 					t.Errorf("%d are left, %d were granted", left, granted)
-				case !c.late && !c.back && left != quota-int64(granted)-held:
-					t.Errorf("%d are left, %d were granted, and %d lost", left, granted, held)
+				case !c.late && !c.back && left != quota-int64(granted)-held.Load():
+					t.Errorf("%d are left, %d were granted, and %d lost", left, granted, held.Load())
 				}
 				if c.late {
 					w.busy(l, daily(quota), 1)
-					if sl := w.quotaOf(l); sl.Ended/1000 != held {
-						t.Errorf("%d ended unspent, want %d", sl.Ended/1000, held)
+					if sl := w.quotaOf(l); sl.Ended/1000 != held.Load() {
+						t.Errorf("%d ended unspent, want %d", sl.Ended/1000, held.Load())
 					}
 				}
 			})
@@ -345,21 +349,21 @@ func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota = 100_000
 		w := newWorld(t)
-		ended, failed := int64(0), 0
+		var ended, failed atomic.Int64
 		l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
 			Observe: only(EventAhead, func(e Event) {
-				if ended += e.Ended["rpd"]; errors.Is(e.Err, ErrUnreadable) {
-					failed++
+				if ended.Add(e.Ended["rpd"]); errors.Is(e.Err, ErrUnreadable) {
+					failed.Add(1)
 				}
 			})})
 		w.busy(l, daily(quota), 300)
 		held := l.desks.of(acmeGPT).Left(0, "rpd", l.moment) / 1000
 		key := w.spoil(w.shards(l, acme, gpt)[0].Key(), "b_rpd_tk", item.S("many"))
-		ended = 0
+		ended.Store(0)
 		w.pass(20 * time.Second)
 		synctest.Wait()
-		if failed != 1 || ended != held || held == 0 {
-			t.Errorf("told %d times that it cannot be read, and that %d ended, of %d", failed, ended, held)
+		if failed.Load() != 1 || ended.Load() != held || held == 0 {
+			t.Errorf("told %d times that it cannot be read, and that %d ended, of %d", failed.Load(), ended.Load(), held)
 		}
 		w.db.Delete(key)
 		must(t, w.process(Options{}), daily(quota))
@@ -375,18 +379,24 @@ func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 // given back: also if that takes another try.
 func TestUnspentOfSeveralQuotas(t *testing.T) {
 	const quota = 100_000
-	for name, failing := range map[string]bool{"at once": false, "at the second try": true} {
+	for name, fails := range map[string]bool{"at once": false, "at the second try": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				ended, told := Costs{}, 0
+				var mu sync.Mutex // each try is of another goroutine
+				ended := Costs{}
+				var told atomic.Int64
+				var failing atomic.Bool
+				failing.Store(fails)
 				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
 					Observe: only(EventAhead, func(e Event) {
+						mu.Lock()
 						for limit, n := range e.Ended {
 							ended[limit] += n
 						}
+						mu.Unlock()
 						if e.Taken == nil && e.Err == nil {
-							told++
+							told.Add(1)
 						}
 					})})
 				other := w.process(Options{})
@@ -409,19 +419,19 @@ func TestUnspentOfSeveralQuotas(t *testing.T) {
 						refused = true
 						return true, nil
 					}
-					if failing && told == 0 {
+					if failing.Load() && told.Load() == 0 {
 						return false, memdb.Fail(store.Unavailable)
 					}
 					return true, nil
 				}))
 				time.Sleep(1500 * time.Millisecond)
 				synctest.Wait()
-				failing = false
+				failing.Store(false)
 				w.pass(10 * time.Second)
 				synctest.Wait()
 				w.db.SetHook(nil)
-				if fmt.Sprint(ended) != fmt.Sprint(Costs{"rpM": month}) || told != 1 {
-					t.Errorf("told %d times that %v ended, want %d of the month only", told, ended, month)
+				if fmt.Sprint(ended) != fmt.Sprint(Costs{"rpM": month}) || told.Load() != 1 {
+					t.Errorf("told %d times that %v ended, want %d of the month only", told.Load(), ended, month)
 				}
 				b := w.shards(l, acme, gpt)[0]
 				sl := b.State.Slots[b.State.Index("rpM")]
