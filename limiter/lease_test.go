@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -477,5 +478,36 @@ func TestWhatIsDueAddsUp(t *testing.T) {
 				t.Fatalf("run %d: %s costs %d, want %d", n, l.Name, settled, want)
 			}
 		}
+	}
+}
+
+// Overdrawn are the soft limits, of all levels, that are in debt: one that holds just nothing is not. A hard
+// limit that a request which waits has taken into debt is none either.
+func TestOverdrawnIsWhatOwes(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.configure(l, acme, gpt, PerMinute("rpm", 50), PerMinute("tpm", 10).AsSoft())
+	w.configure(l, "org", gpt, PerMinute("rpm", 50), PerMinute("tpm", 15).AsSoft())
+	for i, c := range []struct {
+		costs Costs
+		want  []string
+	}{
+		{Costs{"tpm": 10}, nil}, {Costs{"tpm": 1}, []string{"acme tpm -1"}}, {Costs{"tpm": 4}, []string{"acme tpm -5"}},
+		{Costs{"tpm": 1}, []string{"acme tpm -6", "org tpm -1"}},
+		{Costs{"rpm": 50}, []string{"acme tpm -6", "org tpm -1"}},
+	} {
+		var got []string
+		for _, s := range must(t, l, stored(c.costs)).Overdrawn() {
+			got = append(got, fmt.Sprint(s.Entity, " ", s.Limit, " ", s.Remaining))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("request %d: overdrawn %q, want %q", i, got, c.want)
+		}
+	}
+	w = newWorld(t)
+	l = w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 10}, rpm10))
+	lease, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 5}, rpm10))
+	if err != nil || lease.Status()[0].Remaining != -5 || lease.Overdrawn() != nil {
+		t.Errorf("a hard limit in debt: %v, overdrawn %+v", err, lease.Overdrawn())
 	}
 }

@@ -356,3 +356,40 @@ func TestPatienceInLine(t *testing.T) {
 		t.Errorf("of a limit that is not told: %v", d)
 	}
 }
+
+// Behind somebody who was let in, there is room for as many more as fit into what the queue may still owe:
+// up to a capacity. Slots and what is left to others cannot be owed. The tightest limit decides, and one
+// more may always ask.
+func TestRoomBehindOneThatWasLetIn(t *testing.T) {
+	rate := func(name string, remaining int64) Status {
+		return Status{Limit: name, Capacity: 20, Refill: 20, Period: time.Minute, Remaining: remaining}
+	}
+	floored, slots := rate("rpm", 6), rate("jobs", 6)
+	floored.Floor, slots.InFlight = 5, true
+	for name, c := range map[string]struct {
+		status []Status
+		costs  Costs
+		want   int
+	}{
+		"7 to owe":              {[]Status{rate("rpm", -13)}, Costs{"rpm": 1}, 8},
+		"three at a time":       {[]Status{rate("rpm", -13)}, Costs{"rpm": 3}, 3},
+		"nothing asked of it":   {[]Status{rate("rpm", -13)}, Costs{"rpm": 0}, 8},
+		"full":                  {[]Status{rate("rpm", 20)}, Costs{"rpm": 1}, 41},
+		"owes all":              {[]Status{rate("rpm", -20)}, Costs{"rpm": 1}, 1},
+		"owes more":             {[]Status{rate("rpm", -200)}, Costs{"rpm": 1}, 1},
+		"the first is tighter":  {[]Status{rate("rpm", -13), rate("tpm", 0)}, Costs{"rpm": 1, "tpm": 1}, 8},
+		"the second is tighter": {[]Status{rate("rpm", 0), rate("tpm", -13)}, Costs{"rpm": 1, "tpm": 1}, 8},
+		"a floor":               {[]Status{floored}, Costs{"rpm": 2}, 3},
+		"a floor and no room":   {[]Status{floored}, Costs{"rpm": 7}, 1},
+		"slots":                 {[]Status{slots}, Costs{"jobs": 2}, 3},
+		"slots beside a rate":   {[]Status{slots, rate("rpm", 0)}, Costs{"jobs": 1, "rpm": 1}, 6},
+		"no status":             {nil, Costs{"rpm": 1}, 1},
+	} {
+		if got := followers(&Lease{status: c.status}, Request{Costs: c.costs}); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	if got := followers(nil, Request{}); got != 1 {
+		t.Errorf("behind one that was not let in: %d, want 1", got)
+	}
+}

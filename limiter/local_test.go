@@ -394,6 +394,10 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 	if granted > 60 {
 		t.Errorf("%d granted of 60 shares", granted)
 	}
+	must(t, l, asks(Costs{"more": 0}, PerMinute("more", 100))) // it takes nothing, and begins empty
+	if _, err := l.Acquire(t.Context(), asks(Costs{"more": 1}, PerMinute("more", 100))); !errors.Is(err, ErrLimited) {
+		t.Errorf("a limit that there is no room for: %v", err)
+	}
 	all := l.locals.lock()
 	defer l.locals.mu.Unlock()
 	if b, ok := all.buckets.Get(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
@@ -638,5 +642,138 @@ func TestLocalDenialsBesideSoftLimitsAndSwitches(t *testing.T) {
 		if _, err := l.grant(req, nil, ErrUnavailable); !errors.Is(err, ErrDisabled) {
 			t.Errorf("the table is down %v: granted by this process, %v", down, err)
 		}
+	}
+}
+
+// A share is a part of the capacity and of the refill, a token and a millitoken at least. A quota refills
+// nothing. The largest numbers fit.
+func TestSharesOfLimits(t *testing.T) {
+	for _, c := range []struct {
+		percent          int
+		limit            Limit
+		capacity, amount int64 // in millitokens
+	}{
+		{10, lim("a", 250, 30, time.Second), 25_000, 3000}, {33, lim("a", 101, 7, time.Second), 33_330, 2310},
+		{100, lim("a", 3, 2, time.Second), 3000, 2000}, {1, lim("a", 99, 1, time.Second), 1000, 10},
+		{50, lim("a", 3, 3, time.Second), 1500, 1500},
+		{99, lim("a", MaxTokens, MaxTokens, time.Second), 990 * MaxTokens, 990 * MaxTokens},
+		{10, Quota("a", 100, Daily("")), 10_000, 0}, {1, Quota("a", 5, Daily("")), 1000, 0},
+	} {
+		all := newLocals(c.percent, 10)
+		want := c.limit.stored()
+		want.Capacity, want.Amount = c.capacity, c.amount
+		if got := all.facts.share(c.limit.stored()); got != want {
+			t.Errorf("%d percent of %s: %+v, want %+v", c.percent, c.limit, got, want)
+		}
+	}
+	if got := (&localFacts{percent: 1}).share(bucket.Limit{Capacity: 1000, Amount: 50, Period: 1000}); got.Amount != 1 {
+		t.Errorf("a hundredth of 50 millitokens is %d", got.Amount)
+	}
+}
+
+// What refills is granted to the millitoken, in whatever steps it is asked for, and a limit whose period
+// changes keeps the part of a millitoken that it had.
+func TestALocalShareRefillsExactly(t *testing.T) {
+	seven := lim("rpm", 7, 7, time.Minute)
+	all, n := newLocals(100, 10), acmeGPT
+	take := func(limit Limit, milli, now int64) error {
+		_, err := all.take([]known.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
+		return err
+	}
+	granted, now := 0, int64(1_000_000)
+	for ; now <= 1_600_000; now += 13 {
+		if take(seven, 1000, now) == nil {
+			granted++
+		}
+	}
+	if granted != 7+69 { // the last of 70 comes at 600 s
+		t.Errorf("%d granted in ten minutes, want 76", granted)
+	}
+	last := now - 13
+	if err := errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)); err != nil {
+		t.Fatal(err)
+	}
+	state, _ := all.facts.buckets.Peek(n)
+	if rest := 7 * 1000 * (last - 1_000_000) % 60_000 / 60; state.Slots[0].Rest != rest || rest == 0 {
+		t.Errorf("a rest of %d of a second, want %d", state.Slots[0].Rest, rest)
+	}
+}
+
+// For a new bucket eight old ones are looked at. Those that are not full are not looked at again before all
+// others, so one that is full further behind is found by a later request.
+func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
+	const now, size = 1_000_000, 20
+	want := func(i int) known.Want {
+		return known.Want{Name: known.Name{Entity: fmt.Sprint(i), Resource: gpt},
+			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)}
+	}
+	for full := range size {
+		all := newLocals(100, size)
+		for i := range size {
+			if _, err := all.take([]known.Want{want(i)}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, _ := all.facts.buckets.Peek(want(full).Name)
+		state.Slots[0].Tokens = state.Slots[0].Capacity
+		all.facts.buckets.Remove(want(full).Name)
+		for i := range size { // in the order that they had
+			s := state
+			if i != full {
+				s, _ = all.facts.buckets.Peek(want(i).Name)
+			}
+			all.facts.buckets.Add(want(i).Name, s)
+		}
+		denied := 0
+		for denied < size {
+			if _, err := all.take([]known.Want{want(99)}, now); err == nil {
+				break
+			}
+			denied++
+		}
+		if denied != full/8 {
+			t.Errorf("number %d is full: denied %d times before it is found, want %d", full, denied, full/8)
+		}
+	}
+}
+
+// What work of Monday has cost more is taken on Tuesday, when it is settled.
+func TestLocalWorkOfALaterPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+		w.down()
+		req := asks(Costs{"q": 1}, Quota("q", 20, Daily("")))
+		monday, err := l.Acquire(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pass(24 * time.Hour)
+		must(t, l, req)
+		if err := errors.Join(monday.Settle(Costs{"q": 4}), monday.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if n := drain(t, l, req); n != 10-1-3 {
+			t.Errorf("%d granted after, want 6", n)
+		}
+	})
+}
+
+// Of a cascade whose parent is not known, this process grants what it knows.
+func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
+	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	org := table.EntityKey(l.namespace, "org")
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isWrite(op) || slices.Contains(op.Keys, org) {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2}))
+	if err != nil || lease.Charged() || !errors.Is(lease.Cause(), ErrUnavailable) {
+		t.Fatalf("%v, %v", lease, err)
+	}
+	if s := lease.Status(); len(s) != 1 || s[0].Entity != acme || s[0].Capacity != 5 || s[0].Remaining != 3 {
+		t.Errorf("status %+v", s)
 	}
 }
