@@ -22,6 +22,7 @@ type attempt struct {
 	shared   int           // writes of groups that count for it
 	standing bool          // of a request that waits: it stands in line
 	held     bool          // it was granted from what was taken ahead, without a call
+	mended   bool          // a limit that is half written has explained a write that was rejected
 	desk     *desk         // of the bucket; held to the end, also if it is evicted meanwhile
 	room     [1]known.Want // for what is wanted of one entity, as long as it does not cascade
 }

@@ -33,7 +33,7 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 		return turn{again: true}, last || c.Do == known.Look || displaced
 	}
 	if last || !tries.pause(ctx, err, tries.Calls) {
-		b, err := l.explain(ctx, err, p.Write)
+		b, err := l.explain(ctx, err, p.Write, &tries.mended)
 		if err == nil {
 			return turn{again: true}, last || k.Refused(b, p, l.now())
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -210,5 +211,42 @@ func TestReadsOfParentsOpenTheBreaker(t *testing.T) {
 	}
 	if all > 2*breaksAfter+2 {
 		t.Errorf("%d calls went out of %d requests", all, 4*breaksAfter)
+	}
+}
+
+// A limit that another client has left half written hides no missing permission: not from who acquires, who
+// is not denied for it, and not from who settles.
+func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	back := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	costs := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	w.edit(l, 0, item.Item{"b_tpm_tk": item.N(7000)})
+	writes := 0
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(store.Setup) }))
+	for name, c := range map[string]struct {
+		call func() error
+		most int
+	}{
+		"acquire": {func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); return err }, 2},
+		"acquire of both limits": {func() error {
+			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1, "tpm": 1}, rpm10, tpm1000))
+			return err
+		}, 2},
+		"rollback": {func() error { return back.Rollback(t.Context()) }, 2},
+		"commit":   {func() error { return errors.Join(more(costs, Costs{"rpm": 2}), costs.Commit(t.Context())) }, 2},
+	} {
+		writes = 0
+		if err := c.call(); !errors.Is(err, ErrSetup) || writes > c.most {
+			t.Errorf("%s: %v after %d writes, want ErrSetup after %d at most", name, err, writes, c.most)
+		}
+	}
+	w.db.SetHook(nil)
+	if err := errors.Join(back.Rollback(t.Context()), costs.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, asks(Costs{"rpm": 1, "tpm": 7}, rpm10, tpm1000))
+	if got := w.used(l, "rpm"); got != 5 {
+		t.Errorf("%d tokens are used, want 5", got)
 	}
 }

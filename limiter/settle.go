@@ -81,12 +81,9 @@ func (s *settling) run(ctx context.Context, taken queue.Taking) error {
 			continue
 		}
 		if !sentAgain(ctx, try, err) {
-			b, err := l.explain(ctx, err, write)
-			if err == nil && try < 2*settleAttempts {
-				s.image = b
-				continue
+			if s.image, err = l.explain(ctx, err, write, &s.mended); err != nil {
+				return err
 			}
-			return err
 		}
 	}
 }
@@ -117,6 +114,8 @@ type settling struct {
 	more  bool         // something is taken
 	plain bool         // the item is written without looking, and the write is not counted
 	late  []table.Cost // what was not given back, because its period is over
+	// mended: a limit that is half written has explained a write that was rejected.
+	mended bool
 }
 
 // known takes the image of the item that this process has, and reports whether it has
@@ -272,8 +271,9 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g queue.Return) {
 // explain finds out why DynamoDB has rejected a write to a bucket: it does so if the
 // write does arithmetic with what is no number. Then the error is the ErrUnreadable of
 // that bucket, and not that the table is not set up. If a number is missing altogether
-// the image is returned without an error, to decide again: the next charge mends that.
-func (l *Limiter) explain(ctx context.Context, err error, w item.Write) (table.Shard, error) {
+// the image is returned without an error, to decide again: the next charge mends that. So it explains
+// one write, as mended says, and no other.
+func (l *Limiter) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {
 	if store.KindOf(err) != store.Setup {
 		return table.Shard{}, err
 	}
@@ -281,7 +281,8 @@ func (l *Limiter) explain(ctx context.Context, err error, w item.Write) (table.S
 	if failed != nil || items[0] == nil {
 		return table.Shard{}, err
 	}
-	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 {
+	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 && !*mended {
+		*mended = true
 		return b, odd
 	}
 	return table.Shard{}, err
