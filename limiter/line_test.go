@@ -365,7 +365,7 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 		return Status{Limit: name, Capacity: 20, Refill: 20, Period: time.Minute, Remaining: remaining}
 	}
 	floored, slots := rate("rpm", 6), rate("jobs", 6)
-	floored.Floor, slots.InFlight = 5, true
+	floored.Floor, slots.InFlight = 1, true
 	for name, c := range map[string]struct {
 		status []Status
 		costs  Costs

@@ -104,6 +104,9 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 			if lease != nil || err != nil || sent != 1 {
 				t.Errorf("lease %v, %v after %d transactions, want none, after one", lease, err, sent)
 			}
+			if me.trips != c.trips+2 || !me.lost {
+				t.Errorf("it has waited for %d round trips, and others were faster: %v; want %d", me.trips, me.lost, c.trips+2)
+			}
 			if got := l.desks.of(acmeGPT).Seen(3).Absent; got != c.gone {
 				t.Errorf("shard 3 is known to be absent: %v", got)
 			}
