@@ -100,6 +100,23 @@ func TestWhatAQuotaGaveIsNotGivenBackLater(t *testing.T) {
 			t.Errorf("%d left, want %d: what the day before has given back is not this day's", s.Remaining, want)
 		}
 	}
+	if tpm, usd := w.used(l, "tpm"), w.used(l, "usd"); tpm != 50+10 || usd != USD(1)+USD(2)+1_333_333 {
+		t.Errorf("%d of tpm are used, want 60: it has no periods; and %d of usd", tpm, usd)
+	}
+}
+
+// Where nothing but such a quota is due, one write finds that out, and nothing follows.
+func TestGivingNothingBackIsOneWrite(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, Quota("rpd", 5, Daily("")))
+	lease := must(t, l, stored(Costs{"rpd": 2}))
+	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
+	must(t, w.bystander(l), stored(Costs{"rpd": 1}))
+	w.db.ResetStats()
+	if err := lease.Rollback(t.Context()); err != nil || w.db.Stats().Calls() != 1 || w.used(l, "rpd") != 3 {
+		t.Errorf("%v after %+v, %d are used, want one call, and 3", err, w.db.Stats(), w.used(l, "rpd"))
+	}
 }
 
 // Nobody waits in debt for a quota, which its edge would forgive.

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,25 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, limit, 85)
+}
+
+// A charge that is refused is planned again from the image that came back, and is counted by the meter: what
+// the bucket has gained since others wrote to it is not lost.
+func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{Slack: 1})
+	limit := PerMinute("rpm", 100)
+	lease := w.overtaken(l, limit)
+	w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
+	metered, writes := w.used(l, bucket.WCU), int64(0)
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	if err := errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, limit, 95)
+	if grown := w.used(l, bucket.WCU) - metered; writes != 2 || grown != 1 {
+		t.Errorf("%d writes, of which the meter counts %d; want 2, and that one held", writes, grown)
+	}
 }
 
 // What this process has seen since is what it settles by: one write, although others have taken most of the
@@ -264,6 +284,28 @@ func TestInWhichPeriodAQuotaIsGivenBack(t *testing.T) {
 		l.pin(costs, bucket.State{})
 		if costs[0].End != want.UnixMilli() || costs[1].End != 0 || costs[0].Milli != -1000 {
 			t.Errorf("%s from the edge: %+v, want an end of %d", after, costs, want.UnixMilli())
+		}
+	}
+}
+
+// A settlement names all limits of a bucket, so none loses what it has gained; and those that are settled only,
+// where one write cannot name as many. It gives back to the period that the costs tell.
+func TestWhichLimitsASettlementNames(t *testing.T) {
+	for limits, want := range map[int]int{1: 1, bucket.MaxLimits: bucket.MaxLimits, bucket.MaxLimits + 1: 1} {
+		var all []bucket.Limit
+		for i := range limits {
+			all = append(all, PerMinute(fmt.Sprintf("l%02d", i), 10).stored())
+		}
+		state := bucket.New(all, 0, 1, 1_000_000)
+		given := table.Cost{Limit: all[limits-1], Milli: -5, End: 77, Resets: 3}
+		got := adjustable(state, []table.Cost{given})
+		if len(state.Slots) != limits+1 || len(got) != want || got[want-1] != given {
+			t.Errorf("%d limits: %d are named, want %d; the last is %+v", limits, len(got), want, got[want-1])
+		}
+		for _, c := range got[:want-1] {
+			if c.Milli != 0 || c.End != 0 || c.Resets != 0 {
+				t.Errorf("%d limits: %+v, of which nothing is settled", limits, c)
+			}
 		}
 	}
 }

@@ -492,3 +492,64 @@ func TestStatusOfALeaseWithSlotsThatIsChargedMore(t *testing.T) {
 		o.free("all are given back", 6)
 	})
 }
+
+// A lease that names an in-flight limit of which it takes no slot holds none of it: whatever becomes of that
+// limit, the slots of others are renewed, and nothing is lost.
+func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		lease := o.must(w, asks(Costs{"first": 0, "jobs": 2}, InFlight("first", 2, epoch), jobs2))
+		renewed := w.count("transact")
+		time.Sleep(2 * epoch)
+		o.must(other, asks(Costs{"first": 1, "jobs": 0}, PerMinute("first", 5), jobs2))
+		time.Sleep(3 * epoch)
+		if isLost(lease) {
+			t.Error("lost")
+		}
+		o.denied(other, asks(Costs{"jobs": 1}, jobs2))
+		if n := w.count("transact") - renewed; n < 4 || n > 6 {
+			t.Errorf("renewed %d times in five epochs", n)
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.free("given back", 2)
+	})
+}
+
+// What is given back beside slots goes by itself: the slots of a lease are given back beside a quota whose
+// period is over, and tokens beside slots that the bucket does not count any more. Those of others stay.
+func TestSlotsAndWhatIsGivenBackBesideThem(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w, other := o.worker(0, Options{}), o.worker(0, Options{})
+		quota := Quota("rpd", 9, Daily(""))
+		time.Sleep(24*time.Hour - 5*time.Second)
+		lease := o.must(w, asks(Costs{"jobs": 1, "rpd": 2}, jobs2, quota))
+		time.Sleep(10 * time.Second)
+		o.must(other, asks(Costs{"jobs": 0, "rpd": 1}, jobs2, quota))
+		o.free("yesterday's is at work", 1)
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.free("it is given back", 2)
+		used := func(limit string) int64 {
+			b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b.State.Slots[b.State.Index(limit)].Used / bucket.Milli
+		}
+		if n := used("rpd"); n != 3 {
+			t.Errorf("%d of the quota are used, want all 3", n)
+		}
+		lease = o.must(w, takesJob(2))
+		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
+		o.must(other, takesJob(1)) // a new one
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if o.free("the other is at work", 1); used("rpm") != 0 {
+			t.Errorf("%d tokens are used, want that one is given back", used("rpm"))
+		}
+	})
+}
