@@ -511,3 +511,26 @@ func TestOverdrawnIsWhatOwes(t *testing.T) {
 		t.Errorf("a hard limit in debt: %v, overdrawn %+v", err, lease.Overdrawn())
 	}
 }
+
+// What is settled counts on every level of a cascade or on none: a limit that a parent does not have is told
+// with those that it has. So is one of which all slots come back at the end.
+func TestSettlingACascadeIsAllOrNothing(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.configure(l, acme, gpt, rpm10, tpm1000, jobs2)
+	lease := must(t, l, stored(Costs{"rpm": 1}))
+	for limit, says := range map[string]string{
+		"tpm":  `settle limit is "tpm", want one of ["rpm"], the limits of "org"`,
+		"jobs": `settle limit is "jobs", want no in-flight limit: the end of the lease gives all slots back`,
+		"rpd":  `settle limit is "rpd", want one of ["jobs" "rpm" "tpm"], the limits of "acme"`,
+	} {
+		err := lease.Settle(Costs{"rpm": 5, limit: 7})
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", limit, err, says)
+		}
+	}
+	before := w.db.Snapshot()
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.sameTable(before)
+}
