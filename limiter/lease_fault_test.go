@@ -333,6 +333,14 @@ func TestRollbackWithoutAMeter(t *testing.T) {
 		t.Fatal(err, none)
 	}
 	w.wantHeld(l, rpm10, 10)
+
+	lease = must(t, l, asks(Costs{"rpm": 2, "tpm": 5}, rpm10, tpm1000))
+	w.edit(l, 0, none)
+	w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_cp": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, rpm10, 10) // beside a limit that is gone, too
 }
 
 // A client that panics while a lease on several shards is given back takes nobody down: what became of

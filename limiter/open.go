@@ -124,7 +124,7 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		if store.KindOf(err) == 0 {
 			return "", err
 		}
-		if store.KindOf(err) == store.Setup || store.Unreachable(err) ||
+		if store.KindOf(err) == store.Setup || store.Unreachable(err) || try+1 == openAttempts ||
 			smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
 			break
 		}

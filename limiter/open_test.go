@@ -384,3 +384,85 @@ func TestOpenATableInMemory(t *testing.T) {
 		t.Errorf("a client without a region is at %s", got)
 	}
 }
+
+// A table that does not answer is asked six times, with pauses that double, and one that hangs for as long as
+// a call may take.
+func TestOpenEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		hook  memdb.Hook
+		reads int
+		took  time.Duration
+	}{
+		"down": {outages["down"], 6, (10 + 20 + 40 + 80 + 160) * time.Millisecond},
+		"hung": {outages["hung"], 1, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.process(Options{})
+			longestPauses(t)
+			reads := 0
+			w.db.SetHook(func(op memdb.Op) (bool, error) { reads++; return c.hook(op) })
+			begin := time.Now()
+			l, err := openWith(t.Context(), w, Options{Timeout: 3 * time.Second})
+			took := time.Since(begin).Round(time.Millisecond)
+			if l != nil || !errors.Is(err, ErrUnavailable) || reads != c.reads || took != c.took {
+				t.Errorf("%s: %v after %d reads and %s, want %d and %s", name, err, reads, took, c.reads, c.took)
+			}
+		})
+	}
+}
+
+// Of the write that holds for nobody, Open tells that it is not permitted. All else that becomes of it passes.
+func TestOpenWhenTheDryWriteFails(t *testing.T) {
+	w := newWorld(t)
+	first := w.process(Options{})
+	for kind, want := range map[store.Kind]error{
+		store.Setup: ErrSetup, store.Unavailable: nil, store.Unknown: nil, store.Throttled: nil, store.Conflict: nil,
+	} {
+		var key item.Key
+		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) {
+			key = op.Writes[0].Target()
+			return false, memdb.Fail(kind)
+		}))
+		l, err := openWith(t.Context(), w, Options{})
+		if !errors.Is(err, want) || (l != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "open: ") {
+			t.Errorf("%v: %v, want %v", kind, err, want)
+		}
+		if key != table.BucketKey(first.namespace, "-", "-", 0) {
+			t.Errorf("%v: it was sent to %v", kind, key)
+		}
+	}
+}
+
+// Open has just read the namespace. The first request does not read it again.
+func TestOpenHasReadTheNamespace(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	reads := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		for _, k := range op.Keys {
+			reads++
+			if k == table.NamespaceIDKey(l.namespace) {
+				t.Errorf("it is read among %v", op.Keys)
+			}
+		}
+		return true, nil
+	})
+	must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	if reads == 0 {
+		t.Error("nothing was read")
+	}
+}
+
+// Where a table was looked for is told as far as the client says.
+func TestWhereATableIs(t *testing.T) {
+	at := "http://127.0.0.1:8000"
+	for want, o := range map[string]dynamodb.Options{
+		`table "x"`: {}, `table "x" in eu-west-1`: {Region: "eu-west-1"}, `table "x" at ` + at: {BaseEndpoint: &at},
+		`table "x" in eu-west-1 at ` + at: {Region: "eu-west-1", BaseEndpoint: &at},
+	} {
+		if got := where(dynamodb.New(o), "x"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

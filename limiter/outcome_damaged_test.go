@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -368,6 +369,54 @@ func TestWhatADamagedBucketHasPaidIsGivenBack(t *testing.T) {
 	for _, name := range []string{"b_rpm_tk", "b_rpm_tc"} {
 		if b[name] == nil || !item.Equal(a[name], b[name]) {
 			t.Errorf("%s is %v, was %v", name, a[name], b[name])
+		}
+	}
+}
+
+// leaving is a table whose first write is carried out and answered when its caller has just gone.
+type leaving struct {
+	store.Store
+	leave context.CancelFunc
+}
+
+func (s *leaving) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	it, err := s.Store.Write(ctx, w)
+	s.leave()
+	return it, err
+}
+
+// So are they for a caller that has gone. Where they cannot be given back, nobody knows what was taken.
+func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails bool // giving back
+		want  error
+		used  int64
+	}{"given back": {false, ErrCanceled, 6}, "not given back": {true, ErrUnknown, 7}} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 6}, rpm10))
+		w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
+		l, ctx := w.bystander(l), t.Context()
+		if c.fails {
+			l.store.Store = w.db
+			w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
+		} else {
+			gone, leave := context.WithCancel(ctx)
+			ctx, l.store.Store = gone, &leaving{l.store.Store, leave}
+		}
+		lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
+		if lease != nil || !errors.Is(err, c.want) && !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s: %v, %v, want %v", name, lease, err, c.want)
+		}
+		if c.fails && !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s: %v does not say what is wrong", name, err)
+		}
+		it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+		if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) {
+			t.Errorf("%s: %v of rpm are used, want %d tokens", name, it["b_rpm_tc"], c.used)
 		}
 	}
 }

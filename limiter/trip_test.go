@@ -1,9 +1,15 @@
 package limiter
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 const ms = time.Millisecond
@@ -77,4 +83,41 @@ func TestTripsAreCounted(t *testing.T) {
 			t.Fatalf("step %d: late after %s, want %s of %v", i, got.pace().late, want, last)
 		}
 	}
+}
+
+// answers is a table of which a test says how long a write takes, and what comes of it.
+type answers struct {
+	store.Store
+	after time.Duration
+	err   error
+}
+
+func (a *answers) Write(context.Context, item.Write) (item.Item, error) {
+	time.Sleep(a.after)
+	return nil, a.err
+}
+
+// How long the table takes is told by what it has answered: by writes that held or were refused, and by no
+// others. A late one bounds how long others wait for it.
+func TestWhichWritesTellHowLongTheTableTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &answers{}
+		s := &clocked{Store: table}
+		for i, c := range []struct {
+			after    time.Duration
+			err      error
+			typical  float64 // ms
+			patience time.Duration
+		}{
+			{time.Second, memdb.Fail(store.Unknown), 0, 10 * ms}, {time.Second, memdb.Fail(store.Throttled), 0, 10 * ms},
+			{4 * ms, nil, 4, 10 * ms}, {8500 * time.Microsecond, &store.Refused{}, 8.5, 12750 * time.Microsecond},
+			{20 * ms, nil, 8.5, 30 * ms}, {time.Second, memdb.Fail(store.Conflict), 8.5, 30 * ms},
+		} {
+			table.after, table.err = c.after, c.err
+			_, err := s.Write(t.Context(), item.Update{})
+			if p := s.lately(); err != c.err || p.ms() != c.typical || p.patience() != c.patience {
+				t.Errorf("write %d: %v, then %v ms and %s, want %v and %s", i, err, p.ms(), p.patience(), c.typical, c.patience)
+			}
+		}
+	})
 }
