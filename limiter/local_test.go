@@ -48,6 +48,10 @@ func TestLocalGrantsAShare(t *testing.T) {
 			denied.Statuses[0].RetryAfter != denied.RetryAfter || denied.Statuses[1].RetryAfter != 0 {
 			t.Fatalf("got %v, want a denial for 10s", err)
 		}
+		if denied.Wanted != 1 || denied.Remaining != 0 || denied.Entity != acme || denied.Resource != gpt ||
+			denied.Statuses[1].Remaining != 140 {
+			t.Errorf("denied: %+v", denied)
+		}
 		w.advance(10*time.Second - time.Millisecond)
 		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
 			t.Fatalf("a millisecond early: %v", err)
@@ -156,7 +160,8 @@ func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
 		t.Errorf("limits never read: %v, %v", lease, err)
 	}
 	if lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 4}, PerMinute("rpm", 30))); lease != nil ||
-		!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge) {
+		!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge) ||
+		!strings.Contains(err.Error(), "more than this process's share of a limit: 10 percent of rpm: 30 per 1m0s") {
 		t.Errorf("4 of a share of 3: %v, %v", lease, err)
 	}
 	for name, cost := range map[string]Costs{

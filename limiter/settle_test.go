@@ -84,10 +84,10 @@ func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
 // refilled again.
 func (w *world) overtaken(l *Limiter, limit Limit) *Lease {
 	w.t.Helper()
-	lease := must(w.t, l, asks(Costs{"rpm": 1}, limit))
+	lease := must(w.t, l, asks(Costs{limit.Name: 1}, limit))
 	w.advance(time.Minute)
 	for range 6 {
-		must(w.t, w.bystander(l), asks(Costs{"rpm": 10}, limit))
+		must(w.t, w.bystander(l), asks(Costs{limit.Name: 10}, limit))
 	}
 	w.advance(30 * time.Second) // to 90 of 100
 	return lease
@@ -113,19 +113,21 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 // A charge that is refused is planned again from the image that came back, and is counted by the meter: what
 // the bucket has gained since others wrote to it is not lost.
 func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{Slack: 1})
-	limit := PerMinute("rpm", 100)
-	lease := w.overtaken(l, limit)
-	w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
-	metered, writes := w.used(l, bucket.WCU), int64(0)
-	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
-	if err := errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	w.wantHeld(l, limit, 95)
-	if grown := w.used(l, bucket.WCU) - metered; writes != 2 || grown != 1 {
-		t.Errorf("%d writes, of which the meter counts %d; want 2, and that one held", writes, grown)
+	for _, name := range []string{"rpm", "xpm"} { // before and behind the meter
+		w := newWorld(t)
+		l := w.process(Options{Slack: 1})
+		limit := PerMinute(name, 100)
+		lease := w.overtaken(l, limit)
+		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
+		metered, writes := w.used(l, bucket.WCU), int64(0)
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+		if err := errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeld(l, limit, 95)
+		if grown := w.used(l, bucket.WCU) - metered; writes != 2 || grown != 1 {
+			t.Errorf("%s: %d writes, of which the meter counts %d; want 2, and that one held", name, writes, grown)
+		}
 	}
 }
 
@@ -170,6 +172,9 @@ func TestSettlingAForgottenBucket(t *testing.T) {
 			want = 10 // a plain update: 3 as of a minute ago
 		}
 		w.wantHeld(l, rpm10, want)
+		if n := w.used(l, "rpm"); n != 7 {
+			t.Errorf("an image of another shard %v: %d are used, want 7", other, n)
+		}
 	}
 }
 

@@ -553,3 +553,70 @@ func TestSlotsAndWhatIsGivenBackBesideThem(t *testing.T) {
 		}
 	})
 }
+
+// A client that panics in a renewal takes nobody down. Whether the slots were moved is not known, so they are
+// lost, and that is told. What is taken later is renewed again.
+func TestARenewalThatPanics(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		var told []error
+		var mu sync.Mutex
+		w := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if told = append(told, e.Err); e.Entity != acme || e.Resource != gpt {
+				t.Errorf("told %+v", e)
+			}
+		})})
+		lease := o.must(w, takesJob(1))
+		w.on(func(op string, _ []item.Write) fate {
+			if op == "transact" {
+				panic("middleware")
+			}
+			return fate{apply: true}
+		})
+		time.Sleep(2 * epoch)
+		w.on(nil)
+		mu.Lock()
+		if len(told) != 1 || !errors.Is(told[0], ErrUnknown) || !isLost(lease) {
+			t.Errorf("lost %v, told %v", isLost(lease), told)
+		}
+		mu.Unlock()
+		time.Sleep(epoch)
+		o.free("its epochs are over", 2)
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lease = o.must(w, takesJob(2))
+		time.Sleep(3 * epoch)
+		if isLost(lease) {
+			t.Error("lost")
+		}
+		o.free("at work", 0)
+	})
+}
+
+// Slots of a bucket that this process has forgotten are renewed as well, and its item does not expire before
+// they would: its expiry is known from when they were taken.
+func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
+	inOffice(t, func(t *testing.T, o *office) {
+		w := o.worker(0, Options{})
+		ten := InFlight("jobs", 2, 10*time.Minute)
+		lease := o.must(w, takesJob(2, ten))
+		for range 4 {
+			w.desks = newDesks(10, w.desks.settings)
+			time.Sleep(10 * time.Minute)
+			b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+			if err != nil || b.TTL == 0 || b.TTL < time.Now().Add(10*time.Minute).Unix() {
+				t.Errorf("%v: it expires in %d s", err, b.TTL-time.Now().Unix())
+			}
+		}
+		if isLost(lease) {
+			t.Error("lost")
+		}
+		o.free("at work", 0)
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.free("given back", 2)
+	})
+}
