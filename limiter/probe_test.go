@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -62,4 +64,86 @@ func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
 			must(t, l, req)
 		})
 	}
+}
+
+// Who probes waits for a moment, and no longer than its context. The probe goes on without it, and its late
+// answer lets everybody through. One that is answered at once lets its own request through.
+func TestWhoProbesWaitsForAMoment(t *testing.T) {
+	for _, c := range []struct {
+		answers, until, took time.Duration
+		want                 error
+	}{
+		{0, time.Second, 0, nil}, {99 * time.Millisecond, time.Second, 99 * time.Millisecond, nil},
+		{500 * time.Millisecond, time.Second, probeWait, ErrUnavailable},
+		{500 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond, ErrCanceled},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second})
+			req := asks(Costs{"rpm": 1}, rpm10)
+			must(t, l, req)
+			w.breaks(l, req, outages["lost"])
+			w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { time.Sleep(c.answers); return true, nil }))
+			time.Sleep(probesEvery)
+			ctx, cancel := context.WithTimeout(t.Context(), c.until)
+			defer cancel()
+			begin := time.Now()
+			_, err := l.Acquire(ctx, req)
+			if took := time.Since(begin); took != c.took || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("answered after %s: %v after %s, want %v after %s", c.answers, err, took, c.want, c.took)
+			}
+			time.Sleep(c.answers)
+			if l.breaker.open() {
+				t.Errorf("answered after %s, and nobody is let through", c.answers)
+			}
+			must(t, l, req)
+		})
+	}
+}
+
+// A parent that is hotter than its partition can be is the trouble of its children: whichever of them asks, it
+// is one bucket that is throttled. Each of them is answered at once, after a few calls. Others do not notice.
+func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 1000, Options{Timeout: 2 * time.Second})
+		w.entity(l, "sister", "org")
+		w.configure(l, "", "", PerMinute("rpm", 1000))
+		ask := func(entity string) error {
+			_, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}})
+			return err
+		}
+		if err := errors.Join(ask(acme), ask("sister"), ask("calm")); err != nil {
+			t.Fatal(err)
+		}
+		hot := table.BucketKey(l.namespace, "org", gpt, 0)
+		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) {
+			if op.Writes[0].Target() == hot {
+				return false, memdb.Fail(store.Throttled)
+			}
+			return true, nil
+		}))
+		for range 2 * breaksAfter {
+			for _, child := range []string{acme, "sister"} {
+				if err := ask(child); !errors.Is(err, ErrUnavailable) {
+					t.Errorf("%s: %v, want ErrUnavailable", child, err)
+				}
+			}
+			if err := ask("calm"); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, child := range []string{acme, "sister"} {
+			if !l.desks.of(known.Name{Entity: child, Resource: gpt}).throttled.open() {
+				t.Errorf("requests of %s are still sent", child)
+			}
+		}
+		if l.breaker.open() {
+			t.Error("nobody is let through")
+		}
+		w.db.SetHook(nil)
+		time.Sleep(probesEvery)
+		if err := errors.Join(ask(acme), ask("sister")); err != nil {
+			t.Errorf("the table answers: %v", err)
+		}
+	})
 }
