@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"errors"
 	"math/big"
 	"testing"
 	"time"
@@ -118,4 +119,27 @@ func TestRollbackFollowsAShardThatHasMerged(t *testing.T) {
 	if back := before.Sub(w.held(l, rpm80), before); back.Cmp(big.NewRat(3, 1)) != 0 {
 		t.Errorf("%s came back, want 3", back)
 	}
+}
+
+// So does what the work has cost more, and what that shard has gained since is reckoned with.
+func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.split(l, 2)
+	known := map[int]*Lease{}
+	for n := 0; len(known) < 2 && n < 1000; n++ {
+		lease := must(t, l, asks(Costs{"rpm": 3}, rpm80))
+		if shard := lease.items[0].shard; known[shard] == nil {
+			known[shard] = lease
+		} else if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.merge(l, 1)
+	w.advance(time.Minute)
+	if err := errors.Join(more(known[1], Costs{"rpm": 5}), known[1].Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, rpm80, 75)
 }

@@ -317,6 +317,40 @@ func TestAnExpiryThatCannotBeMovedIsTold(t *testing.T) {
 	}
 }
 
+// The expiry is tried to be moved a few times, with pauses, where the table slows it down.
+func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		told := 0
+		l := w.process(Options{Observe: only(EventUpkeep, func(Event) { told++ })})
+		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		longestPauses(t)
+		settled, slowed := false, 0
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 {
+				return false, w.refusedNow(op)
+			}
+			if !settled {
+				settled = true
+				return true, nil
+			}
+			if slowed++; slowed < 8 {
+				return false, memdb.Fail(store.Conflict)
+			}
+			return true, nil
+		})
+		begin := time.Now()
+		if err := adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(begin).Round(time.Millisecond)
+		if b := w.shards(l, acme, gpt)[0]; told != 0 || slowed != 8 || took != (2+4+8+16+32+64+128)*time.Millisecond ||
+			b.TTL*1000 < b.State.FullAt(w.now.Load()) {
+			t.Errorf("told %d times after %d writes and %s, it expires at %d", told, slowed, took, b.TTL)
+		}
+	})
+}
+
 // A lease on a bucket whose write meter others have taken away gives back what it took.
 func TestRollbackWithoutAMeter(t *testing.T) {
 	w := newWorld(t)

@@ -151,15 +151,20 @@ func TestSettlingGoesByTheLastImage(t *testing.T) {
 }
 
 // A bucket that this process has forgotten is settled by the image of the lease's own charge, and what it
-// has gained since is reckoned with; one of another shard says nothing of it.
+// has gained since is reckoned with; one of another shard says nothing of it. What is known goes before both.
 func TestSettlingAForgottenBucket(t *testing.T) {
-	for _, other := range []bool{false, true} {
+	for _, c := range []struct {
+		forgotten, other bool
+		want             int64
+	}{{false, false, 5}, {false, true, 5}, {true, false, 5}, {true, true, 10}} { // a plain update: 3 as of a minute ago
 		w := newWorld(t)
 		l := w.process(Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 		w.advance(time.Minute)
-		l.desks = newDesks(10, l.desks.settings)
-		if other {
+		if c.forgotten {
+			l.desks = newDesks(10, l.desks.settings)
+		}
+		if c.other {
 			image := lease.image()
 			image.State.Shard, image.State.Shards = 1, 2
 			lease.after = &image
@@ -167,13 +172,9 @@ func TestSettlingAForgottenBucket(t *testing.T) {
 		if err := errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		want := int64(5)
-		if other {
-			want = 10 // a plain update: 3 as of a minute ago
-		}
-		w.wantHeld(l, rpm10, want)
+		w.wantHeld(l, rpm10, c.want)
 		if n := w.used(l, "rpm"); n != 7 {
-			t.Errorf("an image of another shard %v: %d are used, want 7", other, n)
+			t.Errorf("%+v: %d are used, want 7", c, n)
 		}
 	}
 }

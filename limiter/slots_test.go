@@ -620,3 +620,37 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 		o.free("given back", 2)
 	})
 }
+
+// A rollback that one level of a cascade did not take is repeated there, and nothing is taken on the others,
+// also if the request named tokens of which it took none.
+func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
+	for _, fails := range []string{acme, "org"} {
+		inOffice(t, func(t *testing.T, o *office) {
+			w := o.worker(0, Options{})
+			o.cascade(map[string]int64{acme: 8, "org": 6})
+			lease := o.must(w, asks(Costs{"jobs": 2, "rpm": 0}))
+			w.on(func(_ string, writes []item.Write) fate {
+				if writes != nil && writes[0].Target() == table.BucketKey(o.ns, fails, gpt, 0) {
+					return fate{err: memdb.Fail(store.Unavailable)}
+				}
+				return fate{apply: true}
+			})
+			if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
+				t.Fatal(err)
+			}
+			w.on(nil)
+			if err := lease.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for entity, slots := range map[string]int64{acme: 8, "org": 6} {
+				b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, entity, gpt, 0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if sl := b.State.Slots[b.State.Index("jobs")]; sl.Tokens != slots*bucket.Milli {
+					t.Errorf("%s fails at first: %s has %d slots free, want %d", fails, entity, sl.Tokens/bucket.Milli, slots)
+				}
+			}
+		})
+	}
+}
