@@ -49,7 +49,7 @@ func TestLocalGrantsAShare(t *testing.T) {
 			t.Fatalf("got %v, want a denial for 10s", err)
 		}
 		if denied.Wanted != 1 || denied.Remaining != 0 || denied.Entity != acme || denied.Resource != gpt ||
-			denied.Statuses[1].Remaining != 140 {
+			denied.Statuses[1].Remaining != 140 || !strings.HasPrefix(err.Error(), `limiter: acquire "acme/gpt-4": limit rpm`) {
 			t.Errorf("denied: %+v", denied)
 		}
 		w.advance(10*time.Second - time.Millisecond)
@@ -161,6 +161,7 @@ func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
 	}
 	if lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 4}, PerMinute("rpm", 30))); lease != nil ||
 		!errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge) ||
+		!strings.HasPrefix(err.Error(), "limiter: unavailable: ") ||
 		!strings.Contains(err.Error(), "more than this process's share of a limit: 10 percent of rpm: 30 per 1m0s") {
 		t.Errorf("4 of a share of 3: %v, %v", lease, err)
 	}
@@ -622,15 +623,18 @@ func TestLocalDenialsBesideSoftLimitsAndSwitches(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
 	w.down()
-	req := asks(Costs{"rpm": 6, "tpm": 3000}, rpm10, tpm1000.AsSoft())
-	if _, err := l.Acquire(t.Context(), req); err != nil {
-		t.Fatal(err)
-	}
-	_, err := l.Acquire(t.Context(), req)
-	denied, ok := errors.AsType[*LimitError](err)
-	if !ok || denied.Limit != "rpm" || denied.Statuses[0].RetryAfter != denied.RetryAfter ||
-		denied.Statuses[1].RetryAfter != 0 || denied.Statuses[1].Remaining != -2000 {
-		t.Errorf("%+v, %v", denied, err)
+	for soft, name := range []string{"apm", "tpm"} { // before and behind rpm
+		req := asks(Costs{"rpm": 6, name: 3000}, rpm10, PerMinute(name, 1000).AsSoft())
+		req.Resource = name
+		if _, err := l.Acquire(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		_, err := l.Acquire(t.Context(), req)
+		denied, ok := errors.AsType[*LimitError](err)
+		if !ok || denied.Limit != "rpm" || denied.Statuses[1-soft].RetryAfter != denied.RetryAfter ||
+			denied.Statuses[soft].RetryAfter != 0 || denied.Statuses[soft].Remaining != -2000 || denied.RetryAfter <= 0 {
+			t.Errorf("%+v, %v", denied, err)
+		}
 	}
 
 	w, l = family(t, 100, Options{})
