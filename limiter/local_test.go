@@ -493,6 +493,31 @@ func TestLocalQuotasAreWholeAgain(t *testing.T) {
 	}
 }
 
+// The period of such a quota begins with its first use, whatever else is asked for in it.
+func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+		w.down()
+		req := asks(Costs{"q": 1}, Quota("q", 10, FromFirstUse(time.Hour)))
+		for range 2 {
+			must(t, l, req)
+			w.pass(30 * time.Minute)
+			must(t, l, req)
+			w.pass(29 * time.Minute)
+			if n := drain(t, l, req); n != 3 {
+				t.Errorf("%d granted, want 3", n)
+			}
+			denied := deniedBy(t, l, req)
+			if d := denied.RetryAfter; d < time.Minute || d > time.Minute+2*time.Second {
+				t.Errorf("denied for %v, want a minute", d)
+			}
+			w.pass(denied.RetryAfter)
+		}
+		must(t, l, req)
+	})
+}
+
 // What a local share has granted on Monday is not given back on Tuesday; on Monday it is.
 func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
 	for passes, want := range map[time.Duration]int{0: 5, 24 * time.Hour: 0} {
@@ -632,7 +657,8 @@ func TestLocalDenialsBesideSoftLimitsAndSwitches(t *testing.T) {
 		_, err := l.Acquire(t.Context(), req)
 		denied, ok := errors.AsType[*LimitError](err)
 		if !ok || denied.Limit != "rpm" || denied.Statuses[1-soft].RetryAfter != denied.RetryAfter ||
-			denied.Statuses[soft].RetryAfter != 0 || denied.Statuses[soft].Remaining != -2000 || denied.RetryAfter <= 0 {
+			denied.Statuses[soft].RetryAfter != 0 || denied.Statuses[soft].Remaining != -2000 || denied.RetryAfter <= 0 ||
+			denied.Remaining != 4 || denied.Wanted != 6 {
 			t.Errorf("%+v, %v", denied, err)
 		}
 	}
@@ -675,8 +701,10 @@ func TestSharesOfLimits(t *testing.T) {
 			t.Errorf("%d percent of %s: %+v, want %+v", c.percent, c.limit, got, want)
 		}
 	}
-	if got := (&localFacts{percent: 1}).share(bucket.Limit{Capacity: 1000, Amount: 50, Period: 1000}); got.Amount != 1 {
-		t.Errorf("a hundredth of 50 millitokens is %d", got.Amount)
+	for amount, want := range map[int64]int64{1: 1, 50: 25, 150: 75, 199: 99} { // in millitokens
+		if got := (&localFacts{percent: 50}).share(bucket.Limit{Capacity: 1000, Amount: amount, Period: 1000}); got.Amount != want {
+			t.Errorf("half of %d millitokens is %d, want %d", amount, got.Amount, want)
+		}
 	}
 }
 
