@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -23,7 +24,8 @@ func TestWhatIsKnownOfCostsThatWereNotGivenBack(t *testing.T) {
 	} {
 		got := keptBy(c.err, c.back)
 		_, told := errors.AsType[*SettleError](got)
-		if store.KindOf(got) != c.want || !errors.Is(got, c.err) || told != (c.back != nil) {
+		if store.KindOf(got) != c.want || !errors.Is(got, c.err) || told != (c.back != nil) ||
+			told && !strings.Contains(got.Error(), c.err.Error()+"\n"+c.back.Error()) {
 			t.Errorf("%v, and given back: %v: got %v, want %v", c.err, c.back, got, c.want)
 		}
 	}
