@@ -205,7 +205,7 @@ func (l *Limiter) move(r *slots.Renewal) (lost error) {
 		case now >= r.LostAt():
 			return lost
 		}
-		time.Sleep(time.Duration(max(min(r.LostAt()-now, r.RetryMs()), 1)) * time.Millisecond)
+		time.Sleep(time.Duration(min(r.LostAt()-now, r.RetryMs())) * time.Millisecond)
 	}
 }
 

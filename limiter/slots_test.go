@@ -596,10 +596,10 @@ func TestARenewalThatPanics(t *testing.T) {
 }
 
 // Slots of a bucket that this process has forgotten are renewed as well, and its item does not expire before
-// they would: its expiry is known from when they were taken.
+// they would: its expiry is known from when they were taken. No event tells of it.
 func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{})
+		w := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) { t.Errorf("told %+v", e) })})
 		ten := InFlight("jobs", 2, 10*time.Minute)
 		lease := o.must(w, takesJob(2, ten))
 		for range 4 {
