@@ -62,10 +62,7 @@ func (l *Limiter) unused(s *slots.Lease, wake bool) {
 // giveSlots gives slots back by item that were idle, in the background.
 func (l *Limiter) giveSlots(all map[item.Key][]table.Cost) {
 	for key, costs := range all {
-		_, entity, resource, _, ok := table.ParseBucketPK(key.PK)
-		if !ok {
-			continue
-		}
+		_, entity, resource, _, _ := table.ParseBucketPK(key.PK)
 		l.background.Go(func() {
 			n := known.Name{Entity: entity, Resource: resource}
 			e := Event{Kind: EventAhead, Entity: entity, Resource: resource, Writes: 1}

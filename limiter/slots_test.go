@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -560,13 +561,16 @@ func TestARenewalThatPanics(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var told []error
 		var mu sync.Mutex
-		w := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) {
+		w := o.worker(0, Options{Observe: func(_ context.Context, e Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if told = append(told, e.Err); e.Entity != acme || e.Resource != gpt {
+			if e.Kind == EventUpkeep || e.Kind == EventLost {
+				told = append(told, e.Err)
+			}
+			if e.Entity != acme || e.Resource != gpt {
 				t.Errorf("told %+v", e)
 			}
-		})})
+		}})
 		lease := o.must(w, takesJob(1))
 		w.on(func(op string, _ []item.Write) fate {
 			if op == "transact" {
@@ -577,7 +581,8 @@ func TestARenewalThatPanics(t *testing.T) {
 		time.Sleep(2 * epoch)
 		w.on(nil)
 		mu.Lock()
-		if len(told) != 1 || !errors.Is(told[0], ErrUnknown) || !isLost(lease) {
+		if len(told) != 2 || told[0] != nil || !errors.Is(told[1], ErrUnknown) || !isLost(lease) ||
+			!strings.Contains(told[1].Error(), "panic") {
 			t.Errorf("lost %v, told %v", isLost(lease), told)
 		}
 		mu.Unlock()
