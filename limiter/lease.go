@@ -144,8 +144,8 @@ func (le *Lease) Status() []Status {
 
 // nowHeld is the status of a lease on what was taken ahead.
 func (le *Lease) nowHeld() []Status {
-	k, w := le.limiter.desks.of(le.name), known.Want{Name: le.name, Costs: le.items[0].taken}
-	return statuses(le.name.Entity, k.Levels(w, le.limiter.now()))
+	k := le.limiter.desks.of(le.name)
+	return statuses(le.name.Entity, k.Levels(known.Want{Costs: le.items[0].taken}, le.limiter.now()))
 }
 
 // Overdrawn returns the soft limits that were in debt right after the last charge of this lease.
@@ -183,9 +183,6 @@ func (le *Lease) Settle(actual Costs) error {
 	defer le.mu.Unlock()
 	if le.closed {
 		return le.errClosed("settle")
-	}
-	if le.nothing() {
-		return nil
 	}
 	all := le.levels()
 	next := make([]map[string]int64, len(all))

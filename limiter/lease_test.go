@@ -148,7 +148,7 @@ func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
 		{Costs{"nope": 1}, []string{"nope", "rpm", "tpm"}},
 		{Costs{"wcu": 1}, []string{"wcu", "rpm", "tpm"}},
 		{Costs{"rpm": MaxTokens + 1}, []string{"rpm", fmt.Sprint(int64(MaxTokens + 1)), fmt.Sprint(int64(MaxTokens))}},
-		{Costs{"rpm": -1}, []string{"rpm", "-1", "0 to"}},
+		{Costs{"rpm": -1}, []string{`settle "rpm" is -1, want 0 to 1000000000000000 tokens`}},
 		{Costs{"rpm": 1 << 62}, []string{"rpm"}},
 		{Costs{"rpm": -1 << 63}, []string{"rpm"}},
 		{Costs{"tpm": 5, "nope": 1}, []string{"nope"}}, // all or nothing

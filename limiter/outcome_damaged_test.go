@@ -394,7 +394,7 @@ func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
 		fails bool // giving back
 		want  error
 		used  int64
-	}{"given back": {false, ErrCanceled, 6}, "not given back": {true, ErrUnknown, 7}} {
+	}{"given back": {false, ErrUnreadable, 6}, "not given back": {true, ErrUnknown, 7}} {
 		w := newWorld(t)
 		l := w.process(Options{})
 		must(t, l, asks(Costs{"rpm": 6}, rpm10))
@@ -408,11 +408,8 @@ func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
 			ctx, l.store.Store = gone, &leaving{l.store.Store, leave}
 		}
 		lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
-		if lease != nil || !errors.Is(err, c.want) && !errors.Is(err, ErrUnreadable) {
-			t.Errorf("%s: %v, %v, want %v", name, lease, err, c.want)
-		}
-		if c.fails && !errors.Is(err, ErrUnreadable) {
-			t.Errorf("%s: %v does not say what is wrong", name, err)
+		if lease != nil || !errors.Is(err, c.want) || !errors.Is(err, ErrUnreadable) || errors.Is(err, ErrCanceled) {
+			t.Errorf("%s: %v, %v, want %v, and what is wrong", name, lease, err, c.want)
 		}
 		it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
 		if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) {
