@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -310,6 +311,32 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 	})
 }
 
+// The writes of all who have stood in line are told, each once, however many went out together.
+func TestWritesOfALineAreTold(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		var told atomic.Int64
+		l.opts.Observe = only(EventAcquire, func(e Event) { told.Add(int64(e.Writes)) })
+		must(t, l, asks(Costs{"rpm": 0}, slots20))
+		l.background.Wait()
+		told.Store(0)
+		w.db.ResetStats()
+		var all sync.WaitGroup
+		for range 70 {
+			all.Go(func() {
+				if _, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		all.Wait()
+		if sent := w.db.Stats().Updates; told.Load() != int64(sent) || sent < 20 {
+			t.Errorf("events tell of %d writes, want %d", told.Load(), sent)
+		}
+	})
+}
+
 // TestQueueFullIsNoReasonToGoOn if tokens that were taken could not be given back: the
 // caller is told of them, and nothing is tried again.
 func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
@@ -332,8 +359,8 @@ func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
 func TestPatienceInLine(t *testing.T) {
 	newWorld(t) // its chance
 	rate := Status{Limit: "a", Capacity: 100, Refill: 10, Period: time.Second}
-	floored, slow, quota := rate, rate, rate
-	floored.Floor, quota.Refill, slow.Period = 50, 0, 24*time.Hour
+	floored, slow, quota, all := rate, rate, rate, rate
+	floored.Floor, quota.Refill, slow.Period, all.Floor = 50, 0, 24*time.Hour, 100
 	for _, c := range []struct {
 		status Status
 		missed int
@@ -342,6 +369,7 @@ func TestPatienceInLine(t *testing.T) {
 		{rate, 0, 5 * time.Second}, {rate, 1, 10 * time.Second}, {rate, 2, 20 * time.Second},
 		{floored, 0, 2500 * time.Millisecond}, {floored, 1, 5 * time.Second}, {floored, 2, 5 * time.Second},
 		{slow, 0, 24 * time.Hour}, {quota, 2, 2 * time.Second},
+		{all, 0, 0},
 	} {
 		e := &LimitError{Limit: "a", Statuses: []Status{{Limit: "b"}, c.status}}
 		longest := time.Duration(0)

@@ -147,3 +147,52 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 		}
 	})
 }
+
+// That the breaker opens is told with the call that opened it, and that it closes, each once: probes that fail
+// meanwhile tell nothing.
+func TestProbesThatFailAreNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var told []Event
+		l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventBreaker, func(e Event) { told = append(told, e) })})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.breaks(l, req, outages["lost"])
+		for range 3 {
+			time.Sleep(probesEvery)
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+				t.Error(err)
+			}
+		}
+		w.db.SetHook(nil)
+		time.Sleep(probesEvery)
+		must(t, l, req)
+		if len(told) != 2 || !told[0].Open || store.KindOf(told[0].Err) != store.Unknown || told[1].Open || told[1].Err != nil {
+			t.Errorf("told %+v", told)
+		}
+	})
+}
+
+// Reads that are throttled say nothing of a bucket that is known: as soon as they are served, so are its requests.
+func TestThrottledReadsBesideAKnownBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		w.configure(l, "", "", rpm10)
+		must(t, l, stored(Costs{"rpm": 1}))
+		l.ForgetConfig()
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if isWrite(op) {
+				return true, nil
+			}
+			return false, memdb.Fail(store.Throttled)
+		})
+		for range 2 * breaksAfter {
+			if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		w.db.SetHook(nil)
+		must(t, l, stored(Costs{"rpm": 1}))
+	})
+}
