@@ -34,8 +34,8 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		w := newWorld(t)
 		yielded := 0
 		observe := only(EventYield, func(e Event) {
-			if yielded++; e.Limits[0].Name != "rpm" {
-				t.Errorf("%s: told of %v", c.name, e.Limits)
+			if yielded++; e.Limits[0].Name != "rpm" || e.Entity != acme || e.Resource != gpt {
+				t.Errorf("%s: told of %+v", c.name, e)
 			}
 		})
 		releases := []*Limiter{

@@ -137,6 +137,10 @@ func TestLeasesAreTold(t *testing.T) {
 		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
 		lease.Rollback(t.Context())
 		l.expect("acquire ok map[rpm:1 tpm:500] 1 0s", "rollback unknown map[rpm:-1 tpm:-500] 1 0s")
+		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(3 * time.Millisecond); return true, nil })
+		w.advance(40 * time.Second)
+		must(t, l.Limiter, req).Rollback(t.Context())
+		l.expect("acquire ok map[rpm:1 tpm:500] 1 3ms", "rollback ok map[rpm:-1 tpm:-500] 1 3ms")
 	})
 }
 

@@ -36,3 +36,26 @@ func TestWhatIsGrantedWithoutTheTableIsTold(t *testing.T) {
 		l.expect("look", "breaker", "acquire ok map[rpm:1] 0 0s")
 	})
 }
+
+// A request that a parent denies is not told as granted from what was taken ahead, also if its own entity had
+// that.
+func TestADenialIsNotToldAsTakenAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead, denied := 0, 0
+		w, l := family(t, 60, Options{Ahead: time.Second, Observe: only(EventAcquire, func(e Event) {
+			switch {
+			case e.Err == nil && e.Ahead:
+				ahead++
+			case e.Err != nil:
+				if denied++; e.Ahead {
+					t.Errorf("told %+v", e)
+				}
+			}
+		})})
+		w.configure(l, acme, gpt, PerMinute("rpm", 6000))
+		w.busy(l, stored(Costs{"rpm": 1}), 200)
+		if ahead == 0 || denied == 0 {
+			t.Errorf("%d are granted ahead, and %d denied", ahead, denied)
+		}
+	})
+}
