@@ -190,6 +190,16 @@ func changes() []change {
 			},
 			func(w *world) error { _, err := w.table.Namespace(w.Context(), "prod"); return err },
 		},
+		{
+			"delete namespace", func(*world) {},
+			func(w *world, ctx context.Context) error { return w.table.DeleteNamespaceID(ctx, w.ns.ID()) },
+			func(w *world) error {
+				if n := len(collect(w.T, w.table.Orphans(w.Context()))); n != 1 {
+					return fmt.Errorf("%d namespaces are deleted", n)
+				}
+				return nil
+			},
+		},
 	}
 }
 

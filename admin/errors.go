@@ -16,8 +16,9 @@ var (
 	// ErrParent: the parent of an entity does not exist, or the entity would be
 	// its own ancestor.
 	ErrParent = errors.New("admin: unusable parent")
-	// ErrState: the namespace is not in a state that allows this: only a deleted
-	// one can be recovered or purged, and only while its name is free.
+	// ErrState: the namespace is not in a state that allows this: only an active one
+	// can be deleted, only a deleted one recovered or purged, and recovered only while
+	// its name is free.
 	ErrState = errors.New("admin: namespace in another state")
 	// ErrBusy: others kept changing what the call changes, and theirs stays. Nothing was
 	// changed, but for what the call says it does in steps. It can be tried again.

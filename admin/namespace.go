@@ -172,24 +172,45 @@ func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 	}
 }
 
-// DeleteNamespace takes the name away from a namespace. Its items stay until it is
-// purged, and it can be recovered. Running Go clients stop within their
-// Options.ConfigTTL; Python clients go on. The error is limiter.ErrNamespace if
-// there is no such namespace.
+// DeleteNamespace is DeleteNamespaceID for the namespace that has the name now; the error
+// is limiter.ErrNamespace if there is none.
 func (t *Table) DeleteNamespace(ctx context.Context, name string) error {
-	for range callAttempts {
-		ns, err := t.find(ctx, name)
-		if err != nil {
-			return fail(err, "delete namespace %q", name)
-		}
-		err = t.calls.transact(ctx, ns.Retire(table.Timestamp(t.now()))...)
-		if reasons, ok := refused(err); ok && reasons[1].Refused && reasons[1].Old == nil {
-			return fail(ErrState, "delete namespace %q: its record by id is missing", name)
-		} else if !ok {
-			return fail(err, "delete namespace %q", name)
-		}
+	ns, err := t.find(ctx, name)
+	if err != nil {
+		return fail(err, "delete namespace %q", name)
 	}
-	return fail(ErrBusy, "delete namespace %q", name)
+	return t.retire(ctx, ns)
+}
+
+// DeleteNamespaceID takes the name away from a namespace. Its items stay until it is
+// purged, and it can be recovered. Running Go clients stop within their
+// Options.ConfigTTL; Python clients go on. The error is limiter.ErrNamespace if there
+// is no namespace with that id, ErrState if it is deleted already, or if its name
+// belongs to another one.
+func (t *Table) DeleteNamespaceID(ctx context.Context, id string) error {
+	ns, found, err := t.byID(ctx, id)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: id %q", limiter.ErrNamespace, id)
+	}
+	if err != nil {
+		return fail(err, "delete namespace")
+	}
+	return t.retire(ctx, ns)
+}
+
+func (t *Table) retire(ctx context.Context, ns table.Namespace) error {
+	err := t.calls.transact(ctx, ns.Retire(table.Timestamp(t.now()))...)
+	if reasons, ok := refused(err); ok {
+		why := "its record by id says that it is not active"
+		switch {
+		case reasons[0].Refused:
+			why = fmt.Sprintf("the name is not that of id %q any more", ns.ID)
+		case reasons[1].Old == nil:
+			why = "its record by id is missing"
+		}
+		err = fmt.Errorf("%w: %s", ErrState, why)
+	}
+	return fail(err, "delete namespace %q", ns.Name)
 }
 
 // byID returns the record of a namespace by its id; found is false if there is

@@ -95,24 +95,30 @@ func TestRegisteringWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Whoever deletes a namespace while others change it all the time is told that they do.
-func TestDeletingANamespaceThatOthersChange(t *testing.T) {
+// A namespace that is deleted is the one that was meant, and not the one that has got its name since.
+func TestDeletingANamespaceWhoseNameIsGivenAway(t *testing.T) {
 	w := newWorld(t)
-	tries := 0
+	var other *Namespace
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name != memdb.TransactWriteItems {
-			return true, nil
+		if op.Name == memdb.TransactWriteItems {
+			w.db.SetHook(nil)
+			w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+			var err error
+			other, err = w.table.Register(t.Context(), "prod")
+			w.must(err)
 		}
-		tries++
-		reasons := make([]store.Reason, len(op.Writes))
-		reasons[0] = store.Reason{Refused: true}
-		return false, &store.Canceled{Reasons: reasons}
+		return true, nil
 	})
-	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrBusy)
-	if w.db.SetHook(nil); tries != callAttempts {
-		t.Errorf("tried %d times, want %d", tries, callAttempts)
+	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrState)
+	w.wants(w.table.DeleteNamespaceID(t.Context(), w.ns.ID()), ErrState)
+	w.wants(w.table.DeleteNamespaceID(t.Context(), "nobody"), limiter.ErrNamespace)
+	if found, err := w.table.Namespace(t.Context(), "prod"); err != nil || found.ID() != other.ID() {
+		t.Fatalf("found %+v, %v", found, err)
 	}
-	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	w.must(w.table.DeleteNamespaceID(t.Context(), other.ID()))
+	_, err := w.table.Namespace(t.Context(), "prod")
+	w.wants(err, limiter.ErrNamespace)
+	w.wants(w.table.DeleteNamespaceID(t.Context(), other.ID()), ErrState)
 }
 
 func TestNamespacesInTheWrongState(t *testing.T) {
@@ -360,26 +366,21 @@ func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
 	})
 }
 
-// A namespace whose record by its ID is gone cannot be deleted; one whose records somebody is
-// changing is busy.
+// A namespace whose record by its ID is gone, or says that it is deleted, cannot be deleted.
 func TestDeleteOfHalfANamespace(t *testing.T) {
 	w := newWorld(t)
 	byID := w.db.Item(table.NamespaceIDKey(w.ns.ID()))
-	w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
-	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrState)
-	w.db.Store(byID)
-	calls := 0
-	w.db.SetHook(func(o memdb.Op) (bool, error) {
-		if calls++; o.Name == memdb.TransactWriteItems {
-			deleted := maps.Clone(byID)
-			deleted["status"] = item.S(table.NamespaceDeleted)
-			w.db.Store(deleted)
+	for said, it := range map[string]item.Item{"is missing": nil, "not active": {"status": item.S(table.NamespaceDeleted)}} {
+		w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
+		if it != nil {
+			half := maps.Clone(byID)
+			maps.Copy(half, it)
+			w.db.Store(half)
 		}
-		return true, nil
-	})
-	w.wants(w.table.DeleteNamespace(t.Context(), "prod"), ErrBusy)
-	if calls != 2*callAttempts {
-		t.Errorf("%d calls, want %d", calls, 2*callAttempts)
+		err := w.table.DeleteNamespace(t.Context(), "prod")
+		if w.wants(err, ErrState); !strings.Contains(err.Error(), said) {
+			t.Error(err)
+		}
 	}
 }
 

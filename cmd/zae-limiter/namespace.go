@@ -67,7 +67,7 @@ func namespaceDelete(a *app) *cobra.Command {
 			err = a.sure(yes, fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name))
 		}
 		if err == nil {
-			err = c.all.DeleteNamespace(c.ctx, c.args[0])
+			err = c.all.DeleteNamespaceID(c.ctx, info.ID)
 		}
 		if err != nil {
 			return answer{}, err
