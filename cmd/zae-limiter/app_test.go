@@ -15,6 +15,24 @@ import (
 )
 
 // What is wrong with a command is told before anything is asked of AWS.
+// An entity or a resource without a name, as of a variable that is not set, does not stand for all of
+// them.
+func TestNobodyIsNotEverybody(t *testing.T) {
+	s := newShell(t)
+	for _, command := range []string{"limits set -y rpm=5", "limits delete -y", "limits get", "limits list", "limits reach",
+		"disable -y", "enable -y", "usage", "audit", "thresholds", "load --limit rpm=5"} {
+		for _, flags := range [][]string{{"-e", "", "-r", "gpt-4"}, {"--entity=", "-r", "gpt-4"}, {"-e", "acme", "-r", ""}} {
+			if command == "load --limit rpm=5" {
+				flags = []string{"-r", ""}
+			}
+			_, errs := s.run(2, append(strings.Fields(command), flags...)...)
+			if !strings.Contains(errs, `flag: want a name`) {
+				t.Errorf("zae-limiter %s %q: %s", command, flags, errs)
+			}
+		}
+	}
+}
+
 func TestWrongCommands(t *testing.T) {
 	noAWS(t)
 	s := &shell{T: t}

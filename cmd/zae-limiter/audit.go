@@ -45,8 +45,7 @@ func auditCommand(a *app) *cobra.Command {
 		}
 		return eventsAnswer(found)
 	})
-	cmd.Flags().StringVarP(&about.Entity, "entity", "e", "", "about an entity")
-	cmd.Flags().StringVarP(&about.Resource, "resource", "r", "", "about the limits of a resource")
+	named(cmd, &about, "about an entity", "about the limits of a resource")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "about everything in the namespace")
 	cmd.Flags().StringVar(&from, "from", "", "that happened then or later, UTC")
 	cmd.Flags().StringVar(&to, "to", "", "that happened before then, UTC")

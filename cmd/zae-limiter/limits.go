@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +14,31 @@ import (
 
 // scopeFlags adds -e and -r, which say whose limits are meant.
 func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
-	cmd.Flags().StringVarP(&at.Entity, "entity", "e", "", "entity (default: everybody)")
-	cmd.Flags().StringVarP(&at.Resource, "resource", "r", "", "resource (default: everything)")
+	return named(cmd, at, "entity (default: everybody)", "resource (default: everything)")
+}
+
+// named adds -e and -r with help of their own.
+func named(cmd *cobra.Command, at *admin.Scope, entity, resource string) *cobra.Command {
+	cmd.Flags().VarP((*name)(&at.Entity), "entity", "e", entity)
+	cmd.Flags().VarP((*name)(&at.Resource), "resource", "r", resource)
 	return cmd
 }
+
+// name is the value of a flag that is not empty if it is given. An empty one, as of a shell
+// variable that is not set, would stand for all that have a name.
+type name string
+
+func (n *name) Set(text string) error {
+	if text == "" {
+		return errors.New("want a name")
+	}
+	*n = name(text)
+	return nil
+}
+
+func (n *name) String() string { return string(*n) }
+
+func (n *name) Type() string { return "string" }
 
 // everybodyFlag adds --everybody, which says in words that no scope is named.
 func everybodyFlag(cmd *cobra.Command, everybody *bool) *cobra.Command {
@@ -95,6 +118,9 @@ func parseLimits(c *cobra.Command, texts []string) ([]limiter.Limit, error) {
 		l, err := manifest.ParseLimit(text)
 		if err != nil {
 			return nil, usage(c, "limit %q: %v", text, err)
+		}
+		if slices.ContainsFunc(out, func(x limiter.Limit) bool { return x.Name == l.Name }) {
+			return nil, usage(c, "limit %q: each name once", text)
 		}
 		out = append(out, l)
 	}

@@ -32,7 +32,7 @@ type loadPlan struct {
 }
 
 func loadCommand(a *app) *cobra.Command {
-	p := loadPlan{}
+	p := loadPlan{Resource: "load"}
 	var limits, costs []string
 	var report string
 	cmd := a.does(&cobra.Command{
@@ -79,7 +79,7 @@ tokens of these buckets meanwhile, that looks like too much.
 	f.IntVar(&p.Entities, "entities", 1, "number of entities")
 	f.StringVar(&p.Prefix, "prefix", "load-", "of the names of entities; a number follows")
 	f.Float64Var(&p.Skew, "skew", 0, "how unevenly entities ask: number k in proportion to 1/k^skew; 0: all the same")
-	f.StringVarP(&p.Resource, "resource", "r", "load", "resource")
+	f.VarP((*name)(&p.Resource), "resource", "r", "resource")
 	f.StringArrayVar(&limits, "limit", nil, "limit to bring along, may be repeated (default: stored ones)")
 	f.StringArrayVar(&costs, "cost", nil, "NAME=TOKENS, may be repeated (default: one of each --limit)")
 	f.Uint64Var(&p.Seed, "seed", 1, "of arrivals and choices")
@@ -132,6 +132,9 @@ func (p loadPlan) check(c *cobra.Command) error {
 
 // load runs the plan and reports.
 func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, err error) {
+	if err := writable(file); err != nil {
+		return said, err
+	}
 	fleet, err := a.fleet(ctx, p)
 	if err != nil {
 		return said, err
@@ -143,17 +146,12 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 	if result.Offered == 0 {
 		return said, fmt.Errorf("interrupted before the first request")
 	}
-	if file != "" {
-		html, err := result.html()
-		if err != nil {
-			return said, err
-		}
-		if err := os.WriteFile(file, html, 0o644); err != nil {
-			return said, err
-		}
-		a.say("the report is in %s", file)
-	}
 	said = result.answer()
+	if file != "" {
+		if said.but = result.write(file); said.but == nil {
+			a.say("the report is in %s", file)
+		}
+	}
 	switch {
 	case result.TokensOver > 0:
 		said.but = fmt.Errorf("%w: %d tokens more were admitted than the limits allow", errNo, result.TokensOver)
@@ -162,6 +160,26 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 			result.firstError)
 	}
 	return said, nil
+}
+
+// writable tells before the requests that a report could not be written after them.
+func writable(file string) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (r loadResult) write(file string) error {
+	html, err := r.html()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, html, 0o644)
 }
 
 func (r loadResult) answer() answer {

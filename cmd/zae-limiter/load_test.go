@@ -44,6 +44,7 @@ func TestLoad(t *testing.T) {
 		s.says(2, "load --cost =5", `--cost "=5": want NAME=TOKENS, like tpm=800`)
 		s.says(2, "load --cost rpm=-1", "like tpm=800")
 		s.says(2, "load --limit rpm=fast", `limit "rpm=fast"`)
+		s.says(2, "load --limit rpm=1 --limit rpm=2", `limit "rpm=2": each name once`)
 		s.says(3, "load --duration 1s --rate 5 --cost rpm=1", "no decision", "limits set stores some")
 		file := filepath.Join(t.TempDir(), "load.html")
 		got := prints[map[string]any](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
@@ -72,7 +73,11 @@ func TestLoad(t *testing.T) {
 			t.Errorf("the report is not its owner's to read and write: %v, %v", info, err)
 		}
 		s.says(0, "load --limit rpm=1 --rate 1 --duration 1s --arrivals constant --report "+file, "the report is in "+file)
+		began := s.table.Now()
 		s.says(1, "load --limit rpm=1 --rate 1 --duration 1s --report "+file+"/none", "not a directory")
+		if took := s.table.Now().Sub(began); took > 0 {
+			t.Errorf("a report that cannot be written was noticed after %v", took)
+		}
 		s.says(0, "load --limit jobs=1@in-flight/1m -r jobs --rate 20 --duration 1s --arrivals constant",
 			"FIGURE VALUE", "admitted 20", "writes for each admitted 2.05")
 		s.says(0, "load --limit rpm=1+soft -r tried --rate 20 --duration 1s --arrivals constant", "admitted 20")

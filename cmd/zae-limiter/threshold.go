@@ -32,8 +32,7 @@ func thresholdsCommand(a *app) *cobra.Command {
 		})
 		return thresholdsAnswer(all), err
 	})
-	cmd.Flags().StringVarP(&of.Entity, "entity", "e", "", "of an entity")
-	cmd.Flags().StringVarP(&of.Resource, "resource", "r", "", "of a resource")
+	named(cmd, &of, "of an entity", "of a resource")
 	cmd.Flags().StringVar(&from, "from", "", "that were spent then or later, UTC")
 	cmd.Flags().StringVar(&to, "to", "", "that were spent before then, UTC")
 	return cmd
