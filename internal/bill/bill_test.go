@@ -156,6 +156,10 @@ func TestUseIsChecked(t *testing.T) {
 		"no entity": func(u *Use) { u.Entities = 0 }, "no day": func(u *Use) { u.SnapshotDays = 0 },
 		"shards": func(u *Use) { u.StreamShards = 0 }, "utilization": func(u *Use) { u.Utilization = 0 },
 		"more than all": func(u *Use) { u.Utilization = 1.1 }, "not a number": func(u *Use) { u.Utilization = math.NaN() },
+		"any rate": func(u *Use) { u.Rate = math.Inf(1) }, "no rate": func(u *Use) { u.Rate = math.NaN() },
+		"no part": func(u *Use) { u.Settled = math.NaN() }, "no skew": func(u *Use) { u.Skew = math.NaN() },
+		"no fold": func(u *Use) { u.FoldSeconds = math.NaN() }, "no event": func(u *Use) { u.Audits = math.NaN() },
+		"any events": func(u *Use) { u.Audits = math.Inf(1) }, "too many": func(u *Use) { u.Entities = math.MaxInt },
 	} {
 		u := right
 		if change(&u); u.Check() == nil {

@@ -44,11 +44,16 @@ type Use struct {
 
 // Check returns what is not accepted, nil if all is.
 func (u Use) Check() error {
-	if u.Rate <= 0 || u.Settled < 0 || u.Settled > 1 || u.Levels < 1 || u.Levels > 4 || u.Processes < 1 ||
-		u.Entities < 1 || u.Skew < 0 || u.Skew > 3 || u.Windows < 0 || u.Windows > 3 || u.SnapshotDays < 1 ||
-		u.StreamShards < 1 || u.Audits < 0 || u.FoldSeconds < 0 || u.FoldSeconds > 900 || u.Ahead < 0 || u.Ahead > 600 {
-		return errors.New("want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, " +
-			"--fold 0 to 900, --audits not below 0, --ahead 0 to 10m, the others at least 1")
+	const above0, many = math.SmallestNonzeroFloat64, 1e12
+	for _, of := range []struct{ value, least, most float64 }{
+		{u.Rate, above0, many}, {u.Settled, 0, 1}, {float64(u.Levels), 1, 4}, {float64(u.Processes), 1, many},
+		{float64(u.Entities), 1, many}, {u.Skew, 0, 3}, {float64(u.Windows), 0, 3}, {float64(u.SnapshotDays), 1, many},
+		{float64(u.StreamShards), 1, many}, {u.Audits, 0, many}, {u.FoldSeconds, 0, 900}, {u.Ahead, 0, 600},
+	} {
+		if !(of.value >= of.least && of.value <= of.most) { // also what is no number
+			return errors.New("want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, " +
+				"--fold 0 to 900, --audits not below 0, --ahead 0 to 10m, the others at least 1, none above 1e12")
+		}
 	}
 	if !(u.Utilization > 0 && u.Utilization <= 1) {
 		return errors.New("want --utilization above 0, at most 1")
