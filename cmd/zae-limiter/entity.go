@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +35,16 @@ func entityCreate(a *app) *cobra.Command {
 			if e.ID = names[0]; metadata == "" {
 				return nil
 			}
-			if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
+			d := json.NewDecoder(strings.NewReader(metadata))
+			d.UseNumber()
+			err := d.Decode(&e.Metadata)
+			if _, end := d.Token(); err == nil && end != io.EOF {
+				err = errors.New("something follows it")
+			}
+			if err == nil {
+				_, err = numbers(e.Metadata)
+			}
+			if err != nil {
 				return usage(c, "--metadata: want a JSON object: %v", err)
 			}
 			return nil
@@ -46,6 +58,30 @@ func entityCreate(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&e.Cascade, "charge-parent", false, "what it takes is charged to its parent too")
 	cmd.Flags().StringVar(&metadata, "metadata", "", "JSON object to keep with it")
 	return cmd
+}
+
+// numbers returns JSON with its numbers as the table takes them. Whole ones are exact.
+func numbers(v any) (_ any, err error) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			if v[k], err = numbers(v[k]); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i := range v {
+			if v[i], err = numbers(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return v.Float64()
+		}
+		return v.Int64()
+	}
+	return v, nil
 }
 
 func entityGet(a *app) *cobra.Command {

@@ -17,7 +17,14 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "entity create acme --name Acme", "acme Acme")
 		s.run(0, "entity", "create", "key-1", "--parent", "acme", "--charge-parent", "--metadata", `{"tier": "gold"}`)
 		s.says(1, "entity create key-1", "exists already")
-		s.says(2, "entity create key-3 --metadata {", "--metadata: want a JSON object")
+		for _, bad := range []string{"{", "[]", "{}x", `{"a":1e400}`, `{"a":[12345678901234567890]}`} {
+			s.says(2, "entity create key-3 --metadata "+bad, "--metadata: want a JSON object")
+		}
+		s.says(0, `entity create numbers --metadata {"n":[1234567890123456789,0.5,-7],"m":{"i":9007199254740993}}`)
+		if out, _ := s.run(0, "entity", "get", "numbers", "-o", "json"); !strings.Contains(
+			strings.Join(strings.Fields(out), ""), `"metadata":{"m":{"i":9007199254740993},"n":[1234567890123456789,0.5,-7]}`) {
+			t.Errorf("metadata: %s", out)
+		}
 		s.says(1, "entity move ghost -y --parent acme", "not found")
 		s.says(0, "entity children acme", "key-1 key-1 acme true")
 		s.says(0, "entity create key-2 --parent acme")
