@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -271,7 +275,7 @@ func TestSettling(t *testing.T) {
 				t.Error(err)
 			}
 		case "panics":
-			panic(http.ErrAbortHandler)
+			panic("x")
 		case "fails", "is lost":
 			trouble := limiter.ErrUnavailable
 			if r.Header.Get("X-Api-Key") == "is lost" {
@@ -305,6 +309,54 @@ func TestSettling(t *testing.T) {
 	table.Fail(nil)
 	if got := left("is lost"); got != [2]int64{1, 15} || !errors.Is(failed, limiter.ErrUnknown) {
 		t.Errorf("settled, and the answer lost: %v, %v", got, failed)
+	}
+}
+
+// A client that breaks an answer off has had what came before: a reverse proxy ends with a panic then,
+// and gives nothing back. So nobody gets around a limit by leaving early.
+func TestWhoLeavesEarlyPays(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "the answer")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer backend.Close()
+	to, err := url.Parse(backend.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	table := limitertest.New(t)
+	limited := httplimit.New(table.Limiter(nil), httplimit.Options{Request: request})(proxy)
+	ended := make(chan any)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { ended <- recover() }()
+		limited.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	for _, want := range []int64{1, 0} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Api-Key", "a")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len("the answer"))
+		if _, err := io.ReadFull(answer.Body, got); err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if with := <-ended; with != http.ErrAbortHandler {
+			t.Errorf("the handler ended with %v", with)
+		}
+		b, err := table.Admin("").Peek(t.Context(), "a", "api")
+		if err != nil || b[0].Levels[0].Remaining != want {
+			t.Errorf("%+v, %v: want %d left", b, err, want)
+		}
 	}
 }
 

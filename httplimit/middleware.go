@@ -52,8 +52,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // New returns a middleware that takes tokens before it hands a request on. After the handler
 // has returned it commits the lease, with what the handler settled ([Lease]); if the handler
-// panics before it has settled anything, all is given back. Both go on when the client has
-// gone away. Under limiter.PolicyAllow a request without a decision is handed on too; its
+// panics before it has settled anything, all is given back. A panic with http.ErrAbortHandler
+// commits: so a reverse proxy ends when its client breaks an answer off. Both go on when the
+// client has gone away. Under limiter.PolicyAllow a request without a decision is handed on too; its
 // lease has charged nothing.
 //
 // New panics if there is no limiter or no Options.Request.
@@ -113,9 +114,16 @@ func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Reques
 	defer cancel()
 	end := lease.Rollback // after a panic
 	defer func() {
+		cause := recover()
+		if cause == http.ErrAbortHandler { // the work was done, and nobody wants to read the rest
+			end = lease.Commit
+		}
 		err := end(context.WithoutCancel(ctx)) // also when the client has gone away
 		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(r, err)
+		}
+		if cause != nil {
+			panic(cause)
 		}
 	}()
 	next.ServeHTTP(w, r.WithContext(ctx))
