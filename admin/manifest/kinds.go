@@ -52,7 +52,7 @@ h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). Or one of these
 
 NAME=AMOUNT@CALENDAR is a quota: AMOUNT tokens, or dollars, in each period of the
 calendar: daily, weekly, monthly, quarterly, yearly or a cron expression, and a time
-zone; or a length like 5h, which begins with the first use.
+zone; or a length, which begins with the first use.
 NAME=AMOUNT@in-flight/EPOCH is how many are at work at once. Slots of processes that
 died are free again one or two epochs later.
 NAME=blocked denies everything. NAME=unlimited only counts.
@@ -66,6 +66,7 @@ take tokens ahead, and hold them for so long.
   images=50/d                        50 per day, coming back one by one
   rpd=1000@daily                     1000 from midnight to midnight, UTC
   "budget=$500@monthly Asia/Tokyo"   500 dollars a month
+  "runs=20@5h after first use"       20 in the five hours that begin with the first
   jobs=20@in-flight/2m               20 at work at once, epochs of two minutes
   rpm=600+floors:batch=40            600 per minute; batch leaves 40 percent to others
   rps=1000/s+ahead:500ms             1000 per second, taken ahead for at most half a second

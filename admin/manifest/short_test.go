@@ -140,3 +140,19 @@ func TestParsePeriod(t *testing.T) {
 		}
 	}
 }
+
+// What the help shows as limits is accepted.
+func TestSyntaxIsAccepted(t *testing.T) {
+	_, examples, _ := strings.Cut(Syntax, "\n\n  ")
+	n := 0
+	for line := range strings.Lines(examples) {
+		text, _, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if _, err := ParseLimit(strings.Trim(text, `"`)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		n++
+	}
+	if n < 9 {
+		t.Errorf("%d examples", n)
+	}
+}
