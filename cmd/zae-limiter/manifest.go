@@ -162,12 +162,12 @@ func (a *app) diff(plan *admin.Plan) string {
 		from, to := lines(s.From), lines(s.To)
 		for _, l := range from {
 			if !slices.Contains(to, l) {
-				fmt.Fprintln(&out, a.paint(red, "    - "+l))
+				fmt.Fprintln(&out, a.paint(red, "    - "+harmless(l)))
 			}
 		}
 		for _, l := range to {
 			if !slices.Contains(from, l) {
-				fmt.Fprintln(&out, a.paint(green, "    + "+l))
+				fmt.Fprintln(&out, a.paint(green, "    + "+harmless(l)))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 func TestManifests(t *testing.T) {
@@ -141,5 +143,16 @@ func TestColoursOfADifference(t *testing.T) {
 		red + "- delete */gpt-4" + plain + "\n"
 	if got := (&app{out: device}).diff(plan); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What others have stored does not steer the terminal of who looks at a plan.
+func TestPlansAreHarmless(t *testing.T) {
+	from := admin.Config{Limits: []limiter.Limit{limiter.PerMinute("r\x1b[2Kpm", 5)}}
+	to := admin.Config{Limits: []limiter.Limit{limiter.PerMinute("t\x1b[2Kpm", 5)}}
+	plan := &admin.Plan{Steps: []admin.Step{{Action: admin.ActionUpdate, From: from, To: to}}}
+	got := (&app{out: io.Discard}).diff(plan)
+	if strings.Contains(got, "\x1b") || !strings.Contains(got, "- r?[2Kpm: 5") || !strings.Contains(got, "+ t?[2Kpm: 5") {
+		t.Errorf("%q", got)
 	}
 }
