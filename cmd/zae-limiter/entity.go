@@ -159,12 +159,16 @@ func entityDelete(a *app) *cobra.Command {
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "delete ID", Short: "remove an entity with its limits, buckets and usage",
 		Long: "Remove an entity with its limits, buckets and usage. All but the usage is shown first,\n" +
-			"and it has to be confirmed (or --yes). What is recorded about it stays.",
+			"and it has to be confirmed (or --yes). What is recorded about it stays. Requests of children\n" +
+			"that charge it fail from then on: move or remove these first.",
 		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		id := c.args[0]
 		question := fmt.Sprintf("Remove entity %q with its limits, buckets and usage, for good?", id)
 		err := a.holdings(c, id)
+		if err == nil {
+			err = a.orphans(c, id)
+		}
 		if err == nil {
 			err = a.sure(yes, question)
 		}
@@ -201,6 +205,23 @@ func (a *app) holdings(c *call, id string) error {
 			return err
 		}
 		a.leaves(bucketLines(b)...)
+	}
+	return nil
+}
+
+// orphans tells of the children that cannot do without their parent.
+func (a *app) orphans(c *call, id string) error {
+	n := 0
+	for child, err := range c.ns.Children(c.ctx, id) {
+		if unanswered(err) {
+			return err
+		}
+		if err == nil && child.Cascade {
+			n++
+		}
+	}
+	if n > 0 {
+		a.say("%d children charge it: their requests fail until entity move gives them another parent", n)
 	}
 	return nil
 }
