@@ -370,7 +370,8 @@ func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
 func TestDeleteOfHalfANamespace(t *testing.T) {
 	w := newWorld(t)
 	byID := w.db.Item(table.NamespaceIDKey(w.ns.ID()))
-	for said, it := range map[string]item.Item{"is missing": nil, "not active": {"status": item.S(table.NamespaceDeleted)}} {
+	for said, it := range map[string]item.Item{"is missing": nil,
+		"not active": {"status": item.S(table.NamespaceDeleted)}} {
 		w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
 		if it != nil {
 			half := maps.Clone(byID)

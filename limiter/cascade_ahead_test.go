@@ -99,10 +99,12 @@ func TestALevelThatDeniesTakesNothingOfWhatIsHeld(t *testing.T) {
 // A parent that denies by its write, or has no answer, leaves what is held of the child as it was, and
 // is named.
 func TestAParentThatIsNotChargedTakesNothingOfTheChild(t *testing.T) {
-	for kind, want := range map[store.Kind]error{0: ErrLimited, store.Unavailable: ErrUnavailable, store.Unknown: ErrUnknown} {
+	for kind, want := range map[store.Kind]error{0: ErrLimited, store.Unavailable: ErrUnavailable,
+		store.Unknown: ErrUnknown} {
 		synctest.Test(t, func(t *testing.T) {
 			w, l := holding(t, PerMinute("rpm", 6000).WithAhead(time.Second))
-			for tries := 0; heldOf(l, acme, "rpm") == 0 || heldOf(l, "org", "rpm") > 0; tries++ { // what is held of the parent ends sooner
+			// what is held of the parent ends sooner
+			for tries := 0; heldOf(l, acme, "rpm") == 0 || heldOf(l, "org", "rpm") > 0; tries++ {
 				if w.pass(100 * time.Millisecond); tries > 100 {
 					t.Fatalf("%d and %d are held", heldOf(l, acme, "rpm"), heldOf(l, "org", "rpm"))
 				}

@@ -631,7 +631,8 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	w.db.SetHook(func(memdb.Op) (bool, error) { reads++; return false, memdb.Fail(store.Unavailable) })
 	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
 	for range breaksAfter + 1 { // sent, and when no more are sent
-		if lease, err := l.Acquire(t.Context(), other); err != nil || lease.Charged() || !errors.Is(lease.Cause(), ErrUnavailable) {
+		if lease, err := l.Acquire(t.Context(), other); err != nil || lease.Charged() ||
+			!errors.Is(lease.Cause(), ErrUnavailable) {
 			t.Errorf("%v, want a lease of the policy", err)
 		}
 	}

@@ -80,26 +80,31 @@ func TestBoundsOfLimits(t *testing.T) {
 		limit Limit
 		bad   string // the field that is told; empty: none
 	}{
-		{lim("a", 1, 1, time.Second), ""}, {lim(name64, MaxTokens, MaxTokens, decade), ""}, {lim("Z9_.-", 1, 1, time.Minute), ""},
+		{lim("a", 1, 1, time.Second), ""}, {lim(name64, MaxTokens, MaxTokens, decade), ""},
+		{lim("Z9_.-", 1, 1, time.Minute), ""},
 		{lim("a", 0, 1, time.Second), "Capacity"}, {lim("a", MaxTokens+1, 1, time.Second), "Capacity"},
 		{lim("a", 1, 0, time.Second), "Refill"}, {lim("a", 1, MaxTokens+1, time.Second), "Refill"},
 		{lim("a", 1, 1, 0), "Period"}, {lim("a", 1, 1, time.Second-1), "Period"}, {lim("a", 1, 1, time.Second+1), "Period"},
 		{lim("a", 1, 1, decade+time.Second), "Period"},
-		{lim("", 1, 1, time.Second), "Name"}, {lim(name64+"n", 1, 1, time.Second), "Name"}, {lim("9", 1, 1, time.Second), "Name"},
+		{lim("", 1, 1, time.Second), "Name"}, {lim(name64+"n", 1, 1, time.Second), "Name"},
+		{lim("9", 1, 1, time.Second), "Name"},
 		{lim("@", 1, 1, time.Second), "Name"}, {lim("[", 1, 1, time.Second), "Name"}, {lim("`", 1, 1, time.Second), "Name"},
-		{lim("{", 1, 1, time.Second), "Name"}, {lim("a/", 1, 1, time.Second), "Name"}, {lim("a:", 1, 1, time.Second), "Name"},
+		{lim("{", 1, 1, time.Second), "Name"}, {lim("a/", 1, 1, time.Second), "Name"},
+		{lim("a:", 1, 1, time.Second), "Name"},
 		{lim("wcu", 1, 1, time.Second), "Name"}, {lim("a0", 1, 1, time.Second), ""}, {lim("z", 1, 1, time.Second), ""},
 		{lim("A", 1, 1, time.Second), ""},
 		{PerMinute("a", 1).WithAhead(10 * time.Millisecond), ""}, {PerMinute("a", 1).WithAhead(10 * time.Minute), ""},
 		{PerMinute("a", 1).WithAhead(9 * time.Millisecond), "Ahead"}, {PerMinute("a", 1).WithAhead(-time.Second), "Ahead"},
 		{PerMinute("a", 1).WithAhead(10*time.Minute + time.Millisecond), "Ahead"},
 		{PerMinute("a", 1).WithAhead(20*time.Millisecond + 1), "Ahead"},
-		{PerMinute("a", 1).AsSoft().WithAhead(time.Second), "Ahead"}, {Quota("a", 1, Daily("")).WithAhead(time.Second), "Ahead"},
+		{PerMinute("a", 1).AsSoft().WithAhead(time.Second), "Ahead"},
+		{Quota("a", 1, Daily("")).WithAhead(time.Second), "Ahead"},
 		{InFlight("a", 1, time.Minute).WithAhead(time.Second), "Ahead"}, {PerMinute("a", 1).WithFloor("b", 99), ""},
 		{PerMinute("a", 1).WithFloor("b", 100), "Floors"}, {PerMinute("a", 1).WithFloor("b", -1), "Floors"},
 	} {
 		err := c.limit.Validate()
-		if c.bad == "" && err != nil || c.bad != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.bad)) {
+		if c.bad == "" && err != nil || c.bad != "" && (!errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), c.bad)) {
 			t.Errorf("%+v: %v, want its %q to be told", c.limit, err, c.bad)
 		}
 	}

@@ -702,7 +702,8 @@ func TestSharesOfLimits(t *testing.T) {
 		}
 	}
 	for amount, want := range map[int64]int64{1: 1, 50: 25, 150: 75, 199: 99} { // in millitokens
-		if got := (&localFacts{percent: 50}).share(bucket.Limit{Capacity: 1000, Amount: amount, Period: 1000}); got.Amount != want {
+		if got := (&localFacts{percent: 50}).share(bucket.Limit{Capacity: 1000, Amount: amount,
+			Period: 1000}); got.Amount != want {
 			t.Errorf("half of %d millitokens is %d, want %d", amount, got.Amount, want)
 		}
 	}

@@ -154,7 +154,8 @@ func TestProbesThatFailAreNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var told []Event
-		l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventBreaker, func(e Event) { told = append(told, e) })})
+		l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventBreaker,
+			func(e Event) { told = append(told, e) })})
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		w.breaks(l, req, outages["lost"])
@@ -167,7 +168,8 @@ func TestProbesThatFailAreNotTold(t *testing.T) {
 		w.db.SetHook(nil)
 		time.Sleep(probesEvery)
 		must(t, l, req)
-		if len(told) != 2 || !told[0].Open || store.KindOf(told[0].Err) != store.Unknown || told[1].Open || told[1].Err != nil {
+		if len(told) != 2 || !told[0].Open || store.KindOf(told[0].Err) != store.Unknown || told[1].Open ||
+			told[1].Err != nil {
 			t.Errorf("told %+v", told)
 		}
 	})

@@ -94,7 +94,8 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 		"another is gone": {late: func(w *world, l *Limiter) { take(w, l, 3, 5000); w.remove(l, 1) }, cost: 60, sent: 1,
 			left: 10_000},
 		"outrun": {late: func(w *world, l *Limiter) { take(w, l, 3, 15_000) }, cost: 40, sent: 2, granted: true},
-		"outrun before": {late: func(w *world, l *Limiter) { take(w, l, 3, 15_000) }, // all of a shard is taken, and 45 are left
+		// all of a shard is taken, and 45 are left
+		"outrun before": {late: func(w *world, l *Limiter) { take(w, l, 3, 15_000) },
 			cost: 40, trips: 1, sent: 1},
 		"outrun before, and enough is left": {late: func(w *world, l *Limiter) { take(w, l, 1, 4000) }, cost: 40, trips: 1,
 			sent: 1, granted: true}, // shard 1 pays 10 of 11
@@ -156,10 +157,12 @@ func TestTransactionsAreSentAgain(t *testing.T) {
 		pauses  time.Duration // in milliseconds
 	}{
 		{false, nil, "granted", 1, 0}, {false, []store.Kind{met, met, met}, "granted", 4, 2 + 4 + 8},
-		{false, []store.Kind{met, met, met, met}, "unavailable", 4, 2 + 4 + 8}, {false, []store.Kind{down}, "unavailable", 1, 0},
+		{false, []store.Kind{met, met, met, met}, "unavailable", 4, 2 + 4 + 8},
+		{false, []store.Kind{down}, "unavailable", 1, 0},
 		{false, []store.Kind{lost}, "granted", 2, 0}, {true, []store.Kind{lost}, "granted", 2, 0},
 		{true, []store.Kind{lost, lost, met}, "granted", 4, 2}, {true, []store.Kind{lost, down}, "unknown", 2, 0},
-		{false, []store.Kind{lost, lost, down}, "unknown", 3, 0}, {true, []store.Kind{lost, met, met, met, met}, "unknown", 5, 14},
+		{false, []store.Kind{lost, lost, down}, "unknown", 3, 0},
+		{true, []store.Kind{lost, met, met, met, met}, "unknown", 5, 14},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, l, limit := emptyFour(t)

@@ -17,7 +17,8 @@ import (
 // A write that meets a transaction is sent again, after pauses that double up to a bound, for as many rounds
 // as a request may have.
 func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
-	for met, pauses := range map[int]time.Duration{0: 0, 1: 20, 2: 20 + 40, 3: 20 + 40 + 80, 6: 20 + 40 + 80 + 160 + 200 + 200} {
+	for met, pauses := range map[int]time.Duration{0: 0, 1: 20, 2: 20 + 40, 3: 20 + 40 + 80,
+		6: 20 + 40 + 80 + 160 + 200 + 200} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			l := w.process(Options{})
@@ -33,7 +34,8 @@ func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
 			longestPauses(t)
 			begin := time.Now()
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
-			if took := time.Since(begin).Round(time.Millisecond); took != pauses*time.Millisecond || w.db.Stats().Calls() != met+1 {
+			if took := time.Since(begin).Round(time.Millisecond); took != pauses*time.Millisecond ||
+				w.db.Stats().Calls() != met+1 {
 				t.Errorf("%d times: %s and %d calls, want %d ms", met, took, w.db.Stats().Calls(), pauses)
 			}
 		})
@@ -52,9 +54,11 @@ func TestEveryThrottledCallIsTold(t *testing.T) {
 		call func(store.Store) error
 		want []string
 	}{
-		"write":    {func(s store.Store) error { _, err := s.Write(ctx, write); return err }, []string{"acme/gpt-4"}},
-		"transact": {func(s store.Store) error { return s.Transact(ctx, "t", []item.Write{write, other}) }, []string{"acme/gpt-4"}},
-		"read":     {func(s store.Store) error { _, err := s.Read(ctx, true, bucket, other.Key); return err }, []string{"acme/gpt-4"}},
+		"write": {func(s store.Store) error { _, err := s.Write(ctx, write); return err }, []string{"acme/gpt-4"}},
+		"transact": {func(s store.Store) error { return s.Transact(ctx, "t", []item.Write{write, other}) },
+			[]string{"acme/gpt-4"}},
+		"read": {func(s store.Store) error { _, err := s.Read(ctx, true, bucket, other.Key); return err },
+			[]string{"acme/gpt-4"}},
 		"read of configuration": {func(s store.Store) error {
 			_, err := s.Read(ctx, true, table.EntityKey(ns, acme))
 			return err

@@ -19,7 +19,8 @@ import (
 // them.
 func TestNobodyIsNotEverybody(t *testing.T) {
 	s := newShell(t)
-	for _, command := range []string{"limits set -y rpm=5", "limits delete -y", "limits get", "limits list", "limits reach",
+	for _, command := range []string{"limits set -y rpm=5", "limits delete -y", "limits get", "limits list",
+		"limits reach",
 		"disable -y", "enable -y", "usage", "audit", "thresholds", "load --limit rpm=5"} {
 		for _, flags := range [][]string{{"-e", "", "-r", "gpt-4"}, {"--entity=", "-r", "gpt-4"}, {"-e", "acme", "-r", ""}} {
 			if command == "load --limit rpm=5" {
