@@ -113,7 +113,7 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 		_ = guarded(func() {
 			tries := &attempt{desk: k}
 			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, tries)
-			if t.err != nil {
+			if t.err != nil || tries.Calls > 0 { // else another's write has renewed it
 				l.heard(within, w.Name, w.Name, t.err)
 			}
 			if sent := tries.Calls; t.lease == nil && sent > 0 {

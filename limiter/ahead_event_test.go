@@ -100,3 +100,28 @@ func TestRenewalsThatFailOpenTheBreaker(t *testing.T) {
 		}
 	})
 }
+
+// A renewal that holds is an answer: failures with such between them are not in a row, though nobody but the
+// renewals asks the table.
+func TestRenewalsThatHoldAreAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 200)
+		renewals, failed := 0, 0
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if renewals++; renewals%2 == 0 {
+				return true, nil
+			}
+			failed++
+			return false, memdb.Fail(store.Unavailable)
+		})
+		for failed < 2*breaksAfter && !l.breaker.open() {
+			w.busy(l, req, 1)
+		}
+		if l.breaker.open() || l.breaker.silent > 1 {
+			t.Errorf("open: %v after %d failures of %d renewals", l.breaker.open(), failed, renewals)
+		}
+	})
+}
