@@ -613,7 +613,7 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 		ten := InFlight("jobs", 2, 10*time.Minute)
 		lease := o.must(w, takesJob(2, ten))
 		for range 4 {
-			w.desks = newDesks(10, w.desks.settings)
+			w.desks.cache.Purge()
 			time.Sleep(10 * time.Minute)
 			b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
 			if err != nil || b.TTL == 0 || b.TTL < time.Now().Add(10*time.Minute).Unix() {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,16 +209,12 @@ func TestARequestGathersOnce(t *testing.T) {
 			w, l, limit := emptyFour(t)
 			w.advance(time.Hour)
 			must(t, l, asks(Costs{"rpm": 0}, limit)) // what is known of the limits is fresh
-			sent := 0
-			l.store.Store = lateWrites{l.store.Store, func() {
-				if sent++; sent == 1 {
-					late(w, l)
-				}
-			}}
+			var once sync.Once                       // what works on the shards in the background sends transactions, too
+			l.store.Store = lateWrites{l.store.Store, func() { once.Do(func() { late(w, l) }) }}
 			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 40}, limit))
 			d, ok := errors.AsType[*LimitError](err)
-			if !ok || d.RetryAfter != ms || sent != 1 {
-				t.Fatalf("%v after %d transactions, want denied for a moment after one", err, sent)
+			if !ok || d.RetryAfter != ms {
+				t.Fatalf("%v, want denied for a moment", err)
 			}
 			l.background.Wait()
 			w.advance(d.RetryAfter)
