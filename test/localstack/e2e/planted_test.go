@@ -55,8 +55,7 @@ var plants = []plant{
 			if operation != "UpdateItem" || !r.sets(table.AttrRF) {
 				return
 			}
-			cost := cmp.Or(r.number(r.added()["b_tpm_tc"]), "0")
-			r.spendsOnly("b_tpm_tk", cost)
+			r.spendsOnly("b_tpm_tk", cmp.Or(r.adds("b_tpm_tc"), "0"))
 		}},
 	{name: "W18 usage is added without a mark", must: usageIsExact, write: func(operation string, r request) {
 		if operation == "UpdateItem" && strings.HasPrefix(r.sortKey(), "#USAGE#") {
@@ -78,11 +77,7 @@ func cloneFully(r request) {
 	for _, w := range writes {
 		action := request(w.(map[string]any))
 		if u := action.object("Update"); u != nil {
-			for attribute, alias := range u.added() {
-				if strings.HasSuffix(attribute, "_tk") {
-					u.setNumber(alias, "0")
-				}
-			}
+			u.addsNothing("_tk")
 		}
 		if item := action.object("Put").object("Item"); item != nil {
 			for _, limit := range []string{"rpm", "tpm"} {

@@ -32,30 +32,45 @@ func (r request) text(name string) string {
 // key returns the sort key of the item written.
 func (r request) sortKey() string { return r.object("Key").object("SK").text("S") }
 
-// added returns the aliases of the values that the update adds, by attribute.
-func (r request) added() map[string]string {
-	out := map[string]string{}
-	_, list, _ := strings.Cut(r.text("UpdateExpression"), "ADD ")
-	for _, pair := range addition.FindAllStringSubmatch(list, -1) {
-		out[r.object("ExpressionAttributeNames").text(pair[1])] = pair[2]
+// adds returns what the update adds to the attribute, empty if nothing.
+func (r request) adds(attribute string) string {
+	for _, m := range r.additions() {
+		if r.name(m[1]) == attribute {
+			return r.object("ExpressionAttributeValues").object(m[2]).text("N")
+		}
 	}
-	return out
+	return ""
 }
 
-// number returns a number among the update's values, empty if there is none.
-func (r request) number(alias string) string {
-	return r.object("ExpressionAttributeValues").object(alias).text("N")
+// addsNothing makes the update add 0 to the attributes whose name ends like this.
+func (r request) addsNothing(suffix string) {
+	for _, m := range r.additions() {
+		if strings.HasSuffix(r.name(m[1]), suffix) {
+			r.rewrite(m[0], m[1]+" "+planted, "0")
+		}
+	}
 }
 
-func (r request) setNumber(alias, n string) {
-	r.object("ExpressionAttributeValues")[alias] = map[string]any{"N": n}
+func (r request) additions() [][]string {
+	_, list, _ := strings.Cut(r.text("UpdateExpression"), "ADD ")
+	return addition.FindAllStringSubmatch(list, -1)
+}
+
+func (r request) name(alias string) string { return r.object("ExpressionAttributeNames").text(alias) }
+
+// rewrite puts another clause in the place of one of the update's, with a number of its own:
+// clauses and conditions of the same number share one.
+func (r request) rewrite(clause, by, number string) {
+	r["UpdateExpression"] = strings.Replace(r.text("UpdateExpression"), clause, by, 1)
+	r.object("ExpressionAttributeValues")[planted] = map[string]any{"N": number}
+	r.dropUnused()
 }
 
 // sets reports whether the update sets the attribute.
 func (r request) sets(attribute string) bool {
 	list, _, _ := strings.Cut(r.text("UpdateExpression"), " ADD ")
 	for _, pair := range assignment.FindAllStringSubmatch(list, -1) {
-		if r.object("ExpressionAttributeNames").text(pair[1]) == attribute {
+		if r.name(pair[1]) == attribute {
 			return true
 		}
 	}
@@ -64,11 +79,9 @@ func (r request) sets(attribute string) bool {
 
 // spendsOnly makes of a level that is set from its line one that is only spent from.
 func (r request) spendsOnly(level, cost string) {
-	text := r.text("UpdateExpression")
-	for _, m := range line.FindAllStringSubmatch(text, -1) {
-		if r.object("ExpressionAttributeNames").text(m[1]) == level {
-			r["UpdateExpression"] = strings.Replace(text, m[0], m[1]+" = "+m[1]+" - "+m[2], 1)
-			r.setNumber(m[2], cost)
+	for _, m := range line.FindAllStringSubmatch(r.text("UpdateExpression"), -1) {
+		if r.name(m[1]) == level {
+			r.rewrite(m[0], m[1]+" = "+m[1]+" - "+planted, cost)
 		}
 	}
 }
@@ -76,14 +89,22 @@ func (r request) spendsOnly(level, cost string) {
 // dropCondition makes the write unconditional.
 func (r request) dropCondition() {
 	delete(r, "ConditionExpression")
+	r.dropUnused()
+}
+
+// dropUnused removes names and values that no expression refers to: they are refused.
+func (r request) dropUnused() {
 	for _, of := range []string{"ExpressionAttributeNames", "ExpressionAttributeValues"} {
 		for alias := range r.object(of) {
-			if !regexp.MustCompile(alias + `\b`).MatchString(r.text("UpdateExpression")) {
+			if !regexp.MustCompile(alias + `\b`).MatchString(r.text("UpdateExpression") + " " + r.text("ConditionExpression")) {
 				delete(r.object(of), alias)
 			}
 		}
 	}
 }
+
+// planted is the alias of a number that a rewriting brings.
+const planted = ":planted"
 
 var (
 	addition   = regexp.MustCompile(`(#\w+) (:\w+)`)
