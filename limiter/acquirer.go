@@ -50,11 +50,11 @@ type acquirer struct {
 	gone   bool         // its caller has left while its costs were on their way; guarded by the desk
 }
 
-// turn is what comes of waiting: one of its fields is set.
+// turn is what comes of waiting: a lease, an error, or a group to lead. The zero turn says to decide
+// again, from a newer image.
 type turn struct {
 	lease  *Lease
 	err    error
-	again  bool        // decide again, from a newer image
 	lead   []*acquirer // lead this group, which begins with oneself
 	flight *flight     // with lead
 }

@@ -248,6 +248,28 @@ func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 	}
 }
 
+// That there are no limits is believed for as long as anything else where that is shorter.
+func TestThatThereAreNoLimitsIsBelievedForConfigTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{-1, time.Second, noLimitsFor * time.Millisecond, time.Hour} {
+		w := newWorld(t)
+		l := w.process(Options{ConfigTTL: ttl})
+		none := func(when string) {
+			t.Helper()
+			if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrNoLimits) {
+				t.Fatalf("ConfigTTL %v, %s: %v", ttl, when, err)
+			}
+		}
+		none("nothing configured")
+		w.configure(l, "", "", rpm10)
+		if lives := min(max(0, ttl), noLimitsFor*time.Millisecond); lives > 0 {
+			w.advance(lives - time.Millisecond)
+			none("before its end")
+			w.advance(time.Millisecond)
+		}
+		must(t, l, stored(Costs{"rpm": 1}))
+	}
+}
+
 // TestDeletedNamespacesAreNoticed: a running client stops within ConfigTTL when
 // its namespace is deleted or purged, whether its limits are stored or its own,
 // and no policy lets it through; it goes on when the namespace is recovered.

@@ -29,7 +29,7 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 	}
 	if !k.Begin(c, me.want, l.now()) {
 		k.mu.Unlock()
-		return turn{again: true}
+		return turn{}
 	}
 	next := &flight{began: time.Now()}
 	group := append(me.alone[:0], me)
@@ -195,12 +195,12 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			return
 		}
 		k.Unanswered(p, store.KindOf(err) == store.Unknown)
-		t, over := l.failed(ctx, k, c, p, tries, err)
-		if t.again {
+		refused, over, err := l.failed(ctx, k, c, p, tries, err)
+		if refused {
 			k.outbid(group, p)
 		}
 		if over {
-			k.end(c.Shard, group, t)
+			k.end(c.Shard, group, turn{err: err})
 			return
 		}
 	}
@@ -224,7 +224,7 @@ func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acqu
 	n, p := k.Plan(c, wantsOf(group, few[:0]), hurried, l.moment)
 	for _, m := range group[n:] {
 		m.lost = m.lost || !p.Replaced
-		m.give(turn{again: true})
+		m.give(turn{})
 	}
 	return group[:n], p
 }
@@ -249,7 +249,7 @@ func (k *desk) dismiss(shard int, group []*acquirer, pace pace) []*acquirer {
 		gone := m.outrun(pace)
 		if gone {
 			k.End(shard, m.want)
-			m.give(turn{again: true})
+			m.give(turn{})
 		}
 		return gone
 	})

@@ -72,9 +72,15 @@ func lim(name string, capacity, refill int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: capacity, Refill: refill, Period: period}
 }
 
-// What the numbers of a limit may be, up to the last one.
+// What the numbers of a limit may be, up to the last one. Who is refused is told what is accepted.
 func TestBoundsOfLimits(t *testing.T) {
 	const decade = 10 * 366 * 24 * time.Hour
+	accepted := map[string]string{
+		"Capacity": "1 to 1000000000000000 tokens", "Refill": "1 to 1000000000000000 tokens",
+		"Period": "a whole number of seconds from 1s to 87840h0m0s",
+		"Ahead":  "10ms to 10m, for a rate that is not soft; or zero",
+		"Floors": "8 classes at most, by name, with 0 to 99 percent",
+	}
 	name64 := strings.Repeat("n", 64)
 	for _, c := range []struct {
 		limit Limit
@@ -104,8 +110,8 @@ func TestBoundsOfLimits(t *testing.T) {
 	} {
 		err := c.limit.Validate()
 		if c.bad == "" && err != nil || c.bad != "" && (!errors.Is(err, ErrInvalid) ||
-			!strings.Contains(err.Error(), c.bad)) {
-			t.Errorf("%+v: %v, want its %q to be told", c.limit, err, c.bad)
+			!strings.Contains(err.Error(), c.bad) || !strings.Contains(err.Error(), accepted[c.bad])) {
+			t.Errorf("%+v: %v, want its %q to be told, and %q", c.limit, err, c.bad, accepted[c.bad])
 		}
 	}
 }

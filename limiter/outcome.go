@@ -11,35 +11,36 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// failed takes in why a write did not hold and pauses where that helps. Over ends
-// the group's turn; otherwise it is planned again, from the image that came back.
+// failed takes in why a write did not hold and pauses where that helps. Refused: what the shard holds
+// instead is known now. Over ends the group's turn, with an error or to decide again; otherwise it is
+// planned again, from the image that came back.
 func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.Planned, tries *attempt,
-	err error) (t turn, over bool) {
+	cause error) (refused, over bool, err error) {
 	last := tries.Calls >= known.MaxRounds
-	if r, ok := errors.AsType[*store.Refused](err); ok {
+	if r, ok := errors.AsType[*store.Refused](cause); ok {
 		if r.Old == nil { // there is no such shard: decide again without it
 			k.Missing(l.now(), c.Shard)
 			l.restore(ctx, k, c.Shard)
-			return turn{again: true}, last || c.Shard > 0 || tries.apart
+			return true, last || c.Shard > 0 || tries.apart, nil
 		}
 		b, err := table.DecodeShard(r.Old)
 		if err != nil { // an answer, and the trouble of this bucket alone
-			return turn{err: err}, true
+			return false, true, err
 		}
 		displaced := k.Refused(b, p, l.now()) // else its image says what there is: plan again
 		if p.Charges {
 			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
 		}
-		return turn{again: true}, last || c.Do == known.Look || displaced
+		return true, last || c.Do == known.Look || displaced, nil
 	}
-	if last || !tries.pause(ctx, err, tries.Calls) {
-		b, err := l.explain(ctx, err, p.Write, &tries.mended)
+	if last || !tries.pause(ctx, cause, tries.Calls) {
+		b, err := l.explain(ctx, cause, p.Write, &tries.mended)
 		if err == nil {
-			return turn{again: true}, last || k.Refused(b, p, l.now())
+			return true, last || k.Refused(b, p, l.now()), nil
 		}
-		return turn{err: err}, true
+		return false, true, err
 	}
-	return turn{}, false // nothing was written, and the pause is over: send it again
+	return false, false, nil // nothing was written, and the pause is over: send it again
 }
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
@@ -62,7 +63,7 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	l.tellAhead(ctx, p, group, tries)
 	if !p.Takes {
 		for _, w := range group {
-			w.give(turn{again: true})
+			w.give(turn{})
 		}
 		return
 	}
