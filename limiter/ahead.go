@@ -111,7 +111,7 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 		me := &acquirer{want: w, renews: true}
 		me.until, _ = within.Deadline()
 		_ = guarded(func() {
-			tries := &attempt{desk: k}
+			tries := new(attempt)
 			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, tries)
 			if t.err != nil || tries.Calls > 0 { // else another's write has renewed it
 				l.heard(within, w.Name, w.Name, t.err)

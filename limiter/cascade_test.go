@@ -538,6 +538,30 @@ func TestCascadeWaits(t *testing.T) {
 	}
 }
 
+// Who cascades waits behind those who stand in line, and owes nothing until then.
+func TestCascadesWaitInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 100, Options{})
+		must(t, l, stored(Costs{"rpm": 8}))
+		before := l.lines.Join(acmeGPT, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := l.Wait(ctx, stored(Costs{"rpm": 4}))
+			ended <- err
+		}()
+		synctest.Wait()
+		w.wantSpent(l, "behind another", map[string]int64{acme: 8, "org": 8})
+		before.Leave(1)
+		synctest.Wait()
+		w.wantSpent(l, "the first", map[string]int64{acme: 12, "org": 12})
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrCanceled) {
+			t.Error(err)
+		}
+	})
+}
+
 // A level that was charged is given back after another one had no answer, or denied. When the context is over,
 // or Options.Timeout, that is waited for as long as a round trip takes: then it goes on behind the answer, which
 // tells so.

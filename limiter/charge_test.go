@@ -278,6 +278,38 @@ func TestChargeInTheSamePeriod(t *testing.T) {
 	w.wantHeld(l, quota, 9)
 }
 
+// A quota that has become a rate meanwhile has no period that could be over.
+func TestChargeOfAQuotaThatHasBecomeARate(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", "", Quota("rpd", 9, Daily("")))
+	lease := must(t, l, stored(Costs{"rpd": 2}))
+	w.configure(l, "", "", PerHour("rpd", 9))
+	l.ForgetConfig()
+	if err := errors.Join(lease.Charge(t.Context(), Costs{"rpd": 3}), lease.Rollback(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, PerHour("rpd", 9), 9)
+}
+
+// What was charged more on the same shard is given back with the rest, in one write.
+func TestChargesOfOneShardAreGivenBackInOneWrite(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	for range 3 {
+		if err := lease.Charge(t.Context(), Costs{"rpm": 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantHeld(l, rpm10, 3)
+	w.db.ResetStats()
+	if err := lease.Rollback(t.Context()); err != nil || w.db.Stats().Updates != 1 {
+		t.Errorf("%v, %+v, want one write", err, w.db.Stats())
+	}
+	w.wantHeld(l, rpm10, 10)
+}
+
 // A limit that came into force meanwhile can be charged and settled like those that the lease began with.
 func TestChargeOfALimitThatIsNew(t *testing.T) {
 	for _, later := range []Limit{tpm1000, Quota("tpm", 1000, Daily(""))} {

@@ -435,6 +435,35 @@ func TestGroupWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// An answer to a group is an answer of the table, and its silence is that of one call.
+func TestWhatAGroupSaysOfTheTable(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			lost := memdb.Fail(store.Unknown)
+			first, _ := c.behind(2, 3, 4)
+			first.by(false, lost)
+			if answers {
+				c.next().by(true, nil)
+			} else {
+				c.next().by(false, lost)
+			}
+			if answers {
+				c.start(1)
+				c.next().by(false, lost)
+			}
+			if c.l.breaker.open() {
+				t.Errorf("open after two calls without an answer in a row; the group answers: %v", answers)
+			}
+			c.start(1)
+			c.next().by(false, lost)
+			if open := c.l.breaker.open(); open == answers {
+				t.Errorf("open: %v, the group answers: %v", open, answers)
+			}
+		})
+	}
+}
+
 // A group that is slowed down or refused goes out again.
 func TestGroupIsSentAgain(t *testing.T) {
 	for _, kind := range []store.Kind{store.Throttled, store.Conflict} {

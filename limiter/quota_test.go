@@ -357,33 +357,35 @@ func TestWhatWasTakenOnBothSidesOfAnEdge(t *testing.T) {
 		{name: "more of another limit, rolled back", remains: USD(5), settled: -1, another: true},
 		{name: "more of another limit, settled to more", remains: USD(4), settled: USD(3), another: true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
-			w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
-			lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": USD(2), "tpm": 100}})
-			w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
-			more := Costs{"usd": 500_000}
-			if tt.another {
-				more = Costs{"tpm": 1}
-			}
-			if err := lease.Charge(t.Context(), more); err != nil {
-				t.Fatal(err)
-			}
-			if tt.settled >= 0 {
-				if err := lease.Settle(Costs{"usd": tt.settled}); err != nil {
+		for _, quota := range []string{"usd", "budget"} { // the last or the first of the bucket
+			t.Run(tt.name+"/"+quota, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				w.configure(l, "", gpt, Quota(quota, USD(5), Daily("")), PerMinute("tpm", 1000))
+				lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{quota: USD(2), "tpm": 100}})
+				w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
+				more := Costs{quota: 500_000}
+				if tt.another {
+					more = Costs{"tpm": 1}
+				}
+				if err := lease.Charge(t.Context(), more); err != nil {
 					t.Fatal(err)
 				}
-			}
-			if err := lease.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": 0}}).Status() {
-				if s.Limit == "usd" && s.Remaining != tt.remains {
-					t.Errorf("%d left, want %d", s.Remaining, tt.remains)
+				if tt.settled >= 0 {
+					if err := lease.Settle(Costs{quota: tt.settled}); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-		})
+				if err := lease.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{quota: 0}}).Status() {
+					if s.Limit == quota && s.Remaining != tt.remains {
+						t.Errorf("%d left, want %d", s.Remaining, tt.remains)
+					}
+				}
+			})
+		}
 	}
 }
 
