@@ -25,9 +25,6 @@ import (
 // at work for it, too.
 func (l *Limiter) reuse(wants []known.Want) (s *slots.Lease) {
 	for i, w := range wants {
-		if w.Ahead == 0 {
-			continue
-		}
 		for j, c := range w.Costs {
 			if !isSlots(c) || c.Milli <= 0 || c.Floor > 0 {
 				continue
