@@ -114,7 +114,7 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 			tries := new(attempt)
 			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, tries)
 			if t.err != nil || tries.Calls > 0 { // else another's write has renewed it
-				l.heard(within, w.Name, w.Name, t.err)
+				l.heard(ctx, w.Name, w.Name, t.err)
 			}
 			if sent := tries.Calls; t.lease == nil && sent > 0 {
 				e := Event{Kind: EventAhead, Entity: w.Name.Entity, Resource: w.Name.Resource, Writes: sent}

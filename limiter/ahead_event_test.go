@@ -125,3 +125,28 @@ func TestRenewalsThatHoldAreAnswers(t *testing.T) {
 		}
 	})
 }
+
+// A renewal that waits in vain for as long as a call may is silence too, though its own time is over then.
+func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: time.Minute})
+		req := asks(Costs{"rps": 1}, rps1000)
+		w.busy(l, req, 200)
+		began := make(chan bool, 1)
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			began <- true
+			time.Sleep(l.opts.Timeout + time.Second)
+			return false, memdb.Fail(store.Unknown)
+		})
+		for len(began) == 0 { // nobody else asks the table
+			must(t, l, req)
+			synctest.Wait()
+		}
+		time.Sleep(l.opts.Timeout + time.Second)
+		synctest.Wait()
+		if l.breaker.silent != 1 {
+			t.Errorf("%d calls without an answer, want 1", l.breaker.silent)
+		}
+	})
+}
