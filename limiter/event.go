@@ -94,8 +94,9 @@ type Event struct {
 	// Entity and Resource name the bucket as the caller has named it. Of a cascade it
 	// is the entity that was asked for; who denied is in Err.
 	Entity, Resource string
-	// Costs of an acquire are what it asked for. Costs of a commit or a rollback are the
-	// difference to what was taken: negative when given back, nil if there is none. They must not
+	// Costs of an acquire are what it asked for, nil if Entity is bypassed. Costs of a commit or a
+	// rollback are the difference to what was taken: negative when given back, nil if there is none.
+	// All slots count as given back, also those that this process keeps or has lost. They must not
 	// be changed.
 	Costs Costs
 	// Err is why it failed, nil on success; see Outcome.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -34,6 +35,9 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		Writes: tries.Calls + tries.shared, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
+		if lease.cause == ErrBypassed {
+			e.Costs = nil
+		}
 	}
 	if lease != nil && lease.cause != nil && lease.cause != ErrBypassed {
 		e.Err, e.Policy = lease.cause, PolicyAllow
@@ -62,11 +66,26 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 				e.Writes++
 			}
 			if level == 0 {
-				e.Costs = e.Costs.plus(costs)
+				e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(costs), isSlots))
 			}
 		}
 	}
+	e.Costs = e.Costs.plus(negative(le.slotsAsked()))
 	le.limiter.opts.Observe(ctx, e)
+}
+
+// slotsAsked returns the slots that the lease was for, whoever has taken them: this one, or an earlier
+// one of this process, and whether they go back to the table or stay for the next.
+func (le *Lease) slotsAsked() (all []table.Cost) {
+	if le.slots == nil {
+		return nil
+	}
+	for _, l := range le.settles() {
+		if l.Lends() {
+			all = append(all, table.Cost{Limit: l, Milli: le.request.Costs[l.Name] * bucket.Milli})
+		}
+	}
+	return all
 }
 
 // tellAhead tells what a charge has taken ahead, and what has ended of earlier charges.

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -9,53 +10,58 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A request that this process grants by itself is told as such, and why it asked nobody else. Settling its lease
-// writes nothing. Of a lease that has charged nothing the end is not told.
-func TestWhatIsGrantedWithoutTheTableIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.observe(t, Options{LocalShare: 50})
-		w.down()
-		req := asks(Costs{"rpm": 1}, rpm10)
-		req.OnUnavailable = PolicyLocal
-		lease := must(t, l.Limiter, req)
-		l.expect("acquire unavailable map[rpm:1] 0 0s local")
-		if err := errors.Join(lease.Settle(Costs{"rpm": 3}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
+// sumOf adds up what the events that tell of no error say of a limit's costs.
+func sumOf(limit string, sum *int64) func(context.Context, Event) {
+	return func(_ context.Context, e Event) {
+		if e.Err == nil {
+			*sum += e.Costs[limit]
 		}
-		l.expect("commit ok map[rpm:2] 0 0s")
-		must(t, l.Limiter, req).Rollback(t.Context())
-		l.expect("acquire unavailable map[rpm:1] 0 0s local", "rollback ok map[rpm:-1] 0 0s")
-		req.OnUnavailable = PolicyAllow
-		must(t, l.Limiter, req).Rollback(t.Context())
-		l.expect("breaker open", "acquire unavailable map[rpm:1] 0 0s allow")
-		w.db.SetHook(nil)
-		w.says(l.Limiter, acme, gpt, "disabled", item.S("bypass"))
-		time.Sleep(probesEvery)
-		must(t, l.Limiter, req).Rollback(t.Context())
-		l.expect("look", "breaker", "acquire ok map[rpm:1] 0 0s")
-	})
+	}
 }
 
-// A request that a parent denies is not told as granted from what was taken ahead, also if its own entity had
-// that.
-func TestADenialIsNotToldAsTakenAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ahead, denied := 0, 0
-		w, l := family(t, 60, Options{Ahead: time.Second, Observe: only(EventAcquire, func(e Event) {
-			switch {
-			case e.Err == nil && e.Ahead:
-				ahead++
-			case e.Err != nil:
-				if denied++; e.Ahead {
-					t.Errorf("told %+v", e)
+// What events say was taken and given back of slots adds up to nothing once the work is over: also where the
+// slots stay for the next requests, and where they were lost.
+func TestEventsAddUpWhereSlotsAreKept(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, sum := newWorld(t), int64(0)
+			l := w.process(Options{Ahead: ahead, Observe: sumOf("jobs", &sum)})
+			req := asks(Costs{"jobs": 2}, InFlight("jobs", 20, time.Minute))
+			for i := range 10 {
+				lease := must(t, l, req)
+				if sum != 2 {
+					t.Fatalf("ahead %v: %d at work by the events, want 2", ahead, sum)
+				}
+				end := lease.Commit
+				if i%2 == 0 {
+					end = lease.Rollback
+				}
+				if err := end(t.Context()); err != nil || sum != 0 {
+					t.Fatalf("ahead %v: %v; %d at work by the events, want none", ahead, err, sum)
 				}
 			}
-		})})
-		w.configure(l, acme, gpt, PerMinute("rpm", 6000))
-		w.busy(l, stored(Costs{"rpm": 1}), 200)
-		if ahead == 0 || denied == 0 {
-			t.Errorf("%d are granted ahead, and %d denied", ahead, denied)
+			lost := must(t, l, req)
+			w.advance(time.Hour)
+			if err := lost.Commit(t.Context()); err != nil || sum != 0 {
+				t.Errorf("ahead %v: %v; %d at work by the events after the slots were lost", ahead, err, sum)
+			}
+		})
+	}
+}
+
+// A bypassed entity takes nothing, and events say so.
+func TestEventsOfABypassedEntityAddUp(t *testing.T) {
+	var sum int64
+	w, l := family(t, 5, Options{})
+	w.says(l, acme, gpt, "disabled", item.S("bypass"))
+	l.opts.Observe = sumOf("rpm", &sum)
+	for range 2 {
+		lease := must(t, l, stored(Costs{"rpm": 1}))
+		if err := errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	if sum != 0 {
+		t.Errorf("%d tokens by the events, want none", sum)
+	}
 }
