@@ -134,8 +134,8 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 type leaseKey struct{}
 
 // Lease returns the lease of a call that is being handled, nil if it is not limited.
-// The handler may settle, add and charge; it may also roll back or commit itself, when
-// that must have happened before the answer is sent.
+// The handler may settle and charge; it may also roll back or commit itself, when that
+// must have happened before the answer is sent.
 func Lease(ctx context.Context) *limiter.Lease {
 	lease, _ := ctx.Value(leaseKey{}).(*limiter.Lease)
 	return lease
