@@ -96,8 +96,9 @@ type Event struct {
 	Entity, Resource string
 	// Costs of an acquire are what it asked for, nil if Entity is bypassed. Costs of a commit or a
 	// rollback are the difference to what was taken: negative when given back, nil if there is none.
-	// All slots count as given back, also those that this process keeps or has lost. They must not
-	// be changed.
+	// All slots count as given back, also those that this process keeps or has lost. Without Err, what
+	// no acquire without Err has told of is left out: shares of PolicyLocal, and what the limiter gives
+	// back itself. So those of all events without Err add up to what is taken. They must not be changed.
 	Costs Costs
 	// Err is why it failed, nil on success; see Outcome.
 	Err error

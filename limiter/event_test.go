@@ -181,7 +181,7 @@ func TestWaitsAreTold(t *testing.T) {
 		if _, err := l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrCanceled) {
 			t.Fatal(err)
 		}
-		l.expect("rollback ok map[rpm:-1] 1 0s", "acquire canceled map[rpm:1] 1 1s")
+		l.expect("rollback ok map[] 1 0s", "acquire canceled map[rpm:1] 1 1s")
 		if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
 			t.Fatal(err)
 		}

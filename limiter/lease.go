@@ -73,6 +73,7 @@ type Lease struct {
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen
 	closed bool
+	told   bool         // an event has told that it was granted
 	slots  *slots.Lease // of in-flight limits, on all levels; nil for none
 }
 

@@ -35,6 +35,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		Writes: tries.Calls + tries.shared, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
+		lease.told = err == nil
 		if lease.cause == ErrBypassed {
 			e.Costs = nil
 		}
@@ -61,11 +62,13 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	}
 	for level, items := range dues {
 		for i, costs := range items {
-			if !le.levels()[level].items[i].local &&
-				slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+			if le.levels()[level].items[i].local {
+				continue
+			}
+			if slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
 				e.Writes++
 			}
-			if level == 0 {
+			if level == 0 && (le.told || err != nil) {
 				e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(costs), isSlots))
 			}
 		}
@@ -77,7 +80,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 // slotsAsked returns the slots that the lease was for, whoever has taken them: this one, or an earlier
 // one of this process, and whether they go back to the table or stay for the next.
 func (le *Lease) slotsAsked() (all []table.Cost) {
-	if le.slots == nil {
+	if le.slots == nil || !le.told {
 		return nil
 	}
 	for _, l := range le.settles() {

@@ -65,3 +65,50 @@ func TestEventsOfABypassedEntityAddUp(t *testing.T) {
 		t.Errorf("%d tokens by the events, want none", sum)
 	}
 }
+
+// What the limiter gives back itself was in no acquire that was granted, so it is not in the sum either.
+func TestEventsOfWhatIsGivenBackAddUp(t *testing.T) {
+	t.Run("another level denies", func(t *testing.T) {
+		var sum int64
+		w, l := family(t, 5, Options{Observe: sumOf("rpm", &sum)})
+		must(t, l, stored(Costs{"rpm": 1}))
+		must(t, w.process(Options{}), stored(Costs{"rpm": 4}))
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2})); !errors.Is(err, ErrLimited) {
+			t.Fatalf("%v, want the parent to deny", err)
+		}
+		if sum != 1 {
+			t.Errorf("%d tokens by the events, want 1", sum)
+		}
+	})
+	t.Run("who waits leaves", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, sum := newWorld(t), int64(0)
+			l := w.process(Options{Observe: sumOf("rpm", &sum)})
+			must(t, l, asks(Costs{"rpm": 10}, rpm10))
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			if _, err := l.Wait(ctx, asks(Costs{"rpm": 5}, rpm10)); !errors.Is(err, ErrCanceled) {
+				t.Fatalf("%v, want that it has left", err)
+			}
+			if sum != 10 {
+				t.Errorf("%d tokens by the events, want 10", sum)
+			}
+		})
+	})
+	t.Run("shares of this process", func(t *testing.T) {
+		w, sum := newWorld(t), int64(0)
+		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100, Observe: sumOf("rpm", &sum)})
+		w.down()
+		local := must(t, l, asks(Costs{"rpm": 5}, rpm10))
+		if local.Charged() {
+			t.Fatal("charged")
+		}
+		w.db.SetHook(nil)
+		if err := local.Charge(t.Context(), Costs{"rpm": 3}); err != nil || sum != 3 {
+			t.Fatalf("%v; %d tokens by the events, want 3", err, sum)
+		}
+		if err := local.Rollback(t.Context()); err != nil || sum != 0 {
+			t.Errorf("%v; %d tokens by the events, want none", err, sum)
+		}
+	})
+}
