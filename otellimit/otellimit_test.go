@@ -308,7 +308,8 @@ func TestSpansOfFailures(t *testing.T) {
 	r := newRig(t, otellimit.Options{})
 	for err, want := range map[error]codes.Code{
 		limiter.ErrUnavailable: codes.Error, limiter.ErrUnknown: codes.Error, limiter.ErrSetup: codes.Error,
-		limiter.ErrCanceled: codes.Unset, error(&limiter.LimitError{}): codes.Unset,
+		limiter.ErrInvalid: codes.Error, limiter.ErrCanceled: codes.Unset, error(&limiter.LimitError{}): codes.Unset,
+		limiter.ErrTooLarge: codes.Unset, limiter.ErrDisabled: codes.Unset,
 	} {
 		r.spans.Reset()
 		r.Observe(t.Context(), limiter.Event{Kind: limiter.EventAcquire, Err: fmt.Errorf("wrapped: %w", err),

@@ -42,10 +42,16 @@ func (o *Observer) span(ctx context.Context, e limiter.Event) {
 			keyRetryAfter.Int64(denied.RetryAfter.Milliseconds()))
 		return
 	}
-	if e.Err != nil && !errors.Is(e.Err, limiter.ErrCanceled) {
+	if e.Err != nil && !decided(e.Err) && !errors.Is(e.Err, limiter.ErrCanceled) {
 		s.RecordError(e.Err)
 		s.SetStatus(codes.Error, e.Outcome())
 	}
+}
+
+// decided reports whether an error is a decision, beside a denial: what can never be granted, and what
+// is switched off.
+func decided(err error) bool {
+	return errors.Is(err, limiter.ErrTooLarge) || errors.Is(err, limiter.ErrDisabled)
 }
 
 // described returns what an event is about.
