@@ -241,6 +241,9 @@ func (a *app) odd(id string, err error) error {
 
 // removedAnswer tells how many items a removal has removed.
 func removedAnswer(n int, err error) (answer, error) {
+	if err != nil && n == 0 {
+		return answer{}, err // it may be no use to go on
+	}
 	if err != nil {
 		return answer{}, fmt.Errorf("%d items removed, the same command goes on: %w", n, err)
 	}

@@ -57,7 +57,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		id := prints[[]namespace](s, "namespace register prod")[0].ID
 		s.says(0, "namespace list", "default", "prod")
 		s.says(0, "limits set -y --everybody -n prod rpm=5")
-		s.says(1, "namespace purge -y "+id, "namespace list --all")
+		s.says(1, "namespace purge -y "+id, "zae-limiter: purge namespace", "namespace list --all") // no use to go on
 		s.says(2, "namespace purge -y prod", `"prod" is the name of a namespace in use`)
 		s.says(1, "namespace delete prod", `Delete namespace "prod"?`, "nothing was changed")
 		s.says(0, "namespace delete -y prod", "recover "+id)
