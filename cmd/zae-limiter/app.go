@@ -27,6 +27,7 @@ import (
 type app struct {
 	in                io.Reader
 	out, errs         io.Writer
+	lost              error // why something printed is lost; nil: nothing is
 	table, namespace  string
 	region, endpoint  string
 	principal, format string
@@ -57,6 +58,18 @@ func complete(c *cobra.Command, flag string, values []string) {
 	}
 }
 
+// run runs a command, tells its error, and returns its exit status.
+func (a *app) run(ctx context.Context, args []string) int {
+	cmd := root(a)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	a.progress.end()
+	if err = cmp.Or(a.lost, err); err != nil {
+		a.complain(err)
+	}
+	return status(err)
+}
+
 // root returns the command line.
 func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
@@ -72,7 +85,7 @@ it was wrong. It is 3 when the work is done and the answer is no: plan found cha
 status or a check found something wrong, a bucket has no limits, replay left something,
 or load saw more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetOut(a.out)
+	cmd.SetOut(a)
 	cmd.SetErr(a.errs)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%v", err) })
 	f := cmd.PersistentFlags()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,21 +161,20 @@ func (a *app) printEnvironment(env []variable) (forget func(), err error) {
 		for _, v := range env {
 			values[v.name] = v.value
 		}
-		return func() {}, encode(a.out, values, "")
+		return func() {}, encode(a, values, "")
 	}
 	file, err := os.CreateTemp("", "zae-limiter-*.env")
 	if err != nil {
 		return nil, err
 	}
 	forget = func() { _ = os.Remove(file.Name()) }
+	var text strings.Builder
 	for _, v := range env {
-		fmt.Fprintf(file, "export %s=%s\n", v.name, quoted(v.value))
+		fmt.Fprintf(&text, "export %s=%s\n", v.name, quoted(v.value))
 	}
-	if err := file.Close(); err != nil {
-		forget()
-		return nil, err
-	}
-	fmt.Fprintf(a.out, `# Table %s with the namespace %s, until Ctrl-C. In another shell:
+	_, err = file.WriteString(text.String())
+	if err = cmp.Or(err, file.Close()); err == nil {
+		_, err = fmt.Fprintf(a, `# Table %s with the namespace %s, until Ctrl-C. In another shell:
 . %s
 
 # Then try:
@@ -182,6 +182,11 @@ func (a *app) printEnvironment(env []variable) (forget func(), err error) {
 %[4]s peek load-1 load
 %[4]s usage -e load-1 --plot
 `, a.table, a.namespace, quoted(file.Name()), os.Args[0])
+	}
+	if err != nil {
+		forget()
+		return nil, err
+	}
 	return forget, nil
 }
 

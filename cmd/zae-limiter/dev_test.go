@@ -345,6 +345,31 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 	}
 }
 
+// Where the environment has no room, no line is printed that reads it.
+func TestTheEnvironmentIsNotLostInSilence(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &none); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	_, err := (&app{out: &out, format: "table"}).printEnvironment([]variable{{"ZAEL_STACK", "mine"}})
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EFBIG) || out.String() != "" {
+		t.Errorf("%v after %q", err, out.String())
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // On a table of dev no stack of AWS is asked for what was given up.
 func TestReplayOfALocalTable(t *testing.T) {
 	for name, value := range map[string]string{

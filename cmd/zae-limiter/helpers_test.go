@@ -29,14 +29,8 @@ func (s *shell) end(args ...string) (out, errs string, code int) {
 	if s.table != nil {
 		a.memory = s.table
 	}
-	cmd := root(a)
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(s.Context())
-	a.progress.end()
-	if err != nil {
-		a.complain(err)
-	}
-	return stdout.String(), stderr.String(), status(err)
+	code = a.run(s.Context(), args)
+	return stdout.String(), stderr.String(), code
 }
 
 // run runs a command, which must end in the status.

@@ -28,11 +28,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
-	err := root(a).ExecuteContext(ctx)
+	code := a.run(ctx, os.Args[1:])
 	stop()
-	a.progress.end()
-	if err != nil {
-		a.complain(err)
-	}
-	os.Exit(status(err))
+	os.Exit(code)
 }

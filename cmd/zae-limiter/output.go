@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -38,28 +39,36 @@ func (r *rows) add(cells ...any) {
 	r.body = append(r.body, row)
 }
 
+// Write prints. All that a command and its help print goes through here, so none of it is lost
+// in silence: run ends in the first error, whoever has seen it.
+func (a *app) Write(text []byte) (int, error) {
+	n, err := a.out.Write(text)
+	a.lost = cmp.Or(a.lost, err)
+	return n, err
+}
+
 // print writes an answer in the format that was asked for.
 func (a *app) print(said answer) error {
 	r := said.rows
 	switch a.format {
 	case "json":
-		return encode(a.out, said.value, "  ")
+		return encode(a, said.value, "  ")
 	case "csv":
-		w := csv.NewWriter(a.out)
+		w := csv.NewWriter(a)
 		if err := w.Write(r.head); err != nil {
 			return err
 		}
 		return w.WriteAll(r.body)
 	}
 	if said.text != "" {
-		_, err := io.WriteString(a.out, said.text)
+		_, err := io.WriteString(a, said.text)
 		return err
 	}
 	if len(r.body) == 0 {
 		fmt.Fprintln(a.errs, "nothing there")
 		return nil
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ToUpper(strings.Join(r.head, "\t")))
 	for _, row := range r.body {
 		fmt.Fprintln(w, harmless(strings.Join(row, "\t")))

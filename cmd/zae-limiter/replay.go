@@ -139,9 +139,9 @@ func (a *app) printReplay(v shownReplay) {
 	if v.Error != "" {
 		line += ": " + v.Error
 	}
-	fmt.Fprintln(a.out, harmless(line))
+	fmt.Fprintln(a, harmless(line))
 	for _, b := range v.Behind {
-		fmt.Fprintln(a.out, harmless("    not counted by a replay, counted already or missing: "+b))
+		fmt.Fprintln(a, harmless("    not counted by a replay, counted already or missing: "+b))
 	}
 }
 

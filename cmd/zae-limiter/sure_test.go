@@ -150,14 +150,8 @@ func (s stored) on(t *testing.T, stdin string, args ...string) (out, errs string
 	t.Helper()
 	var stdout, stderr strings.Builder
 	a := &app{in: strings.NewReader(stdin), out: &stdout, errs: &stderr, memory: s}
-	cmd := root(a)
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(t.Context())
-	a.progress.end()
-	if err != nil {
-		a.complain(err)
-	}
-	return stdout.String(), stderr.String(), status(err)
+	code = a.run(t.Context(), args)
+	return stdout.String(), stderr.String(), code
 }
 
 // furnished is a table in which every command finds something, and its namespaces by name.

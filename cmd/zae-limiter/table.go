@@ -69,7 +69,7 @@ func tableTemplate(a *app) *cobra.Command {
 		if !ok {
 			return answer{}, usage(c.cmd, "template %q: accepted are cloudformation and terraform", c.args[0])
 		}
-		_, err := io.WriteString(a.out, text)
+		_, err := io.WriteString(a, text)
 		return answer{}, err
 	})
 }
@@ -102,8 +102,8 @@ func tablePolicy(a *app) *cobra.Command {
 		if err := json.Indent(&indented, []byte(text), "", "  "); err != nil {
 			return answer{}, err
 		}
-		fmt.Fprintln(a.out, indented.String())
-		return answer{}, nil
+		_, err = fmt.Fprintln(a, indented.String())
+		return answer{}, err
 	})
 	cmd.Flags().StringVar(&arn, "arn", "", "ARN of the table (default: that of the table, which must be there)")
 	return cmd
