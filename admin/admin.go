@@ -37,13 +37,16 @@ type Options struct {
 	// fails the audit trail names nobody. Nil: nobody is named.
 	Caller func(context.Context) (string, error)
 	// AuditRetention is how long audit events are kept when the namespace's
-	// stored configuration does not say. Default 90 days; whole days count.
+	// stored configuration does not say. Default DefaultAuditRetention; whole days count.
 	AuditRetention time.Duration
 	// Now is the clock. Default: the system's.
 	Now func() time.Time
 }
 
 const day = 24 * time.Hour
+
+// DefaultAuditRetention is how long audit events are kept where nobody has decided it: 90 days.
+const DefaultAuditRetention = 90 * day
 
 func (o *Options) withDefaults() (Options, error) {
 	var out Options
@@ -57,7 +60,7 @@ func (o *Options) withDefaults() (Options, error) {
 		return out, argument.Invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
 	}
 	if out.AuditRetention == 0 {
-		out.AuditRetention = 90 * day
+		out.AuditRetention = DefaultAuditRetention
 	}
 	if out.AuditRetention < day {
 		return out, argument.Invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")

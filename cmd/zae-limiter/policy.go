@@ -28,16 +28,21 @@ func policyAnswer(c *call) (answer, error) {
 	if err != nil && !isNotFound(err) {
 		return answer{}, err
 	}
-	policy, kept := policyOf(config.OnUnavailable), days(config.AuditRetention)
+	p := shownPolicy{config.OnUnavailable, config.AuditRetention}
+	policy := cmp.Or(policyOf(p.OnUnavailable), "undecided (block, unless a client says otherwise)")
+	kept := fmt.Sprint(days(p.AuditRetention))
+	if p.AuditRetention == 0 {
+		kept = fmt.Sprintf("undecided (%d)", days(admin.DefaultAuditRetention))
+	}
 	r := rows{head: []string{"on unavailable", "audit retention days"}}
 	r.add(policy, kept)
-	return answer{value: shownPolicy{&policy, kept}, rows: r}, nil
+	return answer{value: p, rows: r}, nil
 }
 
-// shownPolicy is a policy as JSON has it, also what is not decided.
+// shownPolicy is a policy as JSON has it: what nobody has decided is left out.
 type shownPolicy struct {
-	OnUnavailable      *string
-	AuditRetentionDays int64
+	OnUnavailable  limiter.Policy
+	AuditRetention time.Duration
 }
 
 func policySet(a *app) *cobra.Command {

@@ -6,9 +6,17 @@ import (
 	"testing"
 )
 
+// What nobody has decided is said to be undecided, with what is in force then.
+func TestAnUndecidedPolicy(t *testing.T) {
+	s := newShell(t)
+	s.says(0, "policy get", "undecided (block, unless a client says otherwise)", "undecided (90)")
+	if out, _ := s.run(0, "policy", "get", "-o", "json"); out != "{}\n" {
+		t.Errorf("as JSON: %s", out)
+	}
+}
+
 func TestPolicyAndNoUsage(t *testing.T) {
 	s := newShell(t)
-	s.says(0, "policy get", "AUDIT RETENTION DAYS 0")
 	s.says(2, "policy set --audit-retention never", "--audit-retention: ")
 	s.says(1, "policy set --on-unavailable allow", `Change the policy of namespace "default"?`)
 	s.says(0, "policy set -y --on-unavailable block --audit-retention 30d")
