@@ -32,6 +32,8 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 		return 0, fail(err, "purge namespace %q", id)
 	case id == "" || id == table.TableNamespace:
 		return 0, argument.Invalid("id", id, "the id of a namespace")
+	case found && ns.Status == table.NamespaceActive:
+		return 0, fail(ErrState, "purge namespace %q", ns.Name)
 	case !found:
 		if err := t.nameless(ctx, id); err != nil {
 			return 0, fail(err, "purge namespace %q", id)

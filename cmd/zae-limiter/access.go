@@ -55,32 +55,32 @@ func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Co
 		return nil
 	}
 	return asks(scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) {
-		if err := a.sureOfAccess(c, yes, at, to()); err != nil {
-			return answer{}, err
-		}
-		n, err := c.ns.SetAccess(c.ctx, at, to())
-		if err != nil {
-			return answer{}, err
-		}
-		r := rows{head: []string{"entity", "resource", "access", "buckets"}}
-		r.add(anyone(at.Entity), anyone(at.Resource), to(), n.Buckets)
-		return answer{value: shownAccess{at.Entity, at.Resource, to().String(), n.Buckets}, rows: r}, nil
+		return c.setAccess(yes, at, to())
 	}), &at), &yes)
 }
 
-// sureOfAccess shows what a switch says and what it is to say, and asks. One that says so
+// setAccess shows what a switch says and what it is to say, asks, and sets it. One that says so
 // already goes to the buckets that do not know it yet, without a question.
-func (a *app) sureOfAccess(c *call, yes bool, at admin.Scope, to admin.Access) error {
+func (c *call) setAccess(yes bool, at admin.Scope, to admin.Access) (answer, error) {
 	was, err := c.ns.Access(c.ctx, at)
-	if err != nil || was == to {
-		return err
+	if err != nil {
+		return answer{}, err
 	}
-	a.leaves(fmt.Sprintf("%s %s", at, was))
-	a.comes(fmt.Sprintf("%s %s", at, to))
+	set := func(c *call) (answer, error) {
+		n, err := c.ns.SetAccess(c.ctx, at, to)
+		r := rows{head: []string{"entity", "resource", "access", "buckets"}}
+		r.add(anyone(at.Entity), anyone(at.Resource), to, n.Buckets)
+		return answer{value: shownAccess{at.Entity, at.Resource, to.String(), n.Buckets}, rows: r}, err
+	}
+	if was == to {
+		return set(c)
+	}
+	c.leaves(fmt.Sprintf("%s %s", at, was))
+	c.comes(fmt.Sprintf("%s %s", at, to))
 	then := map[admin.Access]string{
 		admin.AccessDisabled:  "Its requests are refused within a minute.",
 		admin.AccessEnabled:   "Its requests are served by their limits.",
 		admin.AccessInherited: "The next wider switch decides.",
 	}
-	return a.sure(yes, fmt.Sprintf("Change access of %s? %s", at, then[to]))
+	return c.sure(yes, fmt.Sprintf("Change access of %s? %s", at, then[to]), set)
 }

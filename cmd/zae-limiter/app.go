@@ -207,15 +207,24 @@ func loopback(endpoint *string) bool {
 
 // open opens the table.
 func (a *app) open(ctx context.Context) (*admin.Table, error) {
-	if a.memory != nil {
-		return admin.Open(ctx, a.memory, a.table, &admin.Options{Timeout: a.timeout, Principal: a.principal,
-			Now: a.memory.Now})
-	}
-	cfg, err := a.awsConfig(ctx)
+	db, opts, err := a.client(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return admin.Open(ctx, db, a.table, opts)
+}
+
+// client returns what the table is opened with.
+func (a *app) client(ctx context.Context) (admin.DynamoDB, *admin.Options, error) {
 	opts := &admin.Options{Timeout: a.timeout, Principal: a.principal}
+	if a.memory != nil {
+		opts.Now = a.memory.Now
+		return a.memory, opts, nil
+	}
+	cfg, err := a.awsConfig(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	db := a.dynamoDB(cfg)
 	if db.Options().BaseEndpoint == nil { // a local DynamoDB knows nobody
 		opts.Caller = func(ctx context.Context) (string, error) {
@@ -228,7 +237,7 @@ func (a *app) open(ctx context.Context) (*admin.Table, error) {
 			return aws.ToString(out.Arn), nil
 		}
 	}
-	return admin.Open(ctx, db, a.table, opts)
+	return db, opts, nil
 }
 
 // call is one run of a command.

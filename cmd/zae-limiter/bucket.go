@@ -76,34 +76,33 @@ func resetCommand(a *app) *cobra.Command {
 			"it has to be confirmed (or --yes).",
 		Args: args(2, -1),
 	}, func(c *call) (answer, error) {
-		ns, err := once(c.ns, id)
-		if err != nil {
-			return answer{}, err
-		}
-		if err := a.sureOfReset(c, yes); err != nil {
-			return answer{}, err
-		}
-		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
-		return addedAnswer(added), err
+		return c.reset(yes, id)
 	})
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
 	return asks(cmd, &yes)
 }
 
-// sureOfReset shows what the bucket holds, and asks.
-func (a *app) sureOfReset(c *call, yes bool) error {
+// reset shows what the bucket holds, asks, and fills it up.
+func (c *call) reset(yes bool, id string) (answer, error) {
 	of := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
 	for b, err := range c.ns.Buckets(c.ctx, of) {
 		switch {
 		case errors.Is(err, limiter.ErrUnreadable):
-			a.leaves(fmt.Sprintf("%s what cannot be read: %v", of, err))
+			c.leaves(fmt.Sprintf("%s what cannot be read: %v", of, err))
 		case err != nil:
-			return err
+			return answer{}, err
 		default:
-			a.leaves(bucketLines(b, c.args[2:]...)...)
+			c.leaves(bucketLines(b, c.args[2:]...)...)
 		}
 	}
-	return a.sure(yes, fmt.Sprintf("Fill bucket %s up?", of))
+	return c.sure(yes, fmt.Sprintf("Fill bucket %s up?", of), func(c *call) (answer, error) {
+		ns, err := once(c.ns, id)
+		if err != nil {
+			return answer{}, err
+		}
+		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
+		return addedAnswer(added), err
+	})
 }
 
 func creditCommand(a *app) *cobra.Command {

@@ -108,29 +108,32 @@ func entityMove(a *app) *cobra.Command {
 			return nil
 		},
 	}, func(c *call) (answer, error) {
-		if err := a.sureOfMove(c, yes, parent); err != nil {
-			return answer{}, err
-		}
-		e, err := c.ns.MoveEntity(c.ctx, c.args[0], parent)
-		return entitiesAnswer(e), err
+		return c.move(yes, parent)
 	})
 	cmd.Flags().StringVar(&parent, "parent", "", "entity that this one belongs to from now on")
 	cmd.Flags().BoolVar(&alone, "no-parent", false, "it belongs to none")
 	return asks(cmd, &yes)
 }
 
-// sureOfMove shows the parent that an entity has and the one that it is to have, and asks.
+// move shows the parent that an entity has and the one that it is to have, asks, and moves it.
 // Where they are the same, buckets are changed that are not yet, without a question.
-func (a *app) sureOfMove(c *call, yes bool, parent string) error {
+func (c *call) move(yes bool, parent string) (answer, error) {
 	was, err := c.ns.Entity(c.ctx, c.args[0])
-	if err != nil || was.Parent == parent {
-		return err
+	if err != nil {
+		return answer{}, err
+	}
+	move := func(c *call) (answer, error) {
+		e, err := c.ns.MoveEntity(c.ctx, c.args[0], parent)
+		return entitiesAnswer(e), err
+	}
+	if was.Parent == parent {
+		return move(c)
 	}
 	now := was
 	now.Parent, now.Cascade = parent, was.Cascade && parent != ""
-	a.leaves(belongs(was))
-	a.comes(belongs(now))
-	return a.sure(yes, fmt.Sprintf("Move entity %q?", was.ID))
+	c.leaves(belongs(was))
+	c.comes(belongs(now))
+	return c.sure(yes, fmt.Sprintf("Move entity %q?", was.ID), move)
 }
 
 // belongs says whose child an entity is.
@@ -169,13 +172,12 @@ func entityDelete(a *app) *cobra.Command {
 		if err == nil {
 			err = a.orphans(c, id)
 		}
-		if err == nil {
-			err = a.sure(yes, question)
-		}
 		if err != nil {
 			return answer{}, err
 		}
-		return removedAnswer(c.ns.DeleteEntity(c.ctx, id))
+		return c.sure(yes, question, func(c *call) (answer, error) {
+			return removedAnswer(c.ns.DeleteEntity(c.ctx, id))
+		})
 	})
 	return asks(cmd, &yes)
 }

@@ -51,23 +51,20 @@ func limitsSet(a *app) *cobra.Command {
 			return l.check(c)
 		},
 	}, func(c *call) (answer, error) {
-		now, err := l.set(c.ctx, a, c.ns, limits)
-		return configsAnswer(now), err
+		return l.set(c, limits)
 	}))
 	cmd.Flags().BoolVar(&l.replace, "replace", false, "remove the limits that are not named")
 	return cmd
 }
 
-// set stores limits at the scope and returns what it holds then.
-func (l *limitsChange) set(
-	ctx context.Context, a *app, ns *admin.Namespace, limits []limiter.Limit,
-) (admin.Config, error) {
-	was, err := l.read(ctx, ns)
+// set stores limits at the scope and answers with what it holds then.
+func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
+	was, err := l.read(c.ctx, c.ns)
 	if unanswered(err) {
-		return was, err
+		return answer{}, err
 	}
 	if err != nil && !l.replace {
-		return was, fmt.Errorf("%w (--replace stores others in their place)", err)
+		return answer{}, fmt.Errorf("%w (--replace stores others in their place)", err)
 	}
 	now := was
 	now.Limits = limits
@@ -75,19 +72,18 @@ func (l *limitsChange) set(
 		now.Limits = beside(was.Limits, limits)
 	}
 	if err != nil { // what cannot be read cannot be compared either
-		if err := a.sure(l.yes, fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)); err != nil {
-			return was, err
-		}
-		return now, ns.SetLimits(ctx, l.at, now.Limits...)
+		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)
+		return c.sure(l.yes, question, func(c *call) (answer, error) {
+			return configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
+		})
 	}
-	if !a.difference(was, now) {
-		a.say("nothing to change")
-		return now, nil
+	if !c.difference(was, now) {
+		c.say("nothing to change")
+		return configsAnswer(now), nil
 	}
-	if err := a.sure(l.yes, fmt.Sprintf("Change the limits of %s?", l.of())); err != nil {
-		return was, err
-	}
-	return now, ns.ChangeLimits(ctx, was, now.Limits...)
+	return c.sure(l.yes, fmt.Sprintf("Change the limits of %s?", l.of()), func(c *call) (answer, error) {
+		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
+	})
 }
 
 // read returns what is stored at the scope, or nothing.
@@ -155,31 +151,34 @@ func limitsDelete(a *app) *cobra.Command {
 		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error { return l.check(c) },
 	}, func(c *call) (answer, error) {
-		removed, err := l.remove(c.ctx, a, c.ns)
-		r := rows{head: []string{"removed: entity", "resource", "limit"}}
-		for _, limit := range removed.Limits {
-			r.add(anyone(l.at.Entity), anyone(l.at.Resource), limit.Name)
-		}
-		return answer{value: map[string]any{"deleted": removed}, rows: r}, err
+		return l.remove(c)
 	}))
 }
 
-// remove deletes the limits of the scope and returns which.
-func (l *limitsChange) remove(ctx context.Context, a *app, ns *admin.Namespace) (admin.Config, error) {
-	was, unread := l.read(ctx, ns)
+// remove deletes the limits of the scope and answers with them.
+func (l *limitsChange) remove(c *call) (answer, error) {
+	was, unread := l.read(c.ctx, c.ns)
 	switch now := (admin.Config{Scope: l.at, OnUnavailable: was.OnUnavailable}); {
 	case unanswered(unread):
-		return was, unread
+		return answer{}, unread
 	case unread != nil:
-		a.say("- %s what cannot be read: %v", l.at, unread)
-	case !a.difference(was, now):
-		return now, nil
+		c.say("- %s what cannot be read: %v", l.at, unread)
+	case !c.difference(was, now):
+		return l.removed(now), nil
 	}
-	if err := a.sure(l.yes, fmt.Sprintf("Remove the limits of %s?", l.of())); err != nil {
-		return was, err
+	return c.sure(l.yes, fmt.Sprintf("Remove the limits of %s?", l.of()), func(c *call) (answer, error) {
+		if unread != nil {
+			return l.removed(was), c.ns.DeleteLimits(c.ctx, l.at)
+		}
+		return l.removed(admin.Config{Scope: l.at, Limits: was.Limits}), c.ns.ChangeLimits(c.ctx, was)
+	})
+}
+
+// removed answers with what has left the scope.
+func (l *limitsChange) removed(was admin.Config) answer {
+	r := rows{head: []string{"removed: entity", "resource", "limit"}}
+	for _, limit := range was.Limits {
+		r.add(anyone(l.at.Entity), anyone(l.at.Resource), limit.Name)
 	}
-	if unread != nil {
-		return was, ns.DeleteLimits(ctx, l.at)
-	}
-	return admin.Config{Scope: l.at, Limits: was.Limits}, ns.ChangeLimits(ctx, was)
+	return answer{value: map[string]any{"deleted": was}, rows: r}
 }

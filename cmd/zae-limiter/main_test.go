@@ -26,7 +26,7 @@ func TestTheProgram(t *testing.T) {
 		{"table template terraform", "", `resource "aws_dynamodb_table" "limiter"`, "", done},
 		{"limits list", "", "", "Set AWS_REGION", failed},
 		{"limits sett", "", "", "set", wrong},
-		{"replay --deliver", "no\n", "", "not confirmed", failed},
+		{"apply -", "no\n", "", "--yes is needed", wrong},
 	} {
 		var out, errs strings.Builder
 		cmd := exec.CommandContext(t.Context(), self, strings.Fields(c.args)...)

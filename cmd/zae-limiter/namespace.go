@@ -62,19 +62,19 @@ func namespaceDelete(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		info, err := c.all.Lookup(c.ctx, c.args[0])
-		if err == nil {
-			a.leaves(spaceLine(info))
-			err = a.sure(yes, fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name))
-		}
-		if err == nil {
-			err = c.all.DeleteNamespaceID(c.ctx, info.ID)
-		}
 		if err != nil {
 			return answer{}, err
 		}
-		a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
-		info.Status = admin.NamespaceDeleted
-		return namespacesAnswer(info), nil
+		a.leaves(spaceLine(info))
+		question := fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name)
+		return c.sure(yes, question, func(c *call) (answer, error) {
+			if err := c.all.DeleteNamespaceID(c.ctx, info.ID); err != nil {
+				return answer{}, err
+			}
+			a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)
+			info.Status = admin.NamespaceDeleted
+			return namespacesAnswer(info), nil
+		})
 	})
 	return asks(cmd, &yes)
 }
@@ -128,14 +128,14 @@ func namespacePurge(a *app) *cobra.Command {
 				a.leaves(spaceLine(n) + ", and everything in it")
 			}
 		}
-		if err := a.sure(yes, fmt.Sprintf("Remove everything in namespace %s, for good?", id)); err != nil {
-			return answer{}, err
-		}
-		n, err := c.all.PurgeNamespace(c.ctx, id)
-		if err == nil && n == 0 && !there {
-			a.say("nothing was there: it is purged already, or namespace list --all has another ID")
-		}
-		return removedAnswer(n, err)
+		question := fmt.Sprintf("Remove everything in namespace %s, for good?", id)
+		return c.sure(yes, question, func(c *call) (answer, error) {
+			n, err := c.all.PurgeNamespace(c.ctx, id)
+			if err == nil && n == 0 && !there {
+				a.say("nothing was there: it is purged already, or namespace list --all has another ID")
+			}
+			return removedAnswer(n, err)
+		})
 	})
 	return asks(cmd, &yes)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,8 +66,8 @@ func policySet(a *app) *cobra.Command {
 			if unavailable == "" && keep == "" {
 				return usage(c, "nothing to set: --on-unavailable or --audit-retention")
 			}
-			if retention, err = manifest.ParsePeriod(keep); keep != "" && err != nil {
-				return usage(c, "--audit-retention: %v", err)
+			if retention, err = manifest.ParsePeriod(keep); keep != "" && (err != nil || !strings.HasSuffix(keep, "d")) {
+				return usage(c, "--audit-retention: %q: want whole days, at most 3660, like 90d", keep)
 			}
 			return nil
 		},
@@ -78,14 +79,7 @@ func policySet(a *app) *cobra.Command {
 		if keep != "" {
 			s.AuditRetention = new(retention)
 		}
-		changed, err := a.sureOfPolicy(c, yes, s)
-		if err == nil && changed {
-			err = c.ns.Configure(c.ctx, s)
-		}
-		if err != nil {
-			return answer{}, err
-		}
-		return policyAnswer(c)
+		return c.configure(yes, s)
 	})
 	cmd.Flags().StringVar(&unavailable, "on-unavailable", "", "block, allow or undecided")
 	complete(cmd, "on-unavailable", []string{"block", "allow", "undecided"})
@@ -93,17 +87,17 @@ func policySet(a *app) *cobra.Command {
 	return asks(cmd, &yes)
 }
 
-// sureOfPolicy shows the settings that change, before and after, and asks. It reports whether
-// any does.
-func (a *app) sureOfPolicy(c *call, yes bool, s admin.Settings) (changed bool, err error) {
+// configure shows the settings that change, before and after, asks, and changes them.
+func (c *call) configure(yes bool, s admin.Settings) (answer, error) {
 	was, err := c.ns.Config(c.ctx, admin.Scope{})
 	if err != nil && !isNotFound(err) {
-		return false, err
+		return answer{}, err
 	}
+	changed := false
 	tell := func(name, from, to string) {
 		if from != to {
-			a.leaves(name + ": " + cmp.Or(from, "undecided"))
-			a.comes(name + ": " + cmp.Or(to, "undecided"))
+			c.leaves(name + ": " + cmp.Or(from, "undecided"))
+			c.comes(name + ": " + cmp.Or(to, "undecided"))
 			changed = true
 		}
 	}
@@ -114,10 +108,16 @@ func (a *app) sureOfPolicy(c *call, yes bool, s admin.Settings) (changed bool, e
 		tell("audit retention", dayText(was.AuditRetention), dayText(*keep))
 	}
 	if !changed {
-		a.say("nothing to change")
-		return false, nil
+		c.say("nothing to change")
+		return policyAnswer(c)
 	}
-	return true, a.sure(yes, fmt.Sprintf("Change the policy of namespace %q?", c.ns.Name()))
+	question := fmt.Sprintf("Change the policy of namespace %q?", c.ns.Name())
+	return c.sure(yes, question, func(c *call) (answer, error) {
+		if err := c.ns.Configure(c.ctx, s); err != nil {
+			return answer{}, err
+		}
+		return policyAnswer(c)
+	})
 }
 
 // dayText is a retention in days, empty if it is undecided.

@@ -45,12 +45,6 @@ It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and
 InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem.`,
 		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
-		if deliver {
-			question := "Deliver again what the functions gave up, and delete what comes through?"
-			if err := a.sure(yes, question); err != nil {
-				return answer{}, err
-			}
-		}
 		cfg, err := a.awsConfig(c.ctx)
 		if err != nil {
 			return answer{}, err
@@ -60,6 +54,9 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 			return answer{}, err
 		}
 		all, err := a.connect(c.ctx, cfg, stack)
+		if err == nil && deliver {
+			err = a.sure(yes, "Deliver again what the functions gave up, and delete what comes through?")
+		}
 		if err != nil {
 			return answer{}, err
 		}

@@ -181,14 +181,32 @@ func TestWhatIsSaidOfAnObject(t *testing.T) {
 	}
 }
 
-// Without a yes nothing is delivered, and AWS is not even asked.
+// Without a yes nothing is delivered. Nobody is asked about a stack that is not there.
 func TestReplayAsks(t *testing.T) {
 	noAWS(t)
-	s := &shell{T: t}
-	s.says(failed, "replay --deliver", "Deliver again what the functions gave up", "nothing was changed")
-	s.says(failed, "replay --deliver --yes", "Set AWS_REGION")
-	s.stdin = "y\n"
-	s.says(failed, "replay --deliver", "Set AWS_REGION")
+	s := &shell{T: t, stdin: "y\n"}
+	if _, errs := s.run(failed, "replay", "--deliver"); strings.Contains(errs, "[y/N]") {
+		t.Errorf("without a region: %s", errs)
+	}
+	batch := strings.ReplaceAll(batches(t).objects[replay.BatchPrefix+"a"], `"archiver"`,
+		`"arn:aws:lambda:us-east-1:123456789012:function:arch"`)
+	for _, c := range []struct {
+		command, stdin string
+		asked          bool
+		status         int
+	}{
+		{"replay --deliver", "", true, failed}, {"replay --deliver", "n\n", true, failed},
+		{"replay --deliver", "y\n", true, done}, {"replay --deliver --yes", "", false, done},
+	} {
+		stack := &aStack{env: theEnv, objects: map[string]string{"failed/" + replay.BatchPrefix + "a": batch}}
+		onStack(t, stack)
+		s.stdin = c.stdin
+		_, errs := s.run(c.status, strings.Fields(c.command)...)
+		kept := len(stack.objects) == 1 && len(stack.invoked) == 0
+		if strings.Contains(errs, "Deliver again what the functions gave up") != c.asked || kept != (c.status == failed) {
+			t.Errorf("%s, %q: kept %v\n%s", c.command, c.stdin, kept, errs)
+		}
+	}
 }
 
 // A replay that leaves objects ends in status 3, and says how many.
