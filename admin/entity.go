@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -178,9 +180,11 @@ func (n *Namespace) ancestors(
 	if err != nil {
 		return s.system, nil, err
 	}
+	way := []string{e.ID}
 	for parent := e.Parent; parent != ""; {
-		if parent == e.ID {
-			return s.system, nil, fail(ErrParent, "parent %q: a circle", e.Parent)
+		circle := slices.Contains(way, parent)
+		if way = append(way, parent); circle {
+			return s.system, nil, fail(ErrParent, "parent %q: a circle, %s", e.Parent, strings.Join(way, " -> "))
 		}
 		if len(checks) == maxAncestors {
 			return s.system, nil, fail(ErrParent, "parent %q: more than %d generations", e.Parent, maxAncestors)

@@ -73,8 +73,8 @@ func TestParentsMustBeUsable(t *testing.T) {
 	w.create(Entity{ID: "a"})
 	w.create(Entity{ID: "b", Parent: "a"})
 	w.create(Entity{ID: "c", Parent: "b"})
-	for _, p := range []string{"a", "b", "c"} {
-		if err := parent("a", p); !errors.Is(err, ErrParent) || !strings.Contains(err.Error(), "circle") {
+	for p, circle := range map[string]string{"a": "a -> a", "b": "a -> b -> a", "c": "a -> c -> b -> a"} {
+		if err := parent("a", p); !errors.Is(err, ErrParent) || !strings.Contains(err.Error(), "a circle, "+circle+":") {
 			t.Errorf("a below %s: %v", p, err)
 		}
 	}
@@ -89,19 +89,27 @@ func TestParentsMustBeUsable(t *testing.T) {
 	}
 }
 
-// A parent whose own parent is gone can be used. One with too many above it cannot, as nobody could
-// look for a circle without end.
+// A parent whose own parent is gone can be used. One below a circle cannot, and the error names the
+// circle; nor can one with too many above it, as nobody could look for a circle without end.
 func TestParentsOfParents(t *testing.T) {
 	w := newWorld(t)
 	put := func(id, parent string) {
 		w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, CreatedAt: "2026-01-01T00:00:00Z"}.Item())
+	}
+	put("p", "q")
+	put("q", "r")
+	put("r", "q")
+	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "p"})
+	w.wants(err, ErrParent)
+	if !strings.Contains(err.Error(), `parent "p": a circle, a -> p -> q -> r -> q`) {
+		t.Errorf("below a circle: %v", err)
 	}
 	put("orphan", "gone")
 	w.create(Entity{ID: "a", Parent: "orphan"})
 	for i := range maxAncestors + 1 {
 		put(fmt.Sprint("p", i), fmt.Sprint("p", i+1))
 	}
-	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "b", Parent: "p0"})
+	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "b", Parent: "p0"})
 	w.wants(err, ErrParent)
 	if !strings.Contains(err.Error(), `parent "p0": more than 32 generations`) {
 		t.Errorf("got %v", err)

@@ -13,8 +13,8 @@ var (
 	ErrNotFound = errors.New("admin: not found")
 	// ErrExists: what the call creates exists already.
 	ErrExists = errors.New("admin: exists already")
-	// ErrParent: the parent of an entity does not exist, or the entity would be
-	// its own ancestor.
+	// ErrParent: the parent of an entity does not exist, or it and those above it would be a
+	// circle, which the error names.
 	ErrParent = errors.New("admin: unusable parent")
 	// ErrState: the namespace is not in a state that allows this: only an active one
 	// can be deleted, only a deleted one recovered or purged, and recovered only while

@@ -13,7 +13,7 @@ import (
 func TestEntitiesAndNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		s := newShell(t)
-		s.says(1, "entity create key-1 --parent acme", "Create the parent first")
+		s.says(1, "entity create key-1 --parent acme", "entity create makes a parent that is missing")
 		s.says(0, "entity create acme --name Acme", "acme Acme")
 		s.run(0, "entity", "create", "key-1", "--parent", "acme", "--charge-parent", "--metadata", `{"tier": "gold"}`)
 		s.says(1, "entity create key-1", "exists already")

@@ -94,7 +94,7 @@ func advice(err error) string {
 		{limiter.ErrNoLimits, "zae-limiter limits set stores some."},
 		{limiter.ErrUnreadable, "zae-limiter reset ENTITY RESOURCE makes the bucket anew, full."},
 		{admin.ErrBusy, "Others changed it meanwhile, and theirs stays; the same command can be given again."},
-		{admin.ErrParent, "Create the parent first: zae-limiter entity create."},
+		{admin.ErrParent, "zae-limiter entity create makes a parent that is missing; entity get tells whose child one is."},
 		{admin.ErrState, "See zae-limiter namespace list --all."},
 		{limiter.ErrUnknown, "The answer was lost, so it may have been done. Look before you repeat it."},
 		{limiter.ErrUnavailable, "Nothing was changed. Is DynamoDB reachable? --endpoint-url, AWS_ENDPOINT_URL_DYNAMODB " +

@@ -49,7 +49,7 @@ func TestAdviceOnErrors(t *testing.T) {
 		{limiter.ErrNoLimits, no, "limits set stores some"},
 		{limiter.ErrUnreadable, failed, "reset ENTITY RESOURCE makes the bucket anew"},
 		{admin.ErrBusy, failed, "theirs stays; the same command can be given again"},
-		{admin.ErrParent, failed, "Create the parent first"},
+		{admin.ErrParent, failed, "entity create makes a parent that is missing; entity get"},
 		{admin.ErrState, failed, "namespace list --all"},
 		{limiter.ErrUnknown, failed, "it may have been done"},
 		{limiter.ErrUnavailable, failed, "Nothing was changed. Is DynamoDB reachable?"},

@@ -35,7 +35,7 @@ func TestWhatIsRefusedAsksNothing(t *testing.T) {
 			{"entity move acme --parent a\x01", `a\x01`},
 			{"entity move acme --parent nobody", "no such entity"},
 			{"entity move acme --parent acme", "circle"},
-			{"entity move org --parent acme", "circle"},
+			{"entity move org --parent acme", "a circle, org -> acme -> org"},
 			{"entity move nobody --parent org", "not found"},
 			{"entity delete a\x01", `a\x01`},
 			{"reset acme gpt-4 tpm", `limit "tpm"`},
