@@ -144,16 +144,16 @@ func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
 // refused takes in the item that a write was refused by, nil for none. It reports whether nothing
 // is left to settle.
 func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
-	if old == nil {
+	b, err := table.DecodeShard(old)
+	if old == nil || slices.ContainsFunc(s.costs, func(c table.Cost) bool { return c.Younger(b) }) {
 		parent, ok := s.item.parent()
 		if !ok {
 			return true // the bucket is gone
 		}
-		s.item, s.image, s.since = parent, table.Shard{}, known.Unsent // the shard has merged: its parent has what it held
+		s.item, s.image, s.since = parent, table.Shard{}, known.Unsent // the shard had merged: its parent has what it held
 		s.known()
 		return false
 	}
-	b, err := table.DecodeShard(old)
 	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.plain {
 		s.image, s.plain = table.Shard{}, true
 		return false

@@ -198,6 +198,39 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	}
 }
 
+// A bucket that was deleted is made anew, whole, within the same period. What was taken ahead of the old
+// one, of whichever shard, and ended unspent does not come on top.
+func TestUnspentQuotaOfADeletedBucketIsNotGivenBack(t *testing.T) {
+	const quota = 100_000
+	for shard := range 2 {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l, other := w.process(Options{}), w.process(Options{})
+				must(t, other, daily(quota))
+				w.split(other, 2)
+				held := int64(0)
+				for try := 0; try < 20 && held == 0; try++ {
+					l = w.process(Options{Ahead: 500 * time.Millisecond})
+					w.pass(10 * time.Second)
+					w.busy(l, daily(quota), 300)
+					held = l.desks.of(acmeGPT).Left(shard, "rpd", l.moment)
+				}
+				if held == 0 {
+					t.Fatal("nothing is held of the shard")
+				}
+				w.remove(l, 0, 1)
+				must(t, w.process(Options{}), daily(quota))
+				w.pass(10 * time.Second)
+				synctest.Wait()
+				if sl := w.quotaOf(l); sl.Tokens/1000 != quota-1 || sl.Used/1000 != 1 {
+					t.Errorf("one of %d was granted, %d are left", quota, sl.Tokens/1000)
+				}
+			})
+		})
+	}
+}
+
 // Tokens of a quota that a lease gives back are held again, but those of yesterday go nowhere.
 func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -239,7 +239,7 @@ func (h *Holding) written(a *asked, image table.Shard) {
 	if a.take.some() {
 		h.allotments = append(h.allotments,
 			allotment{left: a.take, limits: a.limits, generation: image.Generation, until: a.until,
-				periods: periodsOf(a.limits, image.State), rf: image.State.RF})
+				periods: periodsOf(a.limits, image), rf: image.State.RF})
 		h.pass()
 	}
 	if image.Generation == a.generation {

@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -44,10 +45,11 @@ func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 
 // periodsOf returns the quotas of limits, with the periods that an image has them in; nil if
 // there are none.
-func periodsOf(limits []table.Cost, image bucket.State) (out []table.Cost) {
+func periodsOf(limits []table.Cost, image table.Shard) (out []table.Cost) {
 	for _, c := range limits {
-		if j := image.Index(c.Limit.Name); c.Limit.Renews() && j >= 0 {
-			out = append(out, table.Cost{Limit: c.Limit, End: image.Slots[j].End, Resets: image.Slots[j].Resets})
+		if j := image.State.Index(c.Limit.Name); c.Limit.Renews() && j >= 0 {
+			sl := image.State.Slots[j]
+			out = append(out, table.Cost{Limit: c.Limit, End: sl.End, Resets: sl.Resets, Born: image.Born})
 		}
 	}
 	return out
@@ -121,15 +123,20 @@ func (h *Holding) GoesBack(costs []table.Cost, now Instant) {
 			h.ended.add(c.Limit.Name, -c.Milli)
 		case i < 0:
 			h.back = append(h.back, c)
-		case h.back[i].End == c.End && h.back[i].Resets == c.Resets:
+		case earlier(c, h.back[i]) == 0:
 			h.back[i].Milli += c.Milli
-		case c.End < h.back[i].End || c.End == h.back[i].End && c.Resets < h.back[i].Resets:
-			h.ended.add(c.Limit.Name, -c.Milli) // of an earlier period, or from before a reset
+		case earlier(c, h.back[i]) < 0:
+			h.ended.add(c.Limit.Name, -c.Milli) // of an earlier period or bucket, or from before a reset
 		default:
 			h.ended.add(c.Limit.Name, -h.back[i].Milli)
 			h.back[i] = c
 		}
 	}
+}
+
+// earlier compares when costs of a quota were taken.
+func earlier(a, b table.Cost) int {
+	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Born, b.Born), cmp.Compare(a.Resets, b.Resets))
 }
 
 // Lost takes down that a [Holding.Back] was refused: others have begun the next period.

@@ -472,17 +472,19 @@ func TestEdgesConcernQuotasOnly(t *testing.T) {
 	}
 }
 
-// What goes back is of one period and one reset. What is of an earlier one has ended.
+// What goes back is of one period, one bucket and one reset. What is of an earlier one has ended.
 func TestWhatGoesBackIsOfOneReset(t *testing.T) {
 	const edge = 5000
 	quota := bucket.Limit{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}
-	for _, c := range []struct{ end, resets, back, ended int64 }{
-		{edge, 1, -3000, 0}, {edge, 2, -2000, 1000}, {edge, 0, -1000, 2000},
-		{edge + 1, 1, -2000, 1000}, {edge + 1, 0, -2000, 1000}, {edge - 1, 1, -1000, 2000}, {edge - 1, 2, -1000, 2000},
+	for _, c := range []struct{ end, born, resets, back, ended int64 }{
+		{edge, 7, 1, -3000, 0}, {edge, 7, 2, -2000, 1000}, {edge, 7, 0, -1000, 2000},
+		{edge, 8, 0, -2000, 1000}, {edge, 6, 2, -1000, 2000},
+		{edge + 1, 7, 1, -2000, 1000}, {edge + 1, 6, 0, -2000, 1000}, {edge - 1, 7, 1, -1000, 2000},
+		{edge - 1, 8, 2, -1000, 2000},
 	} {
 		h := Holding{}
-		h.GoesBack([]table.Cost{{Limit: quota, Milli: -1000, End: edge, Resets: 1}}, Instant{})
-		h.GoesBack([]table.Cost{{Limit: quota, Milli: -2000, End: c.end, Resets: c.resets}}, Instant{})
+		h.GoesBack([]table.Cost{{Limit: quota, Milli: -1000, End: edge, Born: 7, Resets: 1}}, Instant{})
+		h.GoesBack([]table.Cost{{Limit: quota, Milli: -2000, End: c.end, Born: c.born, Resets: c.resets}}, Instant{})
 		if len(h.back) != 1 || h.back[0].Milli != c.back || h.ended.of("rpy") != c.ended {
 			t.Errorf("%+v: %+v goes back, %d have ended", c, h.back, h.ended.of("rpy"))
 		}

@@ -18,6 +18,9 @@ type Cost struct {
 	// Resets is how often an operator had made the quota whole by then. After another time
 	// nothing is given back.
 	Resets int64
+	// Born is when the item was created whose tokens of a quota are given back, epoch seconds. One
+	// that was created later does not lack them. 0: not known, and given back to any.
+	Born int64
 }
 
 // FloorIn returns what has to be left of a shard's share of the limit, in millitokens.
@@ -143,6 +146,9 @@ func (c Cost) Counts(s bucket.State) bool {
 	sl, e := s.Slots[i], c.Limit.Epoch(c.End)
 	return (sl.Epoch() == e || sl.Epoch() == e+1) && sl.Taken.Of(e) >= max(c.Milli, -c.Milli)
 }
+
+// Younger reports whether a shard was created later than that which the cost gives back to.
+func (c Cost) Younger(b Shard) bool { return c.Born != 0 && b.Born > c.Born }
 
 // Late reports whether the cost was taken in another period than that of the slot, or before
 // it was made whole.

@@ -115,6 +115,27 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 	}
 }
 
+// Tokens of a quota are given back to the item that they were taken from, and to one that is older, which
+// is the shard that this was split off: not to one that was made anew since, and lacks nothing.
+func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
+	const now = 1_800_000_010_000
+	for _, limit := range []bucket.Limit{
+		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
+		{Name: "first", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+	} {
+		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+			Costs: Costs([]bucket.Limit{limit}, 4000)})
+		for born, want := range map[int64]bool{0: true, now/1000 - 1: false, now / 1000: true, now/1000 + 1: true} {
+			cost := Cost{Limit: limit, Milli: -1000, End: b.State.Slots[b.State.Index(limit.Name)].End, Born: born}
+			_, held, err := Adjust(b.Key(), []Cost{cost}).Apply(put.Item)
+			if err != nil || held != want || cost.Younger(b) == want {
+				t.Errorf("%s, to what was made at %d, of an item of %d: held %v, younger %v, %v", limit.Name, born, b.Born,
+					held, cost.Younger(b), err)
+			}
+		}
+	}
+}
+
 // What takes nothing and gives nothing back is not late, whatever period it names: a debt denies it.
 func TestACostOfNothingIsNeverLate(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000

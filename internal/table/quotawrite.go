@@ -159,24 +159,26 @@ func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
 }
 
 // within holds while the item is in the period in which the tokens of a quota were taken
-// that are given back.
-func (c Cost) within() []item.Cond {
-	switch n := c.Limit.FirstUse(); {
-	case c.Milli > 0 || c.End == 0:
+// that are given back, and no younger.
+func (c Cost) within() (out []item.Cond) {
+	if c.Milli > 0 || c.End == 0 {
 		return nil
-	case n > 0:
+	}
+	if c.Born != 0 {
+		out = append(out, item.Compare(attrBorn, item.Le, item.N(c.Born)))
+	}
+	if n := c.Limit.FirstUse(); n > 0 {
 		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
-		return []item.Cond{
+		return append(out,
 			item.Compare(attrLimit(c.Limit.Name, fieldApplied), item.Eq, start),
-			item.Compare(attrLimit(c.Limit.Name, fieldStart), item.Eq, start),
-		}
+			item.Compare(attrLimit(c.Limit.Name, fieldStart), item.Eq, start))
 	}
 	rn := attrLimit(c.Limit.Name, fieldResets)
 	whole := item.Absent(rn)
 	if c.Resets > 0 {
 		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
 	}
-	return []item.Cond{item.Compare(attrRF, item.Lt, item.N(c.End)), whole}
+	return append(out, item.Compare(attrRF, item.Lt, item.N(c.End)), whole)
 }
 
 // change sets attributes and removes those of the others that are not among them.
