@@ -41,7 +41,8 @@ func TestLimitsAreNotReplacedUnseen(t *testing.T) {
 	for _, replace := range []bool{true, false} {
 		calls = 0
 		l := limitsChange{at: at, replace: replace, yes: true}
-		_, err = l.set(&call{app: &app{errs: &errs}, ctx: t.Context(), ns: ns}, []limiter.Limit{limiter.PerMinute("rpm", 20)})
+		c := &call{app: &app{errs: &errs}, ctx: t.Context(), ns: ns}
+		_, err = l.set(c, []limiter.Limit{limiter.PerMinute("rpm", 20)})
 		if err == nil || strings.Contains(err.Error(), "--replace") || calls != 1 {
 			t.Errorf("replace %v: error %v after %d calls", replace, err, calls)
 		}

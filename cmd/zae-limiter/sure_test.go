@@ -164,8 +164,9 @@ func furnished(t *testing.T, file string) (stored, map[string]string) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{
-		"entity create org", "entity create beta", "entity create acme --parent org --charge-parent", "namespace register prod",
-		"namespace register gone", "limits set -y -r gpt-4 rpm=10/h", "limits set -y -e acme -r gpt-4 rpm=10/h",
+		"entity create org", "entity create beta", "entity create acme --parent org --charge-parent",
+		"namespace register prod", "namespace register gone", "limits set -y -r gpt-4 rpm=10/h",
+		"limits set -y -e acme -r gpt-4 rpm=10/h",
 		"policy set -y --on-unavailable allow --audit-retention 30d", "apply -y " + file,
 	} {
 		if out, errs, code := s.on(t, "", strings.Fields(command)...); code != 0 {
