@@ -38,7 +38,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, t
 	if it.local {
 		image.State = it.state
 	}
-	l.pin(costs, image.State)
+	l.pin(costs, image)
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
 	if len(costs) == 0 {
 		return nil
@@ -176,14 +176,14 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// pin notes in which period the costs were taken that are given back to quotas. It is that of the
-// image after the charge, or of now if there is no image. Slots are given back to the epoch that
+// pin notes in which period of which bucket the costs were taken that are given back to quotas. It
+// is that of the image after the charge, or of now if there is no image. Slots are given back to the epoch that
 // they count in. If that is not known, they are not given back: they are free when it is over.
-func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
+func (l *Limiter) pin(costs []table.Cost, image table.Shard) {
 	for i, c := range costs {
 		if c.Limit.Lends() && c.End == 0 {
-			if j := image.Index(c.Limit.Name); j >= 0 && image.Slots[j].Limit == c.Limit && image.Shard == 0 {
-				costs[i].End = image.Slots[j].End
+			if j := image.State.Index(c.Limit.Name); j >= 0 && image.State.Slots[j].Limit == c.Limit && image.State.Shard == 0 {
+				costs[i].End = image.State.Slots[j].End
 			} else {
 				costs[i].Milli = 0
 			}
@@ -192,8 +192,9 @@ func (l *Limiter) pin(costs []table.Cost, image bucket.State) {
 		if !c.Limit.Renews() || c.Milli > 0 {
 			continue
 		}
-		if j := image.Index(c.Limit.Name); j >= 0 {
-			costs[i].End, costs[i].Resets = image.Slots[j].End, image.Slots[j].Resets
+		if j := image.State.Index(c.Limit.Name); j >= 0 {
+			sl := image.State.Slots[j]
+			costs[i].End, costs[i].Resets, costs[i].Born = sl.End, sl.Resets, image.Born
 		} else { // of the period before rather than of the next one
 			at := l.now() - bucket.EdgeMargin
 			costs[i].End = bucket.AddSat(at, c.Limit.WholeAt(at, 0).Edge) - bucket.EdgeMargin

@@ -268,7 +268,7 @@ func TestInWhichEpochSlotsAreGivenBack(t *testing.T) {
 		image := bucket.New([]bucket.Limit{c.slots.stored()}, c.shard, 2, l.now())
 		image.Slots[image.Index("jobs")].End = 12_345
 		costs := []table.Cost{{Limit: jobs2.stored(), Milli: -bucket.Milli}}
-		l.pin(costs, image)
+		l.pin(costs, table.Shard{State: image})
 		if got := costs[0]; (got.Milli == -bucket.Milli && got.End == 12_345) != c.given || (got.Milli == 0) == c.given {
 			t.Errorf("%s: %d millislots are given back to %d", c.name, got.Milli, got.End)
 		}
@@ -287,7 +287,7 @@ func TestInWhichPeriodAQuotaIsGivenBack(t *testing.T) {
 	} {
 		w.now.Store(edge.Add(after).UnixMilli())
 		costs := []table.Cost{{Limit: quota, Milli: -1000}, {Limit: quota, Milli: 1000}}
-		l.pin(costs, bucket.State{})
+		l.pin(costs, table.Shard{})
 		if costs[0].End != want.UnixMilli() || costs[1].End != 0 || costs[0].Milli != -1000 {
 			t.Errorf("%s from the edge: %+v, want an end of %d", after, costs, want.UnixMilli())
 		}

@@ -95,7 +95,7 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, wants []known.Want, s *slots.L
 		}
 		taken := slices.Clone(it.taken)
 		a.items[i].taken = slices.Clone(taken)
-		l.pin(taken, a.image().State)
+		l.pin(taken, a.image())
 		for j, c := range taken {
 			if isSlots(c) {
 				a.items[i].taken[j].Milli = 0

@@ -231,6 +231,19 @@ func TestUnspentQuotaOfADeletedBucketIsNotGivenBack(t *testing.T) {
 	}
 }
 
+// Nor does what a lease gives back that is of the bucket which was deleted.
+func TestALeaseOfADeletedBucketGivesNoQuotaBack(t *testing.T) {
+	w := newWorld(t)
+	l, other := w.process(Options{}), w.process(Options{})
+	lease := must(t, l, daily(100))
+	w.advance(5 * time.Second)
+	w.remove(l, 0)
+	must(t, other, daily(100))
+	if err := lease.Rollback(t.Context()); err != nil || w.quotaOf(l).Tokens/1000 != 99 {
+		t.Errorf("one of 100 was granted, %d are left, %v", w.quotaOf(l).Tokens/1000, err)
+	}
+}
+
 // Tokens of a quota that a lease gives back are held again, but those of yesterday go nowhere.
 func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,14 +73,14 @@ func (h *Holding) pass() {
 }
 
 // takesBack reports whether tokens that were granted may be put into the allotment: those of
-// a quota only if they are of its period.
+// a quota only if they are of its period, and of no other life of the bucket.
 func (a *allotment) takesBack(back []table.Cost) bool {
 	return !slices.ContainsFunc(back, func(c table.Cost) bool {
 		if !c.Limit.Renews() || c.Milli <= 0 {
 			return false
 		}
 		p, ok := table.Find(a.periods, c.Limit.Name)
-		return !ok || p.End != c.End || p.Resets != c.Resets
+		return !ok || p.End != c.End || p.Resets != c.Resets || c.Born != 0 && p.Born != c.Born
 	})
 }
 

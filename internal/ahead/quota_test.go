@@ -223,24 +223,25 @@ func TestUnspentQuotaGoesBack(t *testing.T) {
 	}
 }
 
-// Tokens of a quota are settled into what is held of their own period only.
+// Tokens of a quota are settled into what is held of their own period and bucket only.
 func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	b, limits := quotaBucket(at)
 	end := b.State.Slots[1].End
 	for _, c := range []struct {
-		end, resets, milli int64
-		want               bool
+		end, resets, born, milli int64
+		want                     bool
 	}{
-		{end, 0, 1000, true}, {end - 120_000, 0, 1000, false}, {end, 1, 1000, false},
-		{0, 0, 1000, false}, {0, 0, -1000, true}, {0, 0, 0, true},
+		{end, 0, 0, 1000, true}, {end - 120_000, 0, 0, 1000, false}, {end, 1, 0, 1000, false},
+		{0, 0, 0, 1000, false}, {0, 0, 0, -1000, true}, {0, 0, 0, 0, true},
+		{end, 0, b.Born, 1000, true}, {end, 0, b.Born - 1, 1000, false},
 	} {
 		h := Holding{}
 		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
 		h.Done(Written, b)
 		h.Take(table.Costs(limits, 2000, 2000), Instant{Wall: at})
 		back := table.Costs(limits, 0, c.milli)
-		back[1].End, back[1].Resets = c.end, c.resets
+		back[1].End, back[1].Resets, back[1].Born = c.end, c.resets, c.born
 		if got := h.Settle(back, Instant{Wall: at}); got != c.want {
 			t.Errorf("%+v: settled %v", c, got)
 		}
