@@ -38,6 +38,9 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, t
 	if it.local {
 		image.State = it.state
 	}
+	if image.State.Shard != it.shard {
+		image.Born = 0 // of another shard that paid, which may be older
+	}
 	l.pin(costs, image)
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
 	if len(costs) == 0 {
@@ -176,9 +179,10 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// pin notes in which period of which bucket the costs were taken that are given back to quotas. It
-// is that of the image after the charge, or of now if there is no image. Slots are given back to the epoch that
-// they count in. If that is not known, they are not given back: they are free when it is over.
+// pin notes in which period of which item the costs were taken that are given back to quotas. It is
+// that of the image after the charge, or of now if there is no image. Slots are given back to the
+// epoch that they count in. If that is not known, they are not given back: they are free when it is
+// over.
 func (l *Limiter) pin(costs []table.Cost, image table.Shard) {
 	for i, c := range costs {
 		if c.Limit.Lends() && c.End == 0 {

@@ -244,6 +244,33 @@ func TestALeaseOfADeletedBucketGivesNoQuotaBack(t *testing.T) {
 	}
 }
 
+// Shards that were split off later are younger than the first. Each gets back what it has paid.
+func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	of := func(n int64) Request { return asks(Costs{"rpd": n}, Quota("rpd", 8, Daily(""))) }
+	must(t, l, of(0))
+	w.advance(time.Minute)
+	w.split(l, 2)
+	for fullest, tokens := range map[int][2]int64{0: {4000, 3000}, 1: {3000, 4000}} {
+		for shard, milli := range tokens {
+			w.edit(l, shard, item.Item{"b_rpd_tk": item.N(milli)})
+		}
+		lease := must(t, w.process(Options{}), of(6))
+		if len(lease.items) != 2 || lease.items[0].shard != fullest {
+			t.Fatalf("%+v have paid, want both shards, the fullest first", lease.items)
+		}
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for shard, b := range w.shards(l, acme, gpt) {
+			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != tokens[shard] {
+				t.Errorf("shard %d: %d millitokens are left of %d", shard, sl.Tokens, tokens[shard])
+			}
+		}
+	}
+}
+
 // Tokens of a quota that a lease gives back are held again, but those of yesterday go nowhere.
 func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
