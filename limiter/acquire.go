@@ -85,7 +85,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
 		denied.beside(req.Costs, reused.Of)
 	}
-	if err == nil && !tries.held || store.KindOf(err) != 0 || tries.Calls > 0 { // else nothing was asked
+	// Else nothing was asked: it is bypassed, granted from what is held, or denied by what is known.
+	if err == nil && !tries.held && !lease.nothing() || store.KindOf(err) != 0 || tries.Calls > 0 {
 		l.heard(ctx, n, at, err)
 	}
 	if !decided(err) { // unavailable or unknown

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -368,6 +369,9 @@ func TestWhatIsAnAnswer(t *testing.T) {
 		orphan := asks(Costs{"rpm": 1}, rpm10)
 		orphan.Entity = "orphan"
 		w.entity(l, orphan.Entity, "nobody")
+		free := stored(Costs{"rpm": 1})
+		free.Entity = "free"
+		w.says(l, free.Entity, gpt, "disabled", item.S("bypass"))
 		for range 2 { // it is read, and known then
 			if _, err := l.Acquire(t.Context(), orphan); !errors.Is(err, ErrInvalid) {
 				t.Fatal(err)
@@ -375,6 +379,7 @@ func TestWhatIsAnAnswer(t *testing.T) {
 		}
 		w.busy(l, held, 100)
 		must(t, l, full)
+		must(t, l, free)
 		if _, err := l.Acquire(t.Context(), full); !errors.Is(err, ErrLimited) {
 			t.Fatal(err)
 		}
@@ -398,6 +403,7 @@ func TestWhatIsAnAnswer(t *testing.T) {
 				_, err := l.Acquire(t.Context(), orphan)
 				return err
 			}, false},
+			{"a grant of one that is bypassed", func() error { _, err := l.Acquire(t.Context(), free); return err }, false},
 			{"a grant from what is held", func() error { _, err := l.Acquire(t.Context(), held); return err }, false},
 			{"one with configuration that is read", func() error {
 				l.ForgetConfig()
