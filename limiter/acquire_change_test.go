@@ -395,3 +395,29 @@ func TestDeniedOverridesDoNotFlapForEveryRequest(t *testing.T) {
 		}
 	}
 }
+
+// A request that is denied brings its limits in force on one shard at most, also if it may always ask.
+func TestADenialBringsItsLimitsToOneShard(t *testing.T) {
+	w := newWorld(t)
+	old, limit := PerHour("rpm", 40), PerHour("rpm", 44)
+	first := w.process(Options{MaxShards: 4})
+	must(t, first, asks(Costs{"rpm": 0}, old))
+	w.split(first, 4)
+	must(t, first, asks(Costs{"rpm": 0}, old))
+	drain(t, first, asks(Costs{"rpm": 1}, old))
+	l := w.process(Options{MaxShards: 4, DenyFor: -1})
+	for range 3 {
+		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, limit)); !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, b := range w.shards(l, acme, gpt) {
+			if b.State.Slots[b.State.Index("rpm")].Limit.Amount == limit.stored().Amount {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d shards have the limits, want 1", n)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 	}
 	if err == nil {
 		tries.held = len(rest) == 0
-		if at = wants[0].Name; len(rest) == 1 {
+		if len(rest) == 1 {
 			at = rest[0].Name
 			lease, err = l.charge(ctx, rest[0], tries)
 		} else if len(rest) > 1 {

@@ -421,3 +421,48 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 		t.Errorf("behind one that was not let in: %d, want 1", got)
 	}
 }
+
+// Who asks later stands behind those in line for a parent, also if another process has given something back
+// that nobody here has seen.
+func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		w.db.SetHook(nil)
+		l, other := process(), process()
+		w.entity(l, acme, "org")
+		w.entity(l, "org", "")
+		w.configure(l, "", "", PerHour("rph", 100))
+		w.configure(l, "org", gpt, PerHour("rph", 10))
+		ask, org := stored(Costs{"rph": 1}), stored(Costs{"rph": 10})
+		org.Entity = "org"
+		all := []*Lease{must(t, other, org)}
+		for range 2 {
+			lease, _, err := other.Reserve(t.Context(), org)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, lease)
+		}
+		var went [2]time.Time
+		var both sync.WaitGroup
+		for i := range went {
+			both.Go(func() {
+				if _, err := l.Wait(t.Context(), ask); err != nil {
+					t.Error(err)
+				}
+				went[i] = time.Now()
+			})
+			time.Sleep(2 * time.Second)
+			if i == 0 {
+				for _, lease := range all {
+					if err := lease.Rollback(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		both.Wait()
+		if went[1].Before(went[0]) {
+			t.Errorf("the second went %v before the first", went[0].Sub(went[1]))
+		}
+	})
+}
