@@ -40,7 +40,6 @@ func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease
 	if tries.goesOn <= until && !full {
 		return nil
 	}
-	tries.goesOn = 0
 	err := lease.Rollback(ctx)
 	return errors.Join(limitError(w, k.Refusal(w, until, l.now())), err)
 }

@@ -107,3 +107,26 @@ func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
 		}
 	}
 }
+
+// A shard that has become unreadable refuses what several shards pay together: the caller is told, and none of
+// them has paid.
+func TestADamagedShardPaysNothingTogether(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerHour("rph", 80)
+	must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
+	w.split(l, 4)
+	must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
+	var before *memdb.DB
+	sent := 0
+	l.store.Store = lateWrites{l.store.Store, func() {
+		if sent++; sent == 1 {
+			w.edit(l, 3, item.Item{"rf": item.S("soon")})
+			before = w.db.Snapshot()
+		}
+	}}
+	if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 80}, limit)); !errors.Is(err, ErrUnreadable) || sent != 1 {
+		t.Errorf("%v after %d transactions, want ErrUnreadable after one", err, sent)
+	}
+	w.sameTable(before)
+}
