@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestSettleIsAbsolute: the last word on each limit counts, nothing is written
@@ -276,6 +277,28 @@ func TestChargeInTheSamePeriod(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, quota, 9)
+}
+
+// A lease that takes more after an operator's reset gives back what it took since, and nothing of before.
+func TestChargeAfterAResetOfAQuota(t *testing.T) {
+	for settled, left := range map[int64]int64{0: 4, 1: 4, 3: 4, 4: 3, 6: 1} {
+		w := newWorld(t)
+		l, quota := w.process(Options{}), Quota("rpd", 9, Daily(""))
+		lease := must(t, l, asks(Costs{"rpd": 3}, quota))
+		w.advance(time.Minute)
+		raise := table.Raise(w.shards(l, acme, gpt)[0], map[string]bucket.Gift{"rpd": {Whole: true}}, w.now.Load())
+		if _, err := w.db.Write(t.Context(), raise); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Charge(t.Context(), Costs{"rpd": 1}); err != nil {
+			t.Fatal(err)
+		}
+		must(t, l, asks(Costs{"rpd": 5}, quota)) // 9 - 1 - 5 are left
+		if err := errors.Join(lease.Settle(Costs{"rpd": settled}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeld(l, quota, left)
+	}
 }
 
 // A quota that has become a rate meanwhile has no period that could be over.
