@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var rps1000 = PerSecond("rps", 1000)
@@ -484,6 +485,46 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 		l.background.Wait()
 		if now := heldOf(l, acme, "rps"); now <= before || sent.Load() != 1 {
 			t.Errorf("%d held before, %d after %d writes", before, now, sent.Load())
+		}
+	})
+}
+
+// A renewal takes more ahead of the shard that the request was granted from.
+func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.process(Options{})
+		must(t, first, asks(Costs{"rps": 0}, rps1000))
+		w.split(first, 2)
+		for shard := range 2 {
+			l, req := first, asks(Costs{"rps": 1}, rps1000)
+			holds := func(shard int) int64 { return l.desks.of(acmeGPT).Left(shard, "rps", l.moment) }
+			for try := 0; holds(shard) == 0 || holds(1-shard) > 0; try++ {
+				if try == 100 {
+					t.Fatalf("no process holds of shard %d alone", shard)
+				}
+				l = w.process(Options{Ahead: time.Second})
+				w.busy(l, req, 100)
+			}
+			writes := 0
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				for _, one := range op.Writes {
+					if writes++; one.Target() != table.BucketKey(l.namespace, acme, gpt, shard) {
+						t.Errorf("a write on %v for what shard %d has granted", one.Target(), shard)
+					}
+				}
+				return true, nil
+			})
+			for range 100 { // as many as it holds, and more
+				if holds(shard) == 0 {
+					break
+				}
+				w.busy(l, req, 1)
+			}
+			w.db.SetHook(nil)
+			if writes == 0 {
+				t.Error("nothing was renewed")
+			}
 		}
 	})
 }
