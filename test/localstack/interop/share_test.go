@@ -106,17 +106,18 @@ func TestDebtIsShared(t *testing.T) {
 	})
 }
 
-// After a denial both clients tell the same wait, up to the time that passes
-// between the two questions.
+// After a denial both clients tell the same wait, up to the time that passes between the
+// charge and the last question: Python does not see what is refilled below a millitoken,
+// which takes 60 ms here.
 func TestBothTellTheSameWait(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
 			"limits": pyLimits(limiter.PerHour("rpm", 60))})
 		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
-		w.take(l, "acme", "api", limiter.Costs{"rpm": 60})
 
 		before := time.Now()
+		w.take(l, "acme", "api", limiter.Costs{"rpm": 60})
 		theirs := p.denied("acme", "api", limiter.Costs{"rpm": 2})
 		ours := w.denied(l, "acme", "api", limiter.Costs{"rpm": 2}).RetryAfter
 		var until float64
