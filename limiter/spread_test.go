@@ -54,6 +54,17 @@ func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 	}
 }
 
+// fourFull returns a process that knows a bucket of four full shards, and a request for all of it.
+func fourFull(t *testing.T, opts Options, limit Limit) (w *world, l *Limiter, all Request) {
+	t.Helper()
+	w = newWorld(t)
+	l, all = w.process(opts), asks(Costs{limit.Name: limit.Capacity}, limit)
+	must(t, l, all).Rollback(t.Context())
+	w.split(l, 4)
+	must(t, l, all).Rollback(t.Context())
+	return w, l, all
+}
+
 // A request larger than what a shard holds whose calls fail has found nothing missing: as soon as they
 // work again it is granted.
 func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
@@ -61,32 +72,23 @@ func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
 		"reads":        func(op memdb.Op) bool { return !isWrite(op) },
 		"transactions": func(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems },
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		limit := PerHour("rph", 80)
-		must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
-		w.split(l, 4)
-		must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
+		w, l, all := fourFull(t, Options{}, PerHour("rph", 80))
 		w.db.SetHook(onEvery(fails, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
 		for range breaksAfter - 1 {
-			if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 80}, limit)); !errors.Is(err, ErrUnavailable) {
+			if _, err := l.Acquire(t.Context(), all); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s fail: %v", name, err)
 			}
 		}
 		w.db.SetHook(nil)
-		must(t, l, asks(Costs{"rph": 80}, limit))
+		must(t, l, all)
 	}
 }
 
 // Who finds twice in a row that the shards do not hold enough does not read them for each request any
 // more, until Options.DenyFor is over or one was granted.
 func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{DenyFor: 20 * time.Second})
 	limit := PerSecond("rps", 80)
-	must(t, l, asks(Costs{"rps": 80}, limit)).Rollback(t.Context())
-	w.split(l, 4)
-	must(t, l, asks(Costs{"rps": 80}, limit)).Rollback(t.Context())
+	w, l, all := fourFull(t, Options{DenyFor: 20 * time.Second}, limit)
 	other := w.bystander(l)
 	for i, c := range []struct {
 		pass  time.Duration
@@ -101,7 +103,7 @@ func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
 			must(t, other, asks(Costs{"rps": 79}, limit))
 		}
 		w.db.ResetStats()
-		_, err := l.Acquire(t.Context(), asks(Costs{"rps": 80}, limit))
+		_, err := l.Acquire(t.Context(), all)
 		if n := w.db.Stats().Reads; errors.Is(err, ErrLimited) != c.taken || n > 0 != c.reads {
 			t.Errorf("request %d: %d reads and %v, want some: %v, and denied: %v", i, n, err, c.reads, c.taken)
 		}
@@ -111,12 +113,7 @@ func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
 // A shard that has become unreadable refuses what several shards pay together: the caller is told, and none of
 // them has paid.
 func TestADamagedShardPaysNothingTogether(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	limit := PerHour("rph", 80)
-	must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
-	w.split(l, 4)
-	must(t, l, asks(Costs{"rph": 80}, limit)).Rollback(t.Context())
+	w, l, all := fourFull(t, Options{}, PerHour("rph", 80))
 	var before *memdb.DB
 	sent := 0
 	l.store.Store = lateWrites{l.store.Store, func() {
@@ -125,7 +122,7 @@ func TestADamagedShardPaysNothingTogether(t *testing.T) {
 			before = w.db.Snapshot()
 		}
 	}}
-	if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 80}, limit)); !errors.Is(err, ErrUnreadable) || sent != 1 {
+	if _, err := l.Acquire(t.Context(), all); !errors.Is(err, ErrUnreadable) || sent != 1 {
 		t.Errorf("%v after %d transactions, want ErrUnreadable after one", err, sent)
 	}
 	w.sameTable(before)

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
-
-	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 )
@@ -37,20 +36,9 @@ func tells(t *testing.T, memory memory, args ...string) {
 func TestLostOutputIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		noAWS(t)
-		file, manifest := aManifest(t)
-		begin, ids := furnished(t, file)
-		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
-		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
-		leaf(func(path string, _ *cobra.Command) {
-			p, ok := effects[path]
-			if !ok || p.away {
-				return
-			}
+		onTable(t, func(begin stored, args []string) {
 			for _, format := range formats {
-				args := append(strings.Fields(path+" "+real.Replace(p.args)), "-o", format)
-				if p.effect == removes {
-					args = append(args, "--yes")
-				}
+				args := slices.Concat(args, []string{"-o", format})
 				if out, _, _ := storedIn(begin.db.Snapshot()).on(t, "", args...); out != "" {
 					tells(t, storedIn(begin.db.Snapshot()), args...)
 				}

@@ -345,24 +345,33 @@ func TestNothingToAsk(t *testing.T) {
 	})
 }
 
+// onTable calls f for each command that plays on a table, with arguments for which it has something to do on
+// the one that is given, and with a yes.
+func onTable(t *testing.T, f func(begin stored, args []string)) {
+	t.Helper()
+	file, manifest := aManifest(t)
+	begin, ids := furnished(t, file)
+	manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
+	real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
+	leaf(func(path string, _ *cobra.Command) {
+		p, ok := effects[path]
+		if !ok || p.away {
+			return
+		}
+		args := strings.Fields(path + " " + real.Replace(p.args))
+		if p.effect == removes {
+			args = append(args, "--yes")
+		}
+		f(begin, args)
+	})
+}
+
 // Of each command, every call in turn has no answer. The command fails then, says what that
 // was, and never claims that something was done. Only the list of the
 // resources of which entities have limits decides nothing, and is put right by a later command.
 func TestACallThatFailsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file, manifest := aManifest(t)
-		begin, ids := furnished(t, file)
-		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
-		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
-		leaf(func(path string, _ *cobra.Command) {
-			p, ok := effects[path]
-			if !ok || p.away {
-				return
-			}
-			args := strings.Fields(path + " " + real.Replace(p.args))
-			if p.effect == removes {
-				args = append(args, "-y")
-			}
+		onTable(t, func(begin stored, args []string) {
 			for failing := int64(1); ; failing++ {
 				s, spared := storedIn(begin.db.Snapshot()), false
 				var calls atomic.Int64
