@@ -56,7 +56,7 @@ func kind(err error) Kind {
 		if api.ErrorFault() == smithy.FaultServer {
 			return Unknown
 		}
-		if slices.Contains(setup, api.ErrorCode()) {
+		if !skewed(err) && slices.Contains(setup, api.ErrorCode()) {
 			return Setup
 		}
 		return Unavailable // refused before anything was written, for a reason that may pass

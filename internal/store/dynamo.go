@@ -69,19 +69,17 @@ func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("UpdateItem", err)
 		}
-		sent := d.reading()
-		out, err := d.api.UpdateItem(ctx, w.Input(d.table), once)
+		out, err := signed(ctx, func() (*dynamodb.UpdateItemOutput, error) { return d.update(ctx, w) })
 		if err != nil {
-			d.listen(middleware.Metadata{}, err, sent)
 			return nil, classify("UpdateItem", err)
 		}
-		d.listen(out.ResultMetadata, nil, sent)
 		return out.Attributes, nil
 	case item.Put:
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("PutItem", err)
 		}
-		if _, err := d.api.PutItem(ctx, w.Input(d.table), once); err != nil {
+		_, err := signed(ctx, func() (*dynamodb.PutItemOutput, error) { return d.api.PutItem(ctx, w.Input(d.table), once) })
+		if err != nil {
 			return nil, classify("PutItem", err)
 		}
 		return maps.Clone(w.Item), nil
@@ -89,12 +87,27 @@ func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, unsent("DeleteItem", err)
 		}
-		if _, err := d.api.DeleteItem(ctx, w.Input(d.table), once); err != nil {
+		_, err := signed(ctx, func() (*dynamodb.DeleteItemOutput, error) {
+			return d.api.DeleteItem(ctx, w.Input(d.table), once)
+		})
+		if err != nil {
 			return nil, classify("DeleteItem", err)
 		}
 		return nil, nil
 	}
 	return nil, unsent("Write", fmt.Errorf("%T stands in transactions only", w))
+}
+
+// update sends an update, and takes in the time of its answer.
+func (d *Dynamo) update(ctx context.Context, w item.Update) (*dynamodb.UpdateItemOutput, error) {
+	sent := d.reading()
+	out, err := d.api.UpdateItem(ctx, w.Input(d.table), once)
+	var meta middleware.Metadata
+	if err == nil {
+		meta = out.ResultMetadata
+	}
+	d.listen(meta, err, sent)
+	return out, err
 }
 
 // Transact implements [Store].
@@ -107,7 +120,9 @@ func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write
 		return unsent("TransactWriteItems",
 			fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), item.MaxTokenLength))
 	}
-	_, err := d.api.TransactWriteItems(ctx, item.TransactInput(d.table, token, writes), once)
+	_, err := signed(ctx, func() (*dynamodb.TransactWriteItemsOutput, error) {
+		return d.api.TransactWriteItems(ctx, item.TransactInput(d.table, token, writes), once)
+	})
 	return classify("TransactWriteItems", err)
 }
 
@@ -131,7 +146,9 @@ func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([
 	ask := map[string]types.KeysAndAttributes{d.table: {Keys: unique, ConsistentRead: &consistent}}
 	for try := 0; ; try++ {
 		sent := d.reading()
-		out, err := d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, unlessUnreachable)
+		out, err := signed(ctx, func() (*dynamodb.BatchGetItemOutput, error) {
+			return d.api.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, unlessUnreachable)
+		})
 		if err != nil {
 			return nil, unread("BatchGetItem", err)
 		}

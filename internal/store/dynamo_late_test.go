@@ -12,9 +12,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // lateWriter is an HTTP client whose requests are sent at once, but whose
@@ -73,16 +70,7 @@ func (b *lateBody) Read(p []byte) (int, error) {
 // An answer that comes before the writing of the request has ended is read whole, and
 // its connection stays.
 func TestAnswersBeforeTheRequestHasEnded(t *testing.T) {
-	query := item.Query{PK: "p"}
-	all := map[string]func(context.Context, *store.Listing) error{
-		"read":   func(ctx context.Context, s *store.Listing) error { _, err := s.Read(ctx, true, key); return err },
-		"remove": func(ctx context.Context, s *store.Listing) error { return s.Remove(ctx, key) },
-		"list":   func(ctx context.Context, s *store.Listing) error { _, err := s.List(ctx, query); return err },
-	}
-	for call, do := range calls {
-		all[call] = func(ctx context.Context, s *store.Listing) error { return do(ctx, s) }
-	}
-	for call, do := range all {
+	for call, do := range allCalls() {
 		t.Run(call, func(t *testing.T) {
 			s := serve(t, reply(200, "{}"))
 			late := newLateWriter()

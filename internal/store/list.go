@@ -50,7 +50,7 @@ func (l *Listing) List(ctx context.Context, q item.Query) (item.Page, error) {
 	if err := errors.Join(ctx.Err(), q.Validate()); err != nil {
 		return item.Page{}, unsent("Query", err)
 	}
-	out, err := l.api.Query(ctx, q.Input(l.table), whole)
+	out, err := signed(ctx, func() (*dynamodb.QueryOutput, error) { return l.api.Query(ctx, q.Input(l.table), whole) })
 	if err != nil {
 		return item.Page{}, unread("Query", err)
 	}
@@ -86,9 +86,10 @@ func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
 		if err := ctx.Err(); err != nil {
 			return unsent("BatchWriteItem", err)
 		}
-		out, err := l.api.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
-			RequestItems: map[string][]types.WriteRequest{l.table: left},
-		}, whole)
+		out, err := signed(ctx, func() (*dynamodb.BatchWriteItemOutput, error) {
+			in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{l.table: left}}
+			return l.api.BatchWriteItem(ctx, in, whole)
+		})
 		if err != nil {
 			return classify("BatchWriteItem", err)
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // Store executes writes on one table. Implementations are safe for concurrent
-// use and never send a write twice on their own, because a write whose answer
-// was lost may have been applied. Every error is a [*Refused], a [*Canceled] or
+// use and never send a write again that may have been applied, because its answer
+// was lost. Every error is a [*Refused], a [*Canceled] or
 // a [*Failure]; callers decide what to repeat. All methods block until there is
 // an answer or ctx is done.
 type Store interface {

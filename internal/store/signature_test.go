@@ -1,0 +1,152 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// allCalls are all calls of a store, reads too.
+func allCalls() map[string]func(context.Context, *store.Listing) error {
+	all := map[string]func(context.Context, *store.Listing) error{
+		"read":   func(ctx context.Context, s *store.Listing) error { _, err := s.Read(ctx, true, key); return err },
+		"remove": func(ctx context.Context, s *store.Listing) error { return s.Remove(ctx, key) },
+		"list": func(ctx context.Context, s *store.Listing) error {
+			_, err := s.List(ctx, item.Query{PK: "p"})
+			return err
+		},
+	}
+	for call, do := range calls {
+		all[call] = func(ctx context.Context, s *store.Listing) error { return do(ctx, s) }
+	}
+	return all
+}
+
+// signatures is a server that checks the time of a signature as AWS does, by a clock that is ahead of
+// this machine's.
+type signatures struct {
+	*server
+	ahead atomic.Int64
+}
+
+func checkSignatures(t *testing.T, code string) *signatures {
+	s := &signatures{}
+	s.server = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		now := time.Now().Add(time.Duration(s.ahead.Load())).UTC()
+		w.Header().Set("Date", now.Format(http.TimeFormat))
+		signed, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
+		if err != nil || now.Sub(signed).Abs() > 5*time.Minute {
+			fault(http.StatusBadRequest, code, "")(w, r)
+			return
+		}
+		reply(http.StatusOK, "{}")(w, r)
+	})
+	return s
+}
+
+// A clock is set while calls are on their way, to the future, the past, and back. Each signature that
+// is rejected for it is made anew, once.
+func TestCallsAreSignedAgainWhenAClockWasSet(t *testing.T) {
+	for _, code := range []string{"InvalidSignatureException", "RequestTimeTooSkewed", "AccessDeniedException"} {
+		for call, do := range allCalls() {
+			t.Run(code+"/"+call, func(t *testing.T) {
+				s := checkSignatures(t, code)
+				db := openListing(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+				for _, ahead := range []time.Duration{0, time.Hour, 0, -time.Hour, -time.Hour} {
+					s.ahead.Store(int64(ahead))
+					var all sync.WaitGroup
+					for range 20 {
+						all.Go(func() {
+							if err := do(t.Context(), db); err != nil {
+								t.Errorf("off by %v: %v", ahead, err)
+							}
+						})
+					}
+					all.Wait()
+				}
+			})
+		}
+	}
+}
+
+// Where the correction does not help, because a clock goes on being set, a call is sent twice, and the
+// failure policy decides.
+func TestASignatureThatStaysWrongIsNoSetup(t *testing.T) {
+	for _, code := range []string{"InvalidSignatureException", "RequestTimeTooSkewed", "AccessDeniedException"} {
+		for call, do := range allCalls() {
+			ahead := time.Duration(0)
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				ahead += time.Hour
+				w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+				fault(http.StatusForbidden, code, "")(w, r)
+			})
+			err := do(t.Context(), openListing(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }))
+			if store.KindOf(err) != store.Unavailable {
+				t.Errorf("%s/%s: %v, want unavailable", code, call, err)
+			}
+			if n := s.requests.Load(); n != 2 {
+				t.Errorf("%s/%s: %d requests, want 2", code, call, n)
+			}
+		}
+	}
+}
+
+// A signature that is wrong by a right clock is one of wrong credentials: nothing is sent again.
+func TestASignatureThatIsWrongByARightClockIsASetup(t *testing.T) {
+	for call, do := range allCalls() {
+		s := serve(t, fault(http.StatusBadRequest, "InvalidSignatureException", ""))
+		err := do(t.Context(), openListing(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }))
+		if n := s.requests.Load(); store.KindOf(err) != store.Setup || n != 1 {
+			t.Errorf("%s: %v after %d requests", call, err, n)
+		}
+	}
+}
+
+// expiring answers a first call with an error that names a clock, and ends the caller's context if it is
+// to.
+type expiring struct {
+	store.API
+	code  string
+	leave context.CancelFunc
+	calls int
+}
+
+func (e *expiring) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (
+	*dynamodb.UpdateItemOutput, error) {
+	if e.calls++; e.calls > 1 {
+		return &dynamodb.UpdateItemOutput{}, nil
+	}
+	if e.leave != nil {
+		e.leave()
+	}
+	return nil, fmt.Errorf("wrapped: %w", &smithy.GenericAPIError{Code: e.code})
+}
+
+// Some codes name a clock by themselves. A caller that has left gets no second call, and nothing was
+// written.
+func TestCodesThatNameAClock(t *testing.T) {
+	for _, code := range []string{"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"} {
+		api := &expiring{code: code}
+		if _, err := store.NewDynamo(api, "table").Write(t.Context(), update()); err != nil || api.calls != 2 {
+			t.Errorf("%s: %v after %d calls", code, err, api.calls)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		api = &expiring{code: code, leave: leave}
+		_, err := store.NewDynamo(api, "table").Write(ctx, update())
+		if _, ok := errors.AsType[smithy.APIError](err); !ok || store.KindOf(err) != store.Unavailable || api.calls != 1 {
+			t.Errorf("%s: a caller that has left: %v after %d calls", code, err, api.calls)
+		}
+	}
+}
