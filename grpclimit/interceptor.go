@@ -42,10 +42,11 @@ type Options struct {
 	Settled func(context.Context, Call, error)
 }
 
-// Unary returns an interceptor that takes tokens before it hands a call on. After the handler has
-// returned, with or without an error, it commits the lease with what the handler settled
-// ([Lease]). If the handler panics before it has settled anything, all is given back. Both go on
-// when the client has gone away. With an in-flight limit the context of the call ends when its
+// Unary returns an interceptor that takes tokens before it hands a call on. When the handler is
+// done it commits the lease, with what the handler settled ([Lease]): also after an error or a
+// panic, and when the client has gone away. So nothing that a client can cause gives anything back.
+// A handler that has done nothing for its call, because what it asks has failed by itself, may roll
+// the lease back. With an in-flight limit the context of the call ends when its
 // slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a call without a
 // decision is handed on too; its lease has charged nothing.
 //
@@ -119,16 +120,13 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 	}
 	ctx, cancel := lease.Within(context.WithValue(ctx, leaseKey{}, lease))
 	defer cancel()
-	end := lease.Rollback // after a panic
-	defer func() {
-		err := end(context.WithoutCancel(ctx)) // also when the client has gone away
+	defer func() { // also after a panic
+		err := lease.Commit(context.WithoutCancel(ctx)) // also when the client has gone away
 		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(ctx, c, err)
 		}
 	}()
-	err = handle(ctx)
-	end = lease.Commit
-	return err
+	return handle(ctx)
 }
 
 type leaseKey struct{}

@@ -12,7 +12,9 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,7 +252,7 @@ func TestHandlersMayEndTheirLease(t *testing.T) {
 }
 
 // What the handler settles is written after it has returned, also when the client
-// has gone away; after a panic everything is given back.
+// has gone away or the handler panics. A panic gives nothing back: a client may have caused it.
 func TestSettling(t *testing.T) {
 	table := limitertest.New(t)
 	ns := table.Admin("")
@@ -276,6 +278,13 @@ func TestSettling(t *testing.T) {
 			}
 		case "panics":
 			panic("x")
+		case "panics later":
+			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
+				t.Error(err)
+			}
+			panic("x")
+		case "exits":
+			runtime.Goexit()
 		case "fails", "is lost":
 			trouble := limiter.ErrUnavailable
 			if r.Header.Get("X-Api-Key") == "is lost" {
@@ -293,12 +302,20 @@ func TestSettling(t *testing.T) {
 	if got := left("settles"); got != [2]int64{1, 15} {
 		t.Errorf("settled: %v", got)
 	}
-	func() {
-		defer func() { _ = recover() }()
-		get(h, "panics")
-	}()
-	if got := left("panics"); got != [2]int64{2, 50} {
-		t.Errorf("after a panic: %v", got)
+	for key, want := range map[string][2]int64{"panics": {1, 40}, "panics later": {1, 15}, "exits": {1, 40}} {
+		var all sync.WaitGroup
+		all.Go(func() {
+			defer func() {
+				if cause := recover(); (cause == "x") != (key != "exits") {
+					t.Errorf("%s: the panic is %v", key, cause)
+				}
+			}()
+			get(h, key)
+		})
+		all.Wait()
+		if got := left(key); got != want {
+			t.Errorf("a handler that %s: %v, want %v", key, got, want)
+		}
 	}
 	get(h, "fails")
 	table.Fail(nil)

@@ -50,11 +50,11 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns a middleware that takes tokens before it hands a request on. After the handler
-// has returned it commits the lease, with what the handler settled ([Lease]); if the handler
-// panics before it has settled anything, all is given back. A panic with http.ErrAbortHandler
-// commits: so a reverse proxy ends when its client breaks an answer off. Both go on when the
-// client has gone away. Under limiter.PolicyAllow a request without a decision is handed on too; its
+// New returns a middleware that takes tokens before it hands a request on. When the handler is
+// done it commits the lease, with what the handler settled ([Lease]): also when the client has gone
+// away, and when the handler panics. So nothing that a client can cause gives anything back. A
+// handler that has done nothing for its request, because what it asks has failed by itself, may
+// roll the lease back. Under limiter.PolicyAllow a request without a decision is handed on too; its
 // lease has charged nothing.
 //
 // New panics if there is no limiter or no Options.Request.
@@ -112,22 +112,13 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
 	ctx, cancel := lease.Within(context.WithValue(r.Context(), leaseKey{}, lease))
 	defer cancel()
-	end := lease.Rollback // after a panic
-	defer func() {
-		cause := recover()
-		if cause == http.ErrAbortHandler { // the work was done, and nobody wants to read the rest
-			end = lease.Commit
-		}
-		err := end(context.WithoutCancel(ctx)) // also when the client has gone away
+	defer func() { // also after a panic
+		err := lease.Commit(context.WithoutCancel(ctx)) // also when the client has gone away
 		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(r, err)
 		}
-		if cause != nil {
-			panic(cause)
-		}
 	}()
 	next.ServeHTTP(w, r.WithContext(ctx))
-	end = lease.Commit
 }
 
 type leaseKey struct{}
