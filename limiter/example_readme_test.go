@@ -16,6 +16,9 @@ import (
 
 func callModel(context.Context) (tokens int64, err error) { return 1170, nil }
 
+// errModel is a failure of the model itself, which no client can cause.
+var errModel = errors.New("the model has failed")
+
 // Example is what the README begins with. It needs AWS and is only compiled.
 func Example() {
 	err := func(ctx context.Context) error {
@@ -36,8 +39,11 @@ func Example() {
 		}
 		return l.Do(ctx, request, func(ctx context.Context, lease *limiter.Lease) error {
 			used, err := callModel(ctx)
+			if errors.Is(err, errModel) {
+				return err // the model itself has failed: everything is given back
+			}
 			if err != nil {
-				return err // everything is given back
+				return errors.Join(err, lease.Settle(nil)) // the client left, say: the estimate stays taken
 			}
 			return lease.Settle(limiter.Costs{"tpm": used}) // what it really was
 		})

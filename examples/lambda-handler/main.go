@@ -4,9 +4,10 @@
 //	zae-limiter limits set -r reports rpm=60
 //
 // Three things are special in Lambda. The limiter is opened once per execution environment,
-// outside of the handler, so what it has learned stays while the environment is warm. A lease is
-// committed before the handler returns, because the environment is frozen after that. The time
-// for a decision is bounded well below that of the function.
+// outside of the handler, so what it has learned stays while the environment is warm. Nothing is left
+// to do after the handler has returned, because the environment is frozen then: work that settles
+// what it has cost commits its lease before. The time for a decision is bounded well below that of
+// the function.
 //
 // The role of the function needs the rights of the stack's client policy. Build and
 // deploy it like any function:
@@ -68,20 +69,20 @@ func (h *handler) handle(ctx context.Context, e request) (response, error) {
 	req := limiter.Request{
 		Entity: auth.JWT.Claims["sub"], Resource: "reports", Costs: limiter.Costs{"rpm": 1},
 	}
-	out := response{StatusCode: http.StatusOK, Headers: map[string]string{"Content-Type": "application/json"}}
-	err := h.limiter.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
-		if lease.Charged() {
-			set(out.Headers, lease.Status())
-		}
-		out.Body = `{"report":"all is well"}`
-		return nil
-	})
+	lease, err := h.limiter.Acquire(ctx, req)
 	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
 		return tooMany(denied, req)
 	}
 	if err != nil {
 		slog.ErrorContext(ctx, "not limited", "err", err)
 		return response{StatusCode: http.StatusServiceUnavailable}, nil
+	}
+	out := response{
+		StatusCode: http.StatusOK, Headers: map[string]string{"Content-Type": "application/json"},
+		Body: `{"report":"all is well"}`, // it has cost what was taken, also if it could not be made: nothing to commit
+	}
+	if lease.Charged() {
+		set(out.Headers, lease.Status())
 	}
 	return out, nil
 }

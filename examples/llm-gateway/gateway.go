@@ -50,22 +50,30 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.end(r, req, err)
 }
 
-// stream passes on what the model says, and settles each piece before it is sent. That
-// is no call: Do writes what was settled last, whatever ends the stream. Until something was
-// settled, an error gives everything back.
+// stream passes on what the model says. It settles the prompt before the model is called, and each
+// piece before it is sent. That is no call: Do writes what was settled last, whatever ends the stream.
+// So a client that leaves, at any time, pays for what it has caused. Only a model that fails by itself
+// before its first word costs nothing.
 func (g *gateway) stream(ctx context.Context, out *answer, lease *limiter.Lease, p prompt) error {
 	if lease.Charged() { // not where a table that is down lets everything pass
 		httplimit.RateLimit(out.w.Header(), lease.Status())
 		httplimit.OpenAI("rpm", "tpm")(out.w.Header(), lease.Status())
 	}
 	used := p.tokens()
-	return g.model(ctx, p, func(text string, tokens int64) error {
+	if err := lease.Settle(limiter.Costs{"tpm": used}); err != nil {
+		return err
+	}
+	err := g.model(ctx, p, func(text string, tokens int64) error {
 		used += tokens
 		if err := lease.Settle(limiter.Costs{"tpm": used}); err != nil {
 			return err
 		}
 		return out.send(map[string]any{"text": text})
 	})
+	if errors.Is(err, errModel) && used == p.tokens() && ctx.Err() == nil {
+		return errors.Join(err, lease.Settle(limiter.Costs{"rpm": 0, "tpm": 0}))
+	}
+	return err
 }
 
 // answer is what a client gets.
@@ -111,5 +119,6 @@ func (a *answer) end(r *http.Request, req limiter.Request, err error) {
 	}
 }
 
-// errModel is what models fail with.
+// errModel is what models fail with by themselves: not when their client leaves, and not when they
+// reject its prompt.
 var errModel = errors.New("model failed")

@@ -3,11 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -33,19 +38,46 @@ func newRig(t *testing.T, m model) *rig {
 	return r
 }
 
-// ask asks for up to 100 tokens with a prompt of 3, and reads events until the answer
-// ends, or read has had enough.
-func (r *rig) ask(read func(event string) (enough bool)) (*http.Response, []string) {
+// request asks for up to 100 tokens with a prompt of 3.
+func (r *rig) request(ctx context.Context) *http.Request {
 	r.t.Helper()
-	ctx, leave := context.WithCancel(r.t.Context())
-	defer func() { leave(); <-r.ended }()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url,
 		strings.NewReader(`{"prompt":"say again","max_tokens":100}`))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer demo")
-	answer, err := http.DefaultClient.Do(req)
+	return req
+}
+
+// read reads an answer byte by byte, and leaves when that is enough.
+func (r *rig) read(enough func(got string) bool) string {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { conn.Close(); <-r.ended }()
+	if err := r.request(r.t.Context()).Write(conn); err != nil {
+		r.t.Fatal(err)
+	}
+	got, next := "", make([]byte, 1)
+	for !enough(got) {
+		if _, err := conn.Read(next); err != nil {
+			r.t.Fatal(err)
+		}
+		got += string(next)
+	}
+	return got
+}
+
+// ask asks for up to 100 tokens with a prompt of 3, and reads events until the answer
+// ends, or read has had enough.
+func (r *rig) ask(read func(event string) (enough bool)) (*http.Response, []string) {
+	r.t.Helper()
+	ctx, leave := context.WithCancel(r.t.Context())
+	defer func() { leave(); <-r.ended }()
+	answer, err := http.DefaultClient.Do(r.request(ctx))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -106,6 +138,80 @@ func TestClientGoesAway(t *testing.T) {
 	n := 0
 	r.ask(func(string) bool { n++; return n == 2 })
 	r.wants(59, 20_000-3-20)
+}
+
+// A client that leaves at any byte of the answer pays for its request, its prompt, and each word that
+// it has got.
+func TestClientLeavesAtEachByte(t *testing.T) {
+	const words = 3
+	gateway := func() *rig {
+		return newRig(t, says(words, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+	}
+	whole := gateway().read(func(got string) bool { return strings.Count(got, "}\n\n") == words })
+	for n := 1; n <= len(whole); n++ {
+		r := gateway()
+		got := r.read(func(got string) bool { return len(got) == n })
+		b, err := r.table.Admin("").Peek(t.Context(), "acme", "parrot-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, least := b[0].Levels, 3+10*int64(strings.Count(got, "data: "))
+		if used := 20_000 - l[1].Remaining; l[0].Remaining != 59 || used < least || used > 3+10*words {
+			t.Errorf("%d bytes: %d requests left, %d tokens used, want 59, and %d at least", n, l[0].Remaining, used, least)
+		}
+	}
+	t.Logf("%d bytes", len(whole))
+}
+
+// The model is called 60 times for 300 clients that leave before its first word, and not once more.
+func TestClientsThatLeaveBeforeTheFirstWord(t *testing.T) {
+	var calls atomic.Int64
+	r := newRig(t, func(ctx context.Context, _ prompt, _ func(string, int64) error) error {
+		calls.Add(1)
+		<-ctx.Done()
+		if calls.Load()%2 == 0 {
+			return fmt.Errorf("%w: %w", errModel, ctx.Err()) // as some that wrap whatever happens
+		}
+		return ctx.Err()
+	})
+	for range 300 {
+		before := calls.Load()
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			for calls.Load() == before && ctx.Err() == nil {
+				time.Sleep(100 * time.Microsecond)
+			}
+			leave()
+		}()
+		if answer, err := http.DefaultClient.Do(r.request(ctx)); err == nil { // denied
+			answer.Body.Close()
+		}
+		leave()
+		<-r.ended
+	}
+	if n := calls.Load(); n != 60 {
+		t.Errorf("%d calls of the model, want 60", n)
+	}
+	r.wants(0, 20_000-60*3)
+}
+
+// What a client causes in the gateway or in the model is not the model's failure.
+func TestFailuresOfTheClientCost(t *testing.T) {
+	for name, m := range map[string]model{
+		"a prompt that the model rejects": says(0, func(context.Context) error { return errors.New("prompt is rejected") }),
+		"a prompt that makes it panic":    says(0, func(context.Context) error { panic(http.ErrAbortHandler) }),
+	} {
+		r := newRig(t, m)
+		if answer, err := http.DefaultClient.Do(r.request(t.Context())); err == nil {
+			answer.Body.Close()
+		}
+		<-r.ended
+		t.Log(name)
+		r.wants(59, 20_000-3)
+	}
 }
 
 func TestModelFails(t *testing.T) {

@@ -3,8 +3,9 @@
 // settled while it streams, so that it is right whatever ends it:
 //
 //   - the model is done: the tokens that it used are settled;
-//   - the client goes away: the model is stopped, and what it has used so far is settled;
-//   - the model fails before its first word: everything is given back;
+//   - the client goes away: the model is stopped. The request, the prompt and what was said so far
+//     are settled, also if that is nothing yet;
+//   - the model itself fails before its first word: everything is given back;
 //   - it fails later: what it has used so far is settled, and the client is told.
 //
 // The model is a parrot, so that it needs no account:

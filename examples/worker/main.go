@@ -1,8 +1,8 @@
 // Worker is a process that works off jobs of an API that takes 120 calls per minute
 // from all workers together, in bursts of at most 4: start it as often as you like.
 // Each call waits in line for its turn (Limiter.Wait), so none is sent too early, and
-// none is given up. A call that is not made gives its token back; Ctrl-C ends the
-// waiting at once.
+// none is given up. A call has cost its token once it was made, also if it fails. Ctrl-C
+// ends the waiting at once, and a wait that ends gives its token back.
 //
 //	make dev                                    # in another shell; run here the line that it prints
 //	go -C examples run ./worker
@@ -95,22 +95,16 @@ func (p *pool) run(ctx context.Context, jobs <-chan int) error {
 	return nil
 }
 
-func (p *pool) do(ctx context.Context, job int) (err error) {
-	lease, err := p.turn(ctx)
-	if err != nil {
-		return fmt.Errorf("job %d: %w", job, err)
-	}
-	defer func() { err = errors.Join(err, lease.Rollback(ctx)) }() // nothing, if the work is done
-	if err := p.work(ctx, job); err != nil {
-		return fmt.Errorf("job %d: %w", job, err) // the token is given back
-	}
-	return lease.Commit(ctx) // it has cost what was taken: no call
-}
-
-// turn waits until it is this worker's turn, or ctx ends.
-func (p *pool) turn(ctx context.Context) (*limiter.Lease, error) {
-	return p.limiter.Wait(ctx, limiter.Request{
+func (p *pool) do(ctx context.Context, job int) error {
+	_, err := p.limiter.Wait(ctx, limiter.Request{ // the token stays taken, so the lease needs no end
 		Entity: "workers", Resource: "partner-api", Costs: limiter.Costs{"calls": 1},
 		Limits: []limiter.Limit{limiter.PerMinute("calls", 120).WithCapacity(4)},
 	})
+	if err == nil {
+		err = p.work(ctx, job)
+	}
+	if err != nil {
+		return fmt.Errorf("job %d: %w", job, err)
+	}
+	return nil
 }

@@ -57,8 +57,9 @@ func TestProcessesShareTheRate(t *testing.T) {
 	})
 }
 
-// A worker that is stopped while it waits stops at once, and the tokens of calls that
-// were not made are there for others.
+// A worker that is stopped while it waits stops at once, and the tokens of calls that were not
+// made are there for others. A call that was made and failed has cost its token: the partner has
+// counted it.
 func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := limitertest.NewLive(t)
@@ -71,14 +72,18 @@ func TestStopped(t *testing.T) {
 		if err != nil || time.Since(begin) > 1300*time.Millisecond || done != 6 {
 			t.Errorf("%d jobs in %v: %v", done, time.Since(begin), err)
 		}
+		b, err := table.Admin("").Peek(t.Context(), "workers", "partner-api")
+		if err != nil || b[0].Levels[0].Remaining != 0 { // and none is owed
+			t.Errorf("after a wait that ended: %+v, %v", b[0].Levels, err)
+		}
 		broken := errors.New("broken")
 		p = &pool{limiter: table.Limiter(nil), workers: 1, work: func(context.Context, int) error { return broken }}
 		time.Sleep(time.Minute)
 		if err := p.run(t.Context(), feed(1)); !errors.Is(err, broken) {
 			t.Errorf("a job that fails: %v", err)
 		}
-		b, err := table.Admin("").Peek(t.Context(), "workers", "partner-api")
-		if err != nil || b[0].Levels[0].Remaining != 4 {
+		b, err = table.Admin("").Peek(t.Context(), "workers", "partner-api")
+		if err != nil || b[0].Levels[0].Remaining != 3 {
 			t.Errorf("after a job that failed: %+v, %v", b[0].Levels, err)
 		}
 	})

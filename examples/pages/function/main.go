@@ -17,14 +17,14 @@ import (
 type request struct{ Tenant string }
 
 func handler(l *limiter.Limiter) func(context.Context, request) (string, error) {
-	return func(ctx context.Context, r request) (answer string, err error) {
-		err = l.Do(ctx, limiter.Request{
+	return func(ctx context.Context, r request) (string, error) {
+		_, err := l.Acquire(ctx, limiter.Request{
 			Entity: r.Tenant, Resource: "jobs", Costs: limiter.Costs{"rpm": 1},
-		}, func(context.Context, *limiter.Lease) error {
-			answer = "done for " + r.Tenant // your work; its error gives everything back
-			return nil
 		})
-		return answer, err
+		if err != nil {
+			return "", err
+		}
+		return "done for " + r.Tenant, nil // your work: it has cost its token, also if it fails
 	}
 }
 

@@ -21,22 +21,38 @@ const price = 15 // of a token, in millionths of a dollar
 // model returns a piece of its answer and the tokens that it took; io.EOF at the end.
 type model func(context.Context) (text string, tokens int64, err error)
 
-// stream sends what the model answers, and settles what that has cost.
-func stream(ctx context.Context, l *limiter.Limiter, tenant string, expected int64, next model, w io.Writer) error {
-	return l.Do(ctx, limiter.Request{
-		Entity: tenant, Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": expected, "budget": expected * price},
-	}, func(ctx context.Context, lease *limiter.Lease) error {
-		var used int64
+// errModel is a failure of the model itself: no client that leaves, and no prompt that it rejects.
+var errModel = errors.New("the model has failed")
+
+func request(tenant string, tokens int64) limiter.Request {
+	return limiter.Request{
+		Entity: tenant, Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": tokens, "budget": tokens * price},
+	}
+}
+
+// stream sends what the model answers, and settles what that has cost. Settle is no call: Do writes the last one.
+func stream(ctx context.Context, l *limiter.Limiter, req limiter.Request,
+	prompt int64, next model, w io.Writer) error {
+	return l.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
+		settle := func(tokens int64) error {
+			return lease.Settle(limiter.Costs{"tpm": tokens, "budget": tokens * price})
+		}
+		used := prompt // the model reads it, whatever happens then
+		if err := settle(used); err != nil {
+			return err
+		}
 		for {
 			text, tokens, err := next(ctx)
-			if errors.Is(err, io.EOF) {
+			switch {
+			case errors.Is(err, io.EOF):
 				return nil
+			case errors.Is(err, errModel) && used == prompt && ctx.Err() == nil: // before its first token: all is given back
+				return errors.Join(err, lease.Settle(limiter.Costs{"rpm": 0, "tpm": 0, "budget": 0}))
+			case err != nil:
+				return err // what was settled stays taken
 			}
-			if err != nil {
-				return err // nothing used yet: all is given back; else what was used stays settled
-			}
-			used += tokens // Settle is no call: Do writes the last one, once, at the end
-			if err := lease.Settle(limiter.Costs{"tpm": used, "budget": used * price}); err != nil {
+			used += tokens
+			if err := settle(used); err != nil {
 				return err
 			}
 			if _, err := io.WriteString(w, text); err != nil {
@@ -70,9 +86,12 @@ func main() {
 		log.Fatal(err)
 	}
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		err := stream(r.Context(), l, "acme", 100, echo(r.FormValue("prompt")), w) // acme: whose key it is
+		prompt := r.FormValue("prompt")
+		tokens := int64(len(strings.Fields(prompt)))
+		req := request("acme", tokens+100) // acme: whose key it is; 100 more are expected
+		err := stream(r.Context(), l, req, tokens, echo(prompt), w)
 		if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-			httplimit.WriteDenied(w, r, httplimit.Denial{LimitError: denied})
+			httplimit.WriteDenied(w, r, httplimit.Denial{LimitError: denied, Request: req})
 		} else if err != nil {
 			log.Print(err)
 			httplimit.WriteFailed(w, r, err)
