@@ -138,7 +138,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 func args(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) < least || most >= 0 && len(got) > most {
-			return usage(c, "%d arguments, want: %s", len(got), c.UseLine())
+			return usage(c, "%s, want: %s", count(len(got), "arguments"), c.UseLine())
 		}
 		return nil
 	}

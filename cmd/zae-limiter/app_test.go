@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,7 +51,7 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "usage -e acme --window weekly", `--window "weekly": accepted are hourly, daily and monthly`)
 	s.says(2, "audit --all --max -1", "--max -1: want a number of events, 0 for all")
 	s.says(1, "usage -e acme --window monthly", "Set AWS_REGION")
-	s.says(2, "credit acme gpt-4 rpm", `"rpm": want LIMIT=TOKENS, each limit once, like tpm=5000`)
+	s.says(2, "credit acme gpt-4 rpm", `"rpm": want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50`)
 	s.says(2, "audit -e a -r b", "either")
 	s.says(2, "audit --all -e a", "--all lists everything")
 	s.says(2, "entity move a", "--parent or --no-parent?")
@@ -101,12 +100,12 @@ func TestArgumentsAreCounted(t *testing.T) {
 				continue
 			}
 			args := strings.Fields(path + strings.Repeat(" rpm=1", n))
-			if _, errs, code := s.end(args...); code != wrong || !strings.Contains(errs, fmt.Sprint(n, " arguments, want: ")) {
+			if _, errs, code := s.end(args...); code != wrong || !strings.Contains(errs, count(n, "arguments")+", want: ") {
 				t.Errorf("zae-limiter %v, of %q: %d\n%s", args, c.Use, code, errs)
 			}
 		}
 		args := strings.Fields(path + strings.Repeat(" rpm=1", least))
-		if _, errs, _ := s.end(args...); strings.Contains(errs, " arguments, want: ") {
+		if _, errs, _ := s.end(args...); strings.Contains(errs, ", want: zae-limiter ") {
 			t.Errorf("zae-limiter %v, of %q: %s", args, c.Use, errs)
 		}
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"iter"
 	"time"
 
@@ -40,10 +39,7 @@ func auditCommand(a *app) *cobra.Command {
 			events = during(c.ns.Events(c.ctx, about, before), since, until)
 		}
 		found, err := collect(events, most)
-		if err != nil {
-			return answer{}, err
-		}
-		return eventsAnswer(found)
+		return c.eventsAnswer(found), err
 	})
 	named(cmd, &about, "about an entity", "about the limits of a resource")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "about everything in the namespace")
@@ -69,14 +65,10 @@ func during(events iter.Seq2[admin.Event, error], from, to time.Time) iter.Seq2[
 	}
 }
 
-func eventsAnswer(events []admin.Event) (answer, error) {
+func (a *app) eventsAnswer(events []admin.Event) answer {
 	r := rows{head: []string{"at", "action", "principal", "entity", "resource", "details", "id"}}
 	for _, e := range events {
-		details, err := json.Marshal(e.Details)
-		if err != nil {
-			return answer{}, err
-		}
-		r.add(e.At, e.Action, e.Principal, e.Entity, e.Resource, string(details), e.ID)
+		r.add(e.At, e.Action, e.Principal, e.Entity, e.Resource, cut(a.details(e.Details)), e.ID)
 	}
-	return answer{value: events, rows: r}, nil
+	return answer{value: events, rows: r}
 }

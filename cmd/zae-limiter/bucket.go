@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,13 +32,13 @@ func peekCommand(a *app) *cobra.Command {
 		if err != nil && len(buckets) == 0 {
 			return answer{}, err
 		}
-		said := bucketsAnswer(buckets)
+		said := c.bucketsAnswer(buckets)
 		said.but = err // some cannot be read
 		return said, nil
 	})
 }
 
-func bucketsAnswer(buckets []admin.Bucket) answer {
+func (a *app) bucketsAnswer(buckets []admin.Bucket) answer {
 	r := rows{head: []string{
 		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of"}}
 	all := []shownBucket{}
@@ -50,8 +49,12 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 		}
 		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Parent, b.Cascade})
 		for _, l := range b.Levels {
-			r.add(b.Entity, b.Resource, l.Name, l.Remaining, l.Held, l.Capacity, l.Used, l.FullIn.Round(time.Millisecond),
-				b.Shards, from)
+			left, capacity := any(a.amountOf(l.Limit, l.Remaining)), any(a.amountOf(l.Limit, l.Capacity))
+			if l.IsUnlimited() {
+				left, capacity = "unlimited", ""
+			}
+			r.add(b.Entity, b.Resource, l.Name, left, a.amountOf(l.Limit, l.Held), capacity, a.amountOf(l.Limit, l.Used),
+				l.FullIn.Round(time.Millisecond), b.Shards, from)
 		}
 	}
 	return answer{value: all, rows: r}
@@ -92,7 +95,7 @@ func (c *call) reset(yes bool, id string) (answer, error) {
 		case err != nil:
 			return answer{}, err
 		default:
-			c.leaves(bucketLines(b, c.args[2:]...)...)
+			c.leaves(c.bucketLines(b, c.args[2:]...)...)
 		}
 	}
 	return c.sure(yes, fmt.Sprintf("Fill bucket %s up?", of), func(c *call) (answer, error) {
@@ -101,45 +104,50 @@ func (c *call) reset(yes bool, id string) (answer, error) {
 			return answer{}, err
 		}
 		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
-		return addedAnswer(added), err
+		return c.addedAnswer(added), err
 	})
 }
 
 func creditCommand(a *app) *cobra.Command {
 	tokens, id := limiter.Costs{}, ""
 	cmd := a.inNamespace(&cobra.Command{
-		Use:   "credit ENTITY RESOURCE LIMIT=TOKENS...",
+		Use:   "credit ENTITY RESOURCE LIMIT=AMOUNT...",
 		Short: "add tokens to a bucket: a rate is filled to its capacity at most, a quota gets more",
 		Example: `  zae-limiter credit acme gpt-4 tpm=5000
-  zae-limiter credit acme gpt-4 budget=50000000 --id invoice-4711`,
+  zae-limiter credit acme gpt-4 'budget=$50' --id invoice-4711`,
 		Args: args(3, -1),
 		PreRunE: func(c *cobra.Command, names []string) error {
 			for _, text := range names[2:] {
 				name, number, _ := strings.Cut(text, "=")
-				n, err := strconv.ParseInt(number, 10, 64)
+				n, err := limiter.ParseAmount(number)
 				if _, twice := tokens[name]; err != nil || twice {
-					return usage(c, "%q: want LIMIT=TOKENS, each limit once, like tpm=5000", text)
+					return usage(c, "%q: want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50", text)
 				}
 				tokens[name] = n
 			}
 			return nil
 		},
 	}, func(c *call) (answer, error) {
+		for _, text := range c.args[2:] {
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !c.inDollars(name) {
+				return answer{}, usage(c.cmd, "%q: limit %q counts no dollars, want a whole number", text, name)
+			}
+		}
 		ns, err := once(c.ns, id)
 		if err != nil {
 			return answer{}, err
 		}
 		added, err := ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
-		return addedAnswer(added), err
+		return c.addedAnswer(added), err
 	})
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
 	return cmd
 }
 
-func addedAnswer(added map[string]int64) answer {
-	r := rows{head: []string{"limit", "tokens added"}}
+func (a *app) addedAnswer(added map[string]int64) answer {
+	r := rows{head: []string{"limit", "added"}}
 	for _, name := range sortedKeys(added) {
-		r.add(name, added[name])
+		r.add(name, a.amount(name, added[name]))
 	}
 	return answer{value: map[string]any{"added": added}, rows: r}
 }

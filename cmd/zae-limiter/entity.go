@@ -198,7 +198,7 @@ func (a *app) holdings(c *call, id string) error {
 		if config.Access != admin.AccessInherited {
 			a.leaves(config.Scope.String() + " " + accessText(config.Access))
 		}
-		for _, l := range lines(config) {
+		for _, l := range a.lines(config) {
 			a.leaves(config.Scope.String() + " " + l)
 		}
 	}
@@ -206,7 +206,7 @@ func (a *app) holdings(c *call, id string) error {
 		if err = a.odd(id, err); err != nil {
 			return err
 		}
-		a.leaves(bucketLines(b)...)
+		a.leaves(a.bucketLines(b)...)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (a *app) orphans(c *call, id string) error {
 		}
 	}
 	if n > 0 {
-		a.say("%d children charge it: their requests fail until entity move gives them another parent", n)
+		a.say("children that charge it: %d. Their requests fail until entity move gives them another parent", n)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func removedAnswer(n int, err error) (answer, error) {
 		return answer{}, err // it may be no use to go on
 	}
 	if err != nil {
-		return answer{}, fmt.Errorf("%d items removed, the same command goes on: %w", n, err)
+		return answer{}, fmt.Errorf("%s removed, the same command goes on: %w", count(n, "items"), err)
 	}
 	r := rows{head: []string{"items removed"}}
 	r.add(n)

@@ -31,7 +31,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "entity children acme", "key-1 key-1 acme true", "key-2 key-2 acme false")
 		s.says(0, "entity delete key-2 -y")
 		s.says(1, "entity delete acme",
-			"1 children charge it: their requests fail until entity move gives them another parent",
+			"children that charge it: 1. Their requests fail until entity move gives them another parent",
 			`Remove entity "acme"`)
 		type entity struct {
 			ID       string

@@ -21,8 +21,16 @@ const (
 	no     = 3 // it was done, and the answer is no
 )
 
-// errNo ends a command with status 3; what there is to say was printed.
+// errNo ends a command with status 3: what answerNo returns is one.
 var errNo = errors.New("the answer is no")
+
+// noError says what is not as it should be.
+type noError struct{ text string }
+
+func (e *noError) Error() string        { return e.text }
+func (e *noError) Is(target error) bool { return target == errNo }
+
+func answerNo(format string, values ...any) error { return &noError{fmt.Sprintf(format, values...)} }
 
 // placed is an error with where it happened.
 type placed struct {

@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -15,10 +17,33 @@ import (
 
 // encode writes a value as JSON, on one line if there is no indent.
 func encode(w io.Writer, value any, indent string) error {
-	e := json.NewEncoder(w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
-	return e.Encode(plainly(reflect.ValueOf(value)))
+	if err := e.Encode(plainly(reflect.ValueOf(value))); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, escaped(text.String()))
+	return err
+}
+
+// escaped writes the letters of JSON that could steer a terminal by their number, which programs
+// read as the letter.
+func escaped(text string) string {
+	var out strings.Builder
+	for _, c := range text {
+		switch {
+		case c == '\n' || !steers(c):
+			out.WriteRune(c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, c)
+		}
+	}
+	return out.String()
 }
 
 // object is a JSON object whose members stand in the order of the fields.

@@ -74,15 +74,15 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 	if err != nil { // what cannot be read cannot be compared either
 		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)
 		return c.sure(l.yes, question, func(c *call) (answer, error) {
-			return configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
+			return c.configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
 		})
 	}
 	if !c.difference(was, now) {
 		c.say("nothing to change")
-		return configsAnswer(now), nil
+		return c.configsAnswer(now), nil
 	}
 	return c.sure(l.yes, fmt.Sprintf("Change the limits of %s?", l.of()), func(c *call) (answer, error) {
-		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
+		return c.configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
 	})
 }
 
@@ -125,7 +125,7 @@ func beside(there, limits []limiter.Limit) []limiter.Limit {
 
 // difference tells what leaves and what comes, and whether anything does.
 func (a *app) difference(was, now admin.Config) bool {
-	from, to := lines(was), lines(now)
+	from, to := a.lines(was), a.lines(now)
 	changed := false
 	for _, side := range []struct {
 		mark        string
@@ -133,7 +133,7 @@ func (a *app) difference(was, now admin.Config) bool {
 	}{{"-", from, to}, {"+", to, from}} {
 		for _, l := range side.these {
 			if !slices.Contains(side.less, l) {
-				a.say("%s %s %s", side.mark, harmless(now.Scope.String()), harmless(l))
+				a.say("%s %s %s", side.mark, now.Scope, l)
 				changed = true
 			}
 		}

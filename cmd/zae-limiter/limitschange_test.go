@@ -90,14 +90,14 @@ func TestLimitsAreChangedKnowingly(t *testing.T) {
 // What is credited by an id twice is credited once.
 func TestACreditWithAnID(t *testing.T) {
 	s := newShell(t)
-	s.says(0, "limits set --yes -r gpt-4 budget=100@daily", "budget")
+	s.says(0, "limits set --yes -r gpt-4 rpd=100@daily", "rpd")
 	for range 2 {
-		s.says(0, "credit acme gpt-4 budget=50 --id n-1", "50")
+		s.says(0, "credit acme gpt-4 rpd=50 --id n-1", "50")
 	}
 	s.says(0, "peek acme gpt-4", "150", "*/gpt-4")
-	s.says(0, "credit acme gpt-4 budget=010 --id n-3", "budget 10")
-	s.says(0, "reset -y acme gpt-4 --id n-2", "budget")
-	s.says(2, "credit acme gpt-4 budget=1 --id a/b", "1 to 64 letters")
+	s.says(0, "credit acme gpt-4 rpd=010 --id n-3", "rpd 10")
+	s.says(0, "reset -y acme gpt-4 --id n-2", "rpd")
+	s.says(2, "credit acme gpt-4 rpd=1 --id a/b", "1 to 64 letters")
 	s.says(2, "reset -y acme gpt-4 --id n-1", "top_up")
 }
 

@@ -154,9 +154,9 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 	}
 	switch {
 	case result.TokensOver > 0:
-		said.but = fmt.Errorf("%w: %d tokens more were admitted than the limits allow", errNo, result.TokensOver)
+		said.but = answerNo("admitted above what the limits allow: %s", count(result.TokensOver, "tokens"))
 	case result.Failed > 0:
-		said.but = fmt.Errorf("%d of %d requests had no decision, the first: %w", result.Failed, result.Offered,
+		said.but = fmt.Errorf("%d of %s had no decision, the first: %w", result.Failed, count(result.Offered, "requests"),
 			result.firstError)
 	}
 	return said, nil

@@ -179,7 +179,7 @@ func TestLoadThatAdmitsTooMuch(t *testing.T) {
 			other.run(0, "credit", "load-1", "load", "rpd=1")
 		})
 		s.says(3, "load --limit rpd=5/d --rate 2 --duration 30s --arrivals constant --processes 1", "admitted 6",
-			"the answer is no: 1 tokens more were admitted than the limits allow")
+			"admitted above what the limits allow: 1 token")
 	})
 }
 

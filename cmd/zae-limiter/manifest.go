@@ -14,7 +14,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
-	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 func planCommand(a *app) *cobra.Command {
@@ -31,7 +30,7 @@ func planCommand(a *app) *cobra.Command {
 		}
 		said := a.planAnswer(plan)
 		if plan.Changes() > 0 {
-			said.but = fmt.Errorf("%w: %d changes to apply", errNo, plan.Changes())
+			said.but = answerNo("%s", summary(plan))
 		}
 		return said, nil
 	})
@@ -56,7 +55,7 @@ func applyCommand(a *app) *cobra.Command {
 			err = a.print(a.planAnswer(plan))
 		}
 		if err == nil && plan.Changes() > 0 {
-			err = a.sure(yes, fmt.Sprintf("Apply %d changes?", plan.Changes()))
+			err = a.sure(yes, fmt.Sprintf("Apply %s?", count(plan.Changes(), "changes")))
 		}
 		if err != nil {
 			return answer{}, err
@@ -69,7 +68,7 @@ func applyCommand(a *app) *cobra.Command {
 // apply carries out a plan, also one without changes: what is managed is recorded.
 func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) error {
 	var done atomic.Int64
-	a.progress.say(func() string { return fmt.Sprintf("%d of %d changes", done.Load(), plan.Changes()) })
+	a.progress.say(func() string { return fmt.Sprintf("%d of %s", done.Load(), count(plan.Changes(), "changes")) })
 	plan.Progress = func(n, _ int) { done.Store(int64(n)) }
 	err := ns.Apply(ctx, plan)
 	left := 0
@@ -80,9 +79,9 @@ func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) 
 	}
 	switch n := plan.Changes(); {
 	case err == nil:
-		a.say("%d changes applied", n)
+		a.say("%s applied", count(n, "changes"))
 	case left < n:
-		a.say("%d of %d changes applied; the same command goes on with the rest", n-left, n)
+		a.say("%d of %s applied; the same command goes on with the rest", n-left, count(n, "changes"))
 	}
 	return err
 }
@@ -142,10 +141,37 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 		case admin.ActionDelete:
 			steps[i].To = nil
 		}
-		before, after := strings.Join(lines(s.From), "; "), strings.Join(lines(s.To), "; ")
+		before, after := strings.Join(a.lines(s.From), "; "), strings.Join(a.lines(s.To), "; ")
 		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, before, after)
 	}
-	return answer{value: map[string]any{"changes": plan.Changes(), "steps": steps}, rows: r, text: a.diff(plan)}
+	value := map[string]any{"changes": plan.Changes(), "summary": kinds(plan), "steps": steps}
+	return answer{value: value, rows: r, text: a.diff(plan)}
+}
+
+// kinds counts the steps of a plan by what they do.
+func kinds(plan *admin.Plan) map[string]int {
+	n := map[string]int{}
+	for _, s := range plan.Steps {
+		n[string(s.Action)]++
+	}
+	return n
+}
+
+// summary is what a plan does: "2500 changes to apply: 2000 to create, 500 to delete; 12 unchanged".
+func summary(plan *admin.Plan) string {
+	n := kinds(plan)
+	text := count(plan.Changes(), "changes") + " to apply"
+	var parts []string
+	for _, do := range []admin.Action{admin.ActionCreate, admin.ActionUpdate, admin.ActionDelete} {
+		if n := n[string(do)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d to %s", n, do))
+		}
+	}
+	text += ": " + strings.Join(parts, ", ")
+	if n := n[string(admin.ActionUnchanged)]; n > 0 {
+		text += fmt.Sprintf("; %d unchanged", n)
+	}
+	return text
 }
 
 // diff returns a plan for people: what leaves, and what comes.
@@ -159,7 +185,7 @@ func (a *app) diff(plan *admin.Plan) string {
 		}
 		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope)
 		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
-		from, to := lines(s.From), lines(s.To)
+		from, to := a.lines(s.From), a.lines(s.To)
 		for _, l := range from {
 			if !slices.Contains(to, l) {
 				fmt.Fprintln(&out, a.paint(red, "    - "+harmless(l)))
@@ -172,19 +198,8 @@ func (a *app) diff(plan *admin.Plan) string {
 		}
 	}
 	if plan.Changes() == 0 {
-		fmt.Fprintln(&out, "nothing to change")
+		return "nothing to change\n"
 	}
+	fmt.Fprintln(&out, summary(plan))
 	return out.String()
-}
-
-// lines are what a scope holds.
-func lines(c admin.Config) []string {
-	var out []string
-	for _, l := range c.Limits {
-		out = append(out, l.String())
-	}
-	if c.OnUnavailable != limiter.PolicyDefault {
-		out = append(out, "on unavailable: "+c.OnUnavailable.String())
-	}
-	return out
 }

@@ -62,15 +62,15 @@ func TestManifests(t *testing.T) {
 	s.says(2, "plan "+file, "novelty")
 	s.stdin = "namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n"
 	s.says(2, "apply -", "--yes is needed")
-	s.says(0, "apply - -y", "1 changes applied")
+	s.says(0, "apply - -y", "1 change applied")
 
 	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n")
 	s.stdin = ""
 	s.says(0, "apply "+file, "0 changes applied")
 	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n" +
 		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
-	s.says(3, "plan "+file, "+ create */gpt-4", "1 changes to apply")
-	s.says(1, "apply "+file, "Apply 1 changes?", "nothing was changed")
+	s.says(3, "plan "+file, "+ create */gpt-4", "1 change to apply: 1 to create; 1 unchanged")
+	s.says(1, "apply "+file, "Apply 1 change?", "nothing was changed")
 }
 
 // A manifest is for its namespace, and no other can be meant.
@@ -140,7 +140,7 @@ func TestColoursOfADifference(t *testing.T) {
 		plan.Steps = append(plan.Steps, admin.Step{Action: action, Scope: admin.Scope{Resource: "gpt-4"}})
 	}
 	want := green + "+ create */gpt-4" + plain + "\n" + yellow + "~ update */gpt-4" + plain + "\n" +
-		red + "- delete */gpt-4" + plain + "\n"
+		red + "- delete */gpt-4" + plain + "\n3 changes to apply: 1 to create, 1 to update, 1 to delete\n"
 	if got := (&app{out: device}).diff(plan); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -7,9 +7,11 @@ import (
 	"io"
 	"iter"
 	"os"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 )
 
 // answer is what a command has to say.
@@ -23,21 +25,45 @@ type answer struct {
 // rows is a result in the form of a table.
 type rows struct {
 	head []string
-	body [][]string
+	body [][]any
 }
 
-func (r *rows) add(cells ...any) {
-	row := make([]string, len(cells))
-	for i, c := range cells {
-		switch c := c.(type) {
-		case time.Time:
-			row[i] = stamp(c)
-		default:
-			row[i] = fmt.Sprint(c)
-		}
+func (r *rows) add(cells ...any) { r.body = append(r.body, cells) }
+
+// cut is text of which a table for people shows the beginning.
+type cut string
+
+// text returns a cell as people read it.
+func text(cell any) string {
+	if at, ok := cell.(time.Time); ok {
+		return stamp(at)
 	}
-	r.body = append(r.body, row)
+	return fmt.Sprint(cell)
 }
+
+// shown returns a cell of a table for people.
+func shown(cell any) string {
+	const most = 72 // letters of a cell that may be cut
+	s := harmless(text(cell))
+	if letters := []rune(s); len(letters) > most && cell == any(cut(text(cell))) {
+		s = string(letters[:most-1]) + "…"
+	}
+	return strings.ReplaceAll(s, "\t", " ")
+}
+
+// exported returns a cell for a spreadsheet, which would calculate text that begins like a
+// formula. Customers choose their names.
+func exported(cell any) string {
+	s, v := text(cell), reflect.ValueOf(cell)
+	_, sum := cell.(amount)
+	if !sum && !v.CanInt() && !v.CanFloat() && strings.IndexAny(s, formulas) == 0 {
+		return "'" + s
+	}
+	return s
+}
+
+// formulas are the letters by which spreadsheets tell formulas from text, wide ones too.
+const formulas = "=+-@\t\r\n＝＋－＠"
 
 // Write prints. All that a command and its help print goes through here, so none of it is lost
 // in silence: run ends in the first error, whoever has seen it.
@@ -55,10 +81,15 @@ func (a *app) print(said answer) error {
 		return encode(a, said.value, "  ")
 	case "csv":
 		w := csv.NewWriter(a)
-		if err := w.Write(r.head); err != nil {
-			return err
+		lines := [][]string{r.head}
+		for _, row := range r.body {
+			cells := each(row, exported)
+			if terminal(a.out) {
+				cells = each(row, func(c any) string { return harmless(exported(c)) })
+			}
+			lines = append(lines, cells)
 		}
-		return w.WriteAll(r.body)
+		return w.WriteAll(lines)
 	}
 	if said.text != "" {
 		_, err := io.WriteString(a, said.text)
@@ -71,24 +102,40 @@ func (a *app) print(said answer) error {
 	w := tabwriter.NewWriter(a, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ToUpper(strings.Join(r.head, "\t")))
 	for _, row := range r.body {
-		fmt.Fprintln(w, harmless(strings.Join(row, "\t")))
+		fmt.Fprintln(w, strings.Join(each(row, shown), "\t"))
 	}
 	return w.Flush()
 }
 
-// harmless keeps what others have stored from steering the terminal.
+// each returns what f makes of the cells of a row.
+func each(row []any, f func(any) string) []string {
+	out := make([]string, len(row))
+	for i, cell := range row {
+		out[i] = f(cell)
+	}
+	return out
+}
+
+// harmless keeps what others have stored from steering the terminal, and from being read in
+// another order than it is written, or as two lines.
 func harmless(s string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+		if steers(c) && c != '\t' {
 			return '?'
 		}
 		return c
 	}, s)
 }
 
-// say writes a line that no program reads.
+// steers reports whether a letter is none that is seen: control characters, marks of direction
+// and of format, and ends of lines.
+func steers(c rune) bool { return !unicode.IsGraphic(c) }
+
+// say writes lines that no program reads.
 func (a *app) say(format string, values ...any) {
-	fmt.Fprintf(a.errs, format+"\n", values...)
+	for line := range strings.Lines(fmt.Sprintf(format, values...)) {
+		fmt.Fprintln(a.errs, harmless(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // collect returns what a listing yields, at most n of it unless n is zero. It is

@@ -1,18 +1,108 @@
 package main
 
 import (
+	"encoding/csv"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 func TestStoredTextDoesNotSteerTheTerminal(t *testing.T) {
 	if got := harmless("a\x1b[2J\tb\u009b1m\n"); got != "a?[2J\tb?1m?" {
 		t.Errorf("%q", got)
+	}
+	for _, c := range "\u202a\u202e\u2066\u2069\u200e\u061c\u2028\u2029\u200b\ufeff\u00ad\U000e0041\x7f\r" {
+		if got := harmless("a" + string(c) + "b"); got != "a?b" {
+			t.Errorf("%U: %q", c, got)
+		}
+	}
+	if name := "Bücher 日本語 🙂 x\u0301"; harmless(name) != name {
+		t.Errorf("%q", harmless(name))
+	}
+}
+
+// Names that others have chosen reach no terminal as they are, in no format and in no message.
+func TestNamesOfOthersDoNotSteerTheTerminal(t *testing.T) {
+	s := newShell(t)
+	ns := s.table.Admin("")
+	const name = "a\u202eb\u2028c\u009bd"
+	e := admin.Entity{ID: "acme", Metadata: map[string]any{"note": name}}
+	if _, err := ns.CreateEntity(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	s.stores(table.Entity{Namespace: ns.ID(), ID: "python", Name: name}.Item()) // which takes any name
+	for _, args := range [][]string{
+		{"entity", "get", "python"}, {"entity", "get", "python", "-o", "json"}, {"entity", "get", "acme", "-o", "json"},
+		{"audit", "-e", "acme"},
+		{"audit", "-e", "acme", "-o", "json"}, {"entity", "delete", "acme", "-y"}, {"limits", "get", "-e", name},
+		{"limits", "get", "-e", name, "-o", "json"}, {"peek", name, "api"}, {"limits", "set", name},
+		{"limits", "delete", "-e", name},
+	} {
+		out, errs, _ := s.end(args...)
+		if out+errs == "" || strings.ContainsAny(out+errs, "\u202e\u2028\u009b") {
+			t.Errorf("zae-limiter %q: %q %q", args, out, errs)
+		}
+	}
+}
+
+// A spreadsheet takes no name of a customer for a formula, and numbers stay numbers.
+func TestExportsHoldNoFormulas(t *testing.T) {
+	s := newShell(t)
+	ns := s.table.Admin("")
+	for _, name := range []string{"=cmd()", "+1", "-2", "@x", "＝x"} {
+		if _, err := ns.CreateEntity(t.Context(), admin.Entity{ID: "acme" + name, Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := s.run(0, "entity", "get", "acme"+name, "-o", "csv")
+		if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || all[1][1] != "'"+name {
+			t.Errorf("%q: %q, %v", name, all, err)
+		}
+	}
+	for _, id := range []string{"=cmd()", "@x", "-x", "+x"} {
+		s.run(0, "limits", "set", "-y", "-e", id, "-r", "api", "rpm=1")
+		for _, command := range []string{"limits list", "limits get -r api -e", "audit -e", "audit --all",
+			"limits delete -y -e"} {
+			args := strings.Fields(command)
+			if args[len(args)-1] == "-e" {
+				args = append(args, id)
+			}
+			out, _, _ := s.end(append(args, "-o", "csv")...)
+			all, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+			for _, row := range all {
+				for _, cell := range row {
+					if err != nil || strings.ContainsAny(cell[:min(1, len(cell))], "=+-@") {
+						t.Errorf("zae-limiter %q: %q, %v", args, cell, err)
+					}
+				}
+			}
+		}
+	}
+	if got := exported("\tx") + exported("\rx"); got != "'\tx'\rx" {
+		t.Errorf("%q", got)
+	}
+	var r rows
+	r.add(-5, int64(-6), -7.5, amount{-1_500_000, true}, "-8", cut("-9"), time.Duration(-1))
+	got := strings.Join(each(r.body[0], exported), " ")
+	if want := "-5 -6 -7.5 -$1.50 '-8 '-9 -1ns"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What may be cut in a table is not cut in an export.
+func TestLongDetailsAreCut(t *testing.T) {
+	long := cut(strings.Repeat("é", 300))
+	if got := []rune(shown(long)); len(got) != 72 || got[71] != '…' {
+		t.Errorf("%q", string(got))
+	}
+	if exported(long) != string(long) || shown(string(long)) != string(long) {
+		t.Error("cut elsewhere")
 	}
 }
 

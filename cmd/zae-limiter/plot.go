@@ -15,7 +15,7 @@ const plotWidth = 50
 // bar is one bar of a plot.
 type bar struct {
 	label string
-	value int64
+	amount
 }
 
 // bars draws horizontal bars, the longest of which has the width; a value that is
@@ -23,12 +23,12 @@ type bar struct {
 func bars(all []bar, width int) []string {
 	most, label := int64(1), 0
 	for _, b := range all {
-		most, label = max(most, b.value), max(label, utf8.RuneCountInString(b.label))
+		most, label = max(most, b.tokens), max(label, utf8.RuneCountInString(b.label))
 	}
 	var out []string
 	for _, b := range all {
-		eighths := int(float64(max(b.value, 0)) / float64(most) * float64(width*8))
-		if b.value > 0 {
+		eighths := int(float64(max(b.tokens, 0)) / float64(most) * float64(width*8))
+		if b.tokens > 0 {
 			eighths = max(eighths, 1)
 		}
 		line := strings.Repeat("█", eighths/8)
@@ -37,42 +37,61 @@ func bars(all []bar, width int) []string {
 		}
 		pad := strings.Repeat(" ", label-utf8.RuneCountInString(b.label))
 		fill := strings.Repeat(" ", width-utf8.RuneCountInString(line))
-		out = append(out, fmt.Sprintf("%s%s  %s%s  %d", b.label, pad, line, fill, b.value))
+		out = append(out, fmt.Sprintf("%s%s  %s%s  %s", b.label, pad, line, fill, b.amount))
 	}
 	return out
 }
 
-// plotUsage returns a plot for each entity, resource, kind of window and limit.
-func plotUsage(all []admin.Usage) string {
-	type series struct {
-		entity, resource, limit string
-		window                  admin.Window
-	}
-	var order []series
-	plots := map[series][]bar{}
+// plotUsage returns a plot for each limit, of the windows of one length: the shortest that has
+// usage. The bars of several entities and resources are in one plot. It is empty where no plot
+// has two bars, which a table says better.
+func (a *app) plotUsage(all []admin.Usage) string {
+	window := admin.Monthly
 	for _, u := range all {
-		for _, name := range sortedKeys(u.Tokens) {
-			key := series{u.Entity, u.Resource, name, u.Window}
-			if plots[key] == nil {
-				order = append(order, key)
+		if u.Window == admin.Hourly || u.Window == admin.Daily && window == admin.Monthly {
+			window = u.Window
+		}
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(u admin.Usage) bool { return u.Window != window })
+	plots := map[string][]bar{}
+	most := 0
+	whose, several := whose(all)
+	for _, u := range all {
+		for limit, tokens := range u.Tokens {
+			label := u.Start.UTC().Format(formOf(window))
+			if several {
+				label = fmt.Sprintf("%s on %s  %s", u.Entity, u.Resource, label)
 			}
-			plots[key] = append(plots[key], bar{u.Start.UTC().Format(formOf(u.Window)), u.Tokens[name]})
+			plots[limit] = append(plots[limit], bar{harmless(label), a.amount(limit, tokens)})
+			most = max(most, len(plots[limit]))
 		}
 	}
-	var out strings.Builder
-	for i, key := range order {
-		if i > 0 {
-			fmt.Fprintln(&out)
+	if most < 2 {
+		return ""
+	}
+	var out []string
+	for _, limit := range sortedKeys(plots) {
+		unit := "tokens"
+		if a.inDollars(limit) {
+			unit = "dollars"
 		}
-		head := fmt.Sprintf("%s of %s on %s, %s, tokens", key.limit, key.entity, key.resource, key.window)
-		fmt.Fprintln(&out, harmless(head))
-		points := plots[key]
+		points := plots[limit]
 		slices.SortStableFunc(points, func(x, y bar) int { return strings.Compare(x.label, y.label) })
-		for _, line := range bars(points, plotWidth) {
-			fmt.Fprintln(&out, line)
-		}
+		head := harmless(fmt.Sprintf("%s%s, %s, %s", limit, whose, window, unit))
+		out = append(out, strings.Join(append([]string{head}, bars(points, plotWidth)...), "\n")+"\n")
 	}
-	return out.String()
+	return strings.Join(out, "\n")
+}
+
+// whose says whose usage it is if it is of one entity and resource, and else that it is of several.
+func whose(all []admin.Usage) (text string, several bool) {
+	for _, u := range all {
+		if u.Entity != all[0].Entity || u.Resource != all[0].Resource {
+			return "", true
+		}
+		text = fmt.Sprintf(" of %s on %s", u.Entity, u.Resource)
+	}
+	return text, false
 }
 
 // formOf returns how the start of a window is written.

@@ -2,11 +2,38 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
 )
 
+// A plot has more than one bar: windows of one length, and all entities that use a limit.
+func TestPlotsCompare(t *testing.T) {
+	var all []admin.Usage
+	for _, w := range []admin.Window{admin.Hourly, admin.Daily, admin.Monthly} {
+		for _, entity := range []string{"a", "b", "c"} {
+			all = append(all, admin.Usage{Entity: entity, Resource: "api", Window: w,
+				Start: time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), Tokens: map[string]int64{"rpm": 1, "tpm": 2}})
+		}
+	}
+	got := (&app{}).plotUsage(all)
+	if strings.Count(got, ", hourly, tokens\n") != 2 || strings.Count(got, "█ ") != 6 ||
+		!strings.Contains(got, "b on api  2024-02-01 00:00  █") {
+		t.Errorf("%s", got)
+	}
+	if got := (&app{}).plotUsage(all[:1]); got != "" {
+		t.Errorf("a plot of one bar each: %s", got)
+	}
+	if got := (&app{}).plotUsage(all[3:]); strings.Count(got, ", daily, tokens\n") != 2 {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestBars(t *testing.T) {
-	got := bars([]bar{{"a", 16}, {"bc", 8}, {"", 1}, {"d", 0}, {"e", -3}}, 4)
+	got := bars([]bar{{"a", amount{16, false}}, {"bc", amount{8, false}}, {"", amount{1, false}},
+		{"d", amount{}}, {"e", amount{-3, false}}}, 4)
 	want := []string{
 		"a   ████  16",
 		"bc  ██    8",
@@ -17,7 +44,7 @@ func TestBars(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("bars: %q, want %q", got, want)
 	}
-	if got := bars([]bar{{"x", 1}, {"y", 1_000_000}}, 10)[0]; got != "x  ▏           1" {
+	if got := bars([]bar{{"x", amount{1, false}}, {"y", amount{1_000_000, false}}}, 10)[0]; got != "x  ▏           1" {
 		t.Errorf("a value that is not zero is not seen: %q", got)
 	}
 }

@@ -125,5 +125,5 @@ func dayText(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d days", days(d))
+	return count(days(d), "days")
 }

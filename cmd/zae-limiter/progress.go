@@ -65,7 +65,7 @@ func (p *progress) run() {
 				continue
 			}
 			told, shown = n, true
-			text := fmt.Sprintf("%v, %d requests", now.Sub(began).Round(time.Second), n)
+			text := fmt.Sprintf("%v, %s", now.Sub(began).Round(time.Second), count(n, "requests"))
 			p.mu.Lock()
 			if p.text != nil {
 				text += ", " + p.text()

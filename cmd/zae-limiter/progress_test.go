@@ -33,7 +33,7 @@ func TestProgress(t *testing.T) {
 			p.requests.Add(1)
 			time.Sleep(time.Minute)
 			p.end()
-			if want := map[string]string{"always": "2s, 1 requests\n"}[when]; told.String() != want {
+			if want := map[string]string{"always": "2s, 1 request\n"}[when]; told.String() != want {
 				t.Errorf("%s: told %q, want %q", when, told.String(), want)
 			}
 		}

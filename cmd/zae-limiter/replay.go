@@ -72,7 +72,7 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) (said answer, err error) {
 	values, left := []shownReplay{}, 0
 	var seen atomic.Int64
-	a.progress.say(func() string { return fmt.Sprintf("%d objects", seen.Load()) })
+	a.progress.say(func() string { return count(seen.Load(), "objects") })
 	r := rows{head: []string{"key", "outcome", "function", "records", "reason", "to count", "counted before", "error"}}
 	for _, one := range all {
 		for key, err := range one.Keys(ctx) {
@@ -90,7 +90,7 @@ func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) 
 			}
 			v := replayOf(result)
 			values = append(values, v)
-			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.CountedBefore), v.Error)
+			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, a.amounts(v.ToCount), a.amounts(v.CountedBefore), v.Error)
 			if a.format == "table" {
 				a.printReplay(v)
 			}
@@ -99,9 +99,9 @@ func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) 
 	if a.format != "table" {
 		said = answer{value: map[string]any{"objects": values, "left": left}, rows: r}
 	}
-	a.say("%d objects, %d left", len(values), left)
+	a.say("%s, %d left", count(len(values), "objects"), left)
 	if left > 0 {
-		said.but = fmt.Errorf("%w: %d objects are left", errNo, left)
+		said.but = answerNo("%s left", count(left, "objects"))
 	}
 	return said, nil
 }
@@ -125,13 +125,13 @@ func replayOf(r replay.Result) shownReplay {
 func (a *app) printReplay(v shownReplay) {
 	line := v.Key + ": " + string(v.Outcome)
 	if v.Function != "" {
-		line += fmt.Sprintf(", %d records for the %s, %s", v.Records, v.Function, v.Reason)
+		line += fmt.Sprintf(", %s for the %s, %s", count(v.Records, "records"), v.Function, v.Reason)
 	}
 	if len(v.ToCount) > 0 {
-		line += ", to count: " + amounts(v.ToCount)
+		line += ", to count: " + a.amounts(v.ToCount)
 	}
 	if len(v.CountedBefore) > 0 {
-		line += ", counted before: " + amounts(v.CountedBefore)
+		line += ", counted before: " + a.amounts(v.CountedBefore)
 	}
 	if v.Error != "" {
 		line += ": " + v.Error
@@ -142,10 +142,10 @@ func (a *app) printReplay(v shownReplay) {
 	}
 }
 
-func amounts(tokens map[string]int64) string {
+func (a *app) amounts(tokens map[string]int64) string {
 	var parts []string
 	for _, name := range sortedKeys(tokens) {
-		parts = append(parts, fmt.Sprintf("%s %d", name, tokens[name]))
+		parts = append(parts, fmt.Sprintf("%s %s", name, a.amount(name, tokens[name])))
 	}
 	return strings.Join(parts, ", ")
 }

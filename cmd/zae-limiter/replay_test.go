@@ -111,10 +111,10 @@ func TestReplayDelivers(t *testing.T) {
 			o.Records == 0 || o.Reason != "RetryAttemptsExhausted" || !strings.Contains(o.Error, c.errText) {
 			t.Errorf("%+v: %+v", c, o)
 		}
-		if want := fmt.Sprintf("1 objects, %d left", c.stay); !strings.Contains(errs.String(), want) {
+		if want := fmt.Sprintf("1 object, %d left", c.stay); !strings.Contains(errs.String(), want) {
 			t.Errorf("said %q, want %q", errs.String(), want)
 		}
-		if text := a.progress.text(); text != "1 objects" {
+		if text := a.progress.text(); text != "1 object" {
 			t.Errorf("progress %q", text)
 		}
 	}
@@ -131,7 +131,7 @@ func TestReplayInColumns(t *testing.T) {
 	}
 	want := "key,outcome,function,records,reason,to count,counted before,error\n" +
 		replay.BatchPrefix + "a,looked at,archiver,3,RetryAttemptsExhausted,,,\n"
-	if err != nil || out.String() != want || errs.String() != "1 objects, 1 left\n" {
+	if err != nil || out.String() != want || errs.String() != "1 object, 1 left\n" {
 		t.Errorf("%v\n%q\n%q", err, out.String(), errs.String())
 	}
 	out.Reset()
@@ -216,7 +216,7 @@ func TestReplaySaysWhatIsLeft(t *testing.T) {
 		a := &app{out: &out, errs: &errs, format: "table", progress: startProgress(&errs, "never")}
 		locked := &given{objects: map[string]string{replay.BatchPrefix + "odd": ""}, unread: errors.New("no right")}
 		said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: locked}}, deliver)
-		if err != nil || status(said.but) != no || !strings.Contains(said.but.Error(), "1 objects are left") {
+		if err != nil || status(said.but) != no || !strings.Contains(said.but.Error(), "1 object left") {
 			t.Errorf("deliver %v: %v, %v, status %d\n%s", deliver, err, said.but, status(said.but), out.String())
 		}
 	}

@@ -149,7 +149,7 @@ func TestReplayOfAStack(t *testing.T) {
 		}
 	}
 	stack.objects = map[string]string{"failed/" + replay.BatchPrefix + "odd": ""}
-	(&shell{T: t}).says(no, "replay", "odd", "1 objects, 1 left")
+	(&shell{T: t}).says(no, "replay", "odd", "1 object, 1 left")
 }
 
 // What a stack does not have is not replayed.

@@ -48,7 +48,7 @@ func partsAnswer(parts []part) answer {
 	}
 	said := answer{value: map[string]any{"ok": len(bad) == 0, "parts": parts}, rows: r}
 	if len(bad) > 0 {
-		said.but = fmt.Errorf("%w: not right: %s", errNo, strings.Join(bad, ", "))
+		said.but = answerNo("not right: %s", strings.Join(bad, ", "))
 	}
 	return said
 }
@@ -75,7 +75,8 @@ func (a *app) status(ctx context.Context) ([]part, error) {
 func tablePart(d limitertable.Description) part {
 	p := part{
 		Part: "table", Name: d.Name, State: string(d.Status), OK: true,
-		Detail: fmt.Sprintf("%s, %d items, %d bytes, as it must be", d.Spec.BillingMode, d.Items, d.Bytes),
+		Detail: fmt.Sprintf("%s, %s, %s, as it must be", d.Spec.BillingMode, count(d.Items, "items"),
+			count(d.Bytes, "bytes")),
 		Figures: map[string]any{
 			"arn": d.ARN, "billing": d.Spec.BillingMode, "items": d.Items, "bytes": d.Bytes,
 		},

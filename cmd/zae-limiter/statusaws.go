@@ -48,7 +48,7 @@ func (a *app) streamPart(ctx context.Context, cfg aws.Config, d limitertable.Des
 		}
 	}
 	p.OK = p.State == string(streams.StreamStatusEnabled)
-	p.Detail = fmt.Sprintf("%s, %d shards, %d of them open", d.Spec.StreamViewType, shards, open)
+	p.Detail = fmt.Sprintf("%s, %s, %d of them open", d.Spec.StreamViewType, count(shards, "shards"), open)
 	p.Figures = map[string]any{"view": d.Spec.StreamViewType, "shards": shards, "open_shards": open}
 	return p
 }
@@ -98,8 +98,8 @@ func functionPart(ctx context.Context, client *cloudwatch.Client, m types.EventS
 		}
 	}
 	p.Figures["lag_ms"], p.Figures["errors"], p.Figures["throttles"] = age, errs, slow
-	p.Detail += fmt.Sprintf(", lag %s, %d errors, %d throttles within 15 minutes",
-		lag(time.Duration(age)*time.Millisecond), max(errs, 0), max(slow, 0))
+	p.Detail += fmt.Sprintf(", lag %s, %s, %s within 15 minutes", lag(time.Duration(age)*time.Millisecond),
+		count(max(errs, 0), "errors"), count(max(slow, 0), "throttles"))
 	return p
 }
 

@@ -22,28 +22,29 @@ func asks(cmd *cobra.Command, yes *bool) *cobra.Command {
 // leaves shows what a command is about to remove, a line each.
 func (a *app) leaves(what ...string) {
 	for _, w := range what {
-		a.say("- %s", harmless(w))
+		a.say("- %s", w)
 	}
 }
 
 // comes shows what a command is about to store in its place.
 func (a *app) comes(what ...string) {
 	for _, w := range what {
-		a.say("+ %s", harmless(w))
+		a.say("+ %s", w)
 	}
 }
 
 // bucketLines are the levels of a bucket, of the named limits if any is named.
-func bucketLines(b admin.Bucket, limits ...string) []string {
+func (a *app) bucketLines(b admin.Bucket, limits ...string) []string {
 	var out []string
 	for _, l := range b.Levels {
 		switch {
 		case len(limits) > 0 && !slices.Contains(limits, l.Name):
 		case l.IsUnlimited():
-			out = append(out, fmt.Sprintf("%s/%s %s: unlimited, %d used", b.Entity, b.Resource, l.Name, l.Used))
+			out = append(out, fmt.Sprintf("%s/%s %s: unlimited, %s used", b.Entity, b.Resource, l.Name,
+				a.amountOf(l.Limit, l.Used)))
 		default:
-			out = append(out, fmt.Sprintf("%s/%s %s: %d of %d left, %d used", b.Entity, b.Resource, l.Name, l.Remaining,
-				l.Capacity, l.Used))
+			out = append(out, fmt.Sprintf("%s/%s %s: %s of %s left, %s used", b.Entity, b.Resource, l.Name,
+				a.amountOf(l.Limit, l.Remaining), a.amountOf(l.Limit, l.Capacity), a.amountOf(l.Limit, l.Used)))
 		}
 	}
 	return out
@@ -54,7 +55,7 @@ func (a *app) sure(yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	fmt.Fprintf(a.errs, "%s [y/N] ", question)
+	fmt.Fprintf(a.errs, "%s [y/N] ", harmless(question))
 	answered := make(chan error, 1)
 	go func() { answered <- a.answer() }() // a read of a terminal cannot be ended
 	select {

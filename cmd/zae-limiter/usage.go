@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -38,12 +39,14 @@ func usageCommand(a *app) *cobra.Command {
 	}, func(c *call) (answer, error) {
 		if sum {
 			s, err := c.ns.UsageSummary(c.ctx, q)
-			return summaryAnswer(s), err
+			return c.summaryAnswer(s), err
 		}
 		all, err := collect(c.ns.Usage(c.ctx, q), 0)
-		said := usageAnswer(all)
+		said := c.usageAnswer(all)
 		if plot {
-			said.text = plotUsage(all)
+			if said.text = c.plotUsage(all); said.text == "" && len(all) > 0 {
+				c.say("no limit has two windows of one length to compare, so this is no plot:")
+			}
 		}
 		return said, err
 	})
@@ -53,7 +56,7 @@ func usageCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "windows that begin then or later, UTC")
 	cmd.Flags().StringVar(&to, "to", "", "windows that begin before then, UTC")
 	cmd.Flags().BoolVar(&sum, "sum", false, "add the windows up")
-	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars for each limit, of the shortest windows that there are")
 	complete(cmd, "window", []string{"hourly", "daily", "monthly"})
 	return cmd
 }
@@ -79,20 +82,24 @@ func parseTime(text string) (time.Time, error) {
 }
 
 // usageAnswer has one row per window and limit.
-func usageAnswer(all []admin.Usage) answer {
+func (a *app) usageAnswer(all []admin.Usage) answer {
 	r := rows{head: []string{"entity", "resource", "window", "start", "limit", "tokens", "events"}}
 	for _, u := range all {
 		for _, name := range sortedKeys(u.Tokens) {
-			r.add(u.Entity, u.Resource, u.Window, u.Start, name, u.Tokens[name], u.Events)
+			r.add(u.Entity, u.Resource, u.Window, u.Start, name, a.amount(name, u.Tokens[name]), u.Events)
 		}
 	}
 	return answer{value: all, rows: r}
 }
 
-func summaryAnswer(s admin.UsageSummary) answer {
+func (a *app) summaryAnswer(s admin.UsageSummary) answer {
 	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events"}}
 	for _, name := range sortedKeys(s.Tokens) {
-		r.add(s.Window, s.Windows, s.From, s.To, name, s.Tokens[name], fmt.Sprintf("%.1f", s.Mean[name]), s.Events)
+		mean := any(fmt.Sprintf("%.1f", s.Mean[name]))
+		if a.inDollars(name) {
+			mean = a.amount(name, int64(math.Round(s.Mean[name])))
+		}
+		r.add(s.Window, s.Windows, s.From, s.To, name, a.amount(name, s.Tokens[name]), mean, s.Events)
 	}
 	return answer{value: s, rows: r}
 }

@@ -61,6 +61,23 @@ func (l Limit[C]) Words() map[string]any {
 	return map[string]any{"capacity": l.Capacity, "refill_amount": l.Refill, "refill_period": seconds}
 }
 
+// LimitIn returns the limit that the details of an audit event describe; parse reads the text of a
+// calendar. What it lacks is zero, so it may be invalid.
+func LimitIn[C ~string](details map[string]any, parse func(string) (C, error)) (l Limit[C]) {
+	number := func(word string) int64 { n, _ := details[word].(int64); return n }
+	l.Name, _ = details["name"].(string)
+	l.Soft, _ = details["soft"].(bool)
+	l.InFlight, _ = details["in_flight"].(bool)
+	l.Floors, _ = details["floors"].(string)
+	l.Capacity, l.Ahead = number("capacity"), time.Duration(number("ahead_milliseconds"))*time.Millisecond
+	if reset, _ := details["reset"].(string); reset != "" {
+		l.Reset, _ = parse(reset)
+		return l
+	}
+	l.Refill, l.Period = number("refill_amount"), time.Duration(number("refill_period_seconds"))*time.Second
+	return l
+}
+
 // policies are the words for the policies that can be stored, by their value in
 // limiter.Policy; PolicyDefault is that none is.
 var policies = []string{"", table.OnUnavailableBlock, table.OnUnavailableAllow}

@@ -65,3 +65,26 @@ func TestPoliciesHaveOneWordEach(t *testing.T) {
 		t.Errorf("policy %d is stored as local, want none", p)
 	}
 }
+
+// A limit is read back from what an audit event says of it.
+func TestLimitsOfAuditEvents(t *testing.T) {
+	parse := func(text string) (string, error) { return "read " + text, nil }
+	for _, c := range []struct {
+		details map[string]any
+		want    Limit[string]
+	}{
+		{map[string]any{"name": "rpm", "capacity": int64(20), "refill_amount": int64(10), "refill_period_seconds": int64(60),
+			"soft": true, "floors": "batch=40", "ahead_milliseconds": int64(500)},
+			Limit[string]{Name: "rpm", Capacity: 20, Refill: 10, Period: time.Minute, Soft: true, Floors: "batch=40",
+				Ahead: 500 * time.Millisecond}},
+		{map[string]any{"name": "q", "capacity": int64(5), "refill_period_seconds": int64(9), "reset": "0 0 * * * UTC"},
+			Limit[string]{Name: "q", Capacity: 5, Reset: "read 0 0 * * * UTC"}},
+		{map[string]any{"name": "jobs", "capacity": int64(5), "refill_period_seconds": int64(9), "in_flight": true},
+			Limit[string]{Name: "jobs", Capacity: 5, Period: 9 * time.Second, InFlight: true}},
+		{map[string]any{"name": 5, "capacity": "x"}, Limit[string]{}},
+	} {
+		if got := LimitIn(c.details, parse); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.details, got, c.want)
+		}
+	}
+}
