@@ -150,6 +150,28 @@ func (p *Page) Picture() []byte {
 	return png
 }
 
+// crossing finds the texts of drawings that print over one another or reach out of their drawing.
+const crossing = `[...document.querySelectorAll("svg")].flatMap(svg => {
+	const outer = svg.getBoundingClientRect(), out = [];
+	const all = [...svg.querySelectorAll("text")].map(e => ({b: e.getBoundingClientRect(), s: e.textContent}));
+	all.forEach(({b, s}, i) => {
+		if (b.left < outer.left || b.right > outer.right || b.top < outer.top || b.bottom > outer.bottom)
+			out.push(s + " reaches out of its drawing");
+		for (const other of all.slice(i + 1)) {
+			const c = other.b;
+			if (b.left < c.right && c.left < b.right && b.top < c.bottom && c.top < b.bottom)
+				out.push(s + " and " + other.s + " print over one another");
+		}
+	});
+	return out })`
+
+// Unreadable returns what is wrong with the texts of the page's drawings: those that print over one
+// another, and those that reach out of their drawing.
+func (p *Page) Unreadable() []string {
+	p.t.Helper()
+	return Eval[[]string](p, crossing)
+}
+
 // DataURL returns the address of a page that is given by its text.
 func DataURL(page string) string {
 	return "data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(page))

@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
@@ -18,5 +19,17 @@ func TestTextHasAWidth(t *testing.T) {
 				t.Errorf("iiii and WWWW are %v pixels wide", widths)
 			}
 		})
+	}
+}
+
+// Texts of a drawing that cross or that leave it are found; texts that only touch are not.
+func TestUnreadableTextIsFound(t *testing.T) {
+	p := browser.Open(t, browser.DataURL(`<svg width="200" height="100" font-size="10">
+		<text x="10" y="20">one</text><text x="12" y="24">two</text><text x="10" y="50">three</text>
+		<text x="190" y="50">four</text></svg><svg width="200" height="100"><text x="10" y="20">one</text></svg>`),
+		browser.Screen{Width: 390, Height: 844})
+	want := []string{"one and two print over one another", "four reaches out of its drawing"}
+	if got := p.Unreadable(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

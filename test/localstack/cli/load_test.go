@@ -59,9 +59,21 @@ func looksRight(t *testing.T, file string) {
 		t.Errorf("verdict: %q", verdict)
 	}
 	plots := browser.Eval[[]float64](
-		p, `[...document.querySelectorAll("svg")].map(s => s.getBoundingClientRect().height)`)
+		p, `[...document.querySelectorAll("svg.chart")].map(s => s.getBoundingClientRect().height)`)
 	lines := browser.Eval[int](p, `document.querySelectorAll("polyline").length`)
-	if len(plots) != 2 || min(plots[0], plots[1]) < 100 || lines != 6 {
-		t.Errorf("plots of the heights %v with %d lines", plots, lines)
+	bars := browser.Eval[int](p, `document.querySelectorAll(".chart path").length`)
+	if len(plots) != 3 || slices.Min(plots) < 100 || lines != 4 || bars != 3 {
+		t.Errorf("plots of the heights %v with %d lines and %d kinds of bars", plots, lines, bars)
+	}
+	if got := p.Unreadable(); len(got) > 0 {
+		t.Errorf("texts of the plots: %q", got)
+	}
+	// Without colours, what is drawn in one plot is told apart by its stripes or dashes.
+	alike := browser.Eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => {
+		const looks = [...c.querySelectorAll("polyline, path")].map(e => { const s = getComputedStyle(e);
+			return [s.strokeDasharray, s.fill.startsWith("url"), s.stroke == "none"].join() });
+		return new Set(looks).size < looks.length }).length`)
+	if alike > 0 {
+		t.Errorf("%d plots have lines or bars that only their colour tells apart", alike)
 	}
 }

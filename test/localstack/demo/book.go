@@ -15,6 +15,7 @@ type counts struct {
 	adjusted, rolledBack                   int
 	lostSettlements                        int // commits and rollbacks without an answer
 	unsettled                              int // leases that Do could not settle: nothing was written
+	hotDenied                              int // of the denied, those of the hot bucket
 	probes                                 int // of the acquired, those that measure the cost
 }
 

@@ -51,7 +51,8 @@ func TestTheWorstAccountIsFound(t *testing.T) {
 func passing() result {
 	u := sums{hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
 	return result{
-		counts: counts{acquired: 10, denied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1}, rpm: u, tpm: u,
+		counts: counts{acquired: 10, denied: 1, hotDenied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1},
+		rpm:    u, tpm: u,
 		worst: play.Judged{Result: play.Result{Excess: -5}}, warm: warmCost{writes: 1, calls: 1},
 		hot: resharded{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
 		billed: paid{Asked: 11, Granted: 10, Held: 10, Refused: 23}, busy: busy{Granted: 100, Units: 50, Excess: -1},
@@ -113,6 +114,7 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		{"an error", "unexpected", func(r *result) { r.errs = []error{errors.New("a\nb")} }},
 		{"outage unnoticed", "unnoticed", func(r *result) { r.counts.unavailable = 0 }},
 		{"nothing denied", "denied", func(r *result) { r.counts.denied = 0 }},
+		{"a hot bucket with room", "its limit was never reached", func(r *result) { r.counts.hotDenied = 0 }},
 	} {
 		r := passing()
 		c.break_(&r)
@@ -148,8 +150,9 @@ func TestSummaryHasTheLinesPeopleGrepFor(t *testing.T) {
 }
 
 // Grants and writes are drawn a second: 50 grants and 5 write units in half a second are 100 and 10.
+// One grant in the last millisecond is no thousand a second.
 func TestBusyIsDrawnByTheSecond(t *testing.T) {
-	r := story{Busy: busy{Moments: []busyMoment{{1000, 0, 0}, {1500, 50, 5}, {2000, 70, 5}}}}
+	r := story{Busy: busy{Moments: []busyMoment{{1000, 0, 0}, {1500, 50, 5}, {2000, 70, 5}, {2001, 71, 5}}}}
 	p := busyPlot(r)
 	if p.high != 100 || p.seconds != 1 {
 		t.Errorf("up to %v in %v s, want 100 in 1", p.high, p.seconds)

@@ -153,11 +153,14 @@ func busyPlot(r story) plot {
 	var grants, writes []point
 	most, last := 1.0, first
 	for _, m := range r.Busy.Moments[1:] {
-		at, over := float64(m.At-first.At)/1000, max(float64(m.At-last.At)/1000, .001)
+		at, over := float64(m.At-first.At)/1000, float64(m.At-last.At)/1000
+		if over < busyEvery.Seconds() { // the rest of a time says nothing of a second
+			continue
+		}
 		grants = append(grants, point{at, float64(m.Granted-last.Granted) / over})
 		writes = append(writes, point{at, (m.Units - last.Units) / over})
 		most, last = max(most, grants[len(grants)-1].Value), m
 	}
 	f := newFrame(float64(last.At-first.At)/1000, 0, most)
-	return plot{frame: f, Line: f.line(grants, false), Dashed: f.line(writes, false), Rush: f.Left}
+	return plot{frame: f, Unit: "per second", Line: f.line(grants, false), Dashed: f.line(writes, false), Rush: f.Left}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -11,12 +12,15 @@ import (
 // hotWCU.
 const calmEvery = 1200 * time.Millisecond
 
-// exhaust asks a greedy tenant's bucket for all that it can hold until a request is
-// denied, if none has been: on a machine that is too slow nobody asks for too much.
+// exhaust asks the hot bucket for its capacity at once until a request is denied, if none has been:
+// a machine that is too slow sends fewer requests than the bucket allows.
 func (d *demo) exhaust(ctx context.Context) {
-	greedy := request{tenant: &tenants[len(tenants)-1], calls: greedyLimits[0].Capacity, estimate: 1}
-	for d.book.seen().denied == 0 && ctx.Err() == nil {
-		d.fleet.one(ctx, greedy)
+	for d.book.seen().hotDenied == 0 && ctx.Err() == nil {
+		var all sync.WaitGroup
+		for range hotLimits[0].Capacity {
+			all.Go(func() { d.fleet.one(ctx, request{tenant: &tenants[0], calls: 2, estimate: reserve}) })
+		}
+		all.Wait()
 	}
 }
 

@@ -197,7 +197,12 @@ func (f *fleet) granted(ctx context.Context, c call) {
 func (f *fleet) refused(ctx context.Context, c call, err error) {
 	switch {
 	case errors.Is(err, limiter.ErrLimited):
-		f.book.refused(c, func(n *counts) { n.denied++ }, false)
+		f.book.refused(c, func(n *counts) {
+			n.denied++
+			if c.tenant.entity == hotEntity {
+				n.hotDenied++
+			}
+		}, false)
 	case errors.Is(err, limiter.ErrUnavailable):
 		f.book.refused(c, func(n *counts) { n.unavailable++ }, false)
 	case errors.Is(err, limiter.ErrUnknown):

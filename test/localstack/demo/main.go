@@ -89,6 +89,7 @@ type demo struct {
 	audits *audits
 	swept  int
 	calmed int64   // when the rush was over, epoch ms
+	busied int64   // when the busy tenant was, epoch ms
 	rushed float64 // how long it took, in seconds
 	bills  []paid  // what the rush cost each tenant
 	billed paid    // and all of them
@@ -151,8 +152,8 @@ func (d *demo) play(ctx context.Context) (err error) {
 		return err
 	}
 	d.busy.play(ctx, d.rig)
+	d.busied = now()
 	d.say("a few requests go on until the hot bucket is whole again")
-	d.exhaust(ctx)
 	d.calm(ctx)
 	d.say("requests are over; waiting until the stream is")
 	if err := d.drain(ctx); err != nil {
@@ -186,6 +187,7 @@ func (d *demo) load(ctx context.Context) error {
 	}
 	begin := time.Now()
 	d.fleet.play(ctx, d.requests)
+	d.exhaust(ctx)
 	d.rushed = time.Since(begin).Seconds()
 	done()
 	var errs []error
@@ -270,7 +272,7 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
 		hot: s.watcher.resharded(), hotWrites: hotWrites(d.bills) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
-		leftOut: d.fleet.leftOut.Load(), lost: d.fleet.lost.Load(),
+		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}

@@ -17,6 +17,7 @@ var pageText string
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number":  number,
 	"seconds": func(s float64) string { return fmt.Sprintf("%.1f s", s) },
+	"margin":  margin,
 }).Parse(pageText))
 
 // page is the story with the shapes that show it. The story itself goes with it,
@@ -28,7 +29,20 @@ type page struct {
 	Level   plot
 	Growth  plot
 	Mishaps plot
+	Faults  []faults
 	Busy    plot
+}
+
+// Sent is how many requests of the workload were sent.
+func (p page) Sent() float64 { return float64(p.Story.Planned - p.Story.LeftOut) }
+
+// margin says how near to its bound something came that is so many tokens above it.
+func margin(excess float64) string {
+	side := "below"
+	if excess > 0 {
+		side = "above"
+	}
+	return fmt.Sprintf("%.3g tokens %s it", math.Abs(excess), side)
 }
 
 // bars are the limits of one tenant.
@@ -46,9 +60,11 @@ type bar struct {
 // plot is a picture over time.
 type plot struct {
 	frame
+	Unit         string // of its values
 	Line, Dashed string // paths
 	Rush         float64
 	Marks        []mark
+	Lanes        []mark // the names of its lines where each is a kind
 }
 
 // RushWidth is how wide the time of the rush is.
@@ -64,7 +80,7 @@ type mark struct {
 func writePage(w io.Writer, r story) error {
 	return pageTemplate.Execute(w, &page{
 		Story: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
-		Growth: growthPlot(r), Mishaps: mishapPlot(r), Busy: busyPlot(r),
+		Growth: growthPlot(r), Mishaps: mishapPlot(r), Busy: busyPlot(r), Faults: byKind(r.Incidents, r.Seconds),
 	})
 }
 
@@ -103,7 +119,8 @@ func levelPlot(r story) plot {
 	}
 	f := newFrame(r.Seconds, low, high)
 	full := []point{{0, r.Worst.Capacity}, {r.Seconds, r.Worst.Capacity}}
-	return plot{frame: f, Line: f.line(r.Worst.Levels, false), Dashed: f.line(full, false), Rush: f.X(r.Rush)}
+	return plot{frame: f, Unit: "tokens", Line: f.line(r.Worst.Levels, false), Dashed: f.line(full, false),
+		Rush: f.X(r.Rush)}
 }
 
 func growthPlot(r story) plot {
@@ -115,7 +132,7 @@ func growthPlot(r story) plot {
 		counts = append(counts, point{s.At, float64(s.Count)})
 	}
 	f := newFrame(r.Seconds, 0, float64(most)+math.Ceil(float64(most)/8))
-	p := plot{frame: f, Line: f.line(shards, true), Dashed: f.line(counts, true), Rush: f.X(r.Rush)}
+	p := plot{frame: f, Unit: "shards", Line: f.line(shards, true), Dashed: f.line(counts, true), Rush: f.X(r.Rush)}
 	for i, s := range r.Shards {
 		if i == 0 || r.Shards[i-1].Shards != s.Shards {
 			p.Marks = append(p.Marks, mark{f.X(s.At), f.Y(float64(s.Shards)), fmt.Sprintf("%.0f s: %d shards", s.At, s.Shards)})
@@ -124,12 +141,18 @@ func growthPlot(r story) plot {
 	return p
 }
 
+// mishapPlot has a line for each kind of fault.
 func mishapPlot(r story) plot {
+	kinds := byKind(r.Incidents, r.Seconds)
 	f := newFrame(r.Seconds, 0, 1)
-	f.Height = 44
+	f.Width, f.Height = f.Width-130, lineHeight*float64(len(kinds))
 	p := plot{frame: f, Rush: f.X(r.Rush)}
-	for i, in := range r.Incidents {
-		p.Marks = append(p.Marks, mark{f.X(in.At), f.Y(0.5), fmt.Sprintf("%d: %s", i+1, in.What)})
+	for i, kind := range kinds {
+		y := f.Top + lineHeight*(float64(i)+0.5)
+		p.Lanes = append(p.Lanes, mark{f.Right() + 8, y, kind.What})
+		for _, at := range kind.At {
+			p.Marks = append(p.Marks, mark{f.X(at), y, fmt.Sprintf("%.1f s: %s", at, kind.What)})
+		}
 	}
 	return p
 }

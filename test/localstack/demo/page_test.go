@@ -79,6 +79,9 @@ func TestPageInABrowser(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			for _, problem := range p.Unreadable() {
+				t.Error(problem)
+			}
 			looksRight(t, p, r)
 		})
 	}
@@ -119,8 +122,8 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 	for _, c := range []struct {
 		selector string
 		want     int
-	}{{"#trouble circle", len(r.Incidents)}, {"#trouble tbody tr", len(r.Incidents)}, {"#calls tbody tr", len(r.Calls)},
-		{"#bills tbody tr", len(r.Bills)}} {
+	}{{"#trouble circle", len(r.Incidents)}, {"#trouble tbody tr", len(byKind(r.Incidents, r.Seconds))},
+		{"#calls tbody tr", len(r.Calls)}, {"#bills tbody tr", len(r.Bills)}} {
 		got := browser.Eval[int](p, fmt.Sprintf("document.querySelectorAll(%q).length", c.selector))
 		if got != c.want || got == 0 {
 			t.Errorf("%d of %s, want %d", got, c.selector, c.want)

@@ -1,14 +1,15 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -78,29 +79,44 @@ var themes = map[string]colours{
 	"dark":  {"#0d1117", "#e6edf3", "#9da7b1", "#3d444d", "#161b22", "#58a6ff", "#f0883e"},
 }
 
-// picture is what the README shows of a run: the requests for the hot bucket, and its
-// shards.
+// picture is what the README shows of a run until the end of its rush: the requests for the
+// hot bucket, its shards, and the faults.
 type picture struct {
 	colours
 	Date                     string
-	Sums, Shards             frame
+	Height, Foot             float64
+	Sums, Shards, Lanes      frame
 	Asked, Allowed, Admitted string // paths
 	Line, Area               string
-	Rush, Most               float64
+	Most                     float64
 	Ends                     sum // of the lines
-	Trouble                  string
+	Labels                   []label
+	Faults                   []faults
 }
+
+// label is the text at the end of a line.
+type label struct {
+	Text, Fill string
+	Weight     int
+	Y          float64
+}
+
+const (
+	// lineHeight is how far apart texts stand that do not print over one another.
+	lineHeight = 18
+	// betweenPanels is where the next panel begins, below the last: its name stands between them.
+	betweenPanels = 34
+)
 
 // drawPicture writes a run as a picture.
 func drawPicture(w io.Writer, r story, c colours) error {
 	if len(r.Hot) == 0 || len(r.Shards) == 0 {
 		return errors.New("the run has no requests for the hot bucket")
 	}
-	end := r.Shards[len(r.Shards)-1].At + 1
-	p := picture{colours: c, Date: strings.Fields(r.Date)[0], Ends: r.Hot[0]}
+	p := picture{colours: c, Date: strings.Fields(r.Date)[0], Ends: r.Hot[0], Faults: byKind(r.Incidents, r.Rush)}
 	var asked, allowed, admitted, shards []point
 	for _, s := range r.Hot {
-		if s.At > end {
+		if s.At > r.Rush {
 			break
 		}
 		p.Ends = s
@@ -109,20 +125,45 @@ func drawPicture(w io.Writer, r story, c colours) error {
 		admitted = append(admitted, point{s.At, s.Admitted})
 	}
 	for i, s := range r.Shards {
-		p.Most = max(p.Most, float64(s.Shards))
-		if i == 0 || s.Shards != r.Shards[i-1].Shards {
+		if s.At <= r.Rush && (i == 0 || s.Shards != r.Shards[i-1].Shards) {
+			p.Most = max(p.Most, float64(s.Shards))
 			shards = append(shards, point{s.At, float64(s.Shards)})
 		}
 	}
-	p.Sums = frame{Left: 56, Top: 44, Width: 544, Height: 178, seconds: end}
-	p.Sums.high = 1.05 * max(p.Ends.Asked, p.Ends.Allowed)
-	p.Shards = frame{Left: 56, Top: 250, Width: 544, Height: 80, seconds: end, high: 1.15 * p.Most}
+	p.Sums = frame{Left: 56, Top: 60, Width: 544, Height: 190, seconds: r.Rush}
+	p.Sums.high = max(1, 1.05*max(p.Ends.Asked, p.Ends.Allowed))
+	p.Shards = p.Sums.under(64)
+	p.Shards.high = 1.15 * p.Most
+	p.Lanes = p.Shards.under(lineHeight * float64(len(p.Faults)))
+	p.Foot = p.Lanes.Below() + lineHeight + 4
+	p.Height = p.Foot + 12
 	p.Asked, p.Allowed, p.Admitted = p.Sums.line(asked, false), p.Sums.line(allowed, false), p.Sums.line(admitted, false)
 	p.Line = p.Shards.line(shards, true)
 	p.Area = fmt.Sprintf("%sV%.1fH%.1fZ", p.Line, p.Shards.Bottom(), p.Shards.X(shards[0].At))
-	p.Rush = p.Sums.X(r.Rush) - p.Sums.Left
-	p.Trouble = fmt.Sprintf("%d times something went wrong on purpose", len(r.Incidents))
+	p.Labels = p.labels()
 	return pictureTemplate.Execute(w, p)
+}
+
+// labels returns the texts at the ends of the lines, each as near to its line as the others allow.
+func (p picture) labels() []label {
+	all := []label{
+		{number(p.Ends.Asked) + " sent", p.Soft, 400, p.Sums.Y(p.Ends.Asked)},
+		{number(p.Ends.Allowed) + " allowed", p.Second, 400, p.Sums.Y(p.Ends.Allowed)},
+		{number(p.Ends.Admitted) + " admitted", p.Main, 600, p.Sums.Y(p.Ends.Admitted)},
+	}
+	slices.SortStableFunc(all, func(a, b label) int { return cmp.Compare(a.Y, b.Y) })
+	floor := p.Sums.Bottom()
+	for i := len(all) - 1; i >= 0; i-- {
+		all[i].Y = min(all[i].Y, floor)
+		floor = all[i].Y - lineHeight
+	}
+	ceiling := p.Sums.Top
+	for i := range all {
+		all[i].Y = max(all[i].Y, ceiling)
+		ceiling = all[i].Y + lineHeight
+		all[i].Y += 4 // texts stand on their line
+	}
+	return all
 }
 
 // savePictures makes the pictures of a page that a run has written, and keeps the story
@@ -162,23 +203,13 @@ func savePictures(page, data, folder string) error {
 
 // panel is a part of the picture.
 type panel struct {
-	P picture
-	F frame
+	P    picture
+	F    frame
+	Name string // of its axis
 }
 
 // With returns the part that is drawn in the frame.
-func (p picture) With(f frame) panel { return panel{p, f} }
+func (p picture) With(f frame, name string) panel { return panel{p, f, name} }
 
-// ended is where the line of a value ends, for the text beside it.
-func (p picture) ended(value float64) float64 { return math.Round(p.Sums.Y(value)) }
-
-// AskedAt, AllowedAt and AdmittedAt are where the texts of the lines stand.
-func (p picture) AskedAt() float64 { return p.ended(p.Ends.Asked) + 4 }
-
-// AllowedAt keeps clear of what was admitted, which may end close below it.
-func (p picture) AllowedAt() float64 {
-	return min(p.ended(p.Ends.Allowed)+4, p.ended(p.Ends.Admitted)-12)
-}
-
-// AdmittedAt is that of what was admitted.
-func (p picture) AdmittedAt() float64 { return p.ended(p.Ends.Admitted) + 8 }
+// Lane is where the faults of a kind stand.
+func (p picture) Lane(i int) float64 { return p.Lanes.Top + lineHeight*(float64(i)+0.5) }

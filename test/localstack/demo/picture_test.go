@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
 // TestPicturesAreOfTheKeptRun: what the README shows is what was measured, and that is
@@ -44,6 +45,31 @@ func TestPicturesAreOfTheKeptRun(t *testing.T) {
 	for _, s := range r.Hot {
 		if s.Admitted > s.Allowed {
 			t.Errorf("%+v: more was admitted than allowed", s)
+		}
+	}
+}
+
+// The labels of the pictures can be read, whatever a run was like: also where its lines end at one place.
+func TestLabelsOfThePicture(t *testing.T) {
+	for name, last := range map[string]sum{
+		"as recorded": {}, "all of one number": {Asked: 1617, Admitted: 1617, Allowed: 1617}, "nothing": {},
+		"many, close together":    {Asked: 812_345, Admitted: 802_345, Allowed: 802_346},
+		"nearly nothing admitted": {Asked: 9000, Admitted: 3, Allowed: 20},
+	} {
+		r := recorded(t)
+		if name != "as recorded" {
+			r.Hot = []sum{{At: 0}, last}
+			r.Hot[1].At = r.Rush - 0.1
+		}
+		for theme, c := range themes {
+			var out strings.Builder
+			if err := drawPicture(&out, r, c); err != nil {
+				t.Fatal(err)
+			}
+			p := browser.Open(t, browser.DataURL(out.String()), browser.Screen{Width: 800, Height: 600, Dark: theme == "dark"})
+			if got := p.Unreadable(); len(got) > 0 {
+				t.Errorf("%s, %s: %q", name, theme, got)
+			}
 		}
 	}
 }

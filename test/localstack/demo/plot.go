@@ -15,15 +15,25 @@ type frame struct {
 
 // newFrame returns an area for so many seconds and for values from low to high.
 func newFrame(seconds, low, high float64) frame {
-	return frame{Left: 56, Top: 12, Width: 648, Height: 180, seconds: max(seconds, 1), low: low, high: max(high, low+1)}
+	return frame{Left: 56, Top: 28, Width: 648, Height: 180, seconds: max(seconds, 1), low: low, high: max(high, low+1)}
 }
 
 // Right and Bottom are the far ends of the area.
 func (f frame) Right() float64  { return f.Left + f.Width }
 func (f frame) Bottom() float64 { return f.Top + f.Height }
 
-// Below is where the instants are written.
-func (f frame) Below() float64 { return f.Bottom() + 16 }
+// Above and Below are where the name of the axis and the instants are written.
+func (f frame) Above() float64 { return f.Top - 10 }
+func (f frame) Below() float64 { return f.Bottom() + 18 }
+
+// Floor is how high a drawing is that ends with the instants.
+func (f frame) Floor() float64 { return f.Below() + 8 }
+
+// under returns a frame of some height below this one, with the same time.
+func (f frame) under(height float64) frame {
+	f.Top, f.Height = f.Bottom()+betweenPanels, height
+	return f
+}
 
 // X and Y are where an instant and a value are.
 func (f frame) X(at float64) float64 { return f.Left + f.Width*min(max(at/f.seconds, 0), 1) }
@@ -33,13 +43,13 @@ func (f frame) Y(value float64) float64 {
 
 // Times and Values are the instants and values of the grid.
 func (f frame) Times() []float64  { return ticks(0, f.seconds, 8) }
-func (f frame) Values() []float64 { return ticks(f.low, f.high, 5) }
+func (f frame) Values() []float64 { return ticks(f.low, f.high, min(5, f.Height/(1.2*lineHeight))) }
 
 // ticks returns about n round numbers from low to high.
-func ticks(low, high float64, n int) []float64 {
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/float64(n))))
+func ticks(low, high, n float64) []float64 {
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/n)))
 	for _, by := range []float64{1, 2, 5, 10} {
-		if (high-low)/(step*by) <= float64(n) {
+		if (high-low)/(step*by) <= n {
 			step *= by
 			break
 		}

@@ -31,7 +31,8 @@ type result struct {
 	stored      int     // shards of the hot bucket in the table
 	uneven      []string
 	lost        int64 // writes lost to other clients
-	leftOut     int64 // requests not sent because the machine is too slow
+	planned     int   // requests of the rush
+	leftOut     int   // of these, not sent because the machine is too slow
 	swept       int   // audit events that expired
 	archive     archiveCheck
 	kept        bool   // the malformed record is kept with its payload
@@ -81,6 +82,7 @@ func (r result) verdict() []string {
 	fail(r.counts.unavailable == 0 || r.counts.unknown+r.counts.lostSettlements == 0,
 		"the outage and the lost answers went unnoticed")
 	fail(r.counts.acquired == 0 || r.counts.denied == 0, "want both granted and denied requests")
+	fail(r.counts.hotDenied == 0, "the hot bucket denied nothing: its limit was never reached, which proves little")
 	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worst.Entity, r.worst.Resource, r.worst.Result)
 	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
@@ -122,9 +124,8 @@ func (r result) print(w io.Writer) {
 		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack)
 	say("Of the acquired, %d measured the cost below; %d settlements got no answer, %d could not be written.", c.probes,
 		c.lostSettlements, c.unsettled)
-	if r.leftOut > 0 {
-		say("This machine was too slow for %d more requests; they were left out.", r.leftOut)
-	}
+	say("The rush sent %d of its %d requests%s. The hot bucket denied %d.", r.planned-r.leftOut, r.planned,
+		map[bool]string{true: "; this machine was too slow for the others"}[r.leftOut > 0], c.hotDenied)
 	say("\nUsage: the aggregator's snapshots against the consumption counters in the buckets, per entity and resource,")
 	say("hourly and daily; and the counters against the clients' own books, as far as lost answers leave those open.")
 	for _, u := range []struct {
@@ -149,7 +150,7 @@ func (r result) print(w io.Writer) {
 	r.busy.print(say)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
-	say("\nShards. The hot bucket began half full with a write meter of %d per second instead of 1000, so that "+
+	say("\nShards. The hot bucket began with a write meter of %d per second instead of 1000, so that "+
 		"a laptop can exhaust it,", hotWCU)
 	say("and shards that have been cool for %v merge instead of for %d s.", mergeAfter, function.DefaultMergeAfter)
 	say("lost_races: writes refused because another client had changed the bucket; decided anew from the image that " +

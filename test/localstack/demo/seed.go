@@ -59,18 +59,13 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 	return nil
 }
 
-// hotBucket is the hot bucket before its first request: half full, one shard.
+// hotBucket is the hot bucket before its first request: full, one shard.
 func hotBucket(ns string, now int64) table.Shard {
 	b := table.Shard{Namespace: ns, Entity: hotEntity, Resource: hotResource}
 	b.State = bucket.New(storedLimits(hotLimits), 0, 1, now)
 	meter := &b.State.Slots[b.State.Index(bucket.WCU)]
 	meter.Capacity, meter.Amount, meter.Period = hotWCU*bucket.Milli, hotWCU*bucket.Milli, 1000
 	meter.Tokens = meter.Capacity
-	for i := range b.State.Slots {
-		if b.State.Slots[i].Name != bucket.WCU {
-			b.State.Slots[i].Tokens /= 2
-		}
-	}
 	return b
 }
 

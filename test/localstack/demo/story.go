@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -15,6 +17,8 @@ import (
 type story struct {
 	Date      string // when it began
 	About     string // the workload
+	Planned   int    // requests of it
+	LeftOut   int    // of these, because the machine was too slow
 	Why       []string
 	Rush      float64 // until then requests came at full rate
 	Seconds   float64 // it took
@@ -56,11 +60,36 @@ type step struct {
 	Shards, Count int
 }
 
-// incident is something that went wrong on purpose.
+// incident is a fault that was injected.
 type incident struct {
 	At      float64
-	What    string
-	Records int // of the batch that it happened to; 0: it happened to none
+	What    string // its kind
+	Times   int    // at once
+	Records int    // of the batch that it happened to; 0: it happened to none
+}
+
+// faults are those of one kind.
+type faults struct {
+	What           string
+	Times, Records int
+	At             []float64 // when they came, several may have come at once
+}
+
+// byKind groups what came until an instant, in the order in which the kinds came first.
+func byKind(all []incident, until float64) (out []faults) {
+	for _, in := range all {
+		if in.At > until {
+			continue
+		}
+		i := slices.IndexFunc(out, func(f faults) bool { return f.What == in.What })
+		if i < 0 {
+			i, out = len(out), append(out, faults{What: in.What})
+		}
+		out[i].Times += in.Times
+		out[i].Records += in.Records
+		out[i].At = append(out[i].At, in.At)
+	}
+	return out
 }
 
 // calls is how often an operation of the table was called.
@@ -76,8 +105,9 @@ func (d *demo) story(why []string) story {
 	rule, _ := d.book.rule(r.worst.Account)
 	out := story{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
+		Planned: r.planned, LeftOut: r.leftOut,
 		Rush: since(d.calmed), Seconds: since(now()),
-		Tenants: d.book.grants(),
+		Tenants: d.book.grants(d.calmed, d.busied),
 		Worst: worst{
 			Entity: r.worst.Entity, Resource: r.worst.Resource, Limit: r.worst.Limit,
 			Excess: float64(r.worst.Excess) / bucket.Milli, Capacity: float64(rule.Capacity),
@@ -93,7 +123,7 @@ func (d *demo) story(why []string) story {
 	}
 	out.Hot = d.book.sums(play.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now())
 	for _, i := range d.rig.trouble.seen() {
-		out.Incidents = append(out.Incidents, incident{since(i.at), i.what, i.records})
+		out.Incidents = append(out.Incidents, incident{since(i.at), i.kind, i.times, i.records})
 	}
 	c := r.counts
 	out.Counts = []figure{
@@ -125,20 +155,26 @@ func callsOf(clients, functions map[string]fault.Usage) []calls {
 	return out
 }
 
-// grants returns what every limit let pass, tenant by tenant, and how much it was
-// allowed to from the first request to the last: its capacity, what was refilled
-// meanwhile, and what was given back.
-func (l *book) grants() []grants {
+// grants returns what every limit let pass, tenant by tenant, and how much it was allowed to from its
+// first request until the end of the phase in which that was: its capacity, what was refilled
+// meanwhile, and what was given back. A phase ends at each of the instants, epoch ms.
+func (l *book) grants(phases ...int64) []grants {
 	var out []grants
 	for _, a := range l.Accounts() {
 		rule, ok := l.rule(a)
-		if !ok {
+		events := l.Page(a).Events
+		if !ok || len(events) == 0 {
 			continue
 		}
-		var taken, back, first, last int64
-		for i, e := range l.Page(a).Events {
-			if first = min(first, e.Sent); i == 0 {
-				first = e.Sent
+		first := slices.MinFunc(events, func(a, b play.Event) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
+		end := int64(math.MaxInt64)
+		if i := slices.IndexFunc(phases, func(at int64) bool { return at >= first }); i >= 0 {
+			end = phases[i]
+		}
+		var taken, back, last int64
+		for _, e := range events {
+			if e.Sent > end {
+				continue
 			}
 			last = max(last, e.Answered)
 			if e.Kind == play.Return {

@@ -91,7 +91,7 @@ func (t *trouble) crash(host *runtimeapi.Host) {
 	defer t.mu.Unlock()
 	t.crashing = false
 	t.killed += host.KillBusy()
-	t.note("the aggregator is killed in the middle of a batch", t.size)
+	t.note(aggregatorKilled, 1, t.size)
 }
 
 // repeated says that a batch has come twice. A batch that is cut for another
@@ -107,15 +107,15 @@ func (t *trouble) batch(b esm.Batch) esm.Trouble {
 	case len(b.Records) < twiceBatch:
 	case !t.repeated():
 		t.twice++
-		t.note("a batch comes twice", len(b.Records))
+		t.note(batchRepeated, 1, len(b.Records))
 		return esm.Trouble{Twice: true}
 	case t.malformed == 0:
 		t.malformed++
-		t.note("a malformed record is put into a batch", len(b.Records))
+		t.note(malformedSent, 1, len(b.Records))
 		return esm.Trouble{Extra: []esm.Record{malformedRecord()}, ExtraAt: len(b.Records) / 2}
 	case t.late == 0:
 		t.late++
-		t.note(fmt.Sprintf("a batch comes again %v later", againAfter), len(b.Records))
+		t.note(batchRepeated, 1, len(b.Records))
 		return esm.Trouble{AgainAfter: againAfter}
 	}
 	return esm.Trouble{}
@@ -129,7 +129,7 @@ func (t *trouble) archiveBatch(b esm.Batch) esm.Trouble {
 		return esm.Trouble{}
 	}
 	t.archived2x++
-	t.note("a batch of the archiver comes twice", len(b.Records))
+	t.note(batchRepeated, 1, len(b.Records))
 	return esm.Trouble{Twice: true}
 }
 
@@ -177,7 +177,7 @@ func (t *trouble) disturb(p *fault.Proxy) {
 // ends: calls under way get no answer, new ones no connection.
 func (t *trouble) interrupt(ctx context.Context, p *fault.Proxy, undecided func() int) error {
 	t.mu.Lock()
-	t.note(fmt.Sprintf("the clients are cut off for %v", outage), 0)
+	t.note(tableAway, 1, 0)
 	t.mu.Unlock()
 	before := undecided()
 	p.Down()
@@ -198,16 +198,26 @@ func compares(body []byte) bool {
 	return bytes.Contains(body, []byte(">=")) || bytes.Contains(body, []byte(`\u003e=`))
 }
 
-// happened is an incident at an instant, epoch milliseconds.
+// The kinds of faults.
+const (
+	writesThrottled  = "writes throttled"
+	answersLost      = "answers lost"
+	batchRepeated    = "batch repeated"
+	aggregatorKilled = "aggregator killed"
+	malformedSent    = "malformed record"
+	tableAway        = "table out of reach"
+)
+
+// happened is a fault of some kind at an instant, epoch milliseconds.
 type happened struct {
-	at      int64
-	what    string
-	records int
+	at             int64
+	kind           string
+	times, records int
 }
 
-// note keeps an incident. The lock is held.
-func (t *trouble) note(what string, records int) {
-	t.incidents = append(t.incidents, happened{now(), what, records})
+// note keeps a fault that came so many times at once. The lock is held.
+func (t *trouble) note(kind string, times, records int) {
+	t.incidents = append(t.incidents, happened{now(), kind, times, records})
 }
 
 // sample notes the faults that have hit clients since the last time.
@@ -215,9 +225,9 @@ func (t *trouble) sample() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	hits := [2]int{t.throttles.Hits() + t.storm.Hits(), t.lostAcquires.Hits() + t.lostSettlements.Hits()}
-	for i, what := range []string{"writes are throttled", "answers are lost"} {
+	for i, kind := range []string{writesThrottled, answersLost} {
 		if n := hits[i] - t.hits[i]; n > 0 {
-			t.note(fmt.Sprintf("%d %s", n, what), 0)
+			t.note(kind, n, 0)
 		}
 	}
 	t.hits = hits

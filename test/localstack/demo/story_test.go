@@ -1,0 +1,53 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Faults are grouped by their kind, in the order in which the kinds came, as far as they came in time.
+func TestFaultsByKind(t *testing.T) {
+	got := byKind([]incident{
+		{1, answersLost, 2, 0}, {2, batchRepeated, 1, 30}, {3, answersLost, 1, 0}, {4, batchRepeated, 1, 5},
+		{9, tableAway, 1, 0},
+	}, 8)
+	want := []faults{{answersLost, 3, 0, []float64{1, 3}}, {batchRepeated, 2, 35, []float64{2, 4}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// What a limit was allowed to is that of the phase in which it was asked: a request long afterwards
+// adds neither itself nor the refill until then.
+func TestGrantsOfAPhase(t *testing.T) {
+	l := newBook()
+	of := &tenant{entity: "a", resource: "gpt", limits: []limiter.Limit{limiter.PerSecond("rps", 1).WithCapacity(10)}}
+	for _, at := range []int64{1000, 3000, 9000} {
+		l.granted(call{of, limiter.Costs{"rps": 2}, at, at + 1000})
+	}
+	for _, c := range []struct {
+		phases []int64
+		want   grants
+	}{
+		{[]int64{5000, 20_000}, grants{"a", "gpt", "rps", 4, 13}},
+		{[]int64{500, 10_000}, grants{"a", "gpt", "rps", 6, 19}},
+		{[]int64{500}, grants{"a", "gpt", "rps", 6, 19}},
+	} {
+		if got := l.grants(c.phases...); len(got) != 1 || got[0] != c.want {
+			t.Errorf("phases until %v: %+v, want %+v", c.phases, got, c.want)
+		}
+	}
+}
+
+// A margin says on which side of the bound something is, never by a sign.
+func TestMargin(t *testing.T) {
+	for excess, want := range map[float64]string{
+		-14.382: "14.4 tokens below it", 0: "0 tokens below it", -0.001: "0.001 tokens below it", 3: "3 tokens above it",
+	} {
+		if got := margin(excess); got != want {
+			t.Errorf("%v: %q, want %q", excess, got, want)
+		}
+	}
+}
