@@ -35,14 +35,14 @@ type allowance struct {
 	Admitted, Allowed, Over int64
 }
 
-// judge returns the worst window of every limit, in order, and how many tokens are
-// over in them together. Apart is by how much the clocks of those who refill the buckets
-// may differ.
-func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, over int64, err error) {
+// judge returns the worst window of every limit, in order, the course of the limit that came nearest
+// to its bound, and how many tokens are over in all windows together. Apart is by how much the clocks of
+// those who refill the buckets may differ.
+func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, c course, over int64, err error) {
 	book := bookOf(p, samples)
 	all, err := book.Judge(apart, true)
 	if err != nil {
-		return nil, 0, err
+		return nil, c, 0, err
 	}
 	begin := int64(math.MaxInt64)
 	for _, s := range samples {
@@ -62,7 +62,10 @@ func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, 
 		over += one.Over
 		out = append(out, one)
 	}
-	return out, over, nil
+	if nearest, ok := all.Worst(); ok {
+		c = courseOf(nearest.Account, book.Page(nearest.Account), begin, apart)
+	}
+	return out, c, over, nil
 }
 
 // bookOf books every request on the limits that it may have been charged to.

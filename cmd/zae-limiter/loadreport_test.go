@@ -5,6 +5,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // The axes of the report end at numbers that are easy to read.
@@ -46,15 +49,76 @@ func TestReportOfManyEntities(t *testing.T) {
 	}
 }
 
-// A chart of one second begins where others do, and so does one of nothing.
-func TestChartOfOneSecond(t *testing.T) {
-	got := string(chart("requests", []line{{"a", "#123", []float64{3}}, {"b", "#456", nil}}))
+// A chart of one point begins where others do, and one of nothing has axes.
+func TestChartOfLittle(t *testing.T) {
+	got := string(lineChart("requests", "requests", series{"a", "main", []point{{0, 3}}}, series{"b", "second", nil}))
 	for _, want := range []string{
-		`<polyline fill="none" stroke="#123" stroke-width="2" points="60.0,60.0"/>`, ">1 s</text>",
-		`<polyline fill="none" stroke="#456" stroke-width="2" points=""/>`,
+		`<polyline class="main" points="60.0,74.5"/>`, `<polyline class="second" points=""/>`, ">0 s</text>", ">4</text>",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
+	}
+	got = string(barChart("requests", "requests", 1, series{"a", "main", nil}))
+	if !strings.Contains(got, ">0 s</text>") {
+		t.Errorf("of nothing:\n%s", got)
+	}
+}
+
+// A million points on one line are drawn as no more than a screen can show, from the first to the last.
+func TestLinesAreThinned(t *testing.T) {
+	var points []point
+	for i := range 1_000_000 {
+		points = append(points, point{float64(i) / 1000, float64(i % 7)})
+	}
+	got := newChart("", "", 1000, 7).drawn(points)
+	if len(got) > 4*chartWidth || got[0] != "60.0,220.0" || got[len(got)-1] != "700.0,220.0" {
+		t.Errorf("%d points from %s to %s", len(got), got[0], got[len(got)-1])
+	}
+}
+
+// Bars stand one upon another: three admitted and one denied of four offered.
+func TestBarsAreStacked(t *testing.T) {
+	got := string(barChart("requests", "requests", 0.5, series{"admitted", "admitted", []point{{0, 3}, {0.5, 0}}},
+		series{"denied", "denied", []point{{0, 1}, {0.5, 0}}}))
+	for _, want := range []string{
+		`<path class="admitted" d="M60.00 220.0V74.5H380.00V220.0Z"/>`, `<path class="denied" d="M60.00 74.5V26.0H380.00V74.5Z"/>`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+// Bursts are seen as such: what comes at the beginning of a second fills a part of its bars, also in a
+// long test. Other arrivals have bars of seconds, of which there are not too many to draw.
+func TestBurstsAreSeen(t *testing.T) {
+	for _, c := range []struct {
+		arrivals string
+		over     time.Duration
+		want     time.Duration
+	}{
+		{bursts, time.Second, 100 * time.Millisecond}, {bursts, 2 * time.Minute, 200 * time.Millisecond},
+		{bursts, 24 * time.Hour, 500 * time.Millisecond}, {poisson, 30 * time.Second, time.Second},
+		{constant, time.Hour, 6 * time.Second}, {poisson, 24 * time.Hour, 144 * time.Second},
+	} {
+		plan := loadPlan{Arrivals: c.arrivals, Duration: c.over}
+		if got := binWidth(plan); got != c.want {
+			t.Errorf("%s for %v: bars of %v, want %v", c.arrivals, c.over, got, c.want)
+		}
+	}
+	plan := loadPlan{Arrivals: bursts, Duration: 2 * time.Second, Entities: 1}
+	var samples []sample
+	for _, at := range arrivals(bursts, 15, plan.Duration, nil) {
+		samples = append(samples, sample{start: at, err: limiter.ErrLimited})
+	}
+	offered := map[int]int{}
+	for i, bin := range binned(plan, samples, binWidth(plan)) {
+		if bin.Offered > 0 {
+			offered[i] = bin.Offered
+		}
+	}
+	if len(offered) != 2 || offered[0] != 15 || offered[10] != 15 {
+		t.Errorf("offered %v by tenths of seconds, want 15 in the first of each second", offered)
 	}
 }

@@ -33,6 +33,9 @@ type loadResult struct {
 	PerSecond     []loadSecond
 
 	plan       loadPlan
+	bins       []loadSecond // as PerSecond, but for each binWidth
+	binWidth   time.Duration
+	nearest    course
 	firstError error
 	told       bool // how far all clocks are apart
 }
@@ -41,7 +44,7 @@ type latencies struct {
 	P50, P95, P99, Max float64
 }
 
-// loadSecond is one second of the test, by arrival.
+// loadSecond is one second of the test, by when requests were made.
 type loadSecond struct {
 	Offered, Admitted, Denied, Failed int
 	P50MS, P99MS                      float64
@@ -53,51 +56,77 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 		Table: p.Table, Arrivals: p.Arrivals, Processes: p.Processes, Offered: len(o.samples), Seconds: o.took.Seconds(),
 		Writes: o.writes, ClocksApartMS: float64(o.apart.Microseconds()) / 1000, plan: p, told: o.told,
 	}
-	seconds := make([]loadSecond, int(p.Duration/time.Second)+1)
-	sent := make([][]time.Duration, len(seconds))
 	var calls, late []time.Duration
 	for _, s := range o.samples {
-		at := min(int(s.start/time.Second), len(seconds)-1)
-		second := &seconds[at]
-		second.Offered++
 		late = append(late, s.late)
+		if s.calls {
+			calls = append(calls, s.end-s.start)
+		}
 		switch {
 		case s.err == nil:
 			r.Admitted++
-			second.Admitted++
 		case errors.Is(s.err, limiter.ErrLimited):
 			r.Denied++
-			second.Denied++
 			if !s.calls {
 				r.DeniedWithoutACall++
 			}
 		default:
 			r.Failed++
-			second.Failed++
 			if r.firstError == nil {
 				r.firstError = s.err
 			}
 		}
-		if s.calls {
-			calls = append(calls, s.end-s.start)
-			sent[at] = append(sent[at], s.end-s.start)
-		}
 	}
-	for i := range seconds {
-		l := latenciesOf(sent[i])
-		seconds[i].P50MS, seconds[i].P99MS = l.P50, l.P99
-	}
-	for len(seconds) > 1 && seconds[len(seconds)-1].Offered == 0 {
-		seconds = seconds[:len(seconds)-1]
-	}
-	r.PerSecond, r.LatencyMS, r.BehindArrivalMS = seconds, latenciesOf(calls), latenciesOf(late)
+	r.PerSecond, r.LatencyMS, r.BehindArrivalMS = binned(p, o.samples, time.Second), latenciesOf(calls), latenciesOf(late)
+	r.binWidth = binWidth(p)
+	r.bins = binned(p, o.samples, r.binWidth)
 	if r.Admitted > 0 {
 		r.WritesPerGrant = float64(o.writes) / float64(r.Admitted)
 		r.DollarsPerMillionAdmitted = r.WritesPerGrant * bill.DollarsPerMillionWrites
 	}
 	var err error
-	r.Entities, r.TokensOver, err = judge(p, o.samples, o.apart)
+	r.Entities, r.nearest, r.TokensOver, err = judge(p, o.samples, o.apart)
 	return r, err
+}
+
+// binWidth is how long a bar of the report is: a second, or longer in a long test. Bursts come once a
+// second, and would not be seen in such bars.
+func binWidth(p loadPlan) time.Duration {
+	const most = 600 // bars
+	if p.Arrivals == bursts {
+		return min(max(p.Duration/most, 100*time.Millisecond).Round(100*time.Millisecond), time.Second/2)
+	}
+	return max(p.Duration/most, time.Second).Round(time.Second)
+}
+
+// binned counts the samples in bins of so much time each. What was late is in the last one.
+func binned(p loadPlan, samples []sample, width time.Duration) []loadSecond {
+	bins := make([]loadSecond, p.Duration/width+1)
+	sent := make([][]time.Duration, len(bins))
+	for _, s := range samples {
+		at := min(int(s.start/width), len(bins)-1)
+		bin := &bins[at]
+		bin.Offered++
+		switch {
+		case s.err == nil:
+			bin.Admitted++
+		case errors.Is(s.err, limiter.ErrLimited):
+			bin.Denied++
+		default:
+			bin.Failed++
+		}
+		if s.calls {
+			sent[at] = append(sent[at], s.end-s.start)
+		}
+	}
+	for i := range bins {
+		l := latenciesOf(sent[i])
+		bins[i].P50MS, bins[i].P99MS = l.P50, l.P99
+	}
+	for len(bins) > 1 && bins[len(bins)-1].Offered == 0 {
+		bins = bins[:len(bins)-1]
+	}
+	return bins
 }
 
 // latenciesOf returns percentiles in milliseconds, zero of nothing.

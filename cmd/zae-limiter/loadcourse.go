@@ -1,0 +1,86 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/play"
+)
+
+// course is how one limit fared from the first request on: the tokens that were admitted until an
+// instant, and those that might have been.
+type course struct {
+	entity, limit     string
+	admitted, allowed []point
+}
+
+// courseOf returns the course of an account. A grant counts from its answer on. Allowed are the
+// largest capacity until then, what was refilled, and what clocks that are apart refill.
+func courseOf(a play.Account, page play.Page, begin int64, apart time.Duration) course {
+	c := course{entity: a.Entity, limit: a.Limit}
+	rules := play.InForce(page.Seen)
+	// largest returns the largest of what the rules of some time say.
+	largest := func(of func(play.Rule) float64, in func(play.Rule) bool) (most float64) {
+		for _, r := range rules {
+			if in(r) {
+				most = max(most, of(r))
+			}
+		}
+		return most
+	}
+	capacity := func(at int64) float64 {
+		return largest(func(r play.Rule) float64 { return float64(r.Capacity) },
+			func(r play.Rule) bool { return r.From <= at && at <= r.To })
+	}
+	rate := func(from, to int64) float64 {
+		return largest(func(r play.Rule) float64 { return float64(r.Amount) / float64(r.Period) },
+			func(r play.Rule) bool { return r.From < to && from < r.To })
+	}
+	full, refilled := capacity(begin), rate(begin, begin+1)*float64(apart.Milliseconds())
+	admitted, last := 0.0, begin
+	c.allowed, c.admitted = []point{{0, full + refilled}}, []point{{0, 0}}
+	for _, s := range steps(page.Events, rules, begin) {
+		at := float64(s.at-begin) / 1000
+		if s.at > last {
+			refilled += rate(last, s.at) * float64(s.at-last)
+			last = s.at
+			c.allowed = append(c.allowed, point{at, full + refilled})
+		}
+		if now := capacity(s.at); now > full {
+			full = now
+			c.allowed = append(c.allowed, point{at, full + refilled})
+		}
+		if s.tokens > 0 {
+			c.admitted = append(c.admitted, point{at, admitted}, point{at, admitted + s.tokens})
+			admitted += s.tokens
+		}
+	}
+	return c
+}
+
+// step is an instant, epoch ms, at which tokens are admitted or other rules are in force.
+type step struct {
+	at     int64
+	tokens float64
+}
+
+// steps returns those of a course in order of time, from its begin to its last grant.
+func steps(events []play.Event, rules []play.Rule, begin int64) (out []step) {
+	end := begin
+	for _, e := range events {
+		if e.Kind == play.Grant {
+			out = append(out, step{e.Answered, float64(e.Tokens)})
+			end = max(end, e.Answered)
+		}
+	}
+	for _, r := range rules {
+		for _, at := range []int64{r.From, r.To} {
+			if at > begin && at < end {
+				out = append(out, step{at, 0})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
