@@ -6,6 +6,7 @@ require (
 	github.com/aws/aws-lambda-go v1.55.1
 	github.com/aws/aws-sdk-go-v2/config v1.33.13
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.72.3
+	github.com/awslabs/aws-lambda-go-api-proxy v0.16.2
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.0.2
 	github.com/sethvargo/go-limiter v0.7.1

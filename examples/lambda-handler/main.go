@@ -3,11 +3,11 @@
 //
 //	zae-limiter limits set -r reports rpm=60
 //
-// Three things are special in Lambda. The limiter is opened once per execution environment,
-// outside of the handler, so what it has learned stays while the environment is warm. Nothing is left
-// to do after the handler has returned, because the environment is frozen then: work that settles
-// what it has cost commits its lease before. The time for a decision is bounded well below that of
-// the function.
+// It is an http.Handler as on any server: the adapter of AWS turns events into requests. Three
+// things are special in Lambda. The limiter is opened once per execution environment, outside of
+// the handler, so what it has learned stays while the environment is warm. A lease is committed
+// before the handler returns, because the environment is frozen after that: httplimit does so. The
+// time for a decision is bounded well below that of the function.
 //
 // The role of the function needs the rights of the stack's client policy. Build and
 // deploy it like any function:
@@ -18,20 +18,19 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"log"
 	"log/slog"
-	"math"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -51,59 +50,28 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lambda.Start((&handler{l}).handle)
+	limited := httplimit.New(l, httplimit.Options{Request: request, Failed: failed})
+	lambda.Start(httpadapter.NewV2(limited(http.HandlerFunc(report))).ProxyWithContext)
 }
 
-type handler struct{ limiter *limiter.Limiter }
-
-type (
-	request  = events.APIGatewayV2HTTPRequest
-	response = events.APIGatewayV2HTTPResponse
-)
-
-func (h *handler) handle(ctx context.Context, e request) (response, error) {
-	auth := e.RequestContext.Authorizer
-	if auth == nil || auth.JWT == nil || auth.JWT.Claims["sub"] == "" {
-		return response{StatusCode: http.StatusUnauthorized}, nil
-	}
-	req := limiter.Request{
-		Entity: auth.JWT.Claims["sub"], Resource: "reports", Costs: limiter.Costs{"rpm": 1},
-	}
-	lease, err := h.limiter.Acquire(ctx, req)
-	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-		return tooMany(denied, req)
-	}
-	if err != nil {
-		slog.ErrorContext(ctx, "not limited", "err", err)
-		return response{StatusCode: http.StatusServiceUnavailable}, nil
-	}
-	out := response{
-		StatusCode: http.StatusOK, Headers: map[string]string{"Content-Type": "application/json"},
-		Body: `{"report":"all is well"}`, // it has cost what was taken, also if it could not be made: nothing to commit
-	}
-	if lease.Charged() {
-		set(out.Headers, lease.Status())
-	}
-	return out, nil
+// report answers with the report. It has cost what was taken, also if it could not be made.
+func report(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"report":"all is well"}`)
 }
 
-// tooMany is the answer to a denied request.
-func tooMany(denied *limiter.LimitError, req limiter.Request) (response, error) {
-	body, err := json.Marshal(httplimit.Denial{LimitError: denied, Request: req}.Body())
-	if err != nil {
-		return response{}, err
+// request says what a request takes: one of rpm, by the subject that the authorizer has found in the token.
+func request(r *http.Request) (limiter.Request, error) {
+	gateway, ok := core.GetAPIGatewayV2ContextFromContext(r.Context())
+	auth := gateway.Authorizer
+	if !ok || auth == nil || auth.JWT == nil || auth.JWT.Claims["sub"] == "" {
+		return limiter.Request{}, &httplimit.Error{Status: http.StatusUnauthorized, Err: errors.New("no subject")}
 	}
-	seconds := int64(math.Ceil(denied.RetryAfter.Seconds()))
-	headers := map[string]string{"Content-Type": "application/json", "Retry-After": strconv.FormatInt(seconds, 10)}
-	set(headers, denied.Statuses)
-	return response{StatusCode: http.StatusTooManyRequests, Headers: headers, Body: string(body)}, nil
+	return limiter.Request{Entity: auth.JWT.Claims["sub"], Resource: "reports", Costs: limiter.Costs{"rpm": 1}}, nil
 }
 
-// set sets RateLimit and RateLimit-Policy.
-func set(headers map[string]string, statuses []limiter.Status) {
-	fields := http.Header{}
-	httplimit.RateLimit(fields, statuses)
-	for name := range fields {
-		headers[name] = fields.Get(name)
-	}
+// failed logs why there was no decision; the answer does not say.
+func failed(w http.ResponseWriter, r *http.Request, err error) {
+	slog.ErrorContext(r.Context(), "not limited", "err", err)
+	httplimit.WriteFailed(w, r, err)
 }

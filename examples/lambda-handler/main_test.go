@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -45,9 +46,10 @@ func TestBuiltFunction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	call := func(who string) (out response) {
+	call := func(who string) (out events.APIGatewayV2HTTPResponse) {
 		t.Helper()
-		var event request
+		event := events.APIGatewayV2HTTPRequest{RawPath: "/report"}
+		event.RequestContext.HTTP.Method = http.MethodGet
 		if who != "" {
 			event.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{
 				JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{Claims: map[string]string{"sub": who}},
