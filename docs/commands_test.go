@@ -10,7 +10,9 @@ import (
 )
 
 // tagged reports whether there is a version: CHANGELOG.md has a heading for each.
-func tagged(pages map[string]string) bool { return strings.Contains(pages["../CHANGELOG.md"], "\n## v") }
+func tagged(pages map[string]string) bool {
+	return strings.Contains(pages["../CHANGELOG.md"], "\n## v")
+}
 
 var fetches = regexp.MustCompile(`go (?:get|install|run) (?:github\.com/zeroae/zae-limiter-go|…)\S*`)
 

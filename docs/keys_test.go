@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -37,6 +38,9 @@ func tenantOfToken(r *http.Request) (string, error) {
 	return claims.Issuer + " " + claims.Tenant, nil
 }
 
+// nat64 is where an IPv6 address stands for one IPv4 address.
+var nat64 = netip.MustParsePrefix("64:ff9b::/47")
+
 // networkOf returns the entity of the network that called the first of our own proxies.
 func networkOf(r *http.Request, proxies int) (string, error) {
 	hops := []string{r.RemoteAddr}
@@ -48,18 +52,19 @@ func networkOf(r *http.Request, proxies int) (string, error) {
 		return "", errors.New("came past the proxies")
 	}
 	hop := strings.TrimSpace(hops[first])
-	addr, err := netip.ParseAddr(hop)
-	if port, withPort := netip.ParseAddrPort(hop); withPort == nil {
-		addr, err = port.Addr(), nil
+	if host, _, err := net.SplitHostPort(hop); err == nil {
+		hop = host
 	}
+	addr, err := netip.ParseAddr(strings.Trim(hop, "[]"))
 	if err != nil {
 		return "", err
 	}
+	addr = addr.Unmap().WithZone("")
 	bits := 64 // of one customer; many have more
-	if addr = addr.Unmap(); addr.Is4() {
-		bits = 32
+	if addr.Is4() || nat64.Contains(addr) {
+		bits = addr.BitLen()
 	}
-	network, err := addr.WithZone("").Prefix(bits)
+	network, err := addr.Prefix(bits)
 	return "ip " + network.String(), err
 }
 
@@ -110,7 +115,18 @@ func TestNetworkOf(t *testing.T) {
 		{"10.0.0.1:4711", "::ffff:203.0.113.9", 1, "ip 203.0.113.9/32"},
 		{"10.0.0.1:4711", "2001:db8:1:2:3:4:5:6", 1, "ip 2001:db8:1:2::/64"},
 		{"[2001:db8::1%eth0]:4711", "", 0, "ip 2001:db8::/64"},
+		{"10.0.0.1:4711", "[2001:db8::1]", 1, "ip 2001:db8::/64"},
+		{"10.0.0.1:4711", "[2001:db8::1]:443", 1, "ip 2001:db8::/64"},
+		{"10.0.0.1:4711", "[2001:db8::1%eth0]", 1, "ip 2001:db8::/64"},
+		{"10.0.0.1:4711", "[::ffff:203.0.113.9]:443", 1, "ip 203.0.113.9/32"},
+		{"10.0.0.1:4711", "64:ff9b::203.0.113.9", 1, "ip 64:ff9b::cb00:7109/128"},
+		{"10.0.0.1:4711", "[64:ff9b::c633:6407]:443", 1, "ip 64:ff9b::c633:6407/128"},
+		{"[64:ff9b::203.0.113.9%eth0]:4711", "", 0, "ip 64:ff9b::cb00:7109/128"},
+		{"10.0.0.1:4711", "64:ff9b:1::203.0.113.9", 1, "ip 64:ff9b:1::cb00:7109/128"},
+		{"10.0.0.1:4711", "64:ff9b:2::1", 1, "ip 64:ff9b:2::/64"},
 		{"10.0.0.1:4711", "", 1, ""},
+		{"10.0.0.1:4711", "[]", 1, ""},
+		{"10.0.0.1:4711", "203.0.113.9,", 1, ""},
 		{"10.0.0.1:4711", "203.0.113.9", 2, ""},
 		{"10.0.0.1:4711", "203.0.113.9, unknown", 1, ""},
 	} {

@@ -176,6 +176,49 @@ func TestFirst(t *testing.T) {
 	}
 }
 
+// choosing-limits.md: limits over two resources.
+
+func models(model string, micros int64) limiter.Request {
+	return limiter.Request{
+		Entity: "acme", Resource: "models", Costs: limiter.Costs{model: 1, "budget": micros},
+		Limits: []limiter.Limit{limiter.PerMinute("large", 60), limiter.PerMinute("small", 600),
+			limiter.Quota("budget", limiter.USD(500), limiter.Monthly(1, "UTC"))},
+	}
+}
+
+// Two models share a budget, and each has requests of its own.
+func TestLimitsOverTwoResources(t *testing.T) {
+	l := limitertest.New(t).Limiter(nil)
+	if _, err := l.Acquire(t.Context(), models("large", limiter.USD(300))); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := l.Acquire(t.Context(), models("small", limiter.USD(100)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]int64{}
+	for _, s := range lease.Status() {
+		left[s.Limit] = s.Remaining
+	}
+	if left["large"] != 59 || left["small"] != 599 || left["budget"] != limiter.USD(100) {
+		t.Errorf("left are %v", left)
+	}
+	_, err = l.Acquire(t.Context(), models("large", limiter.USD(101)))
+	if denied, ok := errors.AsType[*limiter.LimitError](err); !ok || denied.Limit != "budget" {
+		t.Errorf("above the shared budget: %v", err)
+	}
+	if err := lease.Settle(limiter.Costs{"small": 700}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Acquire(t.Context(), models("large", 0))
+	if denied, ok := errors.AsType[*limiter.LimitError](err); !ok || denied.Limit != "small" {
+		t.Errorf("while a limit is in debt that it does not name: %v", err)
+	}
+}
+
 // testing.md: a table in trouble.
 func TestTableInTrouble(t *testing.T) {
 	table := limitertest.New(t)
