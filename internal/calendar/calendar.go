@@ -31,7 +31,7 @@ type span struct{ from, to int64 }
 var known sync.Map // canonical form -> *Calendar
 
 // Parse reads a canonical form. The error says what is wrong with it and what is
-// accepted; a calendar that has no edge within sixteen years is one.
+// accepted; a calendar that has no edge is one.
 func Parse(canonical string) (*Calendar, error) {
 	if found, ok := known.Load(canonical); ok {
 		return found.(*Calendar), nil
@@ -74,8 +74,8 @@ func parse(canonical string) (*Calendar, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := e.next(0, zone); !ok {
-			return nil, fmt.Errorf("%q never begins", strings.Join(text[:], " "))
+		if _, ok := e.next(0); !ok {
+			return nil, e.refusal(text)
 		}
 		c.entries = append(c.entries, e)
 	}
@@ -104,16 +104,17 @@ func (c *Calendar) Next(ms int64) int64 {
 		}
 	}
 	next := int64(Never)
-	if ms > farthest || ms < -farthest {
+	if c.after > 0 || ms > farthest || ms < -farthest {
 		return next
 	}
-	minute := floor(ms, 60_000)
+	shown := latest(c.zone, floor(ms, 60_000))
 	for _, e := range c.entries {
-		if m, ok := e.next(minute, c.zone); ok {
-			next = min(next, m*60_000)
+		if local, ok := e.next(shown); ok {
+			next = min(next, local)
 		}
 	}
 	if next < Never {
+		next = first(c.zone, next) * 60_000
 		known := [2]span{{ms, next}, last[0]}
 		if last[0].to == next { // the same period, known from an earlier instant on now
 			known[1] = last[1]

@@ -15,8 +15,10 @@
 // five fields minute, hour, day, month and weekday (m h D M w) they have those that are no
 // wildcard. L is ours.
 //
-// An edge is a minute that an expression matches when the minute before is not matched by it, in
-// the local time of the zone. So a day may have 23 or 25 hours. An edge at a local time that a
-// change of clocks leaves out does not come that day. One that comes twice is two edges. That is
-// how the Python client counts, and both must agree.
+// A period begins at a local time that an expression matches when the minute before is not
+// matched. The edge is the first instant at which the clocks of the zone have come to that local
+// time or a later one. So a day may have 23 or 25 hours. A local time that comes twice is one
+// edge, the first time, and one that is left out is an edge when the clocks are set forward.
+// Debian's cron and cronsim have the same rule for fixed times. The Python client has another
+// one on such days: docs/python.md says what both do on one table.
 package calendar

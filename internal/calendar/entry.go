@@ -14,6 +14,9 @@ type entry struct {
 	clamp int
 	// both is whether day and weekday must match, not one of them.
 	both bool
+	// finest is the smallest unit of time within which nothing changes: minute, hour, day or month. What
+	// matches from Monday to Friday changes at midnight only.
+	finest int
 }
 
 // parseFields reads the five fields of an expression.
@@ -36,11 +39,27 @@ func parseFields(text [len(fields)]string) (e entry, err error) {
 			return e, err
 		}
 	}
-	if e.weekdays.has(0) {
-		e.weekdays |= 1 << 7
+	if e.weekdays.has(0) || e.weekdays.has(7) {
+		e.weekdays |= 1 | 1<<7
 	}
 	e.both = strings.HasPrefix(text[day], "*") || strings.HasPrefix(text[weekday], "*")
+	e.finest = e.unit()
 	return e, nil
+}
+
+// unit returns the finest unit of an expression whose other fields are read.
+func (e entry) unit() int {
+	all := func(i int, s set) bool { return s == fields[i].all() }
+	days, weekdays := all(day, e.days), all(weekday, e.weekdays)
+	switch {
+	case !all(minute, e.minutes):
+		return minute
+	case !all(hour, e.hours):
+		return hour
+	case e.both && !(days && weekdays), !days && !weekdays:
+		return day
+	}
+	return month
 }
 
 // parseExpression reads five fields with spaces between them.
@@ -115,70 +134,58 @@ func (e entry) matches(t time.Time) bool {
 	return e.minutes.has(t.Minute()) && e.hours.has(t.Hour()) && e.date(t)
 }
 
-const (
-	// horizon is how far ahead an edge is looked for, in minutes. A leap day may be eight years away.
-	// The first of October in Asuncion had no midnight for fourteen years.
-	horizon = 16 * 366 * 24 * 60
-	// shift is longer, in minutes, than clocks are ever set back, which is three hours. A day that
-	// begins twice is looked for from so long before the computed midnight.
-	shift = 4 * 60
-)
+// horizon is how far ahead a beginning is looked for, in minutes. A leap day on a given day of the week
+// may be forty years away.
+const horizon = 41 * 366 * 24 * 60
 
-// always reports whether every minute matches. Then none is an edge, and it would take
-// seconds to find none.
-func (e entry) always() bool {
-	all := func(i int, s set) bool { return s|1 == fields[i].all()|1 } // a Sunday is 7 too
-	if !all(minute, e.minutes) || e.minutes&1 == 0 || !all(hour, e.hours) || e.hours&1 == 0 || !all(month, e.months) {
-		return false
-	}
-	if e.both {
-		return all(day, e.days) && all(weekday, e.weekdays)
-	}
-	return all(day, e.days) || all(weekday, e.weekdays)
-}
-
-// next returns the first edge after a minute of the epoch.
-func (e entry) next(after int64, zone *time.Location) (int64, bool) {
-	if e.always() {
-		return 0, false
-	}
-	for m := after + 1; m <= after+horizon; m++ {
-		last, edge := e.look(m, zone)
-		if edge {
+// next returns the first local time after another one at which the expression begins to match: it does,
+// and the minute before does not. Both are minutes since the beginning of 1970 on the calendar alone, which
+// leaves out no local time and has none twice. See [Calendar.Next] for the clocks of a zone.
+func (e entry) next(after int64) (int64, bool) {
+	for m := after + 1; m <= after+horizon; {
+		next, begins := e.look(m)
+		if begins {
 			return m, true
 		}
-		m = last
+		m = next
 	}
 	return 0, false
 }
 
-// look reports whether a minute of the epoch is an edge. If not, it returns the last minute of which
-// that is known, m at least.
-func (e entry) look(m int64, zone *time.Location) (last int64, edge bool) {
-	at := func(minute int64) time.Time { return time.Unix(minute*60, 0).In(zone) }
-	switch t := at(m); {
+// look reports whether the expression begins to match at a local time. If not, it returns the next one at
+// which it may.
+func (e entry) look(m int64) (next int64, begins bool) {
+	t, unit := wall(m), e.finest
+	switch {
 	case !e.months.has(int(t.Month())):
-		return before(m, midnight(t.Year(), t.Month()+1, 1, zone), zone), false
+		unit = month
 	case !e.date(t):
-		return before(m, midnight(t.Year(), t.Month(), t.Day()+1, zone), zone), false
+		unit = day
 	case !e.hours.has(t.Hour()):
-		return before(m, m+60-int64(t.Minute()), zone), false
-	default:
-		return m, e.matches(t) && !e.matches(at(m-1))
+		unit = hour
+	case e.minutes.has(t.Minute()) && !e.matches(wall(m-1)):
+		return m, true
 	}
+	switch unit {
+	case month:
+		return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC).Unix() / 60, false
+	case day:
+		return (floor(m, 24*60) + 1) * 24 * 60, false
+	case hour:
+		return (floor(m, 60) + 1) * 60, false
+	}
+	return m + 1, false
 }
 
-// before returns the minute before another one, or an earlier one if clocks change shortly
-// before that; m at least.
-func before(m, to int64, zone *time.Location) int64 {
-	offset := func(minute int64) int { _, o := time.Unix(minute*60, 0).In(zone).Zone(); return o }
-	if from := max(m, to-shift); from >= to || offset(from) != offset(to) {
-		return max(m, to-shift-1)
-	}
-	return to - 1
-}
+// wall returns a local time, as if its zone were UTC.
+func wall(minute int64) time.Time { return time.Unix(minute*60, 0).UTC() }
 
-// midnight returns about when a date begins, in minutes of the epoch.
-func midnight(year int, month time.Month, day int, zone *time.Location) int64 {
-	return time.Date(year, month, day, 0, 0, 0, 0, zone).Unix() / 60
+// refusal says why an expression begins nothing.
+func (e entry) refusal(text [len(fields)]string) error {
+	expression := strings.Join(text[:], " ")
+	if e.matches(wall(0)) {
+		return fmt.Errorf("%q matches every minute, and a period begins where one matches after one that does not: "+
+			"want one that begins now and then, as 0 * * * * or */5 * * * *", expression)
+	}
+	return fmt.Errorf("%q never begins: want a date that there is", expression)
 }

@@ -38,7 +38,8 @@
 //	what one side refuses or does not know           TestWhatOursRefuses, TestWhatOnlyTheNewerPythonKnows
 //	what either disables and enables                 TestDisabledByEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
-//	                                                 TestEdgesAreThoseOfPython
+//	                                                 TestEdgesAreThoseOfPython, TestEdgesAreThoseOfCronsim,
+//	                                                 TestDaysOnWhichClocksChange
 //	slots and floors, which Python passes over       TestPythonPassesOverSlotsAndFloors,
 //	and drops when it stores limits                  TestSetLimitsOfPythonDropsWhatOnlyOursHas
 //	the body of a denial                             TestBodyOfADenial

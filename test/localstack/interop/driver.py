@@ -18,6 +18,7 @@ import importlib.metadata
 import json
 import sys
 import time
+import zoneinfo
 
 from zae_limiter import Limit, OnUnavailable, RateLimiter, RateLimitExceeded, Repository
 
@@ -104,6 +105,23 @@ class Driver:
         return [
             schedule.next_reset_edge((schedule.ScheduleEntry.reset(cron, tz),), now_ms=at) for cron, tz, at in questions
         ]
+
+    async def cronsim(self, cron, zone, spans):
+        """When cronsim, which is no part of the client, has the times of an expression: seconds, by span of them."""
+        from cronsim import CronSim
+
+        def times(begin, end):
+            for one in CronSim(cron, datetime.datetime.fromtimestamp(begin, zoneinfo.ZoneInfo(zone))):
+                if (at := one.timestamp()) >= end:
+                    return
+                if at > begin:
+                    yield at
+
+        return [list(times(begin, end)) for begin, end in spans]
+
+    async def clock(self, client, ahead):
+        """Sets the clock of a client, so many milliseconds ahead."""
+        self.clients[client][0]._now_ms = lambda: int(time.time() * 1000) + ahead
 
     async def aggregate(self, table, windows, records):
         """One invocation of the Python aggregator."""

@@ -4,6 +4,8 @@ package interop
 
 import (
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // calendars are played in many zones, also those in which midnight does not come on some
@@ -24,7 +27,8 @@ var (
 		"Asia/Beirut", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Europe/Dublin"}
 )
 
-// The edges of calendars are those of Python, to the second, over 130 years.
+// The edges of calendars are those of Python, to the second, over 130 years, but for days on which clocks change:
+// see TestDaysOnWhichClocksChange.
 func TestEdgesAreThoseOfPython(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		if w.release == older {
@@ -47,18 +51,154 @@ func TestEdgesAreThoseOfPython(t *testing.T) {
 		if err := p.driver.do(w, &got, "edges", kv{"questions": questions}); err != nil {
 			w.Fatal(err)
 		}
-		wrong := 0
+		differ := 0
 		for i, q := range questions {
 			if got[i] == nil && want[i]-q[2].(int64) > 31*24*time.Hour.Milliseconds() {
 				continue // it does not look as far
 			}
-			if got[i] == nil || *got[i] != want[i] {
-				if wrong++; wrong < 5 {
-					w.Errorf("%v: Python's edge is %v, ours %d", q, got[i], want[i])
+			if got[i] == nil {
+				w.Errorf("%v: Python has no edge, ours is %d", q, want[i])
+			} else if *got[i] != want[i] {
+				if differ++; !clocksChange(w, q[1].(string), min(*got[i], want[i])) {
+					w.Errorf("%v: Python's edge is %d, ours %d", q, *got[i], want[i])
 				}
 			}
 		}
-		w.Logf("%d edges compared, %d differ", len(questions), wrong)
+		w.Logf("%d edges compared, %d differ", len(questions), differ)
+	})
+}
+
+// clocksChange reports whether the clocks of a zone change within about a day of an instant.
+func clocksChange(t testing.TB, zone string, ms int64) bool {
+	z, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMilli(ms).In(z)
+	_, before := at.Add(-25 * time.Hour).Zone()
+	_, now := at.Zone()
+	_, after := at.Add(25 * time.Hour).Zone()
+	return before != now || now != after
+}
+
+// Around all changes of clocks from 1970 to 2100 the edges are those of cronsim, which has our rule where
+// minute and hour begin with a number: the first of two times, and the first instant after those left out.
+func TestEdgesAreThoseOfCronsim(t *testing.T) {
+	d := driverFor(t, engine.ForTest(t, engines[0]), newer, 0)
+	compared := 0
+	for _, name := range append(zones, "Africa/Casablanca", "Africa/Monrovia", "America/Asuncion", "America/Nuuk",
+		"America/Santiago", "America/St_Johns", "Antarctica/Casey", "Antarctica/Troll", "Asia/Gaza", "Pacific/Kwajalein") {
+		z, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spans := [][2]int64{}
+		for at := time.Unix(3*86_400, 0).UTC(); at.Year() < 2101; at = at.Add(time.Hour) {
+			if _, was := at.Add(-time.Hour).In(z).Zone(); was != offset(at.In(z)) {
+				spans = append(spans, [2]int64{at.Unix() - 2*86_400, at.Unix() + 2*86_400})
+			}
+		}
+		for _, cron := range []string{"0 0 1-31 * *", "30 2 1-31 * *", "0-59/20 1-3 1-31 * *", "59 23 L * *"} {
+			canonical, err := calendar.Cron(cron, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := calendar.Parse(canonical)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all [][]float64
+			if err := d.do(t, &all, "cronsim", kv{"cron": cron, "zone": name, "spans": spans}); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range all {
+				var got []int64
+				for at := c.Next(spans[i][0] * 1000); at < spans[i][1]*1000; at = c.Next(at) {
+					got = append(got, at)
+				}
+				var minutes []int64 // of the epoch, in which ours begin
+				for _, at := range want {
+					minutes = append(minutes, (int64(at)+59)/60*60_000)
+				}
+				if compared += len(got); !slices.Equal(got, slices.Compact(minutes)) {
+					t.Errorf("%q in %s from %d: %d, cronsim %d", cron, name, spans[i][0], got, minutes)
+				}
+			}
+		}
+	}
+	t.Logf("%d edges compared", compared)
+}
+
+func offset(at time.Time) int { _, ahead := at.Zone(); return ahead }
+
+// In Havana clocks are set from midnight to one o'clock in spring, and in autumn from one o'clock to midnight.
+// There ours begins one day in spring when clocks are set, and one in autumn at the first midnight. Python
+// begins none in spring, and one at each midnight in autumn. On a table of both it depends on the client that
+// wrote last before the instant, and on the first one behind it. No instant begins two.
+func TestDaysOnWhichClocksChange(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		if w.release == older {
+			return
+		}
+		w.open()
+		w.set("", "api", limiter.Quota("budget", 6, limiter.Daily("America/Havana")))
+		var ahead atomic.Int64
+		p := w.python()
+		at := func(instant string) (*limiter.Limiter, *python) {
+			when, err := time.Parse("2006-01-02 15:04:05", instant)
+			w.must(err)
+			ahead.Store(time.Until(when).Milliseconds())
+			if err := p.driver.do(w, nil, "clock", kv{"client": p.id, "ahead": ahead.Load()}); err != nil {
+				w.Fatal(err)
+			}
+			return w.open(func(o *limiter.Options) {
+				o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Millisecond) }
+			}), p
+		}
+		const ours, theirs = true, false
+		type step struct {
+			instant string
+			client  bool
+			want    int // granted of seven
+		}
+		for name, steps := range map[string][]step{
+			"spring-ours-alone": {{"2027-03-13 12:00:00", ours, 6}, {"2027-03-14 04:59:50", ours, 0},
+				{"2027-03-14 05:00:10", ours, 6}, {"2027-03-15 03:59:50", ours, 0}, {"2027-03-15 04:00:10", ours, 6}},
+			"spring-ours-first": {{"2027-03-13 12:00:00", ours, 6}, {"2027-03-14 05:00:10", ours, 6},
+				{"2027-03-14 05:00:20", theirs, 0}, {"2027-03-15 04:00:10", theirs, 6}, {"2027-03-15 04:00:20", ours, 0}},
+			"spring-Python-first": {{"2027-03-13 12:00:00", ours, 6}, {"2027-03-14 05:00:10", theirs, 0},
+				{"2027-03-15 04:00:10", ours, 6}, {"2027-03-15 04:00:20", theirs, 0}},
+			"spring-Python-last": {{"2027-03-13 12:00:00", theirs, 6}, {"2027-03-14 05:00:10", ours, 0},
+				{"2027-03-15 04:00:10", ours, 6}},
+			"autumn-ours-alone": {{"2027-11-06 12:00:00", ours, 6}, {"2027-11-07 04:00:10", ours, 6},
+				{"2027-11-07 05:00:10", ours, 0}, {"2027-11-08 04:59:50", ours, 0}, {"2027-11-08 05:00:10", ours, 6}},
+			"autumn-ours-first": {{"2027-11-07 04:00:10", ours, 6}, {"2027-11-07 05:00:10", theirs, 0},
+				{"2027-11-07 05:00:20", ours, 0}, {"2027-11-08 05:00:10", ours, 6}, {"2027-11-08 05:00:20", theirs, 0}},
+			"autumn-Python-first": {{"2027-11-07 04:00:10", theirs, 6}, {"2027-11-07 05:00:10", ours, 0},
+				{"2027-11-07 05:00:20", theirs, 6}, {"2027-11-08 05:00:10", ours, 6}, {"2027-11-08 05:00:20", theirs, 0}},
+		} {
+			for _, s := range steps {
+				l, p := at(s.instant)
+				granted := 0
+				for range 7 {
+					if s.client == ours {
+						if _, err := l.Acquire(w.Context(), limiter.Request{
+							Entity: name, Resource: "api", Costs: limiter.Costs{"budget": 1},
+						}); err == nil {
+							granted++
+						}
+					} else if lease, err := p.tryAcquire(name, "api", limiter.Costs{"budget": 1}, nil); err == nil {
+						lease.commit()
+						granted++
+					} else if !err.denied() {
+						w.Fatal(err)
+					}
+				}
+				if granted != s.want {
+					w.Errorf("%s: %d granted from %s on, want %d", name, granted, s.instant, s.want)
+				}
+			}
+		}
 	})
 }
 
