@@ -119,7 +119,25 @@ func TestTheRushCostsLittle(t *testing.T) {
 	}
 }
 
-func playRush(t *testing.T, trip time.Duration) {
+// A machine that is too slow for the rush reaches the limit of the hot bucket all the same, and grants no more.
+func TestSlowMachinesReachTheLimit(t *testing.T) {
+	drawn(t)
+	synctest.Test(t, func(t *testing.T) {
+		f := farFleet(t, 150*time.Millisecond)
+		(&demo{book: f.book, fleet: f}).exhaust(t.Context())
+		time.Sleep(10 * time.Second)
+		if got := f.book.seen(); got.hotDenied == 0 {
+			t.Errorf("nothing was denied: %+v", got)
+		}
+		if worst, err := f.book.worst(false, theHot); worst.Excess > 0 || worst.Excess < -25_000 || err != nil {
+			t.Errorf("%v, %v: want most of what the limit allows", worst.Result, err)
+		}
+	})
+}
+
+// farFleet opens the processes of a fleet on a table so far away, with the configuration of the demo.
+func farFleet(t *testing.T, trip time.Duration) *fleet {
+	t.Helper()
 	f := &fleet{book: newBook()}
 	d := &distant{db: memdb.New(now), bill: &f.bill, trip: trip, rng: rand.New(rand.NewPCG(seed, 1))}
 	for range processes {
@@ -133,6 +151,11 @@ func playRush(t *testing.T, trip time.Duration) {
 	if err := seedConfig(t.Context(), d.db, f.limiters[0].NamespaceID(), now()); err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+func playRush(t *testing.T, trip time.Duration) {
+	f := farFleet(t, trip)
 	f.play(t.Context(), generate())
 	time.Sleep(10 * time.Second) // for what no caller waits for
 	r := result{}
