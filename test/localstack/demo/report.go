@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/play"
 )
@@ -135,10 +136,10 @@ func (r result) print(w io.Writer) {
 		say("demo: usage %s snapshots=%d counters=%d diff=%d", u.limit, u.hourly, u.counters, u.diff)
 		say("demo: usage %s daily=%d clients=%d..%d unexplained=%d", u.limit, u.daily, u.low, u.high, u.unexplained)
 	}
-	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time, for the worst " +
-		"limit")
-	say("(%s on %s, %s; of the hot bucket with up to %d shards it is %s).",
-		r.worst.Entity, r.worst.Resource, r.worst.Limit, r.hot.most, decimal(r.worstHot.Excess))
+	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time.")
+	say("Nearest to its bound was %s on %s, %s: %s. The hot bucket, with up to %d shards: %s.", r.worst.Entity,
+		r.worst.Resource, r.worst.Limit, margin(float64(r.worst.Excess)/bucket.Milli), r.hot.most,
+		margin(float64(r.worstHot.Excess)/bucket.Milli))
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
 	if r.worst.Excess > 0 {
 		say("Not counting tokens that had been given back to a full bucket earlier, which are kept:")
