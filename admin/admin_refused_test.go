@@ -71,11 +71,11 @@ func TestWhatIsRefused(t *testing.T) {
 			`Resource is "_default_", want ` + resources},
 		{func() (any, error) { return told(ns.Credit(ctx, "e", "r", nil)) }, "tokens is empty, want at least one limit"},
 		{func() (any, error) { return told(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": 0})) },
-			"tokens of rpm is 0, want 1 to limiter.MaxTokens"},
+			"tokens of rpm is 0, want 1 to 1000000000000000"},
 		{func() (any, error) {
 			return told(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": limiter.MaxTokens + 1}))
 		},
-			"tokens of rpm is 1000000000000001, want 1 to limiter.MaxTokens"},
+			"tokens of rpm is 1000000000000001, want 1 to 1000000000000000"},
 		{func() (any, error) { return only(second(ns.Capacity(ctx, "_default_", "rpm", true))) },
 			`Resource is "_default_", want ` + resources},
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -71,7 +72,7 @@ func (n *Namespace) Credit(
 ) (map[string]int64, error) {
 	for limit, t := range tokens {
 		if t < 1 || t > limiter.MaxTokens {
-			return nil, argument.Invalid("tokens of "+limit, t, "1 to limiter.MaxTokens")
+			return nil, argument.Invalid("tokens of "+limit, t, fmt.Sprintf("1 to %d", int64(limiter.MaxTokens)))
 		}
 	}
 	if len(tokens) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -21,11 +22,11 @@ type Bucket struct {
 	Exists bool
 	Shards int // that exist
 	// Stored reports whether limits are stored for it; From is the scope whose limits
-	// are in force then. Where none are stored, Levels has the limits that callers
-	// brought along, or that were stored before, as the bucket knows them.
+	// are in force then.
 	Stored bool
 	From   Scope
-	// Levels has one entry per limit, in order of name.
+	// Levels has one entry per limit that the bucket has, in order of name. Of a bucket that
+	// does not exist they are the stored limits.
 	Levels []Level
 	// Parent and Cascade are what the bucket knows of its entity.
 	Parent  string
@@ -37,6 +38,9 @@ type Bucket struct {
 // Level is what is left of one limit.
 type Level struct {
 	limiter.Limit
+	// Stored reports whether the limit is stored as it is here. One that is not was brought by
+	// callers, or was stored before.
+	Stored    bool
 	Remaining int64 // whole tokens, rounded down; negative when in debt
 	// Used is how many whole tokens were taken, less what was given back, in the
 	// life of the bucket. Of an in-flight limit it is how many slots are taken.
@@ -109,13 +113,26 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 		if first.TTL > 0 {
 			out.Expires = time.Unix(first.TTL, 0).UTC()
 		}
-		if limits == nil {
-			limits = first.State.Limits()
-		}
+		limits = limitsOf(shards)
 	}
 	for _, l := range limits {
-		out.Levels = append(out.Levels, level(l, shards, now))
+		one := level(l, shards, now)
+		one.Stored = slices.Contains(in.limits, l)
+		out.Levels = append(out.Levels, one)
 	}
+	return out
+}
+
+// limitsOf returns the limits that any shard has, in order of name.
+func limitsOf(shards []table.Shard) (out []bucket.Limit) {
+	for _, s := range shards {
+		for _, l := range s.State.Limits() {
+			if !slices.ContainsFunc(out, func(o bucket.Limit) bool { return o.Name == l.Name }) {
+				out = append(out, l)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

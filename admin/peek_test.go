@@ -209,3 +209,47 @@ func TestPeekAtWhatNeverFillsUp(t *testing.T) {
 		t.Errorf("full in %s, want %s", got.FullIn, most)
 	}
 }
+
+// A bucket shows the limits that it has: those of callers, where they bring their own, and none that
+// are only stored. Where there is no bucket yet, it shows those that are stored.
+func TestPeekShowsWhatTheBucketHas(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{Resource: "api"}, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 500))
+	peek := func(entity string) Bucket {
+		t.Helper()
+		got, err := w.ns.Peek(t.Context(), entity, "api")
+		w.must(err)
+		return got[0]
+	}
+	if b := peek("nobody"); b.Exists || len(b.Levels) != 2 || !b.Levels[0].Stored || !b.Levels[1].Stored {
+		t.Errorf("no bucket: %+v", b)
+	}
+	w.take("acme", "api", limiter.Costs{"own": 3, "rpm": 4}, limiter.PerMinute("own", 10), limiter.PerMinute("rpm", 50))
+	b := peek("acme")
+	if len(b.Levels) != 2 || b.Levels[0].Limit != limiter.PerMinute("own", 10) || b.Levels[0].Used != 3 ||
+		b.Levels[1].Limit != limiter.PerMinute("rpm", 50) || b.Levels[1].Used != 4 || b.Levels[1].Remaining != 46 ||
+		b.Levels[0].Stored || b.Levels[1].Stored {
+		t.Errorf("callers' own limits: %+v", b.Levels)
+	}
+	w.take("beta", "api", limiter.Costs{"rpm": 4})
+	if b := peek("beta"); len(b.Levels) != 2 || !b.Levels[0].Stored || b.Levels[0].Remaining != 6 {
+		t.Errorf("stored limits: %+v", b.Levels)
+	}
+	for b, err := range w.ns.Buckets(t.Context(), Scope{Entity: "acme"}) {
+		if w.must(err); len(b.Levels) != 2 || b.Levels[0].Name != "own" {
+			t.Errorf("listed: %+v", b.Levels)
+		}
+	}
+}
+
+// Shards that differ, as one that a new limit has reached and one that it has not, show all limits.
+func TestPeekShowsTheLimitsOfEveryShard(t *testing.T) {
+	rpm, tpm := bucket.Limit{Name: "rpm", Capacity: 20_000, Amount: 20_000, Period: 60_000},
+		bucket.Limit{Name: "tpm", Capacity: 40_000, Amount: 40_000, Period: 60_000}
+	shards := []table.Shard{{State: bucket.New([]bucket.Limit{rpm}, 0, 2, start)},
+		{State: bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, start)}}
+	got := whole(Scope{"acme", "api"}, inForce{limits: []bucket.Limit{rpm, tpm}}, shards, start)
+	if len(got.Levels) != 2 || got.Levels[1].Name != "tpm" || got.Levels[1].Remaining != 40 || !got.Levels[1].Stored {
+		t.Errorf("%+v", got.Levels)
+	}
+}

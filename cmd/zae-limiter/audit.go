@@ -39,7 +39,9 @@ func auditCommand(a *app) *cobra.Command {
 			events = during(c.ns.Events(c.ctx, about, before), since, until)
 		}
 		found, err := collect(events, most)
-		return c.eventsAnswer(found), err
+		said := c.eventsAnswer(found)
+		said.none = elsewhere(about, all)
+		return said, err
 	})
 	named(cmd, &about, "about an entity", "about the limits of a resource")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "about everything in the namespace")
@@ -48,6 +50,22 @@ func auditCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&before, "before", "", "go on after the event of this ID")
 	cmd.Flags().IntVar(&most, "max", 100, "events; 0: all")
 	return cmd
+}
+
+// elsewhere says where events may be if there are none about an entity or a resource: the limits
+// that it has may be stored for a resource, or for everybody.
+func elsewhere(about admin.Scope, all bool) string {
+	switch {
+	case about.Entity != "":
+		return "nothing there about the entity alone. Its limits may be stored for a resource (audit -r RESOURCE) or for " +
+			"everybody (audit); audit --all has all of them, and limits resolve ENTITY RESOURCE says which are in force"
+	case about.Resource != "":
+		return "nothing there about the resource for everybody. Limits may be stored for an entity (audit -e ENTITY) or for " +
+			"everything (audit); audit --all has all of them"
+	case !all:
+		return "nothing there about the whole namespace. audit --all also has entities and resources"
+	}
+	return ""
 }
 
 // during yields the events, the newest first, that happened at an instant or later and before

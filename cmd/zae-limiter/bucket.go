@@ -49,12 +49,16 @@ func (a *app) bucketsAnswer(buckets []admin.Bucket) answer {
 		}
 		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Parent, b.Cascade})
 		for _, l := range b.Levels {
+			of := from
+			if !l.Stored {
+				of = "bucket"
+			}
 			left, capacity := any(a.amountOf(l.Limit, l.Remaining)), any(a.amountOf(l.Limit, l.Capacity))
 			if l.IsUnlimited() {
 				left, capacity = "unlimited", ""
 			}
 			r.add(b.Entity, b.Resource, l.Name, left, a.amountOf(l.Limit, l.Held), capacity, a.amountOf(l.Limit, l.Used),
-				l.FullIn.Round(time.Millisecond), b.Shards, from)
+				l.FullIn.Round(time.Millisecond), b.Shards, of)
 		}
 	}
 	return answer{value: all, rows: r}

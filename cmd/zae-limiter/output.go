@@ -19,6 +19,7 @@ type answer struct {
 	value any    // as JSON; nil: nothing
 	rows  rows   // as CSV, and for people as a table
 	text  string // for people, in place of the table; empty: the table
+	none  string // for people, if there are no rows; empty: "nothing there"
 	but   error  // ends the command, once that is told; nil: all is well
 }
 
@@ -96,7 +97,7 @@ func (a *app) print(said answer) error {
 		return err
 	}
 	if len(r.body) == 0 {
-		fmt.Fprintln(a.errs, "nothing there")
+		a.say("%s", cmp.Or(said.none, "nothing there"))
 		return nil
 	}
 	w := tabwriter.NewWriter(a, 0, 0, 2, ' ', 0)
