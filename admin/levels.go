@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -48,7 +50,7 @@ func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []
 			out := gifts{}
 			for _, limit := range names {
 				if found[limit].by == nil {
-					return nil, fail(ErrNotFound, "limit %q", limit)
+					return nil, noLimit(limit, found)
 				}
 				for _, milli := range found[limit].by {
 					out[limit] = append(out[limit], bucket.Gift{Milli: milli, Whole: true})
@@ -84,7 +86,7 @@ func (n *Namespace) Credit(
 			for _, limit := range slices.Sorted(maps.Keys(tokens)) {
 				milli, r := tokens[limit]*bucket.Milli, found[limit]
 				if r.by == nil {
-					return nil, fail(ErrNotFound, "limit %q", limit)
+					return nil, noLimit(limit, found)
 				}
 				if r.quota {
 					r.by = slices.Repeat([]int64{milli}, len(r.by))
@@ -95,6 +97,12 @@ func (n *Namespace) Credit(
 			}
 			return out, nil
 		}})
+}
+
+// noLimit is the error where a bucket does not have a limit.
+func noLimit(limit string, found map[string]room) error {
+	has := strings.Join(slices.Sorted(maps.Keys(found)), ", ")
+	return fmt.Errorf("%w: limit %q, the bucket has %s", ErrNotFound, limit, cmp.Or(has, "none"))
 }
 
 // gifts is what each shard gets of each limit.

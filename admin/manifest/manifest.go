@@ -45,7 +45,7 @@ func (w *whole) UnmarshalYAML(node *yaml.Node) error {
 	n, err := strconv.ParseInt(node.Value, 10, 64)
 	plain := node.Tag == "!!int" && strings.TrimPrefix(node.Value, "+") == strconv.FormatInt(n, 10)
 	if err != nil || !plain {
-		return fmt.Errorf("line %d: %q is no whole number", node.Line, node.Value)
+		return fmt.Errorf("%q is no whole number", node.Value)
 	}
 	*w = whole(n)
 	return nil
@@ -82,7 +82,7 @@ func read(text []byte) (doc document, err error) {
 		err = node.Load(&doc, yaml.WithKnownFields(), yaml.WithUniqueKeys(false))
 	}
 	if err != nil {
-		return doc, err
+		return doc, worded(err)
 	}
 	if more := d.Decode(&node); !errors.Is(more, io.EOF) {
 		err = errors.New("more than one document")

@@ -87,7 +87,7 @@ or load saw more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(a)
 	cmd.SetErr(a.errs)
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%v", err) })
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%v%s", err, dashes(c)) })
 	f := cmd.PersistentFlags()
 	f.StringVarP(&a.table, "table", "t", cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"), "table (ZAEL_STACK)")
 	f.StringVarP(&a.namespace, "namespace", "n", cmp.Or(os.Getenv("ZAEL_NAMESPACE"), "default"),
@@ -132,25 +132,6 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(commands...)
 	return cmd
-}
-
-// args checks how many arguments there are.
-func args(least, most int) cobra.PositionalArgs {
-	return func(c *cobra.Command, got []string) error {
-		if len(got) < least || most >= 0 && len(got) > most {
-			return usage(c, "%s, want: %s", count(len(got), "arguments"), c.UseLine())
-		}
-		return nil
-	}
-}
-
-// usageError is a command that is wrong in itself.
-type usageError struct{ text, help string }
-
-func (e *usageError) Error() string { return e.text }
-
-func usage(c *cobra.Command, format string, values ...any) error {
-	return &usageError{fmt.Sprintf(format, values...), c.CommandPath() + " --help"}
 }
 
 func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {

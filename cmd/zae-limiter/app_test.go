@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -56,6 +55,8 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "audit --all -e a", "--all lists everything")
 	s.says(2, "entity move a", "--parent or --no-parent?")
 	s.says(2, "entity move a --parent b --no-parent", "--parent or --no-parent?")
+	s.says(2, "peek -dash api", "names that begin with - stand behind --: zae-limiter peek -- ENTITY RESOURCE")
+	s.says(2, "limits resolve --dash api", "zae-limiter limits resolve -- ENTITY RESOURCE")
 	s.says(2, "audit --from yesterday", "yesterday", "want dates like")
 	for _, command := range []string{
 		"limits list", "status", "table describe", "table create", "load --limit rpm=1", "table policy read",
@@ -75,9 +76,6 @@ func TestWrongCommands(t *testing.T) {
 	s.says(1, "limits list --endpoint-url http://127.0.0.1:1", "Is DynamoDB reachable?")
 }
 
-// flagsInUse are the flags in a line of usage.
-var flagsInUse = regexp.MustCompile(`\{[^}]*\}|\[-[^]]*\]|--?[a-z-]+ [A-Z]+`)
-
 // Every command takes as many arguments as its line of usage has, and no others.
 func TestArgumentsAreCounted(t *testing.T) {
 	noAWS(t)
@@ -87,7 +85,7 @@ func TestArgumentsAreCounted(t *testing.T) {
 			return
 		}
 		least, most := 0, 0
-		for _, w := range strings.Fields(flagsInUse.ReplaceAllString(c.Use, ""))[1:] {
+		for _, w := range arguments(c) {
 			if most++; !strings.HasPrefix(w, "[") {
 				least++
 			}

@@ -60,8 +60,8 @@ func elsewhere(about admin.Scope, all bool) string {
 		return "nothing there about the entity alone. Its limits may be stored for a resource (audit -r RESOURCE) or for " +
 			"everybody (audit); audit --all has all of them, and limits resolve ENTITY RESOURCE says which are in force"
 	case about.Resource != "":
-		return "nothing there about the resource for everybody. Limits may be stored for an entity (audit -e ENTITY) or for " +
-			"everything (audit); audit --all has all of them"
+		return "nothing there about the resource for everybody. Limits may be stored for an entity (audit -e ENTITY) or " +
+			"for everything (audit); audit --all has all of them"
 	case !all:
 		return "nothing there about the whole namespace. audit --all also has entities and resources"
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/aws/smithy-go"
@@ -67,7 +68,7 @@ type shownError struct {
 func (a *app) complain(err error) {
 	advice := advice(err)
 	if a.format == "json" {
-		if encode(a.errs, shownError{err.Error(), advice, status(err)}, "") == nil {
+		if encode(a.errs, shownError{plain(err.Error()), advice, status(err)}, "") == nil {
 			return
 		}
 	}
@@ -76,6 +77,12 @@ func (a *app) complain(err error) {
 		a.say("  %s", advice)
 	}
 }
+
+// packages are the names of packages that errors of Go begin with.
+var packages = regexp.MustCompile(`(^|: |\()(?:limiter: invalid: |(?:admin|limiter|limitertable|manifest): )+`)
+
+// plain returns what an error says without them.
+func plain(text string) string { return packages.ReplaceAllString(text, "$1") }
 
 func advice(err error) string {
 	at := &placed{}

@@ -139,8 +139,8 @@ func TestColoursOfADifference(t *testing.T) {
 	for _, action := range []admin.Action{admin.ActionCreate, admin.ActionUpdate, admin.ActionDelete} {
 		plan.Steps = append(plan.Steps, admin.Step{Action: action, Scope: admin.Scope{Resource: "gpt-4"}})
 	}
-	want := green + "+ create */gpt-4" + plain + "\n" + yellow + "~ update */gpt-4" + plain + "\n" +
-		red + "- delete */gpt-4" + plain + "\n3 changes to apply: 1 to create, 1 to update, 1 to delete\n"
+	want := green + "+ create */gpt-4" + uncoloured + "\n" + yellow + "~ update */gpt-4" + uncoloured + "\n" +
+		red + "- delete */gpt-4" + uncoloured + "\n3 changes to apply: 1 to create, 1 to update, 1 to delete\n"
 	if got := (&app{out: device}).diff(plan); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

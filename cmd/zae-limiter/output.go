@@ -134,7 +134,7 @@ func steers(c rune) bool { return !unicode.IsGraphic(c) }
 
 // say writes lines that no program reads.
 func (a *app) say(format string, values ...any) {
-	for line := range strings.Lines(fmt.Sprintf(format, values...)) {
+	for line := range strings.Lines(plain(fmt.Sprintf(format, values...))) {
 		fmt.Fprintln(a.errs, harmless(strings.TrimSuffix(line, "\n")))
 	}
 }
@@ -166,7 +166,7 @@ func stamp(t time.Time) string {
 // Colours of a diff.
 const (
 	red, green, yellow = "\x1b[31m", "\x1b[32m", "\x1b[33m"
-	plain              = "\x1b[0m"
+	uncoloured         = "\x1b[0m"
 )
 
 // paint returns text in a colour, if the output is a terminal that wants it.
@@ -174,5 +174,5 @@ func (a *app) paint(colour, text string) string {
 	if os.Getenv("NO_COLOR") != "" || !terminal(a.out) {
 		return text
 	}
-	return colour + text + plain
+	return colour + text + uncoloured
 }

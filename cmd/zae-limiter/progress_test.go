@@ -84,7 +84,7 @@ func TestWhoReads(t *testing.T) {
 		term, want string
 		plain      string // NO_COLOR
 	}{
-		{device, "xterm", green + "new" + plain, ""}, {device, "dumb", "new", ""}, {device, "xterm", "new", "1"},
+		{device, "xterm", green + "new" + uncoloured, ""}, {device, "dumb", "new", ""}, {device, "xterm", "new", "1"},
 		{file, "xterm", "new", ""}, {&strings.Builder{}, "xterm", "new", ""},
 	} {
 		t.Setenv("TERM", c.term)

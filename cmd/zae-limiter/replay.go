@@ -115,7 +115,7 @@ func replayOf(r replay.Result) shownReplay {
 		v.Behind = append(v.Behind, fmt.Sprint(b))
 	}
 	if r.Err != nil && r.Err.Error() != r.Batch.Condition {
-		v.Error = r.Err.Error()
+		v.Error = plain(r.Err.Error())
 	}
 	return v
 }

@@ -40,7 +40,9 @@ the functions lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.
 func partsAnswer(parts []part) answer {
 	r := rows{head: []string{"part", "name", "state", "detail"}}
 	var bad []string
-	for _, p := range parts {
+	for i := range parts {
+		parts[i].Detail = plain(parts[i].Detail)
+		p := parts[i]
 		r.add(p.Part, p.Name, p.State, p.Detail)
 		if !p.OK {
 			bad = append(bad, p.Part+" "+p.Name)

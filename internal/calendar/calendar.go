@@ -38,7 +38,7 @@ func Parse(canonical string) (*Calendar, error) {
 	}
 	c, err := parse(canonical)
 	if err != nil {
-		return nil, fmt.Errorf("calendar %q: %w", canonical, err)
+		return nil, fmt.Errorf("calendar %q: %w", shown(canonical), err)
 	}
 	if knownCount.Add(1) <= maxKnown {
 		known.Store(canonical, c)

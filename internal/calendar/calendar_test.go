@@ -246,15 +246,15 @@ func TestErrorsSayWhatIsAccepted(t *testing.T) {
 		{"0 0 * *", "UTC", `cron "0 0 * *": 4 fields, want minute, hour, day of month, month and weekday`},
 		{"0 0 0 * * *", "UTC", `cron "0 0 0 * * *": 6 fields, want minute, hour, day of month, month and weekday`},
 		{"@monthly", "UTC", `cron "@monthly": 1 fields, want minute, hour, day of month, month and weekday`},
-		{"0 0 30 2 *", "UTC", `cron "0 0 30 2 *": calendar "m0h0D30M2@UTC": "0 0 30 2 *" never begins: want a date that there is`},
-		{"* * * * *", "UTC", `cron "* * * * *": calendar "@UTC": "* * * * *" matches every minute, and a period begins where one ` +
+		{"0 0 30 2 *", "UTC", `cron "0 0 30 2 *": "0 0 30 2 *" never begins: want a date that there is`},
+		{"* * * * *", "UTC", `cron "* * * * *": "* * * * *" matches every minute, and a period begins where one ` +
 			`matches after one that does not: want one that begins now and then, as 0 * * * * or */5 * * * *`},
-		{"60 0 * * *", "UTC", `cron "60 0 * * *": calendar "m60h0@UTC": the minute "60": want ` + fmt.Sprintf(numbers, 0, 59)},
-		{"0 0 * 0 *", "UTC", `cron "0 0 * 0 *": calendar "m0h0M0@UTC": the month "0": want ` + fmt.Sprintf(numbers, 1, 12)},
-		{"0 0 * * 8", "UTC", `cron "0 0 * * 8": calendar "m0h0w8@UTC": the weekday "8": want ` + fmt.Sprintf(numbers, 0, 7)},
-		{"0 */0 * * *", "UTC", `cron "0 */0 * * *": calendar "m0h*/0@UTC": the hour "*/0": want ` + fmt.Sprintf(numbers, 0, 23)},
-		{"0 0 28L * *", "UTC", `cron "0 0 28L * *": calendar "m0h0D28L@UTC": the day of month "28L": want L, 29L, 30L or 31L`},
-		{"0 0 1 * *", "Mars", `cron "0 0 1 * *": calendar "m0h0D1@Mars": time zone "Mars": want a name of the IANA database, ` +
+		{"60 0 * * *", "UTC", `cron "60 0 * * *": the minute "60": want ` + fmt.Sprintf(numbers, 0, 59)},
+		{"0 0 * 0 *", "UTC", `cron "0 0 * 0 *": the month "0": want ` + fmt.Sprintf(numbers, 1, 12)},
+		{"0 0 * * 8", "UTC", `cron "0 0 * * 8": the weekday "8": want ` + fmt.Sprintf(numbers, 0, 7)},
+		{"0 */0 * * *", "UTC", `cron "0 */0 * * *": the hour "*/0": want ` + fmt.Sprintf(numbers, 0, 23)},
+		{"0 0 28L * *", "UTC", `cron "0 0 28L * *": the day of month "28L": want L, 29L, 30L or 31L`},
+		{"0 0 1 * *", "Mars", `cron "0 0 1 * *": time zone "Mars": want a name of the IANA database, ` +
 			`as Europe/Berlin or UTC`},
 	} {
 		got, err := Cron(c.cron, c.zone)
@@ -273,10 +273,11 @@ func TestErrorsSayWhatIsAccepted(t *testing.T) {
 		}
 	}
 	for canonical, want := range map[string]string{
-		"+0":      `calendar "+0": want a whole number of seconds from 1 to 316224000`,
-		"+0x10":   `calendar "+0x10": want a whole number of seconds from 1 to 316224000`,
-		"m,0@UTC": `calendar "m,0@UTC": the minute "": want ` + fmt.Sprintf(numbers, 0, 59),
-		"+1":      "", "+316224000": "", "+316224001": `calendar "+316224001": want a whole number of seconds from 1 to 316224000`,
+		"+0":          `calendar "+0": want a whole number of seconds from 1 to 316224000`,
+		"+0x10":       `calendar "+0x10": want a whole number of seconds from 1 to 316224000`,
+		"m,0@UTC":     `calendar ",0 * * * * UTC": the minute "": want ` + fmt.Sprintf(numbers, 0, 59),
+		"m0h0D1@Mars": `calendar "0 0 1 * * Mars": time zone "Mars": want a name of the IANA database, as Europe/Berlin or UTC`,
+		"+1":          "", "+316224000": "", "+316224001": `calendar "+316224001": want a whole number of seconds from 1 to 316224000`,
 	} {
 		if _, err := Parse(canonical); (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%q: %v, want %s", canonical, err, want)

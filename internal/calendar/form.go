@@ -24,7 +24,7 @@ func Cron(expression, zone string) (canonical string, err error) {
 		entries = append(entries, compact(text))
 	}
 	canonical = strings.Join(entries, ";") + "@" + zone
-	if _, err = Parse(canonical); err != nil {
+	if _, err = parse(canonical); err != nil {
 		return "", fmt.Errorf("cron %q: %w", expression, err)
 	}
 	return canonical, nil
@@ -61,6 +61,17 @@ func Read(stored, zone string) (canonical string, err error) {
 	}
 	_, err = Parse(canonical)
 	return canonical, err
+}
+
+// shown returns a canonical form as people know it, and what is none as it is.
+func shown(canonical string) string {
+	body, _, ok := strings.Cut(canonical, "@")
+	for part := range strings.SplitSeq(body, ";") {
+		if _, err := parseCompact(part); err != nil || !ok {
+			return canonical
+		}
+	}
+	return Text(canonical)
 }
 
 // Text returns a canonical form for people: its cron expressions and its zone.

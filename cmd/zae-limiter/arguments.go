@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// flagsInUse are the flags in a line of usage.
+var flagsInUse = regexp.MustCompile(`\{[^}]*\}|\[-[^]]*\]|--?[a-z-]+ [A-Z]+`)
+
+// arguments are the words in a line of usage that are neither the command nor flags.
+func arguments(c *cobra.Command) []string {
+	return strings.Fields(flagsInUse.ReplaceAllString(c.Use, ""))[1:]
+}
+
+// dashes says how a command takes a name that begins like a flag.
+func dashes(c *cobra.Command) string {
+	words := strings.Join(arguments(c), " ")
+	if words == "" {
+		return ""
+	}
+	return fmt.Sprintf("; names that begin with - stand behind --: %s -- %s", c.CommandPath(), words)
+}
+
+// args checks how many arguments there are.
+func args(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, got []string) error {
+		if len(got) < least || most >= 0 && len(got) > most {
+			return usage(c, "%s, want: %s", count(len(got), "arguments"), c.UseLine())
+		}
+		return nil
+	}
+}
+
+// usageError is a command that is wrong in itself.
+type usageError struct{ text, help string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(c *cobra.Command, format string, values ...any) error {
+	return &usageError{fmt.Sprintf(format, values...), c.CommandPath() + " --help"}
+}
