@@ -16,9 +16,9 @@ func Unlimited(name string) Limit {
 }
 
 // Blocked returns a limit that denies every request that takes anything from it, without a call
-// to the table; a cost of zero passes. LimitError.RetryAfter is ten years. It is stored as one
-// token every ten years, because every client needs a capacity above zero. Python clients do not
-// know blocked limits: they grant that one token once per bucket.
+// to the table; a cost of zero passes. LimitError.Never is true then, and RetryAfter ten years. It is
+// stored as one token every ten years, because every client needs a capacity above zero. Python
+// clients do not know blocked limits: they grant that one token once per bucket.
 func Blocked(name string) Limit {
 	return Limit{Name: name, Capacity: 1, Refill: 1, Period: blockedPeriod}
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -23,6 +24,9 @@ func TestBlockedLimitsDeny(t *testing.T) {
 				denied.RetryAfter < 3650*24*time.Hour || denied.RetryAfter > maxPeriod {
 				t.Fatalf("cost %d: %v", cost, err)
 			}
+			if !denied.Never() || !strings.HasSuffix(denied.Error(), " wanted, 0 left, never granted") {
+				t.Errorf("cost %d: never is %v, in %v", cost, denied.Never(), denied)
+			}
 			s := denied.Statuses
 			if len(s) != 2 || s[0].RetryAfter != -1 || s[0].Remaining != 0 || s[0].RefillAfter != blockedPeriod ||
 				s[0].ResetAfter != blockedPeriod || s[1].Remaining != 10 || s[1].RetryAfter != 0 {
@@ -34,6 +38,19 @@ func TestBlockedLimitsDeny(t *testing.T) {
 			if _, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Limits: own, Costs: costs}); err != nil {
 				t.Errorf("taking nothing from it: %v", err)
 			}
+		}
+	}
+}
+
+// A log says of a denial how long to wait, or that no wait helps.
+func TestEventsSayNeverInWords(t *testing.T) {
+	for denied, want := range map[*LimitError]string{
+		{RetryAfter: time.Second}: "retry_after=1s", {RetryAfter: longestWait}: "never=true",
+		{RetryAfter: blockedPeriod, Statuses: []Status{{RetryAfter: -1}}}: "never=true",
+	} {
+		got := (Event{Kind: EventAcquire, Err: denied}).LogValue().Group()
+		if last := got[len(got)-1].String(); last != want {
+			t.Errorf("%v: ends with %s, want %s", denied, last, want)
 		}
 	}
 }

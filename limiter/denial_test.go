@@ -31,11 +31,13 @@ func TestDenialText(t *testing.T) {
 	}
 	want := []Status{
 		{Entity: acme, Limit: "rpd", Capacity: 500, Refill: 500, Period: 24 * time.Hour, Remaining: 499,
-			RefillAfter: 172_800 * time.Millisecond, ResetAfter: 172_800 * time.Millisecond},
+			RefillAfter: 172_800 * time.Millisecond, ResetAfter: 172_800 * time.Millisecond, At: w.time()},
 		{Entity: acme, Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 6,
-			RetryAfter: 12 * time.Second, RefillAfter: 6 * time.Second, ResetAfter: 24 * time.Second},
+			RetryAfter: 12 * time.Second, RefillAfter: 6 * time.Second, ResetAfter: 24 * time.Second,
+			At: w.time()},
 		{Entity: acme, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 10,
-			RetryAfter: 600 * time.Millisecond, RefillAfter: 60 * time.Millisecond, ResetAfter: 59_400 * time.Millisecond},
+			RetryAfter: 600 * time.Millisecond, RefillAfter: 60 * time.Millisecond, ResetAfter: 59_400 * time.Millisecond,
+			At: w.time()},
 	}
 	if d.Entity != acme || d.Resource != gpt || d.Wanted != 8 || d.Remaining != 6 ||
 		fmt.Sprint(d.Statuses) != fmt.Sprint(want) {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,8 @@ type LimitError struct {
 	Wanted, Remaining int64
 	// RetryAfter is exact to the millisecond, unless Estimated: if nobody else takes or
 	// gives back, the same request is granted after it, and denied a millisecond earlier.
-	// It is 292 years at most, all that a Duration holds; the text says that in words.
+	// It is 292 years at most, all that a Duration holds, and ten years of a blocked limit. Neither is
+	// a wait that helps: see Never.
 	RetryAfter time.Duration
 	// Estimated tells that RetryAfter may be wrong. This process has not seen all shards of the
 	// bucket, or shards have to merge first. Or others were faster, and it tells how long the
@@ -100,9 +102,17 @@ func (e *LimitError) Error() string {
 	retry := "retry after " + e.RetryAfter.String()
 	if e.RetryAfter >= longestWait {
 		retry = "not within 292 years"
+	} else if e.Never() {
+		retry = "never granted"
 	}
 	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%d wanted, %d left, %s",
 		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, retry)
+}
+
+// Never reports whether no wait helps: a limit is blocked, or its debt outlasts what a Duration holds.
+// Say so then, and not RetryAfter.
+func (e *LimitError) Never() bool {
+	return e.RetryAfter >= longestWait || slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.RetryAfter < 0 })
 }
 
 // beside adds what this process had of slots, in tokens, beside those that it asked the table for.

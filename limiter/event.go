@@ -204,8 +204,12 @@ func (e Event) LogValue() slog.Value {
 		attrs = append(attrs, slog.String("policy", e.Policy.String()))
 	}
 	if denial, ok := errors.AsType[*LimitError](e.Err); ok {
-		attrs = append(attrs, slog.String("denied_by", denial.Entity), slog.String("limit", denial.Limit),
-			slog.Duration("retry_after", denial.RetryAfter))
+		attrs = append(attrs, slog.String("denied_by", denial.Entity), slog.String("limit", denial.Limit))
+		if denial.Never() {
+			attrs = append(attrs, slog.Bool("never", true))
+		} else {
+			attrs = append(attrs, slog.Duration("retry_after", denial.RetryAfter))
+		}
 	} else if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -192,6 +193,7 @@ func localStatus(w known.Want, state bucket.State) []Status {
 	out := make([]Status, len(state.Slots))
 	for i, sl := range state.Slots {
 		out[i] = statusOf(w.Name.Entity, sl.Limit, sl.Tokens, sl.Rest, state.Rate(i).Edge)
+		out[i].At = time.UnixMilli(state.RF).UTC()
 		out[i].leave(localCost(w.Costs[i], state).FloorIn(state), sl, 0)
 	}
 	return out

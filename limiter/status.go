@@ -33,6 +33,9 @@ type Status struct {
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
 	// was taken; longer than a century if nobody knows.
 	ResetAfter time.Duration
+	// At is the instant that these three count from, by the clock that decides: the system's,
+	// corrected by the answers of DynamoDB. It is zero where nothing was looked up.
+	At time.Time
 	// InFlight tells that it is an in-flight limit: Remaining is how many slots are free.
 	// Nobody knows when others will be, so RefillAfter and ResetAfter are zero.
 	InFlight bool
@@ -79,6 +82,9 @@ func statuses(entity string, levels []known.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
 		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
+		if l.At != 0 {
+			out[i].At = time.UnixMilli(l.At).UTC()
+		}
 		out[i].leaveRoom(l)
 		out[i].leave(l.Floor, bucket.Slot{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}, l.Over)
 		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated

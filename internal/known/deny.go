@@ -98,7 +98,8 @@ func (d *denied) explain(k *facts, now int64) Denial {
 	for i, c := range d.want.Costs {
 		sum := d.limits[i]
 		level := min(sum.level+sum.rate*float64(now-d.at), float64(sum.whole))
-		l := Level{Limit: c.Limit, Milli: int64(math.Floor(level)), Floor: c.FloorIn(bucket.State{}), Estimated: d.unseen}
+		l := Level{Limit: c.Limit, At: now, Milli: int64(math.Floor(level)), Floor: c.FloorIn(bucket.State{}),
+			Estimated: d.unseen}
 		l.Held, l.Over = k.held(c.Limit.Name, now)
 		l.Remaining = bucket.WholeAbove(l.Milli, sum.floor)
 		if k.count > 1 {

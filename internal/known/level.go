@@ -9,6 +9,7 @@ import (
 // the whole bucket: shards that were not seen are taken to be as full as those that were.
 type Level struct {
 	Limit       bucket.Limit
+	At          int64 // when that is so, epoch ms
 	Milli, Rest int64 // in millitokens, with the remainder of its refill
 	Floor       int64 // what of it the request leaves, in millitokens
 	Remaining   int64 // how many tokens one request can have: shards pay in whole ones
@@ -52,7 +53,7 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 				level = int64(float64(level) * (float64(l.Capacity) / float64(seen)))
 			}
 		}
-		out[i] = Level{Limit: l, Milli: level, Rest: rest, Floor: c.FloorIn(bucket.State{})}
+		out[i] = Level{Limit: l, At: now, Milli: level, Rest: rest, Floor: c.FloorIn(bucket.State{})}
 		out[i].Remaining = bucket.WholeAbove(level, out[i].Floor)
 		out[i].Held, out[i].Over = k.held(l.Name, now)
 		if l.Renews() {

@@ -157,7 +157,7 @@ func TestLevelsAreThoseOfAllShards(t *testing.T) {
 			if seen > 0 && seen < c.Limit.Capacity {
 				level = int64(float64(level) * (float64(c.Limit.Capacity) / float64(seen)))
 			}
-			want := Level{Limit: c.Limit, Milli: level, Rest: l.Rest, Held: sum(all.held), Over: most(all.over),
+			want := Level{Limit: c.Limit, At: d.now, Milli: level, Rest: l.Rest, Held: sum(all.held), Over: most(all.over),
 				Floor: (c.Limit.Capacity*c.Floor + 99) / 100, Estimated: seen < c.Limit.Capacity && d.count > 1}
 			want.Remaining = bucket.WholeAbove(level, want.Floor)
 			if d.count > 1 {
