@@ -11,8 +11,8 @@
 //	)
 //
 // A denied call ends in RESOURCE_EXHAUSTED with the details google.rpc.RetryInfo, when
-// to try again, and google.rpc.QuotaFailure, which limits denied; [RetryAfter] reads
-// the first on the client's side. A granted one has its lease in the context
+// to try again if that helps, and google.rpc.QuotaFailure, which limits denied; [RetryAfter]
+// reads the first on the client's side. A granted one has its lease in the context
 // ([Lease]), to settle what it really costs, or to charge more while a stream goes
 // on.
 //

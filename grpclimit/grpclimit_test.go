@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,12 +219,36 @@ func TestDeniedTellsWhichLimits(t *testing.T) {
 	denied := grpclimit.Denied(&limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", RetryAfter: -1},
 		{Limit: "rpd", Capacity: 9, Remaining: 8}, {Limit: "tpm", Capacity: 3, RetryAfter: time.Second}}})
 	var told []string
-	for _, v := range status.Convert(denied).Details()[1].(*errdetails.QuotaFailure).Violations {
+	for _, v := range status.Convert(denied).Details()[0].(*errdetails.QuotaFailure).Violations {
 		told = append(told, v.Description)
 	}
 	want := []string{"limit rpm: 0 left of 0, never granted", "limit tpm: 0 left of 3, retry after 1s"}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// Where no wait helps, none is named: neither in years nor as zero.
+func TestNeverIsNoRetryInfo(t *testing.T) {
+	l := limitertest.New(t).Limiter(nil)
+	_, err := l.Acquire(t.Context(), limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"images": 1},
+		Limits: []limiter.Limit{limiter.Blocked("images")}})
+	blocked, ok := errors.AsType[*limiter.LimitError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	longest := math.MaxInt64 / time.Millisecond * time.Millisecond
+	for _, denied := range []*limiter.LimitError{blocked,
+		{RetryAfter: longest, Statuses: []limiter.Status{{Limit: "tpm", RetryAfter: longest}}}} {
+		err := grpclimit.Denied(denied)
+		if wait, ok := grpclimit.RetryAfter(err); ok || status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%v: wait %v", err, wait)
+		}
+		details := status.Convert(err).Details()
+		quota, ok := details[0].(*errdetails.QuotaFailure)
+		if !ok || len(details) != 1 || !strings.HasSuffix(quota.Violations[0].Description, ", never granted") {
+			t.Errorf("details %v", details)
+		}
 	}
 }
 

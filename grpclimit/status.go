@@ -15,9 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Denied returns RESOURCE_EXHAUSTED with two details: RetryInfo says how long until
-// the same call is granted, QuotaFailure names each limit that denies, with whose it
-// is (subject "entity:…"), its capacity and the resource.
+// Denied returns RESOURCE_EXHAUSTED with two details. RetryInfo says how long until the same call is
+// granted; there is none where no wait helps. QuotaFailure names each limit that denies, with whose
+// it is (subject "entity:…"), its capacity and the resource.
 func Denied(e *limiter.LimitError) error {
 	var quota errdetails.QuotaFailure
 	for _, s := range e.Statuses {
@@ -25,7 +25,7 @@ func Denied(e *limiter.LimitError) error {
 			continue
 		}
 		wait := fmt.Sprintf("retry after %v", s.RetryAfter)
-		if s.RetryAfter < 0 {
+		if s.RetryAfter < 0 || s.RetryAfter > century {
 			wait = "never granted"
 		}
 		quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{
@@ -36,9 +36,15 @@ func Denied(e *limiter.LimitError) error {
 			QuotaDimensions: map[string]string{"resource": e.Resource},
 		})
 	}
-	return detailed(status.New(codes.ResourceExhausted, e.Error()),
-		&errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)}, &quota)
+	var details []protoadapt.MessageV1
+	if !e.Never() {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
+	}
+	return detailed(status.New(codes.ResourceExhausted, e.Error()), append(details, &quota)...)
 }
+
+// century is longer than anybody waits: limiter.Status has more where no wait is known.
+const century = 100 * 365 * 24 * time.Hour
 
 // Failed returns the error of a call for which there was no decision. It is CANCELED or
 // DEADLINE_EXCEEDED if the context of the call has ended. It is UNAVAILABLE, with RetryInfo of
@@ -61,7 +67,7 @@ func Failed(ctx context.Context, err error) error {
 }
 
 // RetryAfter returns how long the error of a call asks its client to wait; ok is false
-// if it does not say.
+// if it does not say: nothing is wrong, or no wait helps.
 func RetryAfter(err error) (wait time.Duration, ok bool) {
 	for _, d := range status.Convert(err).Details() {
 		if info, is := d.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {

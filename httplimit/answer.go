@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -13,7 +12,29 @@ import (
 // Denial is a denied request.
 type Denial struct {
 	*limiter.LimitError
-	Request limiter.Request // what was asked for
+	// Request is what was asked for. Without it only the cost of the limit that denies is known.
+	Request limiter.Request
+}
+
+// Wait is how long to wait, in the unit of its field. It is negative, and null in JSON, where no wait
+// helps: see [limiter.LimitError.Never].
+type Wait float64
+
+// MarshalJSON implements [json.Marshaler].
+func (w Wait) MarshalJSON() ([]byte, error) {
+	if w < 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(w))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *Wait) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*w = -1
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(w))
 }
 
 // Body is the JSON of a denial, with the fields of the Python zae-limiter.
@@ -23,8 +44,8 @@ type Body struct {
 	// Contended tells that no limit is exceeded: too many others wrote to the bucket
 	// at the same time.
 	Contended         bool        `json:"contended"`
-	RetryAfterSeconds float64     `json:"retry_after_seconds"`
-	RetryAfterMS      int64       `json:"retry_after_ms"`
+	RetryAfterSeconds Wait        `json:"retry_after_seconds"`
+	RetryAfterMS      Wait        `json:"retry_after_ms"`
 	Limits            []BodyLimit `json:"limits"`
 }
 
@@ -39,18 +60,21 @@ type BodyLimit struct {
 	RefillPeriod float64 `json:"refill_period_seconds"`
 	Available    int64   `json:"available"`
 	Requested    int64   `json:"requested"`
-	// ResetsAtMS is when a quota is whole again, in milliseconds since 1970.
-	ResetsAtMS        int64   `json:"resets_at_ms,omitempty"`
-	Exceeded          bool    `json:"exceeded"`
-	RetryAfterSeconds float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
-	Soft              bool    `json:"soft"`                // it counts, and denies nothing
+	// ResetsAtMS is when a quota is whole again, in milliseconds since 1970 by DynamoDB's clock.
+	// It is left out where nobody knows.
+	ResetsAtMS        int64 `json:"resets_at_ms,omitempty"`
+	Exceeded          bool  `json:"exceeded"`
+	RetryAfterSeconds Wait  `json:"retry_after_seconds"` // 0: it would cover its cost now
+	Soft              bool  `json:"soft"`                // it counts, and denies nothing
 }
 
 // Body returns what answers the denial.
 func (d Denial) Body() Body {
 	b := Body{
-		Error: "rate_limit_exceeded", Message: d.Error(),
-		RetryAfterSeconds: d.RetryAfter.Seconds(), RetryAfterMS: d.RetryAfter.Milliseconds(), Limits: []BodyLimit{},
+		Error: "rate_limit_exceeded", Message: d.Error(), RetryAfterSeconds: -1, RetryAfterMS: -1, Limits: []BodyLimit{},
+	}
+	if !d.Never() {
+		b.RetryAfterSeconds, b.RetryAfterMS = Wait(d.RetryAfter.Seconds()), Wait(d.RetryAfter.Milliseconds())
 	}
 	b.Contended = len(d.Statuses) > 0
 	for _, s := range d.Statuses {
@@ -62,20 +86,29 @@ func (d Denial) Body() Body {
 			kind = "quota"
 		}
 		resetsAt := int64(0)
-		if kind == "quota" {
-			resetsAt = time.Now().Add(s.ResetAfter).UnixMilli()
+		if kind == "quota" && s.ResetAfter > 0 && !never(s.ResetAfter) {
+			resetsAt = instant(s, s.ResetAfter).UnixMilli()
+		}
+		retryAfter := Wait(-1)
+		if !never(s.RetryAfter) {
+			retryAfter = Wait(s.RetryAfter.Seconds())
+		}
+		requested := d.Request.Costs[s.Limit]
+		if d.Request.Costs == nil && s.Limit == d.Limit {
+			requested = d.Wanted
 		}
 		b.Limits = append(b.Limits, BodyLimit{
 			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Kind: kind, Capacity: s.Capacity, RefillAmount: s.Refill,
-			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: d.Request.Costs[s.Limit], ResetsAtMS: resetsAt,
-			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: max(0, s.RetryAfter.Seconds()), Soft: s.Soft,
+			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: requested, ResetsAtMS: resetsAt,
+			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: retryAfter, Soft: s.Soft,
 		})
 	}
 	return b
 }
 
-// WriteDenied answers with 429 and a [Body].
+// WriteDenied answers with 429, Retry-After and a [Body].
 func WriteDenied(w http.ResponseWriter, _ *http.Request, d Denial) {
+	retryAfter(w.Header(), d.LimitError)
 	write(w, http.StatusTooManyRequests, d.Body())
 }
 

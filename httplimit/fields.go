@@ -22,7 +22,7 @@ type Fields func(http.Header, []limiter.Status)
 // RateLimit sets the fields RateLimit and RateLimit-Policy of
 // draft-ietf-httpapi-ratelimit-headers. In the policy, q is what the bucket of a limit can hold,
 // and w the time in which that refills. In RateLimit, t is how long until the request is covered,
-// or until there is one token more.
+// or until there is one token more; a limit without t is full, or no wait helps.
 func RateLimit(h http.Header, statuses []limiter.Status) {
 	var levels, rules []string
 	for _, s := range statuses {
@@ -33,7 +33,7 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 		// Lists of strings with parameters, as RFC 9651 writes them. The names of
 		// limits need no escapes.
 		level := fmt.Sprintf("%q;r=%d", s.Limit, integer(s.Remaining))
-		if after > 0 {
+		if after > 0 && !never(after) {
 			level += fmt.Sprintf(";t=%d", seconds(after))
 		}
 		rule := fmt.Sprintf("%q;q=%d", s.Limit, integer(s.Capacity))
@@ -49,20 +49,36 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 
 // XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset to
 // those of the tightest limit, in the form that GitHub's API made common: the reset,
-// when the limit is full again, in seconds since 1970, by this process's clock.
+// when the limit is full again, in seconds since 1970 by DynamoDB's clock. There is no reset
+// where no wait helps.
 func XRateLimit(h http.Header, statuses []limiter.Status) {
 	s := slices.MinFunc(statuses, tighter)
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Capacity, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.Remaining), 10))
-	reset := time.Now().Add(s.ResetAfter).Add(time.Second - 1).Unix() // rounded up
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
+	h.Del("X-RateLimit-Reset")
+	if !never(s.RetryAfter) && !never(s.ResetAfter) {
+		reset := instant(s, s.ResetAfter).Add(time.Second - 1).Unix() // rounded up
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
+	}
+}
+
+// never reports whether a time says that no wait helps, or that nobody knows: it is negative, or
+// longer than a century.
+func never(d time.Duration) bool { return d < 0 || d > 100*365*24*time.Hour }
+
+// instant returns what is so long after the decision, by its clock.
+func instant(s limiter.Status, d time.Duration) time.Time {
+	if s.At.IsZero() { // nothing was looked up
+		return time.Now().Add(d)
+	}
+	return s.At.Add(d)
 }
 
 // OpenAI returns the fields of OpenAI's API, which its clients read:
 // x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests
 // (until the limit is full: "1s", "6m0s") for the limit with the first name, and the
 // same ending in -tokens for the second. The fields of a limit that is not in force
-// are left out.
+// are left out, and a reset that no wait reaches.
 func OpenAI(requests, tokens string) Fields {
 	return func(h http.Header, statuses []limiter.Status) {
 		for _, s := range statuses {
@@ -77,8 +93,18 @@ func OpenAI(requests, tokens string) Fields {
 			}
 			h.Set("X-RateLimit-Limit-"+of, strconv.FormatInt(s.Capacity, 10))
 			h.Set("X-RateLimit-Remaining-"+of, strconv.FormatInt(max(0, s.Remaining), 10))
-			h.Set("X-RateLimit-Reset-"+of, s.ResetAfter.String())
+			h.Del("X-RateLimit-Reset-" + of)
+			if !never(s.RetryAfter) && !never(s.ResetAfter) {
+				h.Set("X-RateLimit-Reset-"+of, s.ResetAfter.String())
+			}
 		}
+	}
+}
+
+// retryAfter sets Retry-After, in whole seconds, unless no wait helps.
+func retryAfter(h http.Header, e *limiter.LimitError) {
+	if !e.Never() {
+		h.Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
 	}
 }
 

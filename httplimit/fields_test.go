@@ -1,6 +1,8 @@
 package httplimit_test
 
 import (
+	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -163,8 +165,86 @@ func TestFieldsOfExtremeLimits(t *testing.T) {
 	}
 }
 
-// A debt of centuries is told as an integer that a structured field can hold, and as a reset that is
-// in the future; so is the time in which an enormous capacity refills.
+// Where no wait helps, no field and no member names one: neither years nor zero.
+func TestNeverIsNoNumber(t *testing.T) {
+	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
+		Request: func(*http.Request) (limiter.Request, error) {
+			return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"images": 1, "rpm": 1},
+				Limits: []limiter.Limit{limiter.Blocked("images"), limiter.PerMinute("rpm", 10),
+					limiter.Quota("rpd", 10, limiter.Daily(""))}}, nil
+		},
+		Fields: []httplimit.Fields{httplimit.RateLimit, httplimit.XRateLimit, httplimit.OpenAI("images", "rpm")},
+	})(fine)
+	w := get(h, "")
+	wants(t, w, 429, map[string]string{"Retry-After": "", "X-RateLimit-Reset": "", "X-RateLimit-Remaining": "0",
+		"x-ratelimit-reset-requests": "", "x-ratelimit-reset-tokens": "0s",
+		"RateLimit": `"images";r=0, "rpd";r=10, "rpm";r=10`})
+	var raw struct {
+		Seconds any `json:"retry_after_seconds"`
+		MS      any `json:"retry_after_ms"`
+		Limits  []map[string]any
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &raw); err != nil || raw.Seconds != nil || raw.MS != nil ||
+		raw.Limits[0]["retry_after_seconds"] != nil || raw.Limits[2]["retry_after_seconds"] != 0.0 {
+		t.Errorf("%s: %v", w.Body, err)
+	}
+	if _, told := raw.Limits[1]["resets_at_ms"]; told { // nothing was looked up
+		t.Errorf("of a quota: %s", w.Body)
+	}
+	var body httplimit.Body
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil ||
+		body.RetryAfterSeconds >= 0 || body.RetryAfterMS >= 0 ||
+		body.Limits[0].RetryAfterSeconds >= 0 || body.Limits[2].RetryAfterSeconds != 0 ||
+		!strings.HasSuffix(body.Message, "never granted") {
+		t.Errorf("%+v: %v", body, err)
+	}
+}
+
+// Instants are by the clock that decides, here that of the table, a year and more behind this machine's.
+func TestInstantsAreByTheClockOfTheDecision(t *testing.T) {
+	table := limitertest.New(t)
+	table.Advance(30 * time.Minute)
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{
+		Request: func(*http.Request) (limiter.Request, error) {
+			return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"rpd": 1},
+				Limits: []limiter.Limit{limiter.Quota("rpd", 1, limiter.Daily(""))}}, nil
+		},
+		Fields: []httplimit.Fields{httplimit.XRateLimit},
+	})(fine)
+	edge := table.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour + time.Second) // no clock is early then
+	want := map[string]string{"X-RateLimit-Reset": strconv.FormatInt(edge.Unix(), 10)}
+	wants(t, get(h, ""), 200, want)
+	table.Advance(time.Hour)
+	w := get(h, "")
+	wants(t, w, 429, want)
+	var body httplimit.Body
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Limits[0].ResetsAtMS != edge.UnixMilli() {
+		t.Errorf("%s: want %d, %v", w.Body, edge.UnixMilli(), err)
+	}
+}
+
+// A denial whose request is not known says what the limit that denies was asked for.
+func TestRequestedWithoutARequest(t *testing.T) {
+	l := limitertest.New(t).Limiter(nil)
+	req := limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"rpm": 3, "tpm": 5},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 4), limiter.PerMinute("tpm", 100)}}
+	_, _ = l.Acquire(t.Context(), req)
+	_, err := l.Acquire(t.Context(), req)
+	denied, ok := errors.AsType[*limiter.LimitError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	if got := (httplimit.Denial{LimitError: denied}).Body().Limits[0].Requested; got != 3 {
+		t.Errorf("%d requested, want 3", got)
+	}
+	got := httplimit.Denial{LimitError: denied, Request: req}.Body().Limits
+	if got[0].Requested != 3 || got[1].Requested != 5 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// For a debt of centuries there is no number: nobody waits for it. The time in which an enormous
+// capacity refills is an integer that a structured field can hold.
 func TestFieldsOfCenturies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
@@ -174,10 +254,10 @@ func TestFieldsOfCenturies(t *testing.T) {
 		httplimit.RateLimit(h, deep)
 		httplimit.XRateLimit(h, deep)
 		for name, want := range map[string]string{
-			"RateLimit":             `"tpm";r=0;t=9223372037`,
+			"RateLimit":             `"tpm";r=0`,
 			"RateLimit-Policy":      `"tpm";q=999999999999999;w=999999999999999`,
 			"X-RateLimit-Remaining": "0",
-			"X-RateLimit-Reset":     strconv.FormatInt(time.Now().Unix()+9223372037, 10),
+			"X-RateLimit-Reset":     "",
 		} {
 			if got := h.Get(name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)

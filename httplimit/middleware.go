@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -90,7 +89,7 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 	}
 	lease, err := l.Acquire(r.Context(), req)
 	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds(denied.RetryAfter), 10))
+		retryAfter(w.Header(), denied)
 		o.set(w.Header(), denied.Statuses)
 		o.Denied(w, r, Denial{denied, req})
 		return

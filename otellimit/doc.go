@@ -27,7 +27,7 @@
 // Each acquire, commit and rollback is a span "limiter acquire", "limiter commit",
 // "limiter rollback" under the caller's, with entity, resource, outcome and writes.
 // It is an error only if there was no decision or no answer; a denial says which limit
-// denied and how long to wait. The span is made when the call is over, so those of an
+// denied and, if that helps, how long to wait. The span is made when the call is over, so those of an
 // instrumented DynamoDB client are its siblings. Other events are added to the
 // caller's span.
 //

@@ -26,6 +26,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/otellimit"
 )
 
+// A denial that no wait helps names none.
+func TestNeverIsNoWait(t *testing.T) {
+	r := newRig(t, otellimit.Options{})
+	l := limitertest.New(t).Limiter(&limiter.Options{Observe: r.Observe})
+	_, err := l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt", Costs: limiter.Costs{"images": 1},
+		Limits: []limiter.Limit{limiter.Blocked("images")}})
+	spans := r.spans.GetSpans()
+	if len(spans) != 1 || !errors.Is(err, limiter.ErrLimited) {
+		t.Fatal(spans, err)
+	}
+	const want = "denied_by=acme,entity=acme,limit=images,outcome=denied,resource=gpt,writes=0"
+	if got := show(attribute.NewSet(spans[0].Attributes...)); got != want {
+		t.Errorf("the span says %s, want %s", got, want)
+	}
+}
+
 // rig is an observer with everything that it exports in memory.
 type rig struct {
 	t      *testing.T

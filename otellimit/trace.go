@@ -38,8 +38,10 @@ func (o *Observer) span(ctx context.Context, e limiter.Event) {
 		s.SetAttributes(keyPolicy.String(e.Policy.String()))
 	}
 	if denied, ok := errors.AsType[*limiter.LimitError](e.Err); ok {
-		s.SetAttributes(keyDeniedBy.String(denied.Entity), keyLimit.String(denied.Limit),
-			keyRetryAfter.Int64(denied.RetryAfter.Milliseconds()))
+		s.SetAttributes(keyDeniedBy.String(denied.Entity), keyLimit.String(denied.Limit))
+		if !denied.Never() {
+			s.SetAttributes(keyRetryAfter.Int64(denied.RetryAfter.Milliseconds()))
+		}
 		return
 	}
 	if e.Err != nil && !decided(e.Err) && !errors.Is(e.Err, limiter.ErrCanceled) {

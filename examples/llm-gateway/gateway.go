@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
@@ -104,8 +102,6 @@ func (a *answer) end(r *http.Request, req limiter.Request, err error) {
 	switch {
 	case r.Context().Err() != nil: // nobody is there any more
 	case isDenied:
-		seconds := int64(math.Ceil(denied.RetryAfter.Seconds()))
-		a.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 		httplimit.RateLimit(a.w.Header(), denied.Statuses)
 		httplimit.WriteDenied(a.w, r, httplimit.Denial{LimitError: denied, Request: req})
 	case errors.Is(err, errModel) && a.started:
