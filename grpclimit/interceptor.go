@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/zeroae/zae-limiter-go/internal/nested"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 // the lease back. With an in-flight limit the context of the call ends when its
 // slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a call without a
 // decision is handed on too; its lease has charged nothing.
+//
+// A call may pass several, one within the other. Where an inner one denies it, the outer ones give
+// back what they took, unless something was settled.
 //
 // Unary panics if there is no limiter or no Options.Request.
 func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {
@@ -110,6 +114,7 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 	}
 	lease, err := l.Acquire(ctx, req)
 	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
+		nested.Denied(ctx)
 		return o.Denied(ctx, c, denied)
 	}
 	if err != nil {
@@ -118,23 +123,21 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 	if o.Granted != nil {
 		o.Granted(ctx, c, lease)
 	}
-	ctx, cancel := lease.Within(context.WithValue(ctx, leaseKey{}, lease))
+	ctx, step := nested.Enter(ctx, lease)
+	ctx, cancel := lease.Within(ctx)
 	defer cancel()
 	defer func() { // also after a panic
-		err := lease.Commit(context.WithoutCancel(ctx)) // also when the client has gone away
-		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
+		if err := step.End(ctx); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(ctx, c, err)
 		}
 	}()
 	return handle(ctx)
 }
 
-type leaseKey struct{}
-
-// Lease returns the lease of a call that is being handled, nil if it is not limited.
-// The handler may settle and charge; it may also roll back or commit itself, when that
-// must have happened before the answer is sent.
+// Lease returns the lease of a call that is being handled, nil if it is not limited; of several
+// interceptors that of the innermost. The handler may settle and charge; it may also roll back or
+// commit itself, when that must have happened before the answer is sent.
 func Lease(ctx context.Context) *limiter.Lease {
-	lease, _ := ctx.Value(leaseKey{}).(*limiter.Lease)
+	lease, _ := nested.Innermost(ctx).(*limiter.Lease)
 	return lease
 }

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,9 +15,10 @@ import (
 )
 
 // Fields sets header fields that tell a client where it stands. It is given the limits as
-// they are after a granted request, or with how long a denied one has to wait. Where several
-// entities of a cascade have a limit of one name, only the tightest is given. There is one at
-// least.
+// they are after a granted request, or with how long a denied one has to wait. Where a request
+// passes several middlewares, it is called after each, with the limits of all of them so far.
+// Where several limits have one name, also of a cascade, only the tightest is given. There is
+// one at least.
 type Fields func(http.Header, []limiter.Status)
 
 // RateLimit sets the fields RateLimit and RateLimit-Policy of
@@ -108,15 +110,26 @@ func retryAfter(h http.Header, e *limiter.LimitError) {
 	}
 }
 
-// set sets all header fields that the options ask for.
-func (o Options) set(h http.Header, statuses []limiter.Status) {
-	statuses = tightest(statuses)
-	if len(statuses) == 0 {
-		return
+// shown is what middlewares have told a client so far: the statuses by these fields.
+type shown struct {
+	fields   []Fields
+	statuses []limiter.Status
+}
+
+type shownKey struct{}
+
+// set sets the header fields that the options, and those of the middlewares before, ask for. It returns
+// the request for the middlewares within.
+func (o Options) set(w http.ResponseWriter, r *http.Request, statuses []limiter.Status) *http.Request {
+	if len(statuses) == 0 || len(o.Fields) == 0 {
+		return r
 	}
-	for _, f := range o.Fields {
-		f(h, statuses)
+	all, _ := r.Context().Value(shownKey{}).(shown)
+	all = shown{slices.Concat(all.fields, o.Fields), slices.Concat(all.statuses, statuses)}
+	for _, f := range all.fields {
+		f(w.Header(), tightest(all.statuses))
 	}
+	return r.WithContext(context.WithValue(r.Context(), shownKey{}, all))
 }
 
 // tightest returns, in order of name, the tightest limit of every name.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/zeroae/zae-limiter-go/internal/nested"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -56,6 +57,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // roll the lease back. Under limiter.PolicyAllow a request without a decision is handed on too; its
 // lease has charged nothing.
 //
+// A request may pass several, one within the other. Where an inner one denies it, the outer ones
+// give back what they took, unless something was settled. [Options.Fields] tell of all of them.
+//
 // New panics if there is no limiter or no Options.Request.
 func New(l Acquirer, o Options) func(http.Handler) http.Handler {
 	if l == nil || o.Request == nil {
@@ -90,7 +94,8 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 	lease, err := l.Acquire(r.Context(), req)
 	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
 		retryAfter(w.Header(), denied)
-		o.set(w.Header(), denied.Statuses)
+		o.set(w, r, denied.Statuses)
+		nested.Denied(r.Context())
 		o.Denied(w, r, Denial{denied, req})
 		return
 	}
@@ -102,30 +107,28 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 		o.Granted(r, lease)
 	}
 	if lease.Charged() {
-		o.set(w.Header(), lease.Status())
+		r = o.set(w, r, lease.Status())
 	}
 	o.handle(next, w, r, lease)
 }
 
 // handle runs the handler and settles the lease, whatever becomes of the client.
 func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
-	ctx, cancel := lease.Within(context.WithValue(r.Context(), leaseKey{}, lease))
+	ctx, step := nested.Enter(r.Context(), lease)
+	ctx, cancel := lease.Within(ctx)
 	defer cancel()
 	defer func() { // also after a panic
-		err := lease.Commit(context.WithoutCancel(ctx)) // also when the client has gone away
-		if err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
+		if err := step.End(ctx); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
 			o.Settled(r, err)
 		}
 	}()
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-type leaseKey struct{}
-
 // Lease returns the lease of a request that is being handled, nil if it is not
-// limited. The handler may settle and charge; it may also roll back or commit itself,
-// when that must have happened before the answer is sent.
+// limited; of several middlewares that of the innermost. The handler may settle and charge; it may
+// also roll back or commit itself, when that must have happened before the answer is sent.
 func Lease(r *http.Request) *limiter.Lease {
-	lease, _ := r.Context().Value(leaseKey{}).(*limiter.Lease)
+	lease, _ := nested.Innermost(r.Context()).(*limiter.Lease)
 	return lease
 }

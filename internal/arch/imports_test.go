@@ -33,7 +33,8 @@ var mayImport = map[string][]string{
 		"admin", "internal/argument", "internal/table", "limiter",
 	},
 	"limitertable":               {}, // apart: who takes tokens creates no tables
-	"httplimit":                  {"limiter"},
+	"httplimit":                  {"internal/nested", "limiter"},
+	"internal/nested":            {},                                                       // for grpclimit too
 	"limitertest":                {"admin", "internal/memdb", "internal/store", "limiter"}, // for tests of users
 	"internal/bucket":            {"internal/calendar"},
 	"internal/bucket/buckettest": {"internal/bucket"},
