@@ -29,8 +29,8 @@ func (n *Namespace) bucketsAt(ctx context.Context, at Scope) iter.Seq2[Scope, er
 				yield(Scope{}, err)
 				return
 			}
-			ns, entity, resource, shard, ok := table.ParseBucketPK(item.KeyOf(it).PK)
-			if !ok || shard != 0 || ns != n.id {
+			_, entity, resource, shard, ok := table.ParseBucketPK(item.KeyOf(it).PK)
+			if !ok || shard != 0 {
 				continue
 			}
 			if !yield(Scope{Entity: entity, Resource: resource}, nil) {

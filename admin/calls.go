@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // calls sends requests, each with a bound of its own, and repeats those that can
@@ -68,7 +69,8 @@ func (c calls) read(ctx context.Context, keys ...item.Key) ([]item.Item, error) 
 	return out, nil
 }
 
-// pages yields the pages of a query; an error is the last thing.
+// pages yields the pages of a query, without what an index brings that is not what the query
+// asks for; an error is the last thing.
 func (c calls) pages(ctx context.Context, q item.Query) iter.Seq2[[]item.Item, error] {
 	return func(yield func([]item.Item, error) bool) {
 		for {
@@ -81,7 +83,8 @@ func (c calls) pages(ctx context.Context, q item.Query) iter.Seq2[[]item.Item, e
 				yield(nil, err)
 				return
 			}
-			if !yield(page.Items, nil) || page.Next == nil {
+			items := slices.DeleteFunc(page.Items, func(it item.Item) bool { return !table.Belongs(q, item.KeyOf(it)) })
+			if !yield(items, nil) || page.Next == nil {
 				return
 			}
 			q.After = page.Next

@@ -62,7 +62,7 @@ func (c Config) Item() item.Item {
 	it.put(attrEntityID, c.Entity).put(attrResource, c.Resource)
 	switch {
 	case c.Entity != "":
-		it[item.AttrGSI3PK] = item.S(c.Namespace + "/ENTITY_CONFIG#" + c.Resource)
+		it[item.AttrGSI3PK] = item.S(c.Namespace + "/" + entityConfigPart + c.Resource)
 		it[item.AttrGSI3SK] = item.S(c.Entity)
 	case c.Resource == "":
 		it.put(attrOnUnavailable, c.OnUnavailable)

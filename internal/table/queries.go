@@ -8,7 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-const usagePart = "USAGE#"
+const (
+	usagePart        = "USAGE#"
+	entityConfigPart = "ENTITY_CONFIG#"
+)
 
 // Namespaces asks for the records that map names to ids: the active namespaces.
 func Namespaces() item.Query {
@@ -60,7 +63,7 @@ func BucketsOfNamespace(ns string) item.Query {
 
 // EntitiesWithConfig asks for the keys of the entities' limits for a resource.
 func EntitiesWithConfig(ns, resource string) item.Query {
-	return item.Query{Index: IndexGSI3, PK: ns + "/ENTITY_CONFIG#" + resource}
+	return item.Query{Index: IndexGSI3, PK: ns + "/" + entityConfigPart + resource}
 }
 
 // Audits asks for the events about a subject, the newest first; up to the event
@@ -134,4 +137,36 @@ func IsWhole(it item.Item) bool {
 	_, bucket := it[attrRF].(*types.AttributeValueMemberN)
 	_, usage := it[attrWindow].(*types.AttributeValueMemberS)
 	return bucket || usage
+}
+
+// Belongs reports whether the item at a key is what a query asks for. Keys of an index are
+// attributes: whoever may write an item of one namespace can give it those of another, and no
+// policy sees that. So they only find an item, and its own key says what it is of.
+func Belongs(q item.Query, k item.Key) bool {
+	if q.Index == "" {
+		return true
+	}
+	ns, rest, ok := CutNamespace(k.PK)
+	of, asked, found := CutNamespace(q.PK)
+	if !ok || ns != of || found == (q.Index == IndexGSI4) {
+		return false
+	}
+	_, entity, resource, _, bucket := ParseBucketPK(k.PK)
+	inEntity := strings.HasPrefix(rest, EntityPKPart)
+	switch q.Index {
+	case IndexGSI1:
+		return inEntity && k.SK == skMeta
+	case IndexGSI2:
+		of := strings.TrimPrefix(asked, ResourcePKPart)
+		if q.Prefix == BucketPKPart {
+			return bucket && resource == of
+		}
+		return inEntity && strings.HasPrefix(k.SK, skUsagePrefix+of+"#")
+	case IndexGSI3:
+		if of, ok := strings.CutPrefix(asked, EntityPKPart); ok {
+			return bucket && entity == of
+		}
+		return inEntity && k.SK == skConfig+"#"+strings.TrimPrefix(asked, entityConfigPart)
+	}
+	return strings.HasPrefix(k.PK, ns+"/"+strings.TrimPrefix(q.Prefix, ns+"/"))
 }

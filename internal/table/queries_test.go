@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -57,6 +58,58 @@ func TestQueries(t *testing.T) {
 		if got, want := fmt.Sprintf("%+v", c.q), fmt.Sprintf("%+v", c.want); got != want {
 			t.Errorf("%s: %s, want %s", c.name, got, want)
 		}
+	}
+}
+
+// Every item that an index finds belongs to the queries that are for it, and to no other: not to those
+// of another namespace, entity or resource, whatever its keys in the index are.
+func TestBelongs(t *testing.T) {
+	bucket, odd := BucketKey("ns", "e", "r", 3), BucketKey("ns", "e#1", "r", 0)
+	usage, config := UsageKey("ns", "e", "r", "2024-01"), EntityConfigKey("ns", "e", "r")
+	entity, event := EntityKey("ns", "e"), AuditKey("ns", "e", "7")
+	system, note := SystemConfigKey("ns"), DeletionKey("ns", "e")
+	all := []item.Key{bucket, odd, usage, config, entity, event, system, note}
+	for _, c := range []struct {
+		q    item.Query
+		want []item.Key
+	}{
+		{OfNamespace("ns"), all},
+		{OfNamespace("n"), nil},
+		{OfNamespace("ns/SYSTEM#"), nil},
+		{BucketsOfNamespace("ns"), []item.Key{bucket, odd}},
+		{BucketsOfNamespace("other"), nil},
+		{AllAudits("ns"), []item.Key{event}},
+		{AllAudits("other"), nil},
+		{Children("ns", "p"), []item.Key{entity}},
+		{Children("other", "p"), nil},
+		{BucketsOfEntity("ns", "e"), []item.Key{bucket}},
+		{BucketsOfEntity("ns", "e#1"), []item.Key{odd}},
+		{BucketsOfEntity("ns", "f"), nil},
+		{BucketsOfEntity("other", "e"), nil},
+		{BucketsOfResource("ns", "r"), []item.Key{bucket, odd}},
+		{BucketsOfResource("ns", "s"), nil},
+		{BucketsOfResource("other", "r"), nil},
+		{UsageOfResource("ns", "r", "", ""), []item.Key{usage}},
+		{UsageOfResource("ns", "r", "2024", "2025"), []item.Key{usage}},
+		{UsageOfResource("ns", "s", "", ""), nil},
+		{UsageOfResource("other", "r", "", ""), nil},
+		{EntitiesWithConfig("ns", "r"), []item.Key{config}},
+		{EntitiesWithConfig("ns", "s"), nil},
+		{EntitiesWithConfig("other", "r"), nil},
+		{OfEntity("other", "f"), all}, // its key is the table's own: DynamoDB has looked
+	} {
+		var got []item.Key
+		for _, k := range all {
+			if Belongs(c.q, k) {
+				got = append(got, k)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.q, got, c.want)
+		}
+	}
+	if Belongs(OfNamespace("ns"), item.Key{PK: "ns"}) {
+		t.Error("a key without a namespace belongs to one")
 	}
 }
 
