@@ -52,8 +52,12 @@ type handler struct {
 // table alone, so that no update replaces the resource.
 func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
 	id = h.table + "/setup"
-	if e.RequestType == cfn.RequestDelete {
+	switch e.RequestType {
+	case cfn.RequestDelete:
 		return id, nil, nil
+	case cfn.RequestCreate, cfn.RequestUpdate:
+	default:
+		return id, nil, fmt.Errorf("RequestType=%q: want Create, Update or Delete", e.RequestType)
 	}
 	conf, err := function.SetupFromProperties(e.ResourceProperties)
 	if err != nil {

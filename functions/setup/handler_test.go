@@ -263,6 +263,32 @@ func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
 	}
 }
 
+// A request that is none, or asks for a namespace that a stack cannot have, fails before the table is
+// looked at. Only a deletion is answered without a look at what it asks for.
+func TestRequestsThatAreNone(t *testing.T) {
+	for _, c := range []struct {
+		e    cfn.Event
+		want string // empty: it succeeds
+	}{
+		{event("Rename", "default"), `RequestType="Rename": want Create, Update or Delete`},
+		{event("", "default"), `RequestType="": want Create, Update or Delete`},
+		{event("create", "default"), `RequestType="create"`},
+		{event(cfn.RequestCreate, "a/b#c"), "Namespaces=[a/b#c]: want a list of names of letters"},
+		{event(cfn.RequestUpdate, "default", "a,b=c"), "Namespaces=[default a,b=c]"},
+		{event(cfn.RequestDelete, "a/b#c"), ""},
+	} {
+		h, db := rig(t)
+		db.SetHook(func(op memdb.Op) (bool, error) {
+			t.Errorf("%s: the table is called: %v", c.e.RequestType, op.Name)
+			return true, nil
+		})
+		id, _, err := h.Handle(t.Context(), c.e)
+		if id != "limits/setup" || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("id %q, error %v, want %q", id, err, c.want)
+		}
+	}
+}
+
 // TestATableOfAnotherShapeIsRefused before anything is written, with what is wrong.
 func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 	wrong := &limitertable.DiffError{Table: "limits",

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // Option is a field of a properties struct that text can set.
@@ -32,8 +33,7 @@ var forms = map[string]form{
 		"3 to 255 letters, digits, dots, hyphens and underscores"},
 	"stackName": {regexp.MustCompile(`\A[A-Za-z][A-Za-z0-9-]{0,127}\z`),
 		"1 to 128 letters, digits and hyphens, a letter first"},
-	"namespace": {regexp.MustCompile(`\A([A-Za-z0-9]|_[A-Za-z0-9_.-])[A-Za-z0-9_.-]{0,127}\z`),
-		"names of letters, digits, dots, hyphens and underscores, not _ alone, separated by commas"},
+	"namespace": {function.NamespaceName, function.WantNamespaceName + ", separated by commas"},
 	"file": {regexp.MustCompile(`\A[^\x00-\x1f,]+\z`),
 		"names of files, seen from the folder of cdk.json, separated by commas"},
 	"keyArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+\z`),

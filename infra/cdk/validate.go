@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // Validate returns everything that is wrong with the properties, joined, each
@@ -99,6 +100,9 @@ func (p *Props) declared() (namespaces []string, err error) {
 			problems = append(problems, err)
 		case slices.Contains(namespaces, m.Namespace):
 			problems = append(problems, fmt.Errorf("manifests: two declare namespace %q", m.Namespace))
+		case !function.NamespaceName.MatchString(m.Namespace):
+			problems = append(problems, fmt.Errorf("manifests: namespace %q: accepted: %s", m.Namespace,
+				function.WantNamespaceName))
 		default:
 			namespaces = append(namespaces, m.Namespace)
 		}

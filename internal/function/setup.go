@@ -3,6 +3,7 @@ package function
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 )
 
@@ -18,6 +19,12 @@ const (
 	SetupNamespaceIDs     = "NamespaceIds"       // attribute of the resource: name=id, separated by commas
 	SetupResourceRevision = "Revision"           // changed to have the function run again; not read
 )
+
+// NamespaceName is what a stack takes as the name of a namespace, and WantNamespaceName says it in words.
+// The library takes more; the outputs of a stack are a list of name=id.
+var NamespaceName = regexp.MustCompile(`\A([A-Za-z0-9]|_[A-Za-z0-9_.-])[A-Za-z0-9_.-]{0,127}\z`)
+
+const WantNamespaceName = "names of letters, digits, dots, hyphens and underscores, not _ alone"
 
 // Setup is what a deployment asks functions/setup for.
 type Setup struct {
@@ -39,11 +46,11 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 	list, ok := properties[SetupNamespaces].([]any)
 	for _, e := range list {
 		name, isText := e.(string)
-		ok = ok && isText && name != "" && name != "_" && len(name) <= 256
+		ok = ok && isText && NamespaceName.MatchString(name)
 		s.Namespaces = append(s.Namespaces, name)
 	}
 	if !ok || len(list) == 0 {
-		wrong(SetupNamespaces, "a list of names of up to 256 bytes, none of them _")
+		wrong(SetupNamespaces, "a list of "+WantNamespaceName)
 	}
 	days, _ := properties[SetupAuditRetention].(string)
 	n, err := strconv.ParseInt(days, 10, 64)

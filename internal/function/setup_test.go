@@ -17,7 +17,7 @@ func TestSetupFromProperties(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}
-	longest := strings.Repeat("x", 256)
+	longest := strings.Repeat("x", 128)
 	for _, days := range []int64{0, 1, 3650} { // the least that may be given
 		got, err := SetupFromProperties(map[string]any{
 			SetupNamespaces: []any{longest}, SetupAuditRetention: strconv.FormatInt(days, 10),
@@ -52,7 +52,7 @@ func TestTableFromEnv(t *testing.T) {
 
 func TestSetupFromPropertiesNamesEveryProblem(t *testing.T) {
 	for i, namespaces := range []any{nil, "default", []any{}, []any{""}, []any{"_", "a"}, []any{7.0},
-		[]any{strings.Repeat("x", 257)}} {
+		[]any{strings.Repeat("x", 129)}, []any{"a/b#c"}, []any{"a", "b,c"}, []any{"a=b"}, []any{"a\nb"}, []any{".a"}} {
 		days := []any{"3651", "-1", "", "1.5", 7.0, "0x5a"}[i%6]
 		got, err := SetupFromProperties(map[string]any{
 			SetupNamespaces: namespaces, SetupAuditRetention: days, SetupManifests: []any{7.0, "namespace: default"},
