@@ -11,8 +11,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // alarm is an alarm on one metric: it goes off when the metric is at or above
@@ -83,7 +81,6 @@ func (l *Limiter) functionAlarms(
 	id, p := *fn.Node().Id(), l.props.Alarms
 	byFunction := dimensions{"FunctionName": fn.FunctionName()}
 	byMapping := dimensions{"EventSourceMappingUUID": mapping.AttrId()}
-	own := dimensions{function.DimensionFunction: fn.FunctionName()}
 	who := "The " + strings.ToLower(id)
 	return []alarm{
 		{id + "IteratorAge", who + " is too far behind the stream.",
@@ -101,9 +98,9 @@ func (l *Limiter) functionAlarms(
 		{id + "DestinationFailures", who + " could not write to the failed records bucket.",
 			metric("AWS/Lambda", "DestinationDeliveryFailures", "Sum", 1, byFunction), 1, 1, 1},
 		{id + "Malformed", who + " met records that can never be decoded, kept them and went on; its log names each.",
-			metric(function.MetricNamespace, function.MetricMalformed, "Sum", 1, own), 1, 1, 1},
+			l.MetricMalformed(fn, nil), 1, 1, 1},
 		{id + "WritesFailed", who + " has had failing writes for ten minutes; their records are delivered again.",
-			metric(function.MetricNamespace, function.MetricWritesFailed, "Sum", 1, own), 1, 10, 10},
+			l.MetricWritesFailed(fn, nil), 1, 10, 10},
 	}
 }
 
@@ -151,7 +148,7 @@ func objects(b awss3.Bucket) awscloudwatch.IMetric {
 
 type dimensions map[string]*string
 
-func metric(namespace, name, statistic string, minutes int, by dimensions) awscloudwatch.IMetric {
+func metric(namespace, name, statistic string, minutes int, by dimensions) awscloudwatch.Metric {
 	values := map[string]*string(by)
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace:     jsii.String(namespace),

@@ -37,7 +37,7 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	return rule
 }
 
-// newBucket declares a private, encrypted bucket that refuses plain HTTP. An object is
+// newBucket declares a private, encrypted bucket that refuses plain HTTP and TLS below 1.2. An object is
 // written once and never replaced; versions only keep what somebody deletes.
 //
 // The bucket of failed records is the on-failure destination of both mappings.
@@ -60,6 +60,7 @@ func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule, versioned bool
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
 		Encryption:        awss3.BucketEncryption_S3_MANAGED,
 		EnforceSSL:        jsii.Bool(true),
+		MinimumTLSVersion: jsii.Number(1.2),
 		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
 		LifecycleRules:    &rules,
 		RemovalPolicy:     l.keep(),

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/bill"
-	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // addDashboard declares what an on-call person looks at first: from top to
@@ -33,10 +32,9 @@ func (l *Limiter) addDashboard() {
 		}))
 	}
 	l.Dashboard.AddWidgets(
-		graph("Requests", "a minute", l.operation("UpdateItem", "SampleCount", "written: granted, settled, given back"),
-			labelled(l.tableMetric("ConditionalCheckFailedRequests", ""), "refused: denied, or decided again")),
-		graph("Latency of UpdateItem", "ms",
-			l.operation("UpdateItem", "p50", "p50"), l.operation("UpdateItem", "p99", "p99")),
+		graph("Requests", "a minute", l.MetricUpdates(label("written: granted, settled, given back")),
+			l.MetricRefused(label("refused: denied, or decided again"))),
+		graph("Latency of UpdateItem", "ms", l.latency("p50"), l.latency("p99")),
 	)
 	l.Dashboard.AddWidgets(l.functionGraphs()...)
 	l.Dashboard.AddWidgets(
@@ -54,24 +52,19 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 	var batches, ages, work []awscloudwatch.IMetric
 	for _, fn := range l.functions() {
 		by := dimensions{"FunctionName": fn.FunctionName()}
-		own := dimensions{function.DimensionFunction: fn.FunctionName()}
 		who := *fn.Node().Id()
 		batches = append(batches,
-			labelled(metric("AWS/Lambda", "Invocations", "Sum", 1, by), who+" batches"),
-			labelled(metric("AWS/Lambda", "Errors", "Sum", 1, by), who+" failed"),
-			labelled(metric(function.MetricNamespace, function.MetricMalformed, "Sum", 1, own), who+" malformed records"),
-			labelled(metric(function.MetricNamespace, function.MetricWritesFailed, "Sum", 1, own), who+" failed writes"))
+			with(label(who+" batches"), metric("AWS/Lambda", "Invocations", "Sum", 1, by)),
+			with(label(who+" failed"), metric("AWS/Lambda", "Errors", "Sum", 1, by)),
+			l.MetricMalformed(fn, label(who+" malformed records")),
+			l.MetricWritesFailed(fn, label(who+" failed writes")))
 		ages = append(ages,
-			labelled(metric("AWS/Lambda", "IteratorAge", "Maximum", 1, by), who+" age"),
-			labelled(metric("AWS/Lambda", "Duration", "Maximum", 1, by), who+" duration"))
+			with(label(who+" age"), metric("AWS/Lambda", "IteratorAge", "Maximum", 1, by)),
+			with(label(who+" duration"), metric("AWS/Lambda", "Duration", "Maximum", 1, by)))
 	}
 	if l.Aggregator != nil {
-		own := dimensions{function.DimensionFunction: l.Aggregator.FunctionName()}
-		ages = append(ages, labelled(metric(function.MetricNamespace, function.MetricUsageLagMs, "Maximum", 1, own),
-			"Usage not written yet"))
-		for _, name := range []string{function.MetricChanges, function.MetricRefills, function.MetricShardSteps} {
-			work = append(work, metric(function.MetricNamespace, name, "Sum", 1, own))
-		}
+		ages = append(ages, l.MetricUsageLag(label("Usage not written yet")))
+		work = append(work, l.MetricChanges(nil), l.MetricRefills(nil), l.MetricShardSteps(nil))
 	}
 	var out []awscloudwatch.IWidget
 	if len(batches) > 0 {
@@ -89,9 +82,7 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 	if l.Aggregator == nil {
 		return nil
 	}
-	own := dimensions{function.DimensionFunction: l.Aggregator.FunctionName()}
-	units := metric(function.MetricNamespace, function.MetricWriteUnits, "Sum", 1, own)
-	return []awscloudwatch.IMetric{labelled(units, "of these the aggregator's")}
+	return []awscloudwatch.IMetric{l.MetricWriteUnits(label("of these the aggregator's"))}
 }
 
 // cost estimates what the last hours would cost in a month of 30 days.
@@ -124,14 +115,15 @@ func (l *Limiter) functions() (out []awslambda.Function) {
 	return out
 }
 
-// operation is a figure of one operation on the table.
-func (l *Limiter) operation(name, statistic, label string) awscloudwatch.IMetric {
-	return labelled(metric("AWS/DynamoDB", "SuccessfulRequestLatency", statistic, 1,
-		dimensions{"TableName": l.Table.TableName(), "Operation": jsii.String(name)}), label)
+// latency is a percentile of what an update takes.
+func (l *Limiter) latency(percentile string) awscloudwatch.IMetric {
+	return l.MetricUpdates(&awscloudwatch.MetricOptions{
+		Statistic: jsii.String(percentile), Label: jsii.String(percentile),
+	})
 }
 
 // tableMetric is a metric of the table, or of an index if it is not empty.
-func (l *Limiter) tableMetric(name, index string) awscloudwatch.IMetric {
+func (l *Limiter) tableMetric(name, index string) awscloudwatch.Metric {
 	by := dimensions{"TableName": l.Table.TableName()}
 	if index != "" {
 		by["GlobalSecondaryIndexName"] = jsii.String(index)
@@ -140,15 +132,15 @@ func (l *Limiter) tableMetric(name, index string) awscloudwatch.IMetric {
 }
 
 func (l *Limiter) capacities(name string) []awscloudwatch.IMetric {
-	out := []awscloudwatch.IMetric{labelled(l.tableMetric(name, ""), "table "+name)}
+	out := []awscloudwatch.IMetric{with(label("table "+name), l.tableMetric(name, ""))}
 	for _, index := range indexes() {
-		out = append(out, labelled(l.tableMetric(name, index), index+" "+name))
+		out = append(out, with(label(index+" "+name), l.tableMetric(name, index)))
 	}
 	return out
 }
 
-func labelled(m awscloudwatch.IMetric, label string) awscloudwatch.IMetric {
-	return m.(awscloudwatch.Metric).With(&awscloudwatch.MetricOptions{Label: jsii.String(label)})
+func label(text string) *awscloudwatch.MetricOptions {
+	return &awscloudwatch.MetricOptions{Label: jsii.String(text)}
 }
 
 func graph(title, unit string, metrics ...awscloudwatch.IMetric) awscloudwatch.IWidget {

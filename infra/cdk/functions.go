@@ -25,6 +25,7 @@ type program struct {
 	reserved    int
 	env         map[string]*string
 	role        awsiam.IRole
+	rights      awsiam.Policy // nil: the role has its own
 	logs        awslogs.LogGroup
 }
 
@@ -34,9 +35,9 @@ type program struct {
 func (l *Limiter) addAggregator() {
 	p, failed := l.props.Aggregator, l.FailedRecordsBucket
 	logs := l.newLogGroup("AggregatorLogs")
-	l.AggregatorRole = l.newRole("AggregatorRole", "aggregator", p.Role, slices.Concat(
+	role, rights := l.newRole("AggregatorRole", "aggregator", p.Role, slices.Concat(
 		l.streamStatements(logs), l.keyOfTable(true), l.aggregatorStatements(),
-		[]awsiam.PolicyStatement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
+		[]statement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
 	))
 	env := map[string]*string{
 		function.EnvTableName:            l.Table.TableName(),
@@ -58,9 +59,11 @@ func (l *Limiter) addAggregator() {
 		timeoutS:    p.TimeoutSeconds,
 		reserved:    p.ReservedConcurrency,
 		env:         env,
-		role:        l.AggregatorRole,
+		role:        role,
+		rights:      rights,
 		logs:        logs,
 	})
+	l.AggregatorRole = role
 	l.AggregatorMapping = l.newAggregatorMapping()
 }
 
@@ -69,7 +72,7 @@ func (l *Limiter) addAggregator() {
 func (l *Limiter) addArchiver() {
 	p, archive := l.props.Archiver, l.ArchiveBucket
 	logs := l.newLogGroup("ArchiverLogs")
-	l.ArchiverRole = l.newRole("ArchiverRole", "archiver", p.Role, append(
+	role, rights := l.newRole("ArchiverRole", "archiver", p.Role, append(
 		l.streamStatements(logs),
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(archiveKeys))),
 		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(malformedKeys))),
@@ -82,9 +85,11 @@ func (l *Limiter) addArchiver() {
 		timeoutS:    p.TimeoutSeconds,
 		reserved:    p.ReservedConcurrency,
 		env:         map[string]*string{function.EnvArchiveBucketName: archive.BucketName()},
-		role:        l.ArchiverRole,
+		role:        role,
+		rights:      rights,
 		logs:        logs,
 	})
+	l.ArchiverRole = role
 	l.ArchiverMapping = l.newArchiverMapping()
 }
 
@@ -117,6 +122,9 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		}
 	}
 	fn := awslambda.NewFunction(l.Construct, jsii.String(f.id), props)
+	if f.rights != nil {
+		fn.Node().AddDependency(f.rights)
+	}
 	accept(fn, everywhere("LambdaDLQ", "It is not invoked asynchronously: what its mapping gives up is kept in a "+
 		"bucket, and CloudFormation waits for the answer of setup.")...)
 	resource := fn.Node().DefaultChild().(awslambda.CfnFunction)

@@ -17,10 +17,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// Limiter is everything that [New] has made. What the properties turn off is
-// nil.
+// Limiter is everything that [New] has made, and the construct that all of it is in. What the
+// properties turn off is nil.
 type Limiter struct {
-	Construct constructs.Construct // what all of it is in
+	constructs.Construct
 
 	Table               awsdynamodb.ITable
 	Key                 awskms.IKey
@@ -51,12 +51,15 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 	if err := props.Validate(); err != nil {
 		panic(fmt.Errorf("properties of limiter %q:\n%w", id, err))
 	}
-	l := &Limiter{Construct: constructs.NewConstruct(scope, jsii.String(id)), props: props.withDefaults()}
+	l := &Limiter{props: props.withDefaults()}
+	constructs.NewConstruct_Override(l, scope, jsii.String(id))
 	l.Key = l.props.Key
 	l.letLogsUseTheirKey()
 	l.Table = l.props.ExistingTable
 	if l.Table == nil {
 		l.Table = l.newTable()
+	} else {
+		l.Node().AddValidation(&elsewhere{l})
 	}
 	if !l.props.Aggregator.Off || !l.props.Archiver.Off {
 		l.FailedRecordsBucket = l.newBucket(holding.FailedRecords, nil, false)
@@ -91,7 +94,7 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 // how logical ids that must never change are made.
 func (l *Limiter) child(name string) *string {
 	id := ""
-	for node := l.Construct; !isStack(node); node = node.Node().Scope().(constructs.Construct) {
+	for node := constructs.Construct(l); !isStack(node); node = node.Node().Scope().(constructs.Construct) {
 		if own := *node.Node().Id(); own != "Default" {
 			id = own + id
 		}

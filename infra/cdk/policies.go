@@ -92,11 +92,10 @@ func (l *Limiter) addPolicies() {
 		if p.namespaced {
 			namespaces = []string{"${aws:PrincipalTag/" + NamespaceTag + "}"}
 		}
-		statements := l.statements(p, namespaces)
 		m := awsiam.NewManagedPolicy(l.Construct, jsii.String(p.id), &awsiam.ManagedPolicyProps{
 			Description:       jsii.String(p.description),
 			ManagedPolicyName: l.name(l.props.IAM.PolicyNameFormat, string(name)),
-			Statements:        &statements,
+			Statements:        policyStatements(l.statements(p, namespaces)),
 		})
 		accept(m, finding{"AwsSolutions-IAM5", "AWS documents the rights on a key in these families.", keyFamilies})
 		l.Policies[name] = m
@@ -105,33 +104,42 @@ func (l *Limiter) addPolicies() {
 
 // GrantAcquire lets the grantee acquire, settle and give back: in the
 // namespaces of these ids, or in all if none is given.
-func (l *Limiter) GrantAcquire(grantee awsiam.IGrantable, namespaceIDs ...string) {
-	l.grant(grantee, policies[Acquire], namespaceIDs)
+func (l *Limiter) GrantAcquire(grantee awsiam.IGrantable, namespaceIDs ...string) awsiam.Grant {
+	return l.grant(grantee, policies[Acquire], namespaceIDs)
 }
 
 // GrantAdmin lets the grantee change limits, entities and, without ids, also
 // namespaces, and read everything: in the namespaces of these ids, or in all if
 // none is given.
-func (l *Limiter) GrantAdmin(grantee awsiam.IGrantable, namespaceIDs ...string) {
-	l.grant(grantee, policies[Admin], namespaceIDs)
+func (l *Limiter) GrantAdmin(grantee awsiam.IGrantable, namespaceIDs ...string) awsiam.Grant {
+	return l.grant(grantee, policies[Admin], namespaceIDs)
 }
 
 // GrantRead lets the grantee read limits, buckets, usage and audit events: in
 // the namespaces of these ids, or in all if none is given.
-func (l *Limiter) GrantRead(grantee awsiam.IGrantable, namespaceIDs ...string) {
-	l.grant(grantee, policies[Read], namespaceIDs)
+func (l *Limiter) GrantRead(grantee awsiam.IGrantable, namespaceIDs ...string) awsiam.Grant {
+	return l.grant(grantee, policies[Read], namespaceIDs)
 }
 
-func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string) {
+func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string) (all awsiam.Grant) {
 	for _, id := range namespaces {
 		if !namespaceID.MatchString(id) {
 			panic(fmt.Errorf("namespace id %q: accepted: letters, digits, hyphens and underscores, not _ alone", id))
 		}
 	}
 	p.namespaced = len(namespaces) > 0
+	to := l.whereRightsGo(grantee)
 	for _, s := range l.statements(p, namespaces) {
-		grantee.GrantPrincipal().AddToPrincipalPolicy(s)
+		g := awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
+			Grantee: to, Actions: jsii.Strings(s.actions...), ResourceArns: &s.resources, Conditions: &s.conditions,
+		})
+		if all == nil {
+			all = g
+		} else {
+			all = all.Combine(g)
+		}
 	}
+	return all
 }
 
 // statements returns the rights of a policy. With namespaces they are bound to partition keys
@@ -139,9 +147,9 @@ func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string
 // can then be read by key. They cannot be listed, so that no tenant learns of another. All keys
 // of a request must be in one statement. So one statement has the keys of both, because a limiter
 // whose configuration is due again asks for both at once.
-func (l *Limiter) statements(p policy, namespaces []string) []awsiam.PolicyStatement {
-	var out []awsiam.PolicyStatement
-	on := func(actions []string) awsiam.PolicyStatement { return allow(actions, l.Table.TableArn()) }
+func (l *Limiter) statements(p policy, namespaces []string) []statement {
+	var out []statement
+	on := func(actions []string) statement { return allow(actions, l.Table.TableArn()) }
 	key, acquires := l.keyOfTable(len(p.write) > 0), len(p.write) > 0 && !p.everything
 	if !p.namespaced {
 		switch {
@@ -208,16 +216,13 @@ func (l *Limiter) indexArns() (out []*string) {
 }
 
 // under binds a statement on single items to partition keys. Each of its requests has one.
-func under(s awsiam.PolicyStatement, keys ...string) awsiam.PolicyStatement {
-	s.AddCondition(jsii.String("ForAllValues:StringLike"), map[string]any{"dynamodb:LeadingKeys": keys})
-	return s
+func under(s statement, keys ...string) statement {
+	return s.when("ForAllValues:StringLike", "dynamodb:LeadingKeys", keys)
 }
 
 // leading is under for what one namespace may not learn of another by any request. One
 // without a partition key would satisfy a condition on all of them; the second condition
 // refuses it.
-func leading(s awsiam.PolicyStatement, keys []string) awsiam.PolicyStatement {
-	s = under(s, keys...)
-	s.AddCondition(jsii.String("Null"), map[string]any{"dynamodb:LeadingKeys": "false"})
-	return s
+func leading(s statement, keys []string) statement {
+	return under(s, keys...).when("Null", "dynamodb:LeadingKeys", "false")
 }

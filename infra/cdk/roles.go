@@ -22,32 +22,39 @@ const (
 
 // newRole declares an execution role that can do exactly what the statements
 // say, or gives them to one that was made elsewhere. The policy of a role made here is
-// part of it, so it exists before anything that uses the role is created.
-func (l *Limiter) newRole(id, purpose string, given awsiam.IRole, statements []awsiam.PolicyStatement) awsiam.IRole {
+// part of it, so it exists before anything that uses the role is created. For a given role
+// newRole returns its policy, which the function has to wait for.
+func (l *Limiter) newRole(
+	id, purpose string, given awsiam.IRole, statements []statement,
+) (awsiam.IRole, awsiam.Policy) {
 	statements = append(statements, l.environmentStatements()...)
 	if given != nil {
-		for _, s := range statements {
-			given.AddToPrincipalPolicy(s) // does nothing to a role that was imported as it is
-		}
-		return given
+		rights := l.newRights(id+"Rights", purpose, given)
+		rights.AddStatements(*policyStatements(statements)...)
+		return given, rights
 	}
 	props := &awsiam.RoleProps{
 		AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{
-			"function": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements}),
+			"function": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: policyStatements(statements)}),
 		},
 		RoleName:            l.name(l.props.IAM.RoleNameFormat, purpose),
 		PermissionsBoundary: l.props.IAM.PermissionBoundary,
 	}
 	role := awsiam.NewRole(l.Construct, jsii.String(id), props)
-	accept(role, append(everywhere("IAMNoInlinePolicy", "The rights are of this one function: its policy is there "+
+	accept(role, rightsOfFunctions()...)
+	return role, nil
+}
+
+// rightsOfFunctions are the findings about what a function may do.
+func rightsOfFunctions() []finding {
+	return append(everywhere("IAMNoInlinePolicy", "The rights are of this one function: its policy is there "+
 		"before the function is, and goes with it."),
 		finding{"AwsSolutions-IAM5", "The key of an object cannot be known before it is written.",
 			[]any{matching(`^Resource::<.*Bucket\.Arn>\/(audit|malformed|aws\/lambda)\/\*$`)}},
 		finding{"AwsSolutions-IAM5", "AWS documents the rights on a key in these families.", keyFamilies},
 		finding{"AwsSolutions-IAM5", "X-Ray and network interfaces have no resources that could be named.",
-			[]any{"Resource::*"}})...)
-	return role
+			[]any{"Resource::*"}})
 }
 
 // name makes the name of a role or policy; nil leaves it to CloudFormation.
@@ -60,7 +67,7 @@ func (l *Limiter) name(format, purpose string) *string {
 
 // environmentStatements returns what any function needs for where it runs: traces, a
 // VPC's network interfaces, its encrypted environment.
-func (l *Limiter) environmentStatements() (out []awsiam.PolicyStatement) {
+func (l *Limiter) environmentStatements() (out []statement) {
 	if l.props.Tracing {
 		out = append(out, allow([]string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, jsii.String("*")))
 	}
@@ -78,7 +85,7 @@ func (l *Limiter) environmentStatements() (out []awsiam.PolicyStatement) {
 
 // streamStatements returns what any function fed by the stream needs. Lambda
 // polls the stream and delivers given-up batches with the function's own role.
-func (l *Limiter) streamStatements(logs awslogs.LogGroup) []awsiam.PolicyStatement {
+func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 	failed := l.FailedRecordsBucket
 	return append(append(l.keyOfTable(false), l.keyOfObjects()...),
 		logStatement(logs),
@@ -93,7 +100,7 @@ func (l *Limiter) streamStatements(logs awslogs.LogGroup) []awsiam.PolicyStateme
 	)
 }
 
-func logStatement(logs awslogs.LogGroup) awsiam.PolicyStatement {
+func logStatement(logs awslogs.LogGroup) statement {
 	return allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn())
 }
 
@@ -103,7 +110,7 @@ var keyFamilies = []any{"Action::kms:GenerateDataKey*", "Action::kms:ReEncrypt*"
 // keyOfTable returns the rights on the customer key that AWS asks for, to read an encrypted
 // table or its stream, or also to write the table; none without a key. They hold only for
 // what DynamoDB does for the caller: nobody can use the key itself.
-func (l *Limiter) keyOfTable(writes bool) []awsiam.PolicyStatement {
+func (l *Limiter) keyOfTable(writes bool) []statement {
 	actions := []string{"kms:Decrypt", "kms:DescribeKey"}
 	if writes {
 		actions = append(actions, "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
@@ -112,30 +119,20 @@ func (l *Limiter) keyOfTable(writes bool) []awsiam.PolicyStatement {
 }
 
 // keyOfObjects returns the right on the customer key that putting an object needs.
-func (l *Limiter) keyOfObjects() []awsiam.PolicyStatement {
+func (l *Limiter) keyOfObjects() []statement {
 	return l.onKey("s3", []string{"kms:GenerateDataKey"})
 }
 
-func (l *Limiter) onKey(service string, actions []string) []awsiam.PolicyStatement {
+func (l *Limiter) onKey(service string, actions []string) []statement {
 	if l.Key == nil {
 		return nil
 	}
-	return []awsiam.PolicyStatement{l.via(allow(actions, l.Key.KeyArn()), service)}
+	return []statement{l.via(allow(actions, l.Key.KeyArn()), service)}
 }
 
 // via binds rights on a key to what an AWS service of this region does for the caller. KMS
 // names it with the suffix amazonaws.com in all partitions, also where its domain has another.
-func (l *Limiter) via(s awsiam.PolicyStatement, service string) awsiam.PolicyStatement {
-	s.AddCondition(jsii.String("StringEquals"), map[string]string{
-		"kms:ViaService": service + "." + *awscdk.Stack_Of(l.Construct).Region() + ".amazonaws.com",
-	})
-	return s
-}
-
-func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
-	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Effect:    awsiam.Effect_ALLOW,
-		Actions:   jsii.Strings(actions...),
-		Resources: &resources,
-	})
+func (l *Limiter) via(s statement, service string) statement {
+	return s.when("StringEquals", "kms:ViaService",
+		service+"."+*awscdk.Stack_Of(l.Construct).Region()+".amazonaws.com")
 }

@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/jsii-runtime-go"
 
@@ -36,7 +35,7 @@ const (
 // Doing it again changes nothing.
 func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
-	l.SetupRole = l.newRole("SetupRole", "setup", l.props.Setup.Role,
+	role, rights := l.newRole("SetupRole", "setup", l.props.Setup.Role,
 		append(append(l.keyOfTable(true), logStatement(logs)), l.setupStatements()...))
 	l.Setup = l.newFunction(program{
 		id:          "Setup",
@@ -46,9 +45,11 @@ func (l *Limiter) addSetup() {
 		timeoutS:    setupTimeoutS,
 		reserved:    l.props.Setup.ReservedConcurrency,
 		env:         map[string]*string{function.EnvTableName: l.Table.TableName()},
-		role:        l.SetupRole,
+		role:        role,
+		rights:      rights,
 		logs:        logs,
 	})
+	l.SetupRole = role
 	l.Setup.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{
 		MaxEventAge: awscdk.Duration_Seconds(jsii.Number(setupEventAgeS)),
 	})
@@ -79,12 +80,12 @@ func (l *Limiter) addSetup() {
 // aggregatorStatements returns what the aggregator may do with the table: read and
 // write buckets, usage and the lists of what usage owes. Usage has the partition key of
 // its entity, whose limits IAM cannot tell from it; nothing else is within reach.
-func (l *Limiter) aggregatorStatements() []awsiam.PolicyStatement {
+func (l *Limiter) aggregatorStatements() []statement {
 	buckets, entities := "*"+bucketKeys, "*/"+table.EntityPKPart+"*"
-	on := func(keys []string, actions ...string) awsiam.PolicyStatement {
+	on := func(keys []string, actions ...string) statement {
 		return under(allow(actions, l.Table.TableArn()), keys...)
 	}
-	return []awsiam.PolicyStatement{
+	return []statement{
 		on([]string{buckets, entities, table.OwedPK}, "dynamodb:BatchGetItem", "dynamodb:Query",
 			"dynamodb:PutItem", "dynamodb:UpdateItem"),
 		on([]string{buckets}, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), // shards split and merge
@@ -96,18 +97,18 @@ func (l *Limiter) aggregatorStatements() []awsiam.PolicyStatement {
 // configuration of others, no bucket and no limit of any entity. Manifests need the
 // rights of an administration that registers no namespaces: limits are stored with
 // their audit events, and brought to the buckets that exist.
-func (l *Limiter) setupStatements() []awsiam.PolicyStatement {
+func (l *Limiter) setupStatements() []statement {
 	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 	look := allow([]string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}, l.Table.TableArn())
 	if len(l.props.Manifests) == 0 {
 		records := under(allow(actions, l.Table.TableArn()), "*"+table.SystemPKSuffix)
-		return []awsiam.PolicyStatement{look, records}
+		return []statement{look, records}
 	}
 	var lists []*string
 	for _, index := range []string{table.IndexGSI2, table.IndexGSI3, table.IndexGSI4} { // which list buckets
 		lists = append(lists, jsii.String(*l.Table.TableArn()+"/index/"+index))
 	}
-	return []awsiam.PolicyStatement{
+	return []statement{
 		look,
 		allow(append(actions, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), l.Table.TableArn()),
 		allow(queryActions, lists...),

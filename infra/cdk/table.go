@@ -35,6 +35,9 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 	}
 	if p.DeletionProtection {
 		props.DeletionProtection = jsii.Bool(true)
+	} else if l.props.RemovalPolicy != "destroy" {
+		l.warn("deletionProtection", "The table has no deletion protection. Set Table.DeletionProtection once it is "+
+			"deployed: a first deployment that fails could not delete it.")
 	}
 	if p.WarmReadUnits != 12000 || p.WarmWriteUnits != 4000 {
 		props.WarmThroughput = &awsdynamodb.WarmThroughput{

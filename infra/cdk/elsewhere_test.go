@@ -1,0 +1,141 @@
+package cdk_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// existing is a table as the stack makes it, with changes.
+func existing(in constructs.Construct, change func(*awsdynamodb.TableProps)) awsdynamodb.Table {
+	key := func(name string) *awsdynamodb.Attribute {
+		return &awsdynamodb.Attribute{Name: jsii.String(name), Type: awsdynamodb.AttributeType_STRING}
+	}
+	props := &awsdynamodb.TableProps{PartitionKey: key("PK"), SortKey: key("SK"), TimeToLiveAttribute: jsii.String("ttl"),
+		Stream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES, BillingMode: awsdynamodb.BillingMode_PAY_PER_REQUEST,
+		DeletionProtection: jsii.Bool(true)}
+	if change != nil {
+		change(props)
+	}
+	t := awsdynamodb.NewTable(in, jsii.String("Existing"), props)
+	for i, name := range []string{"GSI1", "GSI2", "GSI3", "GSI4"} {
+		index := &awsdynamodb.GlobalSecondaryIndexProps{IndexName: jsii.String(name), PartitionKey: key(name + "PK"),
+			SortKey: key(name + "SK"), ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY}
+		if i == 0 {
+			index.ProjectionType = awsdynamodb.ProjectionType_ALL
+		}
+		t.AddGlobalSecondaryIndex(index)
+	}
+	return t
+}
+
+// global is such a table as CDK's other construct makes it.
+func global(in constructs.Construct, replicas ...string) awsdynamodb.TableV2 {
+	key := func(name string) *awsdynamodb.Attribute {
+		return &awsdynamodb.Attribute{Name: jsii.String(name), Type: awsdynamodb.AttributeType_STRING}
+	}
+	props := &awsdynamodb.TablePropsV2{PartitionKey: key("PK"), SortKey: key("SK"),
+		TimeToLiveAttribute: jsii.String("ttl"), DynamoStream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
+		DeletionProtection: jsii.Bool(true)}
+	var indexes []*awsdynamodb.GlobalSecondaryIndexPropsV2
+	for _, name := range []string{"GSI1", "GSI2", "GSI3", "GSI4"} {
+		indexes = append(indexes, &awsdynamodb.GlobalSecondaryIndexPropsV2{IndexName: jsii.String(name),
+			PartitionKey: key(name + "PK"), SortKey: key(name + "SK")})
+	}
+	props.GlobalSecondaryIndexes = &indexes
+	t := awsdynamodb.NewTableV2(in, jsii.String("Global"), props)
+	for _, region := range replicas {
+		t.AddReplica(&awsdynamodb.ReplicaTableProps{Region: jsii.String(region)})
+	}
+	return t
+}
+
+// A table of this app that cannot work is refused at synthesis, and one that is in danger warned of.
+func TestExistingTablesAreLookedAt(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		table func(in awscdk.Stack) awsdynamodb.ITable
+		fails string // empty: it is accepted
+		warns string // empty: there is no warning
+	}{
+		{"as it must be", func(in awscdk.Stack) awsdynamodb.ITable { return existing(in, nil) }, "", ""},
+		{"keys only", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
+		}, "ExistingTable: stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES", ""},
+		{"new images only", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_NEW_IMAGE })
+		}, "stream: is NEW_IMAGE", ""},
+		{"another key", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) {
+				p.SortKey = &awsdynamodb.Attribute{Name: jsii.String("SK"), Type: awsdynamodb.AttributeType_NUMBER}
+			})
+		}, "ExistingTable: key: is PK:S HASH, SK:N RANGE", ""},
+		{"without indexes", func(in awscdk.Stack) awsdynamodb.ITable {
+			key := &awsdynamodb.Attribute{Name: jsii.String("PK"), Type: awsdynamodb.AttributeType_STRING}
+			return awsdynamodb.NewTable(in, jsii.String("Bare"), &awsdynamodb.TableProps{PartitionKey: key,
+				Stream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES})
+		}, "index GSI4: is missing", ""},
+		{"not protected", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.DeletionProtection = nil })
+		}, "", "no deletion protection"},
+		{"of the other construct", func(in awscdk.Stack) awsdynamodb.ITable { return global(in) }, "", ""},
+		{"a global table with replicas", func(in awscdk.Stack) awsdynamodb.ITable {
+			return global(in, "us-east-1")
+		}, "", "a global table with 2 replicas"},
+		{"a replica made by the older construct", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.ReplicationRegions = jsii.Strings("us-east-1") })
+		}, "", "a global table with 2 replicas"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStacks(t)
+			in := awscdk.NewStack(s.app, jsii.String("Data"), &awscdk.StackProps{
+				Env: &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("eu-west-1")}})
+			s.props.ExistingTable = c.table(in)
+			cdk.New(in, "Limits", &s.props)
+			err := s.synth()
+			if c.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("%v, want %q", err, c.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings(t, in, c.warns)
+		})
+	}
+}
+
+// warnings looks for the warnings of a stack: none, or one that says so.
+func warnings(t *testing.T, in awscdk.Stack, want string) {
+	t.Helper()
+	var got []string
+	for _, w := range *assertions.Annotations_FromStack(in).FindWarning(jsii.String("*"), assertions.Match_AnyValue()) {
+		got = append(got, fmt.Sprint(w.Entry.Data))
+	}
+	if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
+		t.Errorf("warnings %q, want %q", got, want)
+	}
+}
+
+// A table without deletion protection is warned of, unless it is to go with the stack.
+func TestDeletionProtectionIsMissed(t *testing.T) {
+	for want, change := range map[string]func(*cdk.Props){
+		"no deletion protection": func(*cdk.Props) {},
+		"":                       func(p *cdk.Props) { p.Table.DeletionProtection = true },
+	} {
+		s := newStacks(t)
+		change(&s.props)
+		cdk.New(s.limits, "Limits", &s.props)
+		warnings(t, s.limits, want)
+	}
+}

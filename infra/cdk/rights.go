@@ -1,0 +1,139 @@
+package cdk
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// statement allows actions on resources, under conditions: by operator and key, what is accepted.
+type statement struct {
+	actions    []string
+	resources  []*string
+	conditions map[string]*map[string]any
+}
+
+func allow(actions []string, resources ...*string) statement {
+	return statement{actions: actions, resources: resources, conditions: map[string]*map[string]any{}}
+}
+
+// when adds a condition.
+func (s statement) when(operator, key string, accepted any) statement {
+	s.conditions = maps.Clone(s.conditions)
+	s.conditions[operator] = &map[string]any{key: accepted}
+	return s
+}
+
+func policyStatements(all []statement) *[]awsiam.PolicyStatement {
+	var out []awsiam.PolicyStatement
+	for _, s := range all {
+		conditions := map[string]any{}
+		for operator, keys := range s.conditions {
+			conditions[operator] = *keys
+		}
+		out = append(out, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Actions: jsii.Strings(s.actions...), Resources: &s.resources, Conditions: &conditions,
+		}))
+	}
+	return &out
+}
+
+// newRights declares a policy of a role or user that was made elsewhere, in the limiter's own
+// stack. If the rights were in the role's stack, the two stacks would wait for each other: the
+// function's for the role, and the role's for the table that the rights name. A role that was
+// imported as it is gets none.
+//
+// The name has the limiter's path and region in it: several limiters may give rights to one role.
+func (l *Limiter) newRights(id, purpose string, of awsiam.IIdentity) awsiam.Policy {
+	stack := awscdk.Stack_Of(l)
+	name := *awscdk.Names_UniqueResourceName(l, &awscdk.UniqueResourceNameOptions{MaxLength: jsii.Number(60)}) +
+		"-" + purpose + "-" + *stack.Region()
+	p := awsiam.NewPolicy(l, jsii.String(id), &awsiam.PolicyProps{PolicyName: jsii.String(name)})
+	of.AttachInlinePolicy(p)
+	accept(p, rightsOfFunctions()...)
+	return p
+}
+
+// whereRightsGo returns what gets the statements of a grant: the grantee, whose stack then waits
+// for the limiter's. If the limiter's stack waits for the grantee's already, it is a policy in the
+// limiter's stack.
+func (l *Limiter) whereRightsGo(grantee awsiam.IGrantable) awsiam.IGrantable {
+	of, ok := grantee.GrantPrincipal().(awsiam.IIdentity)
+	if !ok || !l.waitsFor(awscdk.Stack_Of(of)) {
+		return grantee
+	}
+	id := "Rights" + *awscdk.Names_NodeUniqueId(of.Node())
+	if p, ok := l.Node().TryFindChild(jsii.String(id)).(awsiam.Policy); ok {
+		return p
+	}
+	return l.newRights(id, "grants", of)
+}
+
+// waitsFor reports whether the limiter's stack is deployed after another one: because the
+// properties refer to what is in that, or because the app says so.
+func (l *Limiter) waitsFor(other awscdk.Stack) bool {
+	own := awscdk.Stack_Of(l)
+	if same(own, other) {
+		return false
+	}
+	for _, d := range *own.Dependencies() {
+		if same(d, other) {
+			return true
+		}
+	}
+	for _, text := range l.props.texts() {
+		for _, token := range *awscdk.Tokenization_ReverseString(jsii.String(text)).Tokens() {
+			if r, ok := token.(awscdk.Reference); ok && same(awscdk.Stack_Of(r.Target()), other) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func same(a, b constructs.IConstruct) bool { return *a.Node().Path() == *b.Node().Path() }
+
+// texts are all texts of the properties, and the names of what was made elsewhere: where they
+// refer to another stack, they hold tokens.
+func (p *Props) texts() (out []string) {
+	walk(p, func(_ reflect.StructField, is reflect.Value) { out = append(out, fmt.Sprint(is)) })
+	add := func(s *string) { out = append(out, *s) }
+	if p.Key != nil {
+		add(p.Key.KeyArn())
+	}
+	if p.LogKey != nil {
+		add(p.LogKey.KeyArn())
+	}
+	if p.EnvironmentKey != nil {
+		add(p.EnvironmentKey.KeyArn())
+	}
+	for _, role := range []awsiam.IRole{p.Aggregator.Role, p.Archiver.Role, p.Setup.Role} {
+		if role != nil {
+			add(role.RoleArn())
+		}
+	}
+	for _, topic := range []awssns.ITopic{p.Alarms.Topic, p.Alarms.UrgentTopic} {
+		if topic != nil {
+			add(topic.TopicArn())
+		}
+	}
+	if p.ExistingTable != nil {
+		add(p.ExistingTable.TableArn())
+	}
+	if p.IAM.PermissionBoundary != nil {
+		add(p.IAM.PermissionBoundary.ManagedPolicyArn())
+	}
+	if n := p.Network; n.VPC != nil {
+		add(n.VPC.VpcId())
+		for _, group := range n.SecurityGroups {
+			add(group.SecurityGroupId())
+		}
+	}
+	return out
+}

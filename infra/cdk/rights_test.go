@@ -1,0 +1,131 @@
+package cdk_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// What a limiter takes from another stack, and the rights that it gives there, leave the two in
+// an order in which they can be deployed.
+func TestTwoStacksOfOneApp(t *testing.T) {
+	const policies = "AWS::IAM::Policy"
+	for _, c := range []struct {
+		name    string
+		declare func(s *stacks)
+		rights  string // the stack that the policies are in
+	}{
+		{"roles of the functions", func(s *stacks) {
+			s.props.Aggregator.Role, s.props.Archiver.Role, s.props.Setup.Role = s.role("A"), s.role("B"), s.role("C")
+			cdk.New(s.limits, "Limits", &s.props)
+		}, "Limits"},
+		{"one role for all", func(s *stacks) {
+			role := s.role("All")
+			s.props.Aggregator.Role, s.props.Archiver.Role, s.props.Setup.Role = role, role, role
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(role)
+		}, "Limits"},
+		{"a grant to a role whose stack owns the key", func(s *stacks) {
+			s.props.Key = s.key(s.platform, "Key")
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a grant to a role whose stack owns the topic, with a key of the limiter's stack", func(s *stacks) {
+			s.props.Alarms.Topic, s.props.Key = s.topic("Mail"), s.key(s.limits, "Key")
+			l := cdk.New(s.limits, "Limits", &s.props)
+			role := s.role("App")
+			l.GrantAcquire(role)
+			l.GrantRead(role, "ns1")
+		}, "Limits"},
+		{"a user, and a function as the grantee", func(s *stacks) {
+			s.props.Alarms.UrgentTopic = s.topic("Page")
+			l := cdk.New(s.limits, "Limits", &s.props)
+			l.GrantAdmin(awsiam.NewUser(s.platform, jsii.String("User"), nil))
+			l.GrantAcquire(awslambda.NewFunction(s.platform, jsii.String("App"), &awslambda.FunctionProps{
+				Runtime: awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"),
+				Code: s.code().Setup}))
+		}, "Limits"},
+		{"keys of logs and environments", func(s *stacks) {
+			s.props.LogKey, s.props.EnvironmentKey = s.key(s.platform, "Logs"), s.key(s.platform, "Environments")
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a network and a boundary", func(s *stacks) {
+			vpc := awsec2.NewVpc(s.platform, jsii.String("VPC"), nil)
+			s.props.Network = cdk.NetworkProps{VPC: vpc, SecurityGroups: []awsec2.ISecurityGroup{
+				awsec2.NewSecurityGroup(s.platform, jsii.String("Group"), &awsec2.SecurityGroupProps{Vpc: vpc})}}
+			s.props.IAM.PermissionBoundary = awsiam.NewManagedPolicy(s.platform, jsii.String("Bounds"),
+				&awsiam.ManagedPolicyProps{Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(
+					&awsiam.PolicyStatementProps{Actions: jsii.Strings("*"), Resources: jsii.Strings("*")})}})
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a table", func(s *stacks) {
+			s.props.ExistingTable = existing(s.platform, nil)
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a text", func(s *stacks) {
+			s.props.TableName = "limits-" + *s.topic("Named").TopicName()
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"an order that the app gives", func(s *stacks) {
+			s.limits.AddDependency(s.platform, nil)
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a grant to a role whose stack names the table", func(s *stacks) {
+			l := cdk.New(s.limits, "Limits", &s.props)
+			l.GrantAcquire(s.role("App"))
+			awscdk.NewCfnOutput(s.platform, jsii.String("Out"), &awscdk.CfnOutputProps{Value: l.Table.TableName()})
+		}, "Platform"},
+		{"a role that is imported where the key is made", func(s *stacks) {
+			s.props.Key = s.key(s.platform, "Key")
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(awsiam.Role_FromRoleArn(s.platform, jsii.String("App"),
+				jsii.String("arn:aws:iam::123456789012:role/app"), nil))
+		}, "Limits"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStacks(t)
+			c.declare(s)
+			if err := s.synth(); err != nil {
+				t.Fatal(err)
+			}
+			for _, stack := range []string{"Platform", "Limits"} {
+				got := strings.Contains(s.template(t, stack)[policies], "dynamodb:UpdateItem")
+				if want := stack == c.rights; got != want {
+					t.Errorf("%s has the rights: %v, want %v", stack, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Two limiters give rights to one role under two names: else the second deployment would replace
+// the rights of the first.
+func TestTwoLimitersGiveRightsToOneRole(t *testing.T) {
+	s := newStacks(t)
+	role := s.role("Shared")
+	s.props.Aggregator.Role = role
+	cdk.New(s.limits, "Limits", &s.props)
+	other := awscdk.NewStack(s.app, jsii.String("Others"), nil)
+	s.props.Code = s.code()
+	cdk.New(other, "Limits", &s.props)
+	if err := s.synth(); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, stack := range []string{"Limits", "Others"} {
+		text := s.template(t, stack)
+		_, name, _ := strings.Cut(text["AWS::IAM::Policy"], `"PolicyName":`)
+		name, _, _ = strings.Cut(name, `"Roles"`)
+		names[name] = true
+		if !strings.Contains(text["AWS::Lambda::Function"], `"DependsOn":["LimitsAggregatorRoleRights`) {
+			t.Errorf("%s: the function does not wait for its rights", stack)
+		}
+	}
+	if len(names) != 2 || names[""] {
+		t.Errorf("names %v, want two", names)
+	}
+}
