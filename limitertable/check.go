@@ -19,9 +19,11 @@ var ErrNotFound = errors.New("limitertable: no such table")
 type Description struct {
 	Name, ARN string
 	Status    types.TableStatus
-	StreamARN string // empty: no stream
-	Items     int64  // as of some hours ago
-	Bytes     int64  // as of some hours ago
+	StreamARN string   // empty: no stream
+	Items     int64    // as of some hours ago
+	Bytes     int64    // as of some hours ago
+	Protected bool     // it cannot be deleted by mistake
+	Replicas  []string // regions of a global table, without its own
 	Spec      Spec
 }
 
@@ -56,6 +58,7 @@ func Describe(ctx context.Context, db DynamoDB, name string) (Description, error
 func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Description {
 	d := Description{
 		Name: aws.ToString(t.TableName), ARN: aws.ToString(t.TableArn), Status: t.TableStatus,
+		Protected: aws.ToBool(t.DeletionProtectionEnabled),
 		StreamARN: aws.ToString(t.LatestStreamArn), Items: aws.ToInt64(t.ItemCount), Bytes: aws.ToInt64(t.TableSizeBytes),
 		Spec: Spec{BillingMode: types.BillingModeProvisioned, KeySchema: t.KeySchema, Attributes: t.AttributeDefinitions},
 	}
@@ -72,6 +75,11 @@ func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Desc
 	for _, i := range t.LocalSecondaryIndexes {
 		index := types.LocalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
 		d.Spec.LocalIndexes = append(d.Spec.LocalIndexes, index)
+	}
+	for _, r := range t.Replicas {
+		if region := aws.ToString(r.RegionName); !strings.Contains(d.ARN, ":"+region+":") {
+			d.Replicas = append(d.Replicas, region)
+		}
 	}
 	if s := t.StreamSpecification; s != nil && aws.ToBool(s.StreamEnabled) {
 		d.Spec.StreamViewType = s.StreamViewType

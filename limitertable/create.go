@@ -50,11 +50,7 @@ func (s Spec) Create(ctx context.Context, db DynamoDB, name string) (Description
 	if _, err := db.CreateTable(ctx, s.createInput(name)); err != nil && !errors.As(err, &exists) {
 		return Description{}, fmt.Errorf("create table %q: %w", name, err)
 	}
-	waiter := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {
-		o.MinDelay, o.MaxDelay = 20*time.Millisecond, 5*time.Second
-	})
-	in := &dynamodb.DescribeTableInput{TableName: aws.String(name)}
-	if err := waiter.Wait(ctx, in, createWait); err != nil {
+	if err := active(ctx, db, name); err != nil {
 		return Description{}, fmt.Errorf("wait for table %q: %w", name, err)
 	}
 	d, err := Describe(ctx, db, name)
@@ -68,6 +64,14 @@ func (s Spec) Create(ctx context.Context, db DynamoDB, name string) (Description
 		d.Spec.TTLAttribute = s.TTLAttribute
 	}
 	return d, s.Check(d)
+}
+
+// active waits until a table can be used and changed.
+func active(ctx context.Context, db DynamoDB, name string) error {
+	waiter := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay, o.MaxDelay = 20*time.Millisecond, 5*time.Second
+	})
+	return waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(name)}, createWait)
 }
 
 func expire(ctx context.Context, db DynamoDB, name, attribute string) error {

@@ -18,6 +18,7 @@ import (
 // fake is a DynamoDB with one table at most.
 type fake struct {
 	table  *types.TableDescription
+	pitr   bool
 	ttl    types.TimeToLiveDescription
 	active int              // it is active at this look and later; before it is being created
 	takes  time.Duration    // a look

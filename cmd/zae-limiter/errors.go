@@ -91,7 +91,8 @@ func advice(err error) string {
 		return "See: " + e.help
 	}
 	if _, ok := errors.AsType[*limitertable.DiffError](err); ok {
-		return "It was left as it is. Indexes, stream and time to live can be added to a table, its key cannot be changed."
+		return "It was left as it is. zae-limiter table repair switches on what a restored table lacks.\n" +
+			"Indexes can be added, a key cannot be changed."
 	}
 	if text := fromAWS(err, at.table); text != "" {
 		return text

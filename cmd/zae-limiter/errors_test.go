@@ -29,7 +29,7 @@ func TestAdviceOnErrors(t *testing.T) {
 		{errors.New("odd"), failed, ""},
 		{&usageError{"wrong", "zae-limiter peek --help"}, wrong, "See: zae-limiter peek --help"},
 		{limiter.ErrInvalid, wrong, ""},
-		{&limitertable.DiffError{}, no, "It was left as it is. Indexes, stream"},
+		{&limitertable.DiffError{}, no, "It was left as it is. zae-limiter table repair"},
 		{errNo, no, ""},
 		{&exitError{status: 7}, 7, ""},
 		{fromAWS("ResourceNotFoundException"), failed, `There is no table "quotas" here`},

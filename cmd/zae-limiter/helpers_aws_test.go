@@ -24,7 +24,10 @@ const (
 // functions. What is in the table is asked of the table in memory.
 type anAWS struct {
 	*testing.T
-	there, bare, expires bool   // the table: it exists; without indexes and stream; its items expire
+	there, bare, expires bool // the table: it exists; without indexes and stream; its items expire
+	streamless           bool // the table has no stream
+	protected, kept      bool // from deletion; and it can be restored
+	replicas             []string
 	mapping              string // state of the aggregator's mapping; empty: there is none
 	denied               string // what is not allowed: an operation, "all", or empty
 	state                string // of the table; empty: ACTIVE
@@ -128,6 +131,24 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 			return
 		}
 		answer = map[string]any{"Table": a.table()}
+	case "UpdateTable":
+		var in struct {
+			DeletionProtectionEnabled bool
+			StreamSpecification       struct{ StreamEnabled bool }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			a.Error(err)
+		}
+		a.protected = a.protected || in.DeletionProtectionEnabled
+		a.streamless = a.streamless && !in.StreamSpecification.StreamEnabled
+		answer = map[string]any{}
+	case "UpdateContinuousBackups":
+		a.kept = true
+		answer = map[string]any{}
+	case "DescribeContinuousBackups":
+		status := map[bool]string{true: "ENABLED", false: "DISABLED"}[a.kept]
+		answer = map[string]any{"ContinuousBackupsDescription": map[string]any{
+			"PointInTimeRecoveryDescription": map[string]any{"PointInTimeRecoveryStatus": status}}}
 	case "UpdateTimeToLive":
 		a.expires = true
 		answer = map[string]any{}
@@ -172,8 +193,16 @@ func (a *anAWS) table() map[string]any {
 	if a.created.ProvisionedThroughput != nil {
 		out["BillingModeSummary"], out["ProvisionedThroughput"] = nil, a.created.ProvisionedThroughput
 	}
+	out["DeletionProtectionEnabled"] = a.protected
+	var replicas []any
+	for _, region := range a.replicas {
+		replicas = append(replicas, map[string]any{"RegionName": region})
+	}
+	out["Replicas"] = replicas
 	if !a.bare {
 		out["GlobalSecondaryIndexes"] = spec.GlobalIndexes
+	}
+	if !a.bare && !a.streamless {
 		out["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": spec.StreamViewType}
 		out["LatestStreamArn"] = streamARN
 	}

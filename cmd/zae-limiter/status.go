@@ -83,6 +83,10 @@ func tablePart(d limitertable.Description) part {
 			"arn": d.ARN, "billing": d.Spec.BillingMode, "items": d.Items, "bytes": d.Bytes,
 		},
 	}
+	if len(d.Replicas) > 0 {
+		p.Detail += ", replicas in " + strings.Join(d.Replicas, ", ") + ": charge in one region only"
+		p.Figures["replicas"] = d.Replicas
+	}
 	if err := limitertable.Deployed().Check(d); err != nil {
 		p.OK, p.Detail = false, err.Error()
 	}

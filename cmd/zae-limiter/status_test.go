@@ -24,6 +24,9 @@ func TestStatus(t *testing.T) {
 		`function aggregator Enabled last result "OK", lag 1.5s, 2 errors, 3 throttles`)
 	out, _ := s.run(0, "status", "-o", "json")
 	golden(t, "testdata/status.json", out)
+	aws.replicas = []string{"us-east-1", "eu-west-1"}
+	s.says(0, "status", "as it must be, replicas in eu-west-1: charge in one region only")
+	aws.replicas = nil
 	aws.mapping = "Disabled"
 	s.says(3, "status", "function aggregator Disabled", "not right: function aggregator")
 	aws.quiet = true

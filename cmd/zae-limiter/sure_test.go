@@ -108,6 +108,7 @@ var effects = map[string]played{
 	"table create":   {away: true},
 	"table describe": {away: true},
 	"table policy":   {away: true},
+	"table repair":   {away: true},
 	"table template": {away: true},
 	"thresholds":     {args: "-e acme"},
 	"usage":          {args: "-e acme"},

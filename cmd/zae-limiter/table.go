@@ -28,7 +28,48 @@ func tableCommand(a *app) *cobra.Command {
 			}
 			return d, limitertable.Deployed().Check(d)
 		})),
-		tableTemplate(a), tablePolicy(a))
+		tableRepair(a), tableTemplate(a), tablePolicy(a))
+}
+
+func tableRepair(a *app) *cobra.Command {
+	const about = `Switch on what AWS does not restore with a table: deletion protection, time to live,
+the stream, and point-in-time recovery. What is on stays as it is, so it may be repeated.
+A table with other keys, indexes or another stream is left alone. It prints the ARN of the
+stream, from which the functions have to read (docs/restore.md).
+
+It needs dynamodb:DescribeTable, DescribeTimeToLive, DescribeContinuousBackups, UpdateTable,
+UpdateTimeToLive and UpdateContinuousBackups.`
+	return a.does(&cobra.Command{
+		Use: "repair", Short: "switch on what a restored table lacks", Long: about, Args: args(0, 0),
+	}, func(c *call) (answer, error) {
+		db, err := a.database(c.ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		d, done, err := limitertable.Repair(c.ctx, db, a.table)
+		if err != nil && done == (limitertable.Repaired{}) {
+			return answer{}, err
+		}
+		r := rows{head: []string{"part", "state"}}
+		repaired := []string{}
+		for _, p := range []struct {
+			name string
+			now  bool
+		}{{"deletion protection", done.Protection}, {"time to live", done.TTL}, {"stream", done.Stream},
+			{"point-in-time recovery", done.Recovery}} {
+			state := "was on"
+			if err != nil {
+				state = "not looked at, or not switched on"
+			}
+			if p.now {
+				state, repaired = "switched on", append(repaired, p.name)
+			}
+			r.add(p.name, state)
+		}
+		r.add("stream ARN", d.StreamARN)
+		return answer{rows: r, value: map[string]any{
+			"table": d.Name, "stream_arn": d.StreamARN, "repaired": repaired}, but: err}, nil
+	})
 }
 
 func tableCreate(a *app, about string) *cobra.Command {

@@ -43,6 +43,31 @@ func TestTable(t *testing.T) {
 	s.says(3, "table check", "index GSI1: is missing", "stream: is off")
 }
 
+// A restored table gets what it lacks, in every order of failures; one of another shape is left alone.
+func TestRepairOfATable(t *testing.T) {
+	aws := &anAWS{}
+	s := onAWS(t, aws)
+	s.says(1, "table repair", "There is no table")
+	aws.there, aws.streamless = true, true
+	s.says(3, "table check", "stream: is off", "time to live: is off")
+	aws.denied = "UpdateContinuousBackups"
+	s.says(1, "table repair", "deletion protection switched on", "stream switched on",
+		"point-in-time recovery not looked at, or not switched on", "The credentials do not allow this")
+	aws.denied = ""
+	s.says(0, "table repair", "PART STATE deletion protection was on time to live was on stream was on "+
+		"point-in-time recovery switched on stream ARN "+streamARN)
+	out, _ := s.run(0, "table", "repair", "-o", "json")
+	if !strings.Contains(out, `"repaired": []`) || !strings.Contains(out, `"stream_arn": "`+streamARN) {
+		t.Error(out)
+	}
+	if !aws.protected || !aws.expires || aws.streamless || !aws.kept {
+		t.Errorf("%+v", aws)
+	}
+	s.says(0, "table check")
+	aws.bare = true
+	s.says(3, "table repair", "index GSI1: is missing")
+}
+
 // A table has the capacity that was asked for, or is not made.
 func TestTableOfSoMuchCapacity(t *testing.T) {
 	aws := &anAWS{}
