@@ -53,6 +53,7 @@ func TestDeployment(t *testing.T) {
 		{"the tool shows the functions", w.shown},
 		{"destroyed, and the data is kept", w.destroyed},
 		{"imported, and it goes on", w.imported},
+		{"restored into a new table, and the stack follows", w.restored},
 		{"the template of the table alone makes one that limits", w.tableAlone},
 		{"a table of Python's is adopted, and both clients go on", w.adopted},
 	} {

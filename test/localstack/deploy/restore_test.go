@@ -1,0 +1,135 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// budget is a quota that a test spends and looks at, in a table.
+func (w *world) budget(t *testing.T, id identity, table string, cost int64) error {
+	t.Helper()
+	l, err := limiter.Open(t.Context(), w.dynamodb(id), table, &limiter.Options{Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	limits := []limiter.Limit{limiter.Quota("budget", 10, limiter.Yearly(1, 1, ""))}
+	lease, err := l.Acquire(t.Context(), limiter.Request{Entity: "spender", Resource: "api",
+		Costs: limiter.Costs{"budget": cost}, Limits: limits})
+	if err != nil {
+		return err
+	}
+	return lease.Commit(t.Context())
+}
+
+// restored plays docs/restore.md: the table is restored under another name while clients go on, repaired,
+// and the stack follows.
+func (w *world) restored(t *testing.T) {
+	const name = tableName + "-2"
+	db := w.dynamodb(root)
+	if err := w.budget(t, root, tableName, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.acquire(t.Context(), root, "acme", 2); err != nil { // perhaps not counted yet
+		t.Fatal(err)
+	}
+	if _, err := db.RestoreTableToPointInTime(t.Context(), &dynamodb.RestoreTableToPointInTimeInput{
+		SourceTableName: aws.String(tableName), TargetTableName: aws.String(name), UseLatestRestorableTime: aws.Bool(true),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// What goes on on the old table after the restore point.
+	old := &world{emulator: w.emulator, granted: map[string]int64{"acme": w.granted["acme"]}, stack: w.stack,
+		table: tableName, outputs: w.outputs}
+	if err := errors.Join(old.acquire(t.Context(), root, "acme", 5), w.budget(t, root, tableName, 3)); err != nil {
+		t.Fatal(err)
+	}
+	old.counted(t, "acme")
+
+	said, err := w.tool("-t", name, "table", "check")
+	if err == nil || !strings.Contains(said, "stream: is off") || !strings.Contains(said, "time to live: is off") {
+		t.Errorf("a restored table as it is: %v\n%s", err, said)
+	}
+	said, err = w.tool("-t", name, "table", "repair")
+	if err != nil || strings.Count(said, "switched on") != 4 {
+		t.Fatalf("repair: %v\n%s", err, said)
+	}
+	if said, err := w.tool("-t", name, "table", "check"); err != nil {
+		t.Errorf("a repaired table: %v\n%s", err, said)
+	}
+	if said, err := w.tool("-t", name, "table", "repair"); err != nil || strings.Count(said, "was on") != 4 {
+		t.Errorf("repair again: %v\n%s", err, said)
+	}
+	is := w.describe(t, name)
+	if !aws.ToBool(is.DeletionProtectionEnabled) || is.LatestStreamArn == nil {
+		t.Fatalf("%+v", is)
+	}
+
+	// The application may use both, and goes over. What was spent since is granted again, and each
+	// of the two tables has what it has left.
+	app := w.user(t, "application-restored", w.outputs["AcquirePolicyArn"])
+	w.mayAcquire(t, "application-restored", name)
+	if err := w.budget(t, app, name, 6); err != nil {
+		t.Errorf("six of ten are left, as at the restore point: %v", err)
+	}
+	if err := w.budget(t, app, name, 1); !errors.Is(err, limiter.ErrLimited) {
+		t.Errorf("an eleventh is not denied: %v", err)
+	}
+	if err := w.budget(t, app, tableName, 3); err != nil {
+		t.Errorf("the old table has three left: %v", err)
+	}
+	w.table = name
+	if err := w.acquire(t.Context(), app, "acme", 7); err != nil {
+		t.Fatal(err)
+	}
+
+	options := []string{"namespaces=default,team-a,team-b", "tableName=" + name,
+		"existingStreamArn=" + aws.ToString(is.LatestStreamArn)}
+	_, err = w.cdk("synth", "--quiet", "--output", w.folder(t, "unfollowed"), "-c", contextPrefix+options[1],
+		"-c", contextPrefix+options[2])
+	if err == nil || !strings.Contains(err.Error(), "table Table: it would leave the stack") {
+		t.Errorf("the stack drops its table without a word: %v", err)
+	}
+	w.first = w.synth(t, "followed", stack, append(options, "mayLose=Table"), nil)
+	w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
+	w.read(t)
+	if w.outputs["TableName"] != name || w.outputs["StreamArn"] != aws.ToString(is.LatestStreamArn) {
+		t.Errorf("outputs %v", w.outputs)
+	}
+	w.counted(t, "acme") // what was counted at the restore point, or not yet, and seven
+	if err := w.acquire(t.Context(), app, "acme", 2); err != nil {
+		t.Fatal(err)
+	}
+	w.counted(t, "acme")
+	old.counted(t, "acme") // the gap is in the usage of the old table, which is kept
+	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
+		t.Error("the old table is another one")
+	}
+	if err := w.budget(t, w.user(t, "application-late", w.outputs["AcquirePolicyArn"]), tableName, 1); !errors.Is(err,
+		limiter.ErrSetup) {
+		t.Errorf("the policy of the stack still allows the old table: %v", err)
+	}
+}
+
+// mayAcquire gives a user the right to acquire from a table, as the tool prints it.
+func (w *world) mayAcquire(t *testing.T, user, table string) {
+	t.Helper()
+	said, err := w.tool("-t", table, "table", "policy", "acquire")
+	if err != nil {
+		t.Fatal(err, said)
+	}
+	if _, err := w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String(user),
+		PolicyName: aws.String(fmt.Sprintf("acquire-%s", table)), PolicyDocument: aws.String(said)}); err != nil {
+		t.Fatal(err)
+	}
+}
