@@ -50,14 +50,6 @@ var (
 	whens   = []string{"auto", "always", "never"}
 )
 
-// complete has the shell offer the values of a flag.
-func complete(c *cobra.Command, flag string, values []string) {
-	fixed := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc(flag, fixed); err != nil {
-		panic("bug: " + err.Error())
-	}
-}
-
 // run runs a command, tells its error, and returns its exit status.
 func (a *app) run(ctx context.Context, args []string) int {
 	cmd := root(a)
@@ -110,6 +102,7 @@ or load saw more admitted than allowed.`
 	}
 	complete(cmd, "output", formats)
 	complete(cmd, "progress", whens)
+	a.offerNames(cmd)
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package table
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -20,6 +21,13 @@ type Entity struct {
 
 // IsEntity reports whether the key of an item is that of entity metadata.
 func IsEntity(it item.Item) bool { return item.KeyOf(it).SK == skMeta }
+
+// EntityOf returns the entity whose metadata has the key of an item.
+func EntityOf(it item.Item) (id string, ok bool) {
+	_, rest, _ := CutNamespace(item.KeyOf(it).PK)
+	id, ok = strings.CutPrefix(rest, EntityPKPart)
+	return id, ok && IsEntity(it)
+}
 
 // Key returns the key of the entity's metadata.
 func (e Entity) Key() item.Key { return EntityKey(e.Namespace, e.ID) }

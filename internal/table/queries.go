@@ -61,6 +61,12 @@ func BucketsOfNamespace(ns string) item.Query {
 	return item.Query{Index: IndexGSI4, PK: ns, Prefix: BucketPKPart}
 }
 
+// Entities asks for the keys of what is stored of the entities of a namespace; [EntityOf] picks
+// their metadata.
+func Entities(ns string) item.Query {
+	return item.Query{Index: IndexGSI4, PK: ns, Prefix: pkEntity(ns, "")}
+}
+
 // EntitiesWithConfig asks for the keys of the entities' limits for a resource.
 func EntitiesWithConfig(ns, resource string) item.Query {
 	return item.Query{Index: IndexGSI3, PK: ns + "/" + entityConfigPart + resource}

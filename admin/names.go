@@ -1,0 +1,51 @@
+package admin
+
+import (
+	"context"
+	"iter"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Names yields the entities and resources of a scope that something is stored of: limits,
+// buckets, and without a scope descriptions of entities. A name may come more than once, in no
+// order. It is for programs that offer names to choose from: one part that cannot be read ends
+// with its error, and the next one follows.
+func (n *Namespace) Names(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
+	parts := []iter.Seq2[Scope, error]{n.withLimits(ctx, at), n.bucketsAt(ctx, at)}
+	if at == (Scope{}) {
+		parts = append(parts, n.descriptions(ctx))
+	}
+	return func(yield func(Scope, error) bool) {
+		for _, part := range parts {
+			for s, err := range part {
+				if !yield(s, fail(err, "list names of %s", at)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// withLimits yields the scopes where something is stored.
+func (n *Namespace) withLimits(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		for c, err := range n.Configs(ctx, at) {
+			if !yield(c.Scope, err) {
+				return
+			}
+		}
+	}
+}
+
+// descriptions yields the entities with names, metadata or parents.
+func (n *Namespace) descriptions(ctx context.Context) iter.Seq2[Scope, error] {
+	return func(yield func(Scope, error) bool) {
+		for it, err := range n.calls.query(ctx, table.Entities(n.id)) {
+			id, ok := table.EntityOf(it)
+			if (ok || err != nil) && !yield(Scope{Entity: id}, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+)
+
+// Completion of names that are in the table. It asks for two seconds at most, and offers no more
+// than a hundred names.
+const (
+	completionTime = 2 * time.Second
+	mostOffered    = 100
+)
+
+// harmlessInShell are names that a shell takes as they are. Others, as $(reboot), are not offered.
+var harmlessInShell = regexp.MustCompile(`^[\pL\pN_.,:/@%+-]+$`)
+
+// complete has the shell offer the values of a flag.
+func complete(c *cobra.Command, flag string, values []string) {
+	register(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func register(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic("bug: " + err.Error())
+	}
+}
+
+// offerNames has the shell offer the names in the table, for all flags and arguments of all
+// commands that take one.
+func (a *app) offerNames(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		a.offerNames(sub)
+	}
+	for flag, list := range map[string]lister{
+		"entity": a.entities, "resource": a.resources, "parent": a.entities, "namespace": a.namespaces,
+	} {
+		if f := cmd.LocalFlags().Lookup(flag); f != nil && !cmd.HasParent() == (flag == "namespace") {
+			register(cmd, flag, a.offers(list))
+		}
+	}
+	words := arguments(cmd)
+	if len(words) == 0 || cmd.ValidArgs != nil || cmd.ValidArgsFunction != nil {
+		return
+	}
+	group := ""
+	if cmd.HasParent() {
+		group = cmd.Parent().Name()
+	}
+	cmd.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		word := words[min(len(args), len(words)-1)]
+		if len(args) >= len(words) && !strings.Contains(word, "...") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list := map[string]lister{"ENTITY": a.entities, "RESOURCE": a.resources, "[LIMIT...]": a.limits}[word]
+		switch {
+		case strings.HasPrefix(word, "LIMIT"): // LIMIT=AMOUNT
+			offered, _ := a.offers(a.limits)(c, args, typed)
+			for i := range offered {
+				offered[i] += "="
+			}
+			return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		case group == "entity" && word == "ID":
+			list = a.entities
+		case group == "namespace":
+			list = map[string]lister{"delete": a.namespaces, "recover": a.orphaned, "purge": a.orphaned}[c.Name()]
+		case word == "FILE":
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		if list == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.offers(list)(c, args, typed)
+	}
+}
+
+// lister hands names to offer to a function, until that has enough.
+type lister func(c *call, offer func(name string, err error) bool)
+
+// offers returns what the shell is to offer of a list.
+func (a *app) offers(list lister) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		found := map[string]bool{}
+		t, err := a.open(ctx)
+		if err == nil {
+			list(&call{app: a, ctx: ctx, cmd: cmd, args: args, all: t}, func(name string, err error) bool {
+				if err == nil && strings.HasPrefix(name, typed) && harmlessInShell.MatchString(name) {
+					found[name] = true
+				}
+				return len(found) < mostOffered && ctx.Err() == nil
+			})
+		}
+		return slices.Sorted(maps.Keys(found)), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// scope is what flags and arguments before the one that is completed name.
+func (c *call) scope() (at admin.Scope) {
+	c.cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "entity":
+			at.Entity = f.Value.String()
+		case "resource":
+			at.Resource = f.Value.String()
+		}
+	})
+	for i, word := range arguments(c.cmd)[:min(len(c.args), len(arguments(c.cmd)))] {
+		switch word {
+		case "ENTITY":
+			at.Entity = c.args[i]
+		case "RESOURCE":
+			at.Resource = c.args[i]
+		}
+	}
+	return at
+}
+
+// named lists a part of the names in a scope.
+func (c *call) named(at admin.Scope, part func(admin.Scope) string, offer func(string, error) bool) {
+	ns, err := c.all.Namespace(c.ctx, c.namespace)
+	if err != nil {
+		return
+	}
+	for s, err := range ns.Names(c.ctx, at) {
+		if name := part(s); name != "" && !offer(name, err) {
+			return
+		}
+	}
+}
+
+func (a *app) entities(c *call, offer func(string, error) bool) {
+	c.named(admin.Scope{Resource: c.scope().Resource}, func(s admin.Scope) string { return s.Entity }, offer)
+}
+
+func (a *app) resources(c *call, offer func(string, error) bool) {
+	part := func(s admin.Scope) string { return s.Resource }
+	c.named(admin.Scope{Entity: c.scope().Entity}, part, offer)
+	c.named(admin.Scope{}, part, offer)
+}
+
+// limits lists the limits that the bucket of a scope has, or that are stored there.
+func (a *app) limits(c *call, offer func(string, error) bool) {
+	ns, err := c.all.Namespace(c.ctx, c.namespace)
+	if err != nil {
+		return
+	}
+	at := c.scope()
+	if at.Entity != "" && at.Resource != "" {
+		buckets, _ := ns.Peek(c.ctx, at.Entity, at.Resource)
+		for _, b := range buckets[:min(len(buckets), 1)] {
+			for _, l := range b.Levels {
+				offer(l.Name, nil)
+			}
+		}
+	}
+	config, _ := ns.Config(c.ctx, at)
+	for _, l := range config.Limits {
+		offer(l.Name, nil)
+	}
+}
+
+func (a *app) namespaces(c *call, offer func(string, error) bool) {
+	for n, err := range c.all.Namespaces(c.ctx) {
+		if !offer(n.Name, err) {
+			return
+		}
+	}
+}
+
+// orphaned lists the IDs of deleted namespaces.
+func (a *app) orphaned(c *call, offer func(string, error) bool) {
+	for n, err := range c.all.Orphans(c.ctx) {
+		if !offer(n.ID, err) {
+			return
+		}
+	}
+}

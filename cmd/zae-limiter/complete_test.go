@@ -1,0 +1,86 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// The shell is offered the entities, resources, limits and namespaces that are in the table, wherever
+// a command takes one.
+func TestNamesAreOffered(t *testing.T) {
+	s := newShell(t)
+	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=10", "budget=$5@daily")
+	s.run(0, "limits", "set", "-y", "-e", "acme", "-r", "search", "own=10")
+	s.run(0, "limits", "set", "-y", "-e", "$(reboot)", "-r", "a`b", "own=10")
+	s.run(0, "entity", "create", "org")
+	s.run(0, "namespace", "register", "prod")
+	ask := limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
+		Limits: []limiter.Limit{limiter.PerMinute("mine", 5)}}
+	if _, err := s.table.Limiter(nil).Acquire(t.Context(), ask); err != nil {
+		t.Fatal(err)
+	}
+	const entities, resources, limits = "acme beta org", "gpt-4 images search", "budget rpm"
+	for command, want := range map[string]string{
+		"peek ":                     entities,
+		"peek a":                    "acme",
+		"peek beta ":                resources,
+		"peek beta im":              "images",
+		"peek beta images ":         "",
+		"limits resolve ":           entities,
+		"credit acme gpt-4 ":        "budget= rpm=",
+		"credit acme gpt-4 rpm=1 b": "budget=",
+		"reset acme gpt-4 ":         limits,
+		"reset beta images ":        "mine",
+		"limits set -r gpt-4 ":      "budget= rpm=",
+		"entity get ":               entities,
+		"entity move ":              entities,
+		"entity create x --parent ": entities,
+		"audit -e ":                 entities,
+		"audit -r ":                 resources,
+		"usage -e acme -r ":         resources,
+		"disable -r search -e ":     "acme",
+		"thresholds -e b":           "beta",
+		"peek -n ":                  "default prod",
+		"namespace delete p":        "prod",
+		"plan ":                     "",
+	} {
+		words := strings.Split(command, " ")
+		out, _ := s.run(0, append([]string{"__complete"}, words...)...)
+		got, _, _ := strings.Cut(out, ":")
+		if got := strings.Join(strings.Fields(got), " "); got != want {
+			t.Errorf("%q: offered %q, want %q", command, got, want)
+		}
+	}
+}
+
+// Whatever names an entity, a resource or a limit is completed, in every command.
+func TestEveryNameIsCompleted(t *testing.T) {
+	leaf(func(path string, c *cobra.Command) {
+		for _, flag := range []string{"entity", "resource", "parent"} {
+			if f := c.Flags().Lookup(flag); f != nil {
+				if _, ok := c.GetFlagCompletionFunc(flag); !ok {
+					t.Errorf("zae-limiter %s: --%s is not completed", path, flag)
+				}
+			}
+		}
+		names := []string{"ENTITY", "RESOURCE", "LIMIT...", "[LIMIT...]", "LIMIT=AMOUNT...", "ID"}
+		if slices.ContainsFunc(arguments(c), func(w string) bool { return slices.Contains(names, w) }) &&
+			c.ValidArgsFunction == nil {
+			t.Errorf("zae-limiter %s: %q is not completed", path, c.Use)
+		}
+	})
+}
+
+// Nothing is offered, and nothing is said, where there is no table.
+func TestNothingIsOfferedWithoutATable(t *testing.T) {
+	noAWS(t)
+	s := &shell{T: t}
+	if out, _ := s.run(0, "__complete", "peek", ""); !strings.HasPrefix(out, ":4") {
+		t.Errorf("%q", out)
+	}
+}
