@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -48,10 +49,13 @@ type Level struct {
 	// Held is how many tokens processes may hold at most beside Remaining (see
 	// limiter.Options.Ahead).
 	Held int64
-	// FullIn is how long it takes to fill up; zero if it is full. What is Held has no room
-	// to refill before that is over.
+	// FullIn is how long it takes to fill up; zero if it is full, negative if it never is: the limit
+	// is blocked, or owes more than is refilled in 292 years. What is Held has no room to refill
+	// before that is over.
 	FullIn time.Duration
 }
+
+const never time.Duration = -1
 
 // maxCharged is how many generations above an entity are ever charged with it.
 const maxCharged = 4
@@ -140,13 +144,13 @@ func limitsOf(shards []table.Shard) (out []bucket.Limit) {
 func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
 	if out.IsBlocked() {
-		out.Remaining = 0 // nobody gets the token that it is stored with
+		out.Remaining, out.FullIn = 0, never // nobody gets the token that it is stored with
 		return out
 	}
 	if len(shards) == 0 {
 		return out
 	}
-	var tokens, used, held int64
+	var tokens, used, held, wait int64
 	for _, b := range shards {
 		s, _ := b.State.At(now).Adopt(l)
 		i := s.Index(l.Name)
@@ -155,9 +159,10 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 		if s.HeldAfter(s.RF) > s.RF {
 			held = bucket.AddSat(held, s.Slots[i].Held)
 		}
-		wait := s.Wait(i, s.Rate(i).Capacity)
-		full := time.Duration(min(wait, int64(1<<63-1)/int64(time.Millisecond))) * time.Millisecond
-		out.FullIn = max(out.FullIn, full)
+		wait = max(wait, s.Wait(i, s.Rate(i).Capacity))
+	}
+	if out.FullIn = time.Duration(wait) * time.Millisecond; wait > math.MaxInt64/int64(time.Millisecond) {
+		out.FullIn = never
 	}
 	out.Remaining, out.Used = bucket.WholeTokens(tokens), bucket.WholeTokens(used)
 	out.Held = held / bucket.Milli

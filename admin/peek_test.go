@@ -87,8 +87,21 @@ func TestPeekAtABlockedLimit(t *testing.T) {
 	w.set(Scope{Resource: "gpt-4"}, limiter.Blocked("rpm"))
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
 	w.must(err)
-	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 {
+	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 || l[0].FullIn >= 0 {
 		t.Errorf("levels %+v", l)
+	}
+}
+
+// What takes longer than a Duration can say is no time.
+func TestPeekAtWhatNeverFillsUp(t *testing.T) {
+	const now = 1_700_000_000_000
+	l := bucket.Limit{Name: "rpd", Capacity: 1_000, Amount: 1_000, Period: 24 * 3_600_000}
+	for days, want := range map[int64]time.Duration{1_000: 1_000 * 24 * time.Hour, 1_000_000: -1} {
+		s := bucket.New([]bucket.Limit{l}, 0, 1, now)
+		s.Slots[0].Tokens = (1 - days) * 1_000
+		if got := level(l, []table.Shard{{State: s}}, now).FullIn; got != want {
+			t.Errorf("%d days: full in %v, want %v", days, got, want)
+		}
 	}
 }
 
@@ -196,17 +209,6 @@ func TestPeekTellsOfTheParent(t *testing.T) {
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
 	if err != nil || len(got) != 2 || got[0].Parent != "org" || !got[0].Cascade || got[1].Parent != "" || got[1].Cascade {
 		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-// What takes longer than a duration can tell takes as long as it can.
-func TestPeekAtWhatNeverFillsUp(t *testing.T) {
-	l := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1, Period: 316_224_000_000}
-	s := bucket.New([]bucket.Limit{l}, 0, 1, start)
-	s.Slots[s.Index("rps")].Tokens = 0
-	got := level(l, []table.Shard{{State: s}}, start)
-	if most := time.Duration(1<<63-1) / time.Millisecond * time.Millisecond; got.FullIn != most {
-		t.Errorf("full in %s, want %s", got.FullIn, most)
 	}
 }
 

@@ -57,8 +57,12 @@ func (a *app) bucketsAnswer(buckets []admin.Bucket) answer {
 			if l.IsUnlimited() {
 				left, capacity = "unlimited", ""
 			}
+			full := any(l.FullIn.Round(time.Millisecond))
+			if l.FullIn < 0 {
+				full = "never"
+			}
 			r.add(b.Entity, b.Resource, l.Name, left, a.amountOf(l.Limit, l.Held), capacity, a.amountOf(l.Limit, l.Used),
-				l.FullIn.Round(time.Millisecond), b.Shards, of)
+				full, b.Shards, of)
 		}
 	}
 	return answer{value: all, rows: r}

@@ -27,3 +27,12 @@ func TestResetOfOneLimit(t *testing.T) {
 		t.Errorf("1 of 0: %v", err)
 	}
 }
+
+// What never fills up says so, in words and in JSON.
+func TestPeekAtABlockedLimit(t *testing.T) {
+	s := newShell(t)
+	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "images=blocked")
+	s.says(0, "peek acme gpt-4", "never")
+	s.says(0, "peek acme gpt-4 -o csv", "never")
+	s.says(0, "peek acme gpt-4 -o json", `"full_in_seconds": null`)
+}

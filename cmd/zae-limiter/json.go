@@ -132,6 +132,8 @@ func members(v reflect.Value) (out object) {
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
 			out = append(out, members(value)...)
 		case !f.IsExported() || value.IsZero() && optional(f):
+		case f.Name == "FullIn" && value.Int() < 0: // never
+			out = append(out, member{spelled[f.Name], nil})
 		case f.Name == "AuditRetention":
 			out = append(out, member{underscored(f.Name) + "_days", days(value.Interface().(time.Duration))})
 		default:
