@@ -110,7 +110,7 @@ func retryAfter(h http.Header, e *limiter.LimitError) {
 	}
 }
 
-// shown is what middlewares have told a client so far: the statuses by these fields.
+// shown is what middlewares have set so far: these fields, for these statuses.
 type shown struct {
 	fields   []Fields
 	statuses []limiter.Status

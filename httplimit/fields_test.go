@@ -188,7 +188,7 @@ func TestNeverIsNoNumber(t *testing.T) {
 		raw.Limits[0]["retry_after_seconds"] != nil || raw.Limits[2]["retry_after_seconds"] != 0.0 {
 		t.Errorf("%s: %v", w.Body, err)
 	}
-	if _, told := raw.Limits[1]["resets_at_ms"]; told { // nothing was looked up
+	if _, says := raw.Limits[1]["resets_at_ms"]; says { // nothing was looked up
 		t.Errorf("of a quota: %s", w.Body)
 	}
 	var body httplimit.Body

@@ -58,7 +58,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // lease has charged nothing.
 //
 // A request may pass several, one within the other. Where an inner one denies it, the outer ones
-// give back what they took, unless something was settled. [Options.Fields] tell of all of them.
+// give back what they took, unless something was settled. [Options.Fields] cover all of them.
 //
 // New panics if there is no limiter or no Options.Request.
 func New(l Acquirer, o Options) func(http.Handler) http.Handler {

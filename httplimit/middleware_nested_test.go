@@ -159,8 +159,8 @@ func TestGivingBackMayFail(t *testing.T) {
 	}
 }
 
-// The fields tell of all limiters that a request has passed: lists are joined, and fields of one limit
-// are those of the tightest, wherever it stands and whoever asks for which fields.
+// The fields cover all limiters that a request has passed: lists are joined, and fields of one limit
+// are for the tightest, wherever it stands and whichever middleware asks for these fields.
 func TestFieldsOfSeveralLimiters(t *testing.T) {
 	const lists = `"ip";r=%d;t=%d, "key";r=%d;t=%d`
 	both := []httplimit.Fields{httplimit.RateLimit, httplimit.XRateLimit}
@@ -193,8 +193,8 @@ func TestFieldsOfSeveralLimiters(t *testing.T) {
 		"RateLimit-Policy": `"ip";q=30;w=3600, "key";q=1;w=3600`, "X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0"})
 }
 
-// Two limits of one name are told once, as the tighter one; and what a limiter tells is not lost behind
-// one that is not charged, or behind a handler that has a header of its own.
+// Of two limits with one name the fields have the tighter one. Fields are not lost behind a limiter that
+// is not charged, or behind a handler that has a header of its own.
 func TestFieldsOfSeveralLimitersOfOneName(t *testing.T) {
 	table := limitertest.New(t)
 	of := func(l *limiter.Limiter, entity string, n int64) func(http.Handler) http.Handler {
@@ -213,6 +213,6 @@ func TestFieldsOfSeveralLimitersOfOneName(t *testing.T) {
 	late := of(l, "late", 2)(http.TimeoutHandler(of(l, "later", 10)(fine), time.Minute, ""))
 	wants(t, get(late, ""), 200, map[string]string{"RateLimit": `"rpm";r=1;t=30`})
 	if strings.Contains(get(late, "").Header().Get("RateLimit"), "10") {
-		t.Error("the looser limit is told")
+		t.Error("the looser limit is in the fields")
 	}
 }
