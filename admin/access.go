@@ -6,8 +6,9 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Access says whether requests are served at all, whatever their limits.
@@ -39,10 +40,10 @@ func (a Access) String() string {
 // accesses are the words for Access, and how it is stored.
 var accesses = [...]struct {
 	word   string
-	stored table.Switch
+	stored config.Switch
 }{
-	AccessInherited: {"inherited", table.Undecided}, AccessDisabled: {table.AttrDisabled, table.SwitchedOff},
-	AccessEnabled: {"enabled", table.SwitchedOn}, AccessBypassed: {"bypassed", table.Bypassed},
+	AccessInherited: {"inherited", config.Undecided}, AccessDisabled: {config.AttrDisabled, config.SwitchedOff},
+	AccessEnabled: {"enabled", config.SwitchedOn}, AccessBypassed: {"bypassed", config.Bypassed},
 }
 
 // Access returns what is stored at a scope. It is AccessInherited if nothing is stored, and
@@ -62,7 +63,7 @@ func (n *Namespace) Access(ctx context.Context, at Scope) (Access, error) {
 // accessIn returns what the item of a configuration says.
 func accessIn(it item.Item) Access {
 	for a, is := range accesses {
-		if is.stored == table.AccessOf(it).Switch {
+		if is.stored == config.AccessOf(it).Switch {
 			return Access(a)
 		}
 	}
@@ -95,8 +96,8 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 		}
 		_, gone := w.(item.Delete)
 		subject, resource := at.subject()
-		e := event{subject, table.ActionLimitsSet, resource, table.SwitchSet(accesses[a].stored)}
-		out := append([]item.Write{table.Noticed(w, s.item)}, n.registers(s.item != nil, c, !gone)...)
+		e := event{subject, ledger.ActionLimitsSet, resource, config.SwitchSet(accesses[a].stored)}
+		out := append([]item.Write{config.Noticed(w, s.item)}, n.registers(s.item != nil, c, !gone)...)
 		return append(out, n.record(ctx, s.system, e)), nil
 	})
 	if err != nil {
@@ -123,7 +124,7 @@ func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err er
 		}
 		done := true
 		for _, b := range shards {
-			_, err := n.calls.write(ctx, table.Stamp(n.id, of.Entity, of.Resource, b.State.Shard, was))
+			_, err := n.calls.write(ctx, config.Stamp(n.id, of.Entity, of.Resource, b.State.Shard, was))
 			if err != nil && !isRefused(err) {
 				return told, err
 			}
@@ -139,18 +140,18 @@ func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err er
 }
 
 // accessOf returns what is in force for an entity and resource.
-func (n *Namespace) accessOf(ctx context.Context, of Scope) (table.Switch, error) {
+func (n *Namespace) accessOf(ctx context.Context, of Scope) (config.Switch, error) {
 	var keys []item.Key
 	for _, s := range []Scope{of, {Entity: of.Entity}, {Resource: of.Resource}} {
 		keys = append(keys, n.config(s).Key())
 	}
 	items, err := n.calls.read(ctx, slices.Compact(keys)...)
 	if err != nil {
-		return table.Undecided, err
+		return config.Undecided, err
 	}
-	var levels []table.Access
+	var levels []config.Access
 	for _, it := range items {
-		levels = append(levels, table.AccessOf(it))
+		levels = append(levels, config.AccessOf(it))
 	}
-	return table.Combined(levels...).Switch, nil
+	return config.Combined(levels...).Switch, nil
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -110,7 +110,7 @@ func TestDisableAndEnable(t *testing.T) {
 func TestDisableBesideWhatOthersStore(t *testing.T) {
 	w := newWorld(t)
 	gpt := Scope{Resource: "gpt-4"}
-	key := table.ResourceConfigKey(w.ns.id, "gpt-4")
+	key := layout.ResourceConfigKey(w.ns.id, "gpt-4")
 	w.set(gpt, rpm10)
 	it := w.db.Item(key)
 	it["disabled"], it["l_rpm_cp"], it["more"] = item.S("bypass"), item.S("many"), item.N(7)

@@ -7,9 +7,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -105,7 +106,7 @@ func open(ctx context.Context, db store.Lister, opts *Options) (*Table, error) {
 		calls: calls{db: db, timeout: o.Timeout}, opts: o,
 		caller: &caller{ask: o.Caller, timeout: o.Timeout}, ids: &ulids{},
 	}
-	items, err := t.calls.read(ctx, table.VersionKey())
+	items, err := t.calls.read(ctx, layout.VersionKey())
 	if err == nil {
 		_, err = namespace.CheckVersion(items[0])
 	}
@@ -129,14 +130,14 @@ type Version struct {
 // Version returns the table's version record; the error is ErrNotFound if there is
 // none, because no namespace was ever registered.
 func (t *Table) Version(ctx context.Context) (Version, error) {
-	items, err := t.calls.read(ctx, table.VersionKey())
+	items, err := t.calls.read(ctx, layout.VersionKey())
 	if err != nil {
 		return Version{}, fail(err, "read the version record")
 	}
 	if items[0] == nil {
 		return Version{}, fail(ErrNotFound, "read the version record")
 	}
-	v, err := table.DecodeVersion(items[0])
+	v, err := config.DecodeVersion(items[0])
 	if err != nil {
 		return Version{}, fail(limiter.ErrVersion, "%v", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -125,7 +127,7 @@ func readable(t *testing.T) *world {
 	for i, resource := range []string{"gpt-4", "o3"} {
 		w.take("acme", resource, limiter.Costs{"rpm": 1})
 		w.take("beta", resource, limiter.Costs{"rpm": 1})
-		w.db.Store(table.Threshold{Namespace: w.ns.ID(), Entity: "acme", Resource: resource, Limit: "rpm", End: start,
+		w.db.Store(ledger.Threshold{Namespace: w.ns.ID(), Entity: "acme", Resource: resource, Limit: "rpm", End: start,
 			Percent: 50, At: "2026-11-20T10:00:00Z"}.Item())
 		for _, entity := range []string{"acme", "beta", "hours"} {
 			at := fmt.Sprintf("2023-11-14T2%d:00:00Z", i)
@@ -203,7 +205,7 @@ func removals() map[string]func(w *world) error {
 		},
 		"reset of many shards that cannot be read": func(w *world) error {
 			for k := range 120 {
-				it := table.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
+				it := layout.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
 				it[table.AttrGeneration] = item.S("nonsense")
 				w.db.Store(it)
 			}
@@ -319,7 +321,7 @@ func TestRemovalsTellThatACallFailed(t *testing.T) {
 				w := changeable(t, name)
 				var calls atomic.Int64
 				w.db.SetHook(func(op memdb.Op) (bool, error) {
-					if op.Name == memdb.UpdateItem && op.Writes[0].Target() == table.EntityConfigsKey(w.ns.ID()) {
+					if op.Name == memdb.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
 						return true, nil
 					}
 					if calls.Add(1) == int64(fail) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -36,8 +36,8 @@ func TestWhatIsRefused(t *testing.T) {
 	feb := time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC)
 	const (
 		policies  = "PolicyDefault, PolicyBlock or PolicyAllow"
-		entities  = table.EntityNames
-		resources = table.ResourceNames
+		entities  = layout.EntityNames
+		resources = layout.ResourceNames
 		days      = "whole days, at most 3660"
 	)
 	for _, c := range []struct {
@@ -49,9 +49,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return opened(Options{AuditRetention: time.Hour}) },
 			"Options.AuditRetention is 1h0m0s, want zero for the default, or at least a day"},
 		{func() (any, error) { return opened(Options{Principal: "\n"}) },
-			`Options.Principal is "\n", want empty, or ` + table.Names},
+			`Options.Principal is "\n", want empty, or ` + layout.Names},
 		{func() (any, error) { return told(Open(ctx, nil, "t", nil)) }, "db is nil, want a DynamoDB client"},
-		{func() (any, error) { return told(ns.As("\n")) }, `principal is "\n", want empty, or ` + table.Names},
+		{func() (any, error) { return told(ns.As("\n")) }, `principal is "\n", want empty, or ` + layout.Names},
 		{func() (any, error) { return told(ns.Once("a b")) }, `id is "a b", want 1 to 64 letters, digits and ._:-`},
 
 		{func() (any, error) { return told(w.table.Register(ctx, "_")) },
@@ -83,7 +83,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return entity(Entity{ID: "a", Parent: "\n"}) }, `Parent is "\n", want ` + entities},
 		{func() (any, error) { return entity(Entity{ID: "a", Cascade: true}) },
 			"Cascade is true, want a Parent to cascade to"},
-		{func() (any, error) { return entity(Entity{ID: "a", Name: "\n"}) }, `Name is "\n", want empty, or ` + table.Names},
+		{func() (any, error) { return entity(Entity{ID: "a", Name: "\n"}) }, `Name is "\n", want empty, or ` + layout.Names},
 		{func() (any, error) { return entity(Entity{ID: "a", Metadata: map[string]any{"": 1}}) },
 			`Metadata is "", want keys that are not empty`},
 		{func() (any, error) { return meta(strings.Repeat("x", 500_000)) },
@@ -202,9 +202,9 @@ func TestWhatIsRefusedAfterALook(t *testing.T) {
 		`id is "n-1", want one that was not used for a `: func() (any, error) {
 			return once.Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1})
 		},
-		`Parent is "\n", want ` + table.EntityNames: func() (any, error) { return w.ns.MoveEntity(ctx, "acme", "\n") },
-		`id is "_", want the id of a namespace`:     func() (any, error) { return w.table.PurgeNamespace(ctx, "_") },
-		`id is "", want the id of a namespace`:      func() (any, error) { return w.table.PurgeNamespace(ctx, "") },
+		`Parent is "\n", want ` + layout.EntityNames: func() (any, error) { return w.ns.MoveEntity(ctx, "acme", "\n") },
+		`id is "_", want the id of a namespace`:      func() (any, error) { return w.table.PurgeNamespace(ctx, "_") },
+		`id is "", want the id of a namespace`:       func() (any, error) { return w.table.PurgeNamespace(ctx, "") },
 	} {
 		before := w.db.Snapshot()
 		v, err := do()

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // spoilt returns an item whose attributes, but for its keys, are all of a type that nobody stores.
@@ -34,32 +34,32 @@ func TestWhatCannotBeRead(t *testing.T) {
 		until  = ", usage of a resource until"
 		usages = "live days, live hours, live months, summary, usage, usage of a resource"
 	)
-	snapshot := func(entity, resource, part string) item.Key { return table.UsageKey(ns, entity, resource, part) }
+	snapshot := func(entity, resource, part string) item.Key { return layout.UsageKey(ns, entity, resource, part) }
 	for _, c := range []struct {
 		key  item.Key
 		want string
 	}{
-		{table.VersionKey(), "lookup, version"},
-		{table.NamespaceKey("prod"), "lookup, namespaces, orphans"},
-		{table.NamespaceKey("acme"), "namespaces, orphans"},
-		{table.NamespaceIDKey(ns), "orphans"},
-		{table.SystemConfigKey(ns), "all configs, resolve"},
-		{table.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, capacity, " +
+		{layout.VersionKey(), "lookup, version"},
+		{layout.NamespaceKey("prod"), "lookup, namespaces, orphans"},
+		{layout.NamespaceKey("acme"), "namespaces, orphans"},
+		{layout.NamespaceIDKey(ns), "orphans"},
+		{layout.SystemConfigKey(ns), "all configs, resolve"},
+		{layout.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, capacity, " +
 			"capacity of the top, configs of many, resolve"},
-		{table.EntityConfigKey(ns, "acme", "_default_"),
+		{layout.EntityConfigKey(ns, "acme", "_default_"),
 			"all buckets, all configs, buckets of one, configs of one, resolve"},
-		{table.EntityConfigKey(ns, "acme", "gpt-4"), "all buckets, all configs, bucket, buckets of a resource, " +
+		{layout.EntityConfigKey(ns, "acme", "gpt-4"), "all buckets, all configs, bucket, buckets of a resource, " +
 			"buckets of one, capacity, capacity of the top, config, configs of many, configs of one, its configs there, " +
 			"peek, resolve"},
-		{table.ResourcesKey(ns), "all configs"},
-		{table.ProvisionerKey(ns), "plan"},
-		{table.EntityKey(ns, "acme"), "capacity of the top, children, entity, peek"},
-		{table.EntityKey(ns, "beta"), "capacity of the top, children"},
-		{table.EntityKey(ns, "org"), "capacity of the top, peek"},
+		{layout.ResourcesKey(ns), "all configs"},
+		{layout.ProvisionerKey(ns), "plan"},
+		{layout.EntityKey(ns, "acme"), "capacity of the top, children, entity, peek"},
+		{layout.EntityKey(ns, "beta"), "capacity of the top, children"},
+		{layout.EntityKey(ns, "org"), "capacity of the top, peek"},
 		{item.Key{PK: ns + "/ENTITY#acme", SK: "#QUOTA#gpt-4#1700000000000#rpm#050"}, "thresholds"},
-		{table.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, capacity, " +
+		{layout.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, capacity, " +
 			"capacity of the top, live days, live hours, live months, peek, summary"},
-		{table.BucketKey(ns, "beta", "gpt-4", 0),
+		{layout.BucketKey(ns, "beta", "gpt-4", 0),
 			"all buckets, buckets of a resource, capacity, capacity of the top, " + live},
 		{snapshot("acme", "gpt-4", "2023-11"), usages + until + ", usage until"},
 		{snapshot("acme", "gpt-4", "2023-11-14"), usages + until},

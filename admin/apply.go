@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // maxTold is how many steps that failed an error tells of.
@@ -67,7 +67,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 		}
 	}
 	after := p.after.with(still...).state(n.id)
-	after.Hash, after.LastApplied = p.hash, table.Timestamp(n.table.now())
+	after.Hash, after.LastApplied = p.hash, layout.Timestamp(n.table.now())
 	err = p.failures()
 	if err != nil {
 		after.Hash = p.state.Hash
@@ -83,7 +83,7 @@ func (n *Namespace) begin(ctx context.Context, p *Plan) (managed, error) {
 		return p.state, nil
 	}
 	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
-	before.Hash, before.LastApplied = p.state.Hash, table.Timestamp(n.table.now())
+	before.Hash, before.LastApplied = p.state.Hash, layout.Timestamp(n.table.now())
 	known, err := n.remember(ctx, p.state, before)
 	return known, fail(err, "apply: record what is managed")
 }

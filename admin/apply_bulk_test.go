@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -224,7 +225,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 	w.must(err)
 	for _, it := range w.db.Items() {
-		if table.IsProvisioner(item.KeyOf(it)) {
+		if config.IsProvisioner(item.KeyOf(it)) {
 			t.Fatalf("left %v", item.KeyOf(it))
 		}
 	}
@@ -279,13 +280,13 @@ func TestEntitiesKeepWhatOthersStored(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
-	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
 	it["pgen"] = item.N(3)
 	w.db.Store(it)
 	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
 	w.must(err)
-	it = w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
-	want := table.Entity{Namespace: w.ns.ID(), ID: "acme", Name: "Acme", CreatedAt: table.Timestamp(start)}.Item()
+	it = w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
+	want := config.Entity{Namespace: w.ns.ID(), ID: "acme", Name: "Acme", CreatedAt: layout.Timestamp(start)}.Item()
 	want["pgen"] = item.N(3)
 	if !item.EqualItems(it, want) {
 		t.Errorf("stored %v", it)

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -180,7 +180,7 @@ func TestAnApplicationThatCannotBegin(t *testing.T) {
 				left := c.times
 				w.db.SetHook(func(op memdb.Op) (bool, error) {
 					begins := slices.ContainsFunc(op.Writes, func(x item.Write) bool {
-						return x.Target() == table.ProvisionerKey(w.ns.ID())
+						return x.Target() == layout.ProvisionerKey(w.ns.ID())
 					})
 					if left--; begins && left >= 0 {
 						return c.applied, c.err

@@ -9,9 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // stepsAtOnce is how many steps one transaction stores: each is a configuration and an
@@ -82,7 +83,7 @@ func (s Step) plannedFrom(now item.Item) bool {
 
 // alone changes one scope, if it still is what the plan was made from.
 func (a *application) alone(ctx context.Context, s Step) error {
-	return a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *table.Config) { *c = s.want })
+	return a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *config.Config) { *c = s.want })
 }
 
 // together changes scopes in one transaction. A refusal says that one of them is not
@@ -90,7 +91,7 @@ func (a *application) alone(ctx context.Context, s Step) error {
 // added to them since the plan is seen by reading them: no condition finds it.
 func (a *application) together(ctx context.Context, some []int) error {
 	n := a.n
-	keys := []item.Key{table.SystemConfigKey(n.id)}
+	keys := []item.Key{layout.SystemConfigKey(n.id)}
 	for _, i := range some {
 		keys = append(keys, n.config(a.p.Steps[i].Scope).Key())
 	}
@@ -110,7 +111,7 @@ func (a *application) together(ctx context.Context, some []int) error {
 		was := stored{item: s.item, config: n.configIn(s.item, s.Scope), system: system}
 		w := n.writes(ctx, s.Scope, was, s.want)
 		for _, x := range w {
-			if k := x.Target(); k == table.EntityConfigsKey(n.id) || k == table.ResourcesKey(n.id) {
+			if k := x.Target(); k == layout.EntityConfigsKey(n.id) || k == layout.ResourcesKey(n.id) {
 				registry = append(registry, x)
 			} else {
 				writes = append(writes, x)
@@ -206,7 +207,7 @@ func (a *application) withBuckets(ctx context.Context, some []int) (out []int, e
 		if at.Entity == "" || at.Resource == "" {
 			return some, nil
 		}
-		keys[k] = table.BucketKey(a.n.id, at.Entity, at.Resource, 0)
+		keys[k] = layout.BucketKey(a.n.id, at.Entity, at.Resource, 0)
 	}
 	items, err := a.n.calls.read(ctx, keys...)
 	for k, i := range some {

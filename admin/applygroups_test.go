@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -54,10 +54,10 @@ func TestApplyThatCannotGoOn(t *testing.T) {
 		stored       bool
 	}{
 		{"a look for buckets", func(n *Namespace, op memdb.Op) bool {
-			return slices.Contains(op.Keys, table.BucketKey(n.id, "acme", "gpt-4", 0))
+			return slices.Contains(op.Keys, layout.BucketKey(n.id, "acme", "gpt-4", 0))
 		}, unlisted, setup + "look for buckets: BatchGetItem" + injected, true},
 		{"a look at the scopes", func(n *Namespace, op memdb.Op) bool {
-			return slices.Contains(op.Keys, table.EntityConfigKey(n.id, "acme", "gpt-4"))
+			return slices.Contains(op.Keys, layout.EntityConfigKey(n.id, "acme", "gpt-4"))
 		}, "", setup + "read 1 scopes: BatchGetItem" + injected, false},
 		{"a transaction", func(_ *Namespace, op memdb.Op) bool { return len(op.Writes) > 3 },
 			"", setup + "change limits of 1 scopes: TransactWriteItems" + injected, false},

@@ -10,7 +10,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Event is one entry of the audit trail.
@@ -33,11 +34,11 @@ func (s Scope) trail() (string, error) {
 	case s.Entity != "" && s.Resource != "":
 		return "", argument.Invalid("about", s.String(), "an entity or a resource or neither")
 	case s.Entity != "":
-		return table.EntitySubject(s.Entity), argument.Entity("Entity", s.Entity)
+		return layout.EntitySubject(s.Entity), argument.Entity("Entity", s.Entity)
 	case s.Resource != "":
-		return table.AuditResourcePrefix + s.Resource, argument.Resource("Resource", s.Resource)
+		return layout.AuditResourcePrefix + s.Resource, argument.Resource("Resource", s.Resource)
 	}
-	return table.AuditSystem, nil
+	return layout.AuditSystem, nil
 }
 
 // Events lists the audit events about an entity, about a resource, or with neither
@@ -55,10 +56,10 @@ func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter
 			yield(Event{}, err)
 			return
 		}
-		for it, err := range n.calls.query(ctx, table.Audits(n.id, subject, before)) {
-			var a table.Audit
+		for it, err := range n.calls.query(ctx, ledger.Audits(n.id, subject, before)) {
+			var a ledger.Audit
 			if err == nil {
-				a, err = table.DecodeAudit(it)
+				a, err = ledger.DecodeAudit(it)
 			}
 			if err == nil && a.ID == before {
 				continue
@@ -83,16 +84,16 @@ func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2
 			return err != nil
 		}
 		var keys []item.Key
-		for it, err := range n.calls.query(ctx, table.AllAudits(n.id)) {
+		for it, err := range n.calls.query(ctx, ledger.AllAudits(n.id)) {
 			if failed(err) {
 				return
 			}
 			k := item.KeyOf(it)
-			if id := table.AuditID(k); id >= idAt(from) && (to.IsZero() || id < idAt(to)) {
+			if id := ledger.AuditID(k); id >= idAt(from) && (to.IsZero() || id < idAt(to)) {
 				keys = append(keys, k)
 			}
 		}
-		slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(table.AuditID(b), table.AuditID(a)) })
+		slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(ledger.AuditID(b), ledger.AuditID(a)) })
 		for some := range slices.Chunk(keys, item.MaxReadKeys) {
 			items, err := n.calls.read(ctx, some...)
 			if failed(err) {
@@ -102,7 +103,7 @@ func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2
 				if it == nil { // it has expired
 					continue
 				}
-				a, err := table.DecodeAudit(it)
+				a, err := ledger.DecodeAudit(it)
 				if failed(err) || !yield(eventOf(a, trailOf(a.Subject)), nil) {
 					return
 				}
@@ -113,15 +114,15 @@ func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2
 
 // trailOf is what the events under a subject are about.
 func trailOf(subject string) Scope {
-	if subject == table.AuditSystem {
+	if subject == layout.AuditSystem {
 		return Scope{}
-	} else if entity, ok := table.SubjectEntity(subject); ok {
+	} else if entity, ok := layout.SubjectEntity(subject); ok {
 		return Scope{Entity: entity}
 	}
-	return Scope{Resource: strings.TrimPrefix(subject, table.AuditResourcePrefix)}
+	return Scope{Resource: strings.TrimPrefix(subject, layout.AuditResourcePrefix)}
 }
 
-func eventOf(a table.Audit, about Scope) Event {
+func eventOf(a ledger.Audit, about Scope) Event {
 	e := Event{
 		ID: a.ID, At: parseTime(a.At), Action: a.Action, Principal: a.Principal,
 		Scope: Scope{about.Entity, cmp.Or(a.Resource, about.Resource)}, Details: publicMap(a.Details),

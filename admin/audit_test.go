@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -157,12 +158,12 @@ func TestEventsThatNameNoResource(t *testing.T) {
 		subject, resource string
 		about, want       Scope
 	}{
-		{table.AuditResourcePrefix + "gpt-4", "", Scope{Resource: "gpt-4"}, Scope{Resource: "gpt-4"}},
-		{table.AuditSystem, "", Scope{}, Scope{}},
-		{table.EntitySubject("acme"), "", Scope{Entity: "acme"}, Scope{Entity: "acme"}},
-		{table.EntitySubject("$RESOURCE:x"), "o3", Scope{Entity: "$RESOURCE:x"}, Scope{"$RESOURCE:x", "o3"}},
+		{layout.AuditResourcePrefix + "gpt-4", "", Scope{Resource: "gpt-4"}, Scope{Resource: "gpt-4"}},
+		{layout.AuditSystem, "", Scope{}, Scope{}},
+		{layout.EntitySubject("acme"), "", Scope{Entity: "acme"}, Scope{Entity: "acme"}},
+		{layout.EntitySubject("$RESOURCE:x"), "o3", Scope{Entity: "$RESOURCE:x"}, Scope{"$RESOURCE:x", "o3"}},
 	} {
-		w.db.Store(table.Audit{Namespace: w.ns.ID(), Subject: c.subject, ID: idAt(time.UnixMilli(start + int64(i))),
+		w.db.Store(ledger.Audit{Namespace: w.ns.ID(), Subject: c.subject, ID: idAt(time.UnixMilli(start + int64(i))),
 			At: "2023-11-14T22:13:20Z", Action: "limits_set", Principal: "bob", Resource: c.resource}.Item())
 		want := Event{ID: idAt(time.UnixMilli(start + int64(i))), At: time.UnixMilli(start).UTC(), Action: "limits_set",
 			Principal: "bob", Scope: c.want}

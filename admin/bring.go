@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -34,7 +35,7 @@ func (b bringing) onto(image table.Shard, now int64) (u item.Update, due bool) {
 	})
 	u = table.Charge{Image: slim, Costs: table.Costs(b.want), Now: now, Lifetime: b.lifetime, Refill: true}.Plan().Update
 	settled := len(drop) == 0 && image.State.Matches(b.want)
-	if settled && (b.lives(image) || !touches(u, table.AttrTTL)) {
+	if settled && (b.lives(image) || !touches(u, layout.AttrTTL)) {
 		return u, false
 	}
 	for _, limit := range drop {

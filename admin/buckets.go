@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -29,7 +30,7 @@ func (n *Namespace) bucketsAt(ctx context.Context, at Scope) iter.Seq2[Scope, er
 				yield(Scope{}, err)
 				return
 			}
-			_, entity, resource, shard, ok := table.ParseBucketPK(item.KeyOf(it).PK)
+			_, entity, resource, shard, ok := layout.ParseBucketPK(item.KeyOf(it).PK)
 			if !ok || shard != 0 {
 				continue
 			}

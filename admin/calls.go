@@ -11,8 +11,8 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // calls sends requests, each with a bound of its own, and repeats those that can
@@ -83,7 +83,7 @@ func (c calls) pages(ctx context.Context, q item.Query) iter.Seq2[[]item.Item, e
 				yield(nil, err)
 				return
 			}
-			items := slices.DeleteFunc(page.Items, func(it item.Item) bool { return !table.Belongs(q, item.KeyOf(it)) })
+			items := slices.DeleteFunc(page.Items, func(it item.Item) bool { return !layout.Belongs(q, item.KeyOf(it)) })
 			if !yield(items, nil) || page.Next == nil {
 				return
 			}

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -43,12 +44,13 @@ func (w *world) oneOfEach(n *Namespace, entity, resource string) (keys []item.Ke
 	w.must(err)
 	_, err = l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: limiter.Costs{"rpm": 1}})
 	w.must(err)
-	s := table.Snapshot{Namespace: n.ID(), Entity: entity, Resource: resource, Window: "hourly",
+	s := ledger.Snapshot{Namespace: n.ID(), Entity: entity, Resource: resource, Window: "hourly",
 		Part: hour, Start: hour, Counts: map[string]int64{"rpm": 1}}
 	w.db.Store(s.Item())
 	event := collect(w.T, n.Events(w.Context(), Scope{Entity: entity}, ""))[0]
-	return []item.Key{table.EntityKey(n.ID(), entity), table.EntityConfigKey(n.ID(), entity, resource),
-		table.BucketKey(n.ID(), entity, resource, 0), s.Key(), table.AuditKey(n.ID(), table.EntitySubject(entity), event.ID)}
+	return []item.Key{layout.EntityKey(n.ID(), entity), layout.EntityConfigKey(n.ID(), entity, resource),
+		layout.BucketKey(n.ID(), entity, resource, 0), s.Key(), layout.AuditKey(n.ID(), layout.EntitySubject(entity),
+			event.ID)}
 }
 
 // Keys of an index are attributes, which whoever may write in one namespace can set as he likes. They

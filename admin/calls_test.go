@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A call is repeated while that may help: after a throttle, a conflict, a lost answer, and when its own
@@ -120,7 +120,7 @@ func TestAnswersThatCameWithAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.create(Entity{ID: "a"})
-		keys := []item.Key{table.EntityKey(w.ns.id, "a"), table.EntityKey(w.ns.id, "b")}
+		keys := []item.Key{layout.EntityKey(w.ns.id, "a"), layout.EntityKey(w.ns.id, "b")}
 		h := &half{Lister: w.db}
 		items, err := calls{db: h, timeout: ages}.read(t.Context(), keys...)
 		if err != nil || len(items) != 2 || items[0] == nil || items[1] != nil || h.asked != 2 {

@@ -5,8 +5,10 @@ import (
 	"iter"
 	"maps"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 func keysOf(it item.Item) iter.Seq[string] { return maps.Keys(it) }
@@ -14,14 +16,14 @@ func keysOf(it item.Item) iter.Seq[string] { return maps.Keys(it) }
 // stored is what a scope held when it was looked at.
 type stored struct {
 	item   item.Item // nil: nothing
-	config table.Config
-	system table.Config // of the namespace: it says how long events are kept
+	config config.Config
+	system config.Config // of the namespace: it says how long events are kept
 }
 
 // readScope reads a scope. Limits that cannot be read count as none: they are about to
 // be replaced.
 func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
-	items, err := n.calls.read(ctx, n.config(at).Key(), table.SystemConfigKey(n.id))
+	items, err := n.calls.read(ctx, n.config(at).Key(), layout.SystemConfigKey(n.id))
 	if err != nil {
 		return stored{}, err
 	}
@@ -30,8 +32,8 @@ func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 
 // configIn returns what an item says of the configuration at a scope, nothing if
 // there is none or if it cannot be read.
-func (n *Namespace) configIn(it item.Item, at Scope) table.Config {
-	if c, err := table.DecodeConfig(it); err == nil {
+func (n *Namespace) configIn(it item.Item, at Scope) config.Config {
+	if c, err := config.DecodeConfig(it); err == nil {
 		return c
 	}
 	return n.config(at)
@@ -39,7 +41,7 @@ func (n *Namespace) configIn(it item.Item, at Scope) table.Config {
 
 // change stores what edit makes of the configuration at a scope and brings it to
 // the buckets.
-func (n *Namespace) change(ctx context.Context, at Scope, edit func(*table.Config)) error {
+func (n *Namespace) change(ctx context.Context, at Scope, edit func(*config.Config)) error {
 	return n.changeIf(ctx, at, anything, edit)
 }
 
@@ -49,7 +51,7 @@ func anything(item.Item) bool { return true }
 // changeIf is change, unless what is stored is not as expected: then the error is
 // ErrBusy.
 func (n *Namespace) changeIf(
-	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*table.Config),
+	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*config.Config),
 ) error {
 	if err := at.validate(); err != nil {
 		return err
@@ -68,8 +70,8 @@ func (n *Namespace) changeIf(
 // store replaces the configuration at a scope by what edit makes of it, with its
 // registries and its audit event.
 func (n *Namespace) store(
-	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*table.Config),
-) (before, after table.Config, err error) {
+	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*config.Config),
+) (before, after config.Config, err error) {
 	s, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
 		before, after = s.config, s.config
 		if !expected(s.item) {
@@ -111,20 +113,20 @@ func (n *Namespace) commit(
 
 // writes returns the transaction that stores a configuration; none if there are no limits
 // to store and nothing else changes.
-func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after table.Config) []item.Write {
+func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) []item.Write {
 	was := s.config
 	over := after.Over(s.item, conditionOn(s.item))
 	if len(after.Limits) == 0 && leaves(over, s.item) {
 		return nil
 	}
-	out := []item.Write{table.Noticed(over, s.item)}
+	out := []item.Write{config.Noticed(over, s.item)}
 	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
 		out = append(out, n.registers(s.item != nil, after, !gone)...)
 	}
 	subject, resource := at.subject()
-	e := event{subject: subject, action: table.ActionLimitsSet, resource: resource, details: table.LimitsSet(after)}
+	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource, details: config.LimitsSet(after)}
 	if len(after.Limits) == 0 && len(was.Limits) > 0 || after.Empty() {
-		e.action, e.details = table.ActionLimitsDeleted, table.LimitsDeleted(was)
+		e.action, e.details = ledger.ActionLimitsDeleted, config.LimitsDeleted(was)
 	}
 	return append(out, n.record(ctx, s.system, e))
 }
@@ -137,7 +139,7 @@ func leaves(w item.Write, it item.Item) bool {
 
 // registers returns the changes of the registry that lists where limits are
 // stored.
-func (n *Namespace) registers(was bool, c table.Config, is bool) []item.Write {
+func (n *Namespace) registers(was bool, c config.Config, is bool) []item.Write {
 	switch {
 	case c.Entity != "":
 		d := int64(0)
@@ -147,21 +149,21 @@ func (n *Namespace) registers(was bool, c table.Config, is bool) []item.Write {
 		case was && !is:
 			d = -1
 		}
-		if u, ok := table.CountEntityConfigs(n.id, c.Resource, d); ok && d != 0 {
+		if u, ok := config.CountEntityConfigs(n.id, c.Resource, d); ok && d != 0 {
 			return []item.Write{u}
 		}
 	case c.Resource != "" && is:
-		return []item.Write{table.AddResource(n.id, c.Resource)}
+		return []item.Write{config.AddResource(n.id, c.Resource)}
 	case c.Resource != "":
-		return []item.Write{table.RemoveResource(n.id, c.Resource)}
+		return []item.Write{config.RemoveResource(n.id, c.Resource)}
 	}
 	return nil
 }
 
 // tidy takes a resource out of the counts when no entity has limits for it any
 // more. Readers leave zeros out, so it matters to nobody if that fails.
-func (n *Namespace) tidy(ctx context.Context, at Scope, s stored, after table.Config) {
+func (n *Namespace) tidy(ctx context.Context, at Scope, s stored, after config.Config) {
 	if at.Entity != "" && s.item != nil && len(after.Limits) == 0 && !item.IsKeyAttr(after.Resource) {
-		_, _ = n.calls.write(ctx, table.ForgetEntityConfigs(n.id, after.Resource))
+		_, _ = n.calls.write(ctx, config.ForgetEntityConfigs(n.id, after.Resource))
 	}
 }

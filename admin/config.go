@@ -8,8 +8,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -42,10 +43,10 @@ func (s Scope) validate() error {
 }
 
 // config returns the stored form of a scope without anything in it.
-func (n *Namespace) config(at Scope) table.Config {
-	c := table.Config{Namespace: n.id, Entity: at.Entity, Resource: at.Resource}
+func (n *Namespace) config(at Scope) config.Config {
+	c := config.Config{Namespace: n.id, Entity: at.Entity, Resource: at.Resource}
 	if at.Entity != "" && at.Resource == "" {
-		c.Resource = table.DefaultResource
+		c.Resource = layout.DefaultResource
 	}
 	return c
 }
@@ -55,11 +56,11 @@ func (n *Namespace) config(at Scope) table.Config {
 func (s Scope) subject() (subject, resource string) {
 	switch {
 	case s.Entity != "":
-		return table.EntitySubject(s.Entity), cmp.Or(s.Resource, table.DefaultResource)
+		return layout.EntitySubject(s.Entity), cmp.Or(s.Resource, layout.DefaultResource)
 	case s.Resource != "":
-		return table.AuditResourcePrefix + s.Resource, s.Resource
+		return layout.AuditResourcePrefix + s.Resource, s.Resource
 	}
-	return table.AuditSystem, ""
+	return layout.AuditSystem, ""
 }
 
 // Config is what is stored at one scope.
@@ -76,7 +77,7 @@ type Config struct {
 }
 
 // configOf returns what the item of a configuration says.
-func configOf(c table.Config, it item.Item) Config {
+func configOf(c config.Config, it item.Item) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	if out.Scope != (Scope{}) { // the namespace says nothing
 		out.Access = accessIn(it)
@@ -93,9 +94,9 @@ func publicLimit(l bucket.Limit) limiter.Limit {
 	return limiter.Limit(argument.LimitOf[limiter.Calendar](l))
 }
 
-func scopeOf(c table.Config) Scope {
+func scopeOf(c config.Config) Scope {
 	s := Scope{Entity: c.Entity, Resource: c.Resource}
-	if s.Entity != "" && s.Resource == table.DefaultResource {
+	if s.Entity != "" && s.Resource == layout.DefaultResource {
 		s.Resource = ""
 	}
 	return s
@@ -122,7 +123,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	if err != nil {
 		return Config{}, fail(err, "read limits of %s", at)
 	}
-	c, err := table.DecodeConfig(items[0])
+	c, err := config.DecodeConfig(items[0])
 	return configOf(c, items[0]), fail(err, "read limits of %s", at)
 }
 
@@ -140,7 +141,7 @@ func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.L
 	if err != nil {
 		return err
 	}
-	return n.change(ctx, at, func(c *table.Config) { c.Limits = stored })
+	return n.change(ctx, at, func(c *config.Config) { c.Limits = stored })
 }
 
 // ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was,
@@ -157,7 +158,7 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 		return err
 	}
 	unchanged := func(it item.Item) bool { return slices.Equal(n.configIn(it, was.Scope).Limits, before) }
-	return n.changeIf(ctx, was.Scope, unchanged, func(c *table.Config) { c.Limits = stored })
+	return n.changeIf(ctx, was.Scope, unchanged, func(c *config.Config) { c.Limits = stored })
 }
 
 // DeleteLimits removes the limits stored at a scope, records that, and brings what
@@ -165,7 +166,7 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 // are in force any more stay as they are. Other configuration of the scope stays.
 // Without limits there nothing happens. Errors are as for SetLimits.
 func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
-	return n.change(ctx, at, func(c *table.Config) { c.Limits = nil })
+	return n.change(ctx, at, func(c *config.Config) { c.Limits = nil })
 }
 
 // Settings are what [Namespace.Configure] changes for a whole namespace. A nil field
@@ -198,7 +199,7 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 		}
 		days = int64(*keep / day)
 	}
-	_, _, err := n.store(ctx, Scope{}, anything, func(c *table.Config) {
+	_, _, err := n.store(ctx, Scope{}, anything, func(c *config.Config) {
 		if s.OnUnavailable != nil {
 			c.OnUnavailable = word
 		}
@@ -224,7 +225,7 @@ const maxCompared = 120
 
 // conditionOn holds while an item is as it was read. Attributes that are new go
 // unnoticed, because no condition can find them, and so do changes of those beyond
-// maxCompared: the version of a configuration tells of them, see [table.Noticed].
+// maxCompared: the version of a configuration tells of them, see [config.Noticed].
 func conditionOn(it item.Item) item.Cond {
 	if it == nil {
 		return item.Absent(item.AttrPK)

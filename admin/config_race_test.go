@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -111,7 +111,7 @@ func TestWhatIsAddedToAScopeMeanwhile(t *testing.T) {
 func TestASettingIsMadeMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
-	w.meanwhile(table.SystemConfigKey(w.ns.ID()), func() {
+	w.meanwhile(layout.SystemConfigKey(w.ns.ID()), func() {
 		w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	})
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))

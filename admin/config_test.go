@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -250,7 +251,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 // read, replaced and deleted.
 func TestForeignConfigurationIsManaged(t *testing.T) {
 	w := newWorld(t)
-	it := table.Config{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4"}.Item()
+	it := config.Config{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4"}.Item()
 	delete(it, "config_version")
 	for _, attr := range []string{item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4SK} {
 		delete(it, attr)
@@ -333,7 +334,7 @@ func TestCountsThatAreNotTidied(t *testing.T) {
 			w.set(at, rpm10)
 			failed := false
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && op.Writes[0].Target() == table.EntityConfigsKey(w.ns.ID()) {
+				if op.Name == memdb.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
 					failed = true
 					return false, memdb.Fail(kind)
 				}
@@ -409,7 +410,7 @@ func TestScopesThatCannotBeAreRefused(t *testing.T) {
 func TestResolveTellsWhatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
-	it := w.db.Item(table.SystemConfigKey(w.ns.id))
+	it := w.db.Item(layout.SystemConfigKey(w.ns.id))
 	it["l_rpm_ra"] = item.N(0)
 	w.db.Store(it)
 	if r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {

@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // readAtOnce is how many configurations of entities a listing reads together.
@@ -78,7 +79,7 @@ func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Confi
 		if it == nil {
 			continue
 		}
-		c, err := table.DecodeConfig(it)
+		c, err := config.DecodeConfig(it)
 		if !yield(configOf(c, it), fail(err, "list limits of %s", scopes[i])) || err != nil {
 			return false
 		}
@@ -92,10 +93,10 @@ func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, 
 		n.stored(ctx, []Scope{at}, yield)
 		return
 	}
-	for it, err := range n.calls.query(ctx, table.ConfigsOfEntity(n.id, at.Entity)) {
-		var c table.Config
+	for it, err := range n.calls.query(ctx, config.ConfigsOfEntity(n.id, at.Entity)) {
+		var c config.Config
 		if err == nil {
-			c, err = table.DecodeConfig(it)
+			c, err = config.DecodeConfig(it)
 		}
 		if !yield(configOf(c, it), fail(err, "list limits of %q", at.Entity)) || err != nil {
 			return
@@ -108,14 +109,14 @@ func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, 
 func (n *Namespace) entitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if resource == "" {
-			resource = table.DefaultResource
+			resource = layout.DefaultResource
 		}
-		for it, err := range n.calls.query(ctx, table.EntitiesWithConfig(n.id, resource)) {
+		for it, err := range n.calls.query(ctx, config.EntitiesWithConfig(n.id, resource)) {
 			if err != nil {
 				yield("", fail(err, "list entities with limits for %q", resource))
 				return
 			}
-			entity, ok := table.EntityOfConfig(item.KeyOf(it))
+			entity, ok := config.EntityOfConfig(item.KeyOf(it))
 			if ok && !yield(entity, nil) {
 				return
 			}
@@ -125,11 +126,11 @@ func (n *Namespace) entitiesWithLimits(ctx context.Context, resource string) ite
 
 // resourcesWithLimits returns the resources with limits for all entities, sorted.
 func (n *Namespace) resourcesWithLimits(ctx context.Context) ([]string, error) {
-	items, err := n.calls.read(ctx, table.ResourcesKey(n.id))
+	items, err := n.calls.read(ctx, layout.ResourcesKey(n.id))
 	if err != nil || items[0] == nil {
 		return nil, fail(err, "list resources with limits")
 	}
-	r, err := table.DecodeResources(items[0])
+	r, err := config.DecodeResources(items[0])
 	return r.Names, fail(err, "list resources with limits")
 }
 
@@ -137,18 +138,18 @@ func (n *Namespace) resourcesWithLimits(ctx context.Context) ([]string, error) {
 // resource; under the empty name those with limits for all other resources.
 // Resources named like a key of the table are not counted.
 func (n *Namespace) resourcesWithEntityLimits(ctx context.Context) (map[string]int, error) {
-	items, err := n.calls.read(ctx, table.EntityConfigsKey(n.id))
+	items, err := n.calls.read(ctx, layout.EntityConfigsKey(n.id))
 	if err != nil || items[0] == nil {
 		return nil, fail(err, "count entities with limits")
 	}
-	c, err := table.DecodeEntityConfigs(items[0])
+	c, err := config.DecodeEntityConfigs(items[0])
 	if err != nil {
 		return nil, fail(err, "count entities with limits")
 	}
 	out := map[string]int{}
 	for _, resource := range slices.Sorted(maps.Keys(c.Counts)) {
 		if count := c.Counts[resource]; count > 0 {
-			if resource == table.DefaultResource {
+			if resource == layout.DefaultResource {
 				resource = ""
 			}
 			out[resource] = int(count)

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -32,15 +35,15 @@ type Entity struct {
 	CreatedAt time.Time // set by CreateEntity
 }
 
-func entityOf(e table.Entity) Entity {
+func entityOf(e config.Entity) Entity {
 	return Entity{
 		ID: e.ID, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade,
 		Metadata: publicMap(e.Metadata), CreatedAt: parseTime(e.CreatedAt),
 	}
 }
 
-func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
-	out := table.Entity{Namespace: n.id, ID: e.ID, Name: cmp.Or(e.Name, e.ID), Parent: e.Parent, Cascade: e.Cascade}
+func (n *Namespace) storedEntity(e Entity) (config.Entity, error) {
+	out := config.Entity{Namespace: n.id, ID: e.ID, Name: cmp.Or(e.Name, e.ID), Parent: e.Parent, Cascade: e.Cascade}
 	if err := argument.Entity("ID", e.ID); err != nil {
 		return out, err
 	}
@@ -51,14 +54,14 @@ func (n *Namespace) storedEntity(e Entity) (table.Entity, error) {
 	} else if e.Cascade {
 		return out, argument.Invalid("Cascade", true, "a Parent to cascade to")
 	}
-	if e.Name != "" && table.CheckEntity(e.Name) != nil {
-		return out, argument.Invalid("Name", e.Name, "empty, or "+table.Names)
+	if e.Name != "" && layout.CheckEntity(e.Name) != nil {
+		return out, argument.Invalid("Name", e.Name, "empty, or "+layout.Names)
 	}
 	var err error
 	if out.Metadata, err = storedMap(e.Metadata); err != nil {
 		return out, err
 	}
-	out.CreatedAt = table.Timestamp(n.table.now())
+	out.CreatedAt = layout.Timestamp(n.table.now())
 	if item.ValidateItem(out.Item()) != nil {
 		return out, argument.Invalid("Metadata", argument.Plain("too large"), "at most 400 KB in all")
 	}
@@ -73,7 +76,7 @@ func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) 
 		return Entity{}, err
 	}
 	put := stored.Create()
-	err = n.writeEntity(ctx, stored, table.ActionEntityCreated, put, ErrExists)
+	err = n.writeEntity(ctx, stored, ledger.ActionEntityCreated, put, ErrExists)
 	return entityOf(stored), fail(err, "create entity %q", e.ID)
 }
 
@@ -90,8 +93,8 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	if err != nil {
 		return Entity{}, err
 	}
-	stored.CreatedAt = table.Timestamp(was.CreatedAt.UnixMilli())
-	if err := n.writeEntity(ctx, stored, table.ActionEntityUpdated, stored.Update(), ErrNotFound); err != nil {
+	stored.CreatedAt = layout.Timestamp(was.CreatedAt.UnixMilli())
+	if err := n.writeEntity(ctx, stored, ledger.ActionEntityUpdated, stored.Update(), ErrNotFound); err != nil {
 		return Entity{}, fail(err, "update entity %q", e.ID)
 	}
 	err = n.adopt(ctx, stored)
@@ -111,7 +114,7 @@ func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, 
 	if err != nil {
 		return Entity{}, err
 	}
-	var moved table.Entity
+	var moved config.Entity
 	for range callAttempts {
 		if moved, err = n.move(ctx, id, parent); !errors.Is(err, errChanged) {
 			break
@@ -127,7 +130,7 @@ func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, 
 var errChanged = fmt.Errorf("the entity: %w", ErrBusy)
 
 // move stores another parent of an entity, while all of the entity is what it was.
-func (n *Namespace) move(ctx context.Context, id, parent string) (table.Entity, error) {
+func (n *Namespace) move(ctx context.Context, id, parent string) (config.Entity, error) {
 	stored, e, err := n.described(ctx, id)
 	if err == nil && stored == nil {
 		err = ErrNotFound
@@ -138,13 +141,13 @@ func (n *Namespace) move(ctx context.Context, id, parent string) (table.Entity, 
 	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
 	move := e.Move()
 	move.If = conditionOn(stored)
-	return e, n.writeEntity(ctx, e, table.ActionEntityUpdated, move, errChanged)
+	return e, n.writeEntity(ctx, e, ledger.ActionEntityUpdated, move, errChanged)
 }
 
 // writeEntity stores an entity on the condition that its ancestors are those that
 // were looked at. taken is the error if the entity itself is in the way.
 func (n *Namespace) writeEntity(
-	ctx context.Context, e table.Entity, action string, write item.Write, taken error,
+	ctx context.Context, e config.Entity, action string, write item.Write, taken error,
 ) error {
 	for range callAttempts {
 		system, checks, err := n.ancestors(ctx, e)
@@ -152,7 +155,7 @@ func (n *Namespace) writeEntity(
 			return err
 		}
 		record := n.record(ctx, system, event{
-			subject: table.EntitySubject(e.ID), action: action, details: table.EntitySet(e),
+			subject: layout.EntitySubject(e.ID), action: action, details: config.EntitySet(e),
 		})
 		err = n.transact(ctx, append([]item.Write{write, record}, checks...)...)
 		reasons, raced := refused(err)
@@ -174,8 +177,8 @@ const maxAncestors = 32
 // while they are what they are, so that no two changes at the same time make a
 // circle.
 func (n *Namespace) ancestors(
-	ctx context.Context, e table.Entity,
-) (system table.Config, checks []item.Write, err error) {
+	ctx context.Context, e config.Entity,
+) (system config.Config, checks []item.Write, err error) {
 	s, err := n.readScope(ctx, Scope{})
 	if err != nil {
 		return s.system, nil, err
@@ -189,7 +192,7 @@ func (n *Namespace) ancestors(
 		if len(checks) == maxAncestors {
 			return s.system, nil, fail(ErrParent, "parent %q: more than %d generations", e.Parent, maxAncestors)
 		}
-		items, err := n.calls.read(ctx, table.EntityKey(n.id, parent))
+		items, err := n.calls.read(ctx, layout.EntityKey(n.id, parent))
 		if err != nil {
 			return s.system, nil, err
 		}
@@ -199,7 +202,7 @@ func (n *Namespace) ancestors(
 		if items[0] == nil {
 			break // the grandparent was deleted, or never was
 		}
-		p, err := table.DecodeEntity(items[0])
+		p, err := config.DecodeEntity(items[0])
 		if err != nil {
 			return s.system, nil, err
 		}
@@ -222,17 +225,17 @@ func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
 }
 
 // described returns what is stored of an entity, and the entity; nil and the zero one if nothing is.
-func (n *Namespace) described(ctx context.Context, id string) (stored item.Item, e table.Entity, err error) {
-	items, err := n.calls.read(ctx, table.EntityKey(n.id, id))
+func (n *Namespace) described(ctx context.Context, id string) (stored item.Item, e config.Entity, err error) {
+	items, err := n.calls.read(ctx, layout.EntityKey(n.id, id))
 	if err != nil || items[0] == nil {
 		return nil, e, err
 	}
-	e, err = table.DecodeEntity(items[0])
+	e, err = config.DecodeEntity(items[0])
 	return items[0], e, err
 }
 
 // entity returns an entity, the zero one if it is not described.
-func (n *Namespace) entity(ctx context.Context, id string) (table.Entity, error) {
+func (n *Namespace) entity(ctx context.Context, id string) (config.Entity, error) {
 	_, e, err := n.described(ctx, id)
 	return e, err
 }
@@ -244,10 +247,10 @@ func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entit
 			yield(Entity{}, err)
 			return
 		}
-		for it, err := range n.calls.query(ctx, table.Children(n.id, parent)) {
-			var e table.Entity
+		for it, err := range n.calls.query(ctx, config.Children(n.id, parent)) {
+			var e config.Entity
 			if err == nil {
-				e, err = table.DecodeEntity(it)
+				e, err = config.DecodeEntity(it)
 			}
 			if !yield(entityOf(e), fail(err, "list children of %q", parent)) || err != nil {
 				return
@@ -259,7 +262,7 @@ func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entit
 // adopt tells the buckets of an entity who its parent is and whether it pays. It tells all of
 // them, whatever the entity was before: an earlier call may have ended before it did. It ends when
 // the entity is what they were told. So if two change it at once, who tells last tells what is stored.
-func (n *Namespace) adopt(ctx context.Context, e table.Entity) error {
+func (n *Namespace) adopt(ctx context.Context, e config.Entity) error {
 	for try := range reachAttempts {
 		for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, e.ID)) {
 			if err != nil {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -25,7 +25,7 @@ func (w *world) family() {
 func TestAMoveKeepsWhatIsChangedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.family()
-	w.meanwhile(table.EntityKey(w.ns.ID(), "acme"), func() {
+	w.meanwhile(layout.EntityKey(w.ns.ID(), "acme"), func() {
 		_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "New", Parent: "org", Metadata: metadata})
 		w.must(err)
 	})
@@ -49,13 +49,13 @@ func TestAMoveKeepsWhatIsChangedMeanwhile(t *testing.T) {
 func TestAMoveOfWhatIsDeletedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.family()
-	w.meanwhile(table.EntityKey(w.ns.ID(), "acme"), func() {
+	w.meanwhile(layout.EntityKey(w.ns.ID(), "acme"), func() {
 		_, err := w.ns.DeleteEntity(t.Context(), "acme")
 		w.must(err)
 	})
 	_, err := w.ns.MoveEntity(t.Context(), "acme", "team")
 	w.wants(err, ErrNotFound)
-	if w.db.Item(table.EntityKey(w.ns.ID(), "acme")) != nil {
+	if w.db.Item(layout.EntityKey(w.ns.ID(), "acme")) != nil {
 		t.Error("it is there again")
 	}
 }
@@ -152,7 +152,7 @@ func TestBucketsOfAnEntityThatIsDeletedMeanwhile(t *testing.T) {
 	})
 	_, err := w.ns.MoveEntity(t.Context(), "acme", "team")
 	w.db.SetHook(nil)
-	if w.must(err); w.db.Item(table.BucketKey(w.ns.ID(), "acme", "gpt-4", 0)) != nil {
+	if w.must(err); w.db.Item(layout.BucketKey(w.ns.ID(), "acme", "gpt-4", 0)) != nil {
 		t.Error("the bucket is there again")
 	}
 }

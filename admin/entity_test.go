@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -38,7 +41,7 @@ func TestEntities(t *testing.T) {
 	if !reflect.DeepEqual(got, e) || !reflect.DeepEqual(got.Metadata, metadata) || got.CreatedAt.UnixMilli() != start {
 		t.Errorf("got %+v", got)
 	}
-	stored, err := table.DecodeEntity(w.db.Item(table.EntityKey(w.ns.ID(), "acme")))
+	stored, err := config.DecodeEntity(w.db.Item(layout.EntityKey(w.ns.ID(), "acme")))
 	if err != nil || !item.EqualItems(stored.Item(), w.db.Item(stored.Key())) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
@@ -94,7 +97,7 @@ func TestParentsMustBeUsable(t *testing.T) {
 func TestParentsOfParents(t *testing.T) {
 	w := newWorld(t)
 	put := func(id, parent string) {
-		w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, CreatedAt: "2026-01-01T00:00:00Z"}.Item())
+		w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, CreatedAt: "2026-01-01T00:00:00Z"}.Item())
 	}
 	put("p", "q")
 	put("q", "r")
@@ -270,7 +273,7 @@ func TestDeleteEntity(t *testing.T) {
 		w.split("acme", "gpt-4", 2)
 		for _, r := range []string{"r1", "r2", "r3"} {
 			w.take("acme", r, limiter.Costs{"rpm": 1})
-			w.db.Store(table.Snapshot{
+			w.db.Store(ledger.Snapshot{
 				Namespace: w.ns.ID(), Entity: "acme", Resource: r, Window: "hourly", Start: "2024-01-01T00:00:00Z",
 				Part: "2024-01-01T00:00:00Z",
 			}.Item())
@@ -351,11 +354,11 @@ func TestParentsThatCannotBe(t *testing.T) {
 	if w.wants(err, limiter.ErrInvalid); !strings.Contains(err.Error(), "Parent is ") {
 		t.Error(err)
 	}
-	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
 	it["parent_id"] = item.N(5)
 	w.db.Store(it)
 	if _, err = w.ns.CreateEntity(t.Context(), Entity{ID: "child", Parent: "acme"}); err == nil ||
-		w.db.Item(table.EntityKey(w.ns.ID(), "child")) != nil {
+		w.db.Item(layout.EntityKey(w.ns.ID(), "child")) != nil {
 		t.Errorf("a child of what cannot be read: %v", err)
 	}
 }
@@ -394,13 +397,13 @@ func TestMoveOfWhatOursWouldNotAccept(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme"})
-	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
 	it["name"] = item.S("two\nlines")
 	w.db.Store(it)
 	if e, err := w.ns.MoveEntity(t.Context(), "acme", "org"); err != nil || e.Name != "two\nlines" || e.Parent != "org" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if now := w.db.Item(table.EntityKey(w.ns.ID(), "acme")); !item.Equal(now["name"], it["name"]) {
+	if now := w.db.Item(layout.EntityKey(w.ns.ID(), "acme")); !item.Equal(now["name"], it["name"]) {
 		t.Errorf("stored %v", now)
 	}
 }
@@ -410,7 +413,7 @@ func TestParentsThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "team", Parent: "org"})
-	w.db.Store(spoilt(w.db.Item(table.EntityKey(w.ns.ID(), "org"))))
+	w.db.Store(spoilt(w.db.Item(layout.EntityKey(w.ns.ID(), "org"))))
 	for _, parent := range []string{"org", "team"} {
 		_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "acme", Parent: parent})
 		if err == nil || errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "ENTITY#org") {

@@ -4,7 +4,10 @@ import (
 	"context"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -19,11 +22,11 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 	if err := argument.Entity("ID", id); err != nil {
 		return 0, err
 	}
-	for it, err := range n.calls.query(ctx, table.ConfigsOfEntity(n.id, id)) {
+	for it, err := range n.calls.query(ctx, config.ConfigsOfEntity(n.id, id)) {
 		if err != nil {
 			return removed, fail(err, "delete entity %q: its limits", id)
 		}
-		c, err := table.DecodeConfig(it)
+		c, err := config.DecodeConfig(it)
 		if err != nil {
 			continue // nobody counts it; it goes with the rest
 		}
@@ -56,7 +59,7 @@ const deletePasses = 5
 // sweepEntity removes what can be found of an entity now, but its description, and
 // adds the keys to seen. Limits that were set meanwhile leave the counts, too.
 func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Key]bool) error {
-	for _, q := range []item.Query{table.BucketsOfEntity(n.id, id), table.OfEntity(n.id, id)} {
+	for _, q := range []item.Query{table.BucketsOfEntity(n.id, id), config.OfEntity(n.id, id)} {
 		for items, err := range n.calls.pages(ctx, q) {
 			if err != nil {
 				return err
@@ -64,10 +67,10 @@ func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Ke
 			var keys []item.Key
 			for _, it := range items {
 				k := item.KeyOf(it)
-				if k == table.EntityKey(n.id, id) || k == table.DeletionKey(n.id, id) {
+				if k == layout.EntityKey(n.id, id) || k == config.DeletionKey(n.id, id) {
 					continue
 				}
-				c, err := table.DecodeConfig(it)
+				c, err := config.DecodeConfig(it)
 				if err != nil {
 					keys = append(keys, k)
 					continue
@@ -94,7 +97,7 @@ func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Ke
 
 // dropConfig removes limits of an entity with their place in the counts. It returns how many
 // items that were: none if somebody else was faster.
-func (n *Namespace) dropConfig(ctx context.Context, c table.Config) (dropped int, err error) {
+func (n *Namespace) dropConfig(ctx context.Context, c config.Config) (dropped int, err error) {
 	gone := item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}
 	err = n.transact(ctx, append([]item.Write{gone}, n.registers(true, c, false)...)...)
 	if _, gone := refused(err); gone {
@@ -103,7 +106,7 @@ func (n *Namespace) dropConfig(ctx context.Context, c table.Config) (dropped int
 	if err != nil {
 		return 0, err
 	}
-	n.tidy(ctx, scopeOf(c), stored{item: c.Item()}, table.Config{Resource: c.Resource})
+	n.tidy(ctx, scopeOf(c), stored{item: c.Item()}, config.Config{Resource: c.Resource})
 	return 1, nil
 }
 
@@ -116,10 +119,10 @@ func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (dro
 	}
 	record := func(removed int, writes ...item.Write) error {
 		return n.transact(ctx, append(writes, n.record(ctx, s.system, event{
-			subject: table.EntitySubject(id), action: table.ActionEntityDeleted, details: table.EntityDeleted(removed),
+			subject: layout.EntitySubject(id), action: ledger.ActionEntityDeleted, details: config.EntityDeleted(removed),
 		}))...)
 	}
-	err = record(removed+1, item.Delete{Key: table.EntityKey(n.id, id), If: item.Exists(item.AttrPK)})
+	err = record(removed+1, item.Delete{Key: layout.EntityKey(n.id, id), If: item.Exists(item.AttrPK)})
 	if err == nil {
 		return 1, nil
 	}

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -23,7 +24,7 @@ func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
 	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 3 || err != nil {
 		t.Errorf("removed %d, %v, want 3", n, err)
 	}
-	if it := w.db.Item(table.EntityConfigsKey(w.ns.ID())); it["gpt-4"] != nil {
+	if it := w.db.Item(layout.EntityConfigsKey(w.ns.ID())); it["gpt-4"] != nil {
 		t.Errorf("counts are left: %v", it)
 	}
 	w.create(Entity{ID: "acme"}) // and nothing else
@@ -42,7 +43,7 @@ func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
 func (w *world) storedOf(entity string) (n int) {
 	for _, it := range w.db.Items() {
 		k := item.KeyOf(it)
-		if pk := k.PK; k != table.DeletionKey(w.ns.ID(), entity) &&
+		if pk := k.PK; k != config.DeletionKey(w.ns.ID(), entity) &&
 			(strings.HasSuffix(pk, "ENTITY#"+entity) || strings.Contains(pk, "BUCKET#"+entity+"#")) {
 			n++
 		}
@@ -119,7 +120,7 @@ func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
 		for _, resource := range []string{"a", "b", "c"} {
 			w.set(Scope{"acme", resource}, rpm10)
 		}
-		odd := w.db.Item(table.EntityConfigKey(w.ns.ID(), "acme", "b"))
+		odd := w.db.Item(layout.EntityConfigKey(w.ns.ID(), "acme", "b"))
 		odd["l_rpm_ra"] = item.N(0)
 		w.db.Store(odd)
 		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 4 || err != nil {
@@ -129,7 +130,7 @@ func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
 			t.Errorf("counted %v, %v", counts, err)
 		}
 		for _, it := range w.db.Items() {
-			if k := item.KeyOf(it); strings.Contains(k.PK, "ENTITY#acme") && k != table.DeletionKey(w.ns.ID(), "acme") {
+			if k := item.KeyOf(it); strings.Contains(k.PK, "ENTITY#acme") && k != config.DeletionKey(w.ns.ID(), "acme") {
 				t.Errorf("left: %v", k)
 			}
 		}

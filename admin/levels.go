@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -41,7 +42,7 @@ func (n *Namespace) Reset(ctx context.Context, entity, resource string, limits .
 }
 
 func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []string) (map[string]int64, error) {
-	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationReset, action: table.ActionBucketReset,
+	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationReset, action: ledger.ActionBucketReset,
 		decide: func(found map[string]room) (gifts, error) {
 			names := limits
 			if len(limits) == 0 {
@@ -81,7 +82,7 @@ func (n *Namespace) Credit(
 		return nil, argument.Invalid("tokens", argument.Plain("empty"), "at least one limit")
 	}
 	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationTopUp,
-		action: table.ActionBucketCredited, creates: true, decide: func(found map[string]room) (gifts, error) {
+		action: ledger.ActionBucketCredited, creates: true, decide: func(found map[string]room) (gifts, error) {
 			out := gifts{}
 			for _, limit := range slices.Sorted(maps.Keys(tokens)) {
 				milli, r := tokens[limit]*bucket.Milli, found[limit]

@@ -8,6 +8,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -48,7 +50,7 @@ func (q UsageQuery) covers(start time.Time) bool {
 // usage.
 func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok bool, err error) {
 	start, part := w.start(n.table.opts.Now())
-	key := table.UsageKey(n.id, of.Entity, of.Resource, part)
+	key := layout.UsageKey(n.id, of.Entity, of.Resource, part)
 	items, err := n.calls.read(ctx, key)
 	if err != nil {
 		return u, false, err
@@ -57,12 +59,12 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	u.End = w.end(start)
 	counted := items // that say how far the window is counted, the latest first
 	switch {
-	case w != Hourly && (items[0] == nil || table.IsSum(items[0])):
+	case w != Hourly && (items[0] == nil || ledger.IsSum(items[0])):
 		if counted, err = n.hours(ctx, of, part, &u); err != nil {
 			return u, false, err
 		}
 	case items[0] != nil:
-		s, err := table.DecodeSnapshot(items[0])
+		s, err := ledger.DecodeSnapshot(items[0])
 		if err != nil {
 			return u, false, err
 		}
@@ -95,26 +97,26 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 // over before yesterday: they are behind no more.
 func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) (hours []item.Item, err error) {
 	today, _ := Daily.start(n.table.opts.Now())
-	var sum table.Amount
+	var sum ledger.Amount
 	days := map[string]bool{} // that count
-	for it, err := range n.calls.query(ctx, table.UsageOfEntity(n.id, of.Entity, of.Resource, part, part)) {
+	for it, err := range n.calls.query(ctx, ledger.UsageOfEntity(n.id, of.Entity, of.Resource, part, part)) {
 		if err != nil {
 			return nil, err
 		}
-		start := parseTime(table.WindowStartOf(it))
+		start := parseTime(ledger.WindowStartOf(it))
 		day := start.Format(time.DateOnly)
-		switch kind := Window(table.WindowOf(it)); {
-		case table.ResourceOf(it) != of.Resource || start.Before(u.Start) || !start.Before(u.End):
+		switch kind := Window(ledger.WindowOf(it)); {
+		case ledger.ResourceOf(it) != of.Resource || start.Before(u.Start) || !start.Before(u.End):
 		case kind == u.Window:
-			if base := table.SummedOf(it).Base; base != nil {
+			if base := ledger.SummedOf(it).Base; base != nil {
 				sum.Add(*base, 1)
 			}
 		case kind == Daily && start.Before(today.AddDate(0, 0, -1)):
 			days[day] = true
-			sum.Add(table.AmountOf(it), 1)
-		case table.IsHourOfDay(it):
+			sum.Add(ledger.AmountOf(it), 1)
+		case ledger.IsHourOfDay(it):
 			if hours = append(hours, it); !days[day] {
-				sum.Add(table.AmountOf(it), 1)
+				sum.Add(ledger.AmountOf(it), 1)
 			}
 		}
 	}
@@ -130,10 +132,10 @@ func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) 
 // has written the last snapshot, which says nothing of that.
 func (n *Namespace) marks(
 	ctx context.Context, current item.Key, snapshots []item.Item, shards []table.Shard, u Usage,
-) (marks map[int]table.Mark, counted bool, err error) {
-	marks = map[int]table.Mark{}
+) (marks map[int]ledger.Mark, counted bool, err error) {
+	marks = map[int]ledger.Mark{}
 	note := func(it item.Item) (done bool) {
-		m := table.MarksOf(it)
+		m := ledger.MarksOf(it)
 		done = true
 		for _, b := range shards {
 			if _, known := marks[b.State.Shard]; known {
@@ -152,7 +154,7 @@ func (n *Namespace) marks(
 		return marks, counted, nil
 	}
 	seen := 0
-	for it, err := range n.calls.query(ctx, table.UsageBefore(current)) {
+	for it, err := range n.calls.query(ctx, ledger.UsageBefore(current)) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -167,18 +169,18 @@ func (n *Namespace) marks(
 // if it is of the same kind of window, or of another kind whose window was over. Days are behind
 // the hours that are in them.
 func (u Usage) follows(it item.Item) bool {
-	kind := Window(table.WindowOf(it))
-	over := kind.end(parseTime(table.WindowStartOf(it)))
-	return table.ResourceOf(it) == u.Resource && !table.IsSum(it) &&
-		(kind == u.Window || table.MarksOf(it).Any && !over.IsZero() && !over.After(u.Start))
+	kind := Window(ledger.WindowOf(it))
+	over := kind.end(parseTime(ledger.WindowStartOf(it)))
+	return ledger.ResourceOf(it) == u.Resource && !ledger.IsSum(it) &&
+		(kind == u.Window || ledger.MarksOf(it).Any && !over.IsZero() && !over.After(u.Start))
 }
 
 // grown returns what a shard has consumed since a mark, tokens by limit; the zero
 // mark is before everything. A shard that was removed, or whose counters have
 // fallen in another generation, has begun anew since.
-func grown(m table.Mark, b table.Shard) map[string]int64 {
+func grown(m ledger.Mark, b table.Shard) map[string]int64 {
 	out := map[string]int64{}
-	if !m.Gone && len(m.Used) == 0 && m.At != (table.Position{}) {
+	if !m.Gone && len(m.Used) == 0 && m.At != (ledger.Position{}) {
 		return out // how far it was counted is not known
 	}
 	all, anew := map[string]int64{}, m.Gone
@@ -187,7 +189,7 @@ func grown(m table.Mark, b table.Shard) map[string]int64 {
 			continue
 		}
 		used := bucket.WholeTokens(sl.Spent())
-		before, _ := table.CountOf(m.Used, sl.Name)
+		before, _ := ledger.CountOf(m.Used, sl.Name)
 		all[sl.Name], out[sl.Name] = used, used-before
 		anew = anew || used < before && (m.Gen == 0 || m.Gen != table.GenerationByte(b.Generation))
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -22,31 +24,31 @@ func TestLiveUsageOfAnotherLife(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1000, Period: 1000}
 	b := table.Shard{Generation: start, State: bucket.New([]bucket.Limit{limit}, 0, 1, start)}
 	b.State.Slots[b.State.Index("rpm")].Used = 9000
-	at := table.PositionOf(1, "5")
+	at := ledger.PositionOf(1, "5")
 	for _, c := range []struct {
 		name string
-		mark table.Mark
+		mark ledger.Mark
 		want int64
 	}{
-		{"not counted yet", table.Mark{}, 9},
-		{"counted up to 4", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 5},
-		{"behind a mark of the same life", table.Mark{At: at, Gen: table.GenerationByte(b.Generation),
-			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, -3},
-		{"behind a mark of another life", table.Mark{At: at, Gen: table.GenerationByte(b.Generation) + 1,
-			Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
-		{"behind a mark of no known life", table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, 9},
-		{"of a life that ended at 4", table.Mark{At: at, Gone: true, Used: []table.Count{{Limit: "rpm", Tokens: 4}}}, 9},
-		{"behind nothing, by a mark of another life", table.Mark{At: at, Gen: table.GenerationByte(b.Generation) + 1,
-			Used: []table.Count{{Limit: "rpm", Tokens: 9}}}, 0},
-		{"of a life that ended at nobody knows what", table.Mark{At: at, Gone: true}, 9},
-		{"counted up to nobody knows what", table.Mark{At: at}, 0},
+		{"not counted yet", ledger.Mark{}, 9},
+		{"counted up to 4", ledger.Mark{At: at, Used: []ledger.Count{{Limit: "rpm", Tokens: 4}}}, 5},
+		{"behind a mark of the same life", ledger.Mark{At: at, Gen: table.GenerationByte(b.Generation),
+			Used: []ledger.Count{{Limit: "rpm", Tokens: 12}}}, -3},
+		{"behind a mark of another life", ledger.Mark{At: at, Gen: table.GenerationByte(b.Generation) + 1,
+			Used: []ledger.Count{{Limit: "rpm", Tokens: 12}}}, 9},
+		{"behind a mark of no known life", ledger.Mark{At: at, Used: []ledger.Count{{Limit: "rpm", Tokens: 12}}}, 9},
+		{"of a life that ended at 4", ledger.Mark{At: at, Gone: true, Used: []ledger.Count{{Limit: "rpm", Tokens: 4}}}, 9},
+		{"behind nothing, by a mark of another life", ledger.Mark{At: at, Gen: table.GenerationByte(b.Generation) + 1,
+			Used: []ledger.Count{{Limit: "rpm", Tokens: 9}}}, 0},
+		{"of a life that ended at nobody knows what", ledger.Mark{At: at, Gone: true}, 9},
+		{"counted up to nobody knows what", ledger.Mark{At: at}, 0},
 	} {
 		if got := grown(c.mark, b)["rpm"]; got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
 	b.Generation = 0 // another client has made it
-	if got := grown(table.Mark{At: at, Used: []table.Count{{Limit: "rpm", Tokens: 12}}}, b)["rpm"]; got != 9 {
+	if got := grown(ledger.Mark{At: at, Used: []ledger.Count{{Limit: "rpm", Tokens: 12}}}, b)["rpm"]; got != 9 {
 		t.Errorf("behind a mark, without generations: %d, want 9", got)
 	}
 }
@@ -62,7 +64,7 @@ func TestLiveUsageIsWithoutTheMeter(t *testing.T) {
 	for i := range b.State.Slots {
 		b.State.Slots[i].Used = 9000
 	}
-	if got := grown(table.Mark{}, b); !maps.Equal(got, map[string]int64{"rpm": 9, "zpm": 9}) {
+	if got := grown(ledger.Mark{}, b); !maps.Equal(got, map[string]int64{"rpm": 9, "zpm": 9}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -93,7 +95,7 @@ func TestLiveUsageOfHoursAndDays(t *testing.T) {
 	}{{Daily, 10_003, 3}, {Monthly, 20_000 + 3 + 20 + 300 + 60, 6}} {
 		w := newWorld(t)
 		for _, s := range hours {
-			it := table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
+			it := ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
 				Start: cmp.Or(s.at, s.part), Part: s.part, Counts: map[string]int64{"rpm": s.rpm, bucket.WCU: 1}, Events: 1}
 			if s.window == "daily" {
 				it.Start += "T00:00:00Z"
@@ -101,12 +103,12 @@ func TestLiveUsageOfHoursAndDays(t *testing.T) {
 			w.db.Store(it.Item())
 		}
 		for part, base := range map[string]int64{"2023-11-14": 10_000, "2023-11": 20_000} {
-			sum := table.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
-				Start: "2023-11-14T00:00:00Z", Part: part, Amount: table.Amount{Tokens: map[string]int64{"rpm": 2}}}
+			sum := ledger.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
+				Start: "2023-11-14T00:00:00Z", Part: part, Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}}}
 			if sum.Version, sum.Parts = 1, []int{1}; part == "2023-11" {
 				sum.Window, sum.Start = "monthly", "2023-11-01T00:00:00Z"
 			}
-			sum.Base = &table.Amount{Tokens: map[string]int64{"rpm": base}, Events: 1}
+			sum.Base = &ledger.Amount{Tokens: map[string]int64{"rpm": base}, Events: 1}
 			up, _ := sum.Update(nil)
 			_, err := w.db.Write(t.Context(), up)
 			w.must(err)
@@ -122,22 +124,23 @@ func TestLiveUsageOfHoursAndDays(t *testing.T) {
 // read once all are known.
 func TestMarksOfShards(t *testing.T) {
 	w := newWorld(t)
-	mark := func(n int64) table.Mark {
-		return table.Mark{At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: n}}}
+	mark := func(n int64) ledger.Mark {
+		return ledger.Mark{At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: n}}}
 	}
-	snap := func(hour string, marks map[int]table.Mark) item.Item {
+	snap := func(hour string, marks map[int]ledger.Mark) item.Item {
 		at := "2023-11-14T" + hour + ":00:00Z"
-		return table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at, Part: at,
-			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: marks}.Item()
+		return ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at,
+			Part:   at,
+			Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: marks}.Item()
 	}
-	w.db.Store(snap("19", map[int]table.Mark{0: mark(1), 1: mark(1), 2: mark(1)}))
-	late, early := snap("21", map[int]table.Mark{1: mark(5)}), snap("20", map[int]table.Mark{0: mark(3), 1: mark(2)})
+	w.db.Store(snap("19", map[int]ledger.Mark{0: mark(1), 1: mark(1), 2: mark(1)}))
+	late, early := snap("21", map[int]ledger.Mark{1: mark(5)}), snap("20", map[int]ledger.Mark{0: mark(3), 1: mark(2)})
 	shards := make([]table.Shard, 3)
 	for k := range shards {
 		shards[k].State.Shard = k
 	}
 	u := Usage{Entity: "acme", Resource: "gpt-4", Window: Hourly, Start: time.UnixMilli(start)}
-	current := table.UsageKey(w.ns.ID(), "acme", "gpt-4", "2023-11-14T22:00:00Z")
+	current := layout.UsageKey(w.ns.ID(), "acme", "gpt-4", "2023-11-14T22:00:00Z")
 	for n, want := range map[int]struct {
 		used  []int64
 		calls int
@@ -148,7 +151,7 @@ func TestMarksOfShards(t *testing.T) {
 				t.Errorf("of %d shards: %v, %v, %v", n, marks, others, err)
 			}
 			for k, want := range want.used {
-				if got, _ := table.CountOf(marks[k].Used, "rpm"); got != want {
+				if got, _ := ledger.CountOf(marks[k].Used, "rpm"); got != want {
 					t.Errorf("of %d shards: shard %d is counted up to %d, want %d", n, k, got, want)
 				}
 			}
@@ -162,26 +165,26 @@ func TestMarksOfShards(t *testing.T) {
 // A snapshot tells where a window goes on if it is of that kind, or was over when it began.
 func TestWhatAWindowFollows(t *testing.T) {
 	u := Usage{Resource: "gpt-4", Window: Hourly, Start: time.Date(2023, 11, 14, 22, 0, 0, 0, time.UTC)}
-	marks := map[int]table.Mark{0: {At: table.PositionOf(1, "5")}}
+	marks := map[int]ledger.Mark{0: {At: ledger.PositionOf(1, "5")}}
 	for _, c := range []struct {
 		window, at string
-		marks      map[int]table.Mark
+		marks      map[int]ledger.Mark
 		want       bool
 	}{
 		{"hourly", "2023-11-14T21:00:00Z", marks, true}, {"hourly", "2023-11-14T21:00:00Z", nil, true},
 		{"daily", "2023-11-13T00:00:00Z", marks, true}, {"daily", "2023-11-13T00:00:00Z", nil, false},
 		{"daily", "2023-11-14T00:00:00Z", marks, false}, {"weekly", "2023-11-06T00:00:00Z", marks, false},
 	} {
-		it := table.Snapshot{Entity: "acme", Resource: "gpt-4", Window: c.window, Start: c.at, Part: c.at, Marks: c.marks,
-			Legend: table.Legend{Stream: 1}}.Item()
+		it := ledger.Snapshot{Entity: "acme", Resource: "gpt-4", Window: c.window, Start: c.at, Part: c.at, Marks: c.marks,
+			Legend: ledger.Legend{Stream: 1}}.Item()
 		if got := u.follows(it); got != c.want {
 			t.Errorf("%s %s, marks %v: %v", c.window, c.at, c.marks, got)
 		}
 	}
 	w := newWorld(t)
-	up, _ := (&table.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily", Part: "2023-11-13",
-		Start: "2023-11-13T00:00:00Z", Amount: table.Amount{Tokens: map[string]int64{"rpm": 2}},
-		Summed: table.Summed{Version: 1, Parts: []int{1}}}).Update(nil)
+	up, _ := (&ledger.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily", Part: "2023-11-13",
+		Start: "2023-11-13T00:00:00Z", Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}},
+		Summed: ledger.Summed{Version: 1, Parts: []int{1}}}).Update(nil)
 	_, err := w.db.Write(t.Context(), up)
 	w.must(err)
 	u.Window = Daily
@@ -215,7 +218,7 @@ func TestLiveUsageThatCannotBeRead(t *testing.T) {
 			w.db.SetHook(nil)
 		}
 	}
-	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4",
+	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4",
 		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z"}.Item())
 	if u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly); err == nil || ok {
 		t.Errorf("a snapshot that cannot be read: %+v, %v, %v", u, ok, err)
@@ -245,9 +248,10 @@ func TestLiveUsageOfADay(t *testing.T) {
 	w := newWorld(t)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 4}, rpm10)
 	snap := func(window, part string, counted int64) {
-		w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: part,
-			Part: part, Counts: map[string]int64{"rpm": 1}, Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}},
-			Marks: map[int]table.Mark{0: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: counted}}}},
+		w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: part,
+			Part: part, Counts: map[string]int64{"rpm": 1}, Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}},
+			Marks: map[int]ledger.Mark{0: {At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm",
+				Tokens: counted}}}},
 		}.Item())
 	}
 	day := func(want int64) {
@@ -260,7 +264,7 @@ func TestLiveUsageOfADay(t *testing.T) {
 	snap("hourly", "2023-11-14T20:00:00Z", 1)
 	snap("hourly", "2023-11-14T21:00:00Z", 3)
 	day(1 + 1 + 4 - 3)
-	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
+	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
 		Start: "2023-11-14T00:00:00Z", Part: "2023-11-14", Counts: map[string]int64{"rpm": 50}}.Item())
 	day(50)
 }
@@ -272,11 +276,11 @@ func TestLiveUsageOfADay(t *testing.T) {
 func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 	type snap struct {
 		window, at string
-		marks      map[int]table.Mark
+		marks      map[int]ledger.Mark
 		of         string // empty: the resource itself
 	}
-	mark := table.Mark{At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 1}}}
-	zero, one := map[int]table.Mark{0: mark}, map[int]table.Mark{1: mark}
+	mark := ledger.Mark{At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: 1}}}
+	zero, one := map[int]ledger.Mark{0: mark}, map[int]ledger.Mark{1: mark}
 	others := func(n int) (out []snap) { // days of other clients, which an hour does not go by
 		for i := range n {
 			out = append(out, snap{window: "daily", at: fmt.Sprintf("2023-11-14T21:30:00.%04dZ", i)})
@@ -310,10 +314,10 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 		w.advance(time.Hour)
 		for _, s := range c.snaps {
-			it := table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
+			it := ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
 				Start: s.at, Part: s.at, Marks: s.marks}
 			if s.marks != nil {
-				it.Legend = table.Legend{Stream: 1, Limits: []string{"rpm"}}
+				it.Legend = ledger.Legend{Stream: 1, Limits: []string{"rpm"}}
 			}
 			w.db.Store(it.Item())
 		}
@@ -336,9 +340,9 @@ func TestLiveUsageLooksNoFurtherThanItNeeds(t *testing.T) {
 	w.advance(100 * time.Hour)
 	for h := range 100 {
 		at := time.UnixMilli(start).Add(time.Duration(h) * time.Hour).UTC().Truncate(time.Hour).Format(time.RFC3339)
-		w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at,
-			Part: at, Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
-				0: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 1}}}}}.Item())
+		w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at,
+			Part: at, Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]ledger.Mark{
+				0: {At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: 1}}}}}.Item())
 	}
 	calls := w.calls(func() {
 		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
@@ -358,10 +362,10 @@ func TestLiveUsageOfAShardThatIsNotKnown(t *testing.T) {
 	w.split("acme", "gpt-4", 1)
 	w.advance(2 * time.Hour)
 	w.spoil("acme", 1, item.Item{"b_rpm_tc": item.N(9000)})
-	w.db.Store(table.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
+	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
 		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z",
-		Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
-			1: {At: table.PositionOf(1, "5"), Used: []table.Count{{Limit: "rpm", Tokens: 2}}}},
+		Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]ledger.Mark{
+			1: {At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: 2}}}},
 	}.Item())
 	u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
 	if err != nil || !ok || u.Tokens["rpm"] != 7 {

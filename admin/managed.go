@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // scopeSet is those that a manifest declares, or the provisioner manages.
@@ -31,15 +32,15 @@ func (s scopeSet) with(more ...Scope) scopeSet {
 }
 
 // state returns the state of the provisioner when all of the scopes are managed.
-func (s scopeSet) state(ns string) table.Provisioner {
-	p := table.Provisioner{Namespace: ns}
+func (s scopeSet) state(ns string) config.Provisioner {
+	p := config.Provisioner{Namespace: ns}
 	for at := range s {
 		switch {
 		case at.Entity != "":
 			if p.Entities == nil {
 				p.Entities = map[string][]string{}
 			}
-			p.Entities[at.Entity] = append(p.Entities[at.Entity], cmp.Or(at.Resource, table.DefaultResource))
+			p.Entities[at.Entity] = append(p.Entities[at.Entity], cmp.Or(at.Resource, layout.DefaultResource))
 		case at.Resource != "":
 			p.Resources = append(p.Resources, at.Resource)
 		default:
@@ -54,11 +55,11 @@ func (s scopeSet) state(ns string) table.Provisioner {
 }
 
 // managedScopes returns the scopes of a state, the most specific first.
-func managedScopes(p table.Provisioner) []Scope {
+func managedScopes(p config.Provisioner) []Scope {
 	var own, out []Scope
 	for _, entity := range slices.Sorted(maps.Keys(p.Entities)) {
 		for _, resource := range p.Entities[entity] {
-			if resource == table.DefaultResource {
+			if resource == layout.DefaultResource {
 				out = append(out, Scope{Entity: entity})
 			} else {
 				own = append(own, Scope{entity, resource})
@@ -77,31 +78,31 @@ func managedScopes(p table.Provisioner) []Scope {
 
 // managed is the provisioner's state, and its items as they were read.
 type managed struct {
-	table.Provisioner
+	config.Provisioner
 	items map[item.Key]item.Item
 }
 
 // managed reads what is managed.
 func (n *Namespace) managed(ctx context.Context) (managed, error) {
-	m := managed{Provisioner: table.Provisioner{Namespace: n.id}, items: map[item.Key]item.Item{}}
-	key := table.ProvisionerKey(n.id)
+	m := managed{Provisioner: config.Provisioner{Namespace: n.id}, items: map[item.Key]item.Item{}}
+	key := layout.ProvisionerKey(n.id)
 	items, err := n.calls.read(ctx, key)
 	if err != nil || items[0] == nil {
 		return m, err
 	}
 	m.items[key] = items[0]
-	if m.Provisioner, err = table.DecodeProvisioner(items[0]); err != nil || !m.Paged {
+	if m.Provisioner, err = config.DecodeProvisioner(items[0]); err != nil || !m.Paged {
 		return m, err
 	}
 	if err := n.readPages(ctx, m.items); err != nil {
 		return m, err
 	}
 	m.Entities = map[string][]string{}
-	for _, k := range table.ProvisionerPageKeys(n.id) {
+	for _, k := range layout.ProvisionerPageKeys(n.id) {
 		if m.items[k] == nil {
 			continue
 		}
-		page, err := table.DecodeProvisioner(m.items[k])
+		page, err := config.DecodeProvisioner(m.items[k])
 		if err != nil {
 			return m, err
 		}
@@ -111,7 +112,7 @@ func (n *Namespace) managed(ctx context.Context) (managed, error) {
 }
 
 func (n *Namespace) readPages(ctx context.Context, into map[item.Key]item.Item) error {
-	keys := table.ProvisionerPageKeys(n.id)
+	keys := layout.ProvisionerPageKeys(n.id)
 	pages, err := n.calls.read(ctx, keys...)
 	for i, page := range pages {
 		if page != nil {
@@ -129,7 +130,7 @@ const pagesAtOnce = 8
 // it is not, also where there is nothing to change. Pages come before the item that says that
 // there are some, and the first of them only while that is what it was. Each is replaced by
 // itself: a state that is half stored has everything that both have.
-func (n *Namespace) remember(ctx context.Context, was managed, p table.Provisioner) (managed, error) {
+func (n *Namespace) remember(ctx context.Context, was managed, p config.Provisioner) (managed, error) {
 	p.Paged = was.Paged
 	p = p.Fitting()
 	now := managed{Provisioner: p, items: maps.Clone(was.items)}
@@ -142,11 +143,11 @@ func (n *Namespace) remember(ctx context.Context, was managed, p table.Provision
 	for _, page := range p.Pages() {
 		k := item.KeyOf(page)
 		if !item.EqualItems(now.items[k], page) {
-			writes = append(writes, table.ReplacePage(page, now.items[k]))
+			writes = append(writes, config.ReplacePage(page, now.items[k]))
 		}
 		now.items[k] = page
 	}
-	it, key := p.Item(), table.ProvisionerKey(n.id)
+	it, key := p.Item(), layout.ProvisionerKey(n.id)
 	known := now.items[key]
 	check := []item.Write{item.Check{Key: key, If: conditionOn(known)}}
 	for some := range slices.Chunk(writes, pagesAtOnce) {

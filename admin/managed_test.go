@@ -8,15 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // muchManaged is more than fits into one item.
-func (w *world) muchManaged() table.Provisioner {
-	p := table.Provisioner{Namespace: w.ns.id, Hash: "h", Entities: map[string][]string{}}
+func (w *world) muchManaged() config.Provisioner {
+	p := config.Provisioner{Namespace: w.ns.id, Hash: "h", Entities: map[string][]string{}}
 	for i := range 800 {
 		p.Entities[fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i)] = []string{"gpt-4"}
 	}
@@ -67,8 +68,8 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 		}
 		w.db.SetHook(nil)
 	}
-	for _, k := range table.ProvisionerPageKeys(w.ns.id) { // a page that has nothing need not be there
-		if page, err := table.DecodeProvisioner(w.db.Item(k)); err == nil && len(page.Entities) == 0 {
+	for _, k := range layout.ProvisionerPageKeys(w.ns.id) { // a page that has nothing need not be there
+		if page, err := config.DecodeProvisioner(w.db.Item(k)); err == nil && len(page.Entities) == 0 {
 			w.db.Delete(k)
 		}
 	}
@@ -81,7 +82,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 // Scopes are recorded in the order of their names, so that nothing changes where nothing has.
 func TestOrderOfWhatIsManaged(t *testing.T) {
 	s := scopeSet{}
-	want := table.Provisioner{Namespace: "ns", System: true, Entities: map[string][]string{"a": nil, "b": nil}}
+	want := config.Provisioner{Namespace: "ns", System: true, Entities: map[string][]string{"a": nil, "b": nil}}
 	for i := range 20 {
 		r := fmt.Sprintf("r%02d", i)
 		s = s.with(Scope{Resource: r}, Scope{"a", r}, Scope{"b", r})

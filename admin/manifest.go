@@ -11,7 +11,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -52,10 +53,10 @@ func (m Manifest) Validate() error {
 		}
 	}
 	if _, unnamed := m.Entities[""]; unnamed {
-		return argument.Invalid("entities", "", table.EntityNames)
+		return argument.Invalid("entities", "", layout.EntityNames)
 	}
 	if _, unnamed := m.Resources[""]; unnamed {
-		return argument.Invalid("resources", "", table.ResourceNames)
+		return argument.Invalid("resources", "", layout.ResourceNames)
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (m Manifest) hash() string {
 	if m.System != nil {
 		system := object{"limits": limitsJSON(m.System.Limits)}
 		if word, _ := policyWord(m.System.OnUnavailable); word != "" {
-			system[table.AttrOnUnavailable] = quoted(word)
+			system[config.AttrOnUnavailable] = quoted(word)
 		}
 		doc["system"] = system.String()
 	}
@@ -108,7 +109,7 @@ func (m Manifest) hash() string {
 			resources := object{}
 			for resource, limits := range of {
 				if resource == "" {
-					resource = table.DefaultResource
+					resource = layout.DefaultResource
 				}
 				resources[resource] = object{"limits": limitsJSON(limits)}.String()
 			}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Everything that other clients keep in the metadata of an entity is read, nothing included.
 func TestMetadataOfOtherClients(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "acme"})
-	it := w.db.Item(table.EntityKey(w.ns.ID(), "acme"))
+	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
 	it["metadata"] = &types.AttributeValueMemberM{Value: item.Item{"none": item.Null(), "n": item.N(3),
 		"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{
 			&types.AttributeValueMemberB{Value: []byte("b")}, item.S("x")}},

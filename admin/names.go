@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
 // Names yields the entities and resources of a scope that something is stored of: limits,
@@ -41,8 +41,8 @@ func (n *Namespace) withLimits(ctx context.Context, at Scope) iter.Seq2[Scope, e
 // descriptions yields the entities with names, metadata or parents.
 func (n *Namespace) descriptions(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
-		for it, err := range n.calls.query(ctx, table.Entities(n.id)) {
-			id, ok := table.EntityOf(it)
+		for it, err := range n.calls.query(ctx, config.Entities(n.id)) {
+			id, ok := config.EntityOf(it)
 			if (ok || err != nil) && !yield(Scope{Entity: id}, err) {
 				return
 			}

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -44,19 +45,19 @@ type NamespaceStatus string
 
 // The life of a namespace.
 const (
-	NamespaceActive  NamespaceStatus = table.NamespaceActive
-	NamespaceDeleted NamespaceStatus = table.NamespaceDeleted // can be recovered or purged
-	NamespacePurging NamespaceStatus = table.NamespacePurging // can only be purged on
+	NamespaceActive  NamespaceStatus = config.NamespaceActive
+	NamespaceDeleted NamespaceStatus = config.NamespaceDeleted // can be recovered or purged
+	NamespacePurging NamespaceStatus = config.NamespacePurging // can only be purged on
 )
 
-func infoOf(ns table.Namespace) NamespaceInfo {
+func infoOf(ns config.Namespace) NamespaceInfo {
 	return NamespaceInfo{
 		ID: ns.ID, Name: ns.Name, Status: NamespaceStatus(ns.Status),
 		CreatedAt: parseTime(ns.CreatedAt), DeletedAt: parseTime(ns.DeletedAt),
 	}
 }
 
-func (t *Table) handle(ns table.Namespace) *Namespace {
+func (t *Table) handle(ns config.Namespace) *Namespace {
 	return &Namespace{table: t, calls: t.calls, id: ns.ID, name: ns.Name}
 }
 
@@ -68,7 +69,7 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-func (t *Table) find(ctx context.Context, name string) (ns table.Namespace, err error) {
+func (t *Table) find(ctx context.Context, name string) (ns config.Namespace, err error) {
 	if err := checkNamespace(name); err != nil {
 		return ns, err
 	}
@@ -127,15 +128,15 @@ func (t *Table) Lookup(ctx context.Context, name string) (NamespaceInfo, error) 
 
 // Namespaces lists the active namespaces in order of their names.
 func (t *Table) Namespaces(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
-	return t.registry(ctx, table.Namespaces())
+	return t.registry(ctx, config.Namespaces())
 }
 
 func (t *Table) registry(ctx context.Context, q item.Query) iter.Seq2[NamespaceInfo, error] {
 	return func(yield func(NamespaceInfo, error) bool) {
 		for it, err := range t.calls.query(ctx, q) {
-			var ns table.Namespace
+			var ns config.Namespace
 			if err == nil {
-				ns, err = table.DecodeNamespace(it)
+				ns, err = config.DecodeNamespace(it)
 			}
 			if err != nil {
 				yield(NamespaceInfo{}, fail(err, "list namespaces"))
@@ -161,7 +162,7 @@ func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 			}
 			named[ns.ID] = true
 		}
-		for ns, err := range t.registry(ctx, table.NamespaceIDs()) {
+		for ns, err := range t.registry(ctx, config.NamespaceIDs()) {
 			if err == nil && named[ns.ID] && ns.Status == NamespaceActive {
 				continue
 			}
@@ -198,8 +199,8 @@ func (t *Table) DeleteNamespaceID(ctx context.Context, id string) error {
 	return t.retire(ctx, ns)
 }
 
-func (t *Table) retire(ctx context.Context, ns table.Namespace) error {
-	err := t.calls.transact(ctx, ns.Retire(table.Timestamp(t.now()))...)
+func (t *Table) retire(ctx context.Context, ns config.Namespace) error {
+	err := t.calls.transact(ctx, ns.Retire(layout.Timestamp(t.now()))...)
 	if reasons, ok := refused(err); ok {
 		why := "its record by id says that it is not active"
 		switch {
@@ -215,12 +216,12 @@ func (t *Table) retire(ctx context.Context, ns table.Namespace) error {
 
 // byID returns the record of a namespace by its id; found is false if there is
 // none.
-func (t *Table) byID(ctx context.Context, id string) (ns table.Namespace, found bool, err error) {
-	items, err := t.calls.read(ctx, table.NamespaceIDKey(id))
+func (t *Table) byID(ctx context.Context, id string) (ns config.Namespace, found bool, err error) {
+	items, err := t.calls.read(ctx, layout.NamespaceIDKey(id))
 	if err != nil || items[0] == nil {
 		return ns, false, err
 	}
-	ns, err = table.DecodeNamespace(items[0])
+	ns, err = config.DecodeNamespace(items[0])
 	return ns, true, err
 }
 

@@ -10,10 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -154,16 +156,16 @@ func (w *world) fill() {
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme", Parent: "org"})
 	w.split("acme", "gpt-4", 2)
-	w.db.Store(table.Snapshot{
+	w.db.Store(ledger.Snapshot{
 		Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: "2024-01-01T00:00:00Z",
 		Part: "2024-01-01T00:00:00Z",
 	}.Item())
 	// What the Python provisioner leaves cannot be found by namespace.
-	p := table.Provisioner{Namespace: w.ns.ID(), Resources: []string{"hidden"},
+	p := config.Provisioner{Namespace: w.ns.ID(), Resources: []string{"hidden"},
 		Entities: map[string][]string{"x": {"hidden"}}}.Item()
 	delete(p, item.AttrGSI4SK)
 	w.db.Store(p)
-	for _, c := range []table.Config{{Resource: "hidden"}, {Entity: "x", Resource: "hidden"}} {
+	for _, c := range []config.Config{{Resource: "hidden"}, {Entity: "x", Resource: "hidden"}} {
 		c.Namespace = w.ns.ID()
 		it := c.Item()
 		delete(it, item.AttrGSI4SK)
@@ -219,8 +221,8 @@ func TestPurge(t *testing.T) {
 // namespace's id.
 func (w *world) forgetNote(t *testing.T) {
 	t.Helper()
-	it := w.db.Item(table.DeletionKey(w.ns.ID(), ""))
-	if until := table.DeletedUntil(it, start); until != w.now.Load() || len(it) != 4 || !item.Equal(it[table.AttrTTL],
+	it := w.db.Item(config.DeletionKey(w.ns.ID(), ""))
+	if until := config.DeletedUntil(it, start); until != w.now.Load() || len(it) != 4 || !item.Equal(it[layout.AttrTTL],
 		item.N(until/1000+14*86_400)) {
 		t.Errorf("the note says %v", it)
 	}
@@ -234,7 +236,7 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 		w := newWorld(t)
 		w.fill()
 		late := func(i int) {
-			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("late", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+			w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("late", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
 		}
 		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 		queries := 0
@@ -281,7 +283,7 @@ func TestPurgeEndsWithItsContext(t *testing.T) {
 // given back.
 func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
 	w := newWorld(t)
-	w.db.Delete(table.NamespaceKey("prod"))
+	w.db.Delete(layout.NamespaceKey("prod"))
 	orphans := collect(t, w.table.Orphans(t.Context()))
 	if len(orphans) != 1 || orphans[0].Status != NamespaceActive {
 		t.Fatalf("orphans %+v", orphans)
@@ -301,7 +303,7 @@ func TestOpenChecksTheTable(t *testing.T) {
 	if err != nil || v != want {
 		t.Errorf("version %+v, %v, want %+v", v, err, want)
 	}
-	w.db.Store(table.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
+	w.db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	before := w.db.Len()
 	_, err = open(t.Context(), w.db, nil)
 	w.wants(err, limiter.ErrVersion)
@@ -325,7 +327,7 @@ func TestPurgeWaitsForIndexes(t *testing.T) {
 		w := newWorld(t)
 		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 		time.AfterFunc(indexLag/2, func() {
-			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+			w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
 		})
 		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 		w.forgetNote(t)
@@ -338,7 +340,7 @@ func TestPurgeWaitsForIndexes(t *testing.T) {
 // A namespace with a name is not purged because its other record is missing.
 func TestPurgeSparesWhatHasAName(t *testing.T) {
 	w := newWorld(t)
-	w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
+	w.db.Delete(layout.NamespaceIDKey(w.ns.ID()))
 	before := w.db.Len()
 	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 	w.wants(err, ErrState)
@@ -356,7 +358,7 @@ func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
 		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 		begin := time.Now()
 		time.AfterFunc(indexLag/2, func() {
-			w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+			w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
 		})
 		_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 		w.forgetNote(t)
@@ -369,10 +371,10 @@ func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
 // A namespace whose record by its ID is gone, or says that it is deleted, cannot be deleted.
 func TestDeleteOfHalfANamespace(t *testing.T) {
 	w := newWorld(t)
-	byID := w.db.Item(table.NamespaceIDKey(w.ns.ID()))
+	byID := w.db.Item(layout.NamespaceIDKey(w.ns.ID()))
 	for said, it := range map[string]item.Item{"is missing": nil,
-		"not active": {"status": item.S(table.NamespaceDeleted)}} {
-		w.db.Delete(table.NamespaceIDKey(w.ns.ID()))
+		"not active": {"status": item.S(config.NamespaceDeleted)}} {
+		w.db.Delete(layout.NamespaceIDKey(w.ns.ID()))
 		if it != nil {
 			half := maps.Clone(byID)
 			maps.Copy(half, it)
@@ -388,7 +390,7 @@ func TestDeleteOfHalfANamespace(t *testing.T) {
 // The version of a table is that of its record, if there is one.
 func TestVersionOfATable(t *testing.T) {
 	w := newWorld(t)
-	key := table.VersionKey()
+	key := layout.VersionKey()
 	it := w.db.Item(key)
 	it["lambda_version"], it["updated_by"] = item.S("0.9.1"), item.S("bob")
 	w.db.Store(it)

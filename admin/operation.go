@@ -6,6 +6,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -64,8 +66,8 @@ func (n *Namespace) recorded(
 		return nil, err
 	}
 	out := []item.Write{n.record(ctx, system.system, event{
-		subject: table.EntitySubject(r.of.Entity), resource: r.of.Resource, action: r.action,
-		details: table.BucketLevels(added, n.once),
+		subject: layout.EntitySubject(r.of.Entity), resource: r.of.Resource, action: r.action,
+		details: ledger.BucketLevels(added, n.once),
 	})}
 	if n.once != "" {
 		op := n.operationOf(r)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -151,7 +152,7 @@ func TestPeekAtACircle(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	for id, parent := range map[string]string{"a": "b", "b": "c", "c": "a"} {
-		w.db.Store(table.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, Cascade: true,
+		w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: id, Parent: parent, Cascade: true,
 			CreatedAt: "2026-01-01T00:00:00Z"}.Item())
 	}
 	got, err := w.ns.Peek(t.Context(), "a", "gpt-4")
@@ -186,7 +187,7 @@ func TestPeekEndsWithTheLevelsThatAreCharged(t *testing.T) {
 	w.set(Scope{}, rpm10)
 	ids := []string{"e0", "e1", "e2", "e3", "e4", "e5", "e6"}
 	for i, id := range ids {
-		e := table.Entity{Namespace: w.ns.ID(), ID: id, CreatedAt: "2026-01-01T00:00:00Z"}
+		e := config.Entity{Namespace: w.ns.ID(), ID: id, CreatedAt: "2026-01-01T00:00:00Z"}
 		if i+1 < len(ids) {
 			e.Parent, e.Cascade = ids[i+1], true
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -32,8 +32,8 @@ type Step struct {
 	// all buckets have it yet; [Namespace.Reach] goes on with that.
 	Err error
 
-	item item.Item    // what was there, exactly
-	want table.Config // what is to be there
+	item item.Item     // what was there, exactly
+	want config.Config // what is to be there
 }
 
 // String returns the step as "update acme/gpt-4: rpm 100 per 1m0s -> ...".

@@ -11,10 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -54,9 +55,9 @@ func actions(p *Plan) string {
 	return strings.Join(out, ", ")
 }
 
-func (w *world) state() table.Provisioner {
+func (w *world) state() config.Provisioner {
 	w.Helper()
-	p, err := table.DecodeProvisioner(w.db.Item(table.ProvisionerKey(w.ns.ID())))
+	p, err := config.DecodeProvisioner(w.db.Item(layout.ProvisionerKey(w.ns.ID())))
 	w.must(err)
 	return p
 }
@@ -72,7 +73,7 @@ func TestManifest(t *testing.T) {
 		p.Changes() != 4 {
 		t.Errorf("plan %s, want %s", got, want)
 	}
-	if w.db.Item(table.ProvisionerKey(w.ns.ID())) != nil {
+	if w.db.Item(layout.ProvisionerKey(w.ns.ID())) != nil {
 		t.Error("a plan writes")
 	}
 	if p := w.apply(declare()); len(p.Steps) != 4 || p.failures() != nil {
@@ -147,7 +148,7 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 		t.Errorf("plan %s", actions(p))
 	}
 	// Items of the Python provisioner, which nobody can find, are made whole.
-	it := w.db.Item(table.ResourceConfigKey(w.ns.ID(), "gpt-4"))
+	it := w.db.Item(layout.ResourceConfigKey(w.ns.ID(), "gpt-4"))
 	delete(it, item.AttrGSI4SK)
 	w.db.Store(it)
 	w.apply(declare())
@@ -155,7 +156,7 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	// So is one that has a policy only, once.
 	m := Manifest{Namespace: "prod", System: &Config{OnUnavailable: limiter.PolicyBlock}}
 	w.apply(m)
-	it = w.db.Item(table.SystemConfigKey(w.ns.ID()))
+	it = w.db.Item(layout.SystemConfigKey(w.ns.ID()))
 	delete(it, item.AttrGSI4SK)
 	w.db.Store(it)
 	if p := w.apply(m); p.Changes() != 1 || w.plan(m).Changes() != 0 {
@@ -219,7 +220,7 @@ func TestApplyUnderFaults(t *testing.T) {
 					t.Fatalf("call %d, %v: %v", nth, f, err)
 				}
 				for _, it := range w.db.Items() {
-					if c, err := table.DecodeConfig(it); err == nil && !slices.Contains(managedScopes(w.state()), scopeOf(c)) {
+					if c, err := config.DecodeConfig(it); err == nil && !slices.Contains(managedScopes(w.state()), scopeOf(c)) {
 						t.Fatalf("call %d, %v: %s is stored and not managed", nth, f, scopeOf(c))
 					}
 				}
@@ -260,7 +261,7 @@ func TestBadManifests(t *testing.T) {
 func TestTheProvisionerKeepsWhatOthersStored(t *testing.T) {
 	w := newWorld(t)
 	w.apply(declare())
-	key := table.ProvisionerKey(w.ns.ID())
+	key := layout.ProvisionerKey(w.ns.ID())
 	it := w.db.Item(key)
 	it["owner"] = item.S("python")
 	w.db.Store(it)
@@ -272,7 +273,7 @@ func TestTheProvisionerKeepsWhatOthersStored(t *testing.T) {
 		t.Errorf("stored %v", now)
 	}
 	if s := w.state(); s.Hash != m.hash() || !slices.Contains(s.Resources, "gpt-5") ||
-		s.LastApplied != table.Timestamp(start+60_000) {
+		s.LastApplied != layout.Timestamp(start+60_000) {
 		t.Errorf("managed %+v", s)
 	}
 	writes := 0
@@ -332,8 +333,8 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 	p = w.plan(m)
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		for _, write := range op.Writes {
-			if put, ok := write.(item.Put); ok && put.Target() == table.ProvisionerKey(w.ns.ID()) {
-				if s, err := table.DecodeProvisioner(put.Item); err == nil && s.Hash == m.hash() {
+			if put, ok := write.(item.Put); ok && put.Target() == layout.ProvisionerKey(w.ns.ID()) {
+				if s, err := config.DecodeProvisioner(put.Item); err == nil && s.Hash == m.hash() {
 					return false, memdb.Fail(store.Unavailable)
 				}
 			}

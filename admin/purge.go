@@ -7,8 +7,9 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // indexLag is how long a purge waits before it looks once more: indexes lag behind.
@@ -30,15 +31,15 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 	switch {
 	case err != nil:
 		return 0, fail(err, "purge namespace %q", id)
-	case id == "" || id == table.TableNamespace:
+	case id == "" || id == layout.TableNamespace:
 		return 0, argument.Invalid("id", id, "the id of a namespace")
-	case found && ns.Status == table.NamespaceActive:
+	case found && ns.Status == config.NamespaceActive:
 		return 0, fail(ErrState, "purge namespace %q", ns.Name)
 	case !found:
 		if err := t.nameless(ctx, id); err != nil {
 			return 0, fail(err, "purge namespace %q", id)
 		}
-		ns = table.Namespace{ID: id}
+		ns = config.Namespace{ID: id}
 	default:
 		if err := t.mark(ctx, ns.Purge()); err != nil {
 			return 0, fail(err, "purge namespace %q", ns.Name)
@@ -84,7 +85,7 @@ func (t *Table) nameless(ctx context.Context, id string) error {
 
 // sweep removes what can be found of a namespace now.
 func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
-	for _, q := range []item.Query{table.OfSystem(id), table.OfNamespace(id)} {
+	for _, q := range []item.Query{config.OfSystem(id), config.OfNamespace(id)} {
 		for items, err := range t.calls.pages(ctx, q) {
 			if err != nil {
 				return removed, err
@@ -92,7 +93,7 @@ func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
 			var keys []item.Key
 			for _, it := range items {
 				keys = append(keys, item.KeyOf(it))
-				if table.IsProvisioner(item.KeyOf(it)) {
+				if config.IsProvisioner(item.KeyOf(it)) {
 					keys = append(keys, provisioned(it)...)
 				}
 			}
@@ -108,14 +109,14 @@ func (t *Table) sweep(ctx context.Context, id string) (removed int, err error) {
 // provisioned returns the keys of what a declarative provisioner manages: other
 // clients store such items so that they cannot be found by namespace.
 func provisioned(it item.Item) []item.Key {
-	p, _ := table.DecodeProvisioner(it) // one that cannot be read names nothing
+	p, _ := config.DecodeProvisioner(it) // one that cannot be read names nothing
 	var keys []item.Key
 	for _, resource := range p.Resources {
-		keys = append(keys, table.ResourceConfigKey(p.Namespace, resource))
+		keys = append(keys, layout.ResourceConfigKey(p.Namespace, resource))
 	}
 	for entity, resources := range p.Entities {
 		for _, resource := range resources {
-			keys = append(keys, table.EntityConfigKey(p.Namespace, entity, resource))
+			keys = append(keys, layout.EntityConfigKey(p.Namespace, entity, resource))
 		}
 	}
 	return keys
@@ -138,7 +139,7 @@ func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []ite
 }
 
 func (t *Table) noteDeletion(ctx context.Context, ns, entity string) error {
-	_, err := t.calls.write(ctx, table.Deleted(ns, entity, t.now()))
+	_, err := t.calls.write(ctx, config.Deleted(ns, entity, t.now()))
 	if isRefused(err) { // it is said already
 		return nil
 	}

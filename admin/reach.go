@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -184,7 +186,7 @@ func (in inForce) lifetime() table.Lifetime {
 
 // storedAt is what is stored at a scope, or why that cannot be read.
 type storedAt struct {
-	table.Config
+	config.Config
 	stored item.Item
 	err    error
 }
@@ -203,7 +205,7 @@ func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]sto
 	var out []storedAt
 	for _, it := range items {
 		if it != nil {
-			c, err := table.DecodeConfig(it)
+			c, err := config.DecodeConfig(it)
 			out = append(out, storedAt{c, it, err})
 		}
 	}
@@ -243,7 +245,7 @@ func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]tabl
 func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, from, to int) ([]table.Shard, error) {
 	var keys []item.Key
 	for k := from; k < to; k++ {
-		keys = append(keys, table.BucketKey(n.id, entity, resource, k))
+		keys = append(keys, layout.BucketKey(n.id, entity, resource, k))
 	}
 	items, err := n.calls.read(ctx, keys...)
 	if err != nil {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -37,8 +39,8 @@ func (c *caller) principal(ctx context.Context) string {
 }
 
 func checkPrincipal(field, s string) error {
-	if s != "" && table.CheckEntity(s) != nil {
-		return argument.Invalid(field, s, "empty, or "+table.Names)
+	if s != "" && layout.CheckEntity(s) != nil {
+		return argument.Invalid(field, s, "empty, or "+layout.Names)
 	}
 	return nil
 }
@@ -58,7 +60,7 @@ func (n *Namespace) As(principal string) (*Namespace, error) {
 // transact performs all writes or none, once, and only while the namespace is
 // active.
 func (n *Namespace) transact(ctx context.Context, writes ...item.Write) error {
-	err := n.calls.transact(ctx, append(slices.Clip(writes), table.Namespace{ID: n.id}.InUse())...)
+	err := n.calls.transact(ctx, append(slices.Clip(writes), config.Namespace{ID: n.id}.InUse())...)
 	if reasons, ok := refused(err); ok && reasons[len(writes)].Refused {
 		return fmt.Errorf("%w: %q was deleted", limiter.ErrNamespace, n.name)
 	}
@@ -75,7 +77,7 @@ type event struct {
 
 // record returns the write that records a change. system is the namespace's stored
 // configuration, which says how long events are kept.
-func (n *Namespace) record(ctx context.Context, system table.Config, e event) item.Write {
+func (n *Namespace) record(ctx context.Context, system config.Config, e event) item.Write {
 	who := n.principal
 	if who == "" {
 		who = n.table.opts.Principal
@@ -88,8 +90,8 @@ func (n *Namespace) record(ctx context.Context, system table.Config, e event) it
 	if days <= 0 {
 		days = int64(n.table.opts.AuditRetention / day)
 	}
-	return table.Audit{
-		Namespace: n.id, Subject: e.subject, ID: n.table.ids.next(now), At: table.Timestamp(now),
+	return ledger.Audit{
+		Namespace: n.id, Subject: e.subject, ID: n.table.ids.next(now), At: layout.Timestamp(now),
 		Action: e.action, Principal: who, Resource: e.resource, Details: e.details, TTL: now/1000 + days*86400,
 	}.Create()
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Threshold says that an entity has spent 50, 80 or 100 percent of a quota in a period.
@@ -33,10 +33,10 @@ func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshol
 			yield(Threshold{}, err)
 			return
 		}
-		for it, err := range n.calls.query(ctx, table.ThresholdsOfEntity(n.id, of.Entity, of.Resource)) {
-			var t table.Threshold
+		for it, err := range n.calls.query(ctx, ledger.ThresholdsOfEntity(n.id, of.Entity, of.Resource)) {
+			var t ledger.Threshold
 			if err == nil {
-				t, err = table.DecodeThreshold(it)
+				t, err = ledger.DecodeThreshold(it)
 			}
 			if err == nil && of.Resource != "" && t.Resource != of.Resource {
 				continue // its name begins like that of the resource
@@ -48,7 +48,7 @@ func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshol
 	}
 }
 
-func thresholdOf(t table.Threshold) Threshold {
+func thresholdOf(t ledger.Threshold) Threshold {
 	return Threshold{
 		Scope: Scope{t.Entity, t.Resource}, Limit: t.Limit, Percent: t.Percent, PeriodEnd: time.UnixMilli(t.End).UTC(),
 		At: parseTime(t.At), Spent: t.Spent, Quota: t.Quota,

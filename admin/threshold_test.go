@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Thresholds are listed by resource and by period, of one resource without those of another
@@ -15,7 +15,7 @@ func TestThresholdsAreListed(t *testing.T) {
 	w := newWorld(t)
 	end := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	store := func(resource string, end time.Time, percent int) {
-		w.db.Store(table.Threshold{
+		w.db.Store(ledger.Threshold{
 			Namespace: w.ns.ID(), Entity: "acme", Resource: resource, Limit: "budget", End: end.UnixMilli(),
 			Percent: percent, Spent: 412, Quota: 500, At: "2026-11-20T10:00:00Z", TTL: end.Unix() + 90*86400,
 		}.Item())

@@ -6,6 +6,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -51,8 +53,8 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 			shards = shards[:len(shards)-len(some)]
 		}
 		writes := []item.Write{n.record(ctx, system.system, event{
-			subject: table.EntitySubject(entity), resource: resource, action: table.ActionBucketReset,
-			details: table.BucketLevels(nil, n.once),
+			subject: layout.EntitySubject(entity), resource: resource, action: ledger.ActionBucketReset,
+			details: ledger.BucketLevels(nil, n.once),
 		})}
 		for _, it := range shards {
 			writes = append(writes, table.Discard(it))
@@ -83,7 +85,7 @@ func (n *Namespace) shardItems(
 	for from, to := 0, bucket.DefaultMaxShards; from < bucket.MaxShards; from, to = to, 2*to {
 		var keys []item.Key
 		for k := from; k < to; k++ {
-			keys = append(keys, table.BucketKey(n.id, entity, resource, k))
+			keys = append(keys, layout.BucketKey(n.id, entity, resource, k))
 		}
 		items, err := n.calls.read(ctx, keys...)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -12,7 +13,7 @@ import (
 
 // What somebody else has mended meanwhile is reset like any bucket, and what it has counted stays.
 func TestResetOfWhatIsMendedMeanwhile(t *testing.T) {
-	key := func(w *world) item.Key { return table.BucketKey(w.ns.ID(), "acme", "gpt-4", 0) }
+	key := func(w *world) item.Key { return layout.BucketKey(w.ns.ID(), "acme", "gpt-4", 0) }
 	for _, begins := range []memdb.OpName{memdb.BatchGetItem, memdb.TransactWriteItems} {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)
@@ -57,7 +58,7 @@ func TestResetOfWhatIsSplitMeanwhile(t *testing.T) {
 		w.set(Scope{}, rpm10)
 		w.split("acme", "gpt-4", 1)
 		w.spoil("acme", 1, odd["a clock of text"])
-		last := table.BucketKey(w.ns.ID(), "acme", "gpt-4", 0)
+		last := layout.BucketKey(w.ns.ID(), "acme", "gpt-4", 0)
 		w.meanwhile(last, func() {
 			w.must(w.db.Transact(t.Context(), "split", table.Split(w.bucket("acme", "gpt-4", 0), w.now.Load())))
 			failed := fault == 0
@@ -73,7 +74,7 @@ func TestResetOfWhatIsSplitMeanwhile(t *testing.T) {
 		w.db.SetHook(nil)
 		w.must(err)
 		for k := range 4 {
-			if w.db.Item(table.BucketKey(w.ns.ID(), "acme", "gpt-4", k)) != nil {
+			if w.db.Item(layout.BucketKey(w.ns.ID(), "acme", "gpt-4", k)) != nil {
 				t.Errorf("fault %v: shard %d is left", fault, k)
 			}
 		}

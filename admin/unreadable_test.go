@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -29,7 +30,7 @@ var odd = map[string]item.Item{
 // spoil changes attributes of a shard of a bucket as a foreign hand would.
 func (w *world) spoil(entity string, shard int, attrs item.Item) {
 	w.Helper()
-	it := w.db.Item(table.BucketKey(w.ns.id, entity, "gpt-4", shard))
+	it := w.db.Item(layout.BucketKey(w.ns.id, entity, "gpt-4", shard))
 	if it == nil {
 		w.Fatalf("%s has no shard %d", entity, shard)
 	}
@@ -50,14 +51,14 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 				w.split("beside", "gpt-4", 0)
 				w.split("acme", "gpt-4", shards/2) // into one, or four
 				w.spoil("acme", shards-1, attrs)
-				beside := w.db.Item(table.BucketKey(w.ns.id, "beside", "gpt-4", 0))
+				beside := w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))
 				if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm"); !errors.Is(err, limiter.ErrUnreadable) {
 					t.Errorf("one limit of it: %v", err)
 				}
 				if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); added != nil || err != nil {
 					t.Fatalf("%v, %v", added, err)
 				}
-				if !item.EqualItems(beside, w.db.Item(table.BucketKey(w.ns.id, "beside", "gpt-4", 0))) {
+				if !item.EqualItems(beside, w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))) {
 					t.Error("another bucket has changed")
 				}
 				if got := w.drained(w.limiter()); got != 10 {
@@ -156,7 +157,7 @@ func TestOneOddScope(t *testing.T) {
 	for _, e := range []string{"own", "other"} {
 		w.split(e, "gpt-4", 0)
 	}
-	it := w.db.Item(table.SystemConfigKey(w.ns.id))
+	it := w.db.Item(layout.SystemConfigKey(w.ns.id))
 	it["l_rpm_ra"] = item.N(0)
 	w.db.Store(it)
 	if got, err := w.ns.Peek(t.Context(), "own", "gpt-4"); err != nil || len(got) != 1 {
@@ -183,7 +184,7 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 	for _, n := range []int{1, 97, 98, 99, 100, 101, 197, 198, 199} {
 		w := newWorld(t)
 		for k := range n {
-			it := table.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
+			it := layout.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
 			it[table.AttrGeneration] = item.S("nonsense")
 			_, err := w.db.Write(t.Context(), item.Put{Item: it})
 			w.must(err)
@@ -192,7 +193,7 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 			t.Errorf("%d shards: %v", n, err)
 		}
 		for k := range n {
-			if it := w.db.Item(table.BucketKey(w.ns.id, "acme", "gpt-4", k)); it != nil {
+			if it := w.db.Item(layout.BucketKey(w.ns.id, "acme", "gpt-4", k)); it != nil {
 				t.Errorf("of %d shards, %d is left", n, k)
 				break
 			}

@@ -12,7 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Window is a kind of usage window.
@@ -84,9 +85,9 @@ func (q UsageQuery) query(ns string) item.Query {
 		to = q.To.UTC().Format(time.RFC3339)
 	}
 	if q.Entity != "" {
-		return table.UsageOfEntity(ns, q.Entity, q.Resource, from, to)
+		return ledger.UsageOfEntity(ns, q.Entity, q.Resource, from, to)
 	}
-	return table.UsageOfResource(ns, q.Resource, from, to)
+	return ledger.UsageOfResource(ns, q.Resource, from, to)
 }
 
 // isOf reports whether the query is of a resource, and not of another one whose name begins like it.
@@ -143,7 +144,7 @@ func (n *Namespace) snapshots(ctx context.Context, q UsageQuery) iter.Seq2[Usage
 				return
 			}
 			for _, it := range items {
-				s, err := table.DecodeSnapshot(it)
+				s, err := ledger.DecodeSnapshot(it)
 				if err != nil {
 					yield(Usage{}, err)
 					return
@@ -191,7 +192,7 @@ func (n *Namespace) whole(ctx context.Context, items []item.Item) ([]item.Item, 
 	var at []int
 	var keys []item.Key
 	for i, it := range items {
-		if !table.IsWhole(it) {
+		if !layout.IsWhole(it) {
 			at, keys = append(at, i), append(keys, item.KeyOf(it))
 		}
 	}
@@ -205,7 +206,7 @@ func (n *Namespace) whole(ctx context.Context, items []item.Item) ([]item.Item, 
 	return slices.DeleteFunc(out, func(it item.Item) bool { return it == nil }), nil
 }
 
-func usageOf(s table.Snapshot) Usage {
+func usageOf(s ledger.Snapshot) Usage {
 	u := Usage{
 		Entity: s.Entity, Resource: s.Resource, Window: Window(s.Window), Start: parseTime(s.Start),
 		Tokens: s.Counts, Events: s.Events,

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -145,7 +145,7 @@ func TestManifestThatCannotBeRecorded(t *testing.T) {
 }
 
 func (w *world) snapshot(entity, resource, window, start, part string, counts map[string]int64) {
-	w.db.Store(table.Snapshot{
+	w.db.Store(ledger.Snapshot{
 		Namespace: w.ns.ID(), Entity: entity, Resource: resource, Window: window, Start: start, Part: part, Counts: counts,
 		Events: 1,
 	}.Item())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -132,7 +133,7 @@ func (w *world) take(entity, resource string, costs limiter.Costs, limits ...lim
 // bucket returns shard k of a bucket as it is stored; it must be there.
 func (w *world) bucket(entity, resource string, k int) table.Shard {
 	w.Helper()
-	b, err := table.DecodeShard(w.db.Item(table.BucketKey(w.ns.ID(), entity, resource, k)))
+	b, err := table.DecodeShard(w.db.Item(layout.BucketKey(w.ns.ID(), entity, resource, k)))
 	if err != nil {
 		w.Fatal(err)
 	}

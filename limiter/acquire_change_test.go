@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // TestChangedLimits (W2, W10, W12): whatever the new limits are, the next
@@ -140,7 +140,7 @@ func TestFlappingOverridesMintNothing(t *testing.T) {
 // TestSkeletonIsMended (W6): what an unconditional write of another client has
 // left of a bucket is completed. Nothing but counters counts from a full bucket.
 func TestSkeletonIsMended(t *testing.T) {
-	key := func(l *Limiter) item.Key { return table.BucketKey(l.namespace, acme, gpt, 0) }
+	key := func(l *Limiter) item.Key { return layout.BucketKey(l.namespace, acme, gpt, 0) }
 	cases := []struct {
 		name  string
 		item  item.Item // besides the key
@@ -226,7 +226,7 @@ func TestLifetimes(t *testing.T) {
 			}
 			// The limits move to the other kind of level and back.
 			if own {
-				w.db.Delete(table.EntityConfigKey(l.namespace, acme, gpt))
+				w.db.Delete(layout.EntityConfigKey(l.namespace, acme, gpt))
 				w.configure(l, "", "", rpm10)
 			} else {
 				w.configure(l, acme, gpt, rpm10)

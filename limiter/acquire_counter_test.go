@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // The consumption counter of a limit only grows. When it does not fit 64 bits any
@@ -34,7 +34,7 @@ func TestCounterOutgrows64Bits(t *testing.T) {
 	if b := w.shards(l, acme, gpt)[0]; len(b.Partial) > 0 {
 		t.Errorf("read in part: %+v", b.Partial)
 	}
-	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
 	want := item.Item{"tc": &types.AttributeValueMemberN{Value: "25000000000000000000"}}
 	if got := (item.Item{"tc": it["b_bytes_tc"]}); !item.EqualItems(got, want) {
 		t.Errorf("the counter is %s, want %s", itemtest.JSON(got), itemtest.JSON(want))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -18,7 +20,7 @@ import (
 func TestLifeOfAnAcquire(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
-	cfg := table.Config{Namespace: l.NamespaceID(), Resource: "gpt-4", Limits: []bucket.Limit{
+	cfg := config.Config{Namespace: l.NamespaceID(), Resource: "gpt-4", Limits: []bucket.Limit{
 		PerMinute("rpm", 10).stored(), PerMinute("tpm", 1000).stored(),
 	}}
 	w.db.Store(cfg.Item())
@@ -83,7 +85,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 
 // levels shows what the bucket holds by now.
 func (w *world) levels(l *Limiter) string {
-	b, err := table.DecodeShard(w.db.Item(table.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)))
+	b, err := table.DecodeShard(w.db.Item(layout.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)))
 	if err != nil {
 		w.t.Fatal(err)
 	}

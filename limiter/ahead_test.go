@@ -15,9 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var rps1000 = PerSecond("rps", 1000)
@@ -509,7 +509,7 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 			writes := 0
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
 				for _, one := range op.Writes {
-					if writes++; one.Target() != table.BucketKey(l.namespace, acme, gpt, shard) {
+					if writes++; one.Target() != layout.BucketKey(l.namespace, acme, gpt, shard) {
 						t.Errorf("a write on %v for what shard %d has granted", one.Target(), shard)
 					}
 				}

@@ -6,22 +6,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // says sets what a level says besides limits, under limits of its own or none; nil says
 // nothing.
 func (w *world) says(l *Limiter, entity, resource, attr string, v item.Value) {
-	key := table.ResourceConfigKey(l.namespace, resource)
+	key := layout.ResourceConfigKey(l.namespace, resource)
 	if entity != "" {
-		key = table.EntityConfigKey(l.namespace, entity, resource)
+		key = layout.EntityConfigKey(l.namespace, entity, resource)
 	}
 	it := w.db.Item(key)
 	if it == nil {
-		it = table.Config{Namespace: l.namespace, Entity: entity, Resource: resource}.Item()
+		it = config.Config{Namespace: l.namespace, Entity: entity, Resource: resource}.Item()
 	}
 	if it[attr] = v; v == nil {
 		delete(it, attr)
@@ -45,9 +46,9 @@ func TestCascadePoliciesAreObeyed(t *testing.T) {
 	} {
 		for _, own := range [][]Limit{nil, {rpm10}} {
 			w, l := family(t, 100, Options{})
-			w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Parent: "org", Cascade: c.meta}.Item())
+			w.db.Store(config.Entity{Namespace: l.namespace, ID: acme, Parent: "org", Cascade: c.meta}.Item())
 			w.says(l, "", gpt, "cascade", c.resource)
-			w.says(l, acme, table.DefaultResource, "cascade", c.entityDefault)
+			w.says(l, acme, layout.DefaultResource, "cascade", c.entityDefault)
 			w.says(l, acme, gpt, "cascade", c.entity)
 			must(t, l, asks(Costs{"rpm": 1}, own...))
 			want := map[string]int64{acme: 1, "org": 0}

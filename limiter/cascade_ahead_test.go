@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // costOf is what requests of an entity have cost by what the table and the process know.
@@ -111,7 +111,7 @@ func TestAParentThatIsNotChargedTakesNothingOfTheChild(t *testing.T) {
 			}
 			cost := w.costs(l)
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if _, entity, _, _, _ := table.ParseBucketPK(op.Writes[0].Target().PK); entity != "org" {
+				if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity != "org" {
 					return true, nil
 				} else if kind == 0 {
 					return false, w.refusedNow(op)

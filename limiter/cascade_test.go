@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // entity stores metadata; an entity with a parent cascades to it.
 func (w *world) entity(l *Limiter, id, parent string) {
-	w.db.Store(table.Entity{Namespace: l.namespace, ID: id, Parent: parent, Cascade: parent != "",
+	w.db.Store(config.Entity{Namespace: l.namespace, ID: id, Parent: parent, Cascade: parent != "",
 		CreatedAt: "2026-01-01T00:00:00Z"}.Item())
 }
 
@@ -426,7 +427,7 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 				if !isWrite(op) {
 					return true, nil
 				}
-				if _, entity, _, _, _ := table.ParseBucketPK(op.Writes[0].Target().PK); entity == acme {
+				if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity == acme {
 					if c.child == 0 {
 						return true, nil
 					}

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // configs resolves stored configuration through a cache of single items, so
@@ -73,17 +73,17 @@ func keysOf(n known.Name) [records]cacheKey {
 func (k cacheKey) item(namespace string) item.Key {
 	switch k.rec {
 	case recEntity:
-		return table.EntityConfigKey(namespace, k.name.Entity, k.name.Resource)
+		return layout.EntityConfigKey(namespace, k.name.Entity, k.name.Resource)
 	case recEntityDefault:
-		return table.EntityConfigKey(namespace, k.name.Entity, table.DefaultResource)
+		return layout.EntityConfigKey(namespace, k.name.Entity, layout.DefaultResource)
 	case recResource:
-		return table.ResourceConfigKey(namespace, k.name.Resource)
+		return layout.ResourceConfigKey(namespace, k.name.Resource)
 	case recSystem:
-		return table.SystemConfigKey(namespace)
+		return layout.SystemConfigKey(namespace)
 	case recMeta:
-		return table.EntityKey(namespace, k.name.Entity)
+		return layout.EntityKey(namespace, k.name.Entity)
 	}
-	return table.NamespaceIDKey(namespace)
+	return layout.NamespaceIDKey(namespace)
 }
 
 // namespaceFound notes that the namespace was there at now, so that the first

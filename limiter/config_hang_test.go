@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestHangingConfigurationReadLeavesTime: while reads hang and writes do not, old
@@ -21,7 +21,7 @@ func TestHangingConfigurationReadLeavesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Timeout: 200 * time.Millisecond, ConfigTTL: time.Second})
-		cfg := table.Config{Namespace: l.NamespaceID(), Resource: "gpt-4",
+		cfg := config.Config{Namespace: l.NamespaceID(), Resource: "gpt-4",
 			Limits: []bucket.Limit{PerMinute("rpm", 100).stored()}}
 		w.db.Store(cfg.Item())
 		req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}}
@@ -60,7 +60,7 @@ func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, l, _ := far(t, trip, Options{ConfigTTL: time.Minute}, nil)
 			store := func(capacity int64) {
-				w.db.Store(table.Config{Namespace: l.NamespaceID(), Resource: gpt,
+				w.db.Store(config.Config{Namespace: l.NamespaceID(), Resource: gpt,
 					Limits: []bucket.Limit{PerHour("rph", capacity).stored()}}.Item())
 			}
 			req := Request{Entity: "other", Resource: gpt, Costs: Costs{"rph": 1}}

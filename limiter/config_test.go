@@ -12,11 +12,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // stored is a request that uses stored limits.
@@ -25,7 +26,7 @@ func stored(costs Costs) Request { return Request{Entity: acme, Resource: gpt, C
 // levels are the four places where limits can be stored, most specific first.
 var levels = []struct{ name, entity, resource string }{
 	{"entity on resource", acme, gpt},
-	{"entity", acme, table.DefaultResource},
+	{"entity", acme, layout.DefaultResource},
 	{"resource", "", gpt},
 	{"system", "", ""},
 }
@@ -216,7 +217,7 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 		if capacity() != 20 {
 			t.Fatalf("%s: added level not in force", how)
 		}
-		w.db.Delete(table.EntityConfigKey(l.namespace, acme, gpt))
+		w.db.Delete(layout.EntityConfigKey(l.namespace, acme, gpt))
 		pass()
 		if capacity() != 10 {
 			t.Fatalf("%s: removed level still in force", how)
@@ -229,7 +230,7 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 // ConfigTTL, at whichever level the limits come. What is configured
 // elsewhere is not read again for that.
 func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
-	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, table.DefaultResource}, {"", gpt},
+	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, layout.DefaultResource}, {"", gpt},
 		{"", ""}} {
 		w := newWorld(t)
 		l := w.process(Options{ConfigTTL: time.Hour})
@@ -283,14 +284,14 @@ func TestDeletedNamespacesAreNoticed(t *testing.T) {
 		req := stored(Costs{"rpm": 1})
 		req.Limits = own
 		must(t, l, req)
-		ns, err := table.DecodeNamespace(w.db.Item(table.NamespaceIDKey(l.namespace)))
+		ns, err := config.DecodeNamespace(w.db.Item(layout.NamespaceIDKey(l.namespace)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, change := range []func(){
-			func() { ns.Status = table.NamespaceDeleted; w.db.Store(ns.Reverse()) },
-			func() { ns.Status = table.NamespacePurging; w.db.Store(ns.Reverse()) },
-			func() { w.db.Delete(table.NamespaceIDKey(l.namespace)) },
+			func() { ns.Status = config.NamespaceDeleted; w.db.Store(ns.Reverse()) },
+			func() { ns.Status = config.NamespacePurging; w.db.Store(ns.Reverse()) },
+			func() { w.db.Delete(layout.NamespaceIDKey(l.namespace)) },
 		} {
 			change()
 			w.advance(10 * time.Second)
@@ -300,7 +301,7 @@ func TestDeletedNamespacesAreNoticed(t *testing.T) {
 			}
 			w.sameTable(before)
 		}
-		ns.Status = table.NamespaceActive
+		ns.Status = config.NamespaceActive
 		w.db.Store(ns.Reverse())
 		w.advance(10 * time.Second)
 		must(t, l, req)
@@ -514,7 +515,7 @@ func TestBadStoredConfig(t *testing.T) {
 				w := newWorld(t)
 				l := w.process(Options{OnUnavailable: PolicyAllow})
 				lims, _ := storedLimits("", rpm(10))
-				cfg := table.Config{Namespace: l.namespace, Entity: lv.entity, Resource: lv.resource, Limits: lims}
+				cfg := config.Config{Namespace: l.namespace, Entity: lv.entity, Resource: lv.resource, Limits: lims}
 				it := cfg.Item()
 				c.edit(it)
 				w.db.Store(it)
@@ -548,14 +549,15 @@ func number(s string) item.Value { return &types.AttributeValueMemberN{Value: s}
 func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
-	bad := table.Config{Namespace: l.namespace, Entity: acme, Resource: gpt}.Item()
+	bad := config.Config{Namespace: l.namespace, Entity: acme, Resource: gpt}.Item()
 	bad["l_rpm_cp"] = item.S("bad")
 	w.db.Store(bad)
 	must(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10))
 	var keys []item.Key
 	w.db.SetHook(func(op memdb.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	if len(keys) != 5 || keys[3] != table.SystemConfigKey(l.namespace) || keys[4] != table.EntityKey(l.namespace, acme) {
+	if len(keys) != 5 || keys[3] != layout.SystemConfigKey(l.namespace) || keys[4] != layout.EntityKey(l.namespace,
+		acme) {
 		t.Fatalf("read %v, want the levels, the policy and the metadata in one call", keys)
 	}
 	keys = nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A clock that is set back does not make the image that denies younger: what
@@ -33,7 +33,7 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	l := w.process(Options{})
 	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
 	drain(t, l, req)
-	gone := item.Delete{Key: table.BucketKey(l.namespace, acme, gpt, 0)}
+	gone := item.Delete{Key: layout.BucketKey(l.namespace, acme, gpt, 0)}
 	if _, err := w.db.Bare().Write(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}

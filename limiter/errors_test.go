@@ -9,9 +9,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Every message begins with the kind of error and says it once.
@@ -22,7 +22,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	errs := map[string]error{}
 	w.configure(l, "", "", rpm10)
 	for what, capacity := range map[string]item.Value{"stored limit": item.N(0), "stored record": item.S("many")} {
-		it := w.db.Item(table.SystemConfigKey(l.namespace))
+		it := w.db.Item(layout.SystemConfigKey(l.namespace))
 		if it["l_rpm_cp"] == nil {
 			t.Fatalf("no capacity in %s", itemtest.JSON(it))
 		}

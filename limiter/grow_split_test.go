@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -311,7 +312,7 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 				} else {
 					l = w.process(Options{})
 				}
-				w.db.Delete(table.BucketKey(l.namespace, acme, gpt, missing))
+				w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, missing))
 				if n := drain(t, l, req); n != 60 {
 					t.Fatalf("%d granted, want the 60 of the other three shards", n)
 				}
@@ -516,7 +517,7 @@ func TestOldViewRestoresNothingThatIsMerged(t *testing.T) {
 		}
 	}
 	shard := func(k int) table.Shard {
-		b, err := table.DecodeShard(w.db.Item(table.BucketKey(l.namespace, acme, gpt, k)))
+		b, err := table.DecodeShard(w.db.Item(layout.BucketKey(l.namespace, acme, gpt, k)))
 		if err != nil {
 			t.Fatal(err)
 		}

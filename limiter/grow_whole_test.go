@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -248,7 +249,7 @@ func (f *follower) follow(l *Limiter) {
 	var records []streamtest.Record
 	for _, c := range w.db.Changes(f.seq) {
 		f.seq = c.Seq
-		if c.Key.SK == table.SKBucketState {
+		if c.Key.SK == layout.SKBucketState {
 			r := streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}
 			records = append(records, r)
 		}
@@ -288,7 +289,7 @@ func (w *world) foreign(l *Limiter, limit Limit) {
 
 func (w *world) remove(l *Limiter, shards ...int) {
 	for _, k := range shards {
-		w.db.Delete(table.BucketKey(l.namespace, acme, gpt, k))
+		w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, k))
 	}
 }
 

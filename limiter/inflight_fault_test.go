@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -66,7 +67,7 @@ func TestRefusedRenewalsAreTold(t *testing.T) {
 		})}).renewsAt(0), o.worker(0, Options{})
 		old := o.must(w, takesJob(2))
 		end := o.slot().End
-		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
+		o.db.Delete(layout.BucketKey(o.ns, acme, gpt, 0))
 		later := o.must(other, takesJob(1))
 		time.Sleep(time.Until(time.UnixMilli(end)) + bucket.EdgeMargin*time.Millisecond)
 		if isLost(old) {
@@ -106,7 +107,7 @@ func TestSlotsHeldThroughSplits(t *testing.T) {
 			if i%8 == 0 {
 				w.background.Wait()
 				other.background.Wait()
-				b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+				b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 				if err != nil {
 					t.Fatal(err)
 				}

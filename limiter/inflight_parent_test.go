@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
 // Who waits for a slot of the parent gets it when this process gives one back, be it that of another
@@ -15,7 +15,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
 		for entity, n := range map[string]int64{"u1": 5, "u2": 5, "u3": 5, "org": 1} {
-			e := table.Entity{Namespace: o.ns, ID: entity, CreatedAt: "2026-01-01T00:00:00Z"}
+			e := config.Entity{Namespace: o.ns, ID: entity, CreatedAt: "2026-01-01T00:00:00Z"}
 			if entity != "org" {
 				e.Parent, e.Cascade = "org", true
 			}
@@ -24,7 +24,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.db.Store(table.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
+			o.db.Store(config.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
 		}
 		ask := func(entity string) Request {
 			return Request{Entity: entity, Resource: gpt, Costs: Costs{"jobs": 1}}

@@ -13,7 +13,9 @@ import (
 	"weak"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -184,7 +186,7 @@ func (o *office) denied(w *worker, req Request) *LimitError {
 
 func (o *office) slot() bucket.Slot {
 	o.t.Helper()
-	b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+	b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -377,14 +379,14 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 func (o *office) cascade(slots map[string]int64) {
 	o.t.Helper()
 	const created = "2026-01-01T00:00:00Z"
-	o.db.Store(table.Entity{Namespace: o.ns, ID: acme, Parent: "org", Cascade: true, CreatedAt: created}.Item())
-	o.db.Store(table.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
+	o.db.Store(config.Entity{Namespace: o.ns, ID: acme, Parent: "org", Cascade: true, CreatedAt: created}.Item())
+	o.db.Store(config.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
 	for entity, n := range slots {
 		limits, err := storedLimits("limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
 		if err != nil {
 			o.t.Fatal(err)
 		}
-		o.db.Store(table.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
+		o.db.Store(config.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
 	}
 }
 
@@ -406,7 +408,7 @@ func TestSlotsOfACascade(t *testing.T) {
 		}
 		o.free("held", 1)
 		w.on(func(op string, writes []item.Write) fate {
-			if _, entity, _, _, _ := table.ParseBucketPK(writes[0].Target().PK); entity == "org" {
+			if _, entity, _, _, _ := layout.ParseBucketPK(writes[0].Target().PK); entity == "org" {
 				return fate{err: memdb.Fail(store.Unavailable)}
 			}
 			return fate{apply: true}
@@ -438,7 +440,7 @@ func TestSlotsOfShards(t *testing.T) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
 		rate := PerMinute("rpm", 1_000_000)
 		o.must(w, asks(Costs{"rpm": 1}, rate))
-		b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+		b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -454,7 +456,7 @@ func TestSlotsOfShards(t *testing.T) {
 		o.free("held", 0)
 		w.background.Wait()
 		other.background.Wait()
-		if o.db.Item(table.BucketKey(o.ns, acme, gpt, 1)) != nil {
+		if o.db.Item(layout.BucketKey(o.ns, acme, gpt, 1)) != nil {
 			t.Error("a bucket with slots is still divided")
 		}
 		time.Sleep(3 * epoch)

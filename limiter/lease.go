@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -27,12 +28,12 @@ type leaseItem struct {
 
 // parent returns the item of the shard that this one merges into.
 func (it leaseItem) parent() (leaseItem, bool) {
-	ns, _, _, _, ok := table.ParseBucketPK(it.key.PK)
+	ns, _, _, _, ok := layout.ParseBucketPK(it.key.PK)
 	if !ok || it.shard == 0 {
 		return it, false
 	}
 	it.shard = bucket.SplitParent(it.shard)
-	it.key = table.BucketKey(ns, it.name.Entity, it.name.Resource, it.shard)
+	it.key = layout.BucketKey(ns, it.name.Entity, it.name.Resource, it.shard)
 	return it, true
 }
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // settlement is one way to settle a lease on 2 of 10 tokens.
@@ -154,7 +154,7 @@ func TestSettlementOfDeletedBucket(t *testing.T) {
 				w := newWorld(t)
 				l := w.process(Options{})
 				lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-				gone := func() { w.db.Delete(table.BucketKey(l.namespace, acme, gpt, 0)) }
+				gone := func() { w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, 0)) }
 				switch when {
 				case "before":
 					gone()
@@ -170,7 +170,7 @@ func TestSettlementOfDeletedBucket(t *testing.T) {
 					t.Fatalf("there is a bucket again: %v", b)
 				}
 				if when == "a limit of it" {
-					it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+					it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
 					for _, attr := range []string{"b_rpm_tk", "b_rpm_tc"} {
 						if it[attr] != nil {
 							t.Fatalf("%s is back without its limit", attr)
@@ -357,7 +357,7 @@ func TestRollbackWithoutAMeter(t *testing.T) {
 	l := w.process(Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 	none := item.Item{}
-	for name := range w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0)) {
+	for name := range w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0)) {
 		if strings.HasPrefix(name, "b_wcu_") {
 			none[name] = nil
 		}
@@ -388,7 +388,7 @@ func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
 		w.split(l, shards)
 		lease := must(t, l, asks(Costs{"rpd": 8}, limit))
 		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if _, _, _, shard, _ := table.ParseBucketPK(op.Writes[0].Target().PK); shard == shards/2 {
+			if _, _, _, shard, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); shard == shards/2 {
 				panic("middleware")
 			}
 			return true, nil

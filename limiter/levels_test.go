@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // An entity is charged with up to three above it. A fifth level and a circle are told with the way to it, and
@@ -89,7 +89,7 @@ func TestParentsThatAreBypassed(t *testing.T) {
 		t.Errorf("status %+v, charged %v", s, lease.Charged())
 	}
 	w.wantSpent(l, "beside one that is bypassed", map[string]int64{acme: 7, "org": 0, "root": 7})
-	if w.db.Item(table.BucketKey(l.namespace, "org", gpt, 0)) != nil {
+	if w.db.Item(layout.BucketKey(l.namespace, "org", gpt, 0)) != nil {
 		t.Error("it has a bucket")
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A soft limit counts every token of every request, into debt, and denies none, however
@@ -128,7 +128,7 @@ func TestSoftAndHardAgain(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{ConfigTTL: time.Millisecond})
 	limit := PerHour("rph", 3600)
-	soft := func() item.Value { return w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))["b_rph_soft"] }
+	soft := func() item.Value { return w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))["b_rph_soft"] }
 	w.configure(l, "", gpt, limit.AsSoft())
 	must(t, l, stored(Costs{"rph": 36_000}))
 	if !item.Equal(soft(), item.N(0)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -800,7 +801,7 @@ func TestLocalWorkOfALaterPeriod(t *testing.T) {
 // Of a cascade whose parent is not known, this process grants what it knows.
 func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
 	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
-	org := table.EntityKey(l.namespace, "org")
+	org := layout.EntityKey(l.namespace, "org")
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		if isWrite(op) || slices.Contains(op.Keys, org) {
 			return false, memdb.Fail(store.Unavailable)

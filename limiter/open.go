@@ -10,10 +10,11 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const openAttempts = 6
@@ -89,7 +90,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 // condition never holds: it stores nothing and costs one write unit. A table that
 // does not answer is no matter of setup.
 func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
-	_, err := s.Write(ctx, inVain(table.BucketKey(namespaceID, "-", "-", 0)))
+	_, err := s.Write(ctx, inVain(layout.BucketKey(namespaceID, "-", "-", 0)))
 	if store.KindOf(err) == store.Setup {
 		return fmt.Errorf("%w: open: %w", ErrSetup, err)
 	}
@@ -108,7 +109,7 @@ var errNotRead = errors.New("the namespace is registered, but is not read")
 func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) {
 	var err error
 	for try := range openAttempts {
-		var ns table.Namespace
+		var ns config.Namespace
 		if ns, err = namespace.Find(ctx, s, o.Namespace, o.Now()); err == nil {
 			return ns.ID, nil
 		}

@@ -13,10 +13,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // openWith opens a namespace by the clock of the world, without a bound unless the
@@ -37,14 +38,14 @@ func (w *world) registered(namespace string) (forward, reverse []string) {
 		if !strings.Contains(item.KeyOf(it).SK, "#NAMESPACE#") && !strings.Contains(item.KeyOf(it).SK, "#NSID#") {
 			continue
 		}
-		ns, err := table.DecodeNamespace(it)
+		ns, err := config.DecodeNamespace(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		if ns.Name != namespace {
 			continue
 		}
-		if item.KeyOf(it) == table.NamespaceKey(namespace) {
+		if item.KeyOf(it) == layout.NamespaceKey(namespace) {
 			forward = append(forward, ns.ID)
 		} else {
 			reverse = append(reverse, ns.ID)
@@ -110,7 +111,7 @@ func TestOpenUnderFaults(t *testing.T) {
 						if len(f) != 1 || len(r) != 1 || f[0] != r[0] || f[0] != again.NamespaceID() {
 							t.Fatalf("registered as %q and back as %q, opened %q", f, r, again.NamespaceID())
 						}
-						if w.db.Item(table.VersionKey()) == nil {
+						if w.db.Item(layout.VersionKey()) == nil {
 							t.Fatal("no version record")
 						}
 					})
@@ -213,15 +214,15 @@ func TestOpenCanceledBeforehand(t *testing.T) {
 // TestOpenRefusesForeignTables: stored records that this package cannot share.
 func TestOpenRefusesForeignTables(t *testing.T) {
 	version := func(schema string) item.Item {
-		return table.Version{Schema: schema, ClientMin: "0.0.0", UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
+		return config.Version{Schema: schema, ClientMin: "0.0.0", UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
 	}
 	namespace := func(id string) item.Item {
-		it := table.Namespace{ID: "x", Name: "prod", CreatedAt: "2026-01-01T00:00:00Z"}.Forward()
+		it := config.Namespace{ID: "x", Name: "prod", CreatedAt: "2026-01-01T00:00:00Z"}.Forward()
 		it["namespace_id"] = item.S(id)
 		return it
 	}
 	demanding := func(least string) item.Item {
-		return table.Version{Schema: "0.10.0", ClientMin: least, UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
+		return config.Version{Schema: "0.10.0", ClientMin: least, UpdatedAt: "2026-01-01T00:00:00Z"}.Item()
 	}
 	broken := version("0.9.0")
 	broken["schema_version"] = item.N(9)
@@ -260,7 +261,7 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 		w := newWorld(t)
 		w.db.Store(version("0.8.1"))
 		w.process(Options{})
-		if v, err := table.DecodeVersion(w.db.Item(table.VersionKey())); err != nil || v.Schema != "0.8.1" {
+		if v, err := config.DecodeVersion(w.db.Item(layout.VersionKey())); err != nil || v.Schema != "0.8.1" {
 			t.Fatalf("version record is now %+v, %v", v, err)
 		}
 	})
@@ -281,7 +282,7 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.process(Options{})
-			was := table.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: "2026-01-01T00:00:00Z",
+			was := config.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: "2026-01-01T00:00:00Z",
 				UpdatedBy: "client:0.10.3"}
 			w.db.Store(was.Item())
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
@@ -291,7 +292,7 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 				return true, nil
 			})
 			w.process(Options{})
-			got, err := table.DecodeVersion(w.db.Item(table.VersionKey()))
+			got, err := config.DecodeVersion(w.db.Item(layout.VersionKey()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,7 +333,7 @@ func TestOpenTellsInvalidOptions(t *testing.T) {
 func TestOpenOfADamagedNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.process(Options{Namespace: "other"})
-	it := w.db.Item(table.NamespaceKey("other"))
+	it := w.db.Item(layout.NamespaceKey("other"))
 	for name := range it {
 		if name != "PK" && name != "SK" && !strings.HasPrefix(name, "GSI") {
 			it[name] = &types.AttributeValueMemberBOOL{}
@@ -428,7 +429,7 @@ func TestOpenWhenTheDryWriteFails(t *testing.T) {
 		if !errors.Is(err, want) || (l != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "open: ") {
 			t.Errorf("%v: %v, want %v", kind, err, want)
 		}
-		if key != table.BucketKey(first.namespace, "-", "-", 0) {
+		if key != layout.BucketKey(first.namespace, "-", "-", 0) {
 			t.Errorf("%v: it was sent to %v", kind, key)
 		}
 	}
@@ -442,7 +443,7 @@ func TestOpenHasReadTheNamespace(t *testing.T) {
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		for _, k := range op.Keys {
 			reads++
-			if k == table.NamespaceIDKey(l.namespace) {
+			if k == layout.NamespaceIDKey(l.namespace) {
 				t.Errorf("it is read among %v", op.Keys)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -98,7 +99,7 @@ func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, caus
 	bounded := l.bounded(context.WithoutCancel(ctx))
 	defer bounded.end()
 	w := known.Joined(wantsOf(group, nil))
-	key := table.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, shard)
+	key := layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, shard)
 	it := leaseItem{name: w.Name, key: key, shard: shard}
 	err := l.settle(bounded, it, table.Shard{}, queue.Taking{}, negative(w.Costs))
 	if err != nil {

@@ -14,7 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -54,7 +56,7 @@ func damaged(t *testing.T, prepare func(w *world, l *Limiter), play func(t *test
 	var attrs []string
 	synctest.Test(t, func(t *testing.T) {
 		d := begin(t)
-		attrs = slices.Sorted(maps.Keys(d.w.db.Item(table.BucketKey(d.l.namespace, acme, gpt, 0))))
+		attrs = slices.Sorted(maps.Keys(d.w.db.Item(layout.BucketKey(d.l.namespace, acme, gpt, 0))))
 	})
 	if len(attrs) < 25 || !slices.Contains(attrs, "rr") {
 		t.Fatalf("attributes %q", attrs)
@@ -183,8 +185,8 @@ func TestALeaseOnADamagedBucket(t *testing.T) {
 func TestADamagedBucketOfACascade(t *testing.T) {
 	for _, c := range []struct{ child, parent string }{{acme, "above"}, {"below", acme}} {
 		damaged(t, func(w *world, l *Limiter) {
-			w.db.Store(table.Entity{Namespace: l.namespace, ID: c.child, Parent: c.parent, Cascade: true}.Item())
-			w.db.Store(table.Entity{Namespace: l.namespace, ID: c.parent}.Item())
+			w.db.Store(config.Entity{Namespace: l.namespace, ID: c.child, Parent: c.parent, Cascade: true}.Item())
+			w.db.Store(config.Entity{Namespace: l.namespace, ID: c.parent}.Item())
 			l.ForgetConfig()
 		}, func(t *testing.T, d damage) {
 			other := c.child
@@ -211,7 +213,7 @@ func TestADamagedBucketOfACascade(t *testing.T) {
 
 // rpmOf returns what has been taken of an entity's rpm, in tokens.
 func (w *world) rpmOf(l *Limiter, entity string) int64 {
-	it := w.db.Item(table.BucketKey(l.namespace, entity, gpt, 0))
+	it := w.db.Item(layout.BucketKey(l.namespace, entity, gpt, 0))
 	if it == nil {
 		return 0
 	}
@@ -235,9 +237,9 @@ func TestAQuotaByCalendarIsRefusedByName(t *testing.T) {
 			w.configure(l, "", gpt, PerDay("rpd", 100))
 			req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpd": 1}}
 			must(t, l, req)
-			key, prefix, kind := table.BucketKey(l.namespace, acme, gpt, 0), "b_", ErrUnreadable
+			key, prefix, kind := layout.BucketKey(l.namespace, acme, gpt, 0), "b_", ErrUnreadable
 			if stored {
-				key, prefix, kind = table.ResourceConfigKey(l.namespace, gpt), "l_", ErrInvalid
+				key, prefix, kind = layout.ResourceConfigKey(l.namespace, gpt), "l_", ErrInvalid
 			}
 			it := w.db.Item(key)
 			quota(it, prefix)
@@ -269,26 +271,26 @@ func TestDamagedConfiguration(t *testing.T) {
 	}{
 		{"limits of an entity and resource", func(w *world, l *Limiter) item.Key {
 			w.configure(l, acme, gpt, rpm10)
-			return w.spoil(table.EntityConfigKey(l.namespace, acme, gpt), "l_rpm_cp", odd)
+			return w.spoil(layout.EntityConfigKey(l.namespace, acme, gpt), "l_rpm_cp", odd)
 		}, []string{acme}},
 		{"limits of a resource", func(w *world, l *Limiter) item.Key {
 			w.configure(l, "", gpt, rpm10)
-			return w.spoil(table.ResourceConfigKey(l.namespace, gpt), "l_rpm_rp", nil)
+			return w.spoil(layout.ResourceConfigKey(l.namespace, gpt), "l_rpm_rp", nil)
 		}, []string{acme, "other"}},
 		{"limits of the namespace", func(w *world, l *Limiter) item.Key {
-			return w.spoil(table.SystemConfigKey(l.namespace), "l_rpm_ra", item.N(-1))
+			return w.spoil(layout.SystemConfigKey(l.namespace), "l_rpm_ra", item.N(-1))
 		}, []string{acme, "other"}},
 		{"the policy of the namespace", func(w *world, l *Limiter) item.Key {
-			return w.spoil(table.SystemConfigKey(l.namespace), "on_unavailable", item.S("maybe"))
+			return w.spoil(layout.SystemConfigKey(l.namespace), "on_unavailable", item.S("maybe"))
 		}, []string{acme, "other"}},
 		{"an entity's description", func(w *world, l *Limiter) item.Key {
-			w.db.Store(table.Entity{Namespace: l.namespace, ID: acme}.Item())
-			return w.spoil(table.EntityKey(l.namespace, acme), "cascade", odd)
+			w.db.Store(config.Entity{Namespace: l.namespace, ID: acme}.Item())
+			return w.spoil(layout.EntityKey(l.namespace, acme), "cascade", odd)
 		}, []string{acme}},
 		{"a parent's description", func(w *world, l *Limiter) item.Key {
-			w.db.Store(table.Entity{Namespace: l.namespace, ID: acme, Parent: "above", Cascade: true}.Item())
-			w.db.Store(table.Entity{Namespace: l.namespace, ID: "above"}.Item())
-			return w.spoil(table.EntityKey(l.namespace, "above"), "parent_id", item.N(1))
+			w.db.Store(config.Entity{Namespace: l.namespace, ID: acme, Parent: "above", Cascade: true}.Item())
+			w.db.Store(config.Entity{Namespace: l.namespace, ID: "above"}.Item())
+			return w.spoil(layout.EntityKey(l.namespace, "above"), "parent_id", item.N(1))
 		}, []string{acme}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -365,7 +367,8 @@ func TestWhatADamagedBucketHasPaidIsGivenBack(t *testing.T) {
 	if n := w.db.Stats().WriteUnits; n != 2 {
 		t.Errorf("%v write units, want 2: one took the token", n)
 	}
-	b, a := before.Item(table.BucketKey(l.namespace, acme, gpt, 0)), w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+	b, a := before.Item(layout.BucketKey(l.namespace, acme, gpt, 0)), w.db.Item(layout.BucketKey(l.namespace, acme, gpt,
+		0))
 	for _, name := range []string{"b_rpm_tk", "b_rpm_tc"} {
 		if b[name] == nil || !item.Equal(a[name], b[name]) {
 			t.Errorf("%s is %v, was %v", name, a[name], b[name])
@@ -411,7 +414,7 @@ func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
 		if lease != nil || !errors.Is(err, c.want) || !errors.Is(err, ErrUnreadable) || errors.Is(err, ErrCanceled) {
 			t.Errorf("%s: %v, %v, want %v, and what is wrong", name, lease, err, c.want)
 		}
-		it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+		it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
 		if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) {
 			t.Errorf("%s: %v of rpm are used, want %d tokens", name, it["b_rpm_tc"], c.used)
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // heard tells the breakers how a call for a bucket ended, and the observer how that changed them.
@@ -104,9 +104,9 @@ func (l *Limiter) probe(ctx context.Context, n known.Name, req Request, own []bu
 		return err
 	}
 	l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
-	_, err = l.store.Write(ctx, inVain(table.BucketKey(l.namespace, n.Entity, n.Resource, 0)))
+	_, err = l.store.Write(ctx, inVain(layout.BucketKey(l.namespace, n.Entity, n.Resource, 0)))
 	if r, ok := errors.AsType[*store.Refused](err); ok && r.Old == nil {
-		_, err = l.store.Read(ctx, true, table.BucketKey(l.namespace, n.Entity, n.Resource, 1))
+		_, err = l.store.Read(ctx, true, layout.BucketKey(l.namespace, n.Entity, n.Resource, 1))
 	}
 	return err
 }

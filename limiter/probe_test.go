@@ -10,9 +10,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A probe tries every call that the request needs: the configuration of all levels, the write, and where there
@@ -35,15 +35,15 @@ func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
 				fails func(memdb.Op) bool
 				calls bool // it is made
 			}{
-				{"the configuration", reads(table.EntityKey(l.namespace, acme)), true},
-				{"that of the parent", reads(table.EntityKey(l.namespace, "org")), true},
+				{"the configuration", reads(layout.EntityKey(l.namespace, acme)), true},
+				{"that of the parent", reads(layout.EntityKey(l.namespace, "org")), true},
 				{"the write", isWrite, true},
-				{"the read before a bucket is created", reads(table.BucketKey(l.namespace, acme, gpt, 1)), !there},
+				{"the read before a bucket is created", reads(layout.BucketKey(l.namespace, acme, gpt, 1)), !there},
 			} {
 				made := false
 				w.db.SetHook(onEvery(c.fails, func(op memdb.Op) (bool, error) {
 					made = true
-					if !isWrite(op) && slices.Contains(op.Keys, table.BucketKey(l.namespace, acme, gpt, 1)) && !op.Consistent {
+					if !isWrite(op) && slices.Contains(op.Keys, layout.BucketKey(l.namespace, acme, gpt, 1)) && !op.Consistent {
 						t.Errorf("%s: it is not read consistently", c.name)
 					}
 					return false, memdb.Fail(store.Unavailable)
@@ -115,7 +115,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 		if err := errors.Join(ask(acme), ask("sister"), ask("calm")); err != nil {
 			t.Fatal(err)
 		}
-		hot := table.BucketKey(l.namespace, "org", gpt, 0)
+		hot := layout.BucketKey(l.namespace, "org", gpt, 0)
 		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) {
 			if op.Writes[0].Target() == hot {
 				return false, memdb.Fail(store.Throttled)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // midnight is when the day of a world ends, in UTC.
@@ -403,7 +403,7 @@ func TestTheKillSwitchIsObeyed(t *testing.T) {
 		w.db.Store(it)
 		w.advance(2 * time.Second)
 	}
-	resource, entity := table.ResourceConfigKey(l.namespace, gpt), table.EntityConfigKey(l.namespace, acme, gpt)
+	resource, entity := layout.ResourceConfigKey(l.namespace, gpt), layout.EntityConfigKey(l.namespace, acme, gpt)
 	for _, c := range []struct {
 		resource, entity item.Value
 		off              bool

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -41,7 +42,7 @@ func TestStrangeNamesAreNames(t *testing.T) {
 				t.Errorf("%q: %s has %d bytes, want at most %d", item.KeyOf(it).PK, attr, len(s.Value), most)
 			}
 		}
-		if item.KeyOf(it).SK != table.SKBucketState {
+		if item.KeyOf(it).SK != layout.SKBucketState {
 			continue
 		}
 		b, err := table.DecodeShard(it)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // resolved is the configuration in force for one entity and resource.
@@ -24,8 +24,8 @@ type resolved struct {
 
 // cached is one configuration item of the cache; an absent item is cached too.
 type cached struct {
-	config table.Config
-	entity table.Entity
+	config config.Config
+	entity config.Entity
 	gone   error // why the namespace of a namespace record is not there to be used
 	bad    error // why it cannot be read, an ErrInvalid: it fails the requests that it decides on
 	found  bool
@@ -48,13 +48,13 @@ func decodeRecord(it item.Item, now int64) cached {
 	r := cached{found: it != nil, at: now}
 	switch {
 	case it == nil:
-	case table.IsEntity(it):
-		r.entity, r.bad = table.DecodeEntity(it)
-	case table.IsNamespace(it):
+	case config.IsEntity(it):
+		r.entity, r.bad = config.DecodeEntity(it)
+	case config.IsNamespace(it):
 		r.gone = namespace.Active(it)
 	default:
-		r.config, r.bad = table.DecodeConfig(it)
-		r.config.Access = table.AccessOf(it) // also of one that cannot be read
+		r.config, r.bad = config.DecodeConfig(it)
+		r.config.Access = config.AccessOf(it) // also of one that cannot be read
 	}
 	if r.bad != nil {
 		r.bad = fmt.Errorf("%w: stored configuration: %w", ErrInvalid, r.bad)
@@ -95,7 +95,7 @@ func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 	out.exists = recs[recMeta].found
 	out.parent = recs[recMeta].entity.Parent
 	out.cascade = *access.Cascade && out.parent != ""
-	if out.bypass = access.Switch == table.Bypassed; access.Switch == table.SwitchedOff {
+	if out.bypass = access.Switch == config.Bypassed; access.Switch == config.SwitchedOff {
 		return out, ErrDisabled
 	}
 	if own != nil || out.bypass {
@@ -116,8 +116,8 @@ func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 
 // accessOf returns what holds besides limits: whether nothing is granted, or everything,
 // and whether the parent is charged too. The metadata of the entity come last.
-func accessOf(recs [records]cached) table.Access {
-	a := table.Combined(
+func accessOf(recs [records]cached) config.Access {
+	a := config.Combined(
 		recs[recEntity].config.Access, recs[recEntityDefault].config.Access, recs[recResource].config.Access)
 	if a.Cascade == nil {
 		a.Cascade = &recs[recMeta].entity.Cascade

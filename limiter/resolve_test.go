@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var errBad, errGone = errors.New("bad"), errors.New("gone")
@@ -37,8 +37,8 @@ func anyRecords(r *rand.Rand, now, oldest int64) (recs [records]cached) {
 			if r.IntN(3) == 0 {
 				c.config.Limits = []bucket.Limit{PerMinute("rpm", int64(i+1)).stored()}
 			}
-			c.config.Access.Switch = []table.Switch{table.Undecided, table.Undecided, table.Undecided, table.SwitchedOff,
-				table.Bypassed, table.SwitchedOn}[r.IntN(6)]
+			c.config.Access.Switch = []config.Switch{config.Undecided, config.Undecided, config.Undecided, config.SwitchedOff,
+				config.Bypassed, config.SwitchedOn}[r.IntN(6)]
 			c.config.Access.Cascade = []*bool{nil, nil, &yes, &no}[r.IntN(4)]
 			c.config.OnUnavailable = []string{"", "allow", "block"}[r.IntN(3)]
 		}
@@ -64,9 +64,9 @@ func TestWhichRecordDecides(t *testing.T) {
 		got, err := combine(recs, own)
 		want, wantErr := resolved{}, error(nil)
 		meta := recs[recMeta]
-		on, cascade := table.Undecided, meta.entity.Cascade
+		on, cascade := config.Undecided, meta.entity.Cascade
 		for _, i := range []int{recResource, recEntityDefault, recEntity} { // the last word counts
-			if a := recs[i].config.Access; a.Switch != table.Undecided {
+			if a := recs[i].config.Access; a.Switch != config.Undecided {
 				on = a.Switch
 			}
 			if a := recs[i].config.Access; a.Cascade != nil {
@@ -74,7 +74,7 @@ func TestWhichRecordDecides(t *testing.T) {
 			}
 		}
 		want.exists, want.parent = meta.found, meta.entity.Parent
-		want.cascade, want.bypass = cascade && meta.entity.Parent != "", on == table.Bypassed
+		want.cascade, want.bypass = cascade && meta.entity.Parent != "", on == config.Bypassed
 		want.limits = own
 		switch {
 		case !recs[recNamespace].found:
@@ -83,7 +83,7 @@ func TestWhichRecordDecides(t *testing.T) {
 			wantErr = errGone
 		case meta.bad != nil:
 			wantErr = meta.bad
-		case on == table.SwitchedOff:
+		case on == config.SwitchedOff:
 			wantErr = ErrDisabled
 		case own == nil && !want.bypass:
 			wantErr = errNoLimits
@@ -289,7 +289,7 @@ func TestHowManyLimitsAreStored(t *testing.T) {
 	for n, want := range map[int]string{
 		MaxLimits: "", MaxLimits + 1: `stored configuration "ns/SYSTEM#": 33 limits, want at most 32`,
 	} {
-		c := table.Config{Namespace: "ns"}
+		c := config.Config{Namespace: "ns"}
 		for i := range n {
 			c.Limits = append(c.Limits, PerMinute(fmt.Sprint("l", 10+i), 1).stored())
 		}

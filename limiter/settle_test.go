@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -24,7 +25,7 @@ func TestRollbackOfALimitThatIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := table.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)
+	key := layout.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)
 	it := w.db.Item(key)
 	for _, a := range []string{"b_tpm_tk", "b_tpm_cp", "b_tpm_ra", "b_tpm_rp", "b_tpm_tc"} {
 		delete(it, a)
@@ -74,7 +75,7 @@ func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
 	if err := lease.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, 0))
+	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
 	if !item.Equal(it["b_tpm_tk"], item.N(1000*bucket.Milli)) || it["b_rpm_tk"] != nil {
 		t.Errorf("after the rollback %v of tpm and %v of rpm", it["b_tpm_tk"], it["b_rpm_tk"])
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A bucket whose shard 0 is not there is new, has expired or was deleted. Or shard 0 alone was
@@ -37,7 +37,7 @@ func (l *Limiter) siblings(ctx context.Context, all ...creation) error {
 	for len(all) > 0 {
 		keys := make([]item.Key, len(all))
 		for i, c := range all {
-			keys[i] = table.BucketKey(c.want.Namespace, c.want.Name.Entity, c.want.Name.Resource, shards[i])
+			keys[i] = layout.BucketKey(c.want.Namespace, c.want.Name.Entity, c.want.Name.Resource, shards[i])
 		}
 		items, err := l.store.Read(ctx, true, keys...)
 		if err != nil {

@@ -12,16 +12,16 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // looksForShard1 reports whether a call is the read before a bucket is created.
 func looksForShard1(op memdb.Op) bool {
 	return op.Name == memdb.BatchGetItem && slices.ContainsFunc(op.Keys, func(k item.Key) bool {
-		_, _, _, shard, ok := table.ParseBucketPK(k.PK)
+		_, _, _, shard, ok := layout.ParseBucketPK(k.PK)
 		return ok && shard == 1
 	})
 }
@@ -325,7 +325,7 @@ func testCascadeRestoresShard0(t *testing.T, room int) {
 					w.advance(time.Millisecond)
 				}
 				for _, e := range lost { // shard 1 holds 4 of 8
-					w.db.Delete(table.BucketKey(l.namespace, e, gpt, 0))
+					w.db.Delete(layout.BucketKey(l.namespace, e, gpt, 0))
 				}
 				spent := map[string]int64{acme: w.spent(l, acme), "org": w.spent(l, "org")}
 				granted := int64(drain(t, w.process(Options{MaxBuckets: room}), stored(Costs{"rpm": 1})))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -59,7 +60,7 @@ func (l *Limiter) unused(s *slots.Lease, wake bool) {
 // giveSlots gives slots back by item that were idle, in the background.
 func (l *Limiter) giveSlots(all map[item.Key][]table.Cost) {
 	for key, costs := range all {
-		_, entity, resource, _, _ := table.ParseBucketPK(key.PK)
+		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		l.background.Go(func() {
 			n := known.Name{Entity: entity, Resource: resource}
 			e := Event{Kind: EventAhead, Entity: entity, Resource: resource, Writes: 1}

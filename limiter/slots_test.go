@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -126,7 +127,7 @@ func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
 			t.Errorf("got %v, %v", lease, err)
 		}
 		o.free("not given back", 1)
-		b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+		b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +273,7 @@ func TestIdleSlotsBesideTokensOfAnotherShard(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{Ahead: time.Second})
 		lease := o.must(w, o.busy(w, takesJob(1)))
-		lease.items[0].key = table.BucketKey(o.ns, acme, gpt, 1)
+		lease.items[0].key = layout.BucketKey(o.ns, acme, gpt, 1)
 		time.Sleep(2 * time.Second)
 		if err := lease.Commit(t.Context()); err != nil {
 			t.Fatal(err)
@@ -539,7 +540,7 @@ func TestSlotsAndWhatIsGivenBackBesideThem(t *testing.T) {
 		}
 		o.free("it is given back", 2)
 		used := func(limit string) int64 {
-			b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+			b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -549,7 +550,7 @@ func TestSlotsAndWhatIsGivenBackBesideThem(t *testing.T) {
 			t.Errorf("%d of the quota are used, want all 3", n)
 		}
 		lease = o.must(w, takesJob(2))
-		o.db.Delete(table.BucketKey(o.ns, acme, gpt, 0))
+		o.db.Delete(layout.BucketKey(o.ns, acme, gpt, 0))
 		o.must(other, takesJob(1)) // a new one
 		if err := lease.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
@@ -615,7 +616,7 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 		for range 4 {
 			w.desks.cache.Purge()
 			time.Sleep(10 * time.Minute)
-			b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, acme, gpt, 0)))
+			b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 			if err != nil || b.TTL == 0 || b.TTL < time.Now().Add(10*time.Minute).Unix() {
 				t.Errorf("%v: it expires in %d s", err, b.TTL-time.Now().Unix())
 			}
@@ -640,7 +641,7 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 			o.cascade(map[string]int64{acme: 8, "org": 6})
 			lease := o.must(w, asks(Costs{"jobs": 2, "rpm": 0}))
 			w.on(func(_ string, writes []item.Write) fate {
-				if writes != nil && writes[0].Target() == table.BucketKey(o.ns, fails, gpt, 0) {
+				if writes != nil && writes[0].Target() == layout.BucketKey(o.ns, fails, gpt, 0) {
 					return fate{err: memdb.Fail(store.Unavailable)}
 				}
 				return fate{apply: true}
@@ -653,7 +654,7 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 				t.Fatal(err)
 			}
 			for entity, slots := range map[string]int64{acme: 8, "org": 6} {
-				b, err := table.DecodeShard(o.db.Item(table.BucketKey(o.ns, entity, gpt, 0)))
+				b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, entity, gpt, 0)))
 				if err != nil {
 					t.Fatal(err)
 				}

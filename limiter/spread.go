@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -89,7 +90,7 @@ func (l *Limiter) explained(k *desk, images []table.Shard, pay []known.Payment,
 func (l *Limiter) readShards(ctx context.Context, k *desk, w known.Want) ([]table.Shard, error) {
 	keys := make([]item.Key, k.ReadAll(l.now()))
 	for i := range keys {
-		keys[i] = table.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, i)
+		keys[i] = layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, i)
 	}
 	var items []item.Item
 	for part := range slices.Chunk(keys, item.MaxReadKeys) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -203,7 +204,7 @@ func TestARequestGathersOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"gone": func(w *world, l *Limiter) { w.db.Delete(table.BucketKey(l.namespace, acme, gpt, 3)) },
+		"gone": func(w *world, l *Limiter) { w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, 3)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, l, limit := emptyFour(t)

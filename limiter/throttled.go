@@ -7,8 +7,8 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // DynamoDB slows us down where a table or a partition is written to more than it may be.
@@ -54,7 +54,7 @@ type watched struct {
 
 func (w watched) tell(ctx context.Context, key item.Key, err error) {
 	if store.KindOf(err) == store.Throttled {
-		_, entity, resource, _, _ := table.ParseBucketPK(key.PK)
+		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
 	}
 }

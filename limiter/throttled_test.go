@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A write that meets a transaction is sent again, after pauses that double up to a bound, for as many rounds
@@ -46,9 +46,9 @@ func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
 // first write, and of a read, that of the first key, if it is a bucket's. Other errors are not told.
 func TestEveryThrottledCallIsTold(t *testing.T) {
 	ns := "ns"
-	bucket := table.BucketKey(ns, acme, gpt, 3)
+	bucket := layout.BucketKey(ns, acme, gpt, 3)
 	write := item.Delete{Key: bucket}
-	other := item.Delete{Key: table.BucketKey(ns, "other", gpt, 0)}
+	other := item.Delete{Key: layout.BucketKey(ns, "other", gpt, 0)}
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		call func(store.Store) error
@@ -60,7 +60,7 @@ func TestEveryThrottledCallIsTold(t *testing.T) {
 		"read": {func(s store.Store) error { _, err := s.Read(ctx, true, bucket, other.Key); return err },
 			[]string{"acme/gpt-4"}},
 		"read of configuration": {func(s store.Store) error {
-			_, err := s.Read(ctx, true, table.EntityKey(ns, acme))
+			_, err := s.Read(ctx, true, layout.EntityKey(ns, acme))
 			return err
 		}, []string{"/"}},
 		"read of nothing": {func(s store.Store) error { _, err := s.Read(ctx, true); return err }, nil},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -40,7 +41,7 @@ func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int, pause time.Durat
 	}
 	bounded := l.bounded(context.Background())
 	defer bounded.end()
-	it := leaseItem{name: n, key: table.BucketKey(l.namespace, n.Entity, n.Resource, shard), shard: shard}
+	it := leaseItem{name: n, key: layout.BucketKey(l.namespace, n.Entity, n.Resource, shard), shard: shard}
 	s := l.settling(it, table.Shard{}, u.Costs)
 	err := s.run(bounded, queue.Taking{})
 	e := Event{Kind: EventAhead, Entity: n.Entity, Resource: n.Resource, Writes: 1,

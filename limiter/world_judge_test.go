@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -116,7 +117,7 @@ func (j *judge) follow() {
 	j.w.t.Helper()
 	changes := slices.DeleteFunc(j.w.db.Changes(j.seq), func(c memdb.Change) bool {
 		j.seq = max(j.seq, c.Seq)
-		ns, e, r, _, ok := table.ParseBucketPK(c.Key.PK)
+		ns, e, r, _, ok := layout.ParseBucketPK(c.Key.PK)
 		return !ok || ns != j.namespace || e != acme || r != gpt
 	})
 	for i := 0; i < len(changes); i++ {
@@ -195,7 +196,7 @@ func ceil(r *big.Rat) int64 {
 func (j *judge) change(c memdb.Change, before, after *table.Shard) {
 	j.w.t.Helper()
 	if after == nil {
-		_, _, _, shard, _ := table.ParseBucketPK(c.Key.PK)
+		_, _, _, shard, _ := layout.ParseBucketPK(c.Key.PK)
 		delete(j.exact, shard)
 		delete(j.back, shard)
 		return

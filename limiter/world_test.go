@@ -12,8 +12,10 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -74,7 +76,7 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Shard {
 	w.t.Helper()
 	var out []table.Shard
 	for _, it := range w.db.Items() {
-		if _, e, r, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); !ok || e != entity || r != resource {
+		if _, e, r, _, ok := layout.ParseBucketPK(item.KeyOf(it).PK); !ok || e != entity || r != resource {
 			continue
 		}
 		b, err := table.DecodeShard(it)
@@ -145,7 +147,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 		}
 	}
 	for _, c := range w.db.Changes(0) {
-		ns, e, r, k, ok := table.ParseBucketPK(c.Key.PK)
+		ns, e, r, k, ok := layout.ParseBucketPK(c.Key.PK)
 		if !ok || ns != l.namespace || e != acme || r != gpt {
 			continue
 		}
@@ -170,7 +172,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 // removes one.
 func (w *world) edit(l *Limiter, shard int, attrs item.Item) {
 	w.t.Helper()
-	it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, shard))
+	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, shard))
 	if it == nil {
 		w.t.Fatalf("no shard %d", shard)
 	}
@@ -191,7 +193,7 @@ func (w *world) edit(l *Limiter, shard int, attrs item.Item) {
 func (w *world) heat(l *Limiter, shard int) {
 	w.t.Helper()
 	rate := item.N(1)
-	if it := w.db.Item(table.BucketKey(l.namespace, acme, gpt, shard)); it != nil && item.Equal(it["b_wcu_ra"], rate) {
+	if it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, shard)); it != nil && item.Equal(it["b_wcu_ra"], rate) {
 		rate = item.N(2)
 	}
 	w.edit(l, shard, item.Item{"b_wcu_tk": item.N(-1_000_000_000), "b_wcu_ra": rate})
@@ -227,7 +229,7 @@ func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.db.Store(table.Config{Namespace: l.namespace, Entity: entity, Resource: resource, Limits: stored}.Item())
+	w.db.Store(config.Config{Namespace: l.namespace, Entity: entity, Resource: resource, Limits: stored}.Item())
 }
 
 // configurePolicy stores a system configuration with limits and a policy.
@@ -237,7 +239,7 @@ func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.db.Store(table.Config{Namespace: l.namespace, Limits: stored, OnUnavailable: policy}.Item())
+	w.db.Store(config.Config{Namespace: l.namespace, Limits: stored, OnUnavailable: policy}.Item())
 }
 
 // isWrite reports whether a call is one that changes buckets.

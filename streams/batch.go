@@ -30,7 +30,7 @@ var errNotCounted = errors.New("usage not counted")
 //
 //	decode   three changes: +3, +1, +6; a record that cannot be read is malformed
 //	fold     one shard with three changes in order, each once, also if its record came twice
-//	ledger   one run from 100 to 110. It is due now, or with a tumbling window carried on
+//	tally    one run from 100 to 110. It is due now, or with a tumbling window carried on
 //	plan     a refill if the level does not cover 10 once more, a resharding if the
 //	         partition is hot or cool, a longer lifetime if the item would expire too early
 //	jobs     what is required first: malformed records to be kept, the run into its windows
@@ -49,7 +49,7 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	defer cancel()
 	histories := usage.Fold(batch.Changes)
 	a, m := a.metered()
-	led := a.newLedger(ctx, batch, histories)
+	led := a.newTally(ctx, batch, histories)
 	jobs := a.jobs(led, histories, usage.Decide(histories, start, a.conf), batch.Malformed)
 	a.run(within, jobs)
 	err = led.close(ctx, within)

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // slowTable answers calls after a round trip, takes so many write units a second, a
@@ -213,7 +213,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 			"hung":      func(op memdb.Op) (bool, error) { <-op.Done; return false, memdb.Fail(store.Unknown) },
 			"throttled": func(memdb.Op) (bool, error) { time.Sleep(time.Second); return false, memdb.Fail(store.Throttled) },
 			"lists hung": func(op memdb.Op) (bool, error) {
-				if len(op.Writes) == 1 && op.Writes[0].Target().PK == table.OwedPK {
+				if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK {
 					<-op.Done
 					return false, memdb.Fail(store.Unknown)
 				}
@@ -331,7 +331,7 @@ func TestWorkBeginsUntilFiveSecondsBeforeTheDeadline(t *testing.T) {
 		payload := windowed(records(r.since(seen)), state, false)
 		begin, mu, last, lists := time.Now(), sync.Mutex{}, time.Duration(0), 0
 		r.db.SetHook(func(op memdb.Op) (bool, error) {
-			if len(op.Writes) == 1 && op.Writes[0].Target().PK == table.OwedPK {
+			if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK {
 				ok, err := takes(op, 3500*time.Millisecond)
 				mu.Lock()
 				defer mu.Unlock()

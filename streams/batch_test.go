@@ -13,10 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 func TestWholeBatchDone(t *testing.T) {
@@ -30,8 +31,8 @@ func TestWholeBatchDone(t *testing.T) {
 	if diff := r.inexact(); diff != "" {
 		t.Error(diff)
 	}
-	it := r.db.Item(table.UsageKey("ns", "a", "gpt", "2023-11-14"))
-	if s, err := table.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 5 {
+	it := r.db.Item(layout.UsageKey("ns", "a", "gpt", "2023-11-14"))
+	if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 5 {
 		t.Errorf("daily counts %v, %v", s.Counts, err)
 	}
 	if s := r.db.Stats(); s.Calls() != 8 || s.Updates != 4 {
@@ -166,7 +167,7 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 		!strings.Contains(kept.Reason, "rpm") {
 		t.Errorf("kept %s, %v", line, err)
 	}
-	if it := r.db.Item(table.UsageKey("ns", "b", "gpt", "2023-11-14")); it == nil {
+	if it := r.db.Item(layout.UsageKey("ns", "b", "gpt", "2023-11-14")); it == nil {
 		t.Error("b is not counted")
 	}
 	var m map[string]any

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -51,7 +53,7 @@ func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 				if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
 					t.Errorf("response %s", got)
 				}
-				s, err := table.DecodeSnapshot(r.db.Item(table.UsageKey("ns", "wide", "gpt", "2023-11-14")))
+				s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "wide", "gpt", "2023-11-14")))
 				if err != nil {
 					t.Fatal(err)
 				}

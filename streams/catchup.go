@@ -9,8 +9,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -33,7 +33,7 @@ const (
 // invocation claims that; if it dies, the next one that ends a tumbling window begins
 // again. Nothing begins once within is over: what is left then, or could not be summed, is
 // owed anew, by a list that is stored before the cursor goes on.
-func (l *ledger) catchUp(ctx, within context.Context) {
+func (l *tally) catchUp(ctx, within context.Context) {
 	if len(l.agg.kinds()) == 1 {
 		return
 	}
@@ -41,11 +41,11 @@ func (l *ledger) catchUp(ctx, within context.Context) {
 	until := l.catchUpUntil(l.agg.kinds()[0], now)
 	claim := now + owedClaim.Milliseconds()
 	err := func() error {
-		items, err := l.agg.store.Read(within, false, table.OwedCursorKey())
+		items, err := l.agg.store.Read(within, false, ledger.OwedCursorKey())
 		if err != nil {
 			return err
 		}
-		cursor := table.DecodeOwedCursor(items[0])
+		cursor := ledger.DecodeOwedCursor(items[0])
 		if cursor.Counted >= until || cursor.Claimed > now {
 			return nil
 		}
@@ -55,7 +55,7 @@ func (l *ledger) catchUp(ctx, within context.Context) {
 			}
 			return err
 		}
-		if err := l.catchUpLists(ctx, within, table.OwedBetween(cursor.Counted, until)); err != nil {
+		if err := l.catchUpLists(ctx, within, ledger.OwedBetween(cursor.Counted, until)); err != nil {
 			return err
 		}
 		_, err = l.agg.store.Write(ctx, cursor.Advance(claim, until))
@@ -68,7 +68,7 @@ func (l *ledger) catchUp(ctx, within context.Context) {
 
 // catchUpUntil returns the instant up to which lists are due: those of whole hours, or
 // of every two if usage is folded for long. Days and months end with either.
-func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
+func (l *tally) catchUpUntil(finest usage.Window, now int64) int64 {
 	over := now - 2*owedGrace.Milliseconds() // what began to be written before then has been by now
 	if l.tumbling.Length >= longFold.Milliseconds() {
 		over -= over % (2 * time.Hour.Milliseconds())
@@ -78,7 +78,7 @@ func (l *ledger) catchUpUntil(finest usage.Window, now int64) int64 {
 
 // catchUpLists sums the windows on the lists that a query finds. One that is on several
 // lists is summed once.
-func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
+func (l *tally) catchUpLists(ctx, within context.Context, q item.Query) error {
 	var owed []usage.Owed
 	for merged := 0; ; {
 		page, err := l.agg.store.List(ctx, q)
@@ -86,7 +86,7 @@ func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 			return err
 		}
 		for _, it := range page.Items {
-			some, err := usage.UnpackOwed(table.PackedOwed(it), l.agg.kinds()[1])
+			some, err := usage.UnpackOwed(ledger.PackedOwed(it), l.agg.kinds()[1])
 			if err != nil {
 				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "list of owed usage ignored", slog.Any("err", err))
 			}
@@ -121,7 +121,7 @@ func (l *ledger) catchUpLists(ctx, within context.Context, q item.Query) error {
 
 // catchUpSome sums what is owed, and returns what is to be owed anew: what is left, with an
 // error, and what should be summed once more.
-func (l *ledger) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
+func (l *tally) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
 	if ctx.Err() != nil {
 		return owed, ctx.Err()
 	}

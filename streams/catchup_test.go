@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -78,7 +79,7 @@ func TestWhenListsAreDue(t *testing.T) {
 		{10 * time.Minute, "21:06:00", "20:03:00"}, {10 * time.Minute, "22:05:59", "20:03:00"},
 		{10 * time.Minute, "22:06:00", "22:03:00"},
 	} {
-		l := &ledger{tumbling: stream.Tumbling{On: true, Length: c.fold.Milliseconds()}}
+		l := &tally{tumbling: stream.Tumbling{On: true, Length: c.fold.Milliseconds()}}
 		if got := l.catchUpUntil(usage.Hourly, at(c.now)); got != at(c.want) {
 			t.Errorf("fold %v, at %s: up to %s, want %s", c.fold, c.now,
 				time.UnixMilli(got).UTC().Format(time.TimeOnly), c.want)
@@ -96,9 +97,9 @@ func TestWhoDiesWhileCatchingUpIsFollowed(t *testing.T) {
 	}
 	lists := 0
 	for _, it := range r.db.Items() {
-		if k := item.KeyOf(it); k.PK == table.OwedPK && !strings.HasPrefix(k.SK, "#") {
+		if k := item.KeyOf(it); k.PK == ledger.OwedPK && !strings.HasPrefix(k.SK, "#") {
 			lists++
-			if ttl, _ := item.Saturated(it[table.AttrTTL]); ttl != t0/1000+7*86_400 {
+			if ttl, _ := item.Saturated(it[layout.AttrTTL]); ttl != t0/1000+7*86_400 {
 				t.Errorf("a list expires at %d", ttl)
 			}
 		}
@@ -167,7 +168,7 @@ func TestWhatIsCaughtUpIsNotClaimed(t *testing.T) {
 	r.now += 3 * time.Hour.Milliseconds()
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
 		for _, w := range op.Writes {
-			if w.Target() == table.OwedCursorKey() {
+			if w.Target() == ledger.OwedCursorKey() {
 				claims++
 			}
 		}
@@ -214,7 +215,7 @@ func TestTheTimeEndsAfterADay(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r.agg.store = ender{r.db, cancel}
-		l := &ledger{agg: r.agg}
+		l := &tally{agg: r.agg}
 		left, err := l.catchUpSome(ctx, owed)
 		if !slices.Equal(left, owed[1:]) || errors.Is(err, context.Canceled) != (len(owed) > 1) || l.caughtUp != 1 {
 			t.Errorf("of %d days %v are left, %v, after %d writes", len(owed), left, err, l.caughtUp)
@@ -233,7 +234,7 @@ func TestOneKindOfWindowHasNothingToCatchUp(t *testing.T) {
 				of = append(of, w.Target())
 			}
 			for _, k := range of {
-				if k.PK == table.OwedPK {
+				if k.PK == ledger.OwedPK {
 					t.Errorf("%s: %s of %v", kind, op.Name, k)
 				}
 			}
@@ -278,10 +279,10 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 // Where longer windows cannot be caught up, the log says so and why: whether the cursor cannot be read,
 // claimed or moved, or the lists cannot be read. The next invocation catches up.
 func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
-	cursor := table.OwedCursorKey()
+	cursor := ledger.OwedCursorKey()
 	for name, hits := range map[string]func(op memdb.Op) bool{
 		"the cursor is not read":  func(op memdb.Op) bool { return slices.Contains(op.Keys, cursor) },
-		"the lists are not read":  func(op memdb.Op) bool { return op.Query.PK == table.OwedPK },
+		"the lists are not read":  func(op memdb.Op) bool { return op.Query.PK == ledger.OwedPK },
 		"the cursor is not moved": func(op memdb.Op) bool { return len(op.Writes) > 0 && op.Writes[0].Target() == cursor },
 	} {
 		r, seen := newRig(t), int64(0)
@@ -324,8 +325,8 @@ func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 		if strings.HasPrefix(op.Query.From, "#USAGE#") {
 			read[op.Query.PK]++
 		}
-		if len(op.Writes) > 0 && op.Writes[0].Target().PK == table.OwedPK &&
-			op.Writes[0].Target() != table.OwedCursorKey() {
+		if len(op.Writes) > 0 && op.Writes[0].Target().PK == ledger.OwedPK &&
+			op.Writes[0].Target() != ledger.OwedCursorKey() {
 			lists++
 		}
 		return true, nil

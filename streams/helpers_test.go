@@ -15,6 +15,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -82,7 +84,7 @@ func limits() []bucket.Limit {
 // bucket returns the stored shard, or a full one if there is none.
 func (r *rig) bucket(entity string, shard int) table.Shard {
 	r.t.Helper()
-	it := r.db.Item(table.BucketKey("ns", entity, "gpt", shard))
+	it := r.db.Item(layout.BucketKey("ns", entity, "gpt", shard))
 	if it == nil {
 		return table.Shard{Namespace: "ns", Entity: entity, Resource: "gpt", State: bucket.New(limits(), shard, 1, r.now)}
 	}
@@ -114,7 +116,7 @@ func records(changes []memdb.Change) []json.RawMessage {
 // the event source mapping drops.
 func (r *rig) since(seq int64) []memdb.Change {
 	return slices.DeleteFunc(r.db.Changes(seq), func(c memdb.Change) bool {
-		return c.Key.SK != table.SKBucketState
+		return c.Key.SK != layout.SKBucketState
 	})
 }
 
@@ -163,7 +165,7 @@ func (r *rig) usageOf() map[string]int64 {
 		if !strings.HasPrefix(k.SK, "#USAGE#") {
 			continue
 		}
-		s, err := table.DecodeSnapshot(it)
+		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -184,11 +186,11 @@ func (r *rig) counted() map[string]int64 {
 		if c.New == nil {
 			continue // what it had counted stays
 		}
-		ns, entity, resource, _, _ := table.ParseBucketPK(c.Key.PK)
+		ns, entity, resource, _, _ := layout.ParseBucketPK(c.Key.PK)
 		for _, limit := range []string{"rpm", "tpm"} {
 			growth := usedTokens(r.t, c.New, limit) - usedTokens(r.t, c.Old, limit)
 			for _, w := range r.agg.conf.Windows {
-				k := table.UsageKey(ns, entity, resource, w.Part(w.Start(c.CreatedAt)))
+				k := layout.UsageKey(ns, entity, resource, w.Part(w.Start(c.CreatedAt)))
 				out[k.PK+k.SK+" "+limit] += growth
 			}
 		}
@@ -245,7 +247,7 @@ func (r *rig) handedOn(fault func(op memdb.Op) (bool, error)) {
 		r.t.Errorf("response %s", got)
 	}
 	// What did not fail is done all the same.
-	if it := r.db.Item(table.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
+	if it := r.db.Item(layout.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
 		r.t.Error("c is not counted")
 	}
 	r.db.SetHook(nil)

@@ -30,7 +30,7 @@ const (
 // to its next record. A shard that was left behind is left to its clients, to the next batch with a
 // record of shard 0, or to its next minute. To report such a record as not done would hold
 // up the records of everybody behind it.
-func (a *Aggregator) jobs(led *ledger, histories []usage.History, p usage.Upkeep,
+func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	malformed []stream.Malformed) []*function.Job {
 	var required, reshardings, refills, lifetimes []*function.Job
 	for _, k := range kept(malformed) {

@@ -47,7 +47,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 		t.Fatal(err, batch.Malformed)
 	}
 	histories := usage.Fold(batch.Changes)
-	led := r.agg.newLedger(t.Context(), batch, histories)
+	led := r.agg.newTally(t.Context(), batch, histories)
 	var got []string
 	for _, j := range r.agg.jobs(led, histories, usage.Decide(histories, t0+1500, r.agg.conf), batch.Malformed) {
 		about := ""

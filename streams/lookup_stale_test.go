@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -55,7 +55,7 @@ func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 		w := newGapWorld(t, seed)
 		w.split(1)
 		lag := w.lag()
-		key := table.BucketKey("ns", "a", "gpt", 0)
+		key := layout.BucketKey("ns", "a", "gpt", 0)
 		w.born(key, 100)
 		w.countRecords(w.last())
 		w.now += 10*hour - w.now%hour - 1000
@@ -78,7 +78,7 @@ func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 		w := newGapWorld(t, seed)
 		w.split(1)
 		lag := w.lag()
-		key := table.BucketKey("ns", "a", "gpt", 0)
+		key := layout.BucketKey("ns", "a", "gpt", 0)
 		w.now = t0 - t0%aDayLong + 60_000
 		begin := w.now
 		w.born(key, 10)

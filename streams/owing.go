@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -97,7 +97,7 @@ func (o *owing) store(ctx context.Context, a *Aggregator, from []*counting, atte
 		owed = append(owed, c.owed...)
 	}
 	owed = usage.MergeOwed(owed)
-	list := table.OwedList{Created: a.now(), Packed: usage.PackOwed(owed), TTL: a.now()/1000 + owedDays*86_400}
+	list := ledger.OwedList{Created: a.now(), Packed: usage.PackOwed(owed), TTL: a.now()/1000 + owedDays*86_400}
 	put := list.Put()
 	err := store.Retry(ctx, attempts, pause, func() error {
 		_, err := a.store.Write(ctx, put)

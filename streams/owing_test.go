@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -48,7 +49,7 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	}
 	lists := 0
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
-		if len(op.Writes) == 1 && op.Writes[0].Target().PK == table.OwedPK &&
+		if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK &&
 			!strings.HasPrefix(op.Writes[0].Target().SK, "#") {
 			lists++
 			return applied, memdb.Fail(kind)
@@ -79,8 +80,8 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 		t.Fatalf("%s, %v", out, err)
 	}
 	for i := range n {
-		it := r.db.Item(table.UsageKey("ns", fmt.Sprint("tenant-", i), "gpt", "2023-11-14"))
-		if s, err := table.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 2 {
+		it := r.db.Item(layout.UsageKey("ns", fmt.Sprint("tenant-", i), "gpt", "2023-11-14"))
+		if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 2 {
 			t.Fatalf("day of tenant %d: %v, %v", i, item.KeyOf(it), s.Counts)
 		}
 	}
@@ -121,8 +122,8 @@ func listNotStoredTwice(t *testing.T, want int64) {
 	r.now += 3 * time.Hour.Milliseconds()
 	r.within(&seen, nil, true) // the day catches up
 	for _, of := range []string{"first", "second"} {
-		it := r.db.Item(table.UsageKey("ns", of, "gpt", "2023-11-14"))
-		if s, err := table.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != want {
+		it := r.db.Item(layout.UsageKey("ns", of, "gpt", "2023-11-14"))
+		if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != want {
 			t.Errorf("day of the %s: %v, %v", of, s.Counts, err)
 		}
 	}
@@ -160,7 +161,7 @@ func TestHowMuchAListSays(t *testing.T) {
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
 		for _, w := range op.Writes {
 			put, ok := w.(item.Put)
-			owed, err := usage.UnpackOwed(table.PackedOwed(put.Item), usage.Daily)
+			owed, err := usage.UnpackOwed(ledger.PackedOwed(put.Item), usage.Daily)
 			if !ok || err != nil {
 				t.Errorf("%v, %v", w, err)
 			}

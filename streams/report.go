@@ -6,7 +6,7 @@ import (
 )
 
 // summarize counts what became of the batch and finds where to resume it.
-func summarize(batch stream.Batch, jobs []*function.Job, led *ledger, units int64) function.Summary {
+func summarize(batch stream.Batch, jobs []*function.Job, led *tally, units int64) function.Summary {
 	s := function.Summary{
 		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),
 	}

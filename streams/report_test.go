@@ -63,7 +63,7 @@ func TestWhatIsReportedOfABatch(t *testing.T) {
 		job(jobRefill, 1, true, nil), job(jobRefill, 1, true, nil), job(jobResharding, 7, true, nil),
 		job(jobLifetime, 1, true, nil), job(jobThreshold, 4, true, nil), job(jobThreshold, 1, true, nil),
 	}
-	led := &ledger{agg: r.agg, owed: 17, lost: 1, unknown: 21, caughtUp: 9}
+	led := &tally{agg: r.agg, owed: 17, lost: 1, unknown: 21, caughtUp: 9}
 	led.tumbling.On = true
 	led.state.Parts = []usage.Part{{Namespace: "n", Entity: "e", Resource: "r", Start: t0 - t0%3_600_000,
 		Oldest: t0 - 1234, Runs: []usage.Run{{}}}}

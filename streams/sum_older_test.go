@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -73,7 +73,7 @@ func eachPlacement(f func(at [3]int) (calls int)) (n int) {
 // the end day and month are what their hours are.
 func TestAnOlderReleaseAddsToSums(t *testing.T) {
 	morning := t0 - t0%aDayLong + 6*anHourLong + 600_000
-	key, sibling := table.BucketKey("ns", "a", "gpt", 0), table.BucketKey("ns", "a", "gpt", 1)
+	key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, summed := range []bool{false, true} {
 		for i, order := range olderOrders {
 			if i > 0 && (summed || testing.Short()) {
@@ -132,7 +132,7 @@ func (w *gapWorld) countFolded(c memdb.Change) {
 // An older release has turns of whole days, in which what is late changes days that were summed
 // before. When ours is back, the month is the sum of all its days.
 func TestAMonthAfterATurnOfAnOlderRelease(t *testing.T) {
-	key, sibling := table.BucketKey("ns", "a", "gpt", 0), table.BucketKey("ns", "a", "gpt", 1)
+	key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, order := range olderOrders {
 		w := newGapWorld(t, 1)
 		w.split(1)
@@ -172,11 +172,11 @@ func TestSumsThatMakeNoSense(t *testing.T) {
 		for _, drop := range [][]string{nil, {"total_events"}} {
 			w := newGapWorld(t, 1)
 			w.split(1)
-			key := table.BucketKey("ns", "a", "gpt", 0)
+			key := layout.BucketKey("ns", "a", "gpt", 0)
 			w.born(key, 10)
 			w.countRecords(w.last())
 			for _, kind := range []usage.Window{usage.Daily, usage.Monthly} {
-				it := w.db.Item(table.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(w.now))))
+				it := w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(w.now))))
 				it["_*"] = item.B([]byte(raw))
 				for _, attr := range drop {
 					delete(it, attr)

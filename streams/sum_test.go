@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -24,7 +26,7 @@ const (
 func (w *gapWorld) sums(limit string, want int64) (wrong string) {
 	n := 0
 	for _, it := range w.db.Items() {
-		if table.IsSum(it) {
+		if ledger.IsSum(it) {
 			n++
 			if got := read(it, limit); got != want {
 				wrong += fmt.Sprintf("%s: %d, want %d\n", item.KeyOf(it).SK, got, want)
@@ -44,7 +46,7 @@ func race(t *testing.T, at int, of string, plant func(*gapWorld)) (wrong string,
 	w := newGapWorld(t, 1)
 	w.agg.concurrency = 1
 	w.split(1)
-	key, sibling := table.BucketKey("ns", "a", "gpt", 0), table.BucketKey("ns", "a", "gpt", 1)
+	key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	w.born(sibling, 4)
 	w.countRecords(w.last())
 	w.put(sibling, 1, 9)
@@ -143,7 +145,7 @@ func TestSumsAfterACrashAtEveryCall(t *testing.T) {
 			w := newGapWorld(t, 1)
 			w.agg.concurrency = 1
 			w.split(1)
-			key := table.BucketKey("ns", "a", "gpt", 0)
+			key := layout.BucketKey("ns", "a", "gpt", 0)
 			w.born(key, 100)
 			w.countRecords(w.last())
 			w.put(key, 1, 110)
@@ -171,25 +173,25 @@ func TestSumsAfterACrashAtEveryCall(t *testing.T) {
 // marked stores a longer window as releases before did, counted by marks.
 func (w *gapWorld) marked(kind usage.Window, at, rpm, events int64, used int64) {
 	start := kind.Start(at)
-	mark := table.Mark{At: table.PositionOf(1_600_000_000, "1"), Gen: table.GenerationByte(1),
-		Used: []table.Count{{Limit: "rpm", Tokens: used}, {Limit: "tpm"}}}
-	s := table.Snapshot{
-		Namespace: "ns", Entity: "a", Resource: "gpt", Window: string(kind), Start: table.Timestamp(start),
+	mark := ledger.Mark{At: ledger.PositionOf(1_600_000_000, "1"), Gen: table.GenerationByte(1),
+		Used: []ledger.Count{{Limit: "rpm", Tokens: used}, {Limit: "tpm"}}}
+	s := ledger.Snapshot{
+		Namespace: "ns", Entity: "a", Resource: "gpt", Window: string(kind), Start: layout.Timestamp(start),
 		Part: kind.Part(start), Counts: map[string]int64{"rpm": rpm, "tpm": 0}, Events: events,
-		Legend: table.Legend{Stream: 1_600_000_000, Limits: []string{"rpm", "tpm"}}, Marks: map[int]table.Mark{0: mark},
+		Legend: ledger.Legend{Stream: 1_600_000_000, Limits: []string{"rpm", "tpm"}}, Marks: map[int]ledger.Mark{0: mark},
 		TTL: usage.Expiry(at, start, kind, w.agg.conf.SnapshotTTLDays),
 	}
 	w.db.Store(s.Item())
 }
 
 func (w *gapWorld) rpm(kind usage.Window, at int64) int64 {
-	return read(w.db.Item(table.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(at)))), "rpm")
+	return read(w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(at)))), "rpm")
 }
 
 // Days and months that releases before have counted by marks go on as sums, and lose and
 // count twice nothing.
 func TestWindowsThatWereCountedByMarks(t *testing.T) {
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	noon := t0 - t0%aDayLong + 12*anHourLong + 600_000
 	for _, c := range []struct {
 		name       string
@@ -267,7 +269,7 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 // put0 stores a bucket with a counter of whole tokens, of which it is not known when it
 // was created.
 func (w *gapWorld) put0(key item.Key, used int64) {
-	_, entity, _, shard, _ := table.ParseBucketPK(key.PK)
+	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
 	it := b.Item()
 	it["shard_count"] = item.N(2)
@@ -285,7 +287,7 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 		if w.now = t0 - t0%aDayLong + 12*anHourLong; midnight {
 			w.now += 11 * anHourLong
 		}
-		key := table.BucketKey("ns", "a", "gpt", 0)
+		key := layout.BucketKey("ns", "a", "gpt", 0)
 		w.born(key, 100)
 		w.countRecords(w.last())
 		w.now += 60_000
@@ -309,7 +311,7 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 
 // Whatever TTL removes, and whenever a day is summed anew: it never has less than it had.
 func TestADayOutlivesItsHours(t *testing.T) {
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, ttl := range []int{1, 2} {
 		for late := int64(0); late < 4*24; late++ {
 			w := newGapWorld(t, 1)
@@ -329,11 +331,11 @@ func TestADayOutlivesItsHours(t *testing.T) {
 			record := w.last() // comes late
 			w.now = begin + late*anHourLong
 			for _, it := range w.db.Items() {
-				if table.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
+				if ledger.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
 					w.db.Delete(item.KeyOf(it))
 				}
 			}
-			kept := w.db.Item(table.UsageKey("ns", "a", "gpt", usage.Daily.Part(usage.Daily.Start(begin)))) != nil
+			kept := w.db.Item(layout.UsageKey("ns", "a", "gpt", usage.Daily.Part(usage.Daily.Start(begin)))) != nil
 			w.countRecords(record)
 			got := w.rpm(usage.Daily, begin)
 			hours := w.rpm(usage.Hourly, begin) > 0
@@ -356,7 +358,7 @@ func TestEventsAreRecords(t *testing.T) {
 	r.now += 3 * time.Hour.Milliseconds()
 	r.within(&seen, nil, true) // the day catches up
 	for _, part := range []string{anHour, "2023-11-14"} {
-		s, err := table.DecodeSnapshot(r.db.Item(table.UsageKey("ns", "a", "gpt", part)))
+		s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "a", "gpt", part)))
 		if err != nil || s.Events != 6 || s.Counts["rpm"] != 9 || s.Counts["tpm"] != 600 {
 			t.Errorf("%s: %+v, %v", part, s, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -18,7 +19,7 @@ func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, er
 			return 0, err
 		}
 	}
-	var highest, lower []table.Threshold
+	var highest, lower []ledger.Threshold
 	for _, these := range s.Thresholds(a.now(), a.conf) {
 		highest = append(highest, these[len(these)-1])
 		lower = append(lower, these[:len(these)-1]...)
@@ -44,7 +45,7 @@ func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, er
 }
 
 // untold returns those that no record tells of yet.
-func (a *Aggregator) untold(ctx context.Context, of []table.Threshold) (out []table.Threshold, err error) {
+func (a *Aggregator) untold(ctx context.Context, of []ledger.Threshold) (out []ledger.Threshold, err error) {
 	keys := make([]item.Key, len(of))
 	for i, t := range of {
 		keys[i] = t.Key()

@@ -14,6 +14,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -96,7 +98,7 @@ func (w *quotaWorld) write(writes ...item.Write) bool {
 // shard returns a shard that exists, by chance.
 func (w *quotaWorld) shard() table.Shard {
 	for {
-		it := w.db.Item(table.BucketKey("ns", "e", "gpt", w.rand.IntN(8)))
+		it := w.db.Item(layout.BucketKey("ns", "e", "gpt", w.rand.IntN(8)))
 		if b, err := table.DecodeShard(it); err == nil {
 			return b
 		}
@@ -159,7 +161,7 @@ func (w *quotaWorld) reshard() {
 		return
 	}
 	if k := b.State.Shard; n > 1 && k >= n/2 {
-		keep, err := table.DecodeShard(w.db.Item(table.BucketKey("ns", "e", "gpt", k-n/2)))
+		keep, err := table.DecodeShard(w.db.Item(layout.BucketKey("ns", "e", "gpt", k-n/2)))
 		if err == nil && keep.State.Count() == n {
 			w.write(table.Merge(keep, b, n/2, w.now)...)
 		}
@@ -190,7 +192,7 @@ func (w *quotaWorld) drain() {
 	}
 	end := int64(0)
 	for k := range 8 {
-		if b, err := table.DecodeShard(w.db.Item(table.BucketKey("ns", "e", "gpt", k))); err == nil {
+		if b, err := table.DecodeShard(w.db.Item(layout.BucketKey("ns", "e", "gpt", k))); err == nil {
 			end = max(end, b.State.Slots[b.State.Index("budget")].End)
 		}
 	}
@@ -230,7 +232,7 @@ func (w *quotaWorld) check() (wrong []string) {
 		if !strings.HasPrefix(c.Key.SK, "#QUOTA#") {
 			continue
 		}
-		th, err := table.DecodeThreshold(c.New)
+		th, err := ledger.DecodeThreshold(c.New)
 		if err != nil {
 			return []string{err.Error()}
 		}
@@ -271,7 +273,7 @@ func TestThresholdsAreToldOnce(t *testing.T) {
 				t.Errorf("world %d: %s", seed, wrong)
 			}
 			told += len(slices.Collect(maps.Keys(w.lines.seen)))
-			if w.db.Item(table.BucketKey("ns", "e", "gpt", 1)) != nil {
+			if w.db.Item(layout.BucketKey("ns", "e", "gpt", 1)) != nil {
 				divided++
 			}
 		})
@@ -355,7 +357,7 @@ func TestAllSharesAreRead(t *testing.T) {
 	var read int
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
 		for _, k := range op.Keys {
-			if k.SK == table.SKBucketState && op.Consistent {
+			if k.SK == layout.SKBucketState && op.Consistent {
 				read++
 			}
 		}
@@ -382,7 +384,7 @@ func TestThresholdIsToldOnceSharesAreRead(t *testing.T) {
 	changes := r.since(0)
 	payload := streamtest.PayloadOf(records(changes)...)
 	r.db.SetHook(func(op memdb.Op) (bool, error) {
-		if slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == table.SKBucketState }) {
+		if slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == layout.SKBucketState }) {
 			return false, memdb.Fail(store.Unavailable)
 		}
 		return true, nil
@@ -502,9 +504,9 @@ func TestThresholdOfTwoAtOnce(t *testing.T) {
 	}
 }
 
-func (r *rig) thresholds() (out []table.Threshold) {
+func (r *rig) thresholds() (out []ledger.Threshold) {
 	for _, it := range r.db.Items() {
-		if th, err := table.DecodeThreshold(it); err == nil {
+		if th, err := ledger.DecodeThreshold(it); err == nil {
 			out = append(out, th)
 		}
 	}

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -18,7 +19,7 @@ import (
 // if it is certain that nobody has counted it; if not, it is said.
 func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	snapshot := func(w *gapWorld, part, window, start string, marks item.Item) {
 		it := item.Item{"PK": item.S("ns/ENTITY#a"), "SK": item.S("#USAGE#gpt#" + part), "window": item.S(window),
 			"window_start": item.S(start), "total_events": item.N(1), "rpm": item.N(5)}
@@ -91,7 +92,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			w.countRecords(w.last())
 			w.now += 9 * 24 * hour
 			for _, it := range w.db.Items() {
-				if table.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
+				if ledger.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
 					w.db.Delete(item.KeyOf(it))
 				}
 			}
@@ -174,7 +175,7 @@ func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 	const hour = 3_600_000
 	for left, want := range map[int64]int{hour: 0, 60_001: 0, 60_000: 1, 0: 1, -hour: 1} {
 		w := newGapWorld(t, 1)
-		w.born(table.BucketKey("ns", "a", "gpt", 0), 5)
+		w.born(layout.BucketKey("ns", "a", "gpt", 0), 5)
 		w.now += hour - w.now%hour - left
 		looks := 0
 		w.db.SetHook(func(op memdb.Op) (bool, error) {
@@ -208,7 +209,7 @@ func (w *gapWorld) sum(limit string) (n int64) {
 // at, before or after it took effect. That holds too if only that call fails, and the
 // process tells what is done: that is not delivered again.
 func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for i := range 4 {
 		fold, told, crashes := i/2 > 0, i%2 > 0, 0
 		for _, applied := range []bool{false, true} {
@@ -259,7 +260,7 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 func TestABeginningThatCannotBeCountedIsDeliveredAgain(t *testing.T) {
 	w := newGapWorld(t, 1)
 	w.agg.conf.Windows = []usage.Window{usage.Hourly}
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	w.born(key, 100) // lost
 	w.now += 2 * 3_600_000
 	w.put(key, 1, 110)
@@ -292,7 +293,7 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 			w.agg.concurrency = 1
 			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
 			w.split(1)
-			key, sibling := table.BucketKey("ns", "a", "gpt", 0), table.BucketKey("ns", "a", "gpt", 1)
+			key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 			w.born(key, 70)
 			changes := map[string]memdb.Change{"lost": w.last()}
 			w.born(sibling, 7) // lost
@@ -329,7 +330,7 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 // why days are counted with it: a creation in the hour before, or in the same hour with
 // more shards than one write carries.
 func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
-	shard := func(i int) item.Key { return table.BucketKey("ns", "a", "gpt", i) }
+	shard := func(i int) item.Key { return layout.BucketKey("ns", "a", "gpt", i) }
 	for _, c := range []struct {
 		name    string
 		history func(w *gapWorld) []memdb.Change

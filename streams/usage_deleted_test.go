@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -75,7 +77,7 @@ const all = 1 << 30
 // usage is what the hours and the days say that the tenant has taken.
 func (w *tenant) usage() (hours, days int64) {
 	for _, it := range w.db.Items() {
-		switch table.WindowOf(it) {
+		switch ledger.WindowOf(it) {
 		case "hourly":
 			hours += read(it, "rpm")
 		case "daily":
@@ -131,8 +133,8 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 				w.count(all)
 				for _, it := range w.db.Items() {
 					k := item.KeyOf(it)
-					if strings.Contains(k.PK, "acme") && (it[table.AttrTTL] == nil || !strings.Contains(k.PK, "AUDIT#acme") &&
-						k != table.DeletionKey(w.made.ID(), "acme")) {
+					if strings.Contains(k.PK, "acme") && (it[layout.AttrTTL] == nil || !strings.Contains(k.PK, "AUDIT#acme") &&
+						k != config.DeletionKey(w.made.ID(), "acme")) {
 						t.Errorf("left: %v", k)
 					}
 				}
@@ -147,7 +149,7 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		w := newTenant(t)
-		key := table.BucketKey(w.made.ID(), "acme", "gpt", 0)
+		key := layout.BucketKey(w.made.ID(), "acme", "gpt", 0)
 		want, lived := int64(0), false // since the last deletion; whether the bucket has been counted in this life
 		for range 40 {
 			switch n := random.IntN(10); {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -45,7 +46,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 		made := r.registered(t)
 		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
 		take := func(entity string, shard int, rpm int64) {
-			key := table.BucketKey(made.ID(), entity, "gpt", shard)
+			key := layout.BucketKey(made.ID(), entity, "gpt", shard)
 			b := table.Shard{Namespace: made.ID(), Entity: entity, Resource: "gpt", Generation: r.now, Born: r.now / 1000,
 				State: bucket.New(limits(), shard, 2, r.now)}
 			if it := r.db.Item(key); it != nil {
@@ -72,7 +73,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 				r.handle(windowed(nil, nil, true))
 			case n == 1:
 				for shard := range 2 {
-					r.db.Delete(table.BucketKey(made.ID(), "b", "gpt", shard))
+					r.db.Delete(layout.BucketKey(made.ID(), "b", "gpt", shard))
 				}
 				count()
 				r.now += 1000

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -39,7 +40,7 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 		if err := item.ValidateItem(it); err != nil {
 			t.Errorf("%q: %v", item.KeyOf(it), err)
 		}
-		s, err := table.DecodeSnapshot(it)
+		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +84,8 @@ func TestSnapshotsOfAResourceNamedLikeAWindowAreLeftAlone(t *testing.T) {
 		w.countRecords(w.last())
 		sums := map[string]int64{}
 		for _, it := range w.db.Items() {
-			if table.WindowOf(it) != "" {
-				sums[table.ResourceOf(it)] += read(it, "rpm")
+			if ledger.WindowOf(it) != "" {
+				sums[ledger.ResourceOf(it)] += read(it, "rpm")
 			}
 		}
 		if sums[name] != 3*1000 || sums["gpt"] != 3*110 {

@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -35,7 +36,7 @@ func TestOthersCountInBetween(t *testing.T) {
 				ours := w.rand.IntN(2) == 0
 				for _, c := range w.since(0)[next:] {
 					w.expect(c, ours, hours)
-					_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+					_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 					lastByOurs[entity+" "+usage.Daily.Part(usage.Daily.Start(c.CreatedAt))] = ours
 					next++
 				}
@@ -53,10 +54,10 @@ func TestOthersCountInBetween(t *testing.T) {
 			w.live(0)
 			days, months, summed := map[string]int64{}, map[string]int64{}, 0
 			for _, it := range w.db.Items() {
-				if table.WindowOf(it) == "" {
+				if ledger.WindowOf(it) == "" {
 					continue
 				}
-				s, err := table.DecodeSnapshot(it)
+				s, err := ledger.DecodeSnapshot(it)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +67,7 @@ func TestOthersCountInBetween(t *testing.T) {
 						if want := hours[item.KeyOf(it).SK+" "+name]; n != want {
 							t.Errorf("%s in the hour of %s: %d, want %d", name, s.Start, n, want)
 						}
-						if table.IsHourOfDay(it) {
+						if ledger.IsHourOfDay(it) {
 							days[s.Part[:10]+" "+name] += n
 						}
 					case usage.Daily:
@@ -75,7 +76,7 @@ func TestOthersCountInBetween(t *testing.T) {
 				}
 			}
 			for _, it := range w.db.Items() {
-				s, err := table.DecodeSnapshot(it)
+				s, err := ledger.DecodeSnapshot(it)
 				if err != nil || s.Window == string(usage.Hourly) {
 					continue
 				}
@@ -105,7 +106,7 @@ func (w *gapWorld) take() {
 		w.now += int64(w.rand.IntN(3 * 3_600_000))
 	}
 	entity := string(rune('a' + w.rand.IntN(3)))
-	it := w.db.Item(table.BucketKey("ns", entity, "gpt", 0))
+	it := w.db.Item(layout.BucketKey("ns", entity, "gpt", 0))
 	if it == nil {
 		b := w.bucket(entity, 0)
 		it = b.Item()
@@ -121,17 +122,17 @@ func (w *gapWorld) take() {
 // countByOthers counts one record as the Python aggregator does: creations are not
 // counted.
 func (w *gapWorld) countByOthers(c memdb.Change) {
-	_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	for limit, n := range growth(c) {
 		if c.Old == nil || n == 0 {
 			continue
 		}
 		start := usage.Hourly.Start(c.CreatedAt)
-		key := table.UsageKey("ns", entity, "gpt", usage.Hourly.Part(start))
+		key := layout.UsageKey("ns", entity, "gpt", usage.Hourly.Part(start))
 		it := w.db.Item(key)
 		if it == nil {
-			s := table.Snapshot{Namespace: "ns", Entity: entity, Resource: "gpt", Window: string(usage.Hourly),
-				Start: table.Timestamp(start), Part: usage.Hourly.Part(start)}
+			s := ledger.Snapshot{Namespace: "ns", Entity: entity, Resource: "gpt", Window: string(usage.Hourly),
+				Start: layout.Timestamp(start), Part: usage.Hourly.Part(start)}
 			it = s.Item()
 		}
 		it[limit], it["total_events"] = item.N(read(it, limit)+n), item.N(read(it, "total_events")+1)
@@ -141,12 +142,12 @@ func (w *gapWorld) countByOthers(c memdb.Change) {
 
 // expect adds a record to what its hour must count.
 func (w *gapWorld) expect(c memdb.Change, ours bool, hours map[string]int64) {
-	_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	part := usage.Hourly.Part(usage.Hourly.Start(c.CreatedAt))
 	for limit, n := range growth(c) {
 		name := entity + " " + limit
 		if c.Old != nil || ours {
-			hours[table.UsageKey("ns", entity, "gpt", part).SK+" "+name] += n
+			hours[layout.UsageKey("ns", entity, "gpt", part).SK+" "+name] += n
 		}
 	}
 }
@@ -164,7 +165,7 @@ func growth(c memdb.Change) map[string]int64 {
 // an hour of the other one, or come back after it had a turn.
 func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 	const hour = 3_600_000
-	first, second := table.BucketKey("ns", "a", "gpt", 0), table.BucketKey("ns", "a", "gpt", 1)
+	first, second := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, c := range []struct {
 		name    string
 		history func(w *gapWorld, others, ours func(key item.Key, used int64))

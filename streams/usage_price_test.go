@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/play"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -125,7 +126,7 @@ func (l *load) play(tb testing.TB) (p price) {
 				carried = json.RawMessage("{}")
 			}
 			begin := r.now - 1 - (r.now-1)%(l.fold*1000)
-			window := fmt.Sprintf(`{"start":%q,"end":%q}`, table.Timestamp(begin), table.Timestamp(begin+l.fold*1000))
+			window := fmt.Sprintf(`{"start":%q,"end":%q}`, layout.Timestamp(begin), layout.Timestamp(begin+l.fold*1000))
 			payload = fmt.Appendf(nil, `{"window":%s,"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`, window, carried,
 				final,
 				payload[1:])
@@ -152,7 +153,7 @@ func (l *load) play(tb testing.TB) (p price) {
 	snapshots, units := 0, 0.0
 	count := func() (n int) {
 		for _, it := range r.db.Items() {
-			if table.WindowOf(it) != "" {
+			if ledger.WindowOf(it) != "" {
 				n++
 			}
 		}

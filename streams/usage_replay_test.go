@@ -5,16 +5,17 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // What was lost and counted with a later record counts nothing when it is delivered
 // after all: by a replay, or by a mapping that reads the stream from its beginning.
 func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, c := range []struct {
 		name    string
 		history func(w *gapWorld, lost func(change func()))
@@ -185,13 +186,13 @@ func TestAMappingThatBeginsAnewCountsEverythingOnce(t *testing.T) {
 		settle(w)
 		want, got := map[string]int64{}, map[string]int64{}
 		for _, it := range w.db.Items() {
-			if s, err := table.DecodeSnapshot(it); err == nil && table.WindowOf(it) != "" {
+			if s, err := ledger.DecodeSnapshot(it); err == nil && ledger.WindowOf(it) != "" {
 				for limit, n := range s.Counts {
-					got[s.Entity+" "+limit+" "+table.WindowOf(it)] += n
+					got[s.Entity+" "+limit+" "+ledger.WindowOf(it)] += n
 				}
 				continue
 			}
-			if _, entity, _, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); ok {
+			if _, entity, _, _, ok := layout.ParseBucketPK(item.KeyOf(it).PK); ok {
 				for limit, n := range counters(it) {
 					for _, kind := range w.agg.conf.Windows {
 						want[entity+" "+limit+" "+string(kind)] += n

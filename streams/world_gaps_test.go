@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -89,7 +91,7 @@ func (w *gapWorld) of(index, of int) (all []memdb.Change) {
 // act lets a client do something to a bucket.
 func (w *gapWorld) act() {
 	entity, shard := string(rune('a'+w.rand.IntN(3))), w.rand.IntN(2)
-	key := table.BucketKey("ns", entity, "gpt", shard)
+	key := layout.BucketKey("ns", entity, "gpt", shard)
 	it := w.db.Item(key)
 	if it != nil && w.rand.IntN(25) == 0 && !w.steady {
 		w.db.Delete(key)
@@ -193,11 +195,11 @@ func (w *gapWorld) loseState(l *tumbling) {
 		w.t.Fatal(err)
 	}
 	for _, c := range l.held {
-		at := table.PositionOf(0, c.SequenceNumber())
+		at := ledger.PositionOf(0, c.SequenceNumber())
 		for _, p := range s.Parts {
 			first := p.Runs[0].First
 			at.Stream = first.Stream
-			if table.BucketKey(p.Namespace, p.Entity, p.Resource, p.Shard) == c.Key && first.Compare(at) <= 0 {
+			if layout.BucketKey(p.Namespace, p.Entity, p.Resource, p.Shard) == c.Key && first.Compare(at) <= 0 {
 				w.lost[c.Seq] = true
 			}
 		}
@@ -269,7 +271,7 @@ func windowedFor(length time.Duration, records []json.RawMessage, state []byte, 
 	}
 	return fmt.Appendf(nil, `{"window":{"start":%q,"end":%q},"state":%s,"shardId":"shardId-1",`+
 		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`,
-		table.Timestamp(t0), table.Timestamp(t0+length.Milliseconds()), state, final, streamtest.PayloadOf(records...)[1:])
+		layout.Timestamp(t0), layout.Timestamp(t0+length.Milliseconds()), state, final, streamtest.PayloadOf(records...)[1:])
 }
 
 // live plays the world and lets it come to rest: everything is delivered or lost,
@@ -346,9 +348,9 @@ func (w *gapWorld) naive() map[string]int64 {
 
 func (w *gapWorld) naiveShard(key item.Key, all []memdb.Change, out map[string]int64) {
 	add := func(at int64, limit string, n int64) {
-		ns, entity, resource, _, _ := table.ParseBucketPK(key.PK)
+		ns, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		for _, kind := range w.agg.conf.Windows {
-			k := table.UsageKey(ns, entity, resource, kind.Part(kind.Start(at)))
+			k := layout.UsageKey(ns, entity, resource, kind.Part(kind.Start(at)))
 			out[k.PK+k.SK+" "+limit] += n
 		}
 	}
@@ -424,12 +426,12 @@ func (w *gapWorld) compare() string {
 	got := map[string]int64{}
 	var b strings.Builder
 	for _, it := range w.db.Items() {
-		if k := item.KeyOf(it); table.WindowOf(it) != "" {
-			s, err := table.DecodeSnapshot(it)
+		if k := item.KeyOf(it); ledger.WindowOf(it) != "" {
+			s, err := ledger.DecodeSnapshot(it)
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			if others := table.MarksOf(it).Others(); len(others) > 0 {
+			if others := ledger.MarksOf(it).Others(); len(others) > 0 {
 				fmt.Fprintf(&b, "%s: others seem to have counted %v\n", k.SK, others)
 			}
 			for limit, n := range s.Counts {
@@ -528,7 +530,7 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		{"the old image of a gap is ignored", func(w *gapWorld) { w.deliver = withoutGaps() }},
 		{"what longer windows owe is lost", func(w *gapWorld) {
 			w.agg.store = planted{w.db, func(u item.Update) item.Update {
-				if u.Key == table.OwedCursorKey() {
+				if u.Key == ledger.OwedCursorKey() {
 					u.If = item.Exists("never")
 				}
 				return u
@@ -587,7 +589,7 @@ func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 // counted the bucket last: so what is lost behind it is judged, and counted, there,
 // whether or not both are written at once.
 func TestGapsBehindWhatCountsNothing(t *testing.T) {
-	key := table.BucketKey("ns", "a", "gpt", 0)
+	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, c := range []struct {
 		name    string
 		history func(w *gapWorld, lost func(change func()))
@@ -638,7 +640,7 @@ func TestGapsBehindWhatCountsNothing(t *testing.T) {
 
 // born lets a client create a bucket with a counter of whole tokens.
 func (w *gapWorld) born(key item.Key, used int64) {
-	_, entity, _, shard, _ := table.ParseBucketPK(key.PK)
+	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
 	it := b.Item()
 	it["gn"], it["bn"], it["rf"] = item.N(1), item.N(w.now/1000), item.N(w.now)
@@ -648,7 +650,7 @@ func (w *gapWorld) born(key item.Key, used int64) {
 
 // put lets a client leave a bucket with a counter of whole tokens.
 func (w *gapWorld) put(key item.Key, generation, used int64) {
-	_, entity, _, shard, _ := table.ParseBucketPK(key.PK)
+	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
 	it := b.Item()
 	it["gn"], it["rf"], it["b_rpm_tc"], it["b_tpm_tc"] = item.N(generation), item.N(w.now), item.N(used*1000), item.N(0)

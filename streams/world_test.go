@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // lane is a shard of the stream as an event source mapping reads it: batches in
@@ -120,7 +120,7 @@ func (w *world) live(steps int) {
 		case 0:
 			w.now += int64(w.rand.IntN(3 * 3_600_000))
 		case 1: // a bucket expires or is deleted, and will begin anew
-			w.db.Delete(table.BucketKey("ns", w.entity(), "gpt", w.rand.IntN(2)))
+			w.db.Delete(layout.BucketKey("ns", w.entity(), "gpt", w.rand.IntN(2)))
 		case 2: // an old batch arrives once more, whole
 			l := w.lanes[w.rand.IntN(len(w.lanes))]
 			if n := len(l.delivered); n > 0 {

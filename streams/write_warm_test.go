@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -138,7 +139,7 @@ func TestRefillThatWasLostIsSentAgain(t *testing.T) {
 func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 	r := newRig(t)
 	_, payload := r.drain()
-	key := table.BucketKey("ns", "e", "gpt", 0)
+	key := layout.BucketKey("ns", "e", "gpt", 0)
 	r.db.Delete(key)
 	if got := r.handle(payload); got != done || r.db.Item(key) != nil {
 		t.Errorf("response %s, item %v", got, r.db.Item(key))

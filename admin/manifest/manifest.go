@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -150,7 +150,7 @@ func (d document) manifest() (admin.Manifest, error) {
 			if err != nil {
 				return m, err
 			}
-			if resource == table.DefaultResource {
+			if resource == layout.DefaultResource {
 				resource = ""
 			}
 			of[resource] = limits

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -61,14 +61,14 @@ func TestMoneyIsMoney(t *testing.T) {
 	both("budget $50", "audit", "-e", "acme")
 	both("$500", "audit", "--all")
 	both("$600", "limits", "set", "-y", "-r", "gpt-4", "budget=$600@monthly")
-	s.stores(table.Threshold{
+	s.stores(ledger.Threshold{
 		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Limit: "budget", Percent: 80,
 		Spent: 400_000_000, Quota: 500_000_000, End: time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMilli(),
 		At: "2024-02-01T22:10:00Z",
 	}.Item())
 	both("$400", "thresholds", "-e", "acme")
 	for hour := range 2 {
-		s.stores(table.Snapshot{
+		s.stores(ledger.Snapshot{
 			Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
 			Start: fmt.Sprintf("2024-02-01T%02d:00:00Z", hour), Part: fmt.Sprintf("2024-02-01T%02d:00:00Z", hour),
 			Counts: map[string]int64{"budget": 12_500_000}, Events: 1,

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -145,7 +145,7 @@ func (s *shell) acquire() {
 	s.usage("hourly", time.Date(2024, 2, 1, 22, 0, 0, 0, time.UTC), 11)
 	s.usage("hourly", time.Date(2024, 2, 1, 23, 0, 0, 0, time.UTC), 22)
 	s.usage("daily", time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 33)
-	s.stores(table.Threshold{
+	s.stores(ledger.Threshold{
 		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Limit: "budget",
 		End: time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), Percent: 80, Spent: 412, Quota: 500,
 		At: "2024-02-01T22:10:00Z",
@@ -169,7 +169,7 @@ func (s *shell) usage(window string, start time.Time, tokens int64) {
 	if window == "daily" {
 		part = start.Format(time.DateOnly)
 	}
-	snapshot := table.Snapshot{
+	snapshot := ledger.Snapshot{
 		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: at, Part: part,
 		Counts: map[string]int64{"rpm": 1, "tpm": tokens}, Events: 2,
 	}

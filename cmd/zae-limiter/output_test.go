@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 func TestStoredTextDoesNotSteerTheTerminal(t *testing.T) {
@@ -37,7 +37,7 @@ func TestNamesOfOthersDoNotSteerTheTerminal(t *testing.T) {
 	if _, err := ns.CreateEntity(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	s.stores(table.Entity{Namespace: ns.ID(), ID: "python", Name: name}.Item()) // which takes any name
+	s.stores(config.Entity{Namespace: ns.ID(), ID: "python", Name: name}.Item()) // which takes any name
 	for _, args := range [][]string{
 		{"entity", "get", "python"}, {"entity", "get", "python", "-o", "json"}, {"entity", "get", "acme", "-o", "json"},
 		{"audit", "-e", "acme"},

@@ -12,10 +12,10 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -104,13 +104,13 @@ func (h *handler) look(ctx context.Context, stream string) error {
 // namespace. What was done before an error stays done.
 func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string, err error) {
 	for _, name := range conf.Namespaces {
-		var ns table.Namespace
+		var ns config.Namespace
 		err := repeat(ctx, func() (err error) { ns, err = h.register(ctx, name); return err })
 		if err != nil {
 			return nil, fmt.Errorf("namespace %q: %w", name, err)
 		}
 		if conf.AuditRetentionDays > 0 {
-			keep := table.KeepAudit(ns.ID, conf.AuditRetentionDays)
+			keep := config.KeepAudit(ns.ID, conf.AuditRetentionDays)
 			if err := repeat(ctx, func() error { _, err := h.store.Write(ctx, keep); return err }); err != nil {
 				return nil, fmt.Errorf("audit retention of namespace %q: %w", name, err)
 			}
@@ -122,7 +122,7 @@ func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string,
 
 // register returns the namespace of that name and registers it first if there
 // is none.
-func (h *handler) register(ctx context.Context, name string) (table.Namespace, error) {
+func (h *handler) register(ctx context.Context, name string) (config.Namespace, error) {
 	ns, err := namespace.Find(ctx, h.store, name, h.now())
 	if !errors.Is(err, namespace.ErrMissing) {
 		return ns, err

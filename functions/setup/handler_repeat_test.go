@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -128,7 +129,7 @@ func TestBucketsThatWereNotReached(t *testing.T) {
 // A table of another schema is left alone, and a namespace that cannot be registered is named.
 func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
 	h, db := rig(t)
-	db.Store(table.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
+	db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
 	if err == nil || !strings.Contains(err.Error(), `namespace "default"`) {
 		t.Errorf("%v", err)

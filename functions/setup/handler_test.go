@@ -16,12 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -74,18 +75,18 @@ func read(t *testing.T, db *memdb.DB, k item.Key) item.Item {
 // check looks at everything that a table must have after a deployment.
 func check(t *testing.T, db *memdb.DB, ids map[string]string) {
 	t.Helper()
-	v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
+	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
 	if err != nil || v.Schema != namespace.Schema || v.Lambda != "" {
 		t.Errorf("version %+v, error %v", v, err)
 	}
 	for name, id := range ids {
-		for _, k := range []item.Key{table.NamespaceKey(name), table.NamespaceIDKey(id)} {
-			ns, err := table.DecodeNamespace(read(t, db, k))
-			if err != nil || ns.Name != name || ns.ID != id || ns.Status != table.NamespaceActive {
+		for _, k := range []item.Key{layout.NamespaceKey(name), layout.NamespaceIDKey(id)} {
+			ns, err := config.DecodeNamespace(read(t, db, k))
+			if err != nil || ns.Name != name || ns.ID != id || ns.Status != config.NamespaceActive {
 				t.Errorf("%v: %+v, error %v", k, ns, err)
 			}
 		}
-		c, err := table.DecodeConfig(read(t, db, table.SystemConfigKey(id)))
+		c, err := config.DecodeConfig(read(t, db, layout.SystemConfigKey(id)))
 		if err != nil || c.AuditRetentionDays != 90 {
 			t.Errorf("configuration of %q: %+v, error %v", name, c, err)
 		}
@@ -219,7 +220,7 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 		db.SetHook(func(op memdb.Op) (bool, error) {
 			if op.Name == memdb.TransactWriteItems && !done {
 				done = true
-				theirs := table.Namespace{ID: "theirs", Name: "default", CreatedAt: table.Timestamp(now)}
+				theirs := config.Namespace{ID: "theirs", Name: "default", CreatedAt: layout.Timestamp(now)}
 				if err := db.Bare().Transact(t.Context(), "their-token", theirs.Register()); err != nil {
 					t.Error(err)
 				}
@@ -234,12 +235,12 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 
 func TestAggregatorOfOthersIsDisowned(t *testing.T) {
 	h, db := rig(t)
-	old := table.Version{Schema: "0.10.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: table.Timestamp(now)}
+	old := config.Version{Schema: "0.10.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(now)}
 	if _, err := db.Write(t.Context(), old.Create()); err != nil {
 		t.Fatal(err)
 	}
 	ask(t, h, event(cfn.RequestCreate, "default"))
-	v, err := table.DecodeVersion(read(t, db, table.VersionKey()))
+	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
 	if err != nil || v.Lambda != "" || v.Schema != "0.10.0" {
 		t.Errorf("%+v, error %v, want no lambda version and the rest as it was", v, err)
 	}
@@ -250,7 +251,7 @@ func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
 	if _, _, err := h.Handle(t.Context(), cfn.Event{RequestType: cfn.RequestCreate}); err == nil {
 		t.Error("no properties are accepted")
 	}
-	foreign := table.Version{Schema: "1.0.0", ClientMin: "1.0.0", UpdatedAt: table.Timestamp(now)}
+	foreign := config.Version{Schema: "1.0.0", ClientMin: "1.0.0", UpdatedAt: layout.Timestamp(now)}
 	if _, err := db.Write(t.Context(), foreign.Create()); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "1.0.0") {
 		t.Errorf("error %v, want it to name the schema", err)
 	}
-	if read(t, db, table.NamespaceKey("default")) != nil {
+	if read(t, db, layout.NamespaceKey("default")) != nil {
 		t.Error("a namespace was registered in a table of another schema")
 	}
 }
@@ -359,7 +360,7 @@ func TestStreamsThatAreWrongAreRefused(t *testing.T) {
 		if (err == nil) != (c.problems == "") || err != nil && !strings.HasSuffix(err.Error(), `"limits" is not as it must be: `+c.problems) {
 			t.Errorf("%+v: error %v", c, err)
 		}
-		if registered := read(t, db, table.NamespaceKey("default")) != nil; registered != (c.problems == "") {
+		if registered := read(t, db, layout.NamespaceKey("default")) != nil; registered != (c.problems == "") {
 			t.Errorf("%+v: a namespace is registered: %v", c, registered)
 		}
 	}

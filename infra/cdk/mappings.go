@@ -8,7 +8,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // What both event source mappings share.
@@ -48,7 +48,7 @@ func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 		batch: p.BatchSize, window: p.WindowSeconds, parallelism: p.Parallelization, tumbling: p.tumbling(),
 		paused: p.Paused,
 		filter: pattern{
-			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{table.SKBucketState}}}},
+			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{layout.SKBucketState}}}},
 		},
 	})
 }
@@ -66,7 +66,7 @@ func (l *Limiter) newArchiverMapping() awslambda.CfnEventSourceMapping {
 				"type":        []any{"Service"},
 				"principalId": []any{"dynamodb.amazonaws.com"},
 			},
-			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{pattern{"prefix": table.SKAuditPrefix}}}}},
+			"dynamodb": pattern{"Keys": pattern{item.AttrSK: pattern{"S": []any{pattern{"prefix": layout.SKAuditPrefix}}}}},
 		},
 	})
 }

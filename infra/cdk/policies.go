@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Policy names one of the managed policies for applications. Each allows all
@@ -177,7 +177,7 @@ func (l *Limiter) statements(p policy, namespaces []string) []statement {
 			shared = append(shared, ns+"/*")
 		}
 	}
-	shared = append(shared, table.TableNamespace+table.SystemPKSuffix)
+	shared = append(shared, layout.TableNamespace+layout.SystemPKSuffix)
 	onShared, rest := configActions, slices.Concat(p.read, p.write)
 	if p.everything {
 		onShared = append(slices.Clone(onShared), checkAction) // changes check that the namespace is active
@@ -198,14 +198,14 @@ func (l *Limiter) statements(p policy, namespaces []string) []statement {
 
 // bucketKeys are the partition keys of buckets, behind a namespace's id. All that
 // acquiring writes is there; limits, entities, usage and audit events are elsewhere.
-const bucketKeys = "/" + table.BucketPKPart + "*"
+const bucketKeys = "/" + layout.BucketPKPart + "*"
 
 // acquiring returns the partition keys of what acquiring reads in a namespace: buckets, and
 // where limits are. Usage has the key of its entity, which IAM cannot tell from its limits;
 // audit events have others.
 func acquiring(ns string) []string {
-	return []string{ns + bucketKeys, ns + "/" + table.EntityPKPart + "*", ns + "/" + table.ResourcePKPart + "*",
-		ns + table.SystemPKSuffix}
+	return []string{ns + bucketKeys, ns + "/" + layout.EntityPKPart + "*", ns + "/" + layout.ResourcePKPart + "*",
+		ns + layout.SystemPKSuffix}
 }
 
 func (l *Limiter) indexArns() (out []*string) {

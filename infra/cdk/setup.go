@@ -8,8 +8,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // setupType is the type of the custom resource that registers namespaces and
@@ -81,12 +82,12 @@ func (l *Limiter) addSetup() {
 // write buckets, usage and the lists of what usage owes. Usage has the partition key of
 // its entity, whose limits IAM cannot tell from it; nothing else is within reach.
 func (l *Limiter) aggregatorStatements() []statement {
-	buckets, entities := "*"+bucketKeys, "*/"+table.EntityPKPart+"*"
+	buckets, entities := "*"+bucketKeys, "*/"+layout.EntityPKPart+"*"
 	on := func(keys []string, actions ...string) statement {
 		return under(allow(actions, l.Table.TableArn()), keys...)
 	}
 	return []statement{
-		on([]string{buckets, entities, table.OwedPK}, "dynamodb:BatchGetItem", "dynamodb:Query",
+		on([]string{buckets, entities, ledger.OwedPK}, "dynamodb:BatchGetItem", "dynamodb:Query",
 			"dynamodb:PutItem", "dynamodb:UpdateItem"),
 		on([]string{buckets}, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), // shards split and merge
 	}
@@ -101,11 +102,11 @@ func (l *Limiter) setupStatements() []statement {
 	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 	look := allow([]string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}, l.Table.TableArn())
 	if len(l.props.Manifests) == 0 {
-		records := under(allow(actions, l.Table.TableArn()), "*"+table.SystemPKSuffix)
+		records := under(allow(actions, l.Table.TableArn()), "*"+layout.SystemPKSuffix)
 		return []statement{look, records}
 	}
 	var lists []*string
-	for _, index := range []string{table.IndexGSI2, table.IndexGSI3, table.IndexGSI4} { // which list buckets
+	for _, index := range []string{layout.IndexGSI2, layout.IndexGSI3, layout.IndexGSI4} { // which list buckets
 		lists = append(lists, jsii.String(*l.Table.TableArn()+"/index/"+index))
 	}
 	return []statement{

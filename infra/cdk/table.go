@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // newTable declares the single table. Its name is fixed, because that is how
@@ -22,7 +22,7 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 		PartitionKey:                     stringKey(item.AttrPK),
 		SortKey:                          stringKey(item.AttrSK),
 		Stream:                           awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES,
-		TimeToLiveAttribute:              jsii.String(table.AttrTTL),
+		TimeToLiveAttribute:              jsii.String(layout.AttrTTL),
 		PointInTimeRecoverySpecification: recovery,
 		RemovalPolicy:                    l.keep(),
 	}
@@ -48,10 +48,10 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 		props.Encryption, props.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, l.Key
 	}
 	t := awsdynamodb.NewTable(l.Construct, jsii.String(holding.Table), props)
-	p.addIndex(t, table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
-	p.addIndex(t, table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, awsdynamodb.ProjectionType(p.GSI2Projection))
-	p.addIndex(t, table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
-	p.addIndex(t, table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
+	p.addIndex(t, layout.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, awsdynamodb.ProjectionType_ALL)
+	p.addIndex(t, layout.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, awsdynamodb.ProjectionType(p.GSI2Projection))
+	p.addIndex(t, layout.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, awsdynamodb.ProjectionType_KEYS_ONLY)
+	p.addIndex(t, layout.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, awsdynamodb.ProjectionType_KEYS_ONLY)
 	p.scale(t)
 	l.fixLogicalID(t, holding.Table)
 	accept(t, everywhere("DynamoDBInBackupPlan", "It can be restored to any second of the last days; a backup plan is "+
@@ -61,7 +61,7 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 
 // indexes are the names of the table's indexes.
 func indexes() []string {
-	return []string{table.IndexGSI1, table.IndexGSI2, table.IndexGSI3, table.IndexGSI4}
+	return []string{layout.IndexGSI1, layout.IndexGSI2, layout.IndexGSI3, layout.IndexGSI4}
 }
 
 func (p TableProps) addIndex(t awsdynamodb.Table, name, pk, sk string, projection awsdynamodb.ProjectionType) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -218,7 +219,7 @@ func (w *world) shard() int {
 	return all[w.rng.IntN(len(all))]
 }
 
-func key(shard int) item.Key { return table.BucketKey("ns", "e", "r", shard) }
+func key(shard int) item.Key { return layout.BucketKey("ns", "e", "r", shard) }
 
 // move lets a process do something.
 func (w *world) move(p *process) {

@@ -23,14 +23,15 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the commit. Modules of their own may import
 // what they like.
 var mayImport = map[string][]string{
-	"limiter": {"internal/argument", "internal/bucket", "internal/calendar", "internal/item", "internal/known",
-		"internal/namespace", "internal/queue", "internal/shard", "internal/slots", "internal/store", "internal/table"},
+	"limiter": {"internal/argument", "internal/bucket", "internal/calendar", "internal/config", "internal/item",
+		"internal/known", "internal/layout", "internal/namespace", "internal/queue", "internal/shard", "internal/slots",
+		"internal/store", "internal/table"},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
-		"internal/argument", "internal/bucket", "internal/item", "internal/namespace", "internal/store", "internal/table",
-		"limiter",
+		"internal/argument", "internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
+		"internal/namespace", "internal/store", "internal/table", "limiter",
 	},
 	"admin/manifest": { // apart, for its YAML parser
-		"admin", "internal/argument", "internal/table", "limiter",
+		"admin", "internal/argument", "internal/layout", "limiter",
 	},
 	"limitertable":               {}, // apart: who takes tokens creates no tables
 	"httplimit":                  {"internal/nested", "limiter"},
@@ -42,10 +43,14 @@ var mayImport = map[string][]string{
 	"internal/item":              {},
 	"internal/item/itemtest":     {"internal/item"},
 	"internal/sequence":          {},
-	"internal/table":             {"internal/bucket", "internal/calendar", "internal/item", "internal/sequence"},
+	"internal/layout":            {"internal/item"}, // what the next three share
+	"internal/table":             {"internal/bucket", "internal/calendar", "internal/item", "internal/layout"},
+	"internal/config":            {"internal/bucket", "internal/calendar", "internal/item", "internal/layout"},
+	"internal/ledger":            {"internal/item", "internal/layout", "internal/sequence"},
 	"internal/store":             {"internal/item"},
 	"internal/ahead":             {"internal/bucket", "internal/table"}, // pure, for internal/known
-	"internal/shard":             {"internal/bucket", "internal/item", "internal/store", "internal/table"},
+	"internal/shard": {"internal/bucket", "internal/item", "internal/layout", "internal/store",
+		"internal/table"},
 	"internal/known": { // what a process knows of a bucket, and decides
 		"internal/ahead", "internal/bucket", "internal/item", "internal/shard", "internal/table",
 	},
@@ -55,17 +60,20 @@ var mayImport = map[string][]string{
 	"internal/slots": { // what leases hold of in-flight limits; makes no calls
 		"internal/bucket", "internal/item", "internal/known", "internal/table",
 	},
-	"internal/stream":            {"internal/bucket", "internal/item", "internal/sequence", "internal/table"},
+	"internal/stream": {"internal/bucket", "internal/item", "internal/layout", "internal/sequence",
+		"internal/table"},
 	"internal/stream/streamtest": {"internal/item", "internal/item/itemtest"},
-	"internal/usage": {"internal/bucket", "internal/item", "internal/sequence", "internal/shard", "internal/stream",
-		"internal/table"},
-	"internal/archive":   {"internal/item", "internal/table"},
-	"internal/argument":  {"internal/bucket", "internal/table"},                 // shared by limiter and admin
-	"internal/namespace": {"internal/item", "internal/store", "internal/table"}, // shared by limiter and admin
-	"internal/function":  {"internal/bucket", "internal/sequence"},
-	"internal/memdb":     {"internal/item", "internal/item/itemtest", "internal/store", "internal/table"},
-	"internal/dbtest": {"internal/bucket", "internal/item", "internal/item/itemtest", "internal/store",
-		"internal/table"},
+	"internal/usage": {"internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
+		"internal/sequence", "internal/shard", "internal/stream", "internal/table"},
+	"internal/archive":  {"internal/item", "internal/layout", "internal/ledger"},
+	"internal/argument": {"internal/bucket", "internal/config", "internal/layout"}, // shared by limiter and admin
+	"internal/namespace": { // shared by limiter and admin
+		"internal/config", "internal/item", "internal/layout", "internal/store",
+	},
+	"internal/function": {"internal/bucket", "internal/sequence"},
+	"internal/memdb":    {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
+	"internal/dbtest": {"internal/bucket", "internal/config", "internal/item", "internal/item/itemtest",
+		"internal/layout", "internal/ledger", "internal/store", "internal/table"},
 	"internal/arch":       {},
 	"internal/bill":       {},                                  // prices, for the tool, the page and the dashboard
 	"internal/simulation": {},                                  // tests only, of all together
@@ -75,15 +83,15 @@ var mayImport = map[string][]string{
 	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":   {},
 	"streams": { // the aggregator, for the function and for those of others
-		"internal/archive", "internal/function", "internal/item", "internal/sequence", "internal/shard",
-		"internal/store", "internal/stream", "internal/table", "internal/usage",
+		"internal/archive", "internal/function", "internal/item", "internal/ledger", "internal/sequence",
+		"internal/shard", "internal/store", "internal/stream", "internal/table", "internal/usage",
 	},
 	"streams/poll":             {}, // brings batches of the stream to whoever takes them
 	"functions/internal/start": {}, // before their first event; apart from internal/function for the Lambda library
 	"functions/aggregator":     {"functions/internal/start", "internal/function", "streams"},
 	"functions/archiver":       {"functions/internal/start", "internal/archive", "internal/function"},
-	"functions/setup": {"admin", "admin/manifest", "functions/internal/start", "internal/function", "internal/namespace",
-		"internal/store", "internal/table", "limitertable"},
+	"functions/setup": {"admin", "admin/manifest", "functions/internal/start", "internal/config", "internal/function",
+		"internal/namespace", "internal/store", "limitertable"},
 	"infra/account":    {},
 	"infra/release":    {"internal/release"},
 	"internal/release": {}, // versions of the modules, for the command that tags and for tests
@@ -131,7 +139,8 @@ var rules = []rule{
 	{who: "admin", not: []string{yamlParser}, reason: "only who reads manifests needs their parser: admin/manifest"},
 	{who: "limiter", not: []string{sdkConfig},
 		reason: "the caller brings the DynamoDB client, with its own configuration"},
-	{who: "limiter", not: []string{module + "/internal/usage/", module + "/internal/stream/",
+	{who: "limiter", not: []string{module + "/internal/ledger/", module + "/internal/usage/",
+		module + "/internal/stream/",
 		module + "/internal/archive/", module + "/internal/function/"}, reason: "the slow work belongs to the functions"},
 	{who: "streams", not: []string{lambdaLibrary, s3Client, streamsClient, sdkConfig},
 		reason: "the aggregator runs anywhere; functions/aggregator wires it up"},

@@ -18,8 +18,8 @@ var kindSeats = []struct {
 	{"which kind a limit is", []string{"internal/bucket/kind.go"}},
 	{"its arithmetic", []string{"internal/bucket/quota.go", "internal/bucket/atonce.go"}},
 	{"which form it is kept in", []string{"internal/table/form.go"}},
-	{"what it has in items and configurations", []string{"internal/table/formlevel.go", "internal/table/quota.go",
-		"internal/table/quotawrite.go", "internal/table/atonce.go", "internal/table/atoncewrite.go"}},
+	{"what it has in items and configurations", []string{"internal/table/quota.go", "internal/table/quotawrite.go",
+		"internal/table/atonce.go", "internal/config/kind.go"}},
 	{"its stored and its public form", []string{"internal/argument/form.go"}},
 	{"what marks it for users, and its text", []string{"limiter/limit.go"}},
 	{"how users make it, and what is valid", []string{"limiter/quota.go", "limiter/inflight.go"}},
@@ -68,6 +68,8 @@ func kindAsked(f file) (out []string) {
 		types = []string{"rate", "quota", "slots"}
 	case "internal/table":
 		types = []string{"byLevel", "byEpoch"}
+	case "internal/config":
+		types = []string{"leveled", "slots"}
 	}
 	called := map[ast.Expr]bool{} // a timer has a Reset too
 	ast.Inspect(f.syntax, func(n ast.Node) bool {

@@ -6,8 +6,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Audit events about entities and resources of whatever name reach the archive
@@ -16,8 +17,8 @@ func TestStrangeNamesAreArchived(t *testing.T) {
 	keys := map[string]string{}
 	for _, name := range []string{"plain", "#", "a#b", "%23", "$SYSTEM", "../../x", "a/b", "é", "\U0001f600", " ", `"\`,
 		"<&>", "auth0|5f7c"} {
-		subject := table.EntitySubject(name)
-		it := table.Audit{
+		subject := layout.EntitySubject(name)
+		it := ledger.Audit{
 			Namespace: "ns", Subject: subject, ID: "01HF7YAT00000000000000AUDI", At: "2026-01-02T03:04:05Z",
 			Action: "limits_set", Principal: name, Resource: name, TTL: 1,
 		}.Item()

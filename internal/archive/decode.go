@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // The identity that DynamoDB's time-to-live process signs its deletes with.
@@ -135,7 +136,7 @@ func (r *record) expiredAuditEvent() (bool, error) {
 	if sk.S == nil {
 		return false, errors.New("sort key: SK is not a string")
 	}
-	if !strings.HasPrefix(*sk.S, table.SKAuditPrefix) {
+	if !strings.HasPrefix(*sk.S, layout.SKAuditPrefix) {
 		return false, nil // another kind of item expired
 	}
 	if absent(r.Dynamodb.OldImage) {
@@ -156,27 +157,27 @@ func (r *record) event() (Event, error) {
 	e := Event{
 		pk:        f.required(item.AttrPK),
 		sk:        f.required(item.AttrSK),
-		Action:    f.required(table.AttrAction),
-		Timestamp: f.optional(table.AttrAt),
-		Principal: f.optional(table.AttrPrincipal),
-		Resource:  f.optional(table.AttrResource),
-		Details:   f.any(table.AttrDetails),
-		TTL:       f.any(table.AttrTTL),
+		Action:    f.required(ledger.AttrAction),
+		Timestamp: f.optional(ledger.AttrAt),
+		Principal: f.optional(ledger.AttrPrincipal),
+		Resource:  f.optional(layout.AttrResource),
+		Details:   f.any(ledger.AttrDetails),
+		TTL:       f.any(layout.AttrTTL),
 		Sequence:  r.Dynamodb.SequenceNumber,
 	}
-	id, entity := f.optional(table.AttrEventID), f.optional(table.AttrEntityID)
+	id, entity := f.optional(ledger.AttrEventID), f.optional(layout.AttrEntityID)
 	f.drop(item.AttrGSI4PK, item.AttrGSI4SK) // where the item stood, not what it said
 	e.Other = f.rest()
 	if f.err != nil {
 		return Event{}, f.err
 	}
 	namespace, rest, ok := strings.Cut(e.pk, "/")
-	subject, audit := strings.CutPrefix(rest, table.AuditPKPart)
+	subject, audit := strings.CutPrefix(rest, layout.AuditPKPart)
 	if !ok || !audit || namespace == "" || subject == "" {
-		return Event{}, fmt.Errorf("partition key %q is not {namespace}/%s{subject}", clip(e.pk), table.AuditPKPart)
+		return Event{}, fmt.Errorf("partition key %q is not {namespace}/%s{subject}", clip(e.pk), layout.AuditPKPart)
 	}
 	e.NamespaceID = namespace
-	e.EventID = strings.TrimPrefix(e.sk, table.SKAuditPrefix)
+	e.EventID = strings.TrimPrefix(e.sk, layout.SKAuditPrefix)
 	if id != nil {
 		e.EventID = *id
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // ErrInvalid is what is wrong with an argument that is not acceptable.
@@ -42,16 +42,16 @@ func Table(client bool, name string) error {
 
 // Entity checks the name of an entity.
 func Entity(field, s string) error {
-	if table.CheckEntity(s) != nil {
-		return Invalid(field, s, table.EntityNames)
+	if layout.CheckEntity(s) != nil {
+		return Invalid(field, s, layout.EntityNames)
 	}
 	return nil
 }
 
 // Resource checks the name of a resource.
 func Resource(field, s string) error {
-	if table.CheckResource(s) != nil {
-		return Invalid(field, s, table.ResourceNames)
+	if layout.CheckResource(s) != nil {
+		return Invalid(field, s, layout.ResourceNames)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // said returns what an error says, nothing for none.
@@ -35,9 +35,9 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Table(true, ""), `limiter: invalid: table is "", want the name of a table`},
 		{Table(true, "t"), ""},
 		{Entity("entity", "a/b"), ""},
-		{Entity("parent", "a\n"), `limiter: invalid: parent is "a\n", want ` + table.EntityNames},
+		{Entity("parent", "a\n"), `limiter: invalid: parent is "a\n", want ` + layout.EntityNames},
 		{Resource("resource", "gpt-4"), ""},
-		{Resource("resource", "_default_"), `limiter: invalid: resource is "_default_", want ` + table.ResourceNames},
+		{Resource("resource", "_default_"), `limiter: invalid: resource is "_default_", want ` + layout.ResourceNames},
 	} {
 		if said(c.err) != c.want {
 			t.Errorf("got  %v\nwant %s", c.err, c.want)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
 // Limit is a limit as callers have it, in whole tokens. It has the fields of limiter.Limit,
@@ -80,7 +80,7 @@ func LimitIn[C ~string](details map[string]any, parse func(string) (C, error)) (
 
 // policies are the words for the policies that can be stored, by their value in
 // limiter.Policy; PolicyDefault is that none is.
-var policies = []string{"", table.OnUnavailableBlock, table.OnUnavailableAllow}
+var policies = []string{"", config.OnUnavailableBlock, config.OnUnavailableAllow}
 
 // PolicyOf returns the limiter.Policy that a word stands for. It is not ok, and
 // PolicyDefault, if the word stands for none.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -152,7 +153,7 @@ func (l *life) changes(b table.Shard) table.Shard {
 
 // sibling is the key of the shard that the first split makes.
 func sibling(b table.Shard) item.Key {
-	return table.BucketKey(b.Namespace, b.Entity, b.Resource, 1)
+	return layout.BucketKey(b.Namespace, b.Entity, b.Resource, 1)
 }
 
 // splits splits the bucket and merges it again.

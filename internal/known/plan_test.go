@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -24,7 +25,7 @@ func TestALookIsAtAShardOfSoMany(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(imageOf(0, 2, 5), noon, Unsent)
 	p := planned(t, b, Choice{Do: Look, Shard: 1}, asks(1, perSecond), noon)
-	if want := table.BucketKey("ns", "acme", "gpt-4", 1); p.Write.Target() != want {
+	if want := layout.BucketKey("ns", "acme", "gpt-4", 1); p.Write.Target() != want {
 		t.Errorf("at %v, want %v", p.Write.Target(), want)
 	}
 	for shards, holds := range map[int]bool{2: true, 4: false} {
@@ -133,7 +134,7 @@ func TestOnlyShard0IsCreated(t *testing.T) {
 	b.See(imageOf(0, 2, 0), noon, Unsent)
 	b.Missing(noon, 1)
 	p := planned(t, b, Choice{Do: Take, Shard: 1}, asks(1, perSecond), noon)
-	if p.Creates || p.Charges || p.Write.Target() != table.BucketKey("ns", "acme", "gpt-4", 1) {
+	if p.Creates || p.Charges || p.Write.Target() != layout.BucketKey("ns", "acme", "gpt-4", 1) {
 		t.Errorf("%+v", p)
 	}
 }

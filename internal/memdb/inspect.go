@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Change is one entry of the table's stream: what a write did to one item.
@@ -135,7 +135,7 @@ func (db *DB) Sweep(now int64) int {
 	defer db.mu.Unlock()
 	var gone []item.Key
 	for k, it := range f.items {
-		n, ok := it[table.AttrTTL].(*types.AttributeValueMemberN)
+		n, ok := it[layout.AttrTTL].(*types.AttributeValueMemberN)
 		if !ok {
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Each operation is counted as one, also where a hook stops it.
@@ -126,7 +126,7 @@ func TestSweep(t *testing.T) {
 	store := func(pk string, ttl item.Value) {
 		it := item.Key{PK: pk, SK: "s"}.Item()
 		if ttl != nil {
-			it[table.AttrTTL] = ttl
+			it[layout.AttrTTL] = ttl
 		}
 		db.Store(it)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/dbtest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var key = item.Key{PK: "a", SK: "b"}
@@ -255,7 +255,7 @@ func TestChangesAreTheStream(t *testing.T) {
 	write(item.Delete{Key: key})
 	write(item.Delete{Key: key})
 	expiring := key.Item()
-	expiring[table.AttrTTL] = item.N(100)
+	expiring[layout.AttrTTL] = item.N(100)
 	db.Store(expiring)
 	if n := db.Sweep(100); n != 0 {
 		t.Errorf("an item with ttl 100 was removed at 100")

@@ -12,9 +12,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // What is wrong with a table or a namespace, however often it is asked again.
@@ -34,7 +35,7 @@ const maxName = 256
 
 // CheckName returns an ErrName if the name cannot be that of a namespace.
 func CheckName(name string) error {
-	bad := name == "" || name == table.TableNamespace || len(name) > maxName || !utf8.ValidString(name)
+	bad := name == "" || name == layout.TableNamespace || len(name) > maxName || !utf8.ValidString(name)
 	for _, r := range name {
 		bad = bad || unicode.IsControl(r)
 	}
@@ -48,24 +49,24 @@ func CheckName(name string) error {
 // same read. If a Python client has put the release of its aggregator into that
 // record, Find takes it out. The error is an ErrMissing, an ErrVersion or a
 // *store.Failure.
-func Find(ctx context.Context, s store.Store, name string, now time.Time) (table.Namespace, error) {
-	items, err := s.Read(ctx, true, table.NamespaceKey(name), table.VersionKey())
+func Find(ctx context.Context, s store.Store, name string, now time.Time) (config.Namespace, error) {
+	items, err := s.Read(ctx, true, layout.NamespaceKey(name), layout.VersionKey())
 	if err != nil {
-		return table.Namespace{}, err
+		return config.Namespace{}, err
 	}
 	v, err := CheckVersion(items[1])
 	if err != nil {
-		return table.Namespace{}, err
+		return config.Namespace{}, err
 	}
 	if v.Lambda != "" {
 		disown(ctx, s, v, now)
 	}
 	if items[0] == nil {
-		return table.Namespace{}, fmt.Errorf("%w: %q is not registered", ErrMissing, name)
+		return config.Namespace{}, fmt.Errorf("%w: %q is not registered", ErrMissing, name)
 	}
-	ns, err := table.DecodeNamespace(items[0])
+	ns, err := config.DecodeNamespace(items[0])
 	if err != nil {
-		return table.Namespace{}, fmt.Errorf("%w: %w", ErrVersion, err)
+		return config.Namespace{}, fmt.Errorf("%w: %w", ErrVersion, err)
 	}
 	return ns, nil
 }
@@ -74,8 +75,8 @@ func Find(ctx context.Context, s store.Store, name string, now time.Time) (table
 // clients put it there when they open a table first, and those of a newer release
 // would then push their code into the table's function, or fail to. It is best
 // effort: nothing of ours depends on it, and the next one to look tries again.
-func disown(ctx context.Context, s store.Store, v table.Version, now time.Time) {
-	_, _ = s.Write(ctx, v.Disown(table.Timestamp(now.UnixMilli())))
+func disown(ctx context.Context, s store.Store, v config.Version, now time.Time) {
+	_, _ = s.Write(ctx, v.Disown(layout.Timestamp(now.UnixMilli())))
 }
 
 // Active checks the record that maps a namespace's id to its name. The error is
@@ -84,11 +85,11 @@ func Active(it item.Item) error {
 	if it == nil {
 		return fmt.Errorf("%w: its id is not registered any more", ErrMissing)
 	}
-	ns, err := table.DecodeNamespace(it)
+	ns, err := config.DecodeNamespace(it)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	if ns.Status != table.NamespaceActive {
+	if ns.Status != config.NamespaceActive {
 		return fmt.Errorf("%w: %q is %s", ErrMissing, ns.Name, ns.Status)
 	}
 	return nil
@@ -100,11 +101,11 @@ func Active(it item.Item) error {
 // own, and only one can come to be stored. The error is an ErrVersion or a
 // *store.Failure.
 func Register(ctx context.Context, s store.Store, name string, now time.Time) error {
-	created := table.Timestamp(now.UnixMilli())
+	created := layout.Timestamp(now.UnixMilli())
 	if err := stamp(ctx, s, created); err != nil {
 		return err
 	}
-	ns := table.Namespace{ID: newID(), Name: name, CreatedAt: created}
+	ns := config.Namespace{ID: newID(), Name: name, CreatedAt: created}
 	err := s.Transact(ctx, rand.Text(), ns.Register())
 	if _, taken := errors.AsType[*store.Canceled](err); taken {
 		return nil
@@ -114,7 +115,7 @@ func Register(ctx context.Context, s store.Store, name string, now time.Time) er
 
 // stamp stores the version record if there is none, and checks the one there is.
 func stamp(ctx context.Context, s store.Store, now string) error {
-	v := table.Version{Schema: Schema, ClientMin: "0.0.0", UpdatedAt: now}
+	v := config.Version{Schema: Schema, ClientMin: "0.0.0", UpdatedAt: now}
 	_, err := s.Write(ctx, v.Create())
 	if r, refused := errors.AsType[*store.Refused](err); refused {
 		_, err = CheckVersion(r.Old)

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 func TestVersionsThatCanBeShared(t *testing.T) {
@@ -23,12 +24,12 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 		{"0.9.0", "0.17.1", false}, {"0.9.0", "1.0.0", false}, {"0.9.0", "0.18", false}, {"0.9.0", "soon", false},
 		{"0.9.0", "-1", false}, {"0.9.0", "0.17.-1", false}, {"0.9.0", "0.17.0+build", true},
 	} {
-		_, err := CheckVersion(table.Version{Schema: tt.schema, ClientMin: tt.least}.Item())
+		_, err := CheckVersion(config.Version{Schema: tt.schema, ClientMin: tt.least}.Item())
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrVersion) {
 			t.Errorf("schema %q, least client %q: %v", tt.schema, tt.least, err)
 		}
 	}
-	for want, v := range map[string]table.Version{
+	for want, v := range map[string]config.Version{
 		`limiter: incompatible table: schema_version is "1.2.0", want major version 0`: {Schema: "1.2.0"},
 		`limiter: incompatible table: client_min_version is "0.18.0", want at most 0.17.0`: {Schema: "0.9.0",
 			ClientMin: "0.18.0"},
@@ -51,7 +52,7 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 // appears between the look-up and the registration.
 func TestIncompatibleTablesAreNotWrittenTo(t *testing.T) {
 	db := memdb.New(nil)
-	db.Store(table.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
+	db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	if err := Register(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) || db.Len() != 1 {
 		t.Errorf("error is %v with %d items", err, db.Len())
 	}
@@ -68,13 +69,13 @@ func TestFindTakesTheReleaseOut(t *testing.T) {
 		if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
 			t.Fatal(err)
 		}
-		db.Store(table.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item())
+		db.Store(config.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item())
 		for i := range 2 {
 			db.ResetStats()
 			if _, err := Find(t.Context(), db, name, time.Unix(9, 0)); (err == nil) != (name == "prod") {
 				t.Errorf("%s: %v", name, err)
 			}
-			v, err := table.DecodeVersion(db.Item(table.VersionKey()))
+			v, err := config.DecodeVersion(db.Item(layout.VersionKey()))
 			if err != nil || v.Lambda != "" || v.Schema != "0.9.0" || db.Stats().Updates != 1-i {
 				t.Errorf("%s: %+v by %d writes, %v", name, v, db.Stats().Updates, err)
 			}
@@ -95,7 +96,7 @@ func TestFindSeesWhatWasRegistered(t *testing.T) {
 		return true, nil
 	})
 	ns, err := Find(t.Context(), db, "prod", time.Unix(9, 0))
-	want := table.Namespace{ID: ns.ID, Name: "prod", Status: "active", CreatedAt: "1970-01-01T00:00:00Z"}
+	want := config.Namespace{ID: ns.ID, Name: "prod", Status: "active", CreatedAt: "1970-01-01T00:00:00Z"}
 	if err != nil || ns != want || len(ns.ID) != 11 {
 		t.Errorf("found %+v, %v, want %+v", ns, err, want)
 	}
@@ -109,7 +110,7 @@ func TestWhatCannotBeFound(t *testing.T) {
 		t.Errorf("%v, want %s", err, missing)
 	}
 	const unreadable = `limiter: incompatible table: `
-	bad := table.Namespace{ID: "a/b", Name: "prod"}.Forward()
+	bad := config.Namespace{ID: "a/b", Name: "prod"}.Forward()
 	db.Store(bad)
 	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) ||
 		!strings.HasPrefix(err.Error(), unreadable) || !strings.Contains(err.Error(), `"a/b"`) {
@@ -134,9 +135,9 @@ func TestWhatCannotBeFound(t *testing.T) {
 
 // Only a namespace that is registered under its id, and not deleted, is active.
 func TestActiveNamespaces(t *testing.T) {
-	ns := table.Namespace{ID: "abc", Name: "prod"}
+	ns := config.Namespace{ID: "abc", Name: "prod"}
 	deleted, purging, odd := ns, ns, ns
-	deleted.Status, purging.Status, odd.ID = table.NamespaceDeleted, table.NamespacePurging, "a/b"
+	deleted.Status, purging.Status, odd.ID = config.NamespaceDeleted, config.NamespacePurging, "a/b"
 	if err := Active(ns.Reverse()); err != nil {
 		t.Error(err)
 	}
@@ -164,18 +165,18 @@ func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := table.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
-	if got := db.Item(table.VersionKey()); !item.EqualItems(got, want) {
+	want := config.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
+	if got := db.Item(layout.VersionKey()); !item.EqualItems(got, want) {
 		t.Errorf("version record %s", itemtest.JSON(got))
 	}
 	if db.Len() != 3 {
 		t.Errorf("%d items, want the version and the namespace both ways", db.Len())
 	}
-	foreign := table.Version{Schema: "0.10.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item()
+	foreign := config.Version{Schema: "0.10.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item()
 	db.Store(foreign)
 	if err := Register(t.Context(), db, "other", time.Unix(0, 0)); err != nil ||
-		!item.EqualItems(db.Item(table.VersionKey()), foreign) {
-		t.Errorf("error %v, version record %s", err, itemtest.JSON(db.Item(table.VersionKey())))
+		!item.EqualItems(db.Item(layout.VersionKey()), foreign) {
+		t.Errorf("error %v, version record %s", err, itemtest.JSON(db.Item(layout.VersionKey())))
 	}
 }
 

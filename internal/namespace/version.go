@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const (
@@ -22,11 +22,11 @@ const (
 // CheckVersion reads the version record, nil for none, and reports whether the table can be shared.
 // Its schema must have the same major version, and it must not demand clients newer than [Client].
 // The error is an ErrVersion.
-func CheckVersion(it item.Item) (table.Version, error) {
+func CheckVersion(it item.Item) (config.Version, error) {
 	if it == nil {
-		return table.Version{}, nil
+		return config.Version{}, nil
 	}
-	v, err := table.DecodeVersion(it)
+	v, err := config.DecodeVersion(it)
 	if err != nil {
 		return v, fmt.Errorf("%w: %w", ErrVersion, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -44,7 +45,7 @@ func (p *Plan) Applied(s Step, item item.Item) {
 
 // gone notes that the shard with the key is not there.
 func (p *Plan) gone(k item.Key) {
-	if _, _, _, shard, ok := table.ParseBucketPK(k.PK); ok {
+	if _, _, _, shard, ok := layout.ParseBucketPK(k.PK); ok {
 		p.see(shard, nil)
 	}
 }
@@ -103,7 +104,7 @@ func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
 	}
 	for i, w := range s.Writes {
 		refused, it := at(i)
-		_, _, _, shard, ok := table.ParseBucketPK(w.Target().PK)
+		_, _, _, shard, ok := layout.ParseBucketPK(w.Target().PK)
 		switch {
 		case !refused || !ok:
 		case i == kept:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -249,7 +250,7 @@ func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 }
 
 func (p *Plan) look(k int) Step {
-	key := table.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
+	key := layout.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
 	return Step{Look, k, []item.Write{table.Look(key, p.target)}}
 }
 

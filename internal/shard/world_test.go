@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -24,7 +25,7 @@ const (
 	epoch     = int64(1_700_000_000_000)
 )
 
-func bucketKey(shard int) item.Key { return table.BucketKey(namespace, entity, resource, shard) }
+func bucketKey(shard int) item.Key { return layout.BucketKey(namespace, entity, resource, shard) }
 
 // world is one bucket in a table in memory, the true time, and everything that
 // is known about what rightly happened to it. Every call to the table is one
@@ -261,7 +262,7 @@ func (w *world) unequal(writes []item.Write) bool {
 }
 
 func shardOf(w item.Write) int {
-	_, _, _, shard, _ := table.ParseBucketPK(w.Target().PK)
+	_, _, _, shard, _ := layout.ParseBucketPK(w.Target().PK)
 	return shard
 }
 

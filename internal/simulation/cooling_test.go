@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -33,7 +34,7 @@ type looking struct {
 // Write implements [store.Store].
 func (l looking) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	it, err := l.plainTable.Write(ctx, w)
-	if w.Target().SK == table.SKBucketState {
+	if w.Target().SK == layout.SKBucketState {
 		l.c.mu.Lock()
 		l.c.looks++
 		l.c.mu.Unlock()
@@ -111,7 +112,7 @@ func newCooling(t *testing.T, processes int, mergeAfter time.Duration) *cooling 
 	c.request(0)
 	for count := 1; count < 8; count *= 2 {
 		for k := range count {
-			b, err := table.DecodeShard(c.db.Item(table.BucketKey(c.clients[0].NamespaceID(), "key", resource, k)))
+			b, err := table.DecodeShard(c.db.Item(layout.BucketKey(c.clients[0].NamespaceID(), "key", resource, k)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +153,7 @@ func (c *cooling) shards() (n int) {
 func (c *cooling) deliver() {
 	lanes := map[string][]json.RawMessage{}
 	for _, ch := range c.db.Changes(c.seq) {
-		if c.seq = ch.Seq; ch.Key.SK == table.SKBucketState {
+		if c.seq = ch.Seq; ch.Key.SK == layout.SKBucketState {
 			lanes[ch.Key.PK] = append(lanes[ch.Key.PK], streamtest.Record{
 				Sequence: ch.SequenceNumber(), Created: ch.CreatedAt / 1000 * 1000, Old: ch.Old, New: ch.New,
 			}.JSON())

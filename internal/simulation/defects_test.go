@@ -15,7 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -57,7 +59,7 @@ func (d defect) settles(costs, actual map[string]int64) map[string]int64 {
 func onBuckets(f func(n *network, o *op, u item.Update) item.Write) func(*network, *op, item.Write) item.Write {
 	return func(n *network, o *op, w item.Write) item.Write {
 		u, ok := w.(item.Update)
-		if !ok || o == nil || u.Key.SK != table.SKBucketState {
+		if !ok || o == nil || u.Key.SK != layout.SKBucketState {
 			return w
 		}
 		return f(n, o, u)
@@ -89,8 +91,8 @@ var defects = []defect{
 		})},
 	{name: "W11: settling goes to shard 0", as: "W11", from: 900, write: onBuckets(
 		func(_ *network, o *op, u item.Update) item.Write {
-			if _, entity, res, shard, ok := table.ParseBucketPK(u.Key.PK); ok && shard > 0 && adjusts(o, u) {
-				u.Key = table.BucketKey(namespaceID, entity, res, 0)
+			if _, entity, res, shard, ok := layout.ParseBucketPK(u.Key.PK); ok && shard > 0 && adjusts(o, u) {
+				u.Key = layout.BucketKey(namespaceID, entity, res, 0)
 			}
 			return u
 		})},
@@ -133,7 +135,7 @@ var defects = []defect{
 		return w
 	}},
 	{name: "a bucket is created over another", write: func(_ *network, _ *op, w item.Write) item.Write {
-		if p, ok := w.(item.Put); ok && p.Target().SK == table.SKBucketState {
+		if p, ok := w.(item.Put); ok && p.Target().SK == layout.SKBucketState {
 			p.If = nil
 			return p
 		}
@@ -205,7 +207,7 @@ func spread(t *testing.T) (onShard [maxShards]int) {
 		for _, entity := range []string{"key", "org"} {
 			w.store(entity, resource, wide)
 		}
-		w.db.Store(table.Entity{Namespace: namespaceID, ID: "key", Parent: "org", Cascade: true}.Item())
+		w.db.Store(config.Entity{Namespace: namespaceID, ID: "key", Parent: "org", Cascade: true}.Item())
 		take := func() {
 			w.acquire(c, "key", "acquire", 1, 0)
 			w.ops.Wait()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -106,7 +107,7 @@ func newJudge(w *world) *judge {
 }
 
 func (j *judge) of(pk string) (*judged, int) {
-	_, entity, _, shard, ok := table.ParseBucketPK(pk)
+	_, entity, _, shard, ok := layout.ParseBucketPK(pk)
 	if !ok {
 		return nil, 0
 	}
@@ -141,7 +142,7 @@ func (j *judge) follow(n *network, o *op, sent int64, changes []memdb.Change) {
 		c := changes[i]
 		j.seq = c.Seq
 		j.w.record(c)
-		if c.Key.SK != table.SKBucketState {
+		if c.Key.SK != layout.SKBucketState {
 			continue
 		}
 		b, shard := j.of(c.Key.PK)
@@ -170,7 +171,7 @@ func (j *judge) follow(n *network, o *op, sent int64, changes []memdb.Change) {
 			j.gone(b, shard, c, next)
 			continue
 		case was != nil && after.State.Shards > was.image.State.Shards && next.New != nil && next.Old == nil &&
-			next.Key.SK == table.SKBucketState:
+			next.Key.SK == layout.SKBucketState:
 			if moved, ok := j.decode(next); ok {
 				j.split(b, c, after, moved)
 				j.seq, i = next.Seq, i+1

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -70,7 +70,7 @@ var kindsDefects = []defect{
 	{name: "a class leaves nothing", class: func(string) string { return "" }},
 	{name: "a floor starves those it is for", class: func(string) string { return lowClass }},
 	{name: "a parent is not charged for a quota", write: onBuckets(func(_ *network, o *op, u item.Update) item.Write {
-		if _, entity, _, _, _ := table.ParseBucketPK(u.Key.PK); entity != "key" && takes(o) {
+		if _, entity, _, _, _ := layout.ParseBucketPK(u.Key.PK); entity != "key" && takes(o) {
 			u.Add = slices.DeleteFunc(slices.Clone(u.Add), func(a item.Attr) bool { return a.Name == "b_q_tc" })
 		}
 		return u

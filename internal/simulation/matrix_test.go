@@ -16,7 +16,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -75,13 +77,13 @@ var ten = []limiter.Limit{limiter.PerMinute("rpm", 10)}
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, db: memdb.New(nil)}
 	w := &world{db: r.db, tree: map[string]string{}}
-	created := table.Timestamp(time.Now().UnixMilli())
-	ns := table.Namespace{ID: namespaceID, Name: "default", CreatedAt: created}
-	w.db.Store(table.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Create().Item)
+	created := layout.Timestamp(time.Now().UnixMilli())
+	ns := config.Namespace{ID: namespaceID, Name: "default", CreatedAt: created}
+	w.db.Store(config.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Create().Item)
 	w.db.Store(ns.Forward())
 	w.db.Store(ns.Reverse())
 	w.store("", resource, ten)
-	for _, e := range []table.Entity{{ID: "org"}, {ID: "team", Parent: "org", Cascade: true},
+	for _, e := range []config.Entity{{ID: "org"}, {ID: "team", Parent: "org", Cascade: true},
 		{ID: "child", Parent: "team", Cascade: true}, {ID: "key"}} {
 		e.Namespace, e.CreatedAt = namespaceID, created
 		r.db.Store(e.Item())
@@ -132,7 +134,7 @@ func (r *rig) refused(op memdb.Op) (bool, error) {
 	c := &store.Canceled{Reasons: make([]store.Reason, len(op.Writes))}
 	for i, w := range op.Writes {
 		old := r.db.Item(w.Target())
-		if strings.HasPrefix(w.Target().SK, table.SKAuditPrefix) {
+		if strings.HasPrefix(w.Target().SK, layout.SKAuditPrefix) {
 			continue // its key is random
 		}
 		if old != nil {
@@ -171,7 +173,7 @@ func reads(op memdb.Op) bool { return op.Name == memdb.BatchGetItem || op.Name =
 // shards returns the stored shards of an entity's bucket.
 func (r *rig) shards(entity string) (out []table.Shard) {
 	for k := range maxShards {
-		it := r.db.Item(table.BucketKey(namespaceID, entity, resource, k))
+		it := r.db.Item(layout.BucketKey(namespaceID, entity, resource, k))
 		if it == nil {
 			continue
 		}

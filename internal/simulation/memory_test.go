@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
@@ -20,7 +21,7 @@ import (
 // With down it does not answer.
 type oblivion struct {
 	streams.DynamoDB // never called
-	namespace        table.Namespace
+	namespace        config.Namespace
 	down             bool
 }
 
@@ -80,7 +81,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("KEYS")); err == nil {
 		keys = n
 	}
-	o := &oblivion{namespace: table.Namespace{ID: namespaceID, Name: "default", CreatedAt: table.Timestamp(0)}}
+	o := &oblivion{namespace: config.Namespace{ID: namespaceID, Name: "default", CreatedAt: layout.Timestamp(0)}}
 	now := time.Now()
 	l, err := limiter.Open(t.Context(), o, "table", &limiter.Options{
 		MaxBuckets: remembered, Now: func() time.Time { return now },

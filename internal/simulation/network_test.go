@@ -9,8 +9,8 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
@@ -176,7 +176,7 @@ func (n *network) Read(ctx context.Context, consistent bool, keys ...item.Key) (
 	defer n.reading.Add(-1)
 	return call(ctx, n, "", keys[0].PK, false, func() ([]item.Item, error) {
 		items, err := n.w.db.Read(context.Background(), consistent, keys...)
-		if _, _, _, shard, ok := table.ParseBucketPK(keys[0].PK); ok && shard > 0 && n.w.defect.blind {
+		if _, _, _, shard, ok := layout.ParseBucketPK(keys[0].PK); ok && shard > 0 && n.w.defect.blind {
 			clear(items)
 		}
 		return items, err

@@ -10,6 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -39,7 +41,7 @@ func acquires() []site {
 		}},
 		{name: "acquire, mend", lease: true, takes: two, call: acquire("key", 2), prepare: func(r *rig) {
 			r.take(r.l, "key", 1)
-			it := r.db.Item(table.BucketKey(namespaceID, "key", resource, 0))
+			it := r.db.Item(layout.BucketKey(namespaceID, "key", resource, 0))
 			delete(it, "rf")
 			r.db.Store(it)
 			r.l = r.open()
@@ -49,7 +51,7 @@ func acquires() []site {
 		{name: "acquire, shard 0 deleted", lease: true, takes: two, call: acquire("key", 2), prepare: func(r *rig) {
 			r.take(r.l, "key", 1)
 			r.split("key", 1)
-			r.db.Delete(table.BucketKey(namespaceID, "key", resource, 0))
+			r.db.Delete(layout.BucketKey(namespaceID, "key", resource, 0))
 			r.l = r.open()
 		}},
 		{name: "acquire, several shards", lease: true, takes: map[string]int64{"key": 6}, call: acquire("key", 6),
@@ -61,7 +63,7 @@ func acquires() []site {
 			takes: map[string]int64{"team": 2, "org": 2}, prepare: func(r *rig) {
 				r.take(r.l, "org", 1)
 				r.split("org", 1)
-				r.db.Delete(table.BucketKey(namespaceID, "org", resource, 0))
+				r.db.Delete(layout.BucketKey(namespaceID, "org", resource, 0))
 				r.l = r.open()
 			}},
 		{name: "acquire, cascade, denied", lease: true, takes: map[string]int64{"child": 2, "team": 2, "org": 2},
@@ -129,7 +131,7 @@ func administration() []site {
 	six := limiter.PerMinute("rpm", 6)
 	stored := func(k item.Key) func(*rig) bool { return func(r *rig) bool { return r.db.Item(k) != nil } }
 	gone := func(k item.Key) func(*rig) bool { return func(r *rig) bool { return r.db.Item(k) == nil } }
-	config, entity := table.EntityConfigKey(namespaceID, "key", resource), table.EntityKey(namespaceID, "new")
+	config, entity := layout.EntityConfigKey(namespaceID, "key", resource), layout.EntityKey(namespaceID, "new")
 	level := func(r *rig) int64 { return r.shards("key")[0].State.At(time.Now().UnixMilli()).Slots[0].Tokens }
 	return []site{
 		{name: "set limits", half: true, again: true, done: stored(config),
@@ -144,12 +146,12 @@ func administration() []site {
 				_, err := r.ns.CreateEntity(ctx, admin.Entity{ID: "new", Parent: "org", Cascade: true})
 				return err
 			}},
-		{name: "delete entity", done: gone(table.EntityKey(namespaceID, "key")),
+		{name: "delete entity", done: gone(layout.EntityKey(namespaceID, "key")),
 			prepare: func(r *rig) { r.take(r.l, "key", 1) },
 			call:    func(r *rig, ctx context.Context) error { _, err := r.ns.DeleteEntity(ctx, "key"); return err }},
-		{name: "register namespace", again: true, done: stored(table.NamespaceKey("new")), prepare: func(*rig) {},
+		{name: "register namespace", again: true, done: stored(layout.NamespaceKey("new")), prepare: func(*rig) {},
 			call: func(r *rig, ctx context.Context) error { _, err := r.tab.Register(ctx, "new"); return err }},
-		{name: "delete namespace", done: gone(table.NamespaceKey("default")), prepare: func(*rig) {},
+		{name: "delete namespace", done: gone(layout.NamespaceKey("default")), prepare: func(*rig) {},
 			call: func(r *rig, ctx context.Context) error { return r.tab.DeleteNamespace(ctx, "default") }},
 		{name: "reset", prepare: func(r *rig) { r.take(r.l, "key", 8) },
 			done: func(r *rig) bool { return level(r) == 10*bucket.Milli },
@@ -169,7 +171,7 @@ func aggregation() []site {
 		n := int64(0)
 		for _, it := range r.db.Items() {
 			if k := item.KeyOf(it); strings.HasPrefix(k.SK, "#USAGE#") {
-				s, err := table.DecodeSnapshot(it)
+				s, err := ledger.DecodeSnapshot(it)
 				r.must(err)
 				n += s.Counts["rpm"]
 			}
@@ -177,7 +179,7 @@ func aggregation() []site {
 		return n == 2*r.used("key") // of the hour and the day
 	}
 	meter := func(r *rig, by int64) {
-		it := r.db.Item(table.BucketKey(namespaceID, "key", resource, 0))
+		it := r.db.Item(layout.BucketKey(namespaceID, "key", resource, 0))
 		it["b_wcu_tk"] = item.N(-by)
 		r.db.Store(it)
 	}
@@ -210,7 +212,7 @@ func (r *rig) aggregate(ctx context.Context) error {
 	var records []streamtest.Record
 	last := r.seq
 	for _, c := range r.db.Changes(r.seq) {
-		if last = c.Seq; c.Key.SK == table.SKBucketState {
+		if last = c.Seq; c.Key.SK == layout.SKBucketState {
 			records = append(records, streamtest.Record{
 				Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New,
 			})

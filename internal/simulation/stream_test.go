@@ -11,9 +11,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
@@ -97,7 +98,7 @@ func (m *mapping) take() {
 	defer m.w.mu.Unlock()
 	for _, c := range m.w.db.Changes(m.seq) {
 		m.seq = c.Seq
-		if c.Key.SK == table.SKBucketState { // what the mapping's filter lets pass
+		if c.Key.SK == layout.SKBucketState { // what the mapping's filter lets pass
 			l := m.lanes[hash(c.Key.PK)%uint64(len(m.lanes))]
 			l.records = append(l.records, c)
 			m.prior[c.Seq] = m.latest[c.Key.PK]
@@ -132,7 +133,7 @@ func (m *mapping) forget() {
 	for _, l := range m.lanes {
 		began := map[string]bool{}
 		for i, c := range l.records {
-			_, entity, _, _, _ := table.ParseBucketPK(c.Key.PK)
+			_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 			if i < l.lost {
 				began[c.Key.PK] = false
 				m.count(entity, c.New, c.Old, c.CreatedAt, -1)
@@ -349,7 +350,7 @@ func (m *mapping) compare() {
 		if k := item.KeyOf(it); len(k.SK) < 7 || k.SK[:7] != "#USAGE#" {
 			continue
 		}
-		s, err := table.DecodeSnapshot(it)
+		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			m.w.violated("I5: %v", err)
 			continue

@@ -15,7 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -180,9 +182,9 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 
 // furnish stores a namespace with entities and limits, as if they had long been there.
 func (w *world) furnish() {
-	created := table.Timestamp(time.Now().UnixMilli())
-	ns := table.Namespace{ID: namespaceID, Name: "default", CreatedAt: created}
-	w.db.Store(table.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Create().Item)
+	created := layout.Timestamp(time.Now().UnixMilli())
+	ns := config.Namespace{ID: namespaceID, Name: "default", CreatedAt: created}
+	w.db.Store(config.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Create().Item)
 	w.db.Store(ns.Forward())
 	w.db.Store(ns.Reverse())
 	w.tree["org"] = ""
@@ -191,7 +193,7 @@ func (w *world) furnish() {
 	for _, id := range []string{"org", "team", "key"} {
 		parent := w.tree[id]
 		cascade := parent != "" && w.rng.IntN(4) > 0
-		e := table.Entity{Namespace: namespaceID, ID: id, Parent: parent, Cascade: cascade, CreatedAt: created}
+		e := config.Entity{Namespace: namespaceID, ID: id, Parent: parent, Cascade: cascade, CreatedAt: created}
 		w.db.Store(e.Item())
 	}
 	if w.kinds != nil {
@@ -217,7 +219,7 @@ func (w *world) variant() []limiter.Limit {
 }
 
 func (w *world) store(entity, resource string, limits []limiter.Limit) {
-	c := table.Config{Namespace: namespaceID, Entity: entity, Resource: resource}
+	c := config.Config{Namespace: namespaceID, Entity: entity, Resource: resource}
 	for _, l := range limits {
 		c.Limits = append(c.Limits, argument.Limit[limiter.Calendar](l).Stored())
 	}
@@ -269,7 +271,7 @@ func (w *world) tracef(format string, args ...any) {
 // record takes a change into the log. The lock is held.
 func (w *world) record(c memdb.Change) {
 	w.writes++
-	if c.Key.SK != table.SKBucketState {
+	if c.Key.SK != layout.SKBucketState {
 		return
 	}
 	w.log = mix(mix(w.log, uint64(c.CreatedAt)), hash(c.Key.PK))
@@ -282,7 +284,7 @@ func (w *world) record(c memdb.Change) {
 			w.tracef("  write %s gen %d: %v", c.Key.PK, b.Generation, b.State)
 		}
 	} else {
-		if _, _, _, shard, _ := table.ParseBucketPK(c.Key.PK); shard == 0 {
+		if _, _, _, shard, _ := layout.ParseBucketPK(c.Key.PK); shard == 0 {
 			w.removed++
 		}
 		if w.verbose {
@@ -630,7 +632,7 @@ func (w *world) heat(entity string) {
 	}
 	shards := slices.Sorted(maps.Keys(b.shards))
 	k := shards[w.rng.IntN(len(shards))]
-	it := w.db.Item(table.BucketKey(namespaceID, entity, resource, k))
+	it := w.db.Item(layout.BucketKey(namespaceID, entity, resource, k))
 	writes := int64(1000+w.rng.IntN(1500)) * bucket.WCUPerWrite
 	meter := b.shards[k].image.State.Slots[b.shards[k].image.State.Index(bucket.WCU)]
 	it["b_wcu_tk"], it["b_wcu_tc"] = item.N(meter.Tokens-writes), item.N(meter.Used+writes)
@@ -663,7 +665,7 @@ func (w *world) deleteByHand() bool {
 	for _, k := range gone {
 		w.tracef("shard %d of %s is deleted by hand", k, b.entity)
 		w.stats.byHand++
-		key := table.BucketKey(namespaceID, b.entity, resource, k)
+		key := layout.BucketKey(namespaceID, b.entity, resource, k)
 		w.db.Delete(key)
 		for _, c := range w.clients { // what they have charged there, nobody can give back
 			for limit, milli := range c.paid[key.PK] {

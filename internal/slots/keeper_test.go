@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -19,7 +20,7 @@ const epoch = int64(60_000)
 
 var (
 	acme = known.Name{Entity: "acme", Resource: "gpt"}
-	key  = table.BucketKey("ns", "acme", "gpt", 0)
+	key  = layout.BucketKey("ns", "acme", "gpt", 0)
 	jobs = bucket.Limit{Name: "jobs", Capacity: 10_000, Period: epoch, AtOnce: true}
 )
 
@@ -250,7 +251,7 @@ func TestRelease(t *testing.T) {
 	inOffice(t, func(o *office) {
 		calls := bucket.Limit{Name: "calls", Period: epoch, AtOnce: true}
 		other := o.part(jobs, 3)
-		other.Name.Entity, other.Key = "org", table.BucketKey("ns", "org", "gpt", 0)
+		other.Name.Entity, other.Key = "org", layout.BucketKey("ns", "org", "gpt", 0)
 		s, beside := o.takes(o.part(jobs, 1), o.part(calls, 2), other), o.job(5)
 		back, _ := o.Release(s, o.now())
 		o.want("its own", costs(back[key]), "[-1 jobs -2 calls]")

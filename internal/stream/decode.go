@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Decode reads the payload of one invocation. Changes and malformed records
@@ -156,7 +156,7 @@ func (d *decoder) shardKey(pk []byte) *shardKey {
 	}
 	k := new(shardKey)
 	s := string(pk)
-	k.ns, k.entity, k.resource, k.shard, k.ok = table.ParseBucketPK(s)
+	k.ns, k.entity, k.resource, k.shard, k.ok = layout.ParseBucketPK(s)
 	k.ok = k.ok && k.shard < math.MaxInt32
 	d.keys[s] = k
 	return k

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -42,7 +43,7 @@ func (d *decoder) image(im *image, full bool) {
 			continue
 		}
 		switch string(name) {
-		case table.AttrRF:
+		case layout.AttrRF:
 			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
 		case table.AttrGeneration:
 			// Another client's attribute of that name is no generation.
@@ -65,15 +66,15 @@ func (d *decoder) image(im *image, full bool) {
 			if im.hasCount && (im.count < 1 || im.count > 1<<20) {
 				im.wrong(problem)
 			}
-		case table.AttrTTL:
+		case layout.AttrTTL:
 			if !full {
 				d.s.skip()
 				continue
 			}
 			d.integer(im, &im.ttl, &im.hasTTL, `"ttl" is no whole number of 64 bits, or there twice`)
-		case table.AttrCascade:
+		case layout.AttrCascade:
 			d.cascade(im, full)
-		case table.AttrParentID:
+		case layout.AttrParentID:
 			d.parent(im, full)
 		case table.AttrRemainders:
 			d.remainders(im, full)
@@ -116,11 +117,11 @@ func partOf(field []byte) int {
 	switch string(field) {
 	case table.FieldTokens:
 		return tokens
-	case table.FieldCapacity:
+	case layout.FieldCapacity:
 		return capacity
-	case table.FieldAmount:
+	case layout.FieldAmount:
 		return amount
-	case table.FieldPeriod:
+	case layout.FieldPeriod:
 		return period
 	case table.FieldUsed:
 		return used
@@ -244,7 +245,7 @@ func (d *decoder) remainders(im *image, full bool) {
 	hasR := false
 	d.members(rr, func(name []byte) {
 		switch string(name) {
-		case table.RemaindersRF:
+		case layout.AttrRF:
 			n, ok := d.whole()
 			rr.bad = rr.bad || !ok || rr.hasRF
 			rr.rf, rr.hasRF = n, true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -198,4 +199,4 @@ func (d *decoder) softPart(im *image, rest []byte, full bool) {
 	}
 }
 
-var softSuffix = []byte("_" + table.FieldSoft)
+var softSuffix = []byte("_" + layout.FieldSoft)

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // record reads one element of "Records".
@@ -153,7 +153,7 @@ func (d *decoder) itemKeys(r *record) {
 				r.wrong(`"SK" in "Keys" is no string`)
 				continue
 			}
-			r.isState = string(d.value(t)) == table.SKBucketState
+			r.isState = string(d.value(t)) == layout.SKBucketState
 		default:
 			d.s.skip()
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -256,7 +257,7 @@ func naiveMillis(raw json.RawMessage) (int64, bool) {
 
 func naiveChange(event, pk string, body object) (Change, error) {
 	c := Change{Operation: Insert, Refilled: true}
-	ns, entity, resource, shard, ok := table.ParseBucketPK(pk)
+	ns, entity, resource, shard, ok := layout.ParseBucketPK(pk)
 	if !ok || shard >= 1<<31-1 {
 		return c, fmt.Errorf("PK %q", pk)
 	}

@@ -3,6 +3,7 @@ package table
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Add takes the costs by a plain add, which depends on no image and moves no clock. It holds if
@@ -28,10 +29,10 @@ const maxAddAge = 24 * 3600 * 1000
 func (a Add) Plan() item.Update {
 	s := bucket.State{Shard: a.Shard, Shards: a.Shards}
 	p := &adding{Add: a, s: s, age: a.oldest(s)}
-	p.u.Key = BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)
+	p.u.Key = layout.BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)
 	p.cond = []item.Cond{
 		counted(item.Eq, s.Count()),
-		item.Compare(attrRF, item.Ge, item.N(a.Now-p.age)),
+		item.Compare(layout.AttrRF, item.Ge, item.N(a.Now-p.age)),
 		item.Exists(namesOf(bucket.WCU).tokens),
 		// A level that may be full with what is held of it may have overflowed below its top.
 		heldNotAfter(a.Now - p.age),
@@ -41,7 +42,7 @@ func (a Add) Plan() item.Update {
 		formOf(c.Limit).add(p, c)
 	}
 	p.u.Add = appendWCU(p.u.Add)
-	lives := item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Gt, item.N(safeTTL(a.Costs, a.Now))))
+	lives := item.Any(item.Absent(layout.AttrTTL), item.Compare(layout.AttrTTL, item.Gt, item.N(safeTTL(a.Costs, a.Now))))
 	p.u.If = item.All(append(p.cond, lives)...)
 	return p.u
 }
@@ -118,7 +119,7 @@ func (a Add) calendars() (cond []item.Cond) {
 		return nil
 	}
 	if zone != "" {
-		cond = append(cond, item.Compare(attrZone, item.Eq, item.S(zone)))
+		cond = append(cond, item.Compare(layout.AttrZone, item.Eq, item.S(zone)))
 	}
 	return append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // An add holds where the level covers its cost and cannot have overflowed. Of a limit that it takes
@@ -108,7 +109,7 @@ func TestAnAddGoesByItsOwnShare(t *testing.T) {
 			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: shard, Shards: 4, Now: sampleNow, Room: 50,
 				Costs: Costs([]bucket.Limit{rate}, 100)}
 			plan := add.Plan()
-			if plan.Key != BucketKey("ns", "e", "r", shard) {
+			if plan.Key != layout.BucketKey("ns", "e", "r", shard) {
 				t.Errorf("shard %d: written to %v", shard, plan.Key)
 			}
 			if _, held, err := plan.Apply(put.Item); err != nil || held != want {
@@ -143,7 +144,7 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 		if _, held, err := add.Apply(put.Item); err != nil || !held {
 			t.Errorf("%d limits: held %v, %v", n, held, err)
 		}
-		delete(put.Item, attrLimit("l00", fieldSoft))
+		delete(put.Item, attrLimit("l00", layout.FieldSoft))
 		if _, held, err := add.Apply(put.Item); err != nil || held == asks {
 			t.Errorf("%d limits, of which one is not soft: held %v, %v", n, held, err)
 		}

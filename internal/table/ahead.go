@@ -81,17 +81,17 @@ func (p *planned) holdUntil() {
 	}
 	until = max(until, p.image.HeldAfter(p.after.RF))
 	if stored := p.image.HeldUntil; stored > until { // no sound clock has written it
-		p.cond = append(p.cond, item.Compare(attrHeldUntil, item.Eq, item.N(stored)))
+		p.cond = append(p.cond, item.Compare(AttrHeldUntil, item.Eq, item.N(stored)))
 	} else {
 		p.cond = append(p.cond, heldNotAfter(until))
 	}
-	p.set(attrHeldUntil, item.N(until))
+	p.set(AttrHeldUntil, item.N(until))
 	p.after.HeldUntil = until
 }
 
 // heldNotAfter holds while nothing may be held later than an instant.
 func heldNotAfter(until int64) item.Cond {
-	return item.Any(item.Absent(attrHeldUntil), item.Compare(attrHeldUntil, item.Le, item.N(until)))
+	return item.Any(item.Absent(AttrHeldUntil), item.Compare(AttrHeldUntil, item.Le, item.N(until)))
 }
 
 // hold adds what may be held of slot i, which is stored.
@@ -157,13 +157,13 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 func decodeHeld(it item.Item, names *limitNames, capacity int64) (held, ended int64, err error) {
 	if v, ok := it[names.held]; ok {
 		if held, ok = item.Saturated(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.held, shown(v), errNotInteger)
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.held, item.Shown(v), item.ErrNotInteger)
 		}
 		held = min(max(0, bucket.SubSat(0, held)), capacity)
 	}
 	if v, ok := it[names.ended]; ok {
 		if ended, ok = item.LowBits(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.ended, shown(v), errNotInteger)
+			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.ended, item.Shown(v), item.ErrNotInteger)
 		}
 	}
 	return held, ended, nil

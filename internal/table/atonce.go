@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // How slots are stored. A limit of 10 slots with epochs of 30 s, of which 4 were taken in
@@ -76,8 +77,8 @@ func slotsAttrs(sl bucket.Slot) []item.Attr {
 
 func slotsParameters(l bucket.Limit) []item.Attr {
 	return []item.Attr{
-		{Name: slotsAttr(l.Name, fieldCapacity), Value: item.N(l.Capacity)},
-		{Name: slotsAttr(l.Name, fieldPeriod), Value: item.N(l.Period)},
+		{Name: slotsAttr(l.Name, layout.FieldCapacity), Value: item.N(l.Capacity)},
+		{Name: slotsAttr(l.Name, layout.FieldPeriod), Value: item.N(l.Period)},
 	}
 }
 
@@ -101,13 +102,13 @@ func asTaken(attrs []item.Attr) (cond []item.Cond) {
 func (b *Shard) decodeSlots(it item.Item, name string) (sl bucket.Slot, err error) {
 	sl.Limit = bucket.Limit{Name: name, AtOnce: true}
 	epoch := int64(0)
-	to := map[string]*int64{fieldCapacity: &sl.Capacity, fieldPeriod: &sl.Period, fieldEpoch: &epoch}
+	to := map[string]*int64{layout.FieldCapacity: &sl.Capacity, layout.FieldPeriod: &sl.Period, fieldEpoch: &epoch}
 	for i := range sl.Taken {
 		to[strconv.Itoa(i)] = &sl.Taken[i]
 	}
 	for field, n := range to {
 		attr := slotsAttr(name, field)
-		v, ok, err := intAttr(it, attr)
+		v, ok, err := item.Int(it, attr)
 		switch {
 		case err != nil:
 			return sl, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -178,7 +179,7 @@ func (m slotsMoment) next() (out []slotsMoment, err error) {
 				ways(n, slotsWrite{p, moves, 'm', e}, fmt.Sprint(" move", p))
 			}
 			c.Milli = -c.Milli
-			u := table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{c})
+			u := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{c})
 			ways(n, slotsWrite{p, u, 'b', e}, fmt.Sprint(" back", p))
 		}
 	}

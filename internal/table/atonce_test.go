@@ -7,6 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 const slotsEpoch = 30_000
@@ -191,8 +192,8 @@ func TestMovedSlotsKeepTheirItem(t *testing.T) {
 		for attr, v := range put.Item {
 			it[attr] = v
 		}
-		if delete(it, AttrTTL); ttl > 0 {
-			it[AttrTTL] = item.N(ttl)
+		if delete(it, layout.AttrTTL); ttl > 0 {
+			it[layout.AttrTTL] = item.N(ttl)
 		}
 		after, held, err := Renew(b.Key(), ttl, taken).Apply(it)
 		if err != nil || !held {
@@ -224,20 +225,20 @@ func TestTheLongestEpochKeepsTheItem(t *testing.T) {
 		after, held, err := Renew(b.Key(), 1, costs).Apply(b.Item())
 		if err == nil && !held { // the item has the ttl that it was created with
 			it := b.Item()
-			it[AttrTTL] = item.N(1)
+			it[layout.AttrTTL] = item.N(1)
 			after, held, err = Renew(b.Key(), 1, costs).Apply(it)
 		}
 		if err != nil || !held {
 			t.Fatal(held, err)
 		}
-		if ttl := after[AttrTTL]; want != nil && !item.Equal(ttl, want) {
+		if ttl := after[layout.AttrTTL]; want != nil && !item.Equal(ttl, want) {
 			t.Errorf("ttl %v, in the other order %v", ttl, want)
 		}
-		want = after[AttrTTL]
+		want = after[layout.AttrTTL]
 		slices.Reverse(limits)
 	}
 	end := long.EndOf(b.State.Slots[b.State.Index("sail")].Epoch() + 2)
-	if n, _, _ := intAttr(item.Item{AttrTTL: want}, AttrTTL); n < end/1000 {
+	if n, _, _ := item.Int(item.Item{layout.AttrTTL: want}, layout.AttrTTL); n < end/1000 {
 		t.Errorf("ttl %d, and slots count until %d", n, end/1000)
 	}
 }

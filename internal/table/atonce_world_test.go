@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -237,10 +238,10 @@ func (w *slotsWorld) back(p int, h *holding) {
 		costs[0] = cost
 		u = table.Charge{Image: me.image, Costs: costs, Now: w.now + me.skew, Force: true}.Plan().Update
 	} else {
-		u = table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{cost})
+		u = table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{cost})
 	}
 	if w.defect == backToDead {
-		u = table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{cost})
+		u = table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{cost})
 		u.If = nil
 	}
 	again := func() {}

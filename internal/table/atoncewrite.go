@@ -3,6 +3,7 @@ package table
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // byEpoch is the form of limits that lend: see atonce.go.
@@ -56,22 +57,6 @@ func (byEpoch) resize(r *resized, i int) {
 		r.cond = append(r.cond, item.Absent(namesOf(sl.Name).epoch))
 	}
 }
-
-func (byEpoch) prefix(bucket.Limit) string { return prefixSlots }
-
-func (byEpoch) configure(item.Item, string, bucket.Limit, string) {}
-
-func (byEpoch) configured(r *reader, l *bucket.Limit, at string) {
-	l.AtOnce = true
-	if r.err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
-		r.fail("attribute %q is %d, want %d to %d", at+fieldPeriod, l.Period/milliPerSecond,
-			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
-	}
-}
-
-func (byEpoch) another(bucket.Limit, int64) bool { return false }
-
-func (byEpoch) detail(d item.Item, _ bucket.Limit) { d[detailInFlight] = item.Bool(true) }
 
 func (byEpoch) charge(p *planned, i int) {
 	sl, after := p.before.Slots[i], p.after.Slots[i]
@@ -174,8 +159,8 @@ func Renew(key item.Key, ttl int64, costs []Cost) item.Update {
 		expires = max(expires, ceilSeconds(c.Limit.EndOf(e+2)+bucket.EdgeMargin)+ttlFloor)
 	}
 	if ttl > 0 && ttl < expires {
-		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: item.N(expires)})
-		cond = append(cond, item.Any(item.Absent(AttrTTL), item.Compare(AttrTTL, item.Le, item.N(expires))))
+		u.Set = append(u.Set, item.Attr{Name: layout.AttrTTL, Value: item.N(expires)})
+		cond = append(cond, item.Any(item.Absent(layout.AttrTTL), item.Compare(layout.AttrTTL, item.Le, item.N(expires))))
 	}
 	u.Add = appendWCU(u.Add)
 	u.If = item.All(append(cond, item.Exists(namesOf(bucket.WCU).tokens))...)

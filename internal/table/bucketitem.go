@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Shard is one stored shard of a bucket: who is limited on what, and its state.
@@ -50,7 +51,7 @@ type PartialLimit struct {
 
 // Key returns the key of the bucket's item.
 func (b Shard) Key() item.Key {
-	return BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard)
+	return layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard)
 }
 
 // Item returns the bucket as it is stored.
@@ -60,38 +61,38 @@ func (b Shard) Item() item.Item {
 	it := make(item.Item, 16+5*len(b.State.Slots))
 	k := b.Key()
 	it[item.AttrPK], it[item.AttrSK] = item.S(k.PK), item.S(k.SK)
-	it[attrEntityID], it[attrResource] = item.S(b.Entity), item.S(b.Resource)
+	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(b.Entity), item.S(b.Resource)
 	if !b.State.NoClock {
-		it[attrRF] = item.N(b.State.RF)
+		it[layout.AttrRF] = item.N(b.State.RF)
 	}
-	it[attrCascade] = item.Bool(b.Cascade)
+	it[layout.AttrCascade] = item.Bool(b.Cascade)
 	if b.Parent != "" {
-		it[attrParentID] = item.S(b.Parent)
+		it[layout.AttrParentID] = item.S(b.Parent)
 	}
-	it[attrShardCount] = item.N(int64(b.State.Count()))
+	it[AttrShardCount] = item.N(int64(b.State.Count()))
 	if b.TTL > 0 {
-		it[AttrTTL] = item.N(b.TTL)
+		it[layout.AttrTTL] = item.N(b.TTL)
 	}
-	it[item.AttrGSI2PK] = item.S(pkResource(b.Namespace, b.Resource))
-	it[item.AttrGSI2SK] = item.S(BucketPKPart + b.Entity + "#" + shard)
-	it[item.AttrGSI3PK] = item.S(pkEntity(b.Namespace, b.Entity))
-	it[item.AttrGSI3SK] = item.S(BucketPKPart + b.Resource + "#" + shard)
-	gsi4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
+	it[item.AttrGSI2PK] = item.S(layout.ResourcePK(b.Namespace, b.Resource))
+	it[item.AttrGSI2SK] = item.S(layout.BucketPKPart + b.Entity + "#" + shard)
+	it[item.AttrGSI3PK] = item.S(layout.EntityPK(b.Namespace, b.Entity))
+	it[item.AttrGSI3SK] = item.S(layout.BucketPKPart + b.Resource + "#" + shard)
+	layout.WithGSI4(it, b.Namespace, "BUCKET#"+b.Entity+"#"+b.Resource+"#"+shard)
 	for _, sl := range b.State.Slots {
 		formOf(sl.Limit).put(it, sl)
 	}
 	if b.State.HeldUntil != 0 {
-		it[attrHeldUntil] = item.N(b.State.HeldUntil)
+		it[AttrHeldUntil] = item.N(b.State.HeldUntil)
 	}
 	b.putQuotas(it)
 	if rr := remainders(b.State); rr != nil {
-		it[attrRemainders] = rr
+		it[AttrRemainders] = rr
 	}
 	if b.Generation != 0 {
-		it[attrGeneration] = item.N(b.Generation)
+		it[AttrGeneration] = item.N(b.Generation)
 	}
 	if b.Born != 0 {
-		it[attrBorn] = item.N(b.Born)
+		it[AttrBorn] = item.N(b.Born)
 	}
 	return it
 }
@@ -99,7 +100,7 @@ func (b Shard) Item() item.Item {
 // identity are the attributes of a bucket item that say whose it is and by which
 // it is found, beside its key.
 var identity = []string{
-	attrEntityID, attrResource, attrCascade, attrParentID, item.AttrGSI2PK, item.AttrGSI2SK,
+	layout.AttrEntityID, layout.AttrResource, layout.AttrCascade, layout.AttrParentID, item.AttrGSI2PK, item.AttrGSI2SK,
 	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
 }
 
@@ -120,8 +121,8 @@ func (b Shard) counter(to *item.Numbers, sl bucket.Slot, plus int64) item.Value 
 // names the item, the attribute and its value, and says what mends it.
 func DecodeShard(it item.Item) (Shard, error) {
 	k := item.KeyOf(it)
-	ns, entity, resource, shard, ok := ParseBucketPK(k.PK)
-	if !ok || k.SK != SKBucketState {
+	ns, entity, resource, shard, ok := layout.ParseBucketPK(k.PK)
+	if !ok || k.SK != layout.SKBucketState {
 		return Shard{}, fmt.Errorf("%w: item with key PK %q, SK %q: not a bucket key", ErrUnreadable, k.PK, k.SK)
 	}
 	b := Shard{Namespace: ns, Entity: entity, Resource: resource}
@@ -134,12 +135,12 @@ func DecodeShard(it item.Item) (Shard, error) {
 }
 
 func (b *Shard) decodeAttributes(it item.Item) error {
-	rf, ok, err := intAttr(it, attrRF)
+	rf, ok, err := item.Int(it, layout.AttrRF)
 	if err != nil {
 		return err
 	}
 	b.State.RF, b.State.NoClock = rf, !ok
-	count, ok, err := intAttr(it, attrShardCount)
+	count, ok, err := item.Int(it, AttrShardCount)
 	if err != nil {
 		return err
 	}
@@ -147,26 +148,26 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 	case !ok:
 		b.NoShardCount = true
 	case count < 1 || count > 1<<20:
-		return fmt.Errorf("attribute %q is %d, want 1 to %d", attrShardCount, count, 1<<20)
+		return fmt.Errorf("attribute %q is %d, want 1 to %d", AttrShardCount, count, 1<<20)
 	default:
 		b.State.Shards = int(count)
 	}
-	if b.TTL, _, err = intAttr(it, AttrTTL); err != nil {
+	if b.TTL, _, err = item.Int(it, layout.AttrTTL); err != nil {
 		return err
 	}
-	if b.Generation, _, err = intAttr(it, attrGeneration); err != nil {
+	if b.Generation, _, err = item.Int(it, AttrGeneration); err != nil {
 		return err
 	}
-	if b.State.HeldUntil, _, err = intAttr(it, attrHeldUntil); err != nil {
+	if b.State.HeldUntil, _, err = item.Int(it, AttrHeldUntil); err != nil {
 		return err
 	}
-	if born, _, err := intAttr(it, attrBorn); err == nil {
+	if born, _, err := item.Int(it, AttrBorn); err == nil {
 		b.Born = max(0, born) // of another form it is another client's
 	}
-	if c, ok := it[attrCascade].(*types.AttributeValueMemberBOOL); ok {
+	if c, ok := it[layout.AttrCascade].(*types.AttributeValueMemberBOOL); ok {
 		b.Cascade = c.Value
 	}
-	if p, ok := it[attrParentID].(*types.AttributeValueMemberS); ok {
+	if p, ok := it[layout.AttrParentID].(*types.AttributeValueMemberS); ok {
 		b.Parent = p.Value
 	}
 	if err := b.Calendars.decode(it); err != nil {
@@ -175,7 +176,7 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 	if err := b.decodeLimits(it); err != nil {
 		return err
 	}
-	return b.decodeRemainders(it[attrRemainders])
+	return b.decodeRemainders(it[AttrRemainders])
 }
 
 func (b *Shard) decodeLimits(it item.Item) error {
@@ -217,7 +218,7 @@ func (b *Shard) addSlot(sl *bucket.Slot) {
 
 // limitOfTokens returns the limit whose level the attribute holds.
 func limitOfTokens(attr string) (string, bool) {
-	const pre, suf = "b_", "_" + fieldTokens
+	const pre, suf = "b_", "_" + FieldTokens
 	if len(attr) <= len(pre)+len(suf) || !strings.HasPrefix(attr, pre) || !strings.HasSuffix(attr, suf) {
 		return "", false
 	}
@@ -231,7 +232,7 @@ func decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (missing, outg
 	level := names.level()
 	for i, to := range [len(fields)]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
 		attr := level[i]
-		n, ok, err := intAttr(it, attr)
+		n, ok, err := item.Int(it, attr)
 		if err != nil {
 			whole := false
 			switch to {

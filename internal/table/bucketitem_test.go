@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A capacity, an amount or a period that makes no sense is named, with its value. So is a count of
@@ -34,7 +35,7 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 			t.Errorf("%s=%d: %v", c.attr, c.v, err)
 		}
 		most := int64(math.MaxInt64)
-		if c.attr == attrShardCount {
+		if c.attr == AttrShardCount {
 			most = 1 << 20
 		}
 		if want := fmt.Sprintf("attribute %q is %d, want 1 to %d", c.attr, c.v, most); c.wrong &&
@@ -95,7 +96,7 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 	}
 	played := 0
 	for attr, v := range whole {
-		if _, number := v.(*types.AttributeValueMemberN); !number || attr == attrBorn {
+		if _, number := v.(*types.AttributeValueMemberN); !number || attr == AttrBorn {
 			continue // anything may be found there
 		}
 		for _, wrong := range []item.Value{item.S("x"), num("1.5")} {
@@ -110,13 +111,13 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 		}
 	}
 	b, _ := DecodeShard(whole)
-	for _, of := range []string{remaindersOf, endsOf, attrRF} {
+	for _, of := range []string{RemaindersOf, EndsOf, layout.AttrRF} {
 		var wrong item.Value = item.Map(item.Item{"rpm": item.S("x")})
-		if of == attrRF {
+		if of == layout.AttrRF {
 			wrong = item.S("x")
 		}
 		it := maps.Clone(whole)
-		it[attrRemainders] = item.Map(item.Item{attrRF: item.N(b.State.RF), of: wrong})
+		it[AttrRemainders] = item.Map(item.Item{layout.AttrRF: item.N(b.State.RF), of: wrong})
 		if _, err := DecodeShard(it); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("remainders whose %s is none: %v", of, err)
 		}
@@ -129,7 +130,7 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 
 // An item with another key is no bucket, whatever it has, and the error says its key.
 func TestAnotherKeyIsNoBucket(t *testing.T) {
-	for _, k := range []item.Key{{PK: "ns/BUCKET#e#r#0", SK: "#META"}, {PK: "ns/ENTITY#e", SK: SKBucketState}} {
+	for _, k := range []item.Key{{PK: "ns/BUCKET#e#r#0", SK: "#META"}, {PK: "ns/ENTITY#e", SK: layout.SKBucketState}} {
 		it := manyKinds(t)
 		it[item.AttrPK], it[item.AttrSK] = item.S(k.PK), item.S(k.SK)
 		want := fmt.Sprintf("PK %q, SK %q: not a bucket key", k.PK, k.SK)
@@ -157,6 +158,21 @@ func TestSlotsThatMakeNoSense(t *testing.T) {
 			"ms, want slots, and epochs of %d to %d ms", bucket.MinEpoch, bucket.MaxEpoch)) ||
 			c.wrong && !strings.Contains(err.Error(), `limit "fly" has`) {
 			t.Errorf("%s=%d: %v", c.attr, c.v, err)
+		}
+	}
+}
+
+// When a shard was created is not known where another client has an attribute of that name.
+func TestForeignBirthsAreNotKnown(t *testing.T) {
+	for name, c := range map[string]struct {
+		value item.Value
+		want  int64
+	}{"seconds": {item.N(1_700_000_000), 1_700_000_000}, "negative": {item.N(-5), 0}, "a text": {item.S("5"), 0}} {
+		it := sampleBucket().Item()
+		it[AttrBorn] = c.value
+		b, err := DecodeShard(it)
+		if err != nil || b.Born != c.want {
+			t.Errorf("%s: %d, %v, want %d", name, b.Born, err, c.want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A settlement or a give-back by the Python client that comes after the bucket
@@ -17,7 +18,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 		n := NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt", Now: sampleNow,
 			Costs: Costs(sampleLimits[:1], 1000)}
 		created, _ := Create(n)
-		skeleton := BucketKey("ns", "acme", "gpt", 0).Item()
+		skeleton := layout.BucketKey("ns", "acme", "gpt", 0).Item()
 		skeleton["b_rpm_tk"], skeleton["b_rpm_tc"] = item.N(added), item.N(-added)
 		image, err := DecodeShard(skeleton)
 		if err != nil {
@@ -36,7 +37,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 			t.Errorf("%d added: %+v, %v, want level %d and counter %d", added, got.State, err, want, 1000-added)
 		}
 		whole := slices.Sorted(maps.Keys(created.Item))
-		whole = slices.DeleteFunc(whole, func(attr string) bool { return attr == attrBorn }) // nobody knows that
+		whole = slices.DeleteFunc(whole, func(attr string) bool { return attr == AttrBorn }) // nobody knows that
 		have := slices.Sorted(maps.Keys(after))
 		if !slices.Equal(have, whole) {
 			t.Errorf("%d added: attributes %v, want those of a new bucket %v", added, have, whole)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // plans are charges that are planned. What lives on, the write and the state before, is not in their
@@ -34,14 +35,14 @@ func (p *planned) makeLists() {
 func (p *planned) finish() {
 	image := p.c.Image
 	p.u.Key = image.Key()
-	p.set(attrRF, p.numbers.N(p.stored.RF))
+	p.set(layout.AttrRF, p.numbers.N(p.stored.RF))
 	p.cond = sameLife(p.cond, &p.numbers, image, p.stored.RF)
 	p.cond = append(p.cond, image.calendars(&p.u, p.after)...)
 	if p.begins {
-		p.set(attrGeneration, item.N(nextGeneration(image, p.after.RF)))
+		p.set(AttrGeneration, item.N(nextGeneration(image, p.after.RF)))
 	}
 	if image.NoShardCount {
-		p.set(attrShardCount, item.N(1))
+		p.set(AttrShardCount, item.N(1))
 		p.identify()
 	}
 	remember(&p.u, p.stored)

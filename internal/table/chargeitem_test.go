@@ -76,7 +76,7 @@ func TestRoomKeepsWhatIsLessThanAMillitoken(t *testing.T) {
 	for level, want := range map[int64]int64{7998: 8000, 7999: 8001, 8000: 8000, 9000: 8000} { // at 4 ms; after 2 more
 		b.State.Slots[i].Tokens, b.State.Slots[i].Used = level, 10_000-level
 		it := b.Item()
-		it[attrGeneration] = put.Item[attrGeneration]
+		it[AttrGeneration] = put.Item[AttrGeneration]
 		image, err := DecodeShard(it)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 // form is how limits are kept, and what the writes do to them in the item of a bucket. There are
 // two: byLevel, for rates and quotas, and byEpoch, for slots. A kind to come that is kept in a
-// third way implements this, and is named in the three places below.
+// third way implements this, and is named in the two places below.
 type form interface {
 	// put adds all attributes of a slot to a new item.
 	put(it item.Item, sl bucket.Slot)
@@ -27,18 +27,6 @@ type form interface {
 	charge(p *planned, i int)
 	// resize adds what happens to slot i where the count of shards changes.
 	resize(r *resized, i int)
-
-	// prefix begins the attributes of a limit in a configuration.
-	prefix(l bucket.Limit) string
-	// configure adds what the limit has there beside what all have; at begins its attributes.
-	configure(it item.Item, at string, l bucket.Limit, zone string)
-	// configured reads that.
-	configured(r *reader, l *bucket.Limit, at string)
-	// another reports whether what is stored with the prefix of a limit, and that refill amount, is
-	// of another kind than the limit.
-	another(l bucket.Limit, amount int64) bool
-	// detail adds what an audit event tells of the limit beside what it tells of all.
-	detail(d item.Item, l bucket.Limit)
 }
 
 // formOf returns the form of a limit.
@@ -52,12 +40,6 @@ func formOf(l bucket.Limit) form {
 // hasLevel reports whether a limit is kept by its level: then it may be stored in part, and have
 // periods.
 func hasLevel(l bucket.Limit) bool { return formOf(l) == byLevel{} }
-
-// configPrefixes are the prefixes of limits in configurations.
-var configPrefixes = [...]struct {
-	prefix string
-	form   form
-}{{prefixLimit, byLevel{}}, {prefixSlots, byEpoch{}}, {prefixFirstUse, byLevel{}}}
 
 // decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
 // limit. For every other attribute the slot has no name. missing says that the limit is there in

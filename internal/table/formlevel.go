@@ -1,10 +1,7 @@
 package table
 
 import (
-	"strconv"
-
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -67,74 +64,4 @@ func (byLevel) adjust(u *item.Update, c Cost) []item.Cond {
 	tk := namesOf(c.Limit.Name).tokens
 	u.Add = append(u.Add, spend(tk, c)...)
 	return append([]item.Cond{item.Exists(tk)}, c.within()...)
-}
-
-// prefix is another one for a quota from the first use, which other clients do not know.
-func (byLevel) prefix(l bucket.Limit) string {
-	if l.FirstUse() > 0 {
-		return prefixFirstUse
-	}
-	return prefixLimit
-}
-
-func (byLevel) configure(it item.Item, at string, l bucket.Limit, zone string) {
-	it[at+fieldAmount] = item.N(l.Amount / bucket.Milli)
-	if l.Soft {
-		it[at+fieldSoft] = item.Bool(true)
-	}
-	switch n := l.FirstUse(); {
-	case n > 0:
-		it[at+fieldLength] = item.N(n / milliPerSecond)
-	case l.Renews():
-		it[at+fieldCalendar] = item.S(calendar.Stored(l.Reset, zone))
-	}
-}
-
-func (byLevel) configured(r *reader, l *bucket.Limit, at string) {
-	l.Soft = r.flag(at + fieldSoft)
-	if l.Reset = r.calendar(at); l.Renews() {
-		l.Period = bucket.QuotaPeriod
-		return
-	}
-	l.Amount = r.scaled(at, fieldAmount, bucket.Milli)
-}
-
-func (byLevel) another(l bucket.Limit, amount int64) bool { return (amount == 0) != l.Renews() }
-
-func (byLevel) detail(d item.Item, l bucket.Limit) {
-	if l.Renews() {
-		d[detailReset] = item.S(calendar.Text(l.Reset))
-	}
-}
-
-// calendar reads the calendar of a quota, empty for a rate. What would change decisions
-// and is not served is an error.
-func (r *reader) calendar(at string) string {
-	if _, ok := r.value(at + fieldSchedule); ok {
-		r.fail("attribute %q is the schedule of a Python client, which this module does not serve; store the limit without",
-			at+fieldSchedule)
-	}
-	n, has, err := intAttr(r.it, at+fieldAmount)
-	if err != nil || !has || n != 0 {
-		return "" // a rate; what is wrong with it is said of its amount
-	}
-	if length := r.int(at + fieldLength); length != 0 {
-		return r.canonical(at+fieldLength, "+"+strconv.FormatInt(length, 10))
-	}
-	stored := r.str(at + fieldCalendar)
-	if stored == "" {
-		return ""
-	}
-	canonical, err := calendar.Read(stored, r.str(attrZone))
-	if err != nil {
-		r.fail("attribute %q: %w", at+fieldCalendar, err)
-	}
-	return canonical
-}
-
-func (r *reader) canonical(attr, canonical string) string {
-	if _, err := calendar.Parse(canonical); err != nil {
-		r.fail("attribute %q: %w", attr, err)
-	}
-	return canonical
 }

@@ -81,3 +81,13 @@ func (b Shard) drawn() uint64 {
 
 // scatter draws from a number: others next to it draw something else.
 func scatter(n int64) uint64 { return uint64(n) * 0x9E3779B97F4A7C15 >> (64 - drawBits) }
+
+// GenerationByte reduces a generation to a byte. It is 0 only for 0, which items made by
+// other clients have; of others, one in 255 pairs share theirs.
+func GenerationByte(generation int64) uint8 {
+	if generation == 0 {
+		return 0
+	}
+	h := uint64(generation) * 0x9E3779B97F4A7C15
+	return uint8(1 + (h>>32)%255)
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -121,7 +122,7 @@ func (l *lives) step(step string, now int64) bool {
 	}
 	writes := l.writes(step, now)
 	for _, w := range writes {
-		_, _, _, k, _ := table.ParseBucketPK(w.Target().PK)
+		_, _, _, k, _ := layout.ParseBucketPK(w.Target().PK)
 		was := l.items[k]
 		after, held, err := w.Apply(was)
 		if err != nil || !held {

@@ -3,6 +3,7 @@ package table
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Lifetime tells what a write does to the bucket's expiry.
@@ -70,9 +71,9 @@ func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after buc
 	switch {
 	case life == Expires,
 		life == KeepLifetime && image.TTL > 0 && fresh > image.TTL:
-		u.Set = append(u.Set, item.Attr{Name: AttrTTL, Value: n.N(fresh)})
+		u.Set = append(u.Set, item.Attr{Name: layout.AttrTTL, Value: n.N(fresh)})
 	case life == NeverExpires && image.TTL != 0:
-		u.Remove = append(u.Remove, AttrTTL)
+		u.Remove = append(u.Remove, layout.AttrTTL)
 	}
 }
 
@@ -80,8 +81,8 @@ func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after buc
 func KeepForever(key item.Key) item.Update {
 	return item.Update{
 		Key:    key,
-		Remove: []string{AttrTTL},
-		If:     item.All(item.Exists(AttrTTL), counted(item.Gt, 1)),
+		Remove: []string{layout.AttrTTL},
+		If:     item.All(item.Exists(layout.AttrTTL), counted(item.Gt, 1)),
 	}
 }
 
@@ -97,11 +98,11 @@ func Prolong(b Shard, now int64) (u item.Update, ok bool) {
 	}
 	fresh := freshTTL(b.State, now)
 	if fresh == 0 { // not full before any date that can be stored
-		return item.Update{Key: b.Key(), Remove: []string{AttrTTL}, If: item.Exists(AttrTTL)}, true
+		return item.Update{Key: b.Key(), Remove: []string{layout.AttrTTL}, If: item.Exists(layout.AttrTTL)}, true
 	}
 	return item.Update{
 		Key: b.Key(),
-		Set: []item.Attr{{Name: AttrTTL, Value: item.N(fresh)}},
-		If:  item.Compare(AttrTTL, item.Lt, item.N(fresh)),
+		Set: []item.Attr{{Name: layout.AttrTTL, Value: item.N(fresh)}},
+		If:  item.Compare(layout.AttrTTL, item.Lt, item.N(fresh)),
 	}, true
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -54,7 +55,7 @@ type expiring struct {
 	sweeps, debts, prolonged int
 }
 
-var expiringKey = table.BucketKey("ns", "e", "r", 0)
+var expiringKey = layout.BucketKey("ns", "e", "r", 0)
 
 func (e *expiring) image() (table.Shard, bool) {
 	it := e.db.Item(expiringKey)

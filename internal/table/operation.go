@@ -1,6 +1,9 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/item"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
 
 // What operators do to buckets, as Python clients name it.
 const (
@@ -34,13 +37,13 @@ type Operation struct {
 
 // Key returns the key of the record, beside shard 0 of the bucket.
 func (o Operation) Key() item.Key {
-	return item.Key{PK: BucketKey(o.Namespace, o.Entity, o.Resource, 0).PK, SK: skOperation + o.ID}
+	return item.Key{PK: layout.BucketKey(o.Namespace, o.Entity, o.Resource, 0).PK, SK: skOperation + o.ID}
 }
 
 // Create stores the record if there is none of its id.
 func (o Operation) Create() item.Put {
-	it := newItem(o.Key())
-	it[attrEntityID], it[attrResource] = item.S(o.Entity), item.S(o.Resource)
+	it := layout.NewItem(o.Key())
+	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(o.Entity), item.S(o.Resource)
 	it[attrOperation], it[attrWriter], it[attrEntityLife] = item.S(o.Kind), item.S(o.Writer), item.S(anyLife)
 	it["shards"] = item.N(int64(o.Shards))
 	amounts := item.Item{}
@@ -48,19 +51,19 @@ func (o Operation) Create() item.Put {
 		amounts[limit] = item.N(n)
 	}
 	it[attrAmounts] = item.Map(amounts)
-	it[AttrTTL] = item.N(o.At/1000 + operationTTL)
-	return item.Put{Item: gsi4(item.Item(it), o.Namespace, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID),
+	it[layout.AttrTTL] = item.N(o.At/1000 + operationTTL)
+	return item.Put{Item: layout.WithGSI4(item.Item(it), o.Namespace, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID),
 		If: item.Absent(item.AttrPK)}
 }
 
 // DecodeOperation reads what came of an operation.
 func DecodeOperation(it item.Item) (o Operation, err error) {
-	r := reader{it: it}
-	o.Kind, o.Writer, o.Shards = r.need(attrOperation), r.str(attrWriter), int(r.int("shards"))
+	r := item.Reader{It: it}
+	o.Kind, o.Writer, o.Shards = r.Need(attrOperation), r.Str(attrWriter), int(r.Int("shards"))
 	o.Tokens = map[string]int64{}
-	amounts := r.entries(attrAmounts)
+	amounts := r.Entries(attrAmounts)
 	for limit := range amounts {
-		o.Tokens[limit] = (&reader{it: amounts}).int(limit)
+		o.Tokens[limit] = (&item.Reader{It: amounts}).Int(limit)
 	}
-	return o, r.named("operation")
+	return o, r.Named("operation")
 }

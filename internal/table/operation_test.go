@@ -3,6 +3,9 @@ package table
 import (
 	"reflect"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // What came of an operation is read back, and stored once for an id, beside shard 0 of its bucket, for
@@ -12,7 +15,7 @@ func TestOperationsAreStoredOnce(t *testing.T) {
 		Shards: 4, Tokens: map[string]int64{"rpm": 7, "tpm": -3}, At: 5000}
 	put := o.Create()
 	it, held, err := put.Apply(nil)
-	if err != nil || !held || put.Target() != o.Key() || o.Key().PK != BucketKey("ns", "acme", "gpt", 0).PK {
+	if err != nil || !held || put.Target() != o.Key() || o.Key().PK != layout.BucketKey("ns", "acme", "gpt", 0).PK {
 		t.Fatalf("%v, %v, %v", put.Target(), held, err)
 	}
 	got, err := DecodeOperation(it)
@@ -23,7 +26,7 @@ func TestOperationsAreStoredOnce(t *testing.T) {
 	if _, held, _ = put.Apply(it); held {
 		t.Error("stored twice")
 	}
-	if ttl := (&reader{it: it}).int(AttrTTL); ttl != 5+3*86_400 {
+	if ttl := (&item.Reader{It: it}).Int(layout.AttrTTL); ttl != 5+3*86_400 {
 		t.Errorf("it expires at %d", ttl)
 	}
 	delete(it, "operation")

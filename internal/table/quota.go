@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // How quotas are stored. A quota is a limit whose refill amount is 0, with a calendar, and
@@ -23,22 +24,17 @@ import (
 // that of its image.
 const (
 	attrValidUntil = "vu"
-	attrZone       = "sched_tz" // of all calendars of version 1
-	attrCalendars  = "rsched"   // of the limits that have no calendar of their own
-	endsOf         = "e"        // in attrRemainders: periods that do not end at vu
+	attrCalendars  = "rsched" // of the limits that have no calendar of their own
 )
 
-// What a quota has besides, as fieldTokens.
+// What a quota has besides, as FieldTokens.
 const (
-	fieldCalendar = "rsched"
-	fieldSchedule = "sched" // other parameters at some times: not served
-	fieldExtra    = "tu"    // topped up in this period
-	fieldGranted  = "gc"    // how many shards a grant was for: the count, where it is absent
-	fieldLength   = "rsa"   // seconds after the first use
-	fieldStart    = "ws"    // of the period that the first use began
-	fieldApplied  = "wa"    // the start of the period that the level is of
-	fieldBefore   = "wtc"   // the counter when a period began that is not applied
-	fieldResets   = "rn"    // how often an operator has made it whole
+	fieldExtra   = "tu"  // topped up in this period
+	fieldGranted = "gc"  // how many shards a grant was for: the count, where it is absent
+	fieldStart   = "ws"  // of the period that the first use began
+	fieldApplied = "wa"  // the start of the period that the level is of
+	fieldBefore  = "wtc" // the counter when a period began that is not applied
+	fieldResets  = "rn"  // how often an operator has made it whole
 )
 
 // noCalendar is what a limit has that does not share the calendar of the item.
@@ -53,12 +49,13 @@ type Calendars struct {
 
 // Quota fields of an item, in the order in which they are removed.
 var quotaFields = [...]string{
-	fieldCalendar, fieldExtra, fieldGranted, fieldLength, fieldStart, fieldApplied, fieldBefore, fieldResets,
+	layout.FieldCalendar, fieldExtra, fieldGranted, layout.FieldLength, fieldStart, fieldApplied, fieldBefore,
+	fieldResets,
 }
 
 func (c *Calendars) decode(it item.Item) (err error) {
-	c.Zone = (&reader{it: it}).str(attrZone)
-	c.Until, c.Has, err = intAttr(it, attrValidUntil)
+	c.Zone = (&item.Reader{It: it}).Str(layout.AttrZone)
+	c.Until, c.Has, err = item.Int(it, attrValidUntil)
 	return err
 }
 
@@ -76,10 +73,11 @@ func CalendarsOf(it item.Item) (c Calendars) {
 func OfQuotas(attr []byte) bool {
 	name := attr[bytes.LastIndexByte(attr, '_')+1:]
 	switch string(name) {
-	case fieldCalendar, fieldSchedule, fieldExtra, fieldLength, fieldStart, fieldApplied, fieldBefore, attrValidUntil:
+	case layout.FieldCalendar, layout.FieldSchedule, fieldExtra, layout.FieldLength, fieldStart, fieldApplied,
+		fieldBefore, attrValidUntil:
 		return true
 	}
-	return string(attr) == attrZone
+	return string(attr) == layout.AttrZone
 }
 
 // Complete reads what makes a limit of an item a quota, from the attributes that OfQuotas names.
@@ -97,31 +95,31 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 // quota reads what makes a limit of an item a quota. Other parameters at some times, and a
 // refill amount of 0 without a calendar, are errors.
 func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
-	if stored := calendarOf(it, namesOf(sl.Name).schedule, fieldSchedule); stored != "" {
+	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" {
 		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve",
 			sl.Name, stored)
 	}
 	if sl.Amount != 0 {
 		return nil
 	}
-	r := reader{it: it}
-	if n := r.int(attrLimit(sl.Name, fieldLength)); n > 0 {
+	r := item.Reader{It: it}
+	if n := r.Int(attrLimit(sl.Name, layout.FieldLength)); n > 0 {
 		sl.Reset = fmt.Sprintf("+%d", n)
 		sl.End = c.begun(&r, sl, rf)
-	} else if r.err != nil {
-		return r.err
-	} else if stored := calendarOf(it, attrLimit(sl.Name, fieldCalendar), fieldCalendar); stored == "" {
-		return notPositive(sl.Name, fieldAmount, 0)
+	} else if r.Err != nil {
+		return r.Err
+	} else if stored := calendarOf(it, attrLimit(sl.Name, layout.FieldCalendar), layout.FieldCalendar); stored == "" {
+		return notPositive(sl.Name, layout.FieldAmount, 0)
 	} else if sl.Reset, err = calendar.Read(stored, c.Zone); err != nil {
-		return fmt.Errorf("attribute %q: %w", attrLimit(sl.Name, fieldCalendar), err)
+		return fmt.Errorf("attribute %q: %w", attrLimit(sl.Name, layout.FieldCalendar), err)
 	}
 	sl.Period = bucket.QuotaPeriod
-	sl.Extra = max(0, r.int(attrLimit(sl.Name, fieldExtra)))
-	sl.Resets = max(0, r.int(attrLimit(sl.Name, fieldResets)))
+	sl.Extra = max(0, r.Int(attrLimit(sl.Name, fieldExtra)))
+	sl.Resets = max(0, r.Int(attrLimit(sl.Name, fieldResets)))
 	if sl.End == 0 && sl.FirstUse() == 0 {
 		sl.End = c.until(sl.Limit, rf)
 	}
-	return r.err
+	return r.Err
 }
 
 // until returns when the period that holds the refill instant ends, for a quota by the calendar. By
@@ -137,18 +135,18 @@ func (c Calendars) until(l bucket.Limit, rf int64) int64 {
 
 // begun returns when the period of a quota ends that its first use began, 0 if there was
 // none. One that another shard began is applied: it is whole, less what was taken since.
-func (c Calendars) begun(r *reader, sl *bucket.Slot, rf int64) int64 {
-	start, applied := r.int(attrLimit(sl.Name, fieldStart)), rf
+func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
+	start, applied := r.Int(attrLimit(sl.Name, fieldStart)), rf
 	if start == 0 {
 		return 0
 	}
-	if _, ok := r.value(attrLimit(sl.Name, fieldApplied)); ok {
-		applied = r.int(attrLimit(sl.Name, fieldApplied))
+	if _, ok := r.Value(attrLimit(sl.Name, fieldApplied)); ok {
+		applied = r.Int(attrLimit(sl.Name, fieldApplied))
 	}
 	if start > applied {
 		sl.Told, sl.Tokens = true, sl.Capacity
-		if _, ok := r.value(attrLimit(sl.Name, fieldBefore)); ok {
-			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.int(attrLimit(sl.Name, fieldBefore))))
+		if _, ok := r.Value(attrLimit(sl.Name, fieldBefore)); ok {
+			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.Int(attrLimit(sl.Name, fieldBefore))))
 		}
 	}
 	return bucket.AddSat(start, sl.FirstUse())
@@ -190,7 +188,7 @@ func (b *Shard) decodeEnds(v item.Value) error {
 	}
 	for i := range b.State.Slots {
 		sl := &b.State.Slots[i]
-		n, ok, err := intAttr(m.Value, sl.Name)
+		n, ok, err := item.Int(m.Value, sl.Name)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A period from the first use that another shard has begun, and that is not applied to this one
@@ -246,7 +247,8 @@ func TestUntilWhenNobodyNeedsToLook(t *testing.T) {
 		l.Amount, l.Period, l.Reset = 10_000, 60_000, ""
 	}
 	charge(Costs([]bucket.Limit{day, waits, rate}, 0, 0, 1000))
-	for _, attr := range []string{attrValidUntil, attrLimit("day", fieldCalendar), attrLimit("w", fieldLength),
+	for _, attr := range []string{attrValidUntil, attrLimit("day", layout.FieldCalendar), attrLimit("w",
+		layout.FieldLength),
 		attrLimit("w", fieldStart), attrLimit("w", fieldApplied)} {
 		if it[attr] != nil {
 			t.Errorf("there is %s: %v", attr, it[attr])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -141,7 +142,8 @@ func (m edgeMoment) next() (out []edgeMoment, err error) {
 			back := table.Cost{Limit: edgeQuota[0], Milli: -bucket.Milli, End: theEdge + int64(period)*periodMs}
 			n := m
 			n.leases[p][period]--
-			n, e := n.deliver(edgeWrite{p, table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{back}), period}, false)
+			n, e := n.deliver(edgeWrite{p, table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{back}), period},
+				false)
 			add(n, e, fmt.Sprint(" back", p))
 		}
 	}

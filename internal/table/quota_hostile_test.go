@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -62,7 +63,7 @@ func TestAPeriodThatAnotherShardBeganIsBegunOnce(t *testing.T) {
 			t.Errorf("%s: %d of 10 taken in one period", name, taken)
 		}
 		// What the period before has given is not given back to this one.
-		back := table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{{
+		back := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{{
 			Limit: bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+18000"},
 			Milli: -4_000, End: noon + 18_000_000,
 		}})
@@ -76,7 +77,7 @@ func TestAPeriodThatAnotherShardBeganIsBegunOnce(t *testing.T) {
 func TestNothingIsGivenBackOncePeriodsWereBegunElsewhere(t *testing.T) {
 	it := shardWith(t, "+18000", noon, item.Item{
 		"b_q_wa": item.N(noon), "b_q_ws": item.N(noon + 18_000_500), "b_q_wtc": item.N(4_000), "vu": item.N(0)})
-	back := table.Adjust(table.BucketKey("ns", "e", "r", 0), []table.Cost{{
+	back := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{{
 		Limit: bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+18000"},
 		Milli: -4_000, End: noon + 18_000_000,
 	}})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -30,7 +31,7 @@ func (w *shardsWorld) shard(k item.Key) (table.Shard, bool) {
 	return b, err == nil
 }
 
-func (w *shardsWorld) key(n int) item.Key { return table.BucketKey("ns", "e", "r", n) }
+func (w *shardsWorld) key(n int) item.Key { return layout.BucketKey("ns", "e", "r", n) }
 
 // write carries a transaction out: all or nothing.
 func (w *shardsWorld) write(writes ...item.Write) (bool, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -228,7 +229,7 @@ func (w *quotaWorld) plan(p int) (q quotaWrite, ok bool) {
 			q.w = table.Charge{Image: me.image, Costs: q.costs, Now: now, Force: true}.Plan().Update
 			return q, true
 		}
-		q.w = table.Adjust(table.BucketKey("ns", "e", "r", 0), q.costs)
+		q.w = table.Adjust(layout.BucketKey("ns", "e", "r", 0), q.costs)
 		return q, true
 	case !me.has:
 		return q, false

@@ -6,6 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // putQuotas adds to a new item what its quotas have.
@@ -23,7 +24,7 @@ func (b Shard) putQuotas(it item.Item) {
 		}
 	}
 	if zone != "" {
-		it[attrZone] = item.S(zone)
+		it[layout.AttrZone] = item.S(zone)
 	}
 	if until, ok := validUntil(b.State); ok {
 		it[attrValidUntil] = item.N(until)
@@ -66,9 +67,9 @@ func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 	case !sl.Renews():
 		return nil
 	case n > 0:
-		return []item.Attr{{Name: attrLimit(sl.Name, fieldLength), Value: item.N(n / 1000)}}
+		return []item.Attr{{Name: attrLimit(sl.Name, layout.FieldLength), Value: item.N(n / 1000)}}
 	}
-	return []item.Attr{{Name: attrLimit(sl.Name, fieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
+	return []item.Attr{{Name: attrLimit(sl.Name, layout.FieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
 }
 
 // started are the attributes that say which period a level is of, and what it was topped
@@ -99,7 +100,8 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 			was = b.State.Slots[j]
 		}
 		if was.Reset != sl.Reset || sl.Renews() && zone != b.Calendars.Zone {
-			change(u, quotaParameters(sl, zone), attrLimit(sl.Name, fieldCalendar), attrLimit(sl.Name, fieldLength))
+			change(u, quotaParameters(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name,
+				layout.FieldLength))
 		}
 		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.Told {
 			change(u, started(sl), attrLimit(sl.Name, fieldStart), attrLimit(sl.Name, fieldApplied),
@@ -110,7 +112,7 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 		}
 	}
 	if zone != b.Calendars.Zone && zone != "" {
-		u.Set = append(u.Set, item.Attr{Name: attrZone, Value: item.S(zone)})
+		u.Set = append(u.Set, item.Attr{Name: layout.AttrZone, Value: item.S(zone)})
 	}
 	until, has := validUntil(after)
 	switch {
@@ -165,7 +167,7 @@ func (c Cost) within() (out []item.Cond) {
 		return nil
 	}
 	if c.Born != 0 {
-		out = append(out, item.Compare(attrBorn, item.Le, item.N(c.Born)))
+		out = append(out, item.Compare(AttrBorn, item.Le, item.N(c.Born)))
 	}
 	if n := c.Limit.FirstUse(); n > 0 {
 		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
@@ -178,7 +180,7 @@ func (c Cost) within() (out []item.Cond) {
 	if c.Resets > 0 {
 		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
 	}
-	return append(out, item.Compare(attrRF, item.Lt, item.N(c.End)), whole)
+	return append(out, item.Compare(layout.AttrRF, item.Lt, item.N(c.End)), whole)
 }
 
 // change sets attributes and removes those of the others that are not among them.

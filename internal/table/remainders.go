@@ -5,14 +5,15 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // remember adds the remainders of a state to an update.
 func remember(u *item.Update, after bucket.State) {
 	if rr := remainders(after); rr != nil {
-		u.Set = append(u.Set, item.Attr{Name: attrRemainders, Value: rr})
+		u.Set = append(u.Set, item.Attr{Name: AttrRemainders, Value: rr})
 	} else {
-		u.Remove = append(u.Remove, attrRemainders)
+		u.Remove = append(u.Remove, AttrRemainders)
 	}
 }
 
@@ -31,12 +32,12 @@ func remainders(s bucket.State) item.Value {
 	if r == nil && e == nil {
 		return nil
 	}
-	rr := item.Item{attrRF: item.N(s.RF)}
+	rr := item.Item{layout.AttrRF: item.N(s.RF)}
 	if r != nil {
-		rr[remaindersOf] = item.Map(r)
+		rr[RemaindersOf] = item.Map(r)
 	}
 	if e != nil {
-		rr[endsOf] = item.Map(e)
+		rr[EndsOf] = item.Map(e)
 	}
 	return item.Map(rr)
 }
@@ -46,19 +47,19 @@ func (b *Shard) decodeRemainders(v item.Value) error {
 	if !ok {
 		return nil
 	}
-	if rf, ok, err := intAttr(rr.Value, attrRF); err != nil || !ok || rf != b.State.RF || b.State.NoClock {
+	if rf, ok, err := item.Int(rr.Value, layout.AttrRF); err != nil || !ok || rf != b.State.RF || b.State.NoClock {
 		return err
 	}
-	if err := b.decodeEnds(rr.Value[endsOf]); err != nil {
+	if err := b.decodeEnds(rr.Value[EndsOf]); err != nil {
 		return err
 	}
-	rests, ok := rr.Value[remaindersOf].(*types.AttributeValueMemberM)
+	rests, ok := rr.Value[RemaindersOf].(*types.AttributeValueMemberM)
 	if !ok {
 		return nil
 	}
 	for i := range b.State.Slots {
 		sl := &b.State.Slots[i]
-		n, ok, err := intAttr(rests.Value, sl.Name)
+		n, ok, err := item.Int(rests.Value, sl.Name)
 		if err != nil {
 			return err
 		}

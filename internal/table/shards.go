@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Split renders the doubling of one shard as a transaction of two writes. Shard k of n hands half
@@ -79,7 +80,7 @@ func (b Shard) with(s bucket.State, l bucket.Limit) bucket.State {
 // Counts is a check that holds while shard 0 of the bucket has the count.
 func Counts(b Shard, count int) item.Check {
 	return item.Check{
-		Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0),
+		Key: layout.BucketKey(b.Namespace, b.Entity, b.Resource, 0),
 		If:  counted(item.Eq, count),
 	}
 }
@@ -112,7 +113,7 @@ func Discount(b Shard, count int, now int64) []item.Write {
 	after.Shards = count
 	writes := []item.Write{becomes(b, at, after, nextGeneration(b, at.RF), uncut...)}
 	for ; count < b.State.Shards; count *= 2 {
-		sibling := BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard+count)
+		sibling := layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard+count)
 		writes = append(writes, item.Check{Key: sibling, If: item.Absent(item.AttrPK)})
 	}
 	return writes
@@ -126,9 +127,9 @@ func Discount(b Shard, count int, now int64) []item.Write {
 func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string) item.Update {
 	r := &resized{b: b, at: at, after: after, stored: after.Stored(), uncut: uncut}
 	r.u = item.Update{Key: b.Key(), Set: []item.Attr{
-		{Name: attrShardCount, Value: item.N(int64(after.Shards))},
-		{Name: attrRF, Value: item.N(r.stored.RF)},
-		{Name: attrGeneration, Value: item.N(generation)},
+		{Name: AttrShardCount, Value: item.N(int64(after.Shards))},
+		{Name: layout.AttrRF, Value: item.N(r.stored.RF)},
+		{Name: AttrGeneration, Value: item.N(generation)},
 	}}
 	r.cond = append(sameLife(nil, nil, b, r.stored.RF), sameLimits(b)...)
 	r.cond = append(r.cond, b.calendars(&r.u, after)...)
@@ -136,11 +137,11 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 		formOf(sl.Limit).resize(r, i)
 	}
 	if after.HeldUntil > b.State.HeldUntil {
-		r.u.Set = append(r.u.Set, item.Attr{Name: attrHeldUntil, Value: item.N(after.HeldUntil)})
+		r.u.Set = append(r.u.Set, item.Attr{Name: AttrHeldUntil, Value: item.N(after.HeldUntil)})
 		r.cond = append(r.cond, heldNotAfter(after.HeldUntil))
 	}
 	remember(&r.u, r.stored)
-	r.u.Remove = append(r.u.Remove, AttrTTL)
+	r.u.Remove = append(r.u.Remove, layout.AttrTTL)
 	r.u.If = item.All(r.cond...)
 	return r.u
 }
@@ -206,7 +207,7 @@ func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write
 	at := like.State.At(now) // quotas are in the present period
 	b.State = bucket.State{Shard: shard, Shards: shards, RF: at.RF, Slots: at.Slots}.Emptied()
 	b.Generation, b.Born = begin(draw, now, like), now/1000
-	zero := item.Update{Key: BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
+	zero := item.Update{Key: layout.BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
 	cond := []item.Cond{counted(item.Eq, shards)}
 	if like.State.Shard == 0 && like.State.Shards == shards {
 		for i, sl := range like.State.Slots {
@@ -229,7 +230,7 @@ func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write
 	}
 	if parent := bucket.SplitParent(shard); parent != 0 {
 		writes = append(writes, item.Check{
-			Key: BucketKey(b.Namespace, b.Entity, b.Resource, parent),
+			Key: layout.BucketKey(b.Namespace, b.Entity, b.Resource, parent),
 			If:  counted(item.Ge, bucket.CountWith(shard)),
 		})
 	}

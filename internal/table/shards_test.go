@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -143,7 +144,7 @@ func TestWhichSiblingsMustBeMissing(t *testing.T) {
 			State: bucket.New(limits, c.shard, c.count, 1_700_000_000_000)}
 		var got []int
 		for _, w := range table.Discount(b, c.to, b.State.RF)[1:] {
-			_, _, _, shard, _ := table.ParseBucketPK(w.Target().PK)
+			_, _, _, shard, _ := layout.ParseBucketPK(w.Target().PK)
 			got = append(got, shard)
 		}
 		if !slices.Equal(got, c.missing) {
@@ -257,7 +258,7 @@ func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
 			t.Fatalf("%+v: %d writes", c, len(writes))
 		}
 		for i, w := range writes {
-			if want := table.BucketKey("ns", "e", "r", of[i]); w.Target() != want {
+			if want := layout.BucketKey("ns", "e", "r", of[i]); w.Target() != want {
 				t.Errorf("%+v: write %d is of %v, want %v", c, i, w.Target(), want)
 			}
 		}

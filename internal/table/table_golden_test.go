@@ -12,9 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -33,19 +38,19 @@ func sampleBucket() Shard {
 
 // pagedSample is the state of a provisioner that does not fit into one item, or would
 // not with more entities.
-var pagedSample = Provisioner{Namespace: "aZ09_-aZ09_", Resources: []string{"search"},
-	Entities: map[string][]string{"key-1": {"openai/gpt-4"}}, LastApplied: Timestamp(sampleNow),
+var pagedSample = config.Provisioner{Namespace: "aZ09_-aZ09_", Resources: []string{"search"},
+	Entities: map[string][]string{"key-1": {"openai/gpt-4"}}, LastApplied: layout.Timestamp(sampleNow),
 	Hash: "sha256:00", Paged: true}
 
 // pageOf returns the page with the key.
-func pageOf(p Provisioner, k item.Key) item.Item {
-	return p.Pages()[slices.Index(ProvisionerPageKeys(p.Namespace), k)]
+func pageOf(p config.Provisioner, k item.Key) item.Item {
+	return p.Pages()[slices.Index(layout.ProvisionerPageKeys(p.Namespace), k)]
 }
 
 // samples is one item of every kind, by the name of its golden.
 func samples() map[string]item.Item {
 	const ns = "aZ09_-aZ09_"
-	created := Timestamp(sampleNow)
+	created := layout.Timestamp(sampleNow)
 	fresh := sampleBucket()
 	split := fresh
 	split.State = fresh.State.At(sampleNow + 1)
@@ -54,61 +59,71 @@ func samples() map[string]item.Item {
 	held := fresh
 	held.State.Slots = slices.Clone(fresh.State.Slots)
 	hold(&held, sampleNow+500)
-	n := Namespace{ID: ns, Name: "default", CreatedAt: created}
+	n := config.Namespace{ID: ns, Name: "default", CreatedAt: created}
 	gone := n
-	gone.Status, gone.DeletedAt = NamespaceDeleted, Timestamp(sampleNow+60_000)
+	gone.Status, gone.DeletedAt = config.NamespaceDeleted, layout.Timestamp(sampleNow+60_000)
 	return map[string]item.Item{
 		"bucket":       fresh.Item(),
 		"bucket_held":  held.Item(),
 		"bucket_split": split.Item(),
-		"entity":       Entity{Namespace: ns, ID: "acme", CreatedAt: created}.Item(),
-		"entity_child": Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true,
+		"entity":       config.Entity{Namespace: ns, ID: "acme", CreatedAt: created}.Item(),
+		"entity_child": config.Entity{Namespace: ns, ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true,
 			Metadata: item.Item{"tier": item.S("gold"), "seats": item.N(3)}, CreatedAt: created}.Item(),
-		"config_system": Config{Namespace: ns, Limits: sampleLimits[:1], OnUnavailable: OnUnavailableAllow,
+		"config_system": config.Config{Namespace: ns, Limits: sampleLimits[:1], OnUnavailable: config.OnUnavailableAllow,
 			AuditRetentionDays: 90}.Item(),
-		"config_resource": Config{Namespace: ns, Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
-		"config_entity": Config{Namespace: ns, Entity: "key-1", Resource: "openai/gpt-4",
+		"config_resource": config.Config{Namespace: ns, Resource: "openai/gpt-4", Limits: sampleLimits}.Item(),
+		"config_entity": config.Config{Namespace: ns, Entity: "key-1", Resource: "openai/gpt-4",
 			Limits: sampleLimits}.Item(),
-		"config_entity_default": Config{Namespace: ns, Entity: "key-1", Resource: DefaultResource,
+		"config_entity_default": config.Config{Namespace: ns, Entity: "key-1", Resource: layout.DefaultResource,
 			Limits: sampleLimits[:1]}.Item(),
-		"registry_resources":     Resources{ns, []string{"openai/gpt-4", "search"}}.Item(),
-		"registry_entityconfigs": EntityConfigs{ns, map[string]int64{"openai/gpt-4": 2, "search": 0}}.Item(),
-		"registry_provisioner": Provisioner{ns, true, []string{"search"}, map[string][]string{"key-1": {"openai/gpt-4"}},
-			created, "sha256:00", false}.Item(),
+		"registry_resources": config.Resources{Namespace: ns, Names: []string{"openai/gpt-4", "search"}}.Item(),
+		"registry_entityconfigs": config.EntityConfigs{Namespace: ns, Counts: map[string]int64{"openai/gpt-4": 2,
+			"search": 0}}.Item(),
+		"registry_provisioner": config.Provisioner{Namespace: ns, System: true, Resources: []string{"search"},
+			Entities:    map[string][]string{"key-1": {"openai/gpt-4"}},
+			LastApplied: created, Hash: "sha256:00"}.Item(),
 		"registry_provisioner_paged": pagedSample.Item(),
 		"registry_provisioner_page":  pagedSample.Pages()[70],
 		"usage_hourly":               usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item(),
 		"usage_daily":                usageSample("daily", "2023-11-14T00:00:00Z", "2023-11-14").Item(),
 		"usage_monthly":              usageSample("monthly", "2023-11-01T00:00:00Z", "2023-11").Item(),
-		"threshold": Threshold{ns, "key-1", "openai/gpt-4", "budget", sampleNow + 3_600_000, 80, 412, 500, created,
-			sampleNow/1000 + 90*86400}.Item(),
-		"audit": Audit{ns, "key-1", "01HF7YAT00000000000000AUDI", created, "limits_set", "", "openai/gpt-4",
-			LimitsSet(Config{Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}),
-			sampleNow/1000 + 90*86400}.Item(),
-		"audit_entity": Audit{ns, "key-1", "01HF7YAT00000000000000AUDK", created, ActionEntityCreated, "alice", "",
-			EntitySet(Entity{Namespace: ns, ID: "key-1", Parent: "acme", Cascade: true,
-				Metadata: item.Item{"tier": item.S("gold")}}), sampleNow/1000 + 90*86400}.Item(),
-		"audit_entity_deleted": Audit{ns, "key-1", "01HF7YAT00000000000000AUDM", created, ActionEntityDeleted, "", "",
-			EntityDeleted(3), sampleNow/1000 + 90*86400}.Item(),
-		"audit_system": Audit{ns, AuditSystem, "01HF7YAT00000000000000AUDJ", created, "limits_deleted",
-			"arn:aws:iam::123456789012:user/a", "",
-			LimitsDeleted(Config{Limits: sampleLimits, OnUnavailable: OnUnavailableAllow}), sampleNow/1000 + 90*86400}.Item(),
-		"version":           Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Item(),
+		"threshold": ledger.Threshold{Namespace: ns, Entity: "key-1", Resource: "openai/gpt-4", Limit: "budget",
+			End: sampleNow + 3_600_000, Percent: 80, Spent: 412, Quota: 500, At: created,
+			TTL: sampleNow/1000 + 90*86400}.Item(),
+		"audit": ledger.Audit{Namespace: ns, Subject: "key-1", ID: "01HF7YAT00000000000000AUDI", At: created,
+			Action: "limits_set", Resource: "openai/gpt-4",
+			Details: config.LimitsSet(config.Config{Entity: "key-1", Resource: "openai/gpt-4", Limits: sampleLimits}),
+			TTL:     sampleNow/1000 + 90*86400}.Item(),
+		"audit_entity": ledger.Audit{Namespace: ns, Subject: "key-1", ID: "01HF7YAT00000000000000AUDK", At: created,
+			Action:    ledger.ActionEntityCreated,
+			Principal: "alice",
+			Details: config.EntitySet(config.Entity{Namespace: ns, ID: "key-1", Parent: "acme", Cascade: true,
+				Metadata: item.Item{"tier": item.S("gold")}}), TTL: sampleNow/1000 + 90*86400}.Item(),
+		"audit_entity_deleted": ledger.Audit{Namespace: ns, Subject: "key-1", ID: "01HF7YAT00000000000000AUDM", At: created,
+			Action:  ledger.ActionEntityDeleted,
+			Details: config.EntityDeleted(3), TTL: sampleNow/1000 + 90*86400}.Item(),
+		"audit_system": ledger.Audit{Namespace: ns, Subject: layout.AuditSystem, ID: "01HF7YAT00000000000000AUDJ",
+			At: created, Action: "limits_deleted",
+			Principal: "arn:aws:iam::123456789012:user/a",
+			Details:   config.LimitsDeleted(config.Config{Limits: sampleLimits, OnUnavailable: config.OnUnavailableAllow}),
+			TTL:       sampleNow/1000 + 90*86400}.Item(),
+		"version":           config.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: created}.Item(),
 		"namespace_forward": n.Forward(),
 		"namespace_reverse": n.Reverse(),
 		"namespace_deleted": gone.Reverse(),
 	}
 }
 
-func usageSample(window, start, part string) Snapshot {
-	return Snapshot{
+func usageSample(window, start, part string) ledger.Snapshot {
+	return ledger.Snapshot{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Window: window, Start: start, Part: part,
 		Counts: map[string]int64{"rpm": 12, "tpm": -40, "window": 3}, Events: 13,
-		Legend: Legend{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
-		Marks: map[int]Mark{
-			0: {At: PositionOf(sampleNow/1000, "100000000000000000042"),
-				Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Gen: 9},
-			3: {At: PositionOf(sampleNow/1000, "100000000000000000007"), Gone: true},
+		Legend: ledger.Legend{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
+		Marks: map[int]ledger.Mark{
+			0: {At: ledger.PositionOf(sampleNow/1000, "100000000000000000042"),
+				Used: []ledger.Count{{Limit: "rpm", Tokens: 4_000}, {Limit: "tpm", Tokens: 9_000_000}, {Limit: "window",
+					Tokens: 3}}, Gen: 9},
+			3: {At: ledger.PositionOf(sampleNow/1000, "100000000000000000007"), Gone: true},
 		},
 		TTL: sampleNow/1000 + 90*86400,
 	}
@@ -157,48 +172,48 @@ func decoded(it item.Item) (item.Item, error) { return decodedAs(item.KeyOf(it),
 // decodedAs decodes an item as what stands under a key.
 func decodedAs(k item.Key, it item.Item) (item.Item, error) {
 	switch {
-	case k.SK == SKBucketState:
+	case k.SK == layout.SKBucketState:
 		x, err := DecodeShard(it)
 		return x.Item(), err
-	case IsEntity(k.Item()):
-		x, err := DecodeEntity(it)
+	case config.IsEntity(k.Item()):
+		x, err := config.DecodeEntity(it)
 		return x.Item(), err
-	case strings.HasPrefix(k.SK, skUsagePrefix):
-		x, err := DecodeSnapshot(it)
+	case strings.HasPrefix(k.SK, "#USAGE#"):
+		x, err := ledger.DecodeSnapshot(it)
 		return x.Item(), err
-	case strings.HasPrefix(k.SK, skThresholdPrefix):
-		x, err := DecodeThreshold(it)
+	case strings.HasPrefix(k.SK, "#QUOTA#"):
+		x, err := ledger.DecodeThreshold(it)
 		return x.Item(), err
-	case strings.HasPrefix(k.SK, skConfig):
-		x, err := DecodeConfig(it)
+	case strings.HasPrefix(k.SK, layout.SKConfig):
+		x, err := config.DecodeConfig(it)
 		return x.Item(), err
-	case strings.HasPrefix(k.SK, SKAuditPrefix):
-		x, err := DecodeAudit(it)
+	case strings.HasPrefix(k.SK, layout.SKAuditPrefix):
+		x, err := ledger.DecodeAudit(it)
 		return x.Item(), err
-	case k.SK == skResources:
-		x, err := DecodeResources(it)
+	case k.SK == layout.SKResources:
+		x, err := config.DecodeResources(it)
 		return x.Item(), err
-	case k.SK == skEntityConfigs:
-		x, err := DecodeEntityConfigs(it)
+	case k.SK == layout.SKEntityConfigs:
+		x, err := config.DecodeEntityConfigs(it)
 		return x.Item(), err
-	case k.SK == skProvisioner:
-		x, err := DecodeProvisioner(it)
+	case k.SK == layout.SKProvisioner:
+		x, err := config.DecodeProvisioner(it)
 		return x.Item(), err
-	case strings.HasPrefix(k.SK, skProvisioner):
-		x, err := DecodeProvisioner(it)
+	case strings.HasPrefix(k.SK, layout.SKProvisioner):
+		x, err := config.DecodeProvisioner(it)
 		if err != nil {
 			return nil, err
 		}
 		x.Paged = true
 		return pageOf(x, k), nil
-	case k.SK == skVersion:
-		x, err := DecodeVersion(it)
+	case k.SK == layout.SKVersion:
+		x, err := config.DecodeVersion(it)
 		return x.Item(), err
 	case strings.HasPrefix(k.SK, "#NAMESPACE#"):
-		x, err := DecodeNamespace(it)
+		x, err := config.DecodeNamespace(it)
 		return x.Forward(), err
 	case strings.HasPrefix(k.SK, "#NSID#"):
-		x, err := DecodeNamespace(it)
+		x, err := config.DecodeNamespace(it)
 		return x.Reverse(), err
 	}
 	return nil, fmt.Errorf("no kind has the key %q", k)
@@ -258,5 +273,28 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	}
 	if full > 1024 {
 		t.Errorf("bucket of %d bytes costs %d write units", full, itemtest.WriteUnits(nil, b.Item()))
+	}
+}
+
+var sampleLimits = []bucket.Limit{
+	{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+	{Name: "tpm", Capacity: 20_000_000, Amount: 10_000_000, Period: 60_000},
+}
+
+func num(s string) item.Value {
+	return &types.AttributeValueMemberN{Value: s}
+}
+
+// kinds are limits of every kind, with all that can be said of them.
+func kinds() []bucket.Limit {
+	const second = 1000
+	return []bucket.Limit{
+		{Name: "budget", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@Asia/Tokyo"},
+		{Name: "fly", Capacity: 20 * bucket.Milli, Period: 30 * second, AtOnce: true},
+		{Name: "rpm", Capacity: 100 * bucket.Milli, Amount: 90 * bucket.Milli, Period: 60 * second,
+			Floors: "batch=40,free=60", Ahead: 2000},
+		{Name: "tpm", Capacity: 7 * bucket.Milli, Amount: 6 * bucket.Milli, Period: 60 * second, Soft: true},
+		{Name: "use", Capacity: 3 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		{Name: "wk", Capacity: 4 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@UTC", Soft: true},
 	}
 }

@@ -13,22 +13,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // decoders are all decoders, as functions that say whether they succeeded.
 var decoders = map[string]func(item.Item) error{
 	"bucket":        func(it item.Item) error { _, err := DecodeShard(it); return err },
-	"entity":        func(it item.Item) error { _, err := DecodeEntity(it); return err },
-	"config":        func(it item.Item) error { _, err := DecodeConfig(it); return err },
-	"snapshot":      func(it item.Item) error { _, err := DecodeSnapshot(it); return err },
-	"audit":         func(it item.Item) error { _, err := DecodeAudit(it); return err },
-	"resources":     func(it item.Item) error { _, err := DecodeResources(it); return err },
-	"entityconfigs": func(it item.Item) error { _, err := DecodeEntityConfigs(it); return err },
-	"provisioner":   func(it item.Item) error { _, err := DecodeProvisioner(it); return err },
-	"version":       func(it item.Item) error { _, err := DecodeVersion(it); return err },
-	"namespace":     func(it item.Item) error { _, err := DecodeNamespace(it); return err },
+	"entity":        func(it item.Item) error { _, err := config.DecodeEntity(it); return err },
+	"config":        func(it item.Item) error { _, err := config.DecodeConfig(it); return err },
+	"snapshot":      func(it item.Item) error { _, err := ledger.DecodeSnapshot(it); return err },
+	"audit":         func(it item.Item) error { _, err := ledger.DecodeAudit(it); return err },
+	"resources":     func(it item.Item) error { _, err := config.DecodeResources(it); return err },
+	"entityconfigs": func(it item.Item) error { _, err := config.DecodeEntityConfigs(it); return err },
+	"provisioner":   func(it item.Item) error { _, err := config.DecodeProvisioner(it); return err },
+	"version":       func(it item.Item) error { _, err := config.DecodeVersion(it); return err },
+	"namespace":     func(it item.Item) error { _, err := config.DecodeNamespace(it); return err },
 }
 
 // hostileValue is any value that the SDK can hand out, and some that it cannot.
@@ -145,19 +147,22 @@ func FuzzRecordsSurviveTheirItems(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		g := generator{rand.New(rand.NewPCG(seed, 2))}
 		same(t, g.bucket(), Shard.Item, DecodeShard)
-		same(t, g.config(), Config.Item, DecodeConfig)
-		same(t, g.snapshot(), Snapshot.Item, DecodeSnapshot)
-		same(t, Entity{
+		same(t, g.config(), config.Config.Item, config.DecodeConfig)
+		same(t, g.snapshot(), ledger.Snapshot.Item, ledger.DecodeSnapshot)
+		same(t, config.Entity{
 			Namespace: g.name(), ID: g.name(), Name: g.name(), Parent: g.maybe(), Cascade: g.IntN(2) == 0, CreatedAt: g.maybe(),
-		}, Entity.Item, DecodeEntity)
-		same(t, Audit{
+		}, config.Entity.Item, config.DecodeEntity)
+		same(t, ledger.Audit{
 			Namespace: g.name(), Subject: g.name(), ID: g.name(), Action: g.name(), At: g.maybe(), Principal: g.maybe(),
 			Resource: g.maybe(), TTL: g.Int64N(1 << 40),
-		}, Audit.Item, DecodeAudit)
-		n := Namespace{ID: g.name(), Name: g.name(), Status: NamespacePurging, CreatedAt: g.maybe(), DeletedAt: g.maybe()}
-		same(t, n, Namespace.Forward, DecodeNamespace)
-		same(t, n, Namespace.Reverse, DecodeNamespace)
-		same(t, Version{g.name(), g.maybe(), g.maybe(), g.maybe(), g.maybe()}, Version.Item, DecodeVersion)
+		}, ledger.Audit.Item, ledger.DecodeAudit)
+		n := config.Namespace{ID: g.name(), Name: g.name(), Status: config.NamespacePurging, CreatedAt: g.maybe(),
+			DeletedAt: g.maybe()}
+		same(t, n, config.Namespace.Forward, config.DecodeNamespace)
+		same(t, n, config.Namespace.Reverse, config.DecodeNamespace)
+		same(t, config.Version{Schema: g.name(), Lambda: g.maybe(), ClientMin: g.maybe(), UpdatedAt: g.maybe(),
+			UpdatedBy: g.maybe()}, config.Version.Item,
+			config.DecodeVersion)
 	})
 }
 
@@ -206,15 +211,15 @@ func (g generator) limits(unit, period int64) []bucket.Limit {
 	return out
 }
 
-func (g generator) config() Config {
-	c := Config{Namespace: g.name(), Limits: g.limits(bucket.Milli, milliPerSecond)}
+func (g generator) config() config.Config {
+	c := config.Config{Namespace: g.name(), Limits: g.limits(bucket.Milli, 1000)}
 	switch g.IntN(3) {
 	case 0:
 		c.Resource = g.name()
 	case 1:
 		c.Entity, c.Resource = g.name(), g.name()
 	default:
-		c.OnUnavailable, c.AuditRetentionDays = OnUnavailableBlock, g.Int64N(1<<40)
+		c.OnUnavailable, c.AuditRetentionDays = config.OnUnavailableBlock, g.Int64N(1<<40)
 	}
 	return c
 }
@@ -233,8 +238,8 @@ func (g generator) bucket() Shard {
 	return b
 }
 
-func (g generator) snapshot() Snapshot {
-	s := Snapshot{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Window: "daily", Start: g.name(),
+func (g generator) snapshot() ledger.Snapshot {
+	s := ledger.Snapshot{Namespace: g.name(), Entity: g.name(), Resource: g.name(), Window: "daily", Start: g.name(),
 		Part: g.name(), Events: g.number(), TTL: g.Int64N(1 << 40)}
 	for _, limit := range []string{g.name(), "ttl", "window", "PK", "GSI1SK", "total_events", "w1"} {
 		if g.IntN(2) == 0 {
@@ -245,20 +250,20 @@ func (g generator) snapshot() Snapshot {
 		}
 	}
 	if g.IntN(2) == 0 {
-		s.Legend = Legend{Stream: g.Int64N(2) * 1_700_000_000, Limits: []string{"rpm", g.name()}}
-		s.Marks = map[int]Mark{g.IntN(5000): g.mark(s.Legend)}
+		s.Legend = ledger.Legend{Stream: g.Int64N(2) * 1_700_000_000, Limits: []string{"rpm", g.name()}}
+		s.Marks = map[int]ledger.Mark{g.IntN(5000): g.mark(s.Legend)}
 	}
 	return s
 }
 
-func (g generator) mark(l Legend) Mark {
-	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())),
+func (g generator) mark(l ledger.Legend) ledger.Mark {
+	m := ledger.Mark{At: ledger.PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())),
 		Gen: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
 	for _, name := range l.Limits {
 		if !m.Gone && g.IntN(3) > 0 {
-			m.Used = append(m.Used, Count{name, g.Int64() >> g.IntN(64)})
+			m.Used = append(m.Used, ledger.Count{Limit: name, Tokens: g.Int64() >> g.IntN(64)})
 		}
 	}
-	slices.SortFunc(m.Used, func(a, b Count) int { return strings.Compare(a.Limit, b.Limit) })
+	slices.SortFunc(m.Used, func(a, b ledger.Count) int { return strings.Compare(a.Limit, b.Limit) })
 	return m
 }

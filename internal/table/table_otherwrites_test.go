@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // quotaLimits are a rate and quotas of both kinds.
@@ -53,39 +56,40 @@ func quotaWrites(t *testing.T) []call {
 func otherWrites(t *testing.T) []call {
 	t.Helper()
 	const ns = "ns"
-	n := Namespace{ID: "id", Name: "default", CreatedAt: Timestamp(sampleNow)}
+	n := config.Namespace{ID: "id", Name: "default", CreatedAt: layout.Timestamp(sampleNow)}
 	gone := n
-	gone.Status, gone.DeletedAt = NamespaceDeleted, Timestamp(sampleNow)
+	gone.Status, gone.DeletedAt = config.NamespaceDeleted, layout.Timestamp(sampleNow)
 	purging := gone
-	purging.Status = NamespacePurging
-	v := Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: Timestamp(sampleNow)}
-	e := Entity{Namespace: ns, ID: "key-1", Parent: "acme", CreatedAt: Timestamp(sampleNow)}
-	orphan := Entity{Namespace: ns, ID: "key-2", CreatedAt: Timestamp(sampleNow)}
+	purging.Status = config.NamespacePurging
+	v := config.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(sampleNow)}
+	e := config.Entity{Namespace: ns, ID: "key-1", Parent: "acme", CreatedAt: layout.Timestamp(sampleNow)}
+	orphan := config.Entity{Namespace: ns, ID: "key-2", CreatedAt: layout.Timestamp(sampleNow)}
 	bucketItem := sampleImages(sampleLimits)["used"].Item()
-	c, bare := Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, Config{Namespace: ns, Resource: "gpt"}
-	own := Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
+	c, bare := config.Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, config.Config{Namespace: ns,
+		Resource: "gpt"}
+	own := config.Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
 	alone := own.Item()
-	alone[attrDisabled] = item.Bool(true)
-	counted, ok := CountEntityConfigs(ns, "gpt", -1)
+	alone[config.AttrDisabled] = item.Bool(true)
+	counted, ok := config.CountEntityConfigs(ns, "gpt", -1)
 	if !ok {
 		t.Error("a resource is not counted")
 	}
-	zero := EntityConfigs{ns, map[string]int64{"gpt": 0}}.Item()
+	zero := config.EntityConfigs{Namespace: ns, Counts: map[string]int64{"gpt": 0}}.Item()
 	pages := pagedSample.Pages()
 	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
-	noted, _, err := Deleted(ns, "key-1", sampleNow-1).Apply(nil)
+	noted, _, err := config.Deleted(ns, "key-1", sampleNow-1).Apply(nil)
 	if err != nil {
 		t.Error(err)
 	}
-	odd, _, err := Deleted(ns, "key-1", math.MaxInt64/2).Apply(nil)
+	odd, _, err := config.Deleted(ns, "key-1", math.MaxInt64/2).Apply(nil)
 	if err != nil {
 		t.Error(err)
 	}
-	list := OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
-	fresh, claimed, later := OwedCursor{}, OwedCursor{0, 7}, OwedCursor{5, 9}
-	cursor := func(c OwedCursor) item.Item {
-		it := OwedCursorKey().Item()
-		for attr, n := range map[string]int64{attrCounted: c.Counted, attrClaimed: c.Claimed} {
+	list := ledger.OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
+	fresh, claimed, later := ledger.OwedCursor{}, ledger.OwedCursor{Claimed: 7}, ledger.OwedCursor{Counted: 5, Claimed: 9}
+	cursor := func(c ledger.OwedCursor) item.Item {
+		it := ledger.OwedCursorKey().Item()
+		for attr, n := range map[string]int64{"settled": c.Counted, "claimed": c.Claimed} {
 			if n != 0 {
 				it[attr] = item.N(n)
 			}
@@ -95,19 +99,19 @@ func otherWrites(t *testing.T) []call {
 	calls := []call{
 		{"register", n.Register(), []item.Item{nil, nil}},
 		one("in use", n.InUse(), n.Reverse()),
-		{"retire", n.Retire(Timestamp(sampleNow)), []item.Item{n.Forward(), n.Reverse()}},
+		{"retire", n.Retire(layout.Timestamp(sampleNow)), []item.Item{n.Forward(), n.Reverse()}},
 		{"recover", gone.Recover(), []item.Item{nil, gone.Reverse()}},
 		{"recover what lost its name", n.Recover(), []item.Item{nil, n.Reverse()}},
 		one("purge", gone.Purge(), gone.Reverse()),
 		one("purge again", gone.Purge(), purging.Reverse()),
 		one("purged", gone.Purged(), purging.Reverse()),
 		one("purged again", gone.Purged(), nil),
-		one("note a deletion", Deleted(ns, "key-1", sampleNow), nil),
-		one("note a later deletion", Deleted(ns, "key-1", sampleNow), noted),
-		one("note what is odd", Deleted(ns, "key-1", sampleNow), odd),
-		one("note a purge", Deleted(ns, "", sampleNow), nil),
+		one("note a deletion", config.Deleted(ns, "key-1", sampleNow), nil),
+		one("note a later deletion", config.Deleted(ns, "key-1", sampleNow), noted),
+		one("note what is odd", config.Deleted(ns, "key-1", sampleNow), odd),
+		one("note a purge", config.Deleted(ns, "", sampleNow), nil),
 		one("version", v.Create(), nil),
-		one("disown", v.Disown(Timestamp(sampleNow)), v.Item()),
+		one("disown", v.Disown(layout.Timestamp(sampleNow)), v.Item()),
 		one("entity", e.Create(), nil),
 		one("entity changes", e.Update(), e.Item()),
 		one("entity moves", e.Move(), e.Item()),
@@ -119,22 +123,23 @@ func otherWrites(t *testing.T) []call {
 		one("adopt without a parent", orphan.Adopt(item.KeyOf(bucketItem)), bucketItem),
 		one("replace limits", c.Replace(), nil),
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
-		one("change limits", Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
-		one("delete limits", Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
-		one("disable", c.SwitchTo(SwitchedOff, c.Item(), item.Exists(item.AttrPK)), c.Item()),
-		one("enable", own.SwitchTo(SwitchedOn, nil, item.Absent(item.AttrPK)), nil),
-		one("decide nothing any more", own.SwitchTo(Undecided, alone, item.Exists(item.AttrPK)), alone),
-		one("tell a bucket that it is enabled", Stamp(ns, "key-1", "gpt", 0, SwitchedOn), bucketItem),
-		one("tell a bucket that it is bypassed", Stamp(ns, "key-1", "gpt", 0, Bypassed), bucketItem),
-		one("tell a bucket", Stamp(ns, "key-1", "gpt", 0, SwitchedOff), bucketItem),
-		one("keep audit", KeepAudit(ns, 30), nil),
-		one("add resource", AddResource(ns, "gpt"), nil),
-		one("remove resource", RemoveResource(ns, "gpt"), Resources{ns, []string{"gpt", "x"}}.Item()),
+		one("change limits", config.Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
+		one("delete limits", config.Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
+		one("disable", c.SwitchTo(config.SwitchedOff, c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("enable", own.SwitchTo(config.SwitchedOn, nil, item.Absent(item.AttrPK)), nil),
+		one("decide nothing any more", own.SwitchTo(config.Undecided, alone, item.Exists(item.AttrPK)), alone),
+		one("tell a bucket that it is enabled", config.Stamp(ns, "key-1", "gpt", 0, config.SwitchedOn), bucketItem),
+		one("tell a bucket that it is bypassed", config.Stamp(ns, "key-1", "gpt", 0, config.Bypassed), bucketItem),
+		one("tell a bucket", config.Stamp(ns, "key-1", "gpt", 0, config.SwitchedOff), bucketItem),
+		one("keep audit", config.KeepAudit(ns, 30), nil),
+		one("add resource", config.AddResource(ns, "gpt"), nil),
+		one("remove resource", config.RemoveResource(ns, "gpt"), config.Resources{Namespace: ns, Names: []string{"gpt",
+			"x"}}.Item()),
 		one("count configs", counted, zero),
-		one("forget configs", ForgetEntityConfigs(ns, "gpt"), zero),
-		one("new page", ReplacePage(pages[0], nil), nil),
-		one("page over a foreign one", ReplacePage(pages[0], foreign), foreign),
-		one("page over another", ReplacePage(pages[0], pages[0]), pages[0]),
+		one("forget configs", config.ForgetEntityConfigs(ns, "gpt"), zero),
+		one("new page", config.ReplacePage(pages[0], nil), nil),
+		one("page over a foreign one", config.ReplacePage(pages[0], foreign), foreign),
+		one("page over another", config.ReplacePage(pages[0], pages[0]), pages[0]),
 		one("owed", list.Put(), nil),
 		one("claim at first", fresh.Claim(7), nil),
 		one("claim", later.Claim(7), cursor(later)),
@@ -142,7 +147,8 @@ func otherWrites(t *testing.T) []call {
 		one("advance", later.Advance(9, 8), cursor(later)),
 		one("operation", Operation{Namespace: ns, Entity: "e", Resource: "r", ID: "x", Kind: OperationReset,
 			Tokens: map[string]int64{"rpm": 1}, At: sampleNow}.Create(), nil),
-		one("audit", Audit{ns, "e", "1", Timestamp(sampleNow), "x", "", "", nil, 1}.Create(), nil),
+		one("audit", ledger.Audit{Namespace: ns, Subject: "e", ID: "1", At: layout.Timestamp(sampleNow), Action: "x",
+			TTL: 1}.Create(), nil),
 	}
 	return append(calls, usageWrites(t)...)
 }
@@ -151,13 +157,14 @@ func otherWrites(t *testing.T) []call {
 // was seen empty and that was seen, and of sums.
 func usageWrites(t *testing.T) []call {
 	t.Helper()
-	at := func(n string, used int64) Mark {
-		return Mark{At: PositionOf(sampleNow/1000, n), Used: []Count{{"rpm", used}}, Gen: 9}
+	at := func(n string, used int64) ledger.Mark {
+		return ledger.Mark{At: ledger.PositionOf(sampleNow/1000, n), Used: []ledger.Count{{Limit: "rpm", Tokens: used}},
+			Gen: 9}
 	}
-	u := Usage{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-		Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 3}}, Events: 2, TTL: sampleNow,
-		Moves: []Move{{Shard: 0, To: at("10", 3_000)}}}
-	apply := func(u Usage, on item.Item) item.Item {
+	u := ledger.Usage{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+		Part: "2023-11-14T22:00:00Z", Counts: []ledger.Count{{Limit: "rpm", Tokens: 3}}, Events: 2, TTL: sampleNow,
+		Moves: []ledger.Move{{Shard: 0, To: at("10", 3_000)}}}
+	apply := func(u ledger.Usage, on item.Item) item.Item {
 		t.Helper()
 		after, held, err := u.Update().Apply(on)
 		if !held || err != nil {
@@ -166,21 +173,21 @@ func usageWrites(t *testing.T) []call {
 		return after
 	}
 	first, other := apply(u, nil), u
-	other.Moves = []Move{{Shard: 1, To: at("10", 3_000)}}
+	other.Moves = []ledger.Move{{Shard: 1, To: at("10", 3_000)}}
 	beside := apply(other, nil)
 	known, last := u, at("10", 3_000)
-	last.At = PositionOf(sampleNow/1000, "20")
-	known.Moves = []Move{{Shard: 0, From: Expect{Counted: &last}, To: at("20", 6_000)}}
-	seen, marks := u, MarksOf(first)
-	seen.Seen, seen.Moves = &marks, []Move{{Shard: 0, From: Expect{Exactly: true}, To: at("30", 9_000)},
+	last.At = ledger.PositionOf(sampleNow/1000, "20")
+	known.Moves = []ledger.Move{{Shard: 0, From: ledger.Expect{Counted: &last}, To: at("20", 6_000)}}
+	seen, marks := u, ledger.MarksOf(first)
+	seen.Seen, seen.Moves = &marks, []ledger.Move{{Shard: 0, From: ledger.Expect{Exactly: true}, To: at("30", 9_000)},
 		{Shard: 1, To: at("31", 2_000)}}
 	foreign := u
 	none := item.Item{item.AttrPK: first[item.AttrPK], item.AttrSK: first[item.AttrSK], "rpm": item.N(5)}
-	noMarks := MarksOf(none)
+	noMarks := ledger.MarksOf(none)
 	foreign.Seen = &noMarks
 
-	sum := Sum{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z",
-		Part: "2023-11-14", TTL: sampleNow, Amount: AmountOf(first), Summed: Summed{Parts: []int{22}}}
+	sum := ledger.Sum{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z",
+		Part: "2023-11-14", TTL: sampleNow, Amount: ledger.AmountOf(first), Summed: ledger.Summed{Parts: []int{22}}}
 	sumOver := func(on item.Item) item.Update {
 		up, due := sum.Update(on)
 		if !due {
@@ -189,7 +196,7 @@ func usageWrites(t *testing.T) []call {
 		return up
 	}
 	daily := item.Item{item.AttrPK: sum.Key().Item()[item.AttrPK], item.AttrSK: sum.Key().Item()[item.AttrSK],
-		attrTotalEvents: item.N(2), "rpm": item.N(3)}
+		"total_events": item.N(2), "rpm": item.N(3)}
 	stored, _, err := sumOver(nil).Apply(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // call is a planned call: one write, or a transaction of several.
@@ -203,13 +204,13 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 func asStored(b Shard) item.Item {
 	it := b.Item()
 	if b.State.NoClock {
-		delete(it, attrRF)
+		delete(it, layout.AttrRF)
 	}
 	if b.NoShardCount {
-		delete(it, attrShardCount)
+		delete(it, AttrShardCount)
 	}
 	if b.Generation == 0 {
-		delete(it, attrGeneration)
+		delete(it, AttrGeneration)
 	}
 	for _, p := range b.Partial {
 		it[namesOf(p.Name).tokens] = item.N(p.Tokens)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // sameLife adds to conditions what holds while the item is of the image's generation and has
@@ -16,35 +17,27 @@ import (
 func sameLife(c []item.Cond, n *item.Numbers, b Shard, to int64) []item.Cond {
 	switch {
 	case b.Generation != 0:
-		c = append(c, n.Compare(attrGeneration, item.Eq, n.N(b.Generation)))
+		c = append(c, n.Compare(AttrGeneration, item.Eq, n.N(b.Generation)))
 		if !b.State.NoClock && b.State.RF <= to {
-			c = append(c, n.Compare(attrRF, item.Le, n.N(bucket.AddSat(to, MaxLag))))
+			c = append(c, n.Compare(layout.AttrRF, item.Le, n.N(bucket.AddSat(to, MaxLag))))
 		}
 	case b.State.NoClock:
-		c = append(c, item.Exists(item.AttrPK), noGeneration, item.Absent(attrRF))
+		c = append(c, item.Exists(item.AttrPK), noGeneration, item.Absent(layout.AttrRF))
 	default:
-		c = append(c, noGeneration, n.Compare(attrRF, item.Eq, n.N(b.State.RF)))
+		c = append(c, noGeneration, n.Compare(layout.AttrRF, item.Eq, n.N(b.State.RF)))
 	}
 	if b.NoShardCount {
-		return append(c, item.Absent(attrShardCount))
+		return append(c, item.Absent(AttrShardCount))
 	}
-	return append(c, n.Compare(attrShardCount, item.Eq, n.N(int64(b.State.Count()))))
+	return append(c, n.Compare(AttrShardCount, item.Eq, n.N(int64(b.State.Count()))))
 }
 
 // noGeneration holds where DecodeShard reads none: a foreign hand may have left a zero,
 // which must not refuse every write.
-var noGeneration = item.Any(item.Absent(attrGeneration), item.Compare(attrGeneration, item.Eq, item.N(0)))
-
-// asIn holds while an attribute is what it is in an item, whatever that is, or is not there either.
-func asIn(it item.Item, attr string) item.Cond {
-	if v := it[attr]; v != nil {
-		return item.Compare(attr, item.Eq, v)
-	}
-	return item.Absent(attr)
-}
+var noGeneration = item.Any(item.Absent(AttrGeneration), item.Compare(AttrGeneration, item.Eq, item.N(0)))
 
 // counted compares the count of shards that is stored.
-func counted(is item.Op, n int) item.Cond { return item.Compare(attrShardCount, is, item.N(int64(n))) }
+func counted(is item.Op, n int) item.Cond { return item.Compare(AttrShardCount, is, item.N(int64(n))) }
 
 // sameLimits holds while every limit of the image is stored as it is there.
 func sameLimits(b Shard) []item.Cond {

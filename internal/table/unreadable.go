@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -18,26 +15,10 @@ var ErrUnreadable = errors.New("limiter: unreadable bucket")
 // the number of shards that it was read in. Other changes do not matter: it is to go.
 func Discard(stored item.Item) item.Delete {
 	return item.Delete{Key: item.KeyOf(stored),
-		If: item.All(item.Exists(item.AttrPK), asIn(stored, attrGeneration), asIn(stored, attrShardCount))}
+		If: item.All(item.Exists(item.AttrPK), item.AsIn(stored, AttrGeneration), item.AsIn(stored, AttrShardCount))}
 }
 
 // notPositive is what is wrong with a number of a limit that is 0 or less.
 func notPositive(limit, field string, n int64) error {
 	return fmt.Errorf("attribute %q is %d, want 1 to %d", attrLimit(limit, field), n, int64(math.MaxInt64))
-}
-
-// shown renders a value for the message of an error.
-func shown(v item.Value) string {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberN:
-		return v.Value
-	case *types.AttributeValueMemberS:
-		return fmt.Sprintf("the string %.40q", v.Value)
-	case *types.AttributeValueMemberBOOL:
-		return fmt.Sprint(v.Value)
-	case *types.AttributeValueMemberNULL:
-		return "null"
-	}
-	kind := fmt.Sprintf("%T", v)
-	return "of type " + kind[strings.LastIndex(kind, "Member")+len("Member"):]
 }

@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // A counter begins at zero when its shard is created. A snapshot gets counts and mark in
@@ -21,12 +22,12 @@ import (
 // and no part before it has counted that.
 func (c *Chain) unseen() bool {
 	return !c.Runs[0].Born && c.Follows == 0 &&
-		slices.ContainsFunc(c.Runs[0].From, func(n table.Count) bool { return n.Tokens != 0 })
+		slices.ContainsFunc(c.Runs[0].From, func(n ledger.Count) bool { return n.Tokens != 0 })
 }
 
 // beginnings returns what shards have consumed before their first records, of those
 // that provably no snapshot has counted.
-func (t *Total) beginnings(known Snapshots, marks table.Marks) (out []Part) {
+func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 	if t.BeginningsCounted {
 		return nil
 	}
@@ -70,13 +71,13 @@ func (t *Total) uncounted(c *Chain, known Snapshots) bool {
 		if t.precedes(it, c) {
 			return true
 		}
-		if table.IsSum(it) {
+		if ledger.IsSum(it) {
 			if known.Sure && !hasParts(it, known.Seen, t.Start) {
 				return false // else they may only be too new
 			}
 			continue
 		}
-		m := table.MarksOf(it)
+		m := ledger.MarksOf(it)
 		if _, counted := m.Shard(c.Shard); m.Shared() || counted {
 			return false
 		}
@@ -91,5 +92,5 @@ func (t *Total) precedes(it item.Item, c *Chain) bool {
 	if t.Window == Monthly {
 		w = Monthly
 	}
-	return item.KeyOf(it).SK < table.UsageKey(t.Namespace, t.Entity, t.Resource, w.Part(w.Start(c.Birth))).SK
+	return item.KeyOf(it).SK < layout.UsageKey(t.Namespace, t.Entity, t.Resource, w.Part(w.Start(c.Birth))).SK
 }

@@ -4,18 +4,18 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // complete returns the write that completes an earlier snapshot, whose marks are m. It is for
 // shards that begin in this total and that no later snapshot has counted. needed is false if there
 // are none.
-func (t *Total) complete(m, marks table.Marks, later []item.Item) (u completion, needed bool) {
+func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (u completion, needed bool) {
 	u.Usage.Seen = &m
 	for _, c := range t.Chains {
 		mark, known := m.Shard(c.Shard)
 		counted := slices.ContainsFunc(later, func(it item.Item) bool {
-			_, ok := table.MarksOf(it).Shard(c.Shard)
+			_, ok := ledger.MarksOf(it).Shard(c.Shard)
 			return ok
 		})
 		if !known || counted || !c.begins(marks, t) {
@@ -26,14 +26,14 @@ func (t *Total) complete(m, marks table.Marks, later []item.Item) (u completion,
 			continue
 		}
 		addTally(&u.Usage, sum)
-		u.Usage.Moves = append(u.Usage.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
+		u.Usage.Moves = append(u.Usage.Moves, ledger.Move{Shard: c.Shard, From: ledger.Expect{Exactly: true}, To: sum.mark})
 	}
 	sparing(&u.Usage, nil) // they count nothing by themselves
 	return u, len(u.Usage.Moves) > 0
 }
 
 // completion is usage for a snapshot that exists.
-type completion struct{ table.Usage }
+type completion struct{ ledger.Usage }
 
 // At returns the write on the snapshot with that key: what is there already, from
 // its entity to its lifetime, stays.
@@ -46,21 +46,21 @@ func (u completion) At(k item.Key) item.Update {
 // sparing takes off the usage what other aggregators have counted in the snapshot already.
 // What the runs show stays; others can only have counted what was not seen here. The runs
 // show 5 tokens, the difference to the mark is 12, and another has counted 4: 8 are left.
-func sparing(u *table.Usage, runs []Run) {
+func sparing(u *ledger.Usage, runs []Run) {
 	u.Others = u.Seen.Others()
 	if len(u.Others) == 0 {
 		return
 	}
-	var own table.Usage
+	var own ledger.Usage
 	for _, r := range runs {
 		if r.whole {
 			continue // it says nothing but the difference
 		}
-		addTally(&own, tallyOf(table.Mark{}, false, []Run{r}))
+		addTally(&own, tallyOf(ledger.Mark{}, false, []Run{r}))
 	}
 	for i := range u.Counts {
 		c := &u.Counts[i]
-		said, _ := table.CountOf(own.Counts, c.Limit)
+		said, _ := ledger.CountOf(own.Counts, c.Limit)
 		for j := range u.Others {
 			if o := &u.Others[j]; o.Limit == c.Limit {
 				both := max(0, min(o.Tokens, c.Tokens-said))

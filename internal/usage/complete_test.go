@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // next takes the next step about the one total of some records, and returns the snapshot that it
@@ -27,7 +27,7 @@ func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) 
 
 // counted adds what another aggregator counts in a snapshot that has so many tokens.
 func counted(it item.Item, tokens int64) item.Item {
-	it["rpm"] = item.N(table.AmountOf(it).Tokens["rpm"] + tokens)
+	it["rpm"] = item.N(ledger.AmountOf(it).Tokens["rpm"] + tokens)
 	return it
 }
 
@@ -44,7 +44,7 @@ func TestWhatOthersHaveCountedIsNotCountedAgain(t *testing.T) {
 			grew("20", hour+1, 107, 112), grew("30", hour+2, 120, 121), grew("40", hour+3, 131, 132),
 		} {
 			it = next(t, Snapshots{Known: true, Current: it}, Add, record)
-			if got := table.AmountOf(it).Tokens["rpm"]; got != want[i] {
+			if got := ledger.AmountOf(it).Tokens["rpm"]; got != want[i] {
 				t.Errorf("%d by others: %d after record %d, want %d", others, got, i, want[i])
 			}
 		}
@@ -61,7 +61,7 @@ func TestWhatOthersHaveCountedSinceACreation(t *testing.T) {
 		total := hourOf(Chain{Shard: 1, Runs: []Run{at}})
 		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Current: it})
 		after, held, err := step.Update.Apply(it)
-		if got := table.AmountOf(after).Tokens["rpm"]; !held || err != nil || got != want {
+		if got := ledger.AmountOf(after).Tokens["rpm"]; !held || err != nil || got != want {
 			t.Errorf("%d by others: %d, want %d (held %v, %v)", others, got, want, held, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestWhatOthersHaveCountedOfAnEarlierHour(t *testing.T) {
 		it := counted(next(t, Snapshots{}, Add, created("10", hour, 100)), others)
 		known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{it}}
 		it = next(t, known, Complete, grew("20", hour+hourMillis, 107, 112))
-		if got := table.AmountOf(it).Tokens["rpm"]; got != want {
+		if got := ledger.AmountOf(it).Tokens["rpm"]; got != want {
 			t.Errorf("%d by others: %d, want %d", others, got, want)
 		}
 	}

@@ -3,8 +3,9 @@ package usage
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Who deletes an entity, or a namespace, deletes buckets and snapshots. The records of the buckets
@@ -21,12 +22,12 @@ const deletersClock = 10 * 60_000
 
 // NoteKeys are the keys of the notes that tell what of the total is deleted.
 func (t *Total) NoteKeys() []item.Key {
-	return []item.Key{table.DeletionKey(t.Namespace, t.Entity), table.DeletionKey(t.Namespace, "")}
+	return []item.Key{config.DeletionKey(t.Namespace, t.Entity), config.DeletionKey(t.Namespace, "")}
 }
 
 // suspects reports whether what some chain begins with may be deleted: no snapshot has a mark of the
 // shard, though it was created before the first record, or its end is seen too, or it is long ago.
-func (t *Total) suspects(known Snapshots, marks table.Marks) bool {
+func (t *Total) suspects(known Snapshots, marks ledger.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool {
 		return (!c.Runs[0].Born || c.ends() || t.Over) && c.unmarked(known, marks)
 	})
@@ -39,7 +40,7 @@ func (t *Total) ends() bool {
 
 func (c *Chain) ends() bool { return slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Gone }) }
 
-func (c *Chain) unmarked(known Snapshots, marks table.Marks) bool {
+func (c *Chain) unmarked(known Snapshots, marks ledger.Marks) bool {
 	if _, here := marks.Shard(c.Shard); here || c.Follows != 0 {
 		return false
 	}
@@ -64,9 +65,9 @@ func (c *Chain) first() int {
 // a mark the first life, if that is older.
 func (t *Total) Forget(known Snapshots, notes map[item.Key]item.Item, now int64) {
 	t.NotesRead = true
-	until, marks := int64(0), table.MarksOf(known.Current)
+	until, marks := int64(0), ledger.MarksOf(known.Current)
 	for _, it := range notes {
-		until = max(until, table.DeletedUntil(it, now))
+		until = max(until, config.DeletedUntil(it, now))
 	}
 	var left []Chain
 	for _, c := range t.Chains {

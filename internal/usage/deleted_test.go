@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // The first life of a chain lasts until it ends, or another one begins. If neither is seen, it goes on.
@@ -40,7 +40,7 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 	here, before := unmarked, unmarked
 	here.Current, before.Previous = marked(0, "1", 3), []item.Item{marked(1, "1", 3)}
 	note := func(at int64) item.Item {
-		it, _, err := table.Deleted("n", "e", at).Apply(nil)
+		it, _, err := config.Deleted("n", "e", at).Apply(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

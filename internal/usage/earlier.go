@@ -4,18 +4,18 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // lastMark returns the mark of a shard in the first of some snapshots that has one, and the
 // start of that snapshot's window.
-func lastMark(snapshots []item.Item, shard int) (m table.Mark, start int64, ok bool) {
+func lastMark(snapshots []item.Item, shard int) (m ledger.Mark, start int64, ok bool) {
 	for _, it := range snapshots {
-		if m, ok := table.MarksOf(it).Shard(shard); ok {
+		if m, ok := ledger.MarksOf(it).Shard(shard); ok {
 			return m, startOf(it), true
 		}
 	}
-	return table.Mark{}, 0, false
+	return ledger.Mark{}, 0, false
 }
 
 // ending returns the runs that complete the earlier window from which the chain goes on. These are
@@ -42,7 +42,7 @@ func (r *Run) quiet() bool { return r.Events == 0 && slices.Equal(r.From, r.To) 
 // completed reports whether an earlier snapshot, with this mark, ends right where the
 // chain begins. It may have been completed for the chain, now or by an attempt that got
 // no further.
-func (c *Chain) completed(m table.Mark) bool {
+func (c *Chain) completed(m ledger.Mark) bool {
 	runs := c.ending()
 	return len(runs) > 0 && runs[len(runs)-1].Last.Compare(m.At) <= 0
 }

@@ -3,8 +3,8 @@ package usage
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Extend returns the parts with the histories of a batch; both are sorted,
@@ -65,7 +65,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 			p.Runs = append(p.Runs, justBefore(newRun(c, at)))
 		}
 		next := newPart(c, at, finest)
-		if tallyOf(table.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
+		if tallyOf(ledger.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
 			next.Follows = p.Start
 		}
 		return append(parts, next)
@@ -73,7 +73,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 	return parts
 }
 
-func newPart(c *stream.Change, at table.Position, finest Window) Part {
+func newPart(c *stream.Change, at ledger.Position, finest Window) Part {
 	return Part{
 		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
 		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Birth: birth(c, finest),

@@ -7,9 +7,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // History is all that a batch says about one shard of a bucket.
@@ -123,7 +123,7 @@ func comparePositions(a, b *stream.Change) int {
 }
 
 // key returns the key of the bucket shard's item.
-func (b History) key() item.Key { return table.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
+func (b History) key() item.Key { return layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
 
 func (b *History) part() Part {
 	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Owed says that a day may lack what its hours have counted since it was summed, and the month
@@ -39,9 +40,9 @@ func (t *Total) Owed(start int64, next Window) Owed {
 }
 
 // sum is the sum of a window that begins at start.
-func (o Owed) sum(w Window, start int64) table.Sum {
-	return table.Sum{
+func (o Owed) sum(w Window, start int64) ledger.Sum {
+	return ledger.Sum{
 		Namespace: o.Namespace, Resource: o.Resource, Entity: o.Entity,
-		Window: string(w), Start: table.Timestamp(start), Part: w.Part(start),
+		Window: string(w), Start: layout.Timestamp(start), Part: w.Part(start),
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // stateVersion is the first byte of the state. A state of another version counts
@@ -19,11 +19,11 @@ const (
 type packer struct {
 	b    []byte
 	base int64 // epoch seconds that instants are counted from
-	at   table.Position
+	at   ledger.Position
 	last string // key before, of which the next repeats the beginning
 
 	names map[string]uint64 // lists of limits, numbered as they appear
-	now   []table.Count     // the last such list, and its number
+	now   []ledger.Count    // the last such list, and its number
 	named uint64
 }
 
@@ -141,7 +141,7 @@ func (w *packer) run(r *Run) {
 		w.uint(toFirst)
 		w.uint(toLast)
 	} else {
-		for _, p := range []table.Position{r.First, r.Last} {
+		for _, p := range []ledger.Position{r.First, r.Last} {
 			w.int(p.Stream)
 			w.bytes(p.Pack())
 		}
@@ -163,7 +163,7 @@ func (w *packer) run(r *Run) {
 }
 
 // limits writes the names of counters, whole the first time and by number later.
-func (w *packer) limits(counts []table.Count) {
+func (w *packer) limits(counts []ledger.Count) {
 	if w.now != nil && sameLimits(w.now, counts) {
 		w.uint(w.named)
 		return
@@ -185,6 +185,6 @@ func (w *packer) limits(counts []table.Count) {
 }
 
 // sameLimits reports whether two lists count the same limits.
-func sameLimits(a, b []table.Count) bool {
-	return slices.EqualFunc(a, b, func(a, b table.Count) bool { return a.Limit == b.Limit })
+func sameLimits(a, b []ledger.Count) bool {
+	return slices.EqualFunc(a, b, func(a, b ledger.Count) bool { return a.Limit == b.Limit })
 }

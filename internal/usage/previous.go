@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // remembered is how many snapshots one query looks through for the last one that counted
@@ -39,7 +40,7 @@ type Snapshots struct {
 func (t *Total) Traced(items []item.Item) bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
 		return (!c.Runs[0].Born || t.Over) && c.Follows == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
-			_, ok := table.MarksOf(it).Shard(c.Shard)
+			_, ok := ledger.MarksOf(it).Shard(c.Shard)
 			return ok && startOf(it) < t.Start
 		})
 	})
@@ -49,7 +50,7 @@ func (t *Total) Traced(items []item.Item) bool {
 // windows, latest first. It may find some of other resources too: see [Total.Own].
 func (t *Total) PreviousQuery() item.Query {
 	k := t.Key()
-	prefix := table.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
+	prefix := layout.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
 	return item.Query{PK: k.PK, From: prefix, To: k.SK, Descending: true, Limit: remembered}
 }
 
@@ -57,7 +58,7 @@ func (t *Total) PreviousQuery() item.Query {
 // resource gpt#2023 lie between those of gpt.
 func (t *Total) Own(items []item.Item) []item.Item {
 	return slices.DeleteFunc(items, func(it item.Item) bool {
-		resource := table.ResourceOf(it)
+		resource := ledger.ResourceOf(it)
 		return resource != "" && resource != t.Resource
 	})
 }
@@ -70,7 +71,7 @@ func (t *Total) Sift(items []item.Item) Snapshots {
 		switch {
 		case item.KeyOf(it) == t.Key():
 			known.Current = it
-		case table.WindowOf(it) == string(t.Window):
+		case ledger.WindowOf(it) == string(t.Window):
 			known.Previous = append(known.Previous, it)
 		}
 	}
@@ -80,7 +81,7 @@ func (t *Total) Sift(items []item.Item) Snapshots {
 // startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it
 // does not say.
 func startOf(snapshot item.Item) int64 {
-	t, err := time.Parse(time.RFC3339, table.WindowStartOf(snapshot))
+	t, err := time.Parse(time.RFC3339, ledger.WindowStartOf(snapshot))
 	if err != nil {
 		return 0
 	}

@@ -2,7 +2,7 @@ package usage
 
 import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // AllTotals returns the totals of the buckets of a batch.
@@ -22,21 +22,21 @@ func AllTotals(histories []History, finest Window) []Total {
 // Progress is how far a snapshot has counted what a total brings, in tokens by
 // limit.
 type Progress struct {
-	Left    []table.Count // would be counted, with what was missed before it
-	Counted []table.Count // is counted, because the mark is within it
+	Left    []ledger.Count // would be counted, with what was missed before it
+	Counted []ledger.Count // is counted, because the mark is within it
 	// Behind is what the mark is past: it is counted, with an earlier or a later record, unless
 	// the mark was the first of the shard.
-	Behind  []table.Count
+	Behind  []ledger.Count
 	Records int // that are behind
 }
 
 // Progress compares the total with its snapshot; nil is none.
 func (t *Total) Progress(snapshot item.Item) (p Progress) {
-	marks := table.MarksOf(snapshot)
-	var left, counted, behind table.Usage
+	marks := ledger.MarksOf(snapshot)
+	var left, counted, behind ledger.Usage
 	for _, c := range t.Chains {
 		mark, known := marks.Shard(c.Shard)
-		own, rest := tallyOf(table.Mark{}, false, c.Runs), tallyOf(mark, known, c.Runs)
+		own, rest := tallyOf(ledger.Mark{}, false, c.Runs), tallyOf(mark, known, c.Runs)
 		if known && c.Runs[len(c.Runs)-1].Last.Compare(mark.At) <= 0 {
 			addTally(&behind, own)
 			continue
@@ -44,7 +44,7 @@ func (t *Total) Progress(snapshot item.Item) (p Progress) {
 		addTally(&left, rest)
 		if known && c.Runs[0].First.Compare(mark.At) <= 0 {
 			for i := range own.counts {
-				n, _ := table.CountOf(rest.counts, own.counts[i].Limit)
+				n, _ := ledger.CountOf(rest.counts, own.counts[i].Limit)
 				own.counts[i].Tokens -= n
 			}
 			addTally(&counted, own)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -297,7 +298,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b, err := table.DecodeShard(db.Item(table.BucketKey("n", "e", "r", 0)))
+			b, err := table.DecodeShard(db.Item(layout.BucketKey("n", "e", "r", 0)))
 			if err != nil || b.State.Count() != tt.want {
 				t.Errorf("shard 0 counts %d shards, want %d; %v", b.State.Count(), tt.want, err)
 			}
@@ -339,7 +340,7 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 			if _, err := shard.Run(t.Context(), db, steps, func() int64 { return at }); err != nil {
 				t.Fatal(err)
 			}
-			b, err := table.DecodeShard(db.Item(table.BucketKey("n", "e", "r", 0)))
+			b, err := table.DecodeShard(db.Item(layout.BucketKey("n", "e", "r", 0)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package usage
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -12,13 +13,13 @@ import (
 // whether or not every record was seen. A run lies in one life of the shard, and no
 // limit that it starts with vanishes in it except at its end.
 type Run struct {
-	First, Last    table.Position
-	From, To       []table.Count // by limit, in whole tokens
-	Born           bool          // First created the shard: From is empty
-	Gone           bool          // Last removed it: To are its last counters
-	FromGen, ToGen uint8         // see [table.GenerationByte]
-	Wide           bool          // one record of a shard with too many limits: From and To are what changed
-	Events         int64         // records that changed consumption
+	First, Last    ledger.Position
+	From, To       []ledger.Count // by limit, in whole tokens
+	Born           bool           // First created the shard: From is empty
+	Gone           bool           // Last removed it: To are its last counters
+	FromGen, ToGen uint8          // see [table.GenerationByte]
+	Wide           bool           // one record of a shard with too many limits: From and To are what changed
+	Events         int64          // records that changed consumption
 
 	whole bool // Born, but of all that happened since only the last counters are known: From are To
 }
@@ -27,7 +28,7 @@ type Run struct {
 // other clients make, is counted record by record.
 const maxNames = 64
 
-func newRun(c *stream.Change, at table.Position) Run {
+func newRun(c *stream.Change, at ledger.Position) Run {
 	r := Run{First: at, Last: at,
 		FromGen: table.GenerationByte(c.OldGeneration), ToGen: table.GenerationByte(c.NewGeneration),
 		Events: event(c)}
@@ -37,10 +38,10 @@ func newRun(c *stream.Change, at table.Position) Run {
 			continue
 		}
 		if u.Was {
-			r.From = append(r.From, table.Count{Limit: u.Limit, Tokens: u.Before})
+			r.From = append(r.From, ledger.Count{Limit: u.Limit, Tokens: u.Before})
 		}
 		if u.Is {
-			r.To = append(r.To, table.Count{Limit: u.Limit, Tokens: u.After})
+			r.To = append(r.To, ledger.Count{Limit: u.Limit, Tokens: u.After})
 		}
 	}
 	switch c.Operation {
@@ -83,7 +84,7 @@ func (r *Run) links(c *stream.Change) bool {
 // covered reports whether no limit has vanished in the run.
 func (r *Run) covered() bool {
 	for _, f := range r.From {
-		if _, ok := table.CountOf(r.To, f.Limit); !ok {
+		if _, ok := ledger.CountOf(r.To, f.Limit); !ok {
 			return false
 		}
 	}
@@ -91,7 +92,7 @@ func (r *Run) covered() bool {
 }
 
 // extend takes in a change that links.
-func (r *Run) extend(c *stream.Change, at table.Position) {
+func (r *Run) extend(c *stream.Change, at ledger.Position) {
 	r.Last = at
 	r.Events += event(c)
 	if c.Operation == stream.Remove {
@@ -104,7 +105,7 @@ func (r *Run) extend(c *stream.Change, at table.Position) {
 		if u.Was {
 			r.To[i].Tokens = u.After
 		} else {
-			r.To = slices.Insert(r.To, i, table.Count{Limit: u.Limit, Tokens: u.After})
+			r.To = slices.Insert(r.To, i, ledger.Count{Limit: u.Limit, Tokens: u.After})
 		}
 		i++
 	}
@@ -135,4 +136,4 @@ func event(c *stream.Change) int64 {
 }
 
 // position returns the place of a change among all of its bucket shard.
-func position(c *stream.Change) table.Position { return table.PositionOf(c.Stream, c.Sequence) }
+func position(c *stream.Change) ledger.Position { return ledger.PositionOf(c.Stream, c.Sequence) }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A naive second version of counting: the records of one shard are counted one by one, each limit
@@ -107,7 +107,7 @@ func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 		naive := ledgerOfRecords{told: map[string]int64{}, counts: map[string]int64{}}
 		var batch []stream.Change
 		var carried State
-		var mark table.Mark
+		var mark ledger.Mark
 		byBatch, known := map[string]int64{}, false
 		for i := range records {
 			if !lost[i] {
@@ -140,7 +140,7 @@ func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 		atOnce := map[string]int64{}
 		events := int64(0)
 		for _, p := range carried.Parts {
-			sum := tallyOf(table.Mark{}, false, p.Runs)
+			sum := tallyOf(ledger.Mark{}, false, p.Runs)
 			for _, c := range sum.counts {
 				atOnce[c.Limit] += c.Tokens
 			}

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // grew is a record by which the counter of rpm went from so much to so much.
@@ -65,7 +66,7 @@ func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
 			continue
 		}
 		for i, want := range []int64{c.first, c.other}[:c.parts] {
-			got, _ := table.CountOf(tallyOf(table.Mark{}, false, parts[i].Runs).counts, "rpm")
+			got, _ := ledger.CountOf(tallyOf(ledger.Mark{}, false, parts[i].Runs).counts, "rpm")
 			if got != want {
 				t.Errorf("%s: part %d has %d tokens, want %d", c.name, i, got, want)
 			}
@@ -83,8 +84,8 @@ func TestACreationIsCountedWithoutARead(t *testing.T) {
 			t.Fatalf("action %d", step.Action)
 		}
 		after, held, err := step.Update.Apply(nil)
-		if err != nil || !held || table.AmountOf(after).Tokens["rpm"] != 5 ||
-			!reflect.DeepEqual(after[table.AttrTTL], item.N(1_800_000_000)) {
+		if err != nil || !held || ledger.AmountOf(after).Tokens["rpm"] != 5 ||
+			!reflect.DeepEqual(after[layout.AttrTTL], item.N(1_800_000_000)) {
 			t.Errorf("held %v, %v, %v", held, err, after)
 		}
 	}
@@ -123,7 +124,7 @@ func TestWhatIsOfOneBucket(t *testing.T) {
 func TestALifeThatBeginsWhereTheOneBeforeEnded(t *testing.T) {
 	batch := []stream.Change{grew("1", t0, 5, 7), removed("5", t0, 7), grew("9", t0, 7, 9)}
 	parts := Extend(nil, Fold(batch), Hourly)
-	if got, _ := table.CountOf(tallyOf(table.Mark{}, false, parts[0].Runs).counts, "rpm"); got != 2+9 {
+	if got, _ := ledger.CountOf(tallyOf(ledger.Mark{}, false, parts[0].Runs).counts, "rpm"); got != 2+9 {
 		t.Errorf("%d tokens, want 11: %+v", got, parts[0].Runs)
 	}
 }
@@ -169,7 +170,7 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 	counts, still, born, nets := ran("20", "30", 100, 110), ran("10", "11", 90, 90), ran("20", "30", 0, 5),
 		ran("10", "11", 90, 90)
 	vanishes := still
-	vanishes.Events, vanishes.From = 0, append(slices.Clone(still.From), table.Count{Limit: "tpm", Tokens: 5})
+	vanishes.Events, vanishes.From = 0, append(slices.Clone(still.From), ledger.Count{Limit: "tpm", Tokens: 5})
 	still.Events, born.Born, born.From = 0, true, nil // nets took something and gave it back
 	for _, c := range []struct {
 		name string
@@ -186,7 +187,7 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 	} {
 		var got []int64
 		for _, r := range (&Chain{Runs: c.runs}).ending() {
-			n, _ := table.CountOf(r.To, "rpm")
+			n, _ := ledger.CountOf(r.To, "rpm")
 			if got = append(got, n); r.Events != 0 || r.Born {
 				t.Errorf("%s: %+v counts something", c.name, r)
 			}
@@ -258,8 +259,8 @@ func TestSnapshotsOfItsOwn(t *testing.T) {
 // What a limit has counted before it vanishes is counted, to its last word.
 func TestTheLastWordOfALimit(t *testing.T) {
 	r := ran("1", "2", 5, 6)
-	r.From = append(r.From, table.Count{Limit: "tpm", Tokens: 9})
-	m := table.Mark{Used: []table.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: 7}}, Gen: r.FromGen}
+	r.From = append(r.From, ledger.Count{Limit: "tpm", Tokens: 9})
+	m := ledger.Mark{Used: []ledger.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: 7}}, Gen: r.FromGen}
 	got := map[string]int64{}
 	for _, c := range tallyOf(m, true, []Run{r}).counts {
 		got[c.Limit] = c.Tokens

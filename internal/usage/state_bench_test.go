@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // BenchmarkState parses and packs what a window of 15 minutes carries of 10,000
@@ -12,10 +12,10 @@ import (
 func BenchmarkState(b *testing.B) {
 	var s State
 	for i := range 7000 {
-		used := func(n int64) []table.Count {
-			return []table.Count{{Limit: "rpm", Tokens: n}, {Limit: "tpm", Tokens: 350 * n}, {Limit: "wcu", Tokens: n}}
+		used := func(n int64) []ledger.Count {
+			return []ledger.Count{{Limit: "rpm", Tokens: n}, {Limit: "tpm", Tokens: 350 * n}, {Limit: "wcu", Tokens: n}}
 		}
-		at := table.PositionOf(1_700_000_000, fmt.Sprintf("1000000000%09d00000", 13*i))
+		at := ledger.PositionOf(1_700_000_000, fmt.Sprintf("1000000000%09d00000", 13*i))
 		start := int64(472_222) * hourMillis
 		s.Parts = append(s.Parts, Part{Namespace: "kQ3xZp9LmNa", Resource: "gpt-4", Entity: fmt.Sprintf("customer-%06d", i),
 			Start: start, Oldest: start + int64(i)*100, Clock: start, Runs: []Run{{

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 func randomParts(r *rand.Rand) (out []Part) {
-	counts := func() (c []table.Count) {
+	counts := func() (c []ledger.Count) {
 		for _, name := range []string{"", "rpm", "tpm", "x\ny"} {
 			if r.IntN(2) == 0 {
-				c = append(c, table.Count{Limit: name, Tokens: r.Int64N(1<<40) - 1<<39})
+				c = append(c, ledger.Count{Limit: name, Tokens: r.Int64N(1<<40) - 1<<39})
 			}
 		}
 		return c
@@ -37,13 +37,13 @@ func randomParts(r *rand.Rand) (out []Part) {
 		if r.IntN(2) == 0 {
 			p.Birth = p.Start - hourMillis*r.Int64N(9999)
 		}
-		at := table.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
+		at := ledger.PositionOf(1_700_000_000, "44215845000000000"+strconv.Itoa(r.IntN(1e9)))
 		for range 1 + r.IntN(3) {
 			run := Run{First: at, Last: at.Plus(r.Uint64N(1e6)), From: counts(), To: counts(), Events: r.Int64N(9),
 				Wide: r.IntN(5) == 0}
 			run.Born, run.Gone, run.FromGen = r.IntN(3) == 0, r.IntN(3) == 0, uint8(r.IntN(256))
 			if run.ToGen = run.FromGen; r.IntN(4) == 0 {
-				run.ToGen, run.Last = 9, table.PositionOf(1_800_000_000, "7") // of another stream
+				run.ToGen, run.Last = 9, ledger.PositionOf(1_800_000_000, "7") // of another stream
 			}
 			p.Runs = append(p.Runs, run)
 		}
@@ -126,8 +126,8 @@ func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
 func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
 	var parts []Part
 	for i := range int64(10) {
-		at := table.PositionOf(1_700_000_000, "44215845000000000000000001").Plus(uint64(i))
-		counts := []table.Count{{Limit: strings.Repeat("x", 100), Tokens: 5}}
+		at := ledger.PositionOf(1_700_000_000, "44215845000000000000000001").Plus(uint64(i))
+		counts := []ledger.Count{{Limit: strings.Repeat("x", 100), Tokens: 5}}
 		parts = append(parts, Part{Namespace: "n", Entity: "e", Resource: "r", Shard: int(i), Start: Hourly.Start(t0),
 			Oldest: Hourly.Start(t0), Runs: []Run{{First: at, Last: at, From: counts, To: counts, Events: 1}}})
 	}
@@ -148,7 +148,7 @@ func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
 		part.Runs = append(part.Runs, ran(fmt.Sprint(2*i), fmt.Sprint(2*i+1), int64(i), int64(i+1)))
 	}
 	for i := range 3000 {
-		part.Runs[7].To = append(part.Runs[7].To, table.Count{Limit: fmt.Sprint(i), Tokens: int64(i)})
+		part.Runs[7].To = append(part.Runs[7].To, ledger.Count{Limit: fmt.Sprint(i), Tokens: int64(i)})
 	}
 	s := State{Parts: []Part{part}}
 	if got, err := ParseState(s.JSON()); err != nil || !reflect.DeepEqual(got, s) {
@@ -293,9 +293,9 @@ func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
 func TestBrokenStateIsLost(t *testing.T) {
 	part := Part{Namespace: "n", Resource: "gpt", Entity: "acme", Start: 400_000 * hourMillis}
 	part.Oldest = part.Start
-	at := table.PositionOf(1_700_000_000, "44215845000000000000000001")
-	part.Runs = []Run{{First: at, Last: at.Plus(1), From: []table.Count{{Limit: "rpm", Tokens: 5}},
-		To: []table.Count{{Limit: "rpm", Tokens: 7}}, Events: 1}}
+	at := ledger.PositionOf(1_700_000_000, "44215845000000000000000001")
+	part.Runs = []Run{{First: at, Last: at.Plus(1), From: []ledger.Count{{Limit: "rpm", Tokens: 5}},
+		To: []ledger.Count{{Limit: "rpm", Tokens: 7}}, Events: 1}}
 	carried := State{Parts: []Part{part}}
 	packed, err := packedState(carried.JSON())
 	if err != nil {

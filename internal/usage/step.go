@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Action is what to do next about a total.
@@ -56,7 +56,7 @@ func (t *Total) Next(known Snapshots) Step {
 		}
 		return t.blind()
 	}
-	marks := table.MarksOf(known.Current)
+	marks := ledger.MarksOf(known.Current)
 	if !known.PreviousKnown && t.begins(marks) {
 		return Step{Action: ReadPrevious}
 	}
@@ -71,7 +71,7 @@ func (t *Total) Next(known Snapshots) Step {
 	}
 	others := known.Current != nil && !marks.Any
 	for at, previous := range known.Previous {
-		m := table.MarksOf(previous)
+		m := ledger.MarksOf(previous)
 		if others || !m.Any {
 			break // counted by another client: what was not seen by us, it saw
 		}
@@ -96,7 +96,7 @@ func (t *Total) expected() bool {
 }
 
 // begins reports whether a chain without a mark may go on from an earlier window.
-func (t *Total) begins(marks table.Marks) bool {
+func (t *Total) begins(marks ledger.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t) })
 }
 
@@ -106,9 +106,9 @@ func (t *Total) blind() Step {
 	moved := false
 	for _, c := range t.Chains {
 		first := c.Runs[0]
-		var from table.Expect
+		var from ledger.Expect
 		known := !first.Born && c.Follows == 0
-		mark := table.Mark{At: first.First, Used: first.From, Gen: first.FromGen}
+		mark := ledger.Mark{At: first.First, Used: first.From, Gen: first.FromGen}
 		if known {
 			from.Counted = &mark
 		}
@@ -117,7 +117,7 @@ func (t *Total) blind() Step {
 		sum := tallyOf(before, known, c.Runs)
 		addTally(&u, sum)
 		moved = moved || sum.moved
-		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: from, To: sum.mark})
+		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: from, To: sum.mark})
 	}
 	if !moved { // a limit has vanished; only the snapshot tells what of it is not counted
 		return Step{Action: ReadCurrent}
@@ -126,7 +126,7 @@ func (t *Total) blind() Step {
 }
 
 // exact is the write for a snapshot as it was seen.
-func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
+func (t *Total) exact(stored Snapshots, marks ledger.Marks) Step {
 	u := t.usage()
 	u.Seen = &marks
 	var own []Run
@@ -158,7 +158,7 @@ func (t *Total) exact(stored Snapshots, marks table.Marks) Step {
 		}
 		addTally(&u, sum)
 		own = append(own, c.Runs...)
-		u.Moves = append(u.Moves, table.Move{Shard: c.Shard, From: table.Expect{Exactly: true}, To: sum.mark})
+		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: ledger.Expect{Exactly: true}, To: sum.mark})
 	}
 	if len(u.Moves) == 0 {
 		return Step{Action: Done, Completed: step.Completed, Behind: step.Behind}

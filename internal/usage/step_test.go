@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A snapshot is read first where nothing tells whether it has counted what came before: of a
@@ -81,13 +82,15 @@ func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
 		goes.FromGen, goes.ToGen = c.gen, c.gen
 		total := hourOf(Chain{Fresh: true, Runs: []Run{goes}})
 		total.Namespace, total.Entity, total.Resource = "n", "e", "r"
-		stored := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
-			Part: Hourly.Part(total.Start), Start: table.Timestamp(total.Start), Counts: map[string]int64{"rpm": 100},
-			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]table.Mark{
-				0: {At: table.PositionOf(1, "10"), Used: []table.Count{{Limit: "rpm", Tokens: c.counted}}, Gen: c.stored}}}.Item()
+		stored := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
+			Part: Hourly.Part(total.Start), Start: layout.Timestamp(total.Start), Counts: map[string]int64{"rpm": 100},
+			Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]ledger.Mark{
+				0: {At: ledger.PositionOf(1, "10"), Used: []ledger.Count{{Limit: "rpm", Tokens: c.counted}},
+					Gen: c.stored}}}.Item()
 		step := total.Next(Snapshots{})
 		after, held, err := step.Update.Apply(stored)
-		if n := table.AmountOf(after).Tokens["rpm"]; step.Action != Add || err != nil || held != c.want || held && n != 110 {
+		if n := ledger.AmountOf(after).Tokens["rpm"]; step.Action != Add || err != nil || held != c.want || held &&
+			n != 110 {
 			t.Errorf("%+v: %d, held %v, %v: %d", c, step.Action, held, err, n)
 		}
 	}
@@ -100,10 +103,10 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	born.Born = true
 	snapshot := func(hours int64, shards ...int) item.Item {
 		start := Hourly.Start(t0) - hours*hourMillis
-		s := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
-			Start: table.Timestamp(start), Marks: map[int]table.Mark{}, Legend: table.Legend{Stream: t0 / 1000}}
+		s := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
+			Start: layout.Timestamp(start), Marks: map[int]ledger.Mark{}, Legend: ledger.Legend{Stream: t0 / 1000}}
 		for _, k := range shards {
-			s.Marks[k] = table.Mark{At: table.PositionOf(t0/1000, "1"), Gen: 1}
+			s.Marks[k] = ledger.Mark{At: ledger.PositionOf(t0/1000, "1"), Gen: 1}
 		}
 		return s.Item()
 	}
@@ -144,7 +147,7 @@ func TestSameLife(t *testing.T) {
 	}{
 		{5, 5, 10, 3, true}, {5, 6, 10, 3, false}, {5, 6, 10, 10, true}, {0, 0, 10, 3, false}, {0, 0, 10, 12, true},
 	} {
-		m := table.Mark{Gen: c.mark, Used: []table.Count{{Limit: "rpm", Tokens: c.counted}, {Limit: "x", Tokens: 1}}}
+		m := ledger.Mark{Gen: c.mark, Used: []ledger.Count{{Limit: "rpm", Tokens: c.counted}, {Limit: "x", Tokens: 1}}}
 		r := ran("1", "2", c.is, c.is+1)
 		if r.FromGen = c.run; sameLife(m, r) != c.want {
 			t.Errorf("%+v: not %v", c, c.want)
@@ -160,9 +163,10 @@ func hourOf(c Chain) Total {
 // marked is the snapshot of an hour before, with a mark of shard 0.
 func marked(hours int64, sequence string, used int64) item.Item {
 	start := Hourly.Start(t0) - hours*hourMillis
-	return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
-		Start: table.Timestamp(start), Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}},
-		Marks: map[int]table.Mark{0: {At: table.PositionOf(1, sequence), Used: []table.Count{{Limit: "rpm", Tokens: used}}}},
+	return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
+		Start: layout.Timestamp(start), Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}},
+		Marks: map[int]ledger.Mark{0: {At: ledger.PositionOf(1, sequence), Used: []ledger.Count{{Limit: "rpm",
+			Tokens: used}}}},
 	}.Item()
 }
 
@@ -202,11 +206,12 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 		edit(&c, &known)
 		return c, known
 	}
-	hour := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Events: 1,
-		Part: Hourly.Part(start - hourMillis), Start: table.Timestamp(start - hourMillis)}.Item()
-	sum := table.Sum{Namespace: "n", Entity: "e", Resource: "r", Window: string(Daily), Part: Daily.Part(Daily.Start(t0)),
-		Start: table.Timestamp(Daily.Start(t0)), Amount: table.Amount{Events: 1},
-		Summed: table.Summed{Version: 1, Parts: []int{20}}}
+	hour := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Events: 1,
+		Part: Hourly.Part(start - hourMillis), Start: layout.Timestamp(start - hourMillis)}.Item()
+	sum := ledger.Sum{Namespace: "n", Entity: "e", Resource: "r", Window: string(Daily),
+		Part:  Daily.Part(Daily.Start(t0)),
+		Start: layout.Timestamp(Daily.Start(t0)), Amount: ledger.Amount{Events: 1},
+		Summed: ledger.Summed{Version: 1, Parts: []int{20}}}
 	u, _ := sum.Update(nil)
 	ofMissing, _, err := u.Apply(nil)
 	if err != nil {
@@ -238,7 +243,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 			t.Errorf("%s: %d, %d unknown, want %d, %d", name, step.Action, step.Unknown, e.want, e.unknown)
 		}
 		if step.Action == CountBeginnings && (len(step.Beginnings) != 1 || step.Beginnings[0].Start != c.Birth ||
-			tallyOf(table.Mark{}, false, step.Beginnings[0].Runs).counts[0].Tokens != 100) {
+			tallyOf(ledger.Mark{}, false, step.Beginnings[0].Runs).counts[0].Tokens != 100) {
 			t.Errorf("%s: %+v", name, step.Beginnings)
 		}
 		for _, at := range Totals(step.Beginnings, Hourly) {
@@ -263,7 +268,7 @@ func TestACreationSoLongAgoThatItsSnapshotMayBeGone(t *testing.T) {
 		total.Kept, total.NotesRead = kept, true
 		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true})
 		if step.Action != want {
-			t.Errorf("kept since %s: %d, want %d", table.Timestamp(kept), step.Action, want)
+			t.Errorf("kept since %s: %d, want %d", layout.Timestamp(kept), step.Action, want)
 		}
 	}
 }
@@ -274,7 +279,7 @@ func TestWhatFollowsAnotherPartBeginsAMark(t *testing.T) {
 	total := hourOf(Chain{Follows: Hourly.Start(t0) - hourMillis, Fresh: true, Runs: []Run{ran("20", "30", 100, 110)}})
 	step := total.Next(Snapshots{})
 	after, held, err := step.Update.Apply(nil)
-	if step.Action != Add || !held || err != nil || table.AmountOf(after).Tokens["rpm"] != 10 {
+	if step.Action != Add || !held || err != nil || ledger.AmountOf(after).Tokens["rpm"] != 10 {
 		t.Errorf("%d, held %v, %v: %v, want 10 tokens", step.Action, held, err, after)
 	}
 	if _, held, err := step.Update.Apply(marked(0, "10", 100)); held || err != nil {
@@ -299,8 +304,8 @@ func TestOthersSinceTheCreation(t *testing.T) {
 		} {
 			total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
 			total.Window, total.Start, total.NotesRead = w, start, true
-			counted := table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Events: 1,
-				Part: w.Part(c.start), Start: table.Timestamp(c.start)}.Item()
+			counted := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Events: 1,
+				Part: w.Part(c.start), Start: layout.Timestamp(c.start)}.Item()
 			known := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Seen: []item.Item{counted}}
 			if step := total.Next(known); step.Action != c.want {
 				t.Errorf("%s: %s: %d, want %d", w, c.name, step.Action, c.want)
@@ -318,10 +323,10 @@ func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
 	known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{marked(1, "10", 100)}}
 	step := total.Next(known)
 	after, held, err := step.Update.Apply(known.Previous[0])
-	if step.Action != Complete || !held || err != nil || table.AmountOf(after).Tokens["rpm"] != 10 {
-		t.Fatalf("%d, held %v, %v: %v, want that the hour before gets 10", step.Action, held, err, table.AmountOf(after))
+	if step.Action != Complete || !held || err != nil || ledger.AmountOf(after).Tokens["rpm"] != 10 {
+		t.Fatalf("%d, held %v, %v: %v, want that the hour before gets 10", step.Action, held, err, ledger.AmountOf(after))
 	}
-	if m, _ := table.MarksOf(after).Shard(0); !m.Gone {
+	if m, _ := ledger.MarksOf(after).Shard(0); !m.Gone {
 		t.Errorf("its mark is %+v, want that the shard is gone", m)
 	}
 	known.Previous[0] = after
@@ -354,8 +359,8 @@ func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
 func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
 	foreign := func(hours int64) item.Item {
 		start := Hourly.Start(t0) - hours*hourMillis
-		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
-			Part: Hourly.Part(start), Start: table.Timestamp(start), Events: 1}.Item()
+		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
+			Part: Hourly.Part(start), Start: layout.Timestamp(start), Events: 1}.Item()
 	}
 	total := hourOf(Chain{Runs: []Run{ran("20", "30", 110, 115)}})
 	for _, c := range []struct {
@@ -381,7 +386,7 @@ func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
 			continue
 		}
 		after, held, err := step.Update.Apply(c.current)
-		if n := table.AmountOf(after).Tokens["rpm"]; !held || err != nil || n != 5 || step.Unknown != 0 {
+		if n := ledger.AmountOf(after).Tokens["rpm"]; !held || err != nil || n != 5 || step.Unknown != 0 {
 			t.Errorf("%s: %d tokens, held %v, %v, %d unknown, want the 5 from 110 to 115", c.name, n, held, err, step.Unknown)
 		}
 	}
@@ -422,8 +427,8 @@ func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
 		changes = append(changes, c)
 	}
 	parts := Extend(nil, Fold(changes), Hourly)
-	got := tallyOf(table.Mark{}, false, parts[0].Runs)
-	want := []table.Count{{Limit: "a", Tokens: 1}, {Limit: "b", Tokens: 1}}
+	got := tallyOf(ledger.Mark{}, false, parts[0].Runs)
+	want := []ledger.Count{{Limit: "a", Tokens: 1}, {Limit: "b", Tokens: 1}}
 	if !slices.Equal(got.counts, want) || got.events != 2 || len(got.mark.Used) != 0 {
 		t.Errorf("%+v, want %v and a mark without counters", got, want)
 	}
@@ -436,9 +441,9 @@ func TestALimitThatBeginsInARun(t *testing.T) {
 	two.Used = []stream.Used{{Limit: "a", After: 3, Is: true}, {Limit: "rpm", Before: 7, After: 7, Was: true, Is: true},
 		{Limit: "tpm", After: 4, Is: true}}
 	parts := Extend(nil, Fold([]stream.Change{one, two}), Hourly)
-	var u table.Usage
-	addTally(&u, tallyOf(table.Mark{}, false, parts[0].Runs))
-	want := []table.Count{{Limit: "a", Tokens: 3}, {Limit: "rpm", Tokens: 2}, {Limit: "tpm", Tokens: 4}}
+	var u ledger.Usage
+	addTally(&u, tallyOf(ledger.Mark{}, false, parts[0].Runs))
+	want := []ledger.Count{{Limit: "a", Tokens: 3}, {Limit: "rpm", Tokens: 2}, {Limit: "tpm", Tokens: 4}}
 	if len(parts[0].Runs) != 1 || !slices.Equal(u.Counts, want) {
 		t.Errorf("%d runs, %v, want %v", len(parts[0].Runs), u.Counts, want)
 	}
@@ -464,7 +469,7 @@ func TestBatchesOfAShardAreOnePart(t *testing.T) {
 		t.Errorf("%+v, want that a limit that vanishes begins another run", other)
 	}
 	both := ran("1", "2", 5, 5)
-	both.To = append(both.To, table.Count{Limit: "tpm", Tokens: 7})
+	both.To = append(both.To, ledger.Count{Limit: "tpm", Tokens: 7})
 	if both.links(&vanishes) {
 		t.Error("a record in which a limit vanishes goes into the run before it")
 	}
@@ -515,7 +520,7 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 
 // What a run adds to a mark, by what is known of the lives of the shard and of the limit.
 func TestWhatARunAddsToAMark(t *testing.T) {
-	count := func(limit string, n int64) table.Count { return table.Count{Limit: limit, Tokens: n} }
+	count := func(limit string, n int64) ledger.Count { return ledger.Count{Limit: limit, Tokens: n} }
 	run := func(gen uint8, from, to int64) Run {
 		r := ran("20", "30", from, to)
 		r.FromGen, r.ToGen = gen, gen
@@ -527,19 +532,19 @@ func TestWhatARunAddsToAMark(t *testing.T) {
 	whole.Born, whole.whole = true, true
 	begins := run(9, 104, 110)
 	begins.To = append(begins.To, count("tpm", 4))
-	at := func(sequence string, used ...table.Count) table.Mark {
-		return table.Mark{At: table.PositionOf(1, sequence), Used: used, Gen: 9}
+	at := func(sequence string, used ...ledger.Count) ledger.Mark {
+		return ledger.Mark{At: ledger.PositionOf(1, sequence), Used: used, Gen: 9}
 	}
 	gone := at("10")
 	gone.Gone = true
 	for _, c := range []struct {
 		name     string
-		mark     table.Mark
+		mark     ledger.Mark
 		known    bool
 		run      Run
 		rpm, tpm int64
 	}{
-		{"no mark", table.Mark{}, false, run(9, 100, 110), 10, 0},
+		{"no mark", ledger.Mark{}, false, run(9, 100, 110), 10, 0},
 		{"a mark that says nothing", at("10"), true, run(9, 100, 110), 10, 0},
 		{"within the run", at("25", count("rpm", 104)), true, run(9, 100, 110), 6, 0},
 		{"before it, and 3 were not seen", at("10", count("rpm", 104)), true, run(9, 107, 110), 6, 0},
@@ -547,16 +552,16 @@ func TestWhatARunAddsToAMark(t *testing.T) {
 		{"of another life", at("10", count("rpm", 104)), true, run(8, 3, 5), 5, 0},
 		{"of a generation before, in the same life", at("10", count("rpm", 104)), true, run(8, 107, 110), 6, 0},
 		{"of a shard that is gone", gone, true, run(9, 3, 5), 5, 0},
-		{"a creation", table.Mark{}, false, born, 5, 0},
+		{"a creation", ledger.Mark{}, false, born, 5, 0},
 		{"a creation after another life", at("10", count("rpm", 3)), true, born, 5, 0},
-		{"all since a creation", table.Mark{}, false, whole, 12, 0},
+		{"all since a creation", ledger.Mark{}, false, whole, 12, 0},
 		{"all since a creation, of which 9 are counted", at("10", count("rpm", 9)), true, whole, 3, 0},
 		{"a limit begins again", at("10", count("rpm", 104), count("tpm", 9)), true, begins, 6, 4},
 		{"a limit has begun", at("25", count("rpm", 104), count("tpm", 1)), true, begins, 6, 3},
 	} {
 		got := tallyOf(c.mark, c.known, []Run{c.run}).counts
-		rpm, _ := table.CountOf(got, "rpm")
-		if tpm, _ := table.CountOf(got, "tpm"); rpm != c.rpm || tpm != c.tpm {
+		rpm, _ := ledger.CountOf(got, "rpm")
+		if tpm, _ := ledger.CountOf(got, "tpm"); rpm != c.rpm || tpm != c.tpm {
 			t.Errorf("%s: %v, want %d and %d", c.name, got, c.rpm, c.tpm)
 		}
 	}
@@ -565,12 +570,12 @@ func TestWhatARunAddsToAMark(t *testing.T) {
 // A run is written down if it counts something, or says of the shard what its mark does not: that
 // it has another life, or has gone. A run that says nothing new costs no write.
 func TestRunsThatAreWrittenDown(t *testing.T) {
-	at := func(n uint64) table.Position {
-		return table.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
+	at := func(n uint64) ledger.Position {
+		return ledger.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
 	}
-	fives := []table.Count{{Limit: "rpm", Tokens: 5}}
-	mark := table.Mark{At: at(1), Used: fives, Gen: 9}
-	gone := table.Mark{At: at(1), Gone: true, Gen: 9}
+	fives := []ledger.Count{{Limit: "rpm", Tokens: 5}}
+	mark := ledger.Mark{At: at(1), Used: fives, Gen: 9}
+	gone := ledger.Mark{At: at(1), Gone: true, Gen: 9}
 	run := func(edit func(*Run)) Run {
 		r := Run{First: at(2), Last: at(2), From: fives, To: fives, FromGen: 9, ToGen: 9}
 		edit(&r)
@@ -580,20 +585,20 @@ func TestRunsThatAreWrittenDown(t *testing.T) {
 	leaves := func(r *Run) { r.Gone, r.From, r.To = true, nil, nil }
 	for _, c := range []struct {
 		name  string
-		mark  table.Mark
+		mark  ledger.Mark
 		known bool
 		run   Run
 		want  bool
 	}{
 		{"nothing new", mark, true, run(same), false},
 		{"a record that is counted", mark, true, run(func(r *Run) { r.Events = 1 }), true},
-		{"two tokens more", mark, true, run(func(r *Run) { r.To = []table.Count{{Limit: "rpm", Tokens: 7}} }), true},
+		{"two tokens more", mark, true, run(func(r *Run) { r.To = []ledger.Count{{Limit: "rpm", Tokens: 7}} }), true},
 		{"another life", mark, true, run(func(r *Run) { r.ToGen = 8 }), true},
 		{"it goes", mark, true, run(leaves), true},
 		{"it has gone before", gone, true, run(leaves), false},
-		{"no mark yet", table.Mark{}, false, run(func(r *Run) { r.ToGen = 8 }), false},
-		{"no mark yet, and it goes", table.Mark{}, false, run(leaves), false},
-		{"behind the mark", table.Mark{At: at(3), Used: fives, Gen: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
+		{"no mark yet", ledger.Mark{}, false, run(func(r *Run) { r.ToGen = 8 }), false},
+		{"no mark yet, and it goes", ledger.Mark{}, false, run(leaves), false},
+		{"behind the mark", ledger.Mark{At: at(3), Used: fives, Gen: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
 	} {
 		if got := tallyOf(c.mark, c.known, []Run{c.run}).moved; got != c.want {
 			t.Errorf("%s: %v", c.name, got)

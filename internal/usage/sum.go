@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // A day is the sum of its hours, and a month of its days. It is summed anew from all of them
@@ -27,7 +28,7 @@ import (
 
 // SumKey returns the key of the window that begins at start, of what is owed.
 func (o Owed) SumKey(w Window, start int64) item.Key {
-	return table.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
+	return layout.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
 }
 
 // PartsQuery finds the hours of a window of kind w that begins at start, and others:
@@ -51,11 +52,11 @@ func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
 }
 
 // Counted reports whether a snapshot was counted by marks and is no sum.
-func Counted(snapshot item.Item) bool { return table.MarksOf(snapshot).Any && !table.IsSum(snapshot) }
+func Counted(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any && !ledger.IsSum(snapshot) }
 
 // Marked reports whether a snapshot of a day or month has marks: an earlier release has
 // counted it, or has added to a sum.
-func Marked(snapshot item.Item) bool { return table.MarksOf(snapshot).Any }
+func Marked(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any }
 
 // Summing is what is known when a window is summed.
 type Summing struct {
@@ -74,7 +75,7 @@ type Summing struct {
 // only that one. Of the days before it holds the sum in Rest. An earlier release changes
 // days without a sum, but leaves marks.
 func (s Summing) Last() bool {
-	was := table.SummedOf(s.Stored)
+	was := ledger.SummedOf(s.Stored)
 	last := len(was.Parts) - 1
 	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && last >= 0 && s.place(s.Changed) == was.Parts[last] &&
 		!Marked(s.Stored)
@@ -86,20 +87,20 @@ func (s Summing) place(start int64) int { return int((start - s.Start) / s.Of.En
 func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	sum := s.sum(s.Window, s.Start)
 	sum.TTL, sum.Version = Expiry(now, s.Start, s.Until, s.Days), now
-	was := table.SummedOf(s.Stored)
+	was := ledger.SummedOf(s.Stored)
 	if s.Last() {
 		sum.Parts, sum.Base, sum.Rest = was.Parts, was.Base, was.Rest
 		sum.Add(*was.Rest, 1)
-		sum.Add(table.AmountOf(s.Parts[0]), 1)
+		sum.Add(ledger.AmountOf(s.Parts[0]), 1)
 		return sum.Update(s.Stored)
 	}
 	counted := Counted(s.Stored)
-	var left table.Amount // of what is stored
+	var left ledger.Amount // of what is stored
 	for _, it := range s.Parts {
 		if !s.isPart(it) {
 			continue
 		}
-		at, amount := s.place(startOf(it)), table.AmountOf(it)
+		at, amount := s.place(startOf(it)), ledger.AmountOf(it)
 		sum.Add(amount, 1)
 		sum.Parts = append(sum.Parts, at)
 		if counted || slices.Contains(was.Parts, at) {
@@ -108,16 +109,16 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	}
 	slices.Sort(sum.Parts)
 	if s.Of == Daily {
-		sum.Rest = &table.Amount{}
+		sum.Rest = &ledger.Amount{}
 		for _, it := range s.Parts {
 			if s.isPart(it) && s.place(startOf(it)) != sum.Parts[len(sum.Parts)-1] {
-				sum.Rest.Add(table.AmountOf(it), 1)
+				sum.Rest.Add(ledger.AmountOf(it), 1)
 			}
 		}
 	}
 	sum.Base = was.Base
 	if (counted || was.Version != 0) && s.gone(sum, was, now) {
-		base := table.AmountOf(s.Stored)
+		base := ledger.AmountOf(s.Stored)
 		base.Add(left, -1)
 		base.Add(s.behind(), -1)
 		sum.Base = &base
@@ -129,16 +130,16 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 // both have marks of. An earlier release counts them one after the other. If its day has
 // counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will get
 // them.
-func (s Summing) behind() (out table.Amount) {
+func (s Summing) behind() (out ledger.Amount) {
 	if !Counted(s.Stored) {
 		return out
 	}
-	marks := table.MarksOf(s.Stored)
+	marks := ledger.MarksOf(s.Stored)
 	for _, shard := range marks.Shards() {
 		ours, _ := marks.Shard(shard) // one that is gone has no counters
-		var last table.Mark
+		var last ledger.Mark
 		for _, it := range s.Parts {
-			if m, has := table.MarksOf(it).Shard(shard); has && s.isPart(it) && m.At.Compare(last.At) > 0 {
+			if m, has := ledger.MarksOf(it).Shard(shard); has && s.isPart(it) && m.At.Compare(last.At) > 0 {
 				last = m
 			}
 		}
@@ -146,8 +147,8 @@ func (s Summing) behind() (out table.Amount) {
 			continue
 		}
 		for _, c := range ours.Used {
-			if n, has := table.CountOf(last.Used, c.Limit); has {
-				out.Add(table.Amount{Tokens: map[string]int64{c.Limit: c.Tokens - n}}, 1)
+			if n, has := ledger.CountOf(last.Used, c.Limit); has {
+				out.Add(ledger.Amount{Tokens: map[string]int64{c.Limit: c.Tokens - n}}, 1)
 			}
 		}
 	}
@@ -158,7 +159,7 @@ func (s Summing) behind() (out table.Amount) {
 // missing, or have more records than its parts, or be so old that parts have expired. Earlier
 // releases kept a part no longer than its own window. Where one has added to a sum, more records
 // prove nothing: it has added to the parts too, before or after these were summed.
-func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
+func (s Summing) gone(sum ledger.Sum, was ledger.Summed, now int64) bool {
 	kept, events := s.Window, sum.Events
 	if was.Version == 0 {
 		kept = s.Of
@@ -166,31 +167,31 @@ func (s Summing) gone(sum table.Sum, was table.Summed, now int64) bool {
 	if was.Base != nil {
 		events += was.Base.Events
 	}
-	more := events < table.AmountOf(s.Stored).Events && (was.Version == 0 || !Marked(s.Stored))
+	more := events < ledger.AmountOf(s.Stored).Events && (was.Version == 0 || !Marked(s.Stored))
 	return more || now >= kept.End(s.Start)+int64(s.Days)*dayMillis ||
 		slices.ContainsFunc(was.Parts, func(at int) bool { return !slices.Contains(sum.Parts, at) })
 }
 
 // isPart reports whether a snapshot is one of the parts.
 func (s Summing) isPart(it item.Item) bool {
-	at, resource := startOf(it), table.ResourceOf(it)
-	return (s.Of != Hourly || table.IsHourOfDay(it)) && at >= s.Start && at < s.Window.End(s.Start) &&
+	at, resource := startOf(it), ledger.ResourceOf(it)
+	return (s.Of != Hourly || ledger.IsHourOfDay(it)) && at >= s.Start && at < s.Window.End(s.Start) &&
 		(resource == "" || resource == s.Resource)
 }
 
 // hasParts reports whether all parts of a sum are among the snapshots of its bucket up
 // to that of an hour.
 func hasParts(sum item.Item, snapshots []item.Item, hour int64) bool {
-	isDay := func(it item.Item) bool { return table.WindowOf(it) == string(Daily) }
+	isDay := func(it item.Item) bool { return ledger.WindowOf(it) == string(Daily) }
 	of := Hourly
 	if !isDay(sum) && slices.ContainsFunc(snapshots, isDay) {
 		of = Daily
 	}
-	is := table.SummedOf(sum)
+	is := ledger.SummedOf(sum)
 	return is.Base == nil && !slices.ContainsFunc(is.Parts, func(at int) bool {
 		start := startOf(sum) + int64(at)*of.End(0)
 		return start <= hour && !slices.ContainsFunc(snapshots, func(it item.Item) bool {
-			return table.WindowOf(it) == string(of) && startOf(it) == start
+			return ledger.WindowOf(it) == string(of) && startOf(it) == start
 		})
 	})
 }

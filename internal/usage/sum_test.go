@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // The parts of a month are its days and no other; of one that has begun, until tomorrow.
@@ -26,7 +27,7 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 		{"by a clock that is behind", feb - 1, "#USAGE#r#2024-02-29", 29},
 	} {
 		keys := o.PartKeys(Monthly, feb, c.now)
-		if len(keys) != c.n || keys[0] != table.UsageKey("ns", "e", "r", "2024-02-01") || keys[len(keys)-1].SK != c.last {
+		if len(keys) != c.n || keys[0] != layout.UsageKey("ns", "e", "r", "2024-02-01") || keys[len(keys)-1].SK != c.last {
 			t.Errorf("%s: %d keys from %v to %v, want %d to %s", c.name, len(keys), keys[0], keys[len(keys)-1], c.n, c.last)
 		}
 	}
@@ -37,8 +38,8 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	o := Owed{Namespace: "ns", Entity: "e", Resource: "r"}
 	q := o.PartsQuery(Daily, at("2024-02-01T00:00:00.000Z"))
-	first := table.UsageKey("ns", "e", "r", "2024-02-01T00:00:00Z")
-	last := table.UsageKey("ns", "e", "r", "2024-02-01T23:00:00Z")
+	first := layout.UsageKey("ns", "e", "r", "2024-02-01T00:00:00Z")
+	last := layout.UsageKey("ns", "e", "r", "2024-02-01T23:00:00Z")
 	if !q.Consistent || q.PK != first.PK || q.From != first.SK || q.To != last.SK {
 		t.Errorf("%+v, want a consistent one from %v to %v", q, first, last)
 	}
@@ -49,19 +50,19 @@ func TestPartsOfADayAreReadConsistently(t *testing.T) {
 // gone, nothing is known; and a day that is a sum has no marks.
 func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
-	mark := func(tokens int64, life byte, gone bool, sequence string) table.Mark {
-		m := table.Mark{At: table.PositionOf(t0/1000, sequence), Gen: life, Gone: gone}
+	mark := func(tokens int64, life byte, gone bool, sequence string) ledger.Mark {
+		m := ledger.Mark{At: ledger.PositionOf(t0/1000, sequence), Gen: life, Gone: gone}
 		if !gone {
-			m.Used = []table.Count{{Limit: "rpm", Tokens: tokens}}
+			m.Used = []ledger.Count{{Limit: "rpm", Tokens: tokens}}
 		}
 		return m
 	}
-	snapshot := func(w Window, start int64, marks map[int]table.Mark) table.Snapshot {
-		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
-			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1},
-			Legend: table.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}, Marks: marks}
+	snapshot := func(w Window, start int64, marks map[int]ledger.Mark) ledger.Snapshot {
+		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": 1},
+			Legend: ledger.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}, Marks: marks}
 	}
-	type marks map[int]table.Mark
+	type marks map[int]ledger.Mark
 	for _, c := range []struct {
 		name      string
 		day       marks
@@ -104,21 +105,22 @@ func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
 // have fewer records than it, or may have expired. Where they have given tokens back, it follows them.
 func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
-	snapshot := func(w Window, tokens, events int64) table.Snapshot {
-		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(day + hourMillis),
-			Start: table.Timestamp(w.Start(day + hourMillis)), Counts: map[string]int64{"rpm": tokens}, Events: events}
+	snapshot := func(w Window, tokens, events int64) ledger.Snapshot {
+		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w),
+			Part:  w.Part(day + hourMillis),
+			Start: layout.Timestamp(w.Start(day + hourMillis)), Counts: map[string]int64{"rpm": tokens}, Events: events}
 	}
-	marked := func(s table.Snapshot, sequence string, used ...table.Count) table.Snapshot {
-		s.Legend = table.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}
-		s.Marks = map[int]table.Mark{0: {At: table.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
+	marked := func(s ledger.Snapshot, sequence string, used ...ledger.Count) ledger.Snapshot {
+		s.Legend = ledger.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}
+		s.Marks = map[int]ledger.Mark{0: {At: ledger.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
 		return s
 	}
 	counted := marked(snapshot(Daily, 50, 5), "5") // by an earlier release
-	ahead := marked(snapshot(Daily, 50, 5), "5", table.Count{Limit: "rpm", Tokens: 47})
-	sum := func(base *table.Amount) item.Item {
+	ahead := marked(snapshot(Daily, 50, 5), "5", ledger.Count{Limit: "rpm", Tokens: 47})
+	sum := func(base *ledger.Amount) item.Item {
 		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}}.sum(Daily, day)
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
-		s.Amount = table.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
+		s.Amount = ledger.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
 		u, _ := s.Update(nil)
 		it, _, err := u.Apply(nil)
 		if err != nil {
@@ -126,7 +128,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		}
 		return it
 	}
-	base := &table.Amount{Tokens: map[string]int64{"rpm": 30}, Events: 3}
+	base := &ledger.Amount{Tokens: map[string]int64{"rpm": 30}, Events: 3}
 	const kept = dayMillis // one day
 	for _, c := range []struct {
 		name           string
@@ -150,24 +152,24 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 	} {
 		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
 			Until: Daily, Days: 1, Stored: c.stored}
-		hour := marked(snapshot(Hourly, c.tokens, c.events), "4", table.Count{Limit: "rpm", Tokens: 40})
+		hour := marked(snapshot(Hourly, c.tokens, c.events), "4", ledger.Count{Limit: "rpm", Tokens: 40})
 		s.Parts = []item.Item{hour.Item()}
 		u, _ := s.Sum(day + c.after)
 		it, held, err := u.Apply(c.stored)
-		if got := table.AmountOf(it).Tokens["rpm"]; !held || err != nil || got != c.want {
+		if got := ledger.AmountOf(it).Tokens["rpm"]; !held || err != nil || got != c.want {
 			t.Errorf("%s: %d, want %d (held %v, %v)", c.name, got, c.want, held, err)
 		}
 	}
 	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
 		Until: Daily, Days: 1, Parts: []item.Item{snapshot(Hourly, 5, 1).Item()}}
 	u, _ := s.Sum(day + hourMillis)
-	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[table.AttrTTL], item.N(day/1000+2*86_400)) ||
-		table.SummedOf(it).Version != day+hourMillis {
+	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[layout.AttrTTL], item.N(day/1000+2*86_400)) ||
+		ledger.SummedOf(it).Version != day+hourMillis {
 		t.Errorf("%v: want that it goes a day after it ended, and says when it was summed", it)
 	}
 	late := day + 40*hourMillis
 	u, _ = s.Sum(late)
-	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[table.AttrTTL], item.N(late/1000+86_400)) {
+	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[layout.AttrTTL], item.N(late/1000+86_400)) {
 		t.Errorf("%v: want that it goes a day after it was summed, which was late", it)
 	}
 }
@@ -178,8 +180,8 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(resource string, w Window, hours int64) item.Item {
 		start := day + hours*hourMillis
-		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: resource, Window: string(w), Part: w.Part(start),
-			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
+		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: resource, Window: string(w), Part: w.Part(start),
+			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
 	}
 	unnamed := snapshot("r", Hourly, 2) // another client's, which says its resource in the key only
 	delete(unnamed, "resource")
@@ -188,9 +190,9 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 			snapshot("r", Hourly, 24), snapshot("r", Hourly, -1), snapshot("r#x", Hourly, 4), snapshot("r", Daily, 0)}}
 	u, _ := s.Sum(day + dayMillis)
 	it, _, err := u.Apply(nil)
-	if got := table.AmountOf(it); err != nil || got.Tokens["rpm"] != 3 || got.Events != 3 ||
-		!reflect.DeepEqual(table.SummedOf(it).Parts, []int{2, 3, 23}) {
-		t.Errorf("%+v of %v, %v", got, table.SummedOf(it).Parts, err)
+	if got := ledger.AmountOf(it); err != nil || got.Tokens["rpm"] != 3 || got.Events != 3 ||
+		!reflect.DeepEqual(ledger.SummedOf(it).Parts, []int{2, 3, 23}) {
+		t.Errorf("%+v of %v, %v", got, ledger.SummedOf(it).Parts, err)
 	}
 }
 
@@ -200,8 +202,8 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	month := at("2024-02-01T00:00:00.000Z")
 	day := func(n int, tokens int64) item.Item {
 		start := month + int64(n-1)*dayMillis
-		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(Daily), Part: Daily.Part(start),
-			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": tokens}, Events: 1}.Item()
+		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(Daily), Part: Daily.Part(start),
+			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": tokens}, Events: 1}.Item()
 	}
 	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Monthly, Of: Daily, Start: month,
 		Days: 90, Until: Monthly, Parts: []item.Item{day(2, 20), day(3, 5), day(1, 10), day(30, 99)}} // February has 29
@@ -214,11 +216,11 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		return after
 	}
 	s.Stored = sum(month + 3*dayMillis)
-	if k := item.KeyOf(s.Stored); k != table.UsageKey("ns", "e", "r", "2024-02") {
+	if k := item.KeyOf(s.Stored); k != layout.UsageKey("ns", "e", "r", "2024-02") {
 		t.Errorf("it is stored at %v", k)
 	}
-	if got := table.AmountOf(s.Stored).Tokens["rpm"]; got != 35 || table.SummedOf(s.Stored).Rest.Tokens["rpm"] != 30 {
-		t.Fatalf("%d of 35: %+v", got, table.SummedOf(s.Stored))
+	if got := ledger.AmountOf(s.Stored).Tokens["rpm"]; got != 35 || ledger.SummedOf(s.Stored).Rest.Tokens["rpm"] != 30 {
+		t.Fatalf("%d of 35: %+v", got, ledger.SummedOf(s.Stored))
 	}
 	if s.Changed = month + dayMillis; s.Last() {
 		t.Error("the second of three days is taken for the last")
@@ -227,7 +229,7 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		t.Error("the third of three days is not taken for the last")
 	}
 	older := s.sum(Monthly, month) // of a release that kept no rest
-	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, table.Amount{Events: 3}
+	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, ledger.Amount{Events: 3}
 	u, _ := older.Update(nil)
 	whole := s
 	var err error
@@ -235,10 +237,10 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		t.Errorf("a month without a rest is not summed as a whole, %v", err)
 	}
 	s.Parts = []item.Item{day(3, 7)}
-	if s.Stored = sum(month + 3*dayMillis + 1); table.AmountOf(s.Stored).Tokens["rpm"] != 37 {
-		t.Errorf("%v, want 10, 20 and 7", table.AmountOf(s.Stored))
+	if s.Stored = sum(month + 3*dayMillis + 1); ledger.AmountOf(s.Stored).Tokens["rpm"] != 37 {
+		t.Errorf("%v, want 10, 20 and 7", ledger.AmountOf(s.Stored))
 	}
-	is := table.SummedOf(s.Stored)
+	is := ledger.SummedOf(s.Stored)
 	if !slices.Equal(is.Parts, []int{0, 1, 2}) || is.Rest == nil || is.Rest.Tokens["rpm"] != 30 {
 		t.Errorf("it says of itself %+v, want all three days", is)
 	}
@@ -250,15 +252,15 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 func TestWhetherASumHasItsParts(t *testing.T) {
 	month := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(w Window, start int64) item.Item {
-		return table.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
-			Start: table.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
+		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
 	}
 	hour := func(n int64) item.Item { return snapshot(Hourly, month+n*hourMillis) }
 	day := func(n int64) item.Item { return snapshot(Daily, month+n*dayMillis) }
-	sum := func(w Window, base *table.Amount, parts ...int) item.Item {
-		s := table.Sum{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(month),
-			Start: table.Timestamp(month), Amount: table.Amount{Events: 1},
-			Summed: table.Summed{Version: 1, Parts: parts, Base: base}}
+	sum := func(w Window, base *ledger.Amount, parts ...int) item.Item {
+		s := ledger.Sum{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(month),
+			Start: layout.Timestamp(month), Amount: ledger.Amount{Events: 1},
+			Summed: ledger.Summed{Version: 1, Parts: parts, Base: base}}
 		u, _ := s.Update(nil)
 		it, _, err := u.Apply(nil)
 		if err != nil {
@@ -283,7 +285,7 @@ func TestWhetherASumHasItsParts(t *testing.T) {
 		{"a month of two days", sum(Monthly, nil, 0, 1), []item.Item{day(0), day(1)}, 40, true},
 		{"the second day is missing", sum(Monthly, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 40, false},
 		{"a month of hours", sum(Monthly, nil, 0, 1), []item.Item{hour(0), hour(1)}, 40, true},
-		{"parts have expired", sum(Daily, &table.Amount{Events: 1}, 0), []item.Item{hour(0)}, 1, false},
+		{"parts have expired", sum(Daily, &ledger.Amount{Events: 1}, 0), []item.Item{hour(0)}, 1, false},
 	} {
 		if got := hasParts(c.sum, c.snapshots, month+c.hour*hourMillis); got != c.want {
 			t.Errorf("%s: %v", c.name, got)

@@ -1,19 +1,21 @@
 package usage
 
-import "github.com/zeroae/zae-limiter-go/internal/table"
+import (
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+)
 
 // tally is what runs add to a snapshot that has counted up to a mark.
 type tally struct {
-	counts []table.Count // growth by limit; zeros are there
+	counts []ledger.Count // growth by limit; zeros are there
 	events int64
-	mark   table.Mark // afterwards
-	moved  bool       // there is something to write
+	mark   ledger.Mark // afterwards
+	moved  bool        // there is something to write
 }
 
 // tallyOf works out what the runs add; known is false if the shard has no mark in the snapshot.
 // Counting is by difference to the mark. Records before the mark add nothing. What lies between the
 // mark and the first record is counted, even if its records were never seen.
-func tallyOf(m table.Mark, known bool, runs []Run) tally {
+func tallyOf(m ledger.Mark, known bool, runs []Run) tally {
 	t := tally{mark: m}
 	for _, r := range runs {
 		if known && r.Last.Compare(t.mark.At) <= 0 {
@@ -47,9 +49,9 @@ func (t *tally) add(r Run, known bool) {
 	default: // mark at 104, from 3 to 5 in another generation: neither was the end of the life before, 5
 		base = nil
 	}
-	grow := func(c table.Count) {
-		n, _ := table.CountOf(base, c.Limit)
-		if _, old := table.CountOf(r.From, c.Limit); !old && !within {
+	grow := func(c ledger.Count) {
+		n, _ := ledger.CountOf(base, c.Limit)
+		if _, old := ledger.CountOf(r.From, c.Limit); !old && !within {
 			n = 0 // it began in the run, if not for the first time
 		}
 		t.count(c.Limit, c.Tokens-n)
@@ -58,12 +60,12 @@ func (t *tally) add(r Run, known bool) {
 		grow(c)
 	}
 	for _, c := range r.From { // the last word of limits that vanish
-		if _, ok := table.CountOf(r.To, c.Limit); !ok {
+		if _, ok := ledger.CountOf(r.To, c.Limit); !ok {
 			grow(c)
 		}
 	}
 	t.events += r.Events
-	t.mark = table.Mark{At: r.Last, Used: r.To, Gone: r.Gone, Gen: r.ToGen}
+	t.mark = ledger.Mark{At: r.Last, Used: r.To, Gone: r.Gone, Gen: r.ToGen}
 	if r.Gone || r.Wide {
 		t.mark.Used = nil
 	}
@@ -76,19 +78,19 @@ func (t *tally) count(limit string, tokens int64) {
 			return
 		}
 	}
-	t.counts = append(t.counts, table.Count{Limit: limit, Tokens: tokens})
+	t.counts = append(t.counts, ledger.Count{Limit: limit, Tokens: tokens})
 }
 
 // sameLife reports whether the run goes on with the life that the mark was made in. The same
 // generation proves it. But generations also change within a life, and items of other clients have
 // none. Then counters that have fallen speak for a new life, because between two records much more
 // is taken than given back.
-func sameLife(m table.Mark, r Run) bool {
+func sameLife(m ledger.Mark, r Run) bool {
 	if m.Gen == r.FromGen && m.Gen != 0 {
 		return true
 	}
 	for _, c := range r.From {
-		if n, ok := table.CountOf(m.Used, c.Limit); ok && c.Tokens < n {
+		if n, ok := ledger.CountOf(m.Used, c.Limit); ok && c.Tokens < n {
 			return false
 		}
 	}

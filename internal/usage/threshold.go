@@ -6,6 +6,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -125,7 +127,7 @@ func whole(c *stream.Change) (out []Spent) {
 func (s Spending) Keys() []item.Key {
 	keys := make([]item.Key, s.Shards)
 	for i := range keys {
-		keys[i] = table.BucketKey(s.Namespace, s.Entity, s.Resource, i)
+		keys[i] = layout.BucketKey(s.Namespace, s.Entity, s.Resource, i)
 	}
 	return keys
 }
@@ -202,7 +204,7 @@ func fit(shards []table.Shard) bool {
 
 // Thresholds returns the records of what the spending has reached at now, those of one quota
 // in one period together, ascending. They outlive the period as snapshots do their window.
-func (s Spending) Thresholds(now int64, conf Config) (out [][]table.Threshold) {
+func (s Spending) Thresholds(now int64, conf Config) (out [][]ledger.Threshold) {
 	spent := slices.Clone(s.Spent)
 	slices.SortStableFunc(spent, func(a, b Spent) int {
 		return cmp.Or(cmp.Compare(a.Limit.Name, b.Limit.Name), cmp.Compare(a.End, b.End), len(b.reached())-len(a.reached()))
@@ -211,12 +213,12 @@ func (s Spending) Thresholds(now int64, conf Config) (out [][]table.Threshold) {
 		if i > 0 && spent[i-1].Limit.Name == q.Limit.Name && spent[i-1].End == q.End || !q.told() {
 			continue
 		}
-		var these []table.Threshold
+		var these []ledger.Threshold
 		for _, p := range q.reached() {
-			t := table.Threshold{
+			t := ledger.Threshold{
 				Namespace: s.Namespace, Entity: s.Entity, Resource: s.Resource, Limit: q.Limit.Name,
 				End: q.End, Percent: p, Spent: bucket.WholeTokens(q.Spent), Quota: bucket.WholeTokens(q.Of),
-				At: table.Timestamp(now), TTL: q.End/1000 + int64(conf.SnapshotTTLDays)*dayMillis/1000,
+				At: layout.Timestamp(now), TTL: q.End/1000 + int64(conf.SnapshotTTLDays)*dayMillis/1000,
 			}
 			if item.Validate(t.Update()) == nil { // a stranger's names may be too long for a key
 				these = append(these, t)

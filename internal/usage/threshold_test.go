@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -195,8 +196,8 @@ func TestThresholdOutlivesItsPeriod(t *testing.T) {
 	}
 	of := p.Spendings[0].Thresholds(t0, conf)[0]
 	end := b.State.Slots[0].End
-	if got := of[1]; got.TTL != end/1000+90*86_400 || got.End != end || got.At != table.Timestamp(t0) ||
-		got.Key().PK != table.UsageKey("ns", "e", "r", "").PK || got.Entity != "e" || got.Resource != "r" ||
+	if got := of[1]; got.TTL != end/1000+90*86_400 || got.End != end || got.At != layout.Timestamp(t0) ||
+		got.Key().PK != layout.UsageKey("ns", "e", "r", "").PK || got.Entity != "e" || got.Resource != "r" ||
 		got.Key().SK != fmt.Sprintf("#QUOTA#r#%d#budget#080", end) || got.Key() == of[0].Key() {
 		t.Errorf("%+v %v", got, got.Key())
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // maxTotalShards is how many shards' runs one snapshot update carries: each adds
@@ -90,16 +91,16 @@ func (t *Total) add(p *Part) {
 }
 
 // From returns the start of the window, RFC 3339, UTC.
-func (t *Total) From() string { return table.Timestamp(t.Start) }
+func (t *Total) From() string { return layout.Timestamp(t.Start) }
 
 // Key returns the key of the snapshot.
 func (t *Total) Key() item.Key {
-	return table.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Start))
+	return layout.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Start))
 }
 
 // usage returns the fields of the total that do not depend on what is counted.
-func (t *Total) usage() table.Usage {
-	return table.Usage{
+func (t *Total) usage() ledger.Usage {
+	return ledger.Usage{
 		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, TTL: t.TTL,
 		Window: string(t.Window), Part: t.Window.Part(t.Start),
 		Start: time.UnixMilli(t.Start).UTC().Format("2006-01-02T15:04:05Z"),
@@ -107,19 +108,19 @@ func (t *Total) usage() table.Usage {
 }
 
 // addTally counts a tally into a usage.
-func addTally(u *table.Usage, t tally) {
+func addTally(u *ledger.Usage, t tally) {
 	u.Events += t.events
 	for _, c := range t.counts {
 		i, found := slices.BinarySearchFunc(u.Counts, c.Limit,
-			func(a table.Count, limit string) int { return strings.Compare(a.Limit, limit) })
+			func(a ledger.Count, limit string) int { return strings.Compare(a.Limit, limit) })
 		if !found {
-			u.Counts = slices.Insert(u.Counts, i, table.Count{Limit: c.Limit})
+			u.Counts = slices.Insert(u.Counts, i, ledger.Count{Limit: c.Limit})
 		}
 		u.Counts[i].Tokens = bucket.AddSat(u.Counts[i].Tokens, c.Tokens)
 	}
 }
 
-func (c *Chain) begins(marks table.Marks, t *Total) bool {
+func (c *Chain) begins(marks ledger.Marks, t *Total) bool {
 	_, known := marks.Shard(c.Shard)
 	return !known && c.Follows == 0 && (!c.Runs[0].Born || t.Over)
 }

@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // ran is a run of records from one sequence number to another, by which the counter of rpm
 // went from so much to so much.
 func ran(first, last string, from, to int64) Run {
-	return Run{First: table.PositionOf(1, first), Last: table.PositionOf(1, last), Events: 2,
-		From: []table.Count{{Limit: "rpm", Tokens: from}}, To: []table.Count{{Limit: "rpm", Tokens: to}}}
+	return Run{First: ledger.PositionOf(1, first), Last: ledger.PositionOf(1, last), Events: 2,
+		From: []ledger.Count{{Limit: "rpm", Tokens: from}}, To: []ledger.Count{{Limit: "rpm", Tokens: to}}}
 }
 
 // The parts of a bucket become a total for each window, in order, with a chain for each shard.
@@ -85,10 +86,10 @@ func TestProgress(t *testing.T) {
 	runs := []Run{ran("20", "30", 10, 17)}
 	total := Totals([]Part{{Namespace: "n", Entity: "e", Resource: "r", Runs: runs}}, Hourly)[0]
 	marked := func(seq string, used int64) item.Item {
-		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "p",
-			Legend: table.Legend{Stream: 1, Limits: []string{"rpm"}},
-			Marks: map[int]table.Mark{0: {At: table.PositionOf(1, seq),
-				Used: []table.Count{{Limit: "rpm", Tokens: used}}}},
+		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "p",
+			Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}},
+			Marks: map[int]ledger.Mark{0: {At: ledger.PositionOf(1, seq),
+				Used: []ledger.Count{{Limit: "rpm", Tokens: used}}}},
 		}.Item()
 	}
 	for _, c := range []struct {
@@ -105,9 +106,9 @@ func TestProgress(t *testing.T) {
 		{"a mark behind", marked("40", 99), 0, 0, 7, 2},
 	} {
 		p := total.Progress(c.stored)
-		left, _ := table.CountOf(p.Left, "rpm")
-		counted, _ := table.CountOf(p.Counted, "rpm")
-		behind, _ := table.CountOf(p.Behind, "rpm")
+		left, _ := ledger.CountOf(p.Left, "rpm")
+		counted, _ := ledger.CountOf(p.Counted, "rpm")
+		behind, _ := ledger.CountOf(p.Behind, "rpm")
 		if left != c.left || counted != c.counted || behind != c.behind || p.Records != c.records {
 			t.Errorf("%s: %+v", c.name, p)
 		}
@@ -121,11 +122,11 @@ func TestWhatOneQueryFinds(t *testing.T) {
 	db := memdb.New(func() int64 { return at })
 	for h := range int64(15) {
 		start := Hourly.Start(at - (h-1)*hourMillis) // the first is later than the total
-		db.Store(table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: Hourly.Part(start),
+		db.Store(ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: Hourly.Part(start),
 			Start: Hourly.Part(start)}.Item())
 	}
 	other := Hourly.Start(at)
-	db.Store(table.Snapshot{Namespace: "n", Entity: "e", Resource: "a", Window: "hourly", Part: Hourly.Part(other),
+	db.Store(ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "a", Window: "hourly", Part: Hourly.Part(other),
 		Start: Hourly.Part(other)}.Item())
 	total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(at)}
 	page, err := db.List(t.Context(), total.PreviousQuery())
@@ -144,8 +145,8 @@ func TestWhatOneQueryFinds(t *testing.T) {
 func TestWhatAQueryFoundIsSifted(t *testing.T) {
 	snapshot := func(w Window, hours int64) item.Item {
 		start := w.Start(t0 - hours*hourMillis)
-		return table.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
-			Start: table.Timestamp(start)}.Item()
+		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: layout.Timestamp(start)}.Item()
 	}
 	total := hourOf(Chain{})
 	items := []item.Item{snapshot(Hourly, 0), snapshot(Hourly, 1), snapshot(Daily, 0), snapshot(Hourly, 5)}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // unpacker reads a state; bad sticks.
@@ -15,7 +15,7 @@ type unpacker struct {
 	b    []byte
 	bad  bool
 	base int64
-	at   table.Position
+	at   ledger.Position
 	last []byte // key before, of which the next repeats the beginning
 
 	ns, resource string // of the key before
@@ -23,7 +23,7 @@ type unpacker struct {
 
 	// What runs and counts are cut from: there are thousands of them.
 	runs   []Run
-	counts []table.Count
+	counts []ledger.Count
 }
 
 // cut returns an empty slice with room for n, cut from a larger one; for none, nil.
@@ -98,9 +98,9 @@ func (r *unpacker) millis(from int64) int64 {
 	return at * 1000
 }
 
-func (r *unpacker) position() table.Position {
+func (r *unpacker) position() ledger.Position {
 	stream := r.int()
-	p, ok := table.UnpackPosition(stream, r.bytes(r.uint()))
+	p, ok := ledger.UnpackPosition(stream, r.bytes(r.uint()))
 	if !ok {
 		r.fail()
 	}
@@ -195,7 +195,7 @@ func (r *unpacker) run() (run Run) {
 	names := r.limits()
 	run.From = cut(&r.counts, len(names))
 	for _, name := range names {
-		run.From = append(run.From, table.Count{Limit: name, Tokens: r.int()})
+		run.From = append(run.From, ledger.Count{Limit: name, Tokens: r.int()})
 	}
 	same := flags&runMoved == 0
 	if !same {
@@ -203,7 +203,7 @@ func (r *unpacker) run() (run Run) {
 	}
 	run.To = cut(&r.counts, len(names))
 	for i, name := range names {
-		c := table.Count{Limit: name, Tokens: r.int()}
+		c := ledger.Count{Limit: name, Tokens: r.int()}
 		if same {
 			c.Tokens += run.From[i].Tokens
 		}

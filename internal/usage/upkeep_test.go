@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -251,8 +252,8 @@ func TestLifetimes(t *testing.T) {
 		t.Errorf("it mends %v, and resumes at %q", l.Update.Key, l.Resume())
 	}
 	it, held, err := l.Update.Apply(split.New.Item())
-	if _, ttl := it[table.AttrTTL]; !held || err != nil || ttl {
-		t.Errorf("ttl %v, held %v, %v", it[table.AttrTTL], held, err)
+	if _, ttl := it[layout.AttrTTL]; !held || err != nil || ttl {
+		t.Errorf("ttl %v, held %v, %v", it[layout.AttrTTL], held, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -160,11 +162,11 @@ func (w *world) sums() {
 			days[Daily.Start(at)] = true
 		}
 		for day := range days {
-			key := table.UsageKey("n", "e", resource, Daily.Part(day))
+			key := layout.UsageKey("n", "e", resource, Daily.Part(day))
 			s := Summing{Owed: Owed{Namespace: "n", Entity: "e", Resource: resource}, Window: Daily, Of: Hourly,
 				Start: day, Days: 90, Until: Daily, Stored: w.stored[key]}
 			for at := day; at < day+24*worldHour; at += worldHour {
-				if it := w.stored[table.UsageKey("n", "e", resource, Hourly.Part(at))]; it != nil {
+				if it := w.stored[layout.UsageKey("n", "e", resource, Hourly.Part(at))]; it != nil {
 					s.Parts = append(s.Parts, it)
 				}
 			}
@@ -185,7 +187,7 @@ func (w *world) sums() {
 func (w *world) counted(resource string) (all int64, hours, days map[int64]spent) {
 	hours, days = map[int64]spent{}, map[int64]spent{}
 	for _, it := range w.stored {
-		s, err := table.DecodeSnapshot(it)
+		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -268,7 +270,7 @@ func TestWorldsAreCountedExactly(t *testing.T) {
 			}
 			for at, apart := range days {
 				if apart != (spent{}) {
-					t.Fatalf("world %d: the day %s of %s is %+v above its hours", seed, table.Timestamp(at), resource, apart)
+					t.Fatalf("world %d: the day %s of %s is %+v above its hours", seed, layout.Timestamp(at), resource, apart)
 				}
 			}
 			if all != want {
@@ -281,7 +283,7 @@ func TestWorldsAreCountedExactly(t *testing.T) {
 				}
 				if !lossy && got != want {
 					t.Fatalf("world %d: %+v of %s counted in the hour of %s, %+v used", seed, got, resource,
-						table.Timestamp(at), want)
+						layout.Timestamp(at), want)
 				}
 			}
 		}

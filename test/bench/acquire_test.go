@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -97,7 +97,7 @@ func large(entity string) (req, half limiter.Request) {
 // calls that must find the same state.
 func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[string]types.AttributeValue {
 	b.Helper()
-	k := map[string]types.AttributeValue{item.AttrPK: key, item.AttrSK: item.S(table.SKBucketState)}
+	k := map[string]types.AttributeValue{item.AttrPK: key, item.AttrSK: item.S(layout.SKBucketState)}
 	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: k})
 	if err != nil || out.Item == nil {
 		b.Fatal(err, out)
@@ -260,7 +260,8 @@ func answered(b testing.TB) (*limiter.Limiter, limiter.Request) {
 			b.Fatal(err)
 		}
 	}
-	key := map[string]types.AttributeValue{item.AttrPK: w.last.Key[item.AttrPK], item.AttrSK: item.S(table.SKBucketState)}
+	key := map[string]types.AttributeValue{item.AttrPK: w.last.Key[item.AttrPK],
+		item.AttrSK: item.S(layout.SKBucketState)}
 	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: key})
 	if err != nil {
 		b.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -87,7 +88,7 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 // cascade is warm for an entity that is charged together with its parent.
 func (f fleet) cascade(ctx context.Context) (r Row, err error) {
 	r = Row{Path: "acquire with cascade, warm", Budget: updates(2)}
-	for _, e := range []table.Entity{{ID: "parent"}, {ID: "child", Parent: "parent", Cascade: true}} {
+	for _, e := range []config.Entity{{ID: "parent"}, {ID: "child", Parent: "parent", Cascade: true}} {
 		e.Namespace = f.a.NamespaceID()
 		if _, err = f.w.store.Write(ctx, e.Create()); err != nil {
 			return r, err

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // ofABucket is how many acquires of a bucket one fold has.
@@ -65,7 +65,7 @@ func (f *feed) tumble(ctx context.Context, records []streamtest.Record) error {
 			records = nil
 		}
 		event := fmt.Appendf(nil, `{"window":{"start":%q,"end":%q},"state":%s,"shardId":"s","isFinalInvokeForWindow":%t,%s`,
-			table.Timestamp(begin), table.Timestamp(begin+time.Minute.Milliseconds()), state, final,
+			layout.Timestamp(begin), layout.Timestamp(begin+time.Minute.Milliseconds()), state, final,
 			streamtest.Payload(records...)[1:])
 		r, err := f.host.Invoke(ctx, event)
 		if err != nil {

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // couple stores a child and its parent, whose buckets do not exist yet.
 func (f fleet) couple(ctx context.Context, child string) error {
-	for _, e := range []table.Entity{
+	for _, e := range []config.Entity{
 		{ID: child + "-parent"}, {ID: child, Parent: child + "-parent", Cascade: true},
 	} {
 		e.Namespace = f.a.NamespaceID()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -77,7 +78,7 @@ func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 			return row, err
 		}
 	}
-	items, err := f.w.store.Read(ctx, true, table.BucketKey(f.w.ns, "lagging", resource, 1))
+	items, err := f.w.store.Read(ctx, true, layout.BucketKey(f.w.ns, "lagging", resource, 1))
 	if err != nil {
 		return row, err
 	}

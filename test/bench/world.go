@@ -10,10 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -116,7 +117,7 @@ func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
 // 100,000 tokens per minute.
 func (w *world) defaults(ctx context.Context) error {
 	const minute = 60_000
-	c := table.Config{Namespace: w.ns, Resource: resource, Limits: []bucket.Limit{
+	c := config.Config{Namespace: w.ns, Resource: resource, Limits: []bucket.Limit{
 		{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: minute},
 		{Name: "tpm", Capacity: 100_000 * bucket.Milli, Amount: 100_000 * bucket.Milli, Period: minute},
 	}}
@@ -126,7 +127,7 @@ func (w *world) defaults(ctx context.Context) error {
 
 // item returns the stored item of shard 0 of an entity's bucket.
 func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
-	items, err := w.store.Read(ctx, true, table.BucketKey(w.ns, entity, resource, 0))
+	items, err := w.store.Read(ctx, true, layout.BucketKey(w.ns, entity, resource, 0))
 	if err != nil {
 		return nil, err
 	}

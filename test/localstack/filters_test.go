@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -33,21 +33,21 @@ func TestSynthesizedFilters(t *testing.T) {
 			w := newWorld(t, kind)
 			past, now := time.Now().Unix()-60, time.Now().UnixMilli()
 
-			w.put("ns/BUCKET#e#r#0", table.SKBucketState, 0)      // INSERT of a bucket
-			w.update("ns/BUCKET#e#r#0", table.SKBucketState)      // MODIFY of it
-			w.put("ns/BUCKET#old#r#0", table.SKBucketState, past) // a bucket that expires
-			w.put("ns/BUCKET#gone#r#0", table.SKBucketState, 0)
-			w.remove("ns/BUCKET#gone#r#0", table.SKBucketState)
+			w.put("ns/BUCKET#e#r#0", layout.SKBucketState, 0)      // INSERT of a bucket
+			w.update("ns/BUCKET#e#r#0", layout.SKBucketState)      // MODIFY of it
+			w.put("ns/BUCKET#old#r#0", layout.SKBucketState, past) // a bucket that expires
+			w.put("ns/BUCKET#gone#r#0", layout.SKBucketState, 0)
+			w.remove("ns/BUCKET#gone#r#0", layout.SKBucketState)
 			w.put("ns/ENTITY#e", "#USAGE#r#2024-01-01T14:00:00Z", 0)
 			w.update("ns/ENTITY#e", "#USAGE#r#2024-01-01T14:00:00Z")
 			w.put("ns/ENTITY#e", "#CONFIG#r", 0)
 			w.update("ns/ENTITY#e", "#CONFIG#r")
 			w.put("ns/ENTITY#e", "#META", 0)
 			w.put("_/SYSTEM#", "#VERSION", 0)
-			w.put("ns/AUDIT#e", table.SKAuditPrefix+"01EXPIRED", past)
-			w.put("ns/AUDIT#e", table.SKAuditPrefix+"01BYHAND", past)
-			w.remove("ns/AUDIT#e", table.SKAuditPrefix+"01BYHAND")
-			w.put("ns/AUDIT#e", table.SKAuditPrefix+"01KEPT", past+86400)
+			w.put("ns/AUDIT#e", layout.SKAuditPrefix+"01EXPIRED", past)
+			w.put("ns/AUDIT#e", layout.SKAuditPrefix+"01BYHAND", past)
+			w.remove("ns/AUDIT#e", layout.SKAuditPrefix+"01BYHAND")
+			w.put("ns/AUDIT#e", layout.SKAuditPrefix+"01KEPT", past+86400)
 			w.put("ns/ENTITY#e", "#USAGE#r#2020-01-01", past) // expires, and is no audit event
 
 			if n, err := w.sweeper.Sweep(t.Context(), now); n != 3 || err != nil {
@@ -91,7 +91,7 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 	e := engine.ForTest(t, kind)
 	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*esm.Mapping{},
 		got: map[string][]string{}}
-	w.sweeper = ttl.New(w.db, w.table, table.AttrTTL, item.AttrPK, item.AttrSK)
+	w.sweeper = ttl.New(w.db, w.table, layout.AttrTTL, item.AttrPK, item.AttrSK)
 	stream, err := tablespec.StreamARN(t.Context(), w.db, w.table)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func (w *world) put(pk, sk string, expires int64) {
 	w.t.Helper()
 	it := itemKey(pk, sk)
 	if expires != 0 {
-		it[table.AttrTTL] = number(expires)
+		it[layout.AttrTTL] = number(expires)
 	}
 	if _, err := w.db.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: it}); err != nil {
 		w.t.Fatal(err)

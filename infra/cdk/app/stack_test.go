@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 func TestTable(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 		{"billing", props["BillingMode"], `"PAY_PER_REQUEST"`},
 		{"keys", props["KeySchema"], `[{"AttributeName":"PK","KeyType":"HASH"},{"AttributeName":"SK","KeyType":"RANGE"}]`},
 		{"stream", props["StreamSpecification"], `{"StreamViewType":"NEW_AND_OLD_IMAGES"}`},
-		{"time to live", props["TimeToLiveSpecification"], `{"AttributeName":"` + table.AttrTTL + `","Enabled":true}`},
+		{"time to live", props["TimeToLiveSpecification"], `{"AttributeName":"` + layout.AttrTTL + `","Enabled":true}`},
 		{"point-in-time recovery", props["PointInTimeRecoverySpecification"], `{"PointInTimeRecoveryEnabled":true}`},
 		{"local indexes", props["LocalSecondaryIndexes"], `null`},
 	} {
@@ -52,10 +52,10 @@ func TestIndexes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := []string{
-				index(table.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, "ALL"),
-				index(table.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, c.gsi2),
-				index(table.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, "KEYS_ONLY"),
-				index(table.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, "KEYS_ONLY"),
+				index(layout.IndexGSI1, item.AttrGSI1PK, item.AttrGSI1SK, "ALL"),
+				index(layout.IndexGSI2, item.AttrGSI2PK, item.AttrGSI2SK, c.gsi2),
+				index(layout.IndexGSI3, item.AttrGSI3PK, item.AttrGSI3SK, "KEYS_ONLY"),
+				index(layout.IndexGSI4, item.AttrGSI4PK, item.AttrGSI4SK, "KEYS_ONLY"),
 			}
 			var got []string
 			for _, i := range c.in.one(t, "AWS::DynamoDB::Table", "Table").Properties["GlobalSecondaryIndexes"].([]any) {

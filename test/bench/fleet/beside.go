@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -29,7 +30,7 @@ type beside struct {
 }
 
 func (p *beside) key(shard int) item.Key {
-	return table.BucketKey(p.namespace, entity, resource, shard)
+	return layout.BucketKey(p.namespace, entity, resource, shard)
 }
 
 func (p *beside) acquire(ctx context.Context, tokens []int64) error {
@@ -85,8 +86,8 @@ func (p *beside) refill(ctx context.Context, tokens []int64) error {
 		return err
 	}
 	now := nowMilli()
-	u := item.Update{Key: p.key(0), Set: []item.Attr{{Name: table.AttrRF, Value: item.N(now)}},
-		If: item.Compare(table.AttrRF, item.Eq, item.N(b.State.RF))}
+	u := item.Update{Key: p.key(0), Set: []item.Attr{{Name: layout.AttrRF, Value: item.N(now)}},
+		If: item.Compare(layout.AttrRF, item.Eq, item.N(b.State.RF))}
 	for i, l := range p.t.limits {
 		sl, cost := b.State.Slots[b.State.Index(l.Name)], tokens[i]*bucket.Milli
 		refilled := max(sl.Tokens, min(sl.Capacity, sl.Tokens+max(0, now-b.State.RF)*sl.Amount/sl.Period))
@@ -156,7 +157,7 @@ func (t *tableStore) divide(ctx context.Context, namespace string, shards int) e
 	for count := 1; count < shards; count *= 2 {
 		var all []table.Shard
 		for k := range count {
-			b, err := table.DecodeShard(t.db.Item(table.BucketKey(namespace, entity, resource, k)))
+			b, err := table.DecodeShard(t.db.Item(layout.BucketKey(namespace, entity, resource, k)))
 			if err != nil {
 				return err
 			}
@@ -184,7 +185,7 @@ func (t *tableStore) aggregate(ctx context.Context, shards int) error {
 		var records []streamtest.Record
 		for _, c := range t.db.Changes(seen) {
 			seen = c.Seq
-			if c.Key.SK == table.SKBucketState {
+			if c.Key.SK == layout.SKBucketState {
 				records = append(records,
 					streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New})
 			}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -84,7 +85,7 @@ func (t *tableStore) exhaust(ctx context.Context, l *limiter.Limiter, b Bucket, 
 	}
 	for count := 1; count < shards; count *= 2 {
 		for k := range count {
-			items, err := t.db.Read(ctx, true, table.BucketKey(l.NamespaceID(), entity, resource, k))
+			items, err := t.db.Read(ctx, true, layout.BucketKey(l.NamespaceID(), entity, resource, k))
 			if err != nil {
 				return err
 			}

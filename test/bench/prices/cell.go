@@ -13,9 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/streams"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
@@ -183,7 +183,7 @@ func (c *cell) end(ctx context.Context, now int64) error {
 	}
 	begin := now - 1 - (now-1)%(c.fold*1000)
 	payload := fmt.Sprintf(`{"window":{"start":%q,"end":%q},"state":{},"shardId":"other",`+
-		`"isFinalInvokeForWindow":true,"Records":[]}`, table.Timestamp(begin), table.Timestamp(begin+c.fold*1000))
+		`"isFinalInvokeForWindow":true,"Records":[]}`, layout.Timestamp(begin), layout.Timestamp(begin+c.fold*1000))
 	_, err := c.aggregator.Invoke(ctx, []byte(payload))
 	c.changed += len(c.db.Drain())
 	return err

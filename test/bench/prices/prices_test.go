@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestPrices plays two minutes: the snapshots hold what was granted (playAll checks it),
@@ -51,7 +51,7 @@ func bucketsInUse(t *testing.T, l load, p span) (sum int) {
 			t.Fatal(err)
 		}
 		for _, c := range traffic.db.Drain() {
-			if second >= warm && c.Key.SK == table.SKBucketState {
+			if second >= warm && c.Key.SK == layout.SKBucketState {
 				used[c.Key] = true
 			}
 		}
@@ -75,7 +75,7 @@ func TestRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range traffic.db.Drain() {
-			if c.Key.SK != table.SKBucketState {
+			if c.Key.SK != layout.SKBucketState {
 				continue
 			}
 			got := traffic.records.of(c)

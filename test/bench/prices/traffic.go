@@ -8,10 +8,11 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 )
@@ -65,7 +66,7 @@ func (t *traffic) second(ctx context.Context, perSecond int) ([]esm.Record, erro
 	}
 	var out []esm.Record
 	for _, c := range t.db.Drain() {
-		if c.Key.SK == table.SKBucketState { // the filter of the mapping
+		if c.Key.SK == layout.SKBucketState { // the filter of the mapping
 			out = append(out, t.records.of(c))
 		}
 	}
@@ -95,10 +96,10 @@ func (t *traffic) acquires(ctx context.Context, perSecond int) error {
 // counted returns what the snapshots of a kind of window hold in all.
 func counted(items []item.Item, window string) (requests, tokens int64, err error) {
 	for _, it := range items {
-		if table.WindowOf(it) != window {
+		if ledger.WindowOf(it) != window {
 			continue
 		}
-		s, err := table.DecodeSnapshot(it)
+		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -14,9 +14,10 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
@@ -181,7 +182,7 @@ func TestEntities(t *testing.T) {
 
 func snapshot(ns, entity, resource string, hour int) item.Item {
 	at := time.Date(2024, 2, 1, hour, 0, 0, 0, time.UTC).Format(time.RFC3339)
-	return table.Snapshot{
+	return ledger.Snapshot{
 		Namespace: ns, Entity: entity, Resource: resource, Window: "hourly", Start: at, Part: at,
 		Counts: map[string]int64{"rpm": 1}, Events: 1,
 	}.Item()
@@ -228,7 +229,7 @@ func TestNamespaces(t *testing.T) {
 		w.must(other.SetLimits(w.Context(), admin.Scope{}, rpm))
 		w.must(w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
 		for i := range 60 {
-			w.put(table.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("e", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+			w.put(config.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("e", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
 		}
 		l := w.limiter()
 		ask := func() error {
@@ -248,7 +249,7 @@ func TestNamespaces(t *testing.T) {
 		if err != nil || n < 63 {
 			w.Errorf("%d removed, %v", n, err)
 		}
-		left, err := w.direct.List(context.Background(), table.OfNamespace(w.ns.ID()))
+		left, err := w.direct.List(context.Background(), config.OfNamespace(w.ns.ID()))
 		if err != nil || len(left.Items) != 0 || len(collect(w, w.table.Orphans(w.Context()))) != 0 {
 			w.Errorf("%d items left, %v", len(left.Items), err)
 		}

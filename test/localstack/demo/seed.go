@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -31,10 +34,10 @@ func storedLimits(limits []limiter.Limit) []bucket.Limit {
 // meter that a laptop can exhaust. The tenants' other buckets are created by
 // the clients.
 func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error {
-	writes := []item.Write{table.Config{Namespace: ns, Limits: storedLimits(systemLimits)}.Replace()}
+	writes := []item.Write{config.Config{Namespace: ns, Limits: storedLimits(systemLimits)}.Replace()}
 	resources := map[string]bool{}
 	for _, t := range tenants {
-		c := table.Config{Namespace: ns, Limits: storedLimits(t.limits)}
+		c := config.Config{Namespace: ns, Limits: storedLimits(t.limits)}
 		switch t.level {
 		case byResource:
 			if resources[t.resource] {
@@ -44,7 +47,7 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 		case byEntity:
 			c.Entity, c.Resource = t.entity, t.resource
 		case entityDefault:
-			c.Entity, c.Resource = t.entity, table.DefaultResource
+			c.Entity, c.Resource = t.entity, layout.DefaultResource
 		default:
 			continue
 		}
@@ -107,8 +110,8 @@ func (a *audits) write(ctx context.Context) error {
 
 func (a *audits) event(ctx context.Context, i int) error {
 	at := now()
-	e := table.Audit{
-		Namespace: a.ns, Subject: tenants[i%len(tenants)].entity, ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(at),
+	e := ledger.Audit{
+		Namespace: a.ns, Subject: tenants[i%len(tenants)].entity, ID: fmt.Sprintf("01HZ%022d", i), At: layout.Timestamp(at),
 		Action: "limits_set", Principal: "demo", Resource: tenants[i%len(tenants)].resource,
 		Details: item.Item{"number": item.N(int64(i))}, TTL: at/1000 + 2,
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -135,10 +136,10 @@ func (t *trouble) archiveBatch(b esm.Batch) esm.Trouble {
 
 // malformedRecord is a change of a bucket whose level is no number.
 func malformedRecord() esm.Record {
-	key := table.BucketKey("demo", malformedMark, "gpt-large", 0)
+	key := layout.BucketKey("demo", malformedMark, "gpt-large", 0)
 	text := func(s string) map[string]string { return map[string]string{"S": s} }
 	image := map[string]any{
-		item.AttrPK: text(key.PK), item.AttrSK: text(key.SK), table.AttrRF: map[string]string{"N": "soon"},
+		item.AttrPK: text(key.PK), item.AttrSK: text(key.SK), layout.AttrRF: map[string]string{"N": "soon"},
 		table.LimitPrefix + "rpm_" + table.FieldTokens: map[string]string{"N": "many"},
 	}
 	body, err := json.Marshal(map[string]any{

@@ -19,6 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -71,8 +73,8 @@ func (s *stored) retire(gone map[play.Account]int64) {
 }
 
 func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
-	if table.WindowOf(it) != "" {
-		snapshot, err := table.DecodeSnapshot(it)
+	if ledger.WindowOf(it) != "" {
+		snapshot, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			return err
 		}
@@ -85,7 +87,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 		}
 		return nil
 	}
-	if _, _, _, _, ok := table.ParseBucketPK(item.KeyOf(it).PK); !ok || item.KeyOf(it).SK != table.SKBucketState {
+	if _, _, _, _, ok := layout.ParseBucketPK(item.KeyOf(it).PK); !ok || item.KeyOf(it).SK != layout.SKBucketState {
 		return nil
 	}
 	b, err := table.DecodeShard(it)

@@ -21,7 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -197,7 +198,7 @@ func (w *world) counted(t *testing.T, entity string) {
 			TableName: aws.String(w.table), ConsistentRead: aws.Bool(true),
 			KeyConditionExpression: aws.String("PK = :pk AND begins_with(SK, :sk)"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":pk": &types.AttributeValueMemberS{Value: table.EntityKey(ns, entity).PK},
+				":pk": &types.AttributeValueMemberS{Value: layout.EntityKey(ns, entity).PK},
 				":sk": &types.AttributeValueMemberS{Value: "#USAGE#"},
 			},
 		})
@@ -206,7 +207,7 @@ func (w *world) counted(t *testing.T, entity string) {
 		}
 		counts := map[string]int64{}
 		for _, it := range out.Items {
-			s, err := table.DecodeSnapshot(it)
+			s, err := ledger.DecodeSnapshot(it)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -50,7 +52,7 @@ func (w *world) shardRights(t *testing.T) {
 		}
 		there := func() bool {
 			w.invoke(t, "Aggregator", streamtest.Payload(records...))
-			items, err := db.Read(t.Context(), true, table.BucketKey(w.namespace(t), entity, "api", 1))
+			items, err := db.Read(t.Context(), true, layout.BucketKey(w.namespace(t), entity, "api", 1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,11 +79,11 @@ func (w *world) catchUpRights(t *testing.T) {
 	for _, action := range []string{"dynamodb:BatchGetItem", ""} {
 		w.limit(t, role, policy.without(action, ""))
 		w.invoke(t, "Aggregator", over)
-		items, err := db.Read(t.Context(), true, table.OwedCursorKey())
+		items, err := db.Read(t.Context(), true, ledger.OwedCursorKey())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if moved := table.DecodeOwedCursor(items[0]).Counted > 0; moved != (action == "") {
+		if moved := ledger.DecodeOwedCursor(items[0]).Counted > 0; moved != (action == "") {
 			t.Errorf("Aggregator without %q: longer windows have caught up: %v", action, moved)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -103,8 +104,9 @@ func (r *rig) audits(from, to int) map[string]fate {
 	r.t.Helper()
 	out := map[string]fate{}
 	for i := from; i < to; i++ {
-		e := table.Audit{
-			Namespace: r.ns(), Subject: fmt.Sprint("tenant-", i%5), ID: fmt.Sprintf("01HZ%022d", i), At: table.Timestamp(now()),
+		e := ledger.Audit{
+			Namespace: r.ns(), Subject: fmt.Sprint("tenant-", i%5), ID: fmt.Sprintf("01HZ%022d", i),
+			At:     layout.Timestamp(now()),
 			Action: "limits_set", Principal: "e2e", Resource: "gpt", Details: item.Item{"n": item.N(int64(i))},
 			TTL: now()/1000 - 1,
 		}

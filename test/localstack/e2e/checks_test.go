@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -66,7 +67,7 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 	o.grown(func(c change, a play.Account, tokens int64) {
 		for name, length := range windows {
 			start := time.UnixMilli(c.created).UTC().Truncate(length)
-			want[cell{a, name, table.Timestamp(start.UnixMilli())}] += tokens
+			want[cell{a, name, layout.Timestamp(start.UnixMilli())}] += tokens
 		}
 	})
 	for _, s := range o.snapshots {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -131,11 +133,11 @@ func (b *batchOf) wrong() (out []string) {
 }
 
 func (b *batchOf) counted(entity, part string) int64 {
-	it := b.read(table.UsageKey(b.namespace, entity, "gpt", part))
+	it := b.read(layout.UsageKey(b.namespace, entity, "gpt", part))
 	if it == nil {
 		return 0
 	}
-	s, err := table.DecodeSnapshot(it)
+	s, err := ledger.DecodeSnapshot(it)
 	if err != nil {
 		b.r.t.Fatal(err)
 	}
@@ -153,7 +155,7 @@ func (b *batchOf) read(k item.Key) item.Item {
 
 func (b *batchOf) stored(entity string, shard int) (out table.Shard) {
 	b.r.t.Helper()
-	it := b.read(table.BucketKey(b.namespace, entity, "gpt", shard))
+	it := b.read(layout.BucketKey(b.namespace, entity, "gpt", shard))
 	if it == nil {
 		return out
 	}

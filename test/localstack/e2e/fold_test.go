@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -84,7 +84,7 @@ func (r *rig) anHourLater() {
 	for _, it := range r.items() {
 		key := item.KeyOf(it)
 		created, list, found := strings.Cut(key.SK, "#")
-		if key.PK != table.OwedCursorKey().PK {
+		if key.PK != ledger.OwedCursorKey().PK {
 			continue
 		}
 		if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: key}); err != nil {
@@ -103,7 +103,7 @@ func (r *rig) anHourLater() {
 	}
 	end := []byte(`{"window":{},"state":{},"shardId":"s","isFinalInvokeForWindow":true,"Records":[]}`)
 	for range 20 { // crashes are among the troubles, and leave a claim for a minute
-		if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: table.OwedCursorKey()}); err != nil {
+		if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: ledger.OwedCursorKey()}); err != nil {
 			r.t.Fatal(err)
 		}
 		result, err := r.Functions[stack.Aggregator].Host.Invoke(r.t.Context(), end)
@@ -119,9 +119,9 @@ func (r *rig) anHourLater() {
 // settled reports whether the lists of what longer windows are owed are settled.
 func (r *rig) settled() bool {
 	r.t.Helper()
-	items, err := r.direct.Read(r.t.Context(), true, table.OwedCursorKey())
+	items, err := r.direct.Read(r.t.Context(), true, ledger.OwedCursorKey())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return table.DecodeOwedCursor(items[0]).Counted > 0
+	return ledger.DecodeOwedCursor(items[0]).Counted > 0
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -26,7 +26,7 @@ func TestShard0DeletedByHandMintsNothing(t *testing.T) {
 			for k := range shards {
 				r.put(r.seeded(tn, k, shards, 0).Item())
 			}
-			zero := item.Delete{Key: table.BucketKey(r.ns(), tn.entity, tn.resource, 0), If: item.Exists(item.AttrPK)}
+			zero := item.Delete{Key: layout.BucketKey(r.ns(), tn.entity, tn.resource, 0), If: item.Exists(item.AttrPK)}
 			if _, err := r.direct.Write(t.Context(), zero); err != nil {
 				t.Fatal(err)
 			}

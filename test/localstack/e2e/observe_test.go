@@ -10,6 +10,8 @@ import (
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -24,7 +26,7 @@ type change struct {
 // in stream order, the snapshots, and what the clients know.
 type observation struct {
 	changes   []change
-	snapshots []table.Snapshot
+	snapshots []ledger.Snapshot
 	book      *book
 	namespace string
 	tolerance tolerance
@@ -40,8 +42,8 @@ func (r *rig) observe(l *book) *observation {
 		}
 	}
 	for _, it := range r.items() {
-		if table.WindowOf(it) != "" {
-			s, err := table.DecodeSnapshot(it)
+		if ledger.WindowOf(it) != "" {
+			s, err := ledger.DecodeSnapshot(it)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -108,7 +110,7 @@ func (r *rig) streamShard(client *dynamodbstreams.Client, id *string) (all []str
 // changed reads a record of a bucket shard that exists after it.
 func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 	d := rec.Dynamodb
-	if sk, is := d.Keys[item.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != table.SKBucketState ||
+	if sk, is := d.Keys[item.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != layout.SKBucketState ||
 		d.NewImage == nil {
 		return c, false
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -52,7 +53,7 @@ var plants = []plant{
 	}},
 	{name: "W17 a refill credits one limit and moves the clock of all", must: writesConserve,
 		write: func(operation string, r request) {
-			if operation != "UpdateItem" || !r.sets(table.AttrRF) {
+			if operation != "UpdateItem" || !r.sets(layout.AttrRF) {
 				return
 			}
 			r.spendsOnly("b_tpm_tk", cmp.Or(r.adds("b_tpm_tc"), "0"))

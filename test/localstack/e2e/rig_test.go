@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -210,7 +211,7 @@ func (r *rig) put(items ...item.Item) {
 // shard returns a stored shard; ok is false if there is none.
 func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 	r.t.Helper()
-	items, err := r.direct.Read(r.t.Context(), true, table.BucketKey(r.ns(), entity, resource, k))
+	items, err := r.direct.Read(r.t.Context(), true, layout.BucketKey(r.ns(), entity, resource, k))
 	if err != nil {
 		r.t.Fatal(err)
 	}

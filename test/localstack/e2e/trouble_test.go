@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -140,14 +142,14 @@ const malformedMark = "e2e-malformed-record"
 
 // malformedBucket is a record of a bucket whose level is no number.
 func malformedBucket() esm.Record {
-	key := table.BucketKey("x", malformedMark, "gpt", 0)
+	key := layout.BucketKey("x", malformedMark, "gpt", 0)
 	return malformed("MODIFY", key,
-		map[string]any{table.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
+		map[string]any{layout.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
 }
 
 // malformedAudit is a record of an expired audit event that nobody can read.
 func malformedAudit() esm.Record {
-	key := table.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
+	key := ledger.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
 	return malformed("REMOVE", key, map[string]any{"details": number("none")},
 		map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -59,10 +60,10 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 	}
 	var got []string
 	for _, it := range r.items() {
-		if table.WindowOf(it) == "" {
+		if ledger.WindowOf(it) == "" {
 			continue
 		}
-		s, err := table.DecodeSnapshot(it)
+		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestRecordsLandInTheWindowOfTheirOwnSecond(t *testing.T) {
 // outlived is the instant from which a snapshot is to be kept for so many days,
 // in epoch seconds: when it was written, or when what is summed from it ends if that is
 // later, an hour's day or a day's month.
-func outlived(t testing.TB, s table.Snapshot) int64 {
+func outlived(t testing.TB, s ledger.Snapshot) int64 {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, s.Start)
 	if err != nil {

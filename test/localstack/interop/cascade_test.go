@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -92,7 +92,7 @@ func TestCascadesThatDiffer(t *testing.T) {
 
 		p.call(nil, "create_entity", kv{"entity_id": "gone"})
 		p.call(nil, "create_entity", kv{"entity_id": "orphan", "parent_id": "gone", "cascade": true})
-		w.write(item.Delete{Key: table.EntityKey(w.ns, "gone")})
+		w.write(item.Delete{Key: layout.EntityKey(w.ns, "gone")})
 		_, err := l.Acquire(w.Context(), limiter.Request{Entity: "orphan", Resource: "api", Costs: one})
 		if err == nil || errors.Is(err, limiter.ErrLimited) {
 			w.Errorf("Go acquires without the parent: %v, want it refused", err)

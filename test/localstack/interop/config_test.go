@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -69,14 +69,14 @@ func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
 // before is removed.
 func (w *world) inForce(step string, l *limiter.Limiter, want limiter.Limit) {
 	w.Helper()
-	w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+	w.write(item.Delete{Key: layout.BucketKey(w.ns, "acme", "api", 0)})
 	w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
 	w.wantLimit(step, want)
 }
 
 func (w *world) inForcePython(step string, p *python, want limiter.Limit) {
 	w.Helper()
-	w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+	w.write(item.Delete{Key: layout.BucketKey(w.ns, "acme", "api", 0)})
 	p.take("acme", "api", limiter.Costs{"rpm": 1})
 	w.wantLimit(step, want)
 }

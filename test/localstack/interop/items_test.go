@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -75,8 +76,8 @@ var onlyTheirs = []string{"pgen", "pinc"}
 func (w *world) itemsOf(ns, name string) map[string]string {
 	w.Helper()
 	list := store.NewListing(w.engine.DynamoDB(), w.table)
-	keys := []item.Key{table.NamespaceKey(name), table.NamespaceIDKey(ns)}
-	for q := table.OfNamespace(ns); ; {
+	keys := []item.Key{layout.NamespaceKey(name), layout.NamespaceIDKey(ns)}
+	for q := config.OfNamespace(ns); ; {
 		page, err := list.List(w.Context(), q)
 		w.must(err)
 		for _, it := range page.Items {
@@ -101,7 +102,7 @@ func (w *world) itemsOf(ns, name string) map[string]string {
 				it[attr] = item.S("x")
 			}
 		}
-		if strings.HasPrefix(k.SK, table.SKAuditPrefix) {
+		if strings.HasPrefix(k.SK, layout.SKAuditPrefix) {
 			events[k.PK]++ // in order of time
 			it[item.AttrSK] = item.N(int64(events[k.PK]))
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -62,7 +62,7 @@ func TestSetLimitsOfPythonDropsWhatOnlyOursHas(t *testing.T) {
 		at := admin.Scope{Entity: "acme", Resource: "api"}
 		w.must(w.manage().SetLimits(w.Context(), at, still("rpm", 10).WithFloor("batch", 40),
 			still("tpm", 10).WithAhead(time.Second), limiter.InFlight("jobs", 2, time.Minute)))
-		key := table.EntityConfigKey(w.ns, "acme", "api")
+		key := layout.EntityConfigKey(w.ns, "acme", "api")
 		attrs := []string{"l_rpm_fl", "l_tpm_ah", "s_jobs_cp", "s_jobs_rp"}
 		has := func(when string, want bool) {
 			w.Helper()

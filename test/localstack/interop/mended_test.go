@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -20,10 +20,10 @@ func TestMendedBucketsAreWhole(t *testing.T) {
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
 		p.call(nil, "create_entity", kv{"entity_id": "acme"})
 		lease := p.acquire("acme", "api", limiter.Costs{"rpm": 10})
-		w.write(item.Delete{Key: table.BucketKey(w.ns, "acme", "api", 0)})
+		w.write(item.Delete{Key: layout.BucketKey(w.ns, "acme", "api", 0)})
 		lease.adjust(limiter.Costs{"rpm": 5})
 		lease.commit()
-		left := w.item(table.BucketKey(w.ns, "acme", "api", 0))
+		left := w.item(layout.BucketKey(w.ns, "acme", "api", 0))
 		if w.release == older {
 			if _, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil); err == nil || err.denied() {
 				w.Errorf("Python acquires from what is left: %v, want it to fail", err)

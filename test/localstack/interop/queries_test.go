@@ -9,7 +9,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -29,7 +30,7 @@ func withIndex(t *testing.T, e *engine.Engine, release string, projection types.
 		t.Fatal(err)
 	}
 	for i := range spec.GlobalIndexes {
-		if *spec.GlobalIndexes[i].IndexName == table.IndexGSI2 {
+		if *spec.GlobalIndexes[i].IndexName == layout.IndexGSI2 {
 			spec.GlobalIndexes[i].Projection = &types.Projection{ProjectionType: projection}
 		}
 	}
@@ -87,8 +88,8 @@ func (w *world) wantUsageOfResource(p *python, found int) {
 	w.Helper()
 	start := usage.Hourly.Start(1_767_229_199_000)
 	for _, entity := range []string{"ours", "theirs"} {
-		s := table.Snapshot{Namespace: w.ns, Entity: entity, Resource: "gpt-4", Window: string(usage.Hourly), Events: 1,
-			Start: table.Timestamp(start), Part: usage.Hourly.Part(start), Counts: map[string]int64{"rpm": 7}}
+		s := ledger.Snapshot{Namespace: w.ns, Entity: entity, Resource: "gpt-4", Window: string(usage.Hourly), Events: 1,
+			Start: layout.Timestamp(start), Part: usage.Hourly.Part(start), Counts: map[string]int64{"rpm": 7}}
 		w.write(item.Put{Item: s.Item()})
 	}
 	var page []any

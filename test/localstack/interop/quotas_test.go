@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -207,7 +207,7 @@ func (w *world) earlier(entity string, by time.Duration) {
 	w.Helper()
 	b := w.bucket(entity, "api")
 	w.write(item.Update{Key: b.Key(), Set: []item.Attr{
-		{Name: table.AttrRF, Value: item.N(b.State.RF - by.Milliseconds())},
+		{Name: layout.AttrRF, Value: item.N(b.State.RF - by.Milliseconds())},
 		{Name: "vu", Value: item.N(time.Now().UnixMilli() - 60_000)},
 	}})
 }

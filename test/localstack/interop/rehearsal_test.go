@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -144,7 +145,7 @@ func whole(o *limiter.Options) { o.MaxShards = 1 }
 // released reports whether the version record names no release of the functions, so
 // that no Python client replaces one.
 func (f *fleet) released() bool {
-	v, err := table.DecodeVersion(f.item(table.VersionKey()))
+	v, err := config.DecodeVersion(f.item(layout.VersionKey()))
 	f.must(err)
 	return v.Lambda == ""
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -17,7 +17,7 @@ import (
 // record names them, as that of a deployment that ours comes to.
 func (w *world) allowed() {
 	w.Helper()
-	record := w.item(table.VersionKey())
+	record := w.item(layout.VersionKey())
 	record["lambda_version"] = item.S(newer)
 	w.write(item.Put{Item: record})
 }
@@ -75,7 +75,7 @@ func TestWhatADeploymentOfPythonHasStored(t *testing.T) {
 		}
 		ns := w.manage()
 		w.must(ns.SetLimits(w.Context(), admin.Scope{Resource: "shared"}, still("rpm", 5)))
-		it := w.item(table.ResourceConfigKey(w.ns, "shared"))
+		it := w.item(layout.ResourceConfigKey(w.ns, "shared"))
 		if !item.Equal(it["disabled"], item.S("bypass")) || !item.Equal(it["cascade"], item.Bool(true)) {
 			w.Errorf("after a change of the limits: disabled %v, cascade %v", it["disabled"], it["cascade"])
 		}

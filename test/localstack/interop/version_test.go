@@ -5,7 +5,8 @@ package interop
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
@@ -33,7 +34,7 @@ func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 				} else {
 					w.opens(order, client, opened)
 				}
-				v, err := table.DecodeVersion(w.item(table.VersionKey()))
+				v, err := config.DecodeVersion(w.item(layout.VersionKey()))
 				w.must(err)
 				if opened && v.Lambda != "" {
 					w.Errorf("%s: after %s the version record names the aggregator's release %q", order, client, v.Lambda)

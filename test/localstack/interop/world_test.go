@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -153,7 +154,7 @@ func (w *world) write(writes ...item.Write) {
 // shard reads one shard of a bucket; ok is false if there is none.
 func (w *world) shard(entity, resource string, k int) (table.Shard, bool) {
 	w.Helper()
-	it := w.item(table.BucketKey(w.ns, entity, resource, k))
+	it := w.item(layout.BucketKey(w.ns, entity, resource, k))
 	if it == nil {
 		return table.Shard{}, false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -351,7 +352,7 @@ func mergeShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	s := store.NewDynamo(db, name)
 	now := func() int64 { return time.Now().UnixMilli() }
 	read := func(k int) table.Shard {
-		items, err := s.Read(t.Context(), true, table.BucketKey(ns, "acme", "api", k))
+		items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +381,7 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	t.Helper()
 	s := store.NewDynamo(db, name)
 	for range 2 {
-		items, err := s.Read(t.Context(), true, table.BucketKey(ns, "acme", "api", 0))
+		items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -393,7 +394,7 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 			t.Fatal(err)
 		}
 		for k := range b.State.Shards {
-			items, err := s.Read(t.Context(), true, table.BucketKey(ns, "acme", "api", k))
+			items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
 			if err != nil {
 				t.Fatal(err)
 			}

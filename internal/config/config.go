@@ -1,0 +1,140 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// The policy of a namespace, as its system configuration stores it: what a call gets
+// that ends unavailable or unknown.
+const (
+	OnUnavailableAllow = "allow"
+	OnUnavailableBlock = "block"
+)
+
+// Config is the stored limits of one level. The level follows from which of
+// Entity and Resource are set:
+//
+//	neither   system: for every entity and resource of the namespace
+//	Resource  every entity on that resource
+//	both      one entity on one resource, or with [layout.DefaultResource] on all
+type Config struct {
+	Namespace        string
+	Entity, Resource string
+	// Limits are sorted by name. Capacity and Amount must be whole tokens,
+	// Period whole seconds: that is how they are stored.
+	Limits []bucket.Limit
+	// OnUnavailable is allow, block or empty (not decided); system level only.
+	OnUnavailable string
+	// Access is what the level says besides; only read here, see [Config.Over].
+	Access Access
+	// AuditRetentionDays is how long audit events are kept; 0: not decided.
+	// System level only.
+	AuditRetentionDays int64
+}
+
+const (
+	// AttrOnUnavailable is the attribute of the policy; manifests have it under that name too.
+	AttrOnUnavailable = "on_unavailable"
+
+	attrAuditRetention = "audit_retention_days"
+	attrConfigVersion  = "config_version"
+
+	milliPerSecond = 1000
+	configVersion  = 1
+)
+
+// Key returns the key of the configuration's item.
+func (c Config) Key() item.Key {
+	switch {
+	case c.Entity != "":
+		return layout.EntityConfigKey(c.Namespace, c.Entity, c.Resource)
+	case c.Resource != "":
+		return layout.ResourceConfigKey(c.Namespace, c.Resource)
+	}
+	return layout.SystemConfigKey(c.Namespace)
+}
+
+// Item returns the configuration as it is stored. Fractions of tokens and
+// seconds are a bug of the caller and panic.
+func (c Config) Item() item.Item {
+	k := c.Key()
+	it := layout.NewItem(k)
+	it[attrConfigVersion] = item.N(configVersion)
+	it.Put(layout.AttrEntityID, c.Entity).Put(layout.AttrResource, c.Resource)
+	switch {
+	case c.Entity != "":
+		it[item.AttrGSI3PK] = item.S(c.Namespace + "/" + layout.EntityConfigPart + c.Resource)
+		it[item.AttrGSI3SK] = item.S(c.Entity)
+	case c.Resource == "":
+		it.Put(AttrOnUnavailable, c.OnUnavailable)
+		if c.AuditRetentionDays > 0 {
+			it[attrAuditRetention] = item.N(c.AuditRetentionDays)
+		}
+	}
+	c.putLimits(item.Item(it))
+	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
+}
+
+// Replace stores the configuration in place of what is there, as every client
+// does.
+func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
+
+// DecodeConfig reads a configuration of any level. Limits that the arithmetic
+// cannot hold, or with parts missing, are errors: a configuration is in force
+// whole or not at all.
+func DecodeConfig(it item.Item) (Config, error) {
+	r := item.Reader{It: it}
+	c := configKey(&r)
+	if c.Resource == "" { // that of the system
+		c.AuditRetentionDays = r.Int(attrAuditRetention)
+		switch c.OnUnavailable = r.Str(AttrOnUnavailable); c.OnUnavailable {
+		case "", OnUnavailableAllow, OnUnavailableBlock:
+		default:
+			r.Fail("attribute %q is %q, want %q or %q",
+				AttrOnUnavailable, c.OnUnavailable, OnUnavailableAllow, OnUnavailableBlock)
+		}
+	}
+	readLimits(&r, &c)
+	c.Access = AccessOf(it)
+	if err := r.Named("config"); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// configKey reads the level off the key.
+func configKey(r *item.Reader) Config {
+	var c Config
+	ns, rest, ok := layout.CutNamespace(item.KeyOf(r.It).PK)
+	c.Namespace = ns
+	sk := item.KeyOf(r.It).SK
+	if entity, isEntity := strings.CutPrefix(rest, "ENTITY#"); isEntity {
+		resource, isConfig := strings.CutPrefix(sk, layout.SKConfig+"#")
+		c.Entity, c.Resource = entity, resource
+		ok = ok && isConfig && entity != "" && resource != ""
+	} else if resource, isResource := strings.CutPrefix(rest, "RESOURCE#"); isResource {
+		c.Resource = resource
+		ok = ok && sk == layout.SKConfig && resource != ""
+	} else {
+		ok = ok && rest == "SYSTEM#" && sk == layout.SKConfig
+	}
+	if !ok || ns == "" {
+		r.Fail("%w", item.ErrKey)
+	}
+	return c
+}
+
+// KeepAudit sets how long the audit events of a namespace are kept and leaves the
+// rest of its system configuration as it is.
+func KeepAudit(ns string, days int64) item.Update {
+	u := inRegistry(ns, item.Update{
+		Key: layout.SystemConfigKey(ns),
+		Set: []item.Attr{{Name: attrAuditRetention, Value: item.N(days)}},
+	})
+	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: attrConfigVersion, Value: item.N(configVersion)})
+	return u
+}

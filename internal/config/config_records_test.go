@@ -1,0 +1,177 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// Config, entity, namespace and version survive their items.
+func TestRecordsSurviveTheirItems(t *testing.T) {
+	check := func(name string, it item.Item, got any, err error, want any) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: decoded %+v (%v), want %+v", name, got, err, want)
+		}
+		if err := item.ValidateItem(it); err != nil {
+			t.Errorf("%s: DynamoDB would refuse the item: %v", name, err)
+		}
+	}
+	for _, c := range []Config{
+		{Namespace: "ns", Limits: sampleLimits, OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 30},
+		{Namespace: "ns"}, {Namespace: "ns", Resource: "gpt"}, {Namespace: "ns", Entity: "e", Resource: "gpt"},
+		{Namespace: "ns", Resource: "openai/gpt-4", Limits: sampleLimits[:1]},
+		{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits},
+		{Namespace: "ns", Entity: "acme:x@y", Resource: layout.DefaultResource, Limits: sampleLimits},
+	} {
+		if _, has := c.Item()[attrAuditRetention]; has != (c.AuditRetentionDays > 0) {
+			t.Errorf("%+v: how long audit events are kept is stored: %v", c, has)
+		}
+		switched := c.Item()
+		switched[AttrDisabled] = item.Bool(true)
+		if off, err := DecodeConfig(switched); err != nil || off.Access.Switch != SwitchedOff {
+			t.Errorf("%+v is switched off, and read as %+v, %v", c, off.Access, err)
+		}
+		got, err := DecodeConfig(c.Item())
+		check("config", c.Item(), got, err, c)
+	}
+	for _, e := range []Entity{
+		{Namespace: "ns", ID: "acme", Name: "acme", CreatedAt: layout.Timestamp(1_700_000_000_123)},
+		{Namespace: "ns", ID: "key-1", Name: "Key one", Parent: "acme", Cascade: true,
+			Metadata: item.Item{"tier": item.S("gold")}},
+	} {
+		got, err := DecodeEntity(e.Item())
+		check("entity", e.Item(), got, err, e)
+	}
+	for _, n := range []Namespace{
+		{ID: "aZ09_-aZ09_", Name: "default", Status: NamespaceActive, CreatedAt: layout.Timestamp(0)},
+		{ID: "x", Name: "a b/c", Status: NamespaceDeleted, CreatedAt: layout.Timestamp(0),
+			DeletedAt: layout.Timestamp(1000)},
+	} {
+		for _, it := range []item.Item{n.Forward(), n.Reverse()} {
+			got, err := DecodeNamespace(it)
+			check("namespace", it, got, err, n)
+		}
+	}
+	for _, s := range []Resources{{Namespace: "ns"}, {Namespace: "ns", Names: []string{"gpt", "search"}}} {
+		got, err := DecodeResources(s.Item())
+		check("registry", s.Item(), got, err, s)
+	}
+	v := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(0)}
+	got, err := DecodeVersion(v.Item())
+	check("version", v.Item(), got, err, v)
+	v.Lambda, v.UpdatedBy = "0.10.3", "me"
+	got, err = DecodeVersion(v.Item())
+	check("version", v.Item(), got, err, v)
+}
+
+// A namespace without a status, as older clients stored it, is active.
+func TestANamespaceWithoutAStatusIsActive(t *testing.T) {
+	it := Namespace{ID: "x", Name: "a", Status: NamespaceDeleted, CreatedAt: layout.Timestamp(0)}.Forward()
+	delete(it, attrStatus)
+	if n, err := DecodeNamespace(it); err != nil || n.Status != NamespaceActive {
+		t.Errorf("status %q, %v", n.Status, err)
+	}
+}
+
+// A switch is stored as what it is, on a configuration that is there or not, and taking it away
+// leaves what else is stored, or nothing.
+func TestSwitchesAreStored(t *testing.T) {
+	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits[:1]}
+	for _, before := range []item.Item{nil, c.Item()} {
+		stored := before
+		for _, to := range []Switch{SwitchedOff, SwitchedOn, SwitchedOff, Undecided} {
+			cond := item.Absent(item.AttrPK)
+			if stored != nil {
+				cond = item.Exists(item.AttrPK)
+			}
+			w := c.SwitchTo(to, stored, cond)
+			after, held, err := w.Apply(stored)
+			if err != nil || !held || AccessOf(after).Switch != to {
+				t.Fatalf("to %d: it is %d, %t, %v", to, AccessOf(after).Switch, held, err)
+			}
+			if k := item.KeyOf(after); after != nil && (k != c.Key() ||
+				(&item.Reader{It: after}).Str(layout.AttrResource) != "gpt") {
+				t.Errorf("to %d: it is stored at %v, of the resource %q", to, k, after)
+			}
+			if stored = after; stored != nil && c.SwitchTo(to, stored, cond) != nil {
+				t.Errorf("to %d: written again", to)
+			}
+		}
+		if !reflect.DeepEqual(stored, before) {
+			t.Errorf("left: %v, want %v", stored, before)
+		}
+	}
+}
+
+// What other clients write is read: old attributes, null for nothing.
+func TestDecodersReadForeignItems(t *testing.T) {
+	it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
+	it["l_rpm_bx"] = item.N(7)
+	delete(it, attrConfigVersion)
+	delete(it, item.AttrGSI4SK)
+	c, err := DecodeConfig(it)
+	if err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
+		t.Errorf("config %+v, error %v", c, err)
+	}
+	it["l__cp"], it["s__cp"] = item.N(5), item.N(5) // of no name
+	if c, err := DecodeConfig(it); err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
+		t.Errorf("config %+v, error %v", c, err)
+	}
+	if c.Limits[0].Capacity != 100_000 || c.Limits[0].Period != 60_000 {
+		t.Errorf("tokens and seconds are not turned to millitokens and milliseconds: %+v", c.Limits[0])
+	}
+}
+
+func TestDecodersNameWhatIsWrong(t *testing.T) {
+	config := func(change func(item.Item)) item.Item {
+		it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
+		change(it)
+		return it
+	}
+	decodeConfig := func(it item.Item) error { _, err := DecodeConfig(it); return err }
+	decodeEntity := func(it item.Item) error { _, err := DecodeEntity(it); return err }
+	decodeNamespace := func(it item.Item) error { _, err := DecodeNamespace(it); return err }
+	for _, tt := range []struct {
+		want   []string
+		it     item.Item
+		decode func(item.Item) error
+	}{
+		{[]string{"l_rpm_ra", "want 1 to"}, config(func(it item.Item) { delete(it, "l_rpm_ra") }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to"}, config(func(it item.Item) { it["l_rpm_cp"] = item.N(0) }), decodeConfig},
+		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"},
+			config(func(it item.Item) { it["l_rpm_cp"] = item.N(9223372036854776) }), decodeConfig},
+		{[]string{"l_rpm_rp", "1.5"}, config(func(it item.Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
+		{[]string{"l_rpm_rp", "a whole number"}, config(func(it item.Item) { it["l_rpm_rp"] = item.S("60") }), decodeConfig},
+		{[]string{`"on_unavailable" is "maybe", want "allow" or "block"`},
+			config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
+		{[]string{`attribute "l_rpm_fl" is "40", want percents`},
+			config(func(it item.Item) { it["l_rpm_fl"] = item.S("40") }), decodeConfig},
+		{[]string{"not the key"}, layout.VersionKey().Item(), decodeConfig},
+		{[]string{"not the key"}, item.Item{}, decodeConfig},
+		{[]string{"not the key"}, nil, decodeEntity},
+		{[]string{"ns/ENTITY#e", "cascade", "want a boolean"}, func() item.Item {
+			it := Entity{Namespace: "ns", ID: "e"}.Item()
+			it["cascade"] = item.S("true")
+			return it
+		}(), decodeEntity},
+		{[]string{"namespace_id"}, layout.NamespaceKey("x").Item(), decodeNamespace},
+		{[]string{"namespace_id", "no slash"}, Namespace{ID: "a/b", Name: "x"}.Forward(), decodeNamespace},
+		{[]string{"namespace_id", `"_"`}, Namespace{ID: "_", Name: "x"}.Forward(), decodeNamespace},
+		{[]string{"not the key"}, func() item.Item {
+			it := Namespace{ID: "i", Name: "x"}.Forward()
+			it["namespace_name"] = item.S("y")
+			return it
+		}(), decodeNamespace},
+	} {
+		err := tt.decode(tt.it)
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error is %v, want it to say %q", err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+)
+
+// kinds are limits of every kind, with everything that a configuration says of them.
+func kinds() []bucket.Limit {
+	const second = 1000
+	return []bucket.Limit{
+		{Name: "budget", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@Asia/Tokyo"},
+		{Name: "fly", Capacity: 20 * bucket.Milli, Period: 30 * second, AtOnce: true},
+		{Name: "rpm", Capacity: 100 * bucket.Milli, Amount: 90 * bucket.Milli, Period: 60 * second,
+			Floors: "batch=40,free=60", Ahead: 2000},
+		{Name: "tpm", Capacity: 7 * bucket.Milli, Amount: 6 * bucket.Milli, Period: 60 * second, Soft: true},
+		{Name: "use", Capacity: 3 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		{Name: "wk", Capacity: 4 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@UTC", Soft: true},
+	}
+}
+
+// What a configuration stores of a limit is read back as it was, of every kind.
+func TestLimitsOfEveryKindAreStored(t *testing.T) {
+	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: kinds()}
+	got, err := DecodeConfig(c.Item())
+	if err != nil || !reflect.DeepEqual(got.Limits, c.Limits) {
+		t.Errorf("%v, %v, want %v", got.Limits, err, c.Limits)
+	}
+	it := c.Item()
+	it["l_budget_rp"] = item.N(86_400) // of another client, to which it means nothing
+	it["l_rpm_rsched"] = item.S("1m0h0D1")
+	if got, err := DecodeConfig(it); err != nil || !reflect.DeepEqual(got.Limits, c.Limits) {
+		t.Errorf("with a period of a quota, and the calendar of a rate: %v, %v, want %v", got.Limits, err, c.Limits)
+	}
+}
+
+// What cannot be read is named, with what was wanted.
+func TestConfigurationsThatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		attr string
+		v    item.Value
+		want string
+	}{
+		{"l_rpm_fl", item.S("batch"), `percents of classes`},
+		{"l_rpm_fl", item.N(5), `attribute "l_rpm_fl" has type`},
+		{"l_tpm_" + layout.FieldSoft, item.S("x"), `attribute "l_tpm_` + layout.FieldSoft + `" has type`},
+		{"l_rpm_rp", item.N(0), `"l_rpm_rp"`},
+		{"l_rpm_ra", item.S("x"), `"l_rpm_ra"`},
+		{"l_rpm_sched", item.S("x"), `attribute "l_rpm_sched" is the schedule of a Python client`},
+		{"l_rpm_ra", item.N(0), `attribute "l_rpm_ra" is 0, want 1 to`},
+		{"l_budget_ra", item.S("x"), `attribute "l_budget_ra"`},
+		{"l_budget_ra", nil, `attribute "l_budget_ra" is absent, want 1 to`},
+		{"l_budget_rsched", item.S("x"), `attribute "l_budget_rsched"`},
+		{"w_use_rsa", item.N(-1), `attribute "w_use_rsa"`},
+		{prefixInFlight + "rpm_cp", item.N(5), `limit "rpm" is stored twice`},
+	} {
+		it := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: kinds()}.Item()
+		if it[c.attr] = c.v; c.v == nil {
+			delete(it, c.attr)
+		}
+		if _, err := DecodeConfig(it); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.attr, err, c.want)
+		}
+	}
+	for seconds, fails := range map[int64]bool{4: true, 5: false, 600: false, 601: true} {
+		it := Config{Namespace: "ns", Limits: kinds()[1:2]}.Item()
+		for attr := range it {
+			if strings.HasSuffix(attr, "fly_"+layout.FieldPeriod) {
+				it[attr] = item.N(seconds)
+			}
+		}
+		if _, err := DecodeConfig(it); (err != nil) != fails || fails && !strings.HasSuffix(err.Error(), "want 5 to 600") {
+			t.Errorf("epochs of %d s: %v", seconds, err)
+		}
+	}
+}
+
+// Only whole tokens and seconds are stored.
+func TestFractionsAreNoConfiguration(t *testing.T) {
+	for _, l := range []bucket.Limit{
+		{Name: "a", Capacity: 1001, Amount: 1000, Period: 1000}, {Name: "a", Capacity: 1000, Amount: 1001, Period: 1000},
+		{Name: "a", Capacity: 1000, Amount: 1000, Period: 1001},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%v is stored", l)
+				}
+			}()
+			Config{Namespace: "ns", Limits: []bucket.Limit{l}}.Item()
+		}()
+	}
+}
+
+// The first level that says something decides, of the switch and of the cascade by itself.
+func TestCombinedLevels(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		levels  []Access
+		to      Switch
+		cascade *bool
+	}{
+		{nil, Undecided, nil},
+		{[]Access{{}, {Switch: Bypassed}, {Switch: SwitchedOff}}, Bypassed, nil},
+		{[]Access{{Switch: SwitchedOn}, {Switch: SwitchedOff, Cascade: &no}, {Cascade: &yes}}, SwitchedOn, &no},
+		{[]Access{{Cascade: &yes}, {Switch: SwitchedOff, Cascade: &no}}, SwitchedOff, &yes},
+	} {
+		if got := Combined(c.levels...); got.Switch != c.to || got.Cascade != c.cascade {
+			t.Errorf("%v: %+v", c.levels, got)
+		}
+	}
+}
+
+// A configuration is switched off by true only; what has another form is on, and cascades only by true.
+func TestWhatAConfigurationSaysOfAccess(t *testing.T) {
+	for _, c := range []struct {
+		disabled, cascade item.Value
+		to                Switch
+		cascades          string
+	}{
+		{nil, nil, Undecided, "no"}, {item.Bool(true), item.Bool(true), SwitchedOff, "true"},
+		{item.Bool(false), item.Bool(false), SwitchedOn, "false"}, {item.S("bypass"), item.S("x"), Bypassed, "false"},
+		{item.S("x"), nil, SwitchedOn, "no"}, {item.N(1), nil, SwitchedOn, "no"},
+	} {
+		it := item.Item{}
+		if c.disabled != nil {
+			it["disabled"] = c.disabled
+		}
+		if c.cascade != nil {
+			it["cascade"] = c.cascade
+		}
+		got := AccessOf(it)
+		cascades := "no"
+		if got.Cascade != nil {
+			cascades = map[bool]string{true: "true", false: "false"}[*got.Cascade]
+		}
+		if got.Switch != c.to || cascades != c.cascades {
+			t.Errorf("%v: %+v, cascades %s", it, got, cascades)
+		}
+	}
+}
+
+// A bucket is stamped for clients that do not read configurations, and only one that is there; the
+// stamp of a bypass is theirs.
+func TestStamps(t *testing.T) {
+	k := layout.BucketKey("ns", "acme", "gpt", 2)
+	for to, want := range map[Switch]string{SwitchedOff: "true -", SwitchedOn: "- -", Undecided: "- -",
+		Bypassed: "- kept"} {
+		stored := k.Item()
+		stored["bypass"], stored["disabled"], stored["x"] = item.S("kept"), item.Bool(to != SwitchedOff), item.N(1)
+		u := Stamp("ns", "acme", "gpt", 2, to)
+		after, held, err := u.Apply(stored)
+		if err != nil || !held || after["x"] == nil || u.Key != k {
+			t.Fatalf("%v: %v, %v, %v", to, after, held, err)
+		}
+		got := "- -"
+		if v, ok := after["disabled"]; ok && item.EqualItems(item.Item{"v": v}, item.Item{"v": item.Bool(true)}) {
+			got = "true -"
+		} else if _, ok := after["bypass"]; ok {
+			got = "- kept"
+		}
+		if _, ok := after["bypass"]; got != want || ok != (to == Bypassed) {
+			t.Errorf("%v: %v", to, after)
+		}
+		if _, held, _ = u.Apply(nil); held {
+			t.Errorf("%v: a bucket that is not there is stamped", to)
+		}
+	}
+	for to, want := range map[Switch]item.Value{SwitchedOff: item.Bool(true), SwitchedOn: item.Bool(false),
+		Undecided: item.Null()} {
+		if got := SwitchSet(to); !item.EqualItems(got, item.Item{"disabled": want}) {
+			t.Errorf("%v is told as %v", to, got)
+		}
+	}
+}
+
+// An event tells limits as operators name them, and of the system level its policy.
+func TestDetailsOfLimits(t *testing.T) {
+	c := Config{Namespace: "ns", Limits: kinds(), OnUnavailable: "allow"}
+	d := LimitsSet(c)
+	var details []item.Item
+	for _, v := range d["limits"].(*types.AttributeValueMemberL).Value {
+		details = append(details, v.(*types.AttributeValueMemberM).Value)
+	}
+	for i, want := range []item.Item{
+		{"name": item.S("budget"), "capacity": item.N(5), "refill_amount": item.N(0), "refill_period_seconds": item.N(1),
+			"reset": details[0]["reset"]},
+		{"name": item.S("fly"), "capacity": item.N(20), "refill_amount": item.N(0), "refill_period_seconds": item.N(30),
+			"in_flight": item.Bool(true)},
+		{"name": item.S("rpm"), "capacity": item.N(100), "refill_amount": item.N(90), "refill_period_seconds": item.N(60),
+			"floors": item.S("batch=40,free=60"), "ahead_milliseconds": item.N(2000)},
+		{"name": item.S("tpm"), "capacity": item.N(7), "refill_amount": item.N(6), "refill_period_seconds": item.N(60),
+			"soft": item.Bool(true)},
+	} {
+		if !item.EqualItems(details[i], want) {
+			t.Errorf("%v, want %v", details[i], want)
+		}
+	}
+	policy := item.Item{"v": d["on_unavailable"]}
+	if details[0]["reset"] == nil || !item.EqualItems(policy, item.Item{"v": item.S("allow")}) {
+		t.Errorf("%v", d)
+	}
+	if d = LimitsDeleted(c); d["on_unavailable"] == nil || d["limits"] == nil {
+		t.Errorf("of deleted limits: %v", d)
+	}
+	for _, level := range []Config{{Entity: "acme", Limits: kinds()}, {Resource: "gpt", Limits: kinds()}} {
+		if LimitsDeleted(level) != nil || LimitsSet(level)["on_unavailable"] != nil {
+			t.Errorf("%+v tells the system's policy", level)
+		}
+	}
+	if got := ledger.BucketLevels(map[string]int64{"rpm": 7}, ""); got["id"] != nil || got["tokens"] == nil {
+		t.Errorf("levels without an id: %v", got)
+	}
+	if got := ledger.BucketLevels(nil, "op-1"); !item.EqualItems(item.Item{"v": got["id"]},
+		item.Item{"v": item.S("op-1")}) {
+		t.Errorf("levels with an id: %v", got)
+	}
+	if got := EntityDeleted(3); !item.EqualItems(got, item.Item{"records_deleted": item.N(3)}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Some configurations are none: of an entity without a resource, and of a resource without a name.
+func TestKeysThatAreNoConfigurations(t *testing.T) {
+	for _, c := range []struct {
+		pk, sk string
+		want   bool
+	}{
+		{"ns/ENTITY#e", "#CONFIG#gpt", true}, {"ns/ENTITY#e", "#CONFIG#", false}, {"ns/ENTITY#", "#CONFIG#gpt", false},
+		{"ns/ENTITY#e", "#META", false}, {"ns/ENTITY#e", "#CONFIG", false}, {"ENTITY#e", "#CONFIG#gpt", false},
+		{"ns/RESOURCE#gpt", "#CONFIG", true}, {"ns/RESOURCE#", "#CONFIG", false}, {"ns/RESOURCE#gpt", "#META", false},
+		{"/RESOURCE#gpt", "#CONFIG", false}, {"ns/SYSTEM#", "#CONFIG", true}, {"ns/SYSTEM#", "#META", false},
+		{"ns/SYSTEM#x", "#CONFIG", false},
+	} {
+		_, err := DecodeConfig(item.Key{PK: c.pk, SK: c.sk}.Item())
+		if (err == nil) != c.want {
+			t.Errorf("%s %s: %v", c.pk, c.sk, err)
+		}
+	}
+}

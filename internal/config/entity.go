@@ -1,0 +1,132 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+const attrMetadata = "metadata"
+
+// Entity is the metadata of an entity. Python clients write it once and never change
+// it; package admin replaces it as a whole.
+type Entity struct {
+	Namespace, ID string
+	Name          string    // empty on writing: the id
+	Parent        string    // empty: none
+	Cascade       bool      // whether what the entity takes is charged to Parent too
+	Metadata      item.Item // anything; nil and empty are the same
+	CreatedAt     string    // see [layout.Timestamp]
+}
+
+// IsEntity reports whether the key of an item is that of entity metadata.
+func IsEntity(it item.Item) bool { return item.KeyOf(it).SK == layout.SKMeta }
+
+// EntityOf returns the entity whose metadata has the key of an item.
+func EntityOf(it item.Item) (id string, ok bool) {
+	_, rest, _ := layout.CutNamespace(item.KeyOf(it).PK)
+	id, ok = strings.CutPrefix(rest, layout.EntityPKPart)
+	return id, ok && IsEntity(it)
+}
+
+// Key returns the key of the entity's metadata.
+func (e Entity) Key() item.Key { return layout.EntityKey(e.Namespace, e.ID) }
+
+// Item returns the entity as it is stored.
+func (e Entity) Item() item.Item {
+	it := layout.NewItem(e.Key())
+	name := e.Name
+	if name == "" {
+		name = e.ID
+	}
+	it[layout.AttrEntityID], it[layout.AttrName] = item.S(e.ID), item.S(name)
+	it[layout.AttrParentID] = item.StringOrNull(e.Parent)
+	it[layout.AttrCascade] = item.Bool(e.Cascade)
+	it[attrMetadata] = item.Map(e.Metadata)
+	it[layout.AttrCreatedAt] = item.S(e.CreatedAt)
+	if e.Parent != "" {
+		it[item.AttrGSI1PK] = item.S(e.Namespace + "/PARENT#" + e.Parent)
+		it[item.AttrGSI1SK] = item.S("CHILD#" + e.ID)
+	}
+	return layout.WithGSI4(item.Item(it), e.Namespace, e.Key().PK)
+}
+
+// Create stores the entity if there is none with its id.
+func (e Entity) Create() item.Put { return item.Put{Item: e.Item(), If: item.Absent(item.AttrPK)} }
+
+// Update stores what Item says of an entity that is there. What other clients keep in
+// the item stays, and so does when it was created.
+func (e Entity) Update() item.Update {
+	u := item.Update{Key: e.Key(), If: item.Exists(item.AttrPK)}
+	it := e.Item()
+	for _, attr := range slices.Sorted(maps.Keys(it)) {
+		switch a := (item.Attr{Name: attr, Value: it[attr]}); attr {
+		case item.AttrPK, item.AttrSK:
+		case layout.AttrCreatedAt:
+			u.SetIfAbsent = append(u.SetIfAbsent, a)
+		default:
+			u.Set = append(u.Set, a)
+		}
+	}
+	if e.Parent == "" {
+		u.Remove = []string{item.AttrGSI1PK, item.AttrGSI1SK}
+	}
+	return u
+}
+
+// Move stores the parent and the cascade flag of an entity that is there, and nothing else.
+func (e Entity) Move() item.Update {
+	u := e.Update()
+	u.SetIfAbsent = nil
+	u.Set = slices.DeleteFunc(u.Set, func(a item.Attr) bool {
+		return !slices.Contains([]string{layout.AttrParentID, layout.AttrCascade, item.AttrGSI1PK, item.AttrGSI1SK}, a.Name)
+	})
+	return u
+}
+
+// DecodeEntity reads the metadata of an entity.
+func DecodeEntity(it item.Item) (Entity, error) {
+	r := item.Reader{It: it}
+	var e Entity
+	e.Namespace, e.ID = layout.Under(&r, "ENTITY#")
+	r.SK(layout.SKMeta)
+	e.Name = r.Str(layout.AttrName)
+	if e.Name == "" {
+		e.Name = e.ID
+	}
+	e.Parent = r.Str(layout.AttrParentID)
+	e.Cascade = r.Flag(layout.AttrCascade)
+	e.Metadata = r.Entries(attrMetadata)
+	e.CreatedAt = r.Str(layout.AttrCreatedAt)
+	if err := r.Named("entity"); err != nil {
+		return Entity{}, err
+	}
+	return e, nil
+}
+
+// Unchanged is a check that holds while the entity exists and has the same parent.
+func (e Entity) Unchanged() item.Check {
+	cond := item.Compare(layout.AttrParentID, item.Eq, item.StringOrNull(e.Parent))
+	if e.Parent == "" {
+		cond = item.Any(cond, item.Absent(layout.AttrParentID))
+	}
+	return item.Check{Key: e.Key(), If: item.All(item.Exists(item.AttrPK), cond)}
+}
+
+// Adopt tells a bucket shard of the entity who its parent is and whether it pays
+// too. It never creates the shard.
+func (e Entity) Adopt(bucket item.Key) item.Update {
+	u := item.Update{
+		Key: bucket, If: item.Exists(item.AttrPK),
+		Set: []item.Attr{{Name: layout.AttrCascade, Value: item.Bool(e.Cascade)}},
+	}
+	if e.Parent == "" {
+		u.Remove = append(u.Remove, layout.AttrParentID)
+	} else {
+		u.Set = append(u.Set, item.Attr{Name: layout.AttrParentID, Value: item.S(e.Parent)})
+	}
+	return u
+}

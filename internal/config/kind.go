@@ -1,0 +1,186 @@
+package config
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// How a configuration stores limits: in attributes of the prefix, the name and a field.
+// Quotas from the first use, and slots, have prefixes of their own, so that clients which do
+// not know them pass over them. Slots have a capacity, and the length of their epochs as the
+// period.
+const (
+	prefixLimit    = "l_"
+	prefixFirstUse = "w_"
+	prefixInFlight = "s_"
+)
+
+// kind is how limits of a kind are stored in a configuration. There are two: leveled, for rates
+// and quotas, and slots.
+type kind interface {
+	// prefix begins the attributes of a limit.
+	prefix(l bucket.Limit) string
+	// put adds what the limit has beside what all have; at begins its attributes.
+	put(it item.Item, at string, l bucket.Limit, zone string)
+	// read reads that.
+	read(r *item.Reader, l *bucket.Limit, at string)
+	// another reports whether what is stored with the prefix of a limit, and that refill amount, is
+	// of another kind than the limit.
+	another(l bucket.Limit, amount int64) bool
+	// detail adds what an audit event says of the limit beside what it says of all.
+	detail(d item.Item, l bucket.Limit)
+}
+
+// kindOf returns the kind of a limit.
+func kindOf(l bucket.Limit) kind {
+	if l.Lends() {
+		return slots{}
+	}
+	return leveled{}
+}
+
+// prefixes are those of limits in configurations.
+var prefixes = []string{prefixLimit, prefixInFlight, prefixFirstUse}
+
+// kindWith returns the kind of limits with a prefix.
+func kindWith(prefix string) kind {
+	if prefix == prefixInFlight {
+		return slots{}
+	}
+	return leveled{}
+}
+
+// limitOfConfig returns the limit whose capacity the attribute holds, and its prefix.
+func limitOfConfig(attr string) (prefix, name string, ok bool) {
+	name, ok = strings.CutSuffix(attr, "_"+layout.FieldCapacity)
+	for _, p := range prefixes {
+		if rest, has := strings.CutPrefix(name, p); ok && has && rest != "" {
+			return p, rest, true
+		}
+	}
+	return "", "", false
+}
+
+// zoneOf returns the zone of the calendars of version 1: that of the first quota.
+func zoneOf(limits []bucket.Limit) string {
+	for _, l := range limits {
+		if zone := calendar.Zone(l.Reset); zone != "" {
+			return zone
+		}
+	}
+	return ""
+}
+
+// scaled reads a positive number of a limit and multiplies it by unit; at is what the
+// names of its attributes begin with.
+func scaled(r *item.Reader, at, field string, unit int64) int64 {
+	n, ok, err := item.Int(r.It, at+field)
+	switch most := math.MaxInt64 / unit; {
+	case err != nil:
+		r.Fail("%w", err)
+	case !ok:
+		r.Fail("attribute %q is absent, want 1 to %d", at+field, most)
+	case n < 1 || n > most:
+		r.Fail("attribute %q is %d, want 1 to %d", at+field, n, most)
+	}
+	if r.Err != nil {
+		return 0
+	}
+	return n * unit
+}
+
+type leveled struct{}
+
+// prefix is another one for a quota from the first use, which other clients do not know.
+func (leveled) prefix(l bucket.Limit) string {
+	if l.FirstUse() > 0 {
+		return prefixFirstUse
+	}
+	return prefixLimit
+}
+
+func (leveled) put(it item.Item, at string, l bucket.Limit, zone string) {
+	it[at+layout.FieldAmount] = item.N(l.Amount / bucket.Milli)
+	if l.Soft {
+		it[at+layout.FieldSoft] = item.Bool(true)
+	}
+	switch n := l.FirstUse(); {
+	case n > 0:
+		it[at+layout.FieldLength] = item.N(n / milliPerSecond)
+	case l.Renews():
+		it[at+layout.FieldCalendar] = item.S(calendar.Stored(l.Reset, zone))
+	}
+}
+
+func (leveled) read(r *item.Reader, l *bucket.Limit, at string) {
+	l.Soft = r.Flag(at + layout.FieldSoft)
+	if l.Reset = readCalendar(r, at); l.Renews() {
+		l.Period = bucket.QuotaPeriod
+		return
+	}
+	l.Amount = scaled(r, at, layout.FieldAmount, bucket.Milli)
+}
+
+func (leveled) another(l bucket.Limit, amount int64) bool { return (amount == 0) != l.Renews() }
+
+func (leveled) detail(d item.Item, l bucket.Limit) {
+	if l.Renews() {
+		d[detailReset] = item.S(calendar.Text(l.Reset))
+	}
+}
+
+// readCalendar reads the calendar of a quota, empty for a rate. What would change decisions
+// and is not served is an error.
+func readCalendar(r *item.Reader, at string) string {
+	if _, ok := r.Value(at + layout.FieldSchedule); ok {
+		r.Fail("attribute %q is the schedule of a Python client, which this module does not serve; store the limit without",
+			at+layout.FieldSchedule)
+	}
+	n, has, err := item.Int(r.It, at+layout.FieldAmount)
+	if err != nil || !has || n != 0 {
+		return "" // a rate; what is wrong with it is said of its amount
+	}
+	if length := r.Int(at + layout.FieldLength); length != 0 {
+		return canonical(r, at+layout.FieldLength, "+"+strconv.FormatInt(length, 10))
+	}
+	stored := r.Str(at + layout.FieldCalendar)
+	if stored == "" {
+		return ""
+	}
+	canonical, err := calendar.Read(stored, r.Str(layout.AttrZone))
+	if err != nil {
+		r.Fail("attribute %q: %w", at+layout.FieldCalendar, err)
+	}
+	return canonical
+}
+
+func canonical(r *item.Reader, attr, canonical string) string {
+	if _, err := calendar.Parse(canonical); err != nil {
+		r.Fail("attribute %q: %w", attr, err)
+	}
+	return canonical
+}
+
+type slots struct{}
+
+func (slots) prefix(bucket.Limit) string { return prefixInFlight }
+
+func (slots) put(item.Item, string, bucket.Limit, string) {}
+
+func (slots) read(r *item.Reader, l *bucket.Limit, at string) {
+	l.AtOnce = true
+	if r.Err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
+		r.Fail("attribute %q is %d, want %d to %d", at+layout.FieldPeriod, l.Period/milliPerSecond,
+			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
+	}
+}
+
+func (slots) another(bucket.Limit, int64) bool { return false }
+
+func (slots) detail(d item.Item, _ bucket.Limit) { d[detailInFlight] = item.Bool(true) }

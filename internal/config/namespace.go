@@ -1,0 +1,140 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// The life of a namespace.
+const (
+	NamespaceActive  = "active"
+	NamespaceDeleted = "deleted" // can be recovered
+	NamespacePurging = "purging" // its items are being removed, for good
+)
+
+const (
+	attrNamespaceID   = "namespace_id"
+	attrNamespaceName = "namespace_name"
+	attrStatus        = "status"
+	attrDeletedAt     = "deleted_at"
+)
+
+// Namespace relates a namespace's name to the id that keys begin with. It is
+// stored twice: forward by name (active ones only) and reverse by id.
+type Namespace struct {
+	ID, Name  string
+	Status    string // empty on writing: active
+	CreatedAt string // see [layout.Timestamp]
+	DeletedAt string // empty unless deleted
+}
+
+func (n Namespace) item(k item.Key) item.Item {
+	it := layout.NewItem(k)
+	status := n.Status
+	if status == "" {
+		status = NamespaceActive
+	}
+	it[attrNamespaceID], it[attrNamespaceName] = item.S(n.ID), item.S(n.Name)
+	it[attrStatus], it[layout.AttrCreatedAt] = item.S(status), item.S(n.CreatedAt)
+	it.Put(attrDeletedAt, n.DeletedAt)
+	return layout.WithGSI4(item.Item(it), layout.TableNamespace, k.PK)
+}
+
+// Forward returns the item that maps the name to the id.
+func (n Namespace) Forward() item.Item { return n.item(layout.NamespaceKey(n.Name)) }
+
+// Reverse returns the item that maps the id to the name.
+func (n Namespace) Reverse() item.Item { return n.item(layout.NamespaceIDKey(n.ID)) }
+
+// Register stores both items, as a transaction, if neither exists.
+func (n Namespace) Register() []item.Write {
+	return []item.Write{
+		item.Put{Item: n.Forward(), If: item.Absent(item.AttrPK)},
+		item.Put{Item: n.Reverse(), If: item.Absent(item.AttrPK)},
+	}
+}
+
+// InUse is a check that holds while the namespace is active: with it in a transaction
+// nothing is written into a namespace that was deleted.
+func (n Namespace) InUse() item.Check {
+	return item.Check{Key: layout.NamespaceIDKey(n.ID), If: item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))}
+}
+
+// Retire takes the name away from the namespace and marks it deleted, as a
+// transaction: its items stay and it can be recovered.
+func (n Namespace) Retire(at string) []item.Write {
+	return []item.Write{
+		item.Delete{Key: layout.NamespaceKey(n.Name), If: item.Compare(attrNamespaceID, item.Eq, item.S(n.ID))},
+		item.Update{
+			Key: layout.NamespaceIDKey(n.ID),
+			Set: []item.Attr{{Name: attrStatus, Value: item.S(NamespaceDeleted)}, {Name: attrDeletedAt, Value: item.S(at)}},
+			If:  item.Compare(attrStatus, item.Eq, item.S(NamespaceActive)),
+		},
+	}
+}
+
+// Recover gives a deleted namespace its name back, as a transaction, unless another one has taken
+// the name. It does the same for one that still counts as active and has lost its name. Other
+// clients delete in three steps, and may have stopped after the first.
+func (n Namespace) Recover() []item.Write {
+	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}
+	return []item.Write{
+		item.Put{Item: active.Forward(), If: item.Absent(item.AttrPK)},
+		item.Update{
+			Key:    layout.NamespaceIDKey(n.ID),
+			Set:    []item.Attr{{Name: attrStatus, Value: item.S(NamespaceActive)}},
+			Remove: []string{attrDeletedAt},
+			If: item.Any(
+				item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)),
+				item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))),
+		},
+	}
+}
+
+// Purge marks a deleted namespace as being removed for good.
+func (n Namespace) Purge() item.Update {
+	return item.Update{
+		Key: layout.NamespaceIDKey(n.ID),
+		Set: []item.Attr{{Name: attrStatus, Value: item.S(NamespacePurging)}},
+		If: item.Any(item.Compare(attrStatus, item.Eq, item.S(NamespaceDeleted)),
+			item.Compare(attrStatus, item.Eq, item.S(NamespacePurging))),
+	}
+}
+
+// Purged removes the record of a namespace that is being removed for good, and has
+// nothing left.
+func (n Namespace) Purged() item.Delete {
+	return item.Delete{Key: layout.NamespaceIDKey(n.ID), If: item.Any(
+		item.Absent(item.AttrPK), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging)))}
+}
+
+// IsNamespace reports whether the key of an item is that of a namespace, by name or
+// by id.
+func IsNamespace(it item.Item) bool {
+	sk := item.KeyOf(it).SK
+	return strings.HasPrefix(sk, layout.SKNamespace) || strings.HasPrefix(sk, layout.SKNamespaceID)
+}
+
+// DecodeNamespace reads either of the two items. The id must be fit for keys.
+func DecodeNamespace(it item.Item) (Namespace, error) {
+	r := item.Reader{It: it}
+	k := item.KeyOf(it)
+	n := Namespace{ID: r.Need(attrNamespaceID), Name: r.Need(attrNamespaceName)}
+	if k != layout.NamespaceKey(n.Name) && k != layout.NamespaceIDKey(n.ID) {
+		r.Fail("%w", item.ErrKey)
+	}
+	if n.ID == layout.TableNamespace || strings.Contains(n.ID, "/") {
+		r.Fail("attribute %q is %q, want no %q and no slash", attrNamespaceID, n.ID, layout.TableNamespace)
+	}
+	n.Status = r.Str(attrStatus)
+	if n.Status == "" {
+		n.Status = NamespaceActive
+	}
+	n.CreatedAt, n.DeletedAt = r.Str(layout.AttrCreatedAt), r.Str(attrDeletedAt)
+	if err := r.Named("namespace"); err != nil {
+		return Namespace{}, err
+	}
+	return n, nil
+}

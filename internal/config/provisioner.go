@@ -1,0 +1,147 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+const (
+	attrManagedSystem   = "managed_system"
+	attrManagedRes      = "managed_resources"
+	attrManagedEntities = "managed_entities"
+	attrManagedPages    = "managed_pages"
+	attrLastApplied     = "last_applied"
+	attrAppliedHash     = "applied_hash"
+)
+
+// Provisioner is what the declarative provisioner manages in a namespace.
+type Provisioner struct {
+	Namespace   string
+	System      bool
+	Resources   []string
+	Entities    map[string][]string // resources by entity
+	LastApplied string              // see [layout.Timestamp]
+	Hash        string              // of the manifest applied last
+	// Paged says that the entities do not stand in the item but in its pages: see
+	// Pages.
+	Paged bool
+}
+
+// maxOneItem is how many bytes the state may have in one item; with more it is
+// paged.
+const maxOneItem = item.MaxItemSize / 2
+
+// Item returns the state as it is stored, without its pages. Unlike other clients' it
+// can be found by namespace, so that purging a namespace removes it.
+func (p Provisioner) Item() item.Item {
+	k := layout.ProvisionerKey(p.Namespace)
+	it := layout.NewItem(k)
+	it[attrManagedSystem] = item.Bool(p.System)
+	it[attrManagedRes] = item.List(p.Resources)
+	it[attrManagedEntities] = entityLists(p.Entities)
+	if p.Paged {
+		it[attrManagedEntities], it[attrManagedPages] = item.Map(item.Item{}), item.N(layout.ProvisionerPages)
+	}
+	it[attrLastApplied], it[attrAppliedHash] = item.S(p.LastApplied), item.S(p.Hash)
+	return layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
+}
+
+func entityLists(of map[string][]string) item.Value {
+	entities := make(item.Item, len(of))
+	for entity, resources := range of {
+		entities[entity] = item.List(resources)
+	}
+	return item.Map(entities)
+}
+
+// Fitting returns the state, paged if it does not fit into one item. One that is
+// paged stays so.
+func (p Provisioner) Fitting() Provisioner {
+	p.Paged = p.Paged || item.Size(p.Item()) > maxOneItem
+	return p
+}
+
+// Pages returns the items of the entities of a state that is paged; none of one that
+// is not. Other clients do not read them: to them no entity is managed.
+func (p Provisioner) Pages() []item.Item {
+	if !p.Paged {
+		return nil
+	}
+	of := make([]map[string][]string, layout.ProvisionerPages)
+	for entity, resources := range p.Entities {
+		h := fnv.New32a()
+		h.Write([]byte(entity))
+		i := h.Sum32() % layout.ProvisionerPages
+		if of[i] == nil {
+			of[i] = map[string][]string{}
+		}
+		of[i][entity] = resources
+	}
+	out := make([]item.Item, layout.ProvisionerPages)
+	for i, k := range layout.ProvisionerPageKeys(p.Namespace) {
+		h := sha256.New()
+		for _, entity := range slices.Sorted(maps.Keys(of[i])) {
+			fmt.Fprintf(h, "%q %q\n", entity, of[i][entity])
+		}
+		it := layout.NewItem(k)
+		it[attrManagedEntities] = entityLists(of[i])
+		it[attrAppliedHash] = item.S(hex.EncodeToString(h.Sum(nil)))
+		out[i] = layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
+	}
+	return out
+}
+
+// ReplacePage stores a page in place of the one that was read; nil: there was none.
+func ReplacePage(page, was item.Item) item.Put {
+	if was == nil {
+		return item.Put{Item: page, If: item.Absent(item.AttrPK)}
+	}
+	if was[attrAppliedHash] == nil {
+		return item.Put{Item: page, If: item.All(item.Exists(item.AttrPK), item.Absent(attrAppliedHash))}
+	}
+	return item.Put{Item: page, If: item.Compare(attrAppliedHash, item.Eq, was[attrAppliedHash])}
+}
+
+// IsProvisioner reports whether the key is that of a provisioner's state or of one of its pages.
+func IsProvisioner(k item.Key) bool {
+	ns, _, _ := layout.CutNamespace(k.PK)
+	return k == layout.ProvisionerKey(ns) ||
+		strings.HasPrefix(k.SK, layout.SKProvisioner) && slices.Contains(layout.ProvisionerPageKeys(ns), k)
+}
+
+// DecodeProvisioner reads the provisioner's state, or a page of it, which has
+// entities only.
+func DecodeProvisioner(it item.Item) (Provisioner, error) {
+	r := item.Reader{It: it}
+	var p Provisioner
+	p.Namespace, _ = layout.Under(&r, "SYSTEM#")
+	if !IsProvisioner(item.KeyOf(it)) {
+		r.Fail("%w", item.ErrKey)
+	}
+	p.Paged = r.Int(attrManagedPages) > 0
+	p.System, p.Resources = r.Flag(attrManagedSystem), r.Texts(attrManagedRes)
+	entities := r.Entries(attrManagedEntities)
+	for _, entity := range slices.Sorted(maps.Keys(entities)) {
+		if p.Entities == nil {
+			p.Entities = make(map[string][]string, len(entities))
+		}
+		list, err := item.Strings(entities[entity])
+		if err != nil {
+			r.Fail("attribute %q, entity %q: %w", attrManagedEntities, entity, err)
+		}
+		p.Entities[entity] = list
+	}
+	p.LastApplied, p.Hash = r.Str(attrLastApplied), r.Str(attrAppliedHash)
+	if err := r.Named("provisioner"); err != nil {
+		return Provisioner{}, err
+	}
+	return p, nil
+}

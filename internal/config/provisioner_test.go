@@ -1,0 +1,87 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// A state that does not fit into one item is in pages, of which each can be replaced
+// by itself.
+func TestPagesOfAProvisioner(t *testing.T) {
+	small := Provisioner{Namespace: "ns", Entities: map[string][]string{"acme": {"gpt"}}}
+	if p := small.Fitting(); p.Paged || p.Pages() != nil {
+		t.Errorf("%+v is paged", p)
+	}
+	large := Provisioner{Namespace: "ns", System: true, Resources: []string{"gpt"}, Entities: map[string][]string{}}
+	for i := range 10_000 {
+		large.Entities[fmt.Sprintf("tenant-%05d", i)] = []string{"_default_", "openai/gpt-4"}
+	}
+	large = large.Fitting()
+	if !large.Paged {
+		t.Fatal("10,000 entities in one item")
+	}
+	got, err := DecodeProvisioner(large.Item())
+	if err != nil || !got.Paged || len(got.Entities) != 0 {
+		t.Errorf("the item itself: %+v, %v", got, err)
+	}
+	got.Entities = map[string][]string{}
+	for i, page := range large.Pages() {
+		if err := item.ValidateItem(page); err != nil || item.KeyOf(page) != layout.ProvisionerPageKeys("ns")[i] {
+			t.Fatalf("page %d: %v", i, err)
+		}
+		p, err := DecodeProvisioner(page)
+		if err != nil || !IsProvisioner(item.KeyOf(page)) {
+			t.Fatalf("page %d: %v", i, err)
+		}
+		maps.Copy(got.Entities, p.Entities)
+	}
+	if !reflect.DeepEqual(got, large) {
+		t.Error("the pages hold something else")
+	}
+	less := large
+	less.Entities = maps.Clone(large.Entities)
+	delete(less.Entities, "tenant-00007")
+	changed, before, after := 0, large.Pages(), less.Pages()
+	for i, page := range after {
+		was := before[i]
+		if !item.EqualItems(page, was) {
+			changed++
+		}
+		for name, c := range map[string]struct {
+			now  item.Item
+			held bool
+		}{"as it was read": {was, true}, "changed": {before[(i+1)%256], false}, "gone": {nil, false}} {
+			if _, held, err := ReplacePage(page, was).Apply(c.now); held != c.held || err != nil {
+				t.Fatalf("page %d, %s: held %v, %v", i, name, held, err)
+			}
+		}
+		if _, held, _ := ReplacePage(page, nil).Apply(was); held {
+			t.Fatal("a page that is there is taken for none")
+		}
+	}
+	if changed != 1 {
+		t.Errorf("one entity less changes %d pages", changed)
+	}
+}
+
+// An item with the key of something else is no state of a provisioner.
+func TestOnlyAProvisionersKeyHasItsState(t *testing.T) {
+	it := Provisioner{Namespace: "ns"}.Item()
+	if _, err := DecodeProvisioner(it); err != nil {
+		t.Fatal(err)
+	}
+	sk := item.KeyOf(it).SK
+	for _, other := range []string{"#VERSION", sk + "x", sk + "#0", sk + "#"} {
+		if it[item.AttrSK] = item.S(other); IsProvisioner(item.KeyOf(it)) {
+			t.Errorf("%s is that of a provisioner", other)
+		}
+		if _, err := DecodeProvisioner(it); err == nil {
+			t.Errorf("read from the key %s", other)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+const (
+	attrSchemaVersion = "schema_version"
+	attrLambdaVersion = "lambda_version"
+	attrClientMin     = "client_min_version"
+	attrUpdatedAt     = "updated_at"
+	attrUpdatedBy     = "updated_by"
+)
+
+// Version is the table's version record.
+type Version struct {
+	Schema string
+	// Lambda is empty for ours: other clients then leave our function alone.
+	Lambda    string
+	ClientMin string
+	UpdatedAt string // see [layout.Timestamp]
+	UpdatedBy string // empty: not known
+}
+
+// Item returns the record as it is stored.
+func (v Version) Item() item.Item {
+	k := layout.VersionKey()
+	it := layout.NewItem(k)
+	it[attrSchemaVersion] = item.S(v.Schema)
+	it[attrLambdaVersion] = item.StringOrNull(v.Lambda)
+	it[attrClientMin] = item.S(v.ClientMin)
+	it[attrUpdatedAt] = item.S(v.UpdatedAt)
+	it[attrUpdatedBy] = item.StringOrNull(v.UpdatedBy)
+	return layout.WithGSI4(item.Item(it), layout.TableNamespace, k.PK)
+}
+
+// Create stores the record if there is none.
+func (v Version) Create() item.Put { return item.Put{Item: v.Item(), If: item.Absent(item.AttrPK)} }
+
+// Disown takes the aggregator's release out of the record, unless somebody has
+// changed it since v was read.
+func (v Version) Disown(at string) item.Update {
+	return item.Update{
+		Key: layout.VersionKey(),
+		Set: []item.Attr{
+			{Name: attrLambdaVersion, Value: item.Null()}, {Name: attrUpdatedAt, Value: item.S(at)},
+			{Name: attrUpdatedBy, Value: item.Null()},
+		},
+		If: item.Compare(attrLambdaVersion, item.Eq, item.S(v.Lambda)),
+	}
+}
+
+// DecodeVersion reads the version record.
+func DecodeVersion(it item.Item) (Version, error) {
+	r := item.Reader{It: it}
+	if item.KeyOf(it) != layout.VersionKey() {
+		r.Fail("%w", item.ErrKey)
+	}
+	v := Version{
+		Schema: r.Need(attrSchemaVersion), Lambda: r.Str(attrLambdaVersion), ClientMin: r.Str(attrClientMin),
+		UpdatedAt: r.Str(attrUpdatedAt), UpdatedBy: r.Str(attrUpdatedBy),
+	}
+	if err := r.Named("version"); err != nil {
+		return Version{}, err
+	}
+	return v, nil
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// What other clients keep in a configuration stays when ours writes over it; what
+// belongs to a limit that goes, or to one of a kind that is replaced, goes with it.
+func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
+	limit := func(name string, n int64) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
+	}
+	soft := func(l bucket.Limit) bucket.Limit { l.Soft = true; return l }
+	floors := func(l bucket.Limit) bucket.Limit { l.Floors = "batch=40,free=60"; return l }
+	ahead := func(l bucket.Limit) bucket.Limit { l.Ahead = 500; return l }
+	slots := func(name string) bucket.Limit {
+		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, AtOnce: true}
+	}
+	stored := func(c Config, more item.Item) item.Item {
+		it := c.Item()
+		for attr, v := range more {
+			it[attr] = v
+		}
+		return it
+	}
+	n := item.N(1)
+	rpm, tpm := limit("rpm", 10), limit("tpm", 500)
+	at := Config{Namespace: "ns", Resource: "gpt"}
+	with := func(limits ...bucket.Limit) Config { return Config{Namespace: "ns", Resource: "gpt", Limits: limits} }
+	system := Config{Namespace: "ns", OnUnavailable: OnUnavailableAllow, AuditRetentionDays: 7}
+	for name, c := range map[string]struct {
+		stored item.Item
+		over   Config
+		want   item.Item // nil: deleted
+	}{
+		"nothing there": {nil, with(rpm), with(rpm).Item()},
+		"nothing else":  {with(rpm, tpm).Item(), with(limit("rpm", 20)), with(limit("rpm", 20)).Item()},
+		"emptied":       {with(rpm).Item(), at, nil},
+		"a switch and a policy stay": {stored(with(rpm, tpm), item.Item{"disabled": item.Bool(true), "cascade": n}),
+			with(limit("rpm", 20)), stored(with(limit("rpm", 20)), item.Item{"disabled": item.Bool(true), "cascade": n})},
+		"a switch keeps an empty one": {stored(with(rpm), item.Item{"disabled": item.S("bypass")}), at,
+			stored(at, item.Item{"disabled": item.S("bypass")})},
+		"a quota from the first use goes as others": {stored(with(rpm), item.Item{"w_rpd_cp": n, "w_rpd_rsa": n}), with(tpm),
+			with(tpm).Item()},
+		"a schedule stays with its limit and goes with it": {
+			stored(with(rpm, tpm), item.Item{"l_rpm_sched": n, "l_tpm_sched": n}), with(limit("rpm", 20)),
+			stored(with(limit("rpm", 20)), item.Item{"l_rpm_sched": n})},
+		"a soft limit made hard": {
+			stored(with(rpm, tpm), item.Item{"l_rpm_soft": item.Bool(true), "l_tpm_soft": item.Bool(true)}),
+			with(limit("rpm", 20), soft(tpm)), stored(with(limit("rpm", 20), tpm), item.Item{"l_tpm_soft": item.Bool(true)})},
+		"slots that become a rate": {with(slots("rpm"), tpm).Item(), with(rpm, tpm), with(rpm, tpm).Item()},
+		"a rate that becomes slots": {stored(with(rpm), item.Item{"l_rpm_soft": item.Bool(true)}), with(slots("rpm")),
+			with(slots("rpm")).Item()},
+		"ahead that comes": {with(rpm, tpm).Item(), with(ahead(rpm), tpm),
+			stored(with(rpm, tpm), item.Item{"l_rpm_ah": item.N(500)})},
+		"ahead that goes":  {with(ahead(rpm), ahead(tpm)).Item(), with(ahead(rpm), tpm), with(ahead(rpm), tpm).Item()},
+		"floors that come": {with(rpm, tpm).Item(), with(floors(rpm), floors(tpm)), with(floors(rpm), floors(tpm)).Item()},
+		"floors that go": {with(floors(rpm), floors(slots("tpm"))).Item(), with(rpm, slots("tpm")),
+			with(rpm, slots("tpm")).Item()},
+		"slots that go": {stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n}), with(tpm), with(tpm).Item()},
+		"slots that change": {stored(with(slots("rpm")), item.Item{"s_rpm_x": n}), with(slots("rpm"), tpm),
+			stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n})},
+		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
+			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},
+		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),
+			with(rpm), with(rpm).Item()},
+		"the version of others stays": {stored(with(rpm), item.Item{"config_version": item.N(2)}), with(tpm),
+			stored(with(tpm), item.Item{"config_version": item.N(2)})},
+		"a policy belongs to the system": {stored(with(rpm), item.Item{"on_unavailable": n}), with(tpm),
+			stored(with(tpm), item.Item{"on_unavailable": n})},
+		"nothing in place of nothing": {nil, Config{Namespace: "ns"}, nil},
+		"undecided": {stored(system, item.Item{"x": n}), Config{Namespace: "ns", Limits: []bucket.Limit{rpm}},
+			stored(Config{Namespace: "ns", Limits: []bucket.Limit{rpm}}, item.Item{"x": n})},
+	} {
+		after, held, err := c.over.Over(c.stored, nil).Apply(c.stored)
+		if err != nil || !held || (after == nil) != (c.want == nil) || !item.EqualItems(after, c.want) {
+			t.Errorf("%s: %v, held %v\n%s\nwant\n%s", name, err, held, itemtest.JSON(after), itemtest.JSON(c.want))
+		}
+		cond := item.Exists("refused")
+		if _, held, _ := c.over.Over(c.stored, cond).Apply(c.stored); held {
+			t.Errorf("%s: the condition is not in the write", name)
+		}
+	}
+}
+
+// Each change of a configuration counts its version, so that who compares what was read finds what
+// was added. A version that is no number is another client's, and stays.
+func TestChangesOfAConfigurationAreNoticed(t *testing.T) {
+	limit := bucket.Limit{Name: "rpm", Capacity: 10 * bucket.Milli, Amount: 10 * bucket.Milli, Period: 60_000}
+	with := Config{Namespace: "ns", Resource: "gpt", Limits: []bucket.Limit{limit}}
+	bare := Config{Namespace: "ns", Resource: "gpt"}
+	for name, c := range map[string]struct{ version, want item.Value }{
+		"first": {item.N(1), item.N(2)}, "later": {item.N(41), item.N(42)}, "none": {nil, item.N(1)},
+		"of another client": {item.S("x"), item.S("x")},
+	} {
+		stored := with.Item()
+		if stored[attrConfigVersion] = c.version; c.version == nil {
+			delete(stored, attrConfigVersion)
+		}
+		cond := item.Exists(item.AttrPK)
+		for what, w := range map[string]item.Write{
+			"limits": with.Over(stored, cond), "a switch": bare.SwitchTo(SwitchedOff, stored, cond),
+		} {
+			after, held, err := Noticed(w, stored).Apply(stored)
+			want, _, _ := w.Apply(stored)
+			want[attrConfigVersion] = c.want
+			if err != nil || !held || !item.EqualItems(after, want) {
+				t.Errorf("%s, %s: held %v, %v\n%s\nwant\n%s", name, what, held, err, itemtest.JSON(after), itemtest.JSON(want))
+			}
+		}
+	}
+	after, held, err := Noticed(bare.SwitchTo(SwitchedOff, nil, item.Absent(item.AttrPK)), nil).Apply(nil)
+	if err != nil || !held || !item.EqualItems(item.Item{"v": after[attrConfigVersion]}, item.Item{"v": item.N(1)}) {
+		t.Errorf("a switch alone: %v, %v, %v", after, held, err)
+	}
+	put := with.Over(nil, item.Absent(item.AttrPK))
+	if after, held, err := Noticed(put, nil).Apply(nil); err != nil || !held || !item.EqualItems(after, with.Item()) {
+		t.Errorf("new: %v, %v, %v", after, held, err)
+	}
+	for attr, v := range map[string]item.Value{"": nil, AttrDisabled: item.S("bypass"),
+		layout.AttrCascade: item.Bool(false),
+		AttrOnUnavailable:  item.S("allow"), attrAuditRetention: item.N(7)} {
+		stored := with.Item()
+		w := Noticed(bare.Over(stored, item.Exists(item.AttrPK)), stored)
+		if attr != "" {
+			stored[attr] = v
+		}
+		if after, held, err := w.Apply(stored); err != nil || held != (attr == "") || held && after != nil {
+			t.Errorf("limits are deleted, and %q was added: %v, held %v, %v", attr, after, held, err)
+		}
+	}
+}
+
+// Slots are stored beside other limits, and read as they were; what cannot be is refused.
+func TestSlotsInConfigurations(t *testing.T) {
+	jobs := bucket.Limit{Name: "jobs_l", Capacity: 20 * bucket.Milli, Period: 120_000, AtOnce: true}
+	rpm := bucket.Limit{Name: "rpm", Capacity: bucket.Milli, Amount: bucket.Milli, Period: 60_000}
+	c := Config{Namespace: "ns", Entity: "e", Resource: "r", Limits: []bucket.Limit{jobs, rpm}}
+	it := c.Item()
+	got, err := DecodeConfig(it)
+	if err != nil || len(got.Limits) != 2 || got.Limits[0] != jobs || got.Limits[1] != rpm {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if it["s_jobs_l_cp"] == nil || it["l_jobs_l_cp"] != nil {
+		t.Errorf("others read it as one of theirs: %v", it)
+	}
+	for attr, v := range map[string]int64{"s_jobs_l_rp": 4, "s_jobs_l_cp": 0, "l_jobs_l_cp": 7, "s_rpm_cp": 7} {
+		bad := item.Item{attr: item.N(v)}
+		for a, v := range it {
+			if bad[a] == nil {
+				bad[a] = v
+			}
+		}
+		if _, err := DecodeConfig(bad); err == nil {
+			t.Errorf("%s of %d is read", attr, v)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package layout
+
+import (
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Belongs reports whether the item at a key is what a query asks for. Keys of an index are
+// attributes: whoever may write an item of one namespace can give it those of another, and no
+// policy sees that. So they only find an item, and its own key says what it is of.
+func Belongs(q item.Query, k item.Key) bool {
+	if q.Index == "" {
+		return true
+	}
+	ns, rest, ok := CutNamespace(k.PK)
+	of, asked, found := CutNamespace(q.PK)
+	if !ok || ns != of || found == (q.Index == IndexGSI4) {
+		return false
+	}
+	_, entity, resource, _, bucket := ParseBucketPK(k.PK)
+	inEntity := strings.HasPrefix(rest, EntityPKPart)
+	switch q.Index {
+	case IndexGSI1:
+		return inEntity && k.SK == SKMeta
+	case IndexGSI2:
+		of := strings.TrimPrefix(asked, ResourcePKPart)
+		if q.Prefix == BucketPKPart {
+			return bucket && resource == of
+		}
+		return inEntity && strings.HasPrefix(k.SK, SKUsagePrefix+of+"#")
+	case IndexGSI3:
+		if of, ok := strings.CutPrefix(asked, EntityPKPart); ok {
+			return bucket && entity == of
+		}
+		return inEntity && k.SK == SKConfig+"#"+strings.TrimPrefix(asked, EntityConfigPart)
+	}
+	return strings.HasPrefix(k.PK, ns+"/"+strings.TrimPrefix(q.Prefix, ns+"/"))
+}

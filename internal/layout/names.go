@@ -1,0 +1,39 @@
+package layout
+
+// Attribute, index and key names of the single table. The infrastructure
+// module imports these, so that a template and the code cannot disagree.
+const (
+	IndexGSI1 = "GSI1" // parent -> children, projects ALL
+	IndexGSI2 = "GSI2" // resource -> buckets and usage, KEYS_ONLY by default (D11)
+	IndexGSI3 = "GSI3" // entity -> buckets, resource -> entity configs, KEYS_ONLY
+	IndexGSI4 = "GSI4" // namespace -> every item, KEYS_ONLY
+)
+
+// Sort keys and sort key prefixes that stream filters match on.
+const (
+	SKBucketState = "#STATE"
+	SKAuditPrefix = "#AUDIT#"
+	SKUsagePrefix = "#USAGE#"
+)
+
+// SystemPKSuffix ends the partition key of what belongs to a namespace as a
+// whole: its system configuration, and below [TableNamespace] the registry of
+// namespaces and the version record. Policies name keys by it.
+const SystemPKSuffix = "/SYSTEM#"
+
+// What follows a namespace's id and a slash in the partition keys of buckets, of entities
+// with their limits and usage, and of resources with their limits. Policies name keys by it.
+const (
+	BucketPKPart   = "BUCKET#"
+	EntityPKPart   = "ENTITY#"
+	ResourcePKPart = "RESOURCE#"
+	AuditPKPart    = "AUDIT#"
+
+	EntityConfigPart = "ENTITY_CONFIG#" // in the index of limits by resource
+)
+
+// Subjects of audit events that are no entity.
+const (
+	AuditSystem         = "$SYSTEM"
+	AuditResourcePrefix = "$RESOURCE:"
+)

@@ -1,0 +1,50 @@
+package layout
+
+import (
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Timestamp renders an instant in epoch milliseconds as records store it: UTC,
+// whole seconds, with a Z.
+func Timestamp(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// put sets a string attribute unless the string is empty.
+func (it Keyed) Put(attr, s string) Keyed {
+	if s != "" {
+		it[attr] = item.S(s)
+	}
+	return it
+}
+
+// keyed is an item under construction.
+type Keyed item.Item
+
+func NewItem(k item.Key) Keyed { return Keyed(k.Item()) }
+
+// under returns from the key of an item the namespace and what follows prefix in the rest of the
+// partition key.
+func Under(r *item.Reader, prefix string) (ns, rest string) {
+	ns, rest, ok := CutNamespace(item.KeyOf(r.It).PK)
+	if ok {
+		rest, ok = strings.CutPrefix(rest, prefix)
+	}
+	if !ok || ns == "" {
+		r.Fail("%w", item.ErrKey)
+	}
+	return ns, rest
+}
+
+// IsWhole reports whether an item that an index brought is all of the item, or its
+// keys alone.
+func IsWhole(it item.Item) bool {
+	_, bucket := it[AttrRF].(*types.AttributeValueMemberN)
+	_, usage := it[AttrWindow].(*types.AttributeValueMemberS)
+	return bucket || usage
+}

@@ -1,0 +1,37 @@
+package ledger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+const sampleNow = 1_700_000_000_000
+
+func usageSample(window, start, part string) Snapshot {
+	return Snapshot{
+		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Window: window, Start: start, Part: part,
+		Counts: map[string]int64{"rpm": 12, "tpm": -40, "window": 3}, Events: 13,
+		Legend: Legend{Stream: sampleNow / 1000, Limits: []string{"rpm", "tpm", "window"}},
+		Marks: map[int]Mark{
+			0: {At: PositionOf(sampleNow/1000, "100000000000000000042"),
+				Used: []Count{{"rpm", 4_000}, {"tpm", 9_000_000}, {"window", 3}}, Gen: 9},
+			3: {At: PositionOf(sampleNow/1000, "100000000000000000007"), Gone: true},
+		},
+		TTL: sampleNow/1000 + 90*86400,
+	}
+}
+
+// randomMark draws a mark with counters of the limits of a legend.
+func randomMark(g *rand.Rand, l Legend) Mark {
+	m := Mark{At: PositionOf(g.Int64N(3)*1_700_000_000, fmt.Sprint(g.Uint64())+fmt.Sprint(g.Uint64())),
+		Gen: uint8(g.IntN(256)), Gone: g.IntN(4) == 0}
+	for _, name := range l.Limits {
+		if !m.Gone && g.IntN(3) > 0 {
+			m.Used = append(m.Used, Count{name, g.Int64() >> g.IntN(64)})
+		}
+	}
+	slices.SortFunc(m.Used, func(a, b Count) int { return strings.Compare(a.Limit, b.Limit) })
+	return m
+}

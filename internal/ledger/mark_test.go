@@ -1,0 +1,295 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A snapshot whose legend is of another form has counted nothing that could be told by marks.
+func TestLegendsOfAnotherForm(t *testing.T) {
+	legend := Legend{Stream: 7, Limits: []string{"rpm"}}.bytes()
+	for name, c := range map[string]struct {
+		v   item.Value
+		any bool
+	}{
+		"ours": {item.B(legend), true}, "none": {nil, false}, "a string": {item.S("x"), false},
+		"cut short": {item.B(legend[:len(legend)-1]), false}, "empty": {item.B(nil), false},
+	} {
+		it := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x"}.Item()
+		if delete(it, attrLegend); c.v != nil {
+			it[attrLegend] = c.v
+		}
+		if m := MarksOf(it); m.Any != c.any || len(m.Legend.Limits) > 0 != c.any {
+			t.Errorf("%s: %v, %v", name, m.Any, m.Legend)
+		}
+	}
+}
+
+// digits are sequence numbers of all lengths, at the edges of what is packed.
+func digits(r *rand.Rand) string {
+	n := 1 + r.IntN(sequenceDigits)
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "0000999912345678"[r.IntN(16)]
+	}
+	return string(b)
+}
+
+func TestPositionsAreOrderedLikeTheirNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	number := func(s string) *big.Int { n, _ := new(big.Int).SetString(s, 10); return n }
+	for range 20_000 {
+		a, b := digits(r), digits(r)
+		p, q := PositionOf(1, a), PositionOf(1, b)
+		if got, want := p.Compare(q), number(a).Cmp(number(b)); got != want {
+			t.Fatalf("%s against %s: %d, want %d", a, b, got, want)
+		}
+		if number(p.String()).Cmp(number(a)) != 0 || len(p.String()) != sequenceDigits {
+			t.Fatalf("%s is %s", a, p)
+		}
+		if back, ok := UnpackPosition(1, p.Pack()); !ok || back != p {
+			t.Fatalf("%s: unpacked %v %v", a, back, ok)
+		}
+		before := new(big.Int).Sub(number(a), big.NewInt(1))
+		if before.Sign() < 0 {
+			before.SetInt64(0)
+		}
+		if got := p.Before(); number(got.String()).Cmp(before) != 0 {
+			t.Fatalf("before %s is %s", a, got)
+		}
+		if p.Compare(q) < 0 && bytes.Compare(Legend{Stream: 1}.position(p), Legend{Stream: 1}.position(q)) >= 0 {
+			t.Fatalf("%s and %s are not in order when packed", a, b)
+		}
+	}
+	early, late := PositionOf(1, "900"), PositionOf(2, "1")
+	if early.Compare(late) >= 0 {
+		t.Error("a later stream's positions are not after those of an earlier one")
+	}
+	for _, l := range []Legend{{Stream: 0}, {Stream: 1}, {Stream: 2}, {Stream: 3}} {
+		if bytes.Compare(l.position(early), l.position(late)) >= 0 {
+			t.Errorf("in the legend of stream %d: not in order", l.Stream)
+		}
+	}
+}
+
+func TestMarksSurviveStorage(t *testing.T) {
+	g := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		l := Legend{Stream: g.Int64N(3) * 1_700_000_000, Limits: []string{"tpm", "rpm", "odd name"}}
+		m := randomMark(g, l)
+		got, ok := l.parse(l.mark(m))
+		if !ok || !reflect.DeepEqual(got, m) {
+			t.Fatalf("got  %+v %v\nwant %+v", got, ok, m)
+		}
+		// A limit that comes later takes nothing from older marks.
+		wider := l.With([]Count{{"later", 1}, {"rpm", 2}})
+		if got, ok := wider.parse(l.mark(m)); !ok || !reflect.DeepEqual(got, m) || len(l.Limits) != 3 {
+			t.Fatalf("in a longer legend %+v %v\nwant %+v", got, ok, m)
+		}
+		if got, ok := parseLegend(wider.bytes()); !ok || !reflect.DeepEqual(got, wider) {
+			t.Fatalf("legend %+v, want %+v", got, wider)
+		}
+	}
+}
+
+// A mark at the first sequence number of all survives too: in the legend's stream, it has no bytes.
+func TestAMarkAtTheVeryFirstRecord(t *testing.T) {
+	l := Legend{Stream: 7, Limits: []string{"rpm"}}
+	for _, stream := range []int64{6, 7, 8} {
+		for _, used := range [][]Count{nil, {{"rpm", 0}}, {{"rpm", 5}}} {
+			want := Mark{At: PositionOf(stream, "0"), Used: used, Gen: 3}
+			if got, ok := l.parse(l.mark(want)); !ok || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v, want %+v", got, ok, want)
+			}
+		}
+	}
+}
+
+// Any bytes read as a mark or as none, and never panic.
+func TestForeignMarksAreNone(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	l := Legend{Stream: 7, Limits: []string{"rpm", "tpm"}}
+	read := 0
+	for range 50_000 {
+		b := make([]byte, r.IntN(24))
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+			if r.IntN(3) == 0 {
+				b[i] = []byte{earlier, inStream, inStream + 3, later, goneCounter, noCounter, 0xDF, 0}[r.IntN(8)]
+			}
+		}
+		if m, ok := l.parse(b); ok {
+			read++
+			if again, ok := l.parse(l.mark(m)); !ok || !reflect.DeepEqual(again, m) {
+				t.Fatalf("% x reads as %+v, which is stored as % x", b, m, l.mark(m))
+			}
+		}
+		parseLegend(b)
+	}
+	if read == 0 {
+		t.Error("nothing was a mark")
+	}
+}
+
+// The names of marks are those of no other attribute.
+func TestAttributesOfMarks(t *testing.T) {
+	seen := map[string]bool{attrLegend: true}
+	for _, name := range []string{"PK", "SK", "ttl", "window", "resource", "entity_id", "_", "_0", "_v", "_.100"} {
+		seen[attrCount(name)] = true
+	}
+	for shard := range 40_000 {
+		attr := attrMark(shard)
+		if got, ok := shardOfMark(attr); !ok || got != shard || seen[attr] {
+			t.Fatalf("shard %d: %q, read back as %d %v, in use %v", shard, attr, got, ok, seen[attr])
+		}
+		seen[attr] = true
+	}
+	for _, attr := range []string{"", "_", "_.", "_.5", "_00", "_V", "_-1", "0", "_ttl", "_PK", "__0"} {
+		if n, ok := shardOfMark(attr); ok {
+			t.Errorf("%q is the mark of shard %d", attr, n)
+		}
+	}
+}
+
+// 32 shards cost one write unit, with numbers as they are in production.
+func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
+	for _, c := range []struct {
+		entity        string
+		shards, units int
+	}{{"customer-12345", 1, 1}, {"customer-12345", 32, 1}, {strings.Repeat("x", 40), 16, 1},
+		{strings.Repeat("x", 40), 32, 2}} {
+		u := Usage{Namespace: "kQ3xZp9LmNa", Entity: c.entity, Resource: "gpt-4", Window: "hourly",
+			Start: "2023-11-14T22:00:00Z",
+			Part:  "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 4_000}, {"tpm", 3_000_000}}, Events: 4_000,
+			TTL: 1_800_000_000}
+		for k := range c.shards {
+			at := PositionOf(1_700_000_000, fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(k))+"01745")
+			u.Moves = append(u.Moves, Move{Shard: k,
+				To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Gen: 9}})
+		}
+		it, held, err := u.Update().Apply(nil)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		t.Logf("%d shards, entity of %d characters: %d bytes", c.shards, len(c.entity), item.Size(it))
+		if got := (item.Size(it) + 1023) / 1024; got != c.units {
+			t.Errorf("%d shards, entity of %d characters: %d units, want %d", c.shards, len(c.entity), got, c.units)
+		}
+		if shards := MarksOf(it).Shards(); len(shards) != c.shards || !slices.IsSorted(shards) {
+			t.Errorf("shards %v", shards)
+		}
+	}
+}
+
+// Marks without the legend that says what they count are no marks.
+func TestMarksNeedTheirLegend(t *testing.T) {
+	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
+	if m, ok := MarksOf(it).Shard(0); !ok || len(m.Used) != 3 {
+		t.Fatalf("%+v %v", m, ok)
+	}
+	delete(it, attrLegend)
+	if m, ok := MarksOf(it).Shard(0); ok {
+		t.Errorf("without a legend: %+v", m)
+	}
+	if m, ok := MarksOf(it).Shard(3); ok {
+		t.Errorf("of a shard that is gone, without a legend: %+v", m)
+	}
+	if m, ok := MarksOf(it).Shard(1); ok {
+		t.Errorf("of a shard without a mark: %+v", m)
+	}
+}
+
+// The limits that a snapshot counts are told by the names of its numbers, of which some are for
+// something else: those limits have an underscore before them.
+func TestAttributesThatCountALimit(t *testing.T) {
+	for attr, want := range map[string]string{"rpm": "rpm", "_window": "window", "_ttl": "ttl", "__x": "_x", "window": "",
+		"ttl": "", "_rpm": "", "_": "", "": "", "total_events": "", "_total_events": "total_events"} {
+		got, ok := limitOfCount(attr)
+		if ok != (want != "") || ok && (got != want || attrCount(got) != attr) {
+			t.Errorf("%q: %q, %v, want %q", attr, got, ok, want)
+		}
+	}
+}
+
+// A mark that cannot be read is none, and leaves the others as they are.
+func TestAMarkThatCannotBeReadIsNone(t *testing.T) {
+	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
+	it[attrMark(3)] = item.B([]byte{9})
+	s, err := DecodeSnapshot(it)
+	if _, has := s.Marks[3]; err != nil || has || len(s.Marks) != 1 {
+		t.Errorf("%+v, %v", s.Marks, err)
+	}
+}
+
+// A write that was not preceded by a look goes on from a mark whose limit has vanished since: the
+// legend that it expects has that limit.
+func TestALimitThatVanishesIsExpected(t *testing.T) {
+	at := func(n string, used ...Count) Mark {
+		return Mark{At: PositionOf(sampleNow/1000, n), Used: used, Gen: 9}
+	}
+	u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+		Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
+		Moves: []Move{{To: at("10", Count{"rpm", 3}, Count{"tpm", 5})}}}
+	stored, held, err := u.Update().Apply(nil)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	from := at("20", Count{"rpm", 3}, Count{"tpm", 5})
+	u.Counts, u.Moves = []Count{{"rpm", 1}}, []Move{{From: Expect{Counted: &from}, To: at("20", Count{"rpm", 4})}}
+	after, held, err := u.Update().Apply(stored)
+	if m, ok := MarksOf(after).Shard(0); err != nil || !held || !ok || len(m.Used) != 1 {
+		t.Errorf("held %v, %v: %+v", held, err, m)
+	}
+}
+
+// A negative counter is written as one. Bytes that say so of a positive one are no mark.
+func TestAPositiveCounterThatSaysItIsNegative(t *testing.T) {
+	l := Legend{Stream: 7, Limits: []string{"rpm"}}
+	b := l.mark(Mark{At: PositionOf(7, "5"), Used: []Count{{"rpm", -5}}, Gen: 3})
+	if m, ok := l.parse(b); !ok || m.Used[0].Tokens != -5 {
+		t.Errorf("%+v, %v", m, ok)
+	}
+	if b[2] &= 0x7F; b[1] != negative {
+		t.Fatalf("%x", b)
+	}
+	if m, ok := l.parse(b); ok {
+		t.Errorf("%x is %+v", b, m)
+	}
+}
+
+// A legend takes up the limits that no mark tells of, as far as there are 64.
+func TestHowManyLimitsALegendTakesUp(t *testing.T) {
+	for n, want := range map[int]int{63: 63, 64: 64, 65: 0} {
+		u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+			Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
+			Moves: []Move{{To: Mark{At: PositionOf(sampleNow/1000, "10"), Gen: 9}}}}
+		for i := range n {
+			u.Counts = append(u.Counts, Count{fmt.Sprintf("l%02d", i), 1})
+		}
+		after, held, err := u.Update().Apply(nil)
+		if got := len(MarksOf(after).Legend.Limits); err != nil || !held || got != want {
+			t.Errorf("of %d limits it has %d, want %d: held %v, %v", n, got, want, held, err)
+		}
+	}
+}
+
+// A mark whose position has another length than it says is none.
+func TestAMarkOfAnotherLengthIsNone(t *testing.T) {
+	l := Legend{Stream: 7, Limits: []string{"rpm"}}
+	for _, stream := range []int64{6, 7, 8} {
+		whole := l.mark(Mark{At: PositionOf(stream, "123456789"), Used: []Count{{"rpm", 5}}, Gen: 3})
+		for _, b := range [][]byte{whole[:len(whole)-1], append(slices.Clone(whole), 1)} {
+			if m, ok := l.parse(b); ok {
+				t.Errorf("%x is %+v", b, m)
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Another aggregator, which knows no marks, may have counted in a snapshot while
+// ours did not run. What lies between a mark and the next record then is counted
+// already. The snapshot shows it: of each limit, the count is the sum of the
+// counters in all marks less an origin, as long as only ours counts. The origin is
+// where the counters stood when counting began, all that was given up included; it
+// is stored, and writes that go on plainly leave it alone.
+//
+// What others counted before the first mark is part of the origin, and does not show
+// later. So it is noted in an attribute of its own once others are seen to have counted,
+// and stays.
+//
+//	origin    1 and the origins of the legend's limits, as zigzag varints;
+//	          0 and the position of who gave them up, if they are not known
+//	shared    1
+const (
+	attrOrigin = "_="
+	attrShared = "_+"
+)
+
+// givenUp is an origin that is not known. No two writes give up the same, so that one
+// which was planned from a look before the other is refused.
+func (u Usage) givenUp() []byte { return append([]byte{0}, u.Moves[0].To.At.Pack()...) }
+
+// Shared reports whether others are known to have counted in the snapshot, before ours
+// or since.
+func (m Marks) Shared() bool {
+	return !m.Any || m.snapshot[attrShared] != nil || len(m.Others()) > 0
+}
+
+// Others returns how much more the snapshot has counted, by limit, than ours has:
+// zeros are left out. It may be too little, never too much.
+func (m Marks) Others() (out []Count) {
+	origin, ok := m.origin()
+	sums, complete := m.sums()
+	if !ok || !complete {
+		return nil
+	}
+	for i, limit := range m.Legend.Limits {
+		n, _, err := item.Int(m.snapshot, attrCount(limit))
+		if more := n - (sums[i] - origin[i]); err == nil && more > 0 {
+			out = append(out, Count{Limit: limit, Tokens: more})
+		}
+	}
+	return out
+}
+
+// origin returns the origins in the order of the legend; ok is false if they are not
+// known.
+func (m Marks) origin() (out []int64, ok bool) {
+	b := m.rawOrigin()
+	if len(b) == 0 || b[0] != 1 {
+		return nil, false
+	}
+	for b = b[1:]; len(b) > 0; {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			return nil, false
+		}
+		out, b = append(out, v), b[n:]
+	}
+	return out, len(out) == len(m.Legend.Limits)
+}
+
+func (m Marks) rawOrigin() []byte {
+	if v, ok := m.snapshot[attrOrigin].(*types.AttributeValueMemberB); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// sums adds up the counters of all marks, in the order of the legend; complete is
+// false if some mark does not say them.
+func (m Marks) sums() (out []int64, complete bool) {
+	out, complete = make([]int64, len(m.Legend.Limits)), true
+	for _, shard := range m.Shards() {
+		mark, ok := m.Shard(shard)
+		complete = complete && ok && mark.counts()
+		mark.addTo(out, m.Legend, 1)
+	}
+	return out, complete
+}
+
+// counts reports whether the mark says what its shard has counted.
+func (m Mark) counts() bool { return m.Gone || len(m.Used) > 0 }
+
+// addTo adds the counters of the mark, times sign, to sums in the legend's order.
+func (m Mark) addTo(sums []int64, l Legend, sign int64) {
+	for i, limit := range l.Limits {
+		n, _ := CountOf(m.Used, limit)
+		sums[i] += sign * n
+	}
+}
+
+func packOrigin(origin []int64) []byte {
+	b := []byte{1}
+	for _, n := range origin {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+// keepOrigin adds to the update, which writes marks by the legend, what keeps the
+// origin true, and returns the condition for it.
+func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
+	if u.Seen == nil {
+		u.assumeOrigin(up, l)
+		return nil
+	}
+	// What the snapshot will hold, less what ours counts in it, is the origin.
+	sums, complete := u.Seen.after(l, u.Moves).sums()
+	for i, limit := range l.Limits {
+		n, _, err := item.Int(u.Seen.snapshot, attrCount(limit))
+		counted, _ := CountOf(u.Counts, limit)
+		others, _ := CountOf(u.Others, limit)
+		sums[i] -= n + counted - others
+		complete = complete && err == nil
+	}
+	origin := u.givenUp()
+	if complete {
+		origin = packOrigin(sums)
+	}
+	if u.Seen.snapshot != nil && u.Seen.Shared() {
+		up.Set = append(up.Set, item.Attr{Name: attrShared, Value: item.B([]byte{1})})
+	}
+	stored := u.Seen.rawOrigin()
+	if !slices.Equal(stored, origin) {
+		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(origin)})
+	}
+	if stored == nil {
+		return []item.Cond{item.Absent(attrOrigin)}
+	}
+	return []item.Cond{item.Compare(attrOrigin, item.Eq, item.B(stored))}
+}
+
+// assumeOrigin is keepOrigin for a snapshot that was not seen: it is new, or goes on
+// from the marks that are expected. An origin that would turn out too low is given
+// up; one that is too high finds too little of others.
+func (u Usage) assumeOrigin(up *item.Update, l Legend) {
+	origin := make([]int64, len(l.Limits))
+	known, fresh := true, true
+	for _, m := range u.Moves {
+		known = known && m.To.counts()
+		m.To.addTo(origin, l, 1)
+		if m.From.Counted != nil {
+			fresh = false
+			known = known && m.From.Counted.counts()
+			m.From.Counted.addTo(origin, l, -1)
+		}
+	}
+	for i, limit := range l.Limits {
+		n, _ := CountOf(u.Counts, limit)
+		origin[i] -= n
+		known = known && origin[i] >= 0
+	}
+	switch {
+	case !known:
+		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(u.givenUp())})
+	case fresh:
+		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrOrigin, Value: item.B(packOrigin(origin))})
+	}
+}
+
+// after returns the marks as they are once the moves are made.
+func (m Marks) after(l Legend, moves []Move) Marks {
+	next := item.Item{}
+	for name, value := range m.snapshot {
+		next[name] = value
+	}
+	for _, move := range moves {
+		next[attrMark(move.Shard)] = item.B(l.mark(move.To))
+	}
+	return Marks{Legend: l, Any: true, snapshot: next}
+}

@@ -1,0 +1,346 @@
+package ledger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// What another aggregator adds to a snapshot is told apart from what ours counts,
+// written with or without a look; where a life ends unseen it is not known any more,
+// until the next look.
+func TestOthersAreToldApart(t *testing.T) {
+	apply := func(it item.Item, u Usage) item.Item {
+		t.Helper()
+		after, held, err := u.Update().Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		return after
+	}
+	mark := func(at int, rpm, tpm int64) Mark {
+		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Gen: 3}
+	}
+	usage := func(rpm, tpm int64, m Move) Usage {
+		return Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+			Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", rpm}, {"tpm", tpm}}, Events: 1, Moves: []Move{m}}
+	}
+	others := func(it item.Item, want ...Count) {
+		t.Helper()
+		if got := MarksOf(it).Others(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("others have counted %v, want %v", got, want)
+		}
+	}
+	// Counting begins at 100 and 0, goes on without a look, and once more.
+	it := apply(nil, usage(5, 7, Move{To: mark(10, 105, 7)}))
+	others(it)
+	from := mark(20, 105, 7)
+	it = apply(it, usage(1, 2, Move{From: Expect{Counted: &from}, To: mark(20, 106, 9)}))
+	others(it)
+	it["rpm"] = item.N(6 + 40)
+	others(it, Count{"rpm", 40})
+	from = mark(30, 106, 9)
+	it = apply(it, usage(4, 0, Move{From: Expect{Counted: &from}, To: mark(30, 110, 9)}))
+	others(it, Count{"rpm", 40})
+
+	seen := MarksOf(it) // 25 of the 40 are found to lie behind the mark
+	u := usage(3, 0, Move{From: Expect{Exactly: true}, To: mark(40, 138, 9)})
+	u.Seen, u.Others = &seen, []Count{{"rpm", 15}}
+	it = apply(it, u)
+	others(it, Count{"rpm", 15})
+
+	// Another life: 200 more were counted of the one before.
+	from = mark(50, 138, 9)
+	it = apply(it, usage(203, 0, Move{From: Expect{Counted: &from}, To: mark(50, 3, 0)}))
+	others(it)
+	it["rpm"] = item.N(1000)
+	others(it)
+	seen = MarksOf(it)
+	u = usage(1, 1, Move{From: Expect{Exactly: true}, To: mark(60, 4, 1)})
+	u.Seen = &seen
+	it = apply(it, u)
+	others(it)
+	it["tpm"] = item.N(10_000)
+	if got := MarksOf(it).Others(); len(got) != 1 || got[0].Limit != "tpm" {
+		t.Errorf("others have counted %v after a look, want some of tpm", got)
+	}
+
+	// A snapshot that another aggregator has made is not written without a look.
+	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x", Counts: map[string]int64{"rpm": 9}}
+	if _, held, _ := usage(5, 7, Move{To: mark(10, 105, 7)}).Update().Apply(foreign.Item()); held {
+		t.Error("written without a look at what is there")
+	}
+}
+
+// attempt applies a write of usage to a snapshot, and reports whether its condition held.
+func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m Move) (held bool) {
+	t.Helper()
+	u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+		Start: "2023-11-14T22:00:00Z", Counts: counts, Events: 1, Seen: seen, Moves: []Move{m}}
+	after, held, err := u.Update().Apply(*snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held {
+		*snapshot = after
+	}
+	return held
+}
+
+// One token more than ours has counted tells that others count too, beside shards that are there or
+// were removed. Beside a shard whose mark says no counters nothing is known.
+func TestATokenOfOthers(t *testing.T) {
+	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
+	gone := mark(20)
+	gone.Gone = true
+	exactly := Expect{Exactly: true}
+	beside := Move{Shard: 1, From: exactly, To: mark(20, Count{"rpm", 7})}
+	for _, c := range []struct {
+		name string
+		then []Move // seen, after shard 0 has counted 5
+		want []Count
+	}{
+		{"a shard", nil, []Count{{"rpm", 1}}},
+		{"a shard that was removed", []Move{{From: exactly, To: gone}}, []Count{{"rpm", 1}}},
+		{"another shard beside", []Move{beside}, []Count{{"rpm", 1}}},
+		{"one whose mark says nothing", []Move{{Shard: 1, From: exactly, To: mark(20)}}, nil},
+		{"its own says nothing any more", []Move{{From: exactly, To: mark(20)}}, nil},
+		{"nor beside another", []Move{beside, {From: exactly, To: mark(30)}}, nil},
+	} {
+		var it item.Item
+		ok := attempt(t, &it, nil, []Count{{"rpm", 5}}, Move{To: mark(10, Count{"rpm", 5})})
+		for _, m := range c.then {
+			seen := MarksOf(it)
+			ok = ok && attempt(t, &it, &seen, nil, m)
+		}
+		if !ok || MarksOf(it).Shared() {
+			t.Fatalf("%s: counted %v, shared %v", c.name, ok, MarksOf(it).Shared())
+		}
+		it["rpm"] = item.N(6)
+		if got := MarksOf(it).Others(); !reflect.DeepEqual(got, c.want) || MarksOf(it).Shared() != (c.want != nil) {
+			t.Errorf("%s: others have counted %v, shared %v, want %v", c.name, got, MarksOf(it).Shared(), c.want)
+		}
+	}
+}
+
+// A shard that was not counted is expected not to be, whatever was seen: with a mark, the write is
+// refused.
+func TestNoMarkIsExpected(t *testing.T) {
+	rpm := []Count{{"rpm", 5}}
+	to := Mark{At: PositionOf(1, "10"), Used: rpm, Gen: 3}
+	for _, look := range []bool{false, true} {
+		var it item.Item
+		for shard, want := range map[int]bool{0: true, 1: true} {
+			for range 2 {
+				var seen *Marks
+				if m := MarksOf(it); look && it != nil {
+					seen = &m
+				}
+				if held := attempt(t, &it, seen, rpm, Move{Shard: shard, To: to}); held != want {
+					t.Errorf("shard %d, seen %v: held %v", shard, look, held)
+				}
+				want = false
+			}
+		}
+	}
+}
+
+// A limit that is new to a snapshot is in the marks from then on, beside those that were there.
+func TestALimitThatIsNewToASnapshot(t *testing.T) {
+	var it item.Item
+	rpm, both := []Count{{"rpm", 5}}, []Count{{"rpm", 6}, {"tpm", 2}}
+	if !attempt(t, &it, nil, rpm, Move{To: Mark{At: PositionOf(1, "10"), Used: rpm, Gen: 3}}) {
+		t.Fatal("refused")
+	}
+	seen := MarksOf(it)
+	move := Move{From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "20"), Used: both, Gen: 3}}
+	if !attempt(t, &it, &seen, []Count{{"rpm", 1}, {"tpm", 2}}, move) {
+		t.Fatal("refused")
+	}
+	if m, ok := MarksOf(it).Shard(0); !ok || !reflect.DeepEqual(m.Used, both) {
+		t.Errorf("the mark is %+v, %v, want %v", m, ok, both)
+	}
+}
+
+// An origin that was given up, and given up again by a write that came between a look
+// and the write that it was for, is not restored from that look: others would seem to
+// have counted what ours has.
+func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
+	var it item.Item
+	try := func(seen *Marks, shard int, counted int64, from Expect, at int, rpm int64) (held bool) {
+		t.Helper()
+		return attempt(t, &it, seen, []Count{{"rpm", counted}}, Move{Shard: shard, From: from,
+			To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}})
+	}
+	counted := func(at int, rpm int64) Expect {
+		return Expect{Counted: &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}}
+	}
+	ok := try(nil, 0, 100, Expect{}, 10, 100) && try(nil, 1, 200, Expect{}, 11, 200)
+	ok = ok && try(nil, 1, 3, counted(20, 200), 20, 3) // another life
+	old := MarksOf(it)
+	ok = ok && try(nil, 1, 1, counted(30, 3), 30, 1) // and another
+	if !ok {
+		t.Fatal("a write was refused")
+	}
+	exactly := Expect{Exactly: true}
+	if try(&old, 0, 10, exactly, 40, 110) {
+		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
+	}
+	if seen := MarksOf(it); !try(&seen, 0, 10, exactly, 40, 110) || len(MarksOf(it).Others()) > 0 {
+		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
+	}
+}
+
+// A limit that began and vanished before the mark is counted, and is in no mark. A write
+// that was planned before that does not take it for what others have counted.
+func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
+	var it item.Item
+	try := func(shard int, counts, used []Count, from Expect, seen *Marks) (held bool) {
+		t.Helper()
+		return attempt(t, &it, seen, counts, Move{Shard: shard, From: from,
+			To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Gen: 3}})
+	}
+	exactly := Expect{Exactly: true}
+	begun := []Count{{"rpm", 10}}
+	if !try(0, begun, begun, Expect{}, nil) {
+		t.Fatal("refused")
+	}
+	old := MarksOf(it)
+	if !try(0, []Count{{"day", 88}, {"rpm", 1}}, []Count{{"rpm", 11}}, exactly, &old) {
+		t.Fatal("refused")
+	}
+	later := func(seen Marks) bool {
+		return try(1, []Count{{"day", 38}, {"rpm", 5}}, []Count{{"day", 92}, {"rpm", 5}}, exactly, &seen)
+	}
+	if later(old) {
+		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
+	} else if !later(MarksOf(it)) || len(MarksOf(it).Others()) > 0 {
+		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
+	}
+}
+
+// An origin is given up by what leaves it unknown: a mark that says nothing, of whichever shard, or a
+// count that is no number. Until the next look nobody else is taken to have counted.
+func TestWhatGivesAnOriginUp(t *testing.T) {
+	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
+	expect := func(at int, used ...Count) Expect { m := mark(at, used...); return Expect{Counted: &m} }
+	exactly := Expect{Exactly: true}
+	rpm, tpm := Count{"rpm", 5}, Count{"tpm", 6}
+	for _, c := range []struct {
+		name  string
+		edit  func(item.Item) // after shards 0 and 1 have counted 5 and 6 each
+		look  bool
+		moves []Move
+		known bool
+	}{
+		{"nothing", nil, false, []Move{{From: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, true},
+		{"nothing, seen", nil, true, []Move{{From: exactly, To: mark(20, Count{"rpm", 7}, tpm)}}, true},
+		{"a count that is no number", func(it item.Item) { it["rpm"] = item.S("5") }, true,
+			[]Move{{From: exactly, To: mark(20, rpm, tpm)}}, false},
+		{"another shard's mark", nil, false, []Move{{Shard: 2, To: mark(20)}}, false},
+		{"the first of two marks", nil, false, []Move{{Shard: 2, To: mark(20)}, {Shard: 3, To: mark(20, rpm)}}, false},
+		{"its own mark, seen", nil, true, []Move{{From: exactly, To: mark(20)}}, false},
+		{"expecting a mark that says nothing", nil, false, []Move{{From: expect(20), To: mark(20, rpm, tpm)}}, false},
+		{"expecting it of the first of two", nil, false, []Move{{From: expect(20), To: mark(20, rpm, tpm)},
+			{Shard: 1, From: expect(20, rpm, tpm), To: mark(20, rpm, tpm)}}, false},
+		{"it was not there", func(it item.Item) { delete(it, attrOrigin) }, false,
+			[]Move{{From: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, false},
+	} {
+		var it item.Item
+		for shard := range 2 {
+			if !attempt(t, &it, nil, []Count{rpm, tpm}, Move{Shard: shard, To: mark(10, rpm, tpm)}) {
+				t.Fatal("refused")
+			}
+		}
+		if c.edit != nil {
+			c.edit(it)
+		}
+		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+			Start: "2023-11-14T22:00:00Z", Moves: c.moves}
+		if seen := MarksOf(it); c.look {
+			u.Seen = &seen
+		} else {
+			u.Counts = []Count{{"rpm", 0}, {"tpm", 0}}
+		}
+		after, held, err := u.Update().Apply(it)
+		if err != nil || !held {
+			t.Fatalf("%s: held %v, %v", c.name, held, err)
+		}
+		if _, ok := MarksOf(after).origin(); ok != c.known {
+			t.Errorf("%s: the origin is known: %v", c.name, ok)
+		}
+	}
+}
+
+// Wherever in the stream an origin is given up, it reads as none.
+func TestAnOriginThatIsGivenUpIsNone(t *testing.T) {
+	for _, at := range []string{"0", "1", "255", "256", "511", "65536", "72057594037927936"} {
+		u := Usage{Moves: []Move{{To: Mark{At: PositionOf(1, at)}}}}
+		for limits := range 4 {
+			m := Marks{Legend: Legend{Limits: []string{"a", "b", "c"}[:limits]}, Any: true,
+				snapshot: item.Item{attrOrigin: item.B(u.givenUp())}}
+			if origin, ok := m.origin(); ok {
+				t.Errorf("at %s, of %d limits: %v", at, limits, origin)
+			}
+		}
+	}
+}
+
+// Any bytes read as an origin or as none, and never panic.
+func TestForeignOriginsAreNone(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	l := Legend{Stream: 7, Limits: []string{"rpm", "tpm"}}
+	for range 20_000 {
+		b := make([]byte, r.IntN(20))
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+		}
+		if len(b) > 0 && r.IntN(2) == 0 {
+			b[0] = 1
+		}
+		m := Marks{Legend: l, Any: true, snapshot: item.Item{attrOrigin: item.B(b), "rpm": item.N(5)}}
+		if origin, ok := m.origin(); ok && len(origin) != 2 {
+			t.Fatalf("% x reads as %v", b, origin)
+		}
+		m.Others()
+	}
+}
+
+// A snapshot that another aggregator began is known to be shared for good, though what
+// that one counted is part of the origin, and the origin is given up. One that is ours
+// alone is not, nor is none.
+func TestSharedSnapshotsStayKnown(t *testing.T) {
+	count := func(it item.Item, seen bool, rpm int64, m Move) item.Item {
+		t.Helper()
+		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
+			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", rpm}}, Events: 1, Moves: []Move{m}}
+		if marks := MarksOf(it); seen {
+			u.Seen = &marks
+		}
+		after, held, err := u.Update().Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		return after
+	}
+	mark := func(at int, rpm int64) Mark {
+		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}
+	}
+	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
+		Part: "2023-11-14T22:00:00Z", Counts: map[string]int64{"rpm": 600}, Events: 6}
+	for name, begun := range map[string]item.Item{"shared": foreign.Item(), "ours": nil} {
+		shared := begun != nil
+		it := count(begun, true, 10, Move{From: Expect{Exactly: true}, To: mark(10, 310)})
+		if got := MarksOf(it).Shared(); got != shared {
+			t.Errorf("%s: shared is %v after the first mark", name, got)
+		}
+		from := mark(20, 310) // another life
+		it = count(it, false, 5, Move{From: Expect{Counted: &from}, To: mark(20, 5)})
+		if got := MarksOf(it).Shared(); got != shared || shared && !reflect.DeepEqual(it[attrShared], item.B([]byte{1})) {
+			t.Errorf("%s: shared is %v, stored as %v, without an origin", name, got, it[attrShared])
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Lists of one instant have keys of their own if they differ, in the order of their creation; what is
+// no list holds nothing.
+func TestOwedLists(t *testing.T) {
+	list := OwedList{Created: 77, Packed: []byte("abc"), TTL: 9}
+	put := list.Put()
+	if k := put.Target(); k.PK != OwedPK || k.SK[:16] != "000000000000077#" || string(PackedOwed(put.Item)) != "abc" {
+		t.Errorf("%v holds %q", k, PackedOwed(put.Item))
+	}
+	other := list
+	if other.Packed = []byte("abd"); other.Put().Target() == put.Target() || list.Put().Target() != put.Target() {
+		t.Error("two lists have one key, or one has two")
+	}
+	if got := PackedOwed(item.Item{"owed": item.S("abc")}); got != nil {
+		t.Errorf("a string holds %q", got)
+	}
+	if ttl := put.Item["ttl"]; !item.EqualItems(item.Item{"v": ttl}, item.Item{"v": item.N(9)}) {
+		t.Errorf("it expires at %v", ttl)
+	}
+}
+
+// Who claims the next lists does so once: the cursor has to be as it was read. Who ends the claim
+// says how far is counted.
+func TestOneIsAtTheCursor(t *testing.T) {
+	stored := item.Item(nil)
+	first := DecodeOwedCursor(stored)
+	claimed, held, err := first.Claim(500).Apply(stored)
+	if got := DecodeOwedCursor(claimed); err != nil || !held || got != (OwedCursor{0, 500}) {
+		t.Fatalf("claimed: %+v, %v, %v", got, held, err)
+	}
+	if _, held, _ = first.Claim(600).Apply(claimed); held {
+		t.Error("claimed twice")
+	}
+	done, held, err := first.Advance(500, 300).Apply(claimed)
+	if got := DecodeOwedCursor(done); err != nil || !held || got != (OwedCursor{300, 0}) {
+		t.Errorf("counted: %+v, %v, %v", got, held, err)
+	}
+	if _, held, _ = first.Advance(500, 400).Apply(done); held {
+		t.Error("a claim is ended twice")
+	}
+	if got := DecodeOwedCursor(item.Item{"settled": item.S("x"), "claimed": item.N(5)}); got.Counted != 0 {
+		t.Errorf("a string is %+v", got)
+	}
+}

@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"bytes"
+	"testing"
+)
+
+// Positions are in the order of their streams, and of their sequence numbers within one, however long
+// these are. Before is the one before, and Plus and Since are each other's inverse.
+func TestPositionsAreInOrder(t *testing.T) {
+	numbers := []string{"0", "1", "9999999999999999999", "10000000000000000000", "10000000000000000001",
+		"99999999999999999999999999999999999999", "100000000000000000000000000000000000000",
+		"1999999999999999999999999999999999999999"}
+	var all []Position
+	for _, stream := range []int64{0, 5} {
+		for _, n := range numbers {
+			all = append(all, PositionOf(stream, n))
+		}
+	}
+	for i, p := range all {
+		for j, q := range all {
+			want := 0
+			if i < j {
+				want = -1
+			} else if i > j {
+				want = 1
+			}
+			if got := p.Compare(q); got != want {
+				t.Errorf("%+v to %+v: %d", p, q, got)
+			}
+		}
+		before := p.Before()
+		if i%len(numbers) == 0 {
+			if before != p {
+				t.Errorf("before the first is %+v", before)
+			}
+			continue
+		}
+		if before.Compare(p) >= 0 || before.Stream != p.Stream || before.Compare(all[i-1]) < 0 {
+			t.Errorf("before %+v is %+v", p, before)
+		}
+	}
+	for _, other := range []string{"1/2", "1 2", "1x2", "1:2"} { // none is a digit
+		if got := PositionOf(5, other); got != PositionOf(5, "102") {
+			t.Errorf("%q is %+v", other, got)
+		}
+	}
+	long := numbers[len(numbers)-1]
+	if got := PositionOf(5, "0000000"+long); got != PositionOf(5, long) {
+		t.Errorf("with zeros before it, %s is %+v", long, got)
+	}
+	if got := PositionOf(5, "10000000000000000000").Before(); got != PositionOf(5, "9999999999999999999") {
+		t.Errorf("before 10^19 is %+v", got)
+	}
+	if got := PositionOf(5, "100000000000000000000000000000000000000").Before(); got != all[len(numbers)+5] {
+		t.Errorf("before 10^38 is %+v", got)
+	}
+	p := PositionOf(5, "700")
+	if n, ok := p.Plus(30).Since(p); n != 30 || !ok || p.Plus(30) != PositionOf(5, "730") {
+		t.Errorf("30 after it is %d, %v after it", n, ok)
+	}
+	for _, o := range []Position{PositionOf(4, "600"), PositionOf(5, "701"), PositionOf(5, "10000000000000000000")} {
+		if _, ok := p.Since(o); ok {
+			t.Errorf("%+v is near %+v", o, p)
+		}
+	}
+}
+
+// Only what a position packs to is one: not what has a zero before it, is longer, or beyond all numbers.
+func TestWhatUnpacksToAPosition(t *testing.T) {
+	p := PositionOf(5, "700")
+	longest := PositionOf(5, "1999999999999999999999999999999999999999").Pack()
+	beyond := append([]byte{1}, bytes.Repeat([]byte{0xFF}, packedNumber-1)...)
+	for _, c := range []struct {
+		b    []byte
+		want bool
+	}{
+		{nil, true}, {p.Pack(), true}, {longest, true}, {append([]byte{0}, p.Pack()...), false},
+		{append([]byte{1}, longest...), false}, {make([]byte, packedNumber+1), false}, {beyond, false},
+	} {
+		got, ok := UnpackPosition(5, c.b)
+		if ok != c.want || ok && !bytes.Equal(got.Pack(), c.b) {
+			t.Errorf("% x is %+v, %v", c.b, got, ok)
+		}
+	}
+}

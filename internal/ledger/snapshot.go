@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// Snapshot is the stored usage of one entity on one resource in one window.
+// [Usage] adds to it.
+type Snapshot struct {
+	Namespace, Entity, Resource string
+
+	Window string // hourly, daily or monthly
+	Start  string // start of the window, RFC 3339, UTC
+	Part   string // what the sort key ends in; foreign ones repeat Start
+
+	Counts map[string]int64 // whole tokens by limit; nil: none
+	Events int64            // records that changed consumption
+	Legend Legend           // what the marks share
+	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: by another client
+	TTL    int64            // epoch seconds, 0: does not expire
+}
+
+// Key returns the key of the snapshot.
+func (s Snapshot) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
+
+// Item returns the snapshot as it is stored: the goldens of the wire format, and tests
+// that meet stored ones. The aggregator writes by [Usage].
+func (s Snapshot) Item() item.Item {
+	k := s.Key()
+	it := layout.NewItem(k)
+	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(s.Entity), item.S(s.Resource)
+	it[layout.AttrWindow], it[attrWindowStart] = item.S(s.Window), item.S(s.Start)
+	it[item.AttrGSI2PK] = item.S(layout.ResourcePK(s.Namespace, s.Resource))
+	it[item.AttrGSI2SK] = item.S("USAGE#" + s.Part + "#" + s.Entity)
+	it[attrTotalEvents] = item.N(s.Events)
+	for limit, n := range s.Counts {
+		it[attrCount(limit)] = item.N(n)
+	}
+	if s.Marks != nil {
+		it[attrLegend] = item.B(s.Legend.bytes())
+	}
+	for shard, mark := range s.Marks {
+		it[attrMark(shard)] = item.B(s.Legend.mark(mark))
+	}
+	if s.TTL > 0 {
+		it[layout.AttrTTL] = item.N(s.TTL)
+	}
+	return layout.WithGSI4(item.Item(it), s.Namespace, k.PK)
+}
+
+// DecodeSnapshot reads a usage snapshot, also one of another client. Window and
+// start come from the attributes, never from the key (design D10).
+func DecodeSnapshot(it item.Item) (Snapshot, error) {
+	r := item.Reader{It: it}
+	var s Snapshot
+	s.Namespace, s.Entity = layout.Under(&r, "ENTITY#")
+	rest, ok := strings.CutPrefix(item.KeyOf(it).SK, layout.SKUsagePrefix)
+	s.Resource = r.Need(layout.AttrResource)
+	s.Part, _ = strings.CutPrefix(rest, s.Resource+"#")
+	if !ok || s.Part == rest {
+		r.Fail("%w", item.ErrKey)
+	}
+	s.Window, s.Start = r.Need(layout.AttrWindow), r.Need(attrWindowStart)
+	s.Events, s.TTL = r.Int(attrTotalEvents), r.Int(layout.AttrTTL)
+	for attr, v := range it {
+		limit, counted := limitOfCount(attr)
+		if _, number := v.(*types.AttributeValueMemberN); !number || !counted {
+			continue
+		}
+		if s.Counts == nil {
+			s.Counts = make(map[string]int64)
+		}
+		s.Counts[limit] = r.Int(attr)
+	}
+	if marks := MarksOf(it); marks.Any {
+		s.Legend, s.Marks = marks.Legend, make(map[int]Mark)
+		for _, shard := range marks.Shards() {
+			if m, ok := marks.Shard(shard); ok {
+				s.Marks[shard] = m
+			}
+		}
+	}
+	if err := r.Named("usage"); err != nil {
+		return Snapshot{}, err
+	}
+	return s, nil
+}
+
+// WindowOf returns the kind of window of a snapshot, empty if it does not say.
+func WindowOf(snapshot item.Item) string { return (&item.Reader{It: snapshot}).Str(layout.AttrWindow) }
+
+// WindowStartOf returns the start of a snapshot's window, RFC 3339, empty if it
+// does not say.
+func WindowStartOf(snapshot item.Item) string {
+	return (&item.Reader{It: snapshot}).Str(attrWindowStart)
+}
+
+// ResourceOf returns the resource of a snapshot, empty if it does not say.
+func ResourceOf(snapshot item.Item) string {
+	return (&item.Reader{It: snapshot}).Str(layout.AttrResource)
+}
+
+// limitOfCount returns the limit that a number attribute of a snapshot counts.
+func limitOfCount(attr string) (string, bool) {
+	if rest, ok := strings.CutPrefix(attr, "_"); ok {
+		return rest, rest != "" && attrCount(rest) == attr
+	}
+	return attr, attr != "" && attrCount(attr) == attr
+}

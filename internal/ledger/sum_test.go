@@ -1,0 +1,137 @@
+package ledger
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Each sum that is stored has a higher version than the one before, whoever made it.
+func TestVersionsOfSumsRise(t *testing.T) {
+	stored := item.Item(nil)
+	for _, c := range []struct{ own, want int64 }{{1, 1}, {1, 2}, {9, 9}, {4, 10}, {11, 11}} {
+		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": c.want}}, Summed: Summed{Version: c.own}}
+		u, due := s.Update(stored)
+		after, held, err := u.Apply(stored)
+		if err != nil || !held || !due {
+			t.Fatal(due, held, err)
+		}
+		if stored = after; SummedOf(stored).Version != c.want {
+			t.Errorf("version %d, want %d", SummedOf(stored).Version, c.want)
+		}
+	}
+}
+
+// What a client has left where a sum says of itself what it is, is no sum if it is something else.
+func TestWhatIsNoSum(t *testing.T) {
+	for text, want := range map[string]bool{`{"Version":3,"Parts":[1]}`: true, `{"Version":3,"Parts":"x"}`: false,
+		`{"Version":3`: false, "": false, "7": false} {
+		if got := IsSum(item.Item{attrSum: item.B([]byte(text))}); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if IsSum(item.Item{attrSum: item.S(`{"Version":3}`)}) || IsSum(nil) {
+		t.Error("what is no bytes is a sum")
+	}
+}
+
+// A sum holds its parts and what is counted beside them, of every limit. A limit of which there is
+// nothing any more has zero.
+func TestASumHoldsWhatIsCountedBesideItsParts(t *testing.T) {
+	stored := item.Item(nil)
+	for _, c := range []struct {
+		base   *Amount
+		tokens map[string]int64
+		events int64
+	}{
+		{nil, map[string]int64{"rpm": 5}, 2},
+		{&Amount{map[string]int64{"rpm": 3, "tpm": 7}, 4}, map[string]int64{"rpm": 8, "tpm": 7}, 6},
+		{&Amount{map[string]int64{"tpm": 1}, 0}, map[string]int64{"rpm": 5, "tpm": 1}, 2},
+		{nil, map[string]int64{"rpm": 5, "tpm": 0}, 2},
+	} {
+		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Amount: Amount{map[string]int64{"rpm": 5}, 2}, Summed: Summed{Version: 1, Base: c.base}}
+		u, due := s.Update(stored)
+		after, held, err := u.Apply(stored)
+		if err != nil || !held || !due {
+			t.Fatal(due, held, err)
+		}
+		stored = after
+		if got := AmountOf(stored); got.Events != c.events || !maps.Equal(got.Tokens, c.tokens) {
+			t.Errorf("beside %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
+		}
+	}
+}
+
+// A sum is stored only in the place of what was read, whatever has changed since: another
+// sum, what a release before has added to it, the snapshot being gone or there. The marks
+// that it finds go.
+func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
+	sum := func(rpm, version int64) *Sum {
+		return &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": rpm}, Events: 7},
+			Summed: Summed{Version: version}}
+	}
+	apply := func(u item.Update, it item.Item) item.Item {
+		t.Helper()
+		after, held, err := u.Apply(it)
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		return after
+	}
+	by := func(events int64, it item.Item) item.Item { // as a release before does
+		marks := MarksOf(it)
+		mark := Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 9}}, Gen: 3}
+		if old, ok := marks.Shard(0); ok {
+			mark.At, mark.Used = PositionOf(1, "8"), []Count{{"rpm", old.Used[0].Tokens + 3}}
+		}
+		return apply(Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+			Part: "2023-11-14", Counts: []Count{{"rpm", 3}}, Events: events, Seen: &marks,
+			Moves: []Move{{From: Expect{Exactly: true}, To: mark}}}.Update(), it)
+	}
+	added := func(it item.Item) item.Item { return by(1, it) }
+	next := func(it item.Item) item.Item {
+		u, due := sum(100, 1).Update(it)
+		if !due {
+			t.Fatal("not due")
+		}
+		return apply(u, it)
+	}
+	first := next(nil)
+	u, _ := sum(101, 2).Update(first)
+	other := apply(u, first)
+	counted := added(nil)
+	for name, c := range map[string]struct{ read, now item.Item }{
+		"there is one":              {nil, first},
+		"it is gone":                {first, nil},
+		"another sum":               {first, other},
+		"added to a sum":            {first, added(first)},
+		"added without a record":    {first, by(0, first)},
+		"added to a sum once more":  {added(first), added(added(first))},
+		"added to what was counted": {counted, added(counted)},
+		"counted was summed":        {counted, next(counted)},
+		"added was summed":          {added(first), next(added(first))},
+	} {
+		u, due := sum(103, 3).Update(c.read)
+		if !due {
+			t.Errorf("%s: not due", name)
+		}
+		if _, held, err := u.Apply(c.now); held || err != nil {
+			t.Errorf("%s: stored, %v", name, err)
+		}
+		if after := apply(u, c.read); MarksOf(after).Any || len(marksIn(after)) > 0 || AmountOf(after).Tokens["rpm"] != 103 {
+			t.Errorf("%s: %v", name, after)
+		}
+	}
+	if u, due := sum(100, 1).Update(first); due {
+		t.Errorf("a sum that is stored is written again: %+v", u)
+	}
+	for _, events := range []int64{0, 1} {
+		if _, due := sum(103, 3).Update(by(events, first)); !due {
+			t.Errorf("marks stay where they have added up to the sum, and %d records", events)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+const skThresholdPrefix = "#QUOTA#"
+
+// Attributes of thresholds, besides those that other records have.
+const (
+	attrLimitName = "limit"
+	attrPeriodEnd = "period_end"
+	attrPercent   = "percent"
+	attrSpent     = "spent"
+	attrQuota     = "quota"
+)
+
+// Threshold is the record that an entity has spent some percent of a quota in a period. It
+// is written once, by the aggregator, and removed by its ttl.
+type Threshold struct {
+	Namespace, Entity, Resource, Limit string
+
+	End     int64 // of the period, epoch milliseconds
+	Percent int   // that was reached or passed, 1 to 100
+
+	Spent, Quota int64  // in whole tokens, rounded down, as they were when it was seen; what was credited is in Quota
+	At           string // when it was seen, see [layout.Timestamp]
+	TTL          int64  // epoch seconds
+}
+
+// Key returns the key of the record, which is one for each percent of each period.
+func (t Threshold) Key() item.Key {
+	return item.Key{PK: layout.EntityPK(t.Namespace, t.Entity),
+		SK: fmt.Sprintf("%s%s#%013d#%s#%03d", skThresholdPrefix, t.Resource, t.End, t.Limit, t.Percent)}
+}
+
+// Update returns the write of the record, which is refused if it is there.
+func (t Threshold) Update() item.Update {
+	k := t.Key()
+	return item.Update{Key: k, If: item.Absent(item.AttrPK), Set: []item.Attr{
+		{Name: layout.AttrEntityID, Value: item.S(t.Entity)},
+		{Name: layout.AttrResource, Value: item.S(t.Resource)},
+		{Name: attrLimitName, Value: item.S(t.Limit)},
+		{Name: attrPeriodEnd, Value: item.N(t.End)},
+		{Name: attrPercent, Value: item.N(int64(t.Percent))},
+		{Name: attrSpent, Value: item.N(t.Spent)},
+		{Name: attrQuota, Value: item.N(t.Quota)},
+		{Name: AttrAt, Value: item.S(t.At)},
+		{Name: item.AttrGSI4PK, Value: item.S(t.Namespace)},
+		{Name: item.AttrGSI4SK, Value: item.S(layout.Cut(k.PK))},
+		{Name: layout.AttrTTL, Value: item.N(t.TTL)},
+	}}
+}
+
+// Item returns the record as it is stored.
+func (t Threshold) Item() item.Item {
+	u := t.Update()
+	it := layout.NewItem(u.Key)
+	for _, a := range u.Set {
+		it[a.Name] = a.Value
+	}
+	return item.Item(it)
+}
+
+// DecodeThreshold reads the record.
+func DecodeThreshold(it item.Item) (Threshold, error) {
+	r := item.Reader{It: it}
+	var t Threshold
+	t.Namespace, t.Entity = layout.Under(&r, layout.EntityPKPart)
+	t.Resource, t.Limit, t.At = r.Need(layout.AttrResource), r.Need(attrLimitName), r.Need(AttrAt)
+	t.End, t.Percent = r.Int(attrPeriodEnd), int(r.Int(attrPercent))
+	t.Spent, t.Quota, t.TTL = r.Int(attrSpent), r.Int(attrQuota), r.Int(layout.AttrTTL)
+	if t.Key() != item.KeyOf(it) {
+		r.Fail("%w", item.ErrKey)
+	}
+	if err := r.Named("threshold"); err != nil {
+		return Threshold{}, err
+	}
+	return t, nil
+}
+
+// ThresholdsOfEntity asks for the records of an entity, on a resource or, if it is empty, on all.
+func ThresholdsOfEntity(ns, entity, resource string) item.Query {
+	q := item.Query{PK: layout.EntityPK(ns, entity), Prefix: skThresholdPrefix, Consistent: true}
+	if resource != "" {
+		q.Prefix += resource + "#"
+	}
+	return q
+}

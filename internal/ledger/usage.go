@@ -1,0 +1,175 @@
+package ledger
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// Attributes of usage snapshots, besides one number per limit.
+const (
+	attrWindowStart = "window_start"
+	attrTotalEvents = "total_events"
+)
+
+// Usage is added to one usage snapshot, but only if the snapshot has counted exactly as much as is
+// expected.
+type Usage struct {
+	Namespace, Entity, Resource string
+
+	Window string // hourly, daily or monthly
+	Start  string // start of the window, RFC 3339, UTC
+	Part   string // the start in the form that is unique to the kind of window
+
+	Counts []Count // by limit; zeros are allowed
+	Events int64   // records that changed consumption
+	Moves  []Move  // of the bucket shards that the records came from
+	Seen   *Marks  // of the snapshot as it was last seen; nil: it was not
+	Others []Count // what others have counted of it, and ours may still come to count; see [Marks.Others]
+	TTL    int64   // epoch seconds, set when the snapshot is created
+}
+
+// Count is consumption of one limit in whole tokens.
+type Count struct {
+	Limit  string
+	Tokens int64
+}
+
+// Move takes the mark of one bucket shard further.
+type Move struct {
+	Shard int
+	// From says which mark the write expects.
+	From Expect
+	To   Mark
+}
+
+// Expect says which mark of a shard a write expects. The zero Expect expects
+// none.
+type Expect struct {
+	// Exactly expects the mark that [Usage.Seen] holds, whatever it is.
+	Exactly bool
+	// Counted expects that the counters and the life are those of the mark, and
+	// the position any that is before the mark's. It is for writes that are sent
+	// without having seen the snapshot.
+	Counted *Mark
+}
+
+// Key returns the key of the snapshot.
+func (u Usage) Key() item.Key { return layout.UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
+
+// Update returns the write that adds the usage and moves the marks. It is refused
+// if a mark is not what is expected; the image that comes back then says what is
+// counted. So the same usage arriving twice, in whole or in part, is counted once.
+func (u Usage) Update() item.Update {
+	up := item.Update{Key: u.Key()}
+	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
+	for _, c := range u.Counts {
+		if c.Tokens != 0 {
+			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: item.N(c.Tokens)})
+		}
+	}
+	up.Add = append(up.Add, item.Attr{Name: attrTotalEvents, Value: item.N(u.Events)})
+	legend, cond := u.legend(&up)
+	for _, m := range u.Moves {
+		attr := attrMark(m.Shard)
+		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(legend.mark(m.To))})
+		cond = append(cond, u.expected(legend, attr, m))
+	}
+	up.If = item.All(append(cond, u.keepOrigin(&up, legend)...)...)
+	return up
+}
+
+// newSnapshot is what a snapshot has from its creation.
+func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, ttl int64) []item.Attr {
+	return []item.Attr{
+		{Name: layout.AttrEntityID, Value: item.S(entity)},
+		{Name: layout.AttrResource, Value: item.S(resource)},
+		{Name: layout.AttrWindow, Value: item.S(window)},
+		{Name: attrWindowStart, Value: item.S(start)},
+		{Name: item.AttrGSI2PK, Value: item.S(layout.ResourcePK(ns, resource))},
+		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + part + "#" + entity)},
+		{Name: item.AttrGSI4PK, Value: item.S(ns)},
+		{Name: item.AttrGSI4SK, Value: item.S(k.PK)},
+		{Name: layout.AttrTTL, Value: item.N(ttl)},
+	}
+}
+
+// maxLegend is how many limits that no mark tells of a legend takes up at once. Marks
+// say nothing of buckets with more, which only other clients make.
+const maxLegend = 64
+
+// legend returns the legend that the marks are written in, and the condition that
+// the snapshot has it.
+func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
+	l, stored := Legend{}, []byte(nil)
+	if u.Seen != nil {
+		l, stored = u.Seen.Legend, u.Seen.legend
+	}
+	if u.Seen == nil || !u.Seen.Any {
+		for _, m := range u.Moves {
+			l.Stream = max(l.Stream, m.To.At.Stream)
+		}
+	}
+	blind := u.Seen == nil
+	for _, m := range u.Moves {
+		if m.From.Counted != nil {
+			l = l.With(m.From.Counted.Used)
+		}
+		l = l.With(m.To.Used)
+	}
+	if len(u.Counts) <= maxLegend { // of a limit that has begun and vanished since, no mark tells
+		l = l.With(u.Counts)
+	}
+	want := item.B(l.bytes())
+	switch {
+	case blind:
+		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrLegend, Value: want})
+		same := item.Compare(attrLegend, item.Eq, want)
+		for _, m := range u.Moves {
+			if m.From.Counted != nil {
+				return l, []item.Cond{same}
+			}
+		}
+		return l, []item.Cond{item.Any(item.Absent(item.AttrPK), same)}
+	case stored == nil:
+		up.Set = append(up.Set, item.Attr{Name: attrLegend, Value: want})
+		return l, []item.Cond{item.Absent(attrLegend)}
+	}
+	if !bytes.Equal(stored, l.bytes()) {
+		up.Set = append(up.Set, item.Attr{Name: attrLegend, Value: want})
+	}
+	return l, []item.Cond{item.Compare(attrLegend, item.Eq, item.B(stored))}
+}
+
+func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
+	switch {
+	case m.From.Counted != nil:
+		low := l.prefix(*m.From.Counted)
+		high := append(bytes.Clone(low), l.position(m.From.Counted.At)...)
+		return item.All(item.Compare(attr, item.Ge, item.B(low)), item.Compare(attr, item.Lt, item.B(high)))
+	case m.From.Exactly && u.Seen != nil && u.Seen.raw(m.Shard) != nil:
+		return item.Compare(attr, item.Eq, item.B(u.Seen.raw(m.Shard)))
+	}
+	return item.Absent(attr)
+}
+
+// attrCount returns the attribute that counts a limit. It is the limit's name,
+// with an underscore before it if the snapshot has an attribute of that name
+// for something else. Limit names start with a letter; should a foreign one
+// start with an underscore, it gets another one.
+func attrCount(limit string) string {
+	switch limit {
+	case item.AttrPK, item.AttrSK, layout.AttrTTL, layout.AttrEntityID, layout.AttrResource, layout.AttrWindow,
+		attrWindowStart, attrTotalEvents,
+		item.AttrGSI1PK, item.AttrGSI1SK, item.AttrGSI2PK, item.AttrGSI2SK, item.AttrGSI3PK, item.AttrGSI3SK,
+		item.AttrGSI4PK, item.AttrGSI4SK,
+		"LSI1SK", "LSI2SK", "LSI3SK", "LSI4SK", "LSI5SK": // index keys of tables made by other clients
+		return "_" + limit
+	}
+	if strings.HasPrefix(limit, "_") {
+		return "_" + limit
+	}
+	return limit
+}

@@ -1,0 +1,86 @@
+package table
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"sync"
+	"sync/atomic"
+)
+
+// Attributes of bucket items, besides those of their limits. The stream decoder matches names of
+// this file byte by byte instead of building items.
+const (
+	AttrShardCount = "shard_count"
+	// AttrRemainders holds what the last refill could not credit in whole
+	// millitokens: a map {rf: N, r: {limit: N}} that counts only while its rf
+	// equals the item's. A map, because other clients take number attributes
+	// with certain names for limits.
+	AttrRemainders = "rr"
+	RemaindersOf   = "r"
+	EndsOf         = "e" // in AttrRemainders: periods of quotas that do not end at vu
+	// AttrGeneration tells the lives of an item apart, and the rules within one
+	// (see Charge): it is a number, and a later one is higher.
+	AttrGeneration = "gn"
+	// AttrBorn is when the item was created with counters of zero, epoch seconds.
+	AttrBorn = "bn"
+	// AttrHeldUntil is the instant until which what was taken ahead may be held.
+	AttrHeldUntil = "hu"
+)
+
+// What a limit has in a bucket item: the attribute is LimitPrefix, its name, "_" and a field. Some
+// fields are also in configurations, see internal/layout.
+const (
+	LimitPrefix = "b_"
+	FieldTokens = "tk" // level
+	FieldUsed   = "tc" // counter of what was taken
+)
+
+// Prefixes of what a limit has in a bucket item only once tokens were taken ahead of it.
+// Other clients find limits by what begins with "b_".
+const (
+	HeldPrefix  = "o_" // what may be held of it, as a negative number: see Ahead
+	EndedPrefix = "x_" // counter of what was taken ahead and never granted
+)
+
+// attrLimit returns what a limit has in a bucket item: its attribute of a field.
+func attrLimit(limit, field string) string { return LimitPrefix + limit + "_" + field }
+
+// fields are what all limits have that are kept by their level, in the order of limitNames.level.
+// Quotas have more, see quota.go.
+var fields = [...]string{FieldTokens, layout.FieldCapacity, layout.FieldAmount, layout.FieldPeriod, FieldUsed}
+
+// limitNames are the attributes of one limit that each write needs, or each answer.
+type limitNames struct {
+	tokens, capacity, amount, period, used string
+	soft, schedule, held, ended, epoch     string
+}
+
+// level returns the attributes that all limits have that are kept by their level.
+func (n *limitNames) level() [len(fields)]string {
+	return [...]string{n.tokens, n.capacity, n.amount, n.period, n.used}
+}
+
+// namesOf returns the attributes of a limit. It must not be changed.
+func namesOf(limit string) *limitNames {
+	if known, ok := knownLimits.Load(limit); ok {
+		return known.(*limitNames)
+	}
+	n := &limitNames{
+		attrLimit(limit, FieldTokens), attrLimit(limit, layout.FieldCapacity), attrLimit(limit, layout.FieldAmount),
+		attrLimit(limit, layout.FieldPeriod), attrLimit(limit, FieldUsed),
+		attrLimit(limit, layout.FieldSoft), attrLimit(limit, layout.FieldSchedule), HeldPrefix + limit, EndedPrefix + limit,
+		slotsAttr(limit, fieldEpoch),
+	}
+	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
+		knownLimits.Store(limit, n)
+	}
+	return n
+}
+
+// The attribute names of the limits met first are kept; the number is bounded because names come
+// from anywhere.
+var (
+	knownLimits     sync.Map // limit name -> *limitNames
+	knownLimitCount atomic.Int64
+)
+
+const maxKnownLimits = 1024

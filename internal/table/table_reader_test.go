@@ -1,0 +1,121 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+)
+
+// What is wrong with a record is said with the kind of the record, its key, the attribute, and what
+// was wanted. The first thing that is wrong is said.
+func TestWhatIsWrongWithARecord(t *testing.T) {
+	audit := ledger.Audit{Namespace: "ns", Subject: "acme", ID: "01", Action: "a", At: "2024-01-01T00:00:00Z"}.Item()
+	for attr, c := range map[string]struct {
+		v    item.Value
+		want string
+	}{
+		"action":    {nil, `attribute "action" is absent or empty, want a string`},
+		"timestamp": {item.N(5), `attribute "timestamp" has type *types.AttributeValueMemberN, want a string`},
+		"resource":  {item.Bool(true), `attribute "resource" has type *types.AttributeValueMemberBOOL, want a string`},
+	} {
+		it := item.Item{}
+		for name, v := range audit {
+			it[name] = v
+		}
+		if it[attr] = c.v; c.v == nil {
+			delete(it, attr)
+		}
+		want := `audit item "ns/AUDIT#acme" "#AUDIT#01": ` + c.want
+		if _, err := ledger.DecodeAudit(it); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := ledger.DecodeAudit(audit); err != nil {
+		t.Error(err)
+	}
+}
+
+// An audit event is kept for ever unless it says until when.
+func TestHowLongAnAuditEventIsKept(t *testing.T) {
+	for _, ttl := range []int64{0, 1, 2, 1 << 40} {
+		got, is := ledger.Audit{Namespace: "ns", Subject: "acme", ID: "01", TTL: ttl}.Item()[layout.AttrTTL]
+		if is != (ttl > 0) || is && !reflect.DeepEqual(got, item.N(ttl)) {
+			t.Errorf("until %d: %v", ttl, got)
+		}
+	}
+}
+
+// An event has an id in its key.
+func TestKeysThatAreNoAuditEvents(t *testing.T) {
+	for sk, ok := range map[string]bool{layout.SKAuditPrefix + "01": true, layout.SKAuditPrefix: false, "#META": false} {
+		it := ledger.Audit{Namespace: "ns", Subject: "acme", ID: "01", Action: "a", At: "2024-01-01T00:00:00Z"}.Item()
+		it[item.AttrSK] = item.S(sk)
+		if _, err := ledger.DecodeAudit(it); (err == nil) != ok {
+			t.Errorf("%s: %v", sk, err)
+		}
+	}
+}
+
+// An item under the key of another kind of record is none of its own.
+func TestRecordsStandUnderTheirKeys(t *testing.T) {
+	kind := func(name string) string {
+		all, _, _ := strings.Cut(name, "_")
+		if all == "registry" && !strings.HasPrefix(name, "registry_provisioner") {
+			return name
+		}
+		return all
+	}
+	all := samples()
+	for name, it := range all {
+		for other, there := range all {
+			moved, k := maps.Clone(it), item.KeyOf(there)
+			moved[item.AttrPK], moved[item.AttrSK] = item.S(k.PK), item.S(k.SK)
+			_, err := decodedAs(item.KeyOf(it), moved)
+			if kind(name) != kind(other) && err == nil {
+				t.Errorf("%s is read under the key of %s", name, other)
+			}
+		}
+	}
+}
+
+// Which attributes of each kind of record must be there, and which must be of their type if they are,
+// is a file. The error says the attribute, or the key of the record.
+func TestWhatRecordsAreRefusedFor(t *testing.T) {
+	var out strings.Builder
+	all := samples()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&out, "%s\n", name)
+		for _, c := range []struct {
+			what string
+			v    item.Value
+		}{{"absent", nil}, {"a map of numbers", item.Map(item.Item{"x": item.N(5)})}, {"a text", item.S("x y")},
+			{"a negative number", item.N(-7)}} {
+			fmt.Fprintf(&out, "  refused as %s:", c.what)
+			for _, attr := range slices.Sorted(maps.Keys(all[name])) {
+				it := maps.Clone(all[name])
+				if it[attr] = c.v; c.v == nil {
+					delete(it, attr)
+				}
+				_, err := decodedAs(item.KeyOf(all[name]), it)
+				if err == nil {
+					continue
+				}
+				fmt.Fprintf(&out, " %s", attr)
+				if !strings.Contains(err.Error(), attr) && !errors.Is(err, item.ErrKey) && c.v != nil ||
+					strings.Contains(err.Error(), "%!") {
+					t.Errorf("%s: %s as %s: %v", name, attr, c.what, err)
+				}
+			}
+			out.WriteByte('\n')
+		}
+	}
+	golden(t, "refused.txt", []byte(out.String()))
+}

@@ -1,0 +1,186 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/internal/sequence"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+const (
+	// maxState is how large the state of a tumbling window may grow before it is written as a
+	// whole. Lambda ends a window whose state is above 1 MB.
+	maxState = 700_000
+
+	// owedGrace is how long after the end of a window lists for longer windows may still arrive:
+	// the clocks of two invocations differ, and writing a list takes time. The lists are read after
+	// it.
+	owedGrace = 3 * time.Minute
+
+	// owedDays is how long a list is kept that nobody counts.
+	owedDays = 7
+
+	// closeMargin is the time kept to store the last list of what is owed.
+	closeMargin = 4 * time.Second
+)
+
+// tally is the usage of one invocation: what the state brought, what the batch
+// added, and what becomes of it.
+type tally struct {
+	agg      *Aggregator
+	tumbling stream.Tumbling
+	state    usage.State // to be carried on, or what is left when all had to be counted
+	packed   []byte      // state as it is carried on; nil: it has changed
+	newest   int64       // creation of the newest record
+	lost     int64       // 1: there was a state that could not be read
+
+	due      []*counting
+	looked   *lookup
+	owing    owing
+	owed     int64 // windows on the lists that were stored
+	caughtUp int64 // writes that longer windows took
+	unknown  int64 // see counting
+}
+
+// newTally takes up the state and adds the batch to it.
+func (a *Aggregator) newTally(ctx context.Context, batch stream.Batch, histories []usage.History) *tally {
+	l := &tally{agg: a, tumbling: batch.Tumbling}
+	if l.tumbling.On {
+		var err error
+		if l.state, err = usage.ParseState(l.tumbling.State); err != nil {
+			l.lost = 1
+			a.log.LogAttrs(ctx, slog.LevelWarn, "state ignored", slog.Any("err", err))
+		}
+	}
+	for i := range batch.Changes {
+		l.newest = max(l.newest, batch.Changes[i].Created)
+	}
+	finest := a.kinds()[0]
+	l.state.Parts = usage.Extend(l.state.Parts, histories, finest)
+	all := !l.carries()
+	if !all {
+		l.packed = l.state.JSON()
+		all = len(l.packed) > maxState
+	}
+	l.state.Parts = slices.DeleteFunc(l.state.Parts, func(p usage.Part) bool {
+		if !all && finest.End(p.Start) > l.newest {
+			return false
+		}
+		if n := len(l.due); n == 0 || !l.due[n-1].parts[0].Sibling(&p) {
+			l.due = append(l.due, &counting{})
+		}
+		c := l.due[len(l.due)-1]
+		c.parts = append(c.parts, p)
+		l.packed = nil
+		return true
+	})
+	l.looked = newLookup(a, l.due)
+	return l
+}
+
+// carries reports whether what is not counted now is carried on.
+func (l *tally) carries() bool { return l.tumbling.On && !l.tumbling.Final }
+
+// jobs returns the counting of what is due. A job resumes at the first record of
+// its bucket in the batch, unless what is not counted is carried on.
+func (l *tally) jobs(histories []usage.History) []*function.Job {
+	var out []*function.Job
+	for _, c := range l.due {
+		p := &c.parts[0]
+		first := ""
+		for len(histories) > 0 && histories[0].Before(p) {
+			histories = histories[1:]
+		}
+		for _, b := range histories {
+			if !b.Of(p) {
+				break
+			}
+			if seq := b.First(); first == "" || sequence.Compare(seq, first) < 0 {
+				first = seq
+			}
+		}
+		j := newJob(jobUsage, first, p.Entity, p.Resource, func(ctx context.Context) (int, error) {
+			return l.count(ctx, c)
+		})
+		j.Required = !l.carries()
+		out = append(out, j)
+	}
+	return out
+}
+
+// count counts the usage of one bucket.
+func (l *tally) count(ctx context.Context, c *counting) (int, error) {
+	c.seen = l.looked.snapshots(ctx, c)
+	n, err := l.agg.count(ctx, c, l.tumbling.On)
+	if c.done = err == nil; c.done {
+		l.looked.learn(n)
+		l.owing.add(ctx, l.agg, c, n == 0)
+	}
+	return n, err
+}
+
+// close decides what is carried on, and stores and counts what longer windows are
+// owed. An error means that Lambda has to repeat the invocation. Longer windows catch
+// up only within the time for work.
+func (l *tally) close(ctx, within context.Context) error {
+	for _, c := range l.due {
+		l.unknown += c.unknown
+	}
+	if !l.tumbling.On {
+		return nil
+	}
+	// What lists cannot say counts as not done.
+	err := l.owing.storeAll(ctx, l.agg, l.owing.from)
+	all := !slices.ContainsFunc(l.due, func(c *counting) bool { return !c.done })
+	switch {
+	case err == nil && (all || l.carries()):
+		err = l.owing.storeAll(ctx, l.agg, l.owing.found)
+	case l.carries(): // an attempt before may have failed to say it, too
+		for _, c := range l.owing.found {
+			c.done = false
+		}
+	}
+	l.owed = l.owing.stored
+	for _, c := range l.due {
+		if !c.done {
+			l.state.Parts, l.packed = append(l.state.Parts, c.parts...), nil
+		}
+	}
+	usage.SortParts(l.state.Parts)
+	if l.carries() {
+		return nil
+	}
+	if n := len(l.state.Parts); n > 0 {
+		return errors.Join(fmt.Errorf("%w: %d parts", errNotCounted, n), err)
+	}
+	l.catchUp(ctx, within)
+	l.owed = l.owing.stored
+	return nil
+}
+
+// carried is the state to be returned; nil where there is no tumbling window.
+func (l *tally) carried() []byte {
+	if !l.tumbling.On {
+		return nil
+	}
+	if l.packed == nil {
+		l.packed = l.state.JSON()
+	}
+	return l.packed
+}
+
+// lag returns how old the oldest record is that is carried on, milliseconds.
+func (l *tally) lag() int64 {
+	oldest := l.state.Oldest()
+	if oldest == 0 {
+		return 0
+	}
+	return max(0, l.agg.now()-oldest)
+}

@@ -1,0 +1,198 @@
+package streams
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// within handles what is new in the stream in an invocation within a tumbling window,
+// and returns the state and the metric line.
+func (r *rig) within(seen *int64, state []byte, final bool) (after []byte, metrics string) {
+	r.t.Helper()
+	changes := r.since(*seen)
+	if len(changes) > 0 {
+		*seen = changes[len(changes)-1].Seq
+	}
+	r.metrics.Reset()
+	var response struct{ State json.RawMessage }
+	if err := json.Unmarshal([]byte(r.handle(windowed(records(changes), state, final))), &response); err != nil {
+		r.t.Fatal(err)
+	}
+	return response.State, r.metrics.String()
+}
+
+func (r *rig) wants(metrics string, want ...string) {
+	r.t.Helper()
+	for _, w := range want {
+		if !strings.Contains(metrics, w+",") && !strings.Contains(metrics, w+"}") {
+			r.t.Errorf("no %s in %s", w, metrics)
+		}
+	}
+}
+
+// snapshots returns how many snapshots there are of a kind, by the length of its part
+// of the key.
+func (r *rig) snapshots(part string) (n int) {
+	for _, it := range r.db.Items() {
+		if k := item.KeyOf(it).SK; strings.HasPrefix(k, "#USAGE#gpt#") && len(k) == len("#USAGE#gpt#"+part) {
+			n++
+		}
+	}
+	return n
+}
+
+const anHour = "2023-11-14T22:00:00Z"
+
+// Usage waits for the end of the fold, and its lag is told; refills and splits do not
+// wait. When an hour is over it is written at once.
+func TestOnlyUsageWaitsForTheFold(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	b := r.bucket("a", 0)
+	for range 900 { // its partition is hot
+		b.State = b.State.Take([]int64{500, 500, 1000})
+		r.db.Store(b.Item())
+	}
+	r.take("b", 0, 400, 1) // does not hold as much once more
+	r.now += 20_000
+	state, metrics := r.within(&seen, nil, false)
+	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`,
+		`"Name":"UsageLagMs","Unit":"Milliseconds"`) // a metric of CloudWatch
+	if n := r.snapshots(anHour); n != 0 {
+		t.Errorf("%d snapshots before the end of the fold", n)
+	}
+
+	r.now += 3_600_000
+	r.take("c", 0, 1, 1) // in the next hour
+	state, metrics = r.within(&seen, state, false)
+	if n := r.snapshots(anHour); n < 2 {
+		t.Errorf("%d snapshots of the hour that is over", n)
+	}
+	if it := r.db.Item(item.Key{PK: "ns/ENTITY#c", SK: "#USAGE#gpt#2023-11-14T23:00:00Z"}); it != nil {
+		t.Error("the hour that is not over was written too")
+	}
+	r.wants(metrics, `"Pending":1`, `"UsageLagMs":0`, `"Owed":2`)
+
+	_, metrics = r.within(&seen, state, true)
+	r.wants(metrics, `"Pending":0`, `"UsageLagMs":0`)
+	if n := r.snapshots("2023-11-14"); n != 0 {
+		t.Errorf("%d days before the hour is over", n)
+	}
+	r.now += 2 * 3_600_000
+	r.within(&seen, nil, true)
+	if diff := r.inexact(); diff != "" {
+		t.Error(diff)
+	}
+	_, metrics = r.within(&seen, []byte(`{"zae":"none of ours"}`), false)
+	r.wants(metrics, `"StateLost":1`)
+}
+
+// An hour is over once any record of a batch is of a later one, in whatever order they come.
+func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 1, 1)
+	r.now += time.Hour.Milliseconds()
+	r.take("b", 0, 1, 1)
+	batch, err := stream.Decode(windowed(records(r.since(0)), nil, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		led := r.agg.newTally(t.Context(), batch, usage.Fold(batch.Changes))
+		if len(led.due) != 1 || led.due[0].parts[0].Entity != "a" || len(led.state.Parts) != 1 {
+			t.Errorf("due is %+v, and %d are carried on", led.due, len(led.state.Parts))
+		}
+		slices.Reverse(batch.Changes)
+	}
+}
+
+// A state that cannot be read is said to be ignored, and why; so is nothing else.
+func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
+	for state, want := range map[string]int{`{"zae":"none of ours"}`: 1, `{}`: 0, `{"other":"x"}`: 1} {
+		r, seen := newRig(t), int64(0)
+		var log strings.Builder
+		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+		r.within(&seen, []byte(state), false)
+		line := `level=WARN msg="state ignored" err="not a state of this aggregator`
+		if n := strings.Count(log.String(), line); n != want {
+			t.Errorf("%s: said %d times in %s", state, n, &log)
+		}
+	}
+}
+
+// A bucket that could not be counted was not found counted: nothing is looked up, nor owed, for that.
+func TestWhatFailsIsNotFoundCounted(t *testing.T) {
+	r := newRig(t)
+	r.take("a", 0, 1, 1)
+	batch, err := stream.Decode(windowed(records(r.since(0)), nil, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fails, want := range map[bool][3]int64{true: {}, false: {0, 1, 1}} { // found, counted, owed
+		led := r.agg.newTally(t.Context(), batch, usage.Fold(batch.Changes))
+		r.db.SetHook(func(memdb.Op) (bool, error) {
+			if fails {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		_, err := led.count(t.Context(), led.due[0])
+		got := [3]int64{led.looked.found.Load(), led.looked.wrote.Load(), int64(len(led.owing.from) + len(led.owing.found))}
+		if (err != nil) != fails || got != want || led.due[0].done == fails {
+			t.Errorf("fails %v: %v, %v, done %v", fails, err, got, led.due[0].done)
+		}
+	}
+}
+
+// What could not be counted is carried on in its place: the next batch finds the part of its bucket.
+func TestWhatIsNotCountedIsCarriedInOrder(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	r.take("a", 0, 1, 1)
+	state, _ := r.within(&seen, nil, false)
+	r.now += time.Hour.Milliseconds()
+	r.take("b", 0, 1, 1) // the hour of a is over
+	r.db.SetHook(func(op memdb.Op) (bool, error) { return len(op.Writes) == 0, memdb.Fail(store.Unavailable) })
+	state, _ = r.within(&seen, state, false)
+	r.db.SetHook(nil)
+	carried, err := usage.ParseState(state)
+	if err != nil || len(carried.Parts) != 2 || carried.Parts[0].Entity != "a" || carried.Parts[1].Entity != "b" {
+		t.Errorf("%+v, %v, want a and b", carried.Parts, err)
+	}
+}
+
+// A state that would come near Lambda's megabyte is written before the end of the fold.
+func TestAStateThatGrowsTooLargeIsWritten(t *testing.T) {
+	r, seen := newRig(t), int64(0)
+	random := rand.New(rand.NewPCG(1, 2))
+	name := func() (out string) {
+		for len(out) < 480 {
+			out += fmt.Sprintf("%016x", random.Uint64())
+		}
+		return out
+	}
+	const first = 800
+	for range first {
+		r.take(name(), 0, 1, 1)
+	}
+	state, metrics := r.within(&seen, nil, false)
+	r.wants(metrics, `"Snapshots":0`, fmt.Sprintf(`"Pending":%d`, first), fmt.Sprintf(`"StateBytes":%d`, len(state)))
+	for range 400 {
+		r.take(name(), 0, 1, 1)
+	}
+	state, metrics = r.within(&seen, state, false)
+	r.wants(metrics, `"Pending":0`)
+	if n := r.snapshots(anHour); n != first+400 || len(state) > 100 {
+		t.Errorf("%d snapshots, a state of %d bytes", n, len(state))
+	}
+}
