@@ -34,7 +34,10 @@ type page struct {
 }
 
 // Sent is how many requests of the workload were sent.
-func (p page) Sent() float64 { return float64(p.Story.Planned - p.Story.LeftOut) }
+func (p page) Sent() float64 { return p.Planned() - float64(p.Story.LeftOut) }
+
+// Planned is how many there are.
+func (p page) Planned() float64 { return float64(p.Story.Planned) }
 
 // margin says how near to its bound something came that is so many tokens above it.
 func margin(excess float64) string {
@@ -42,7 +45,7 @@ func margin(excess float64) string {
 	if excess > 0 {
 		side = "above"
 	}
-	return fmt.Sprintf("%.3g tokens %s it", math.Abs(excess), side)
+	return fmt.Sprintf("%.3g tokens %s its bound", math.Abs(excess), side)
 }
 
 // bars are the limits of one tenant.

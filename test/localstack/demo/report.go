@@ -137,7 +137,7 @@ func (r result) print(w io.Writer) {
 		say("demo: usage %s daily=%d clients=%d..%d unexplained=%d", u.limit, u.daily, u.low, u.high, u.unexplained)
 	}
 	say("\nNever too much: admitted - capacity - refill - returned, in the worst of all windows of time.")
-	say("Nearest to its bound was %s on %s, %s: %s. The hot bucket, with up to %d shards: %s.", r.worst.Entity,
+	say("Nearest to that was %s on %s, %s: %s. The hot bucket, with up to %d shards: %s.", r.worst.Entity,
 		r.worst.Resource, r.worst.Limit, margin(float64(r.worst.Excess)/bucket.Milli), r.hot.most,
 		margin(float64(r.worstHot.Excess)/bucket.Milli))
 	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))

@@ -44,7 +44,8 @@ func TestGrantsOfAPhase(t *testing.T) {
 // A margin says on which side of the bound something is, never by a sign.
 func TestMargin(t *testing.T) {
 	for excess, want := range map[float64]string{
-		-14.382: "14.4 tokens below it", 0: "0 tokens below it", -0.001: "0.001 tokens below it", 3: "3 tokens above it",
+		-14.382: "14.4 tokens below its bound", 0: "0 tokens below its bound",
+		-0.001: "0.001 tokens below its bound", 3: "3 tokens above its bound",
 	} {
 		if got := margin(excess); got != want {
 			t.Errorf("%v: %q, want %q", excess, got, want)
