@@ -64,6 +64,27 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 	}
 }
 
+// What a status counts from is the corrected clock, on leases and denials.
+func TestStatusIsByTheCorrectedClock(t *testing.T) {
+	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
+		w := newWorld(t)
+		l := askew{DB: w.db, off: off}.process(w, Options{})
+		l.opts.Now = func() time.Time { return w.time().Add(off) }
+		for range 2 {
+			lease, err := l.Acquire(t.Context(), asks(Costs{"q": 1}, Quota("q", 1, Daily(""))))
+			var s Status
+			if denied, ok := errors.AsType[*LimitError](err); ok {
+				s = denied.Statuses[0]
+			} else if err == nil {
+				s = lease.Status()[0]
+			}
+			if !s.At.Equal(w.time()) || s.At.Add(s.ResetAfter).UTC().Hour() != 0 {
+				t.Errorf("off by %v: counts from %v, whole after %v, want %v: %v", off, s.At, s.ResetAfter, w.time(), err)
+			}
+		}
+	}
+}
+
 // A clock that the caller gave is taken as it is, whatever the table's answers
 // say of the system's.
 func TestGivenClockIsNotCorrected(t *testing.T) {

@@ -85,6 +85,28 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// cut is a client that reads so many bytes, and then has gone away.
+type cut struct{ left int }
+
+func (c *cut) Write(p []byte) (int, error) {
+	n := min(c.left, len(p))
+	if c.left -= n; n < len(p) {
+		return n, io.ErrClosedPipe
+	}
+	return n, nil
+}
+
+// A client that leaves at any byte pays for its prompt, and for each word that it has got a byte of.
+func TestClientLeavesAtEachByte(t *testing.T) {
+	const words, bytes = 4, len("word ")
+	for read := 0; read <= words*bytes; read++ {
+		requests, tokens := played(t, t.Context(), says(words, io.EOF), &cut{read})
+		if want := int64(3 + 10*min(words, read/bytes+1)); requests != 1 || tokens != want {
+			t.Errorf("after %d bytes: %d requests and %d tokens, want 1 and %d", read, requests, tokens, want)
+		}
+	}
+}
+
 // A client that leaves before the first token, while the model works, pays for its prompt; so it does
 // where the model takes that for a failure of its own.
 func TestClientLeavesBeforeTheFirstToken(t *testing.T) {
