@@ -5,8 +5,9 @@
 // It tags what is committed, once the changelog has a heading for the version. The root module is
 // tagged as it is. The modules further down find it by a replace here. So they are tagged on a
 // commit beside the branch, in which they require it in that version instead. Before that it
-// builds every module without a replace. The tool for five platforms and the functions, with
-// their SHA-256 sums, are in dist/release afterwards. Nothing is pushed: the last line says how.
+// builds every module without a replace. The tool for five platforms, the functions and a
+// CloudFormation template of the stack, with their SHA-256 sums, are in dist/release afterwards.
+// Nothing is pushed: the last line says how.
 package main
 
 import (
@@ -178,13 +179,46 @@ func (r *run) programs(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, function := range []string{"aggregator", "archiver", "setup"} {
-		name := function + "-" + r.version + "-linux-arm64"
-		if err := build("linux/arm64", "functions/"+function, name, "-tags", "lambda.norpc,nethttpomithttp2"); err != nil {
+	for _, function := range release.Functions {
+		const tags = "lambda.norpc,nethttpomithttp2"
+		if err := build("linux/arm64", "functions/"+function, function, "-tags", tags); err != nil {
+			return err
+		}
+		if err := pack(dist, function, r.version); err != nil {
 			return err
 		}
 	}
+	if err := r.template(dist); err != nil {
+		return err
+	}
 	return sums(dist)
+}
+
+// pack puts a function into the archive that Lambda takes.
+func pack(dist, function, version string) error {
+	file := filepath.Join(dist, function)
+	program, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	packed, err := release.Zip(program)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(dist, release.Archive(function, version)), packed, 0o644),
+		os.Remove(file))
+}
+
+// template writes the stack as a template for CloudFormation alone.
+func (r *run) template(dist string) error {
+	text, err := os.ReadFile(filepath.Join(r.tree, "infra", "cdk", "template.golden.json"))
+	if err != nil {
+		return err
+	}
+	if text, err = release.Template(text, r.version); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dist, "zae-limiter-"+r.version+".template.json"), text, 0o644)
 }
 
 // sums writes the SHA-256 sums of all files in a folder, as sha256sum -c reads them.

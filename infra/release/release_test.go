@@ -142,7 +142,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// summed compares the sums with the programs: the tool for one platform, three functions.
+// summed compares the sums with the files: the tool for one platform, three functions, the template of the
+// stack that names them.
 func summed(t *testing.T, dist string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
@@ -150,11 +151,22 @@ func summed(t *testing.T, dist string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) != 4 {
-		t.Errorf("%d programs, want 4:\n%s", len(lines), text)
+	if len(lines) != 5 {
+		t.Errorf("%d files, want 5:\n%s", len(lines), text)
+	}
+	templates, err := filepath.Glob(filepath.Join(dist, "*.template.json"))
+	if err != nil || len(templates) != 1 {
+		t.Fatalf("templates %q, %v", templates, err)
+	}
+	template, err := os.ReadFile(templates[0])
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, line := range lines {
 		sum, name, _ := strings.Cut(line, "  ")
+		if strings.HasSuffix(name, ".zip") && !strings.Contains(string(template), "${CodePrefix}"+name) {
+			t.Errorf("the template does not name %s", name)
+		}
 		program, err := os.ReadFile(filepath.Join(dist, name))
 		if got := fmt.Sprintf("%x", sha256.Sum256(program)); err != nil || got != sum {
 			t.Errorf("%s: %s, %v", line, got, err)
