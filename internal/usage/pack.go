@@ -9,11 +9,8 @@ import (
 )
 
 // stateVersion is the first byte of the state. A state of another version counts
-// as lost, except of the one before: its parts do not say when their shards were created.
-const (
-	stateVersion      = 2
-	olderStateVersion = 1
-)
+// as lost.
+const stateVersion = 2
 
 // packer writes a state.
 type packer struct {

@@ -17,12 +17,8 @@ type State struct {
 // stateMember is the one member of the state as Lambda carries it.
 const stateMember = "zae"
 
-// owedVersion is the first byte of a list of what is owed. The one before names windows
-// of the finest kind, each with its number of records.
-const (
-	owedVersion      = 2
-	olderOwedVersion = 1
-)
+// owedVersion is the first byte of a list of what is owed.
+const owedVersion = 2
 
 var errState = errors.New("not a state of this aggregator")
 
@@ -112,8 +108,7 @@ func PackOwed(owed []Owed) []byte {
 // finest. Anything else is an error and an empty list.
 func UnpackOwed(b []byte, next Window) ([]Owed, error) {
 	r := unpacker{b: b}
-	version := r.byte()
-	if version != owedVersion && version != olderOwedVersion {
+	if r.byte() != owedVersion {
 		return nil, errState
 	}
 	var out []Owed
@@ -122,9 +117,6 @@ func UnpackOwed(b []byte, next Window) ([]Owed, error) {
 		o.Namespace, o.Resource, o.Entity = r.key()
 		o.Start = r.millis(r.base)
 		r.base = o.Start / 1000
-		if version == olderOwedVersion {
-			r.uint()
-		}
 		o.Start = next.Start(o.Start)
 		out = append(out, o)
 	}

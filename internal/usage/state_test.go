@@ -250,44 +250,6 @@ func TestBrokenListIsAnError(t *testing.T) {
 	}
 }
 
-// A list that the release before left names hours. Their day is owed.
-func TestListOfTheReleaseBeforeIsTakenUp(t *testing.T) {
-	w := packer{b: []byte{1}}
-	w.uint(1)
-	w.key("n", "gpt", "a")
-	w.int((9*dayMillis + 7*hourMillis) / 1000)
-	w.uint(12)
-	got, err := UnpackOwed(w.b, Daily)
-	if want := (Owed{"n", "gpt", "a", 9 * dayMillis}); err != nil || len(got) != 1 || got[0] != want {
-		t.Errorf("%v, %v", got, err)
-	}
-}
-
-// A state that the release before left, whose parts do not say when their shards were
-// created, is no lost state.
-func TestStateOfTheReleaseBeforeIsTakenUp(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 2))
-	for range 100 {
-		s := State{Parts: randomParts(r)}
-		for i := range s.Parts {
-			s.Parts[i].Birth = 0
-		}
-		packed, err := packedState(s.JSON())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := base64.RawStdEncoding.DecodeString(string(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b[0] = 1
-		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(b) + `"}`))
-		if err != nil || len(got.Parts)+len(s.Parts) > 0 && !reflect.DeepEqual(got, s) {
-			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, s)
-		}
-	}
-}
-
 // A state that was cut off, has something behind its end, is of another version, names no bucket or
 // an instant that is none, is lost state.
 func TestBrokenStateIsLost(t *testing.T) {

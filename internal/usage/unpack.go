@@ -108,7 +108,7 @@ func (r *unpacker) position() ledger.Position {
 }
 
 func (r *unpacker) parts() []Part {
-	if v := r.byte(); v != stateVersion && v != olderStateVersion {
+	if r.byte() != stateVersion {
 		r.fail()
 	}
 	r.base = r.millis(0) / 1000
