@@ -140,5 +140,3 @@ func (a Add) oldest(s bucket.State) int64 {
 	}
 	return age
 }
-
-func percent(n, of int64) int64 { return of/100*n + of%100*n/100 }

@@ -46,12 +46,6 @@ import (
 // is 1. In epoch 9 it finds h(8) <= 1, h(9) <= 0, and is granted: h(7) does not count any more.
 //
 // Python clients pass over all of this: limits of theirs begin with "b_".
-const (
-	prefixSlots = "s_"
-	fieldEpoch  = "ep"
-)
-
-func slotsAttr(limit, field string) string { return prefixSlots + limit + "_" + field }
 
 // takenAttr is the attribute that counts what was taken in an epoch.
 func takenAttr(limit string, epoch int64) string {

@@ -216,6 +216,29 @@ func (b *Shard) addSlot(sl *bucket.Slot) {
 	b.State.Slots = all
 }
 
+// decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
+// limit. For every other attribute the slot has no name. missing says that the limit is there in
+// part, and outgrown that its counter has outgrown 64 bits.
+func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing, outgrown bool, err error) {
+	if name, ok := limitOfEpoch(attr); ok {
+		*sl, err = b.decodeSlots(it, name)
+		return false, false, err
+	}
+	name, ok := limitOfTokens(attr)
+	if !ok {
+		return false, false, nil
+	}
+	names := namesOf(name)
+	if it[names.epoch] != nil { // of that name are slots
+		return false, false, nil
+	}
+	sl.Name = name
+	if missing, outgrown, err = decodeSlot(it, names, sl); err == nil && !missing {
+		err = b.Calendars.quota(it, sl, b.State.RF)
+	}
+	return missing, outgrown, err
+}
+
 // limitOfTokens returns the limit whose level the attribute holds.
 func limitOfTokens(attr string) (string, bool) {
 	const pre, suf = "b_", "_" + FieldTokens

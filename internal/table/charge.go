@@ -90,14 +90,6 @@ type Charged struct {
 	Update  item.Update    // to be written if the verdict is granted, or by force
 }
 
-// MaxLag is how much later, in milliseconds, than a charge's instant the refill instant may be that
-// it replaces. It bounds the harm of clocks that differ and of writes that arrive late. Say a
-// charge of nothing is planned at 95 s from a full image (tk=10, tc=90), and others take all 10 at
-// 100 s before it arrives. It would set rf back to 95 s, and 5 tokens would be there at 100 s that
-// the full bucket had no room for. It is refused, the answer brings the later instant, and it is
-// planned anew from that.
-const MaxLag = 1000
-
 // Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
 	p := plans.Get().(*planned)
@@ -129,23 +121,6 @@ func (c Charge) taken() []Cost {
 		return nil
 	}
 	return c.Costs
-}
-
-// planned is a charge while it is being planned.
-type planned struct {
-	c      Charge
-	image  bucket.State // as stored, with what is stored in part filled in
-	before bucket.State // at the instant of the charge, nothing taken
-	after  bucket.State // less the costs
-	stored bucket.State // the same as the item stores it
-	costs  []int64      // by slot
-	full   []bool       // by slot: the capacity bounds the level, not the line
-	begins bool         // the write begins a new generation
-	u      item.Update
-	cond   []item.Cond
-
-	numbers item.Numbers
-	slots   []bucket.Slot // room for those of after
 }
 
 // prepare brings the image to the instant of the charge, with the limits of the costs

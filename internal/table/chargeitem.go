@@ -12,6 +12,23 @@ import (
 // memory, which the next ones use again.
 var plans = sync.Pool{New: func() any { return new(planned) }}
 
+// planned is a charge while it is being planned.
+type planned struct {
+	c      Charge
+	image  bucket.State // as stored, with what is stored in part filled in
+	before bucket.State // at the instant of the charge, nothing taken
+	after  bucket.State // less the costs
+	stored bucket.State // the same as the item stores it
+	costs  []int64      // by slot
+	full   []bool       // by slot: the capacity bounds the level, not the line
+	begins bool         // the write begins a new generation
+	u      item.Update
+	cond   []item.Cond
+
+	numbers item.Numbers
+	slots   []bucket.Slot // room for those of after
+}
+
 // done gives the memory back.
 func (p *planned) done() {
 	clear(p.slots)
@@ -118,4 +135,26 @@ func (p *planned) give() (given bool) {
 func (p *planned) moved(sl bucket.Slot) bool {
 	_, moved := p.c.Image.moved(sl)
 	return moved
+}
+
+// indexes returns which limit of the image, with what is stored in part, and which limit that is
+// stored in full has a name, -1 for none. One of another form is replaced.
+func (p *planned) indexes(name string) (image, stored int) {
+	stored = p.c.Image.State.Index(name)
+	if stored < 0 || hasLevel(p.c.Image.State.Slots[stored].Limit) {
+		return p.image.Index(name), stored
+	}
+	p.cond = append(p.cond, p.c.Image.Untouched(name))
+	p.replace(stored)
+	return -1, -1
+}
+
+// replace removes limit j of the image, which is of another kind now.
+func (p *planned) replace(j int) {
+	if j < 0 {
+		return
+	}
+	was := p.c.Image.State.Slots[j]
+	p.cond = append(p.cond, storedAs(was.Limit)...)
+	p.u.Remove = append(p.u.Remove, LimitAttrs(was.Limit)...)
 }

@@ -155,3 +155,5 @@ func (c Cost) Younger(b Shard) bool { return c.Born != 0 && b.Born > c.Born }
 func (c Cost) Late(sl bucket.Slot) bool {
 	return c.End != 0 && sl.Renews() && (sl.End != c.End || sl.Resets != c.Resets)
 }
+
+func percent(n, of int64) int64 { return of/100*n + of%100*n/100 }

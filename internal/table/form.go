@@ -41,47 +41,15 @@ func formOf(l bucket.Limit) form {
 // periods.
 func hasLevel(l bucket.Limit) bool { return formOf(l) == byLevel{} }
 
-// decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
-// limit. For every other attribute the slot has no name. missing says that the limit is there in
-// part, and outgrown that its counter has outgrown 64 bits.
-func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing, outgrown bool, err error) {
-	if name, ok := limitOfEpoch(attr); ok {
-		*sl, err = b.decodeSlots(it, name)
-		return false, false, err
-	}
-	name, ok := limitOfTokens(attr)
-	if !ok {
-		return false, false, nil
-	}
-	names := namesOf(name)
-	if it[names.epoch] != nil { // of that name are slots
-		return false, false, nil
-	}
-	sl.Name = name
-	if missing, outgrown, err = decodeSlot(it, names, sl); err == nil && !missing {
-		err = b.Calendars.quota(it, sl, b.State.RF)
-	}
-	return missing, outgrown, err
-}
+// LimitAttrs returns the attributes that a limit has in a bucket item.
+func LimitAttrs(limit bucket.Limit) []string { return formOf(limit).names(limit) }
 
-// indexes returns which limit of the image, with what is stored in part, and which limit that is
-// stored in full has a name, -1 for none. One of another form is replaced.
-func (p *planned) indexes(name string) (image, stored int) {
-	stored = p.c.Image.State.Index(name)
-	if stored < 0 || hasLevel(p.c.Image.State.Slots[stored].Limit) {
-		return p.image.Index(name), stored
+// Untouched holds while nobody has taken from a limit, nor given back, since the
+// image; always for a limit that is stored in part.
+func (b Shard) Untouched(limit string) item.Cond {
+	i := b.State.Index(limit)
+	if i < 0 {
+		return item.All()
 	}
-	p.cond = append(p.cond, p.c.Image.Untouched(name))
-	p.replace(stored)
-	return -1, -1
-}
-
-// replace removes limit j of the image, which is of another kind now.
-func (p *planned) replace(j int) {
-	if j < 0 {
-		return
-	}
-	was := p.c.Image.State.Slots[j]
-	p.cond = append(p.cond, storedAs(was.Limit)...)
-	p.u.Remove = append(p.u.Remove, LimitAttrs(was.Limit)...)
+	return formOf(b.State.Slots[i].Limit).untouched(b, i)
 }

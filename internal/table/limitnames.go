@@ -41,6 +41,14 @@ const (
 	EndedPrefix = "x_" // counter of what was taken ahead and never granted
 )
 
+// What slots have in a bucket item, see atonce.go.
+const (
+	prefixSlots = "s_"
+	fieldEpoch  = "ep"
+)
+
+func slotsAttr(limit, field string) string { return prefixSlots + limit + "_" + field }
+
 // attrLimit returns what a limit has in a bucket item: its attribute of a field.
 func attrLimit(limit, field string) string { return LimitPrefix + limit + "_" + field }
 

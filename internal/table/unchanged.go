@@ -9,6 +9,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
+// MaxLag is how much later, in milliseconds, than a charge's instant the refill instant may be that
+// it replaces. It bounds the harm of clocks that differ and of writes that arrive late. Say a
+// charge of nothing is planned at 95 s from a full image (tk=10, tc=90), and others take all 10 at
+// 100 s before it arrives. It would set rf back to 95 s, and 5 tokens would be there at 100 s that
+// the full bucket had no room for. It is refused, the answer brings the later instant, and it is
+// planned anew from that.
+const MaxLag = 1000
+
 // sameLife adds to conditions what holds while the item is of the image's generation and has
 // its shard count, for a write that moves the refill instant to an instant. An image without
 // a generation is of an item that another client made: then the very refill
