@@ -204,6 +204,9 @@ func parseAt(name, amount, when string) (limiter.Limit, error) {
 		return limiter.Limit{}, err
 	}
 	if epoch, ok := strings.CutPrefix(when, "in-flight/"); ok {
+		if strings.HasPrefix(amount, "$") {
+			return limiter.Limit{}, notWhole("amount", amount)
+		}
 		d, err := ParsePeriod(epoch)
 		if err != nil {
 			return limiter.Limit{}, err

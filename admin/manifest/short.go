@@ -38,12 +38,12 @@ func ParseLimit(text string) (limiter.Limit, error) {
 	l := limiter.Limit{Name: name, Period: time.Minute}
 	var err error
 	if l.Refill, err = strconv.ParseInt(amount, 10, 64); err != nil {
-		return l, fmt.Errorf("amount %q: want a whole number", amount)
+		return l, notWhole("amount", amount)
 	}
 	l.Capacity = l.Refill
 	if burst {
 		if l.Capacity, err = strconv.ParseInt(capacity, 10, 64); err != nil {
-			return l, fmt.Errorf("capacity %q: want a whole number", capacity)
+			return l, notWhole("capacity", capacity)
 		}
 	}
 	if every {
@@ -52,6 +52,14 @@ func ParseLimit(text string) (limiter.Limit, error) {
 		}
 	}
 	return l, l.Validate()
+}
+
+// notWhole is the error of a number that is none.
+func notWhole(what, text string) error {
+	if strings.HasPrefix(text, "$") {
+		return fmt.Errorf("%s %q: want a whole number; dollars are for quotas, like budget=$500@monthly", what, text)
+	}
+	return fmt.Errorf("%s %q: want a whole number", what, text)
 }
 
 // cutLast cuts a rule at the last of the marks, and returns which one that is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -34,35 +35,38 @@ func (m amount) String() string {
 	return fmt.Sprintf("%s$%d.%s", sign, whole, digits+"0"[:max(0, 2-len(digits))])
 }
 
-// inDollars reports whether a limit counts millionths of a dollar, by its name.
-func (a *app) inDollars(limit string) bool {
-	return limit == "budget"
-}
+// money are the words by which the name of a quota says that it counts millionths of a dollar.
+// Nothing else that is stored does.
+var (
+	money   = regexp.MustCompile(`(?i)(^|[_.-])(budget|usd|dollars?|money|spend)([_.-]|$)`)
+	noMoney = regexp.MustCompile(`(?i)(^|[_.-])tokens?([_.-]|$)`) // token-budget
+)
 
-// amount returns tokens of a limit of which only the name is known.
-func (a *app) amount(limit string, tokens int64) amount {
-	return amount{tokens, a.inDollars(limit)}
-}
+// inDollars reports whether a quota of that name counts millionths of a dollar.
+func inDollars(limit string) bool { return money.MatchString(limit) && !noMoney.MatchString(limit) }
 
-// amountOf returns tokens of a limit. A rate is no budget, whatever its name.
-func (a *app) amountOf(l limiter.Limit, tokens int64) amount {
-	return amount{tokens, a.inDollars(l.Name) && l.Refill == 0}
+// amountIn returns tokens of a limit of which only the name is known.
+func amountIn(limit string, tokens int64) amount { return amount{tokens, inDollars(limit)} }
+
+// amountOf returns tokens of a limit. Only quotas count money.
+func amountOf(l limiter.Limit, tokens int64) amount {
+	return amount{tokens, inDollars(l.Name) && l.Refill == 0}
 }
 
 // limitText returns a limit as limiter.Limit does, with dollars.
-func (a *app) limitText(l limiter.Limit) string {
+func limitText(l limiter.Limit) string {
 	text := l.String()
 	if rest, ok := strings.CutPrefix(text, fmt.Sprintf("%s: %d each ", l.Name, l.Capacity)); ok {
-		return fmt.Sprintf("%s: %s each %s", l.Name, a.amountOf(l, l.Capacity), rest)
+		return fmt.Sprintf("%s: %s each %s", l.Name, amountOf(l, l.Capacity), rest)
 	}
 	return text
 }
 
 // lines are what a scope holds.
-func (a *app) lines(c admin.Config) []string {
+func lines(c admin.Config) []string {
 	var out []string
 	for _, l := range c.Limits {
-		out = append(out, a.limitText(l))
+		out = append(out, limitText(l))
 	}
 	if c.OnUnavailable != limiter.PolicyDefault {
 		out = append(out, "on unavailable: "+c.OnUnavailable.String())

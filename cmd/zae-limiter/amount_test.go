@@ -80,7 +80,32 @@ func TestMoneyIsMoney(t *testing.T) {
 	s.stdin = "namespace: default\nresources: {gpt-4: {limits: {budget: {amount: $20.50, reset: daily}}}}\n"
 	both("budget: $20.50 each 0 0 * * * UTC", "plan", "-")
 	s.says(0, "limits delete -y -r gpt-4", "budget: $600 each 0 0 1 * * UTC")
-	s.says(2, "credit acme gpt-4 rpm=$5", `"rpm=$5": limit "rpm" counts no dollars, want a whole number`)
+	s.says(2, "credit acme gpt-4 rpm=$5", `"rpm=$5": limit "rpm" counts no dollars by its name, want a whole number`)
+}
+
+// The name of a quota says whether it counts dollars.
+func TestNamesOfMoney(t *testing.T) {
+	for name, want := range map[string]bool{
+		"budget": true, "spend": true, "spend_usd": true, "team-budget": true, "USD": true,
+		"usd.monthly": true, "dollars": true,
+		"rpm": false, "tpm": false, "cost": false, "token-budget": false, "budget_tokens": false, "suspend": false,
+		"rebudgeted": false,
+	} {
+		daily := limiter.Quota(name, limiter.USD(5), limiter.Daily(""))
+		if got := limitText(daily) == name+": $5 each 0 0 * * * UTC"; inDollars(name) != want || got != want {
+			t.Errorf("%s: %v, %s", name, inDollars(name), limitText(daily))
+		}
+		rate := limiter.PerDay(name, 5)
+		if limitText(rate) != rate.String() || amountOf(rate, 5).dollars {
+			t.Errorf("a rate: %s", limitText(rate))
+		}
+	}
+	s := newShell(t)
+	s.says(0, "limits set -y -r api spend=$5@daily", "spend $5")
+	s.says(0, "limits set -y -r api fees=$5@daily", "fees will be shown in millionths of a dollar: only")
+	s.says(2, "limits set -y -r api spend=$5/d", "dollars are for quotas, like budget=$500@monthly")
+	s.says(2, "limits set -y -r api spend=5:$5", "dollars are for quotas, like budget=$500@monthly")
+	s.says(2, "limits set -y -r api jobs=$5@in-flight/1m", "dollars are for quotas, like budget=$500@monthly")
 }
 
 // Limits show the numbers that their kind has, and no others.

@@ -39,7 +39,7 @@ func auditCommand(a *app) *cobra.Command {
 			events = during(c.ns.Events(c.ctx, about, before), since, until)
 		}
 		found, err := collect(events, most)
-		said := c.eventsAnswer(found)
+		said := eventsAnswer(found)
 		said.none = elsewhere(about, all)
 		return said, err
 	})
@@ -83,10 +83,10 @@ func during(events iter.Seq2[admin.Event, error], from, to time.Time) iter.Seq2[
 	}
 }
 
-func (a *app) eventsAnswer(events []admin.Event) answer {
+func eventsAnswer(events []admin.Event) answer {
 	r := rows{head: []string{"at", "action", "principal", "entity", "resource", "details", "id"}}
 	for _, e := range events {
-		r.add(e.At, e.Action, e.Principal, e.Entity, e.Resource, cut(a.details(e.Details)), e.ID)
+		r.add(e.At, e.Action, e.Principal, e.Entity, e.Resource, cut(details(e.Details)), e.ID)
 	}
 	return answer{value: events, rows: r}
 }

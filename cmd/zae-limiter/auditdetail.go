@@ -11,29 +11,29 @@ import (
 
 // details are what an audit event says, as people read it: "rpm: 10 per 1m0s, capacity 10" or
 // "tokens: budget $50, rpm 5; id: invoice-4711".
-func (a *app) details(of map[string]any) string {
+func details(of map[string]any) string {
 	var parts []string
 	for _, name := range sortedKeys(of) {
 		value := of[name]
 		switch tokens, ok := value.(map[string]any); {
 		case name == "limits":
-			parts = slices.Insert(parts, 0, a.detail(value))
+			parts = slices.Insert(parts, 0, detail(value))
 		case name == "tokens" && ok:
-			parts = append(parts, "tokens: "+a.granted(tokens))
+			parts = append(parts, "tokens: "+byLimit(tokens))
 		default:
-			parts = append(parts, name+": "+a.detail(value))
+			parts = append(parts, name+": "+detail(value))
 		}
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// granted are tokens by limit.
-func (a *app) granted(tokens map[string]any) string {
+// byLimit are tokens by limit.
+func byLimit(tokens map[string]any) string {
 	var parts []string
 	for _, limit := range sortedKeys(tokens) {
 		value := tokens[limit]
 		if n, ok := value.(int64); ok {
-			value = a.amount(limit, n)
+			value = amountIn(limit, n)
 		}
 		parts = append(parts, fmt.Sprint(limit, " ", value))
 	}
@@ -41,23 +41,23 @@ func (a *app) granted(tokens map[string]any) string {
 }
 
 // detail is one value of the details of an event.
-func (a *app) detail(value any) string {
+func detail(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return "none"
 	case []any:
 		parts := make([]string, len(v))
 		for i, one := range v {
-			parts[i] = a.detail(one)
+			parts[i] = detail(one)
 		}
 		return strings.Join(parts, "; ")
 	case map[string]any:
 		if l := limiter.Limit(argument.LimitIn(v, limiter.ParseCalendar)); l.Validate() == nil {
-			return a.limitText(l)
+			return limitText(l)
 		}
 		parts := make([]string, 0, len(v))
 		for _, name := range sortedKeys(v) {
-			parts = append(parts, name+" "+a.detail(v[name]))
+			parts = append(parts, name+" "+detail(v[name]))
 		}
 		return strings.Join(parts, ", ")
 	}

@@ -32,13 +32,13 @@ func peekCommand(a *app) *cobra.Command {
 		if err != nil && len(buckets) == 0 {
 			return answer{}, err
 		}
-		said := c.bucketsAnswer(buckets)
+		said := bucketsAnswer(buckets)
 		said.but = err // some cannot be read
 		return said, nil
 	})
 }
 
-func (a *app) bucketsAnswer(buckets []admin.Bucket) answer {
+func bucketsAnswer(buckets []admin.Bucket) answer {
 	r := rows{head: []string{
 		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of"}}
 	all := []shownBucket{}
@@ -53,7 +53,7 @@ func (a *app) bucketsAnswer(buckets []admin.Bucket) answer {
 			if !l.Stored {
 				of = "bucket"
 			}
-			left, capacity := any(a.amountOf(l.Limit, l.Remaining)), any(a.amountOf(l.Limit, l.Capacity))
+			left, capacity := any(amountOf(l.Limit, l.Remaining)), any(amountOf(l.Limit, l.Capacity))
 			if l.IsUnlimited() {
 				left, capacity = "unlimited", ""
 			}
@@ -61,7 +61,7 @@ func (a *app) bucketsAnswer(buckets []admin.Bucket) answer {
 			if l.FullIn < 0 {
 				full = "never"
 			}
-			r.add(b.Entity, b.Resource, l.Name, left, a.amountOf(l.Limit, l.Held), capacity, a.amountOf(l.Limit, l.Used),
+			r.add(b.Entity, b.Resource, l.Name, left, amountOf(l.Limit, l.Held), capacity, amountOf(l.Limit, l.Used),
 				full, b.Shards, of)
 		}
 	}
@@ -103,7 +103,7 @@ func (c *call) reset(yes bool, id string) (answer, error) {
 		case err != nil:
 			return answer{}, err
 		default:
-			c.leaves(c.bucketLines(b, c.args[2:]...)...)
+			c.leaves(bucketLines(b, c.args[2:]...)...)
 		}
 	}
 	return c.sure(yes, fmt.Sprintf("Fill bucket %s up?", of), func(c *call) (answer, error) {
@@ -112,7 +112,7 @@ func (c *call) reset(yes bool, id string) (answer, error) {
 			return answer{}, err
 		}
 		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
-		return c.addedAnswer(added), err
+		return addedAnswer(added), err
 	})
 }
 
@@ -137,8 +137,8 @@ func creditCommand(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		for _, text := range c.args[2:] {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !c.inDollars(name) {
-				return answer{}, usage(c.cmd, "%q: limit %q counts no dollars, want a whole number", text, name)
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !inDollars(name) {
+				return answer{}, usage(c.cmd, "%q: limit %q counts no dollars by its name, want a whole number", text, name)
 			}
 		}
 		ns, err := once(c.ns, id)
@@ -146,16 +146,16 @@ func creditCommand(a *app) *cobra.Command {
 			return answer{}, err
 		}
 		added, err := ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
-		return c.addedAnswer(added), err
+		return addedAnswer(added), err
 	})
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
 	return cmd
 }
 
-func (a *app) addedAnswer(added map[string]int64) answer {
+func addedAnswer(added map[string]int64) answer {
 	r := rows{head: []string{"limit", "added"}}
 	for _, name := range sortedKeys(added) {
-		r.add(name, a.amount(name, added[name]))
+		r.add(name, amountIn(name, added[name]))
 	}
 	return answer{value: map[string]any{"added": added}, rows: r}
 }

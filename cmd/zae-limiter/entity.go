@@ -198,7 +198,7 @@ func (a *app) holdings(c *call, id string) error {
 		if config.Access != admin.AccessInherited {
 			a.leaves(config.Scope.String() + " " + accessText(config.Access))
 		}
-		for _, l := range a.lines(config) {
+		for _, l := range lines(config) {
 			a.leaves(config.Scope.String() + " " + l)
 		}
 	}
@@ -206,7 +206,7 @@ func (a *app) holdings(c *call, id string) error {
 		if err = a.odd(id, err); err != nil {
 			return err
 		}
-		a.leaves(a.bucketLines(b)...)
+		a.leaves(bucketLines(b)...)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func limitsGet(a *app) *cobra.Command {
 		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
 		config, err := c.ns.Config(c.ctx, at)
-		return c.configsAnswer(config), err
+		return configsAnswer(config), err
 	}), &at), &everybody)
 }
 
@@ -79,7 +79,7 @@ func limitsList(a *app) *cobra.Command {
 		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
 		configs, err := collect(c.ns.Configs(c.ctx, of), 0)
-		return c.configsAnswer(configs...), err
+		return configsAnswer(configs...), err
 	}), &of)
 }
 
@@ -92,7 +92,7 @@ func limitsResolve(a *app) *cobra.Command {
 		if err == nil && len(found.From.Limits) == 0 {
 			err = fmt.Errorf("%w: no scope has limits for %q on %q", limiter.ErrNoLimits, c.args[0], c.args[1])
 		}
-		return c.resolvedAnswer(found), err
+		return resolvedAnswer(found), err
 	})
 }
 

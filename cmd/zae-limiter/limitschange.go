@@ -51,6 +51,12 @@ func limitsSet(a *app) *cobra.Command {
 			return l.check(c)
 		},
 	}, func(c *call) (answer, error) {
+		for _, text := range c.args {
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !inDollars(name) {
+				c.say("%s will be shown in millionths of a dollar: only quotas with budget, usd, dollars, money or spend in "+
+					"their names are shown in dollars", name)
+			}
+		}
 		return l.set(c, limits)
 	}))
 	cmd.Flags().BoolVar(&l.replace, "replace", false, "remove the limits that are not named")
@@ -74,15 +80,15 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 	if err != nil { // what cannot be read cannot be compared either
 		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)
 		return c.sure(l.yes, question, func(c *call) (answer, error) {
-			return c.configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
+			return configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
 		})
 	}
 	if !c.difference(was, now) {
 		c.say("nothing to change")
-		return c.configsAnswer(now), nil
+		return configsAnswer(now), nil
 	}
 	return c.sure(l.yes, fmt.Sprintf("Change the limits of %s?", l.of()), func(c *call) (answer, error) {
-		return c.configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
+		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
 	})
 }
 
@@ -125,7 +131,7 @@ func beside(there, limits []limiter.Limit) []limiter.Limit {
 
 // difference tells what leaves and what comes, and whether anything does.
 func (a *app) difference(was, now admin.Config) bool {
-	from, to := a.lines(was), a.lines(now)
+	from, to := lines(was), lines(now)
 	changed := false
 	for _, side := range []struct {
 		mark        string

@@ -141,7 +141,7 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 		case admin.ActionDelete:
 			steps[i].To = nil
 		}
-		before, after := strings.Join(a.lines(s.From), "; "), strings.Join(a.lines(s.To), "; ")
+		before, after := strings.Join(lines(s.From), "; "), strings.Join(lines(s.To), "; ")
 		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, before, after)
 	}
 	value := map[string]any{"changes": plan.Changes(), "summary": kinds(plan), "steps": steps}
@@ -185,7 +185,7 @@ func (a *app) diff(plan *admin.Plan) string {
 		}
 		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope)
 		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
-		from, to := a.lines(s.From), a.lines(s.To)
+		from, to := lines(s.From), lines(s.To)
 		for _, l := range from {
 			if !slices.Contains(to, l) {
 				fmt.Fprintln(&out, a.paint(red, "    - "+harmless(l)))

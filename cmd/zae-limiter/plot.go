@@ -45,7 +45,7 @@ func bars(all []bar, width int) []string {
 // plotUsage returns a plot for each limit, of the windows of one length: the shortest that has
 // usage. The bars of several entities and resources are in one plot. It is empty where no plot
 // has two bars, which a table says better.
-func (a *app) plotUsage(all []admin.Usage) string {
+func plotUsage(all []admin.Usage) string {
 	window := admin.Monthly
 	for _, u := range all {
 		if u.Window == admin.Hourly || u.Window == admin.Daily && window == admin.Monthly {
@@ -62,7 +62,7 @@ func (a *app) plotUsage(all []admin.Usage) string {
 			if several {
 				label = fmt.Sprintf("%s on %s  %s", u.Entity, u.Resource, label)
 			}
-			plots[limit] = append(plots[limit], bar{harmless(label), a.amount(limit, tokens)})
+			plots[limit] = append(plots[limit], bar{harmless(label), amountIn(limit, tokens)})
 			most = max(most, len(plots[limit]))
 		}
 	}
@@ -72,7 +72,7 @@ func (a *app) plotUsage(all []admin.Usage) string {
 	var out []string
 	for _, limit := range sortedKeys(plots) {
 		unit := "tokens"
-		if a.inDollars(limit) {
+		if inDollars(limit) {
 			unit = "dollars"
 		}
 		points := plots[limit]

@@ -18,15 +18,15 @@ func TestPlotsCompare(t *testing.T) {
 				Start: time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), Tokens: map[string]int64{"rpm": 1, "tpm": 2}})
 		}
 	}
-	got := (&app{}).plotUsage(all)
+	got := plotUsage(all)
 	if strings.Count(got, ", hourly, tokens\n") != 2 || strings.Count(got, "█ ") != 6 ||
 		!strings.Contains(got, "b on api  2024-02-01 00:00  █") {
 		t.Errorf("%s", got)
 	}
-	if got := (&app{}).plotUsage(all[:1]); got != "" {
+	if got := plotUsage(all[:1]); got != "" {
 		t.Errorf("a plot of one bar each: %s", got)
 	}
-	if got := (&app{}).plotUsage(all[3:]); strings.Count(got, ", daily, tokens\n") != 2 {
+	if got := plotUsage(all[3:]); strings.Count(got, ", daily, tokens\n") != 2 {
 		t.Errorf("%s", got)
 	}
 }

@@ -90,7 +90,7 @@ func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) 
 			}
 			v := replayOf(result)
 			values = append(values, v)
-			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, a.amounts(v.ToCount), a.amounts(v.CountedBefore), v.Error)
+			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.CountedBefore), v.Error)
 			if a.format == "table" {
 				a.printReplay(v)
 			}
@@ -128,10 +128,10 @@ func (a *app) printReplay(v shownReplay) {
 		line += fmt.Sprintf(", %s for the %s, %s", count(v.Records, "records"), v.Function, v.Reason)
 	}
 	if len(v.ToCount) > 0 {
-		line += ", to count: " + a.amounts(v.ToCount)
+		line += ", to count: " + amounts(v.ToCount)
 	}
 	if len(v.CountedBefore) > 0 {
-		line += ", counted before: " + a.amounts(v.CountedBefore)
+		line += ", counted before: " + amounts(v.CountedBefore)
 	}
 	if v.Error != "" {
 		line += ": " + v.Error
@@ -142,10 +142,10 @@ func (a *app) printReplay(v shownReplay) {
 	}
 }
 
-func (a *app) amounts(tokens map[string]int64) string {
+func amounts(tokens map[string]int64) string {
 	var parts []string
 	for _, name := range sortedKeys(tokens) {
-		parts = append(parts, fmt.Sprintf("%s %s", name, a.amount(name, tokens[name])))
+		parts = append(parts, fmt.Sprintf("%s %s", name, amountIn(name, tokens[name])))
 	}
 	return strings.Join(parts, ", ")
 }

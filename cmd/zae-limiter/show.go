@@ -34,26 +34,26 @@ func anyone(s string) string { return cmp.Or(s, "*") }
 
 // addConfig adds a row for what is said of access, and one for each limit, after those cells
 // that come first.
-func (a *app) addConfig(r *rows, c admin.Config, first ...any) {
+func addConfig(r *rows, c admin.Config, first ...any) {
 	if c.Access != admin.AccessInherited {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", accessText(c.Access))...)
 	}
 	for _, l := range c.Limits {
 		row := append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), l.Name)
-		r.add(append(row, a.figures(l)...)...)
+		r.add(append(row, figures(l)...)...)
 	}
 }
 
 // figures are the capacity, refill, period and note of a limit. Those that its kind does not have
 // are empty, as are the numbers by which blocked and unlimited ones are stored.
-func (a *app) figures(l limiter.Limit) []any {
+func figures(l limiter.Limit) []any {
 	row := []any{"", "", "", manifest.Note(l)}
 	if l.IsBlocked() || l.IsUnlimited() {
 		return row
 	}
-	row[0] = a.amountOf(l, l.Capacity)
+	row[0] = amountOf(l, l.Capacity)
 	if l.Refill != 0 {
-		row[1] = a.amountOf(l, l.Refill)
+		row[1] = amountOf(l, l.Refill)
 	}
 	if l.Period != 0 {
 		row[2] = l.Period
@@ -64,22 +64,22 @@ func (a *app) figures(l limiter.Limit) []any {
 // configsHead is the head of the rows of addConfig.
 var configsHead = []string{"entity", "resource", "limit", "capacity", "refill", "every", "note"}
 
-func (a *app) configsAnswer(configs ...admin.Config) answer {
+func configsAnswer(configs ...admin.Config) answer {
 	r := rows{head: configsHead}
 	for _, c := range configs {
-		a.addConfig(&r, c)
+		addConfig(&r, c)
 	}
 	return answer{value: configs, rows: r}
 }
 
-func (a *app) resolvedAnswer(found admin.Resolved) answer {
+func resolvedAnswer(found admin.Resolved) answer {
 	r := rows{head: append([]string{"in force"}, configsHead...)}
 	if found.Access != admin.AccessInherited {
 		r.add("yes", "", "", "", "", "", "", accessText(found.Access))
 	}
 	show := func(c admin.Config, inForce string) {
 		c.Access = admin.AccessInherited // each scope says it by itself, and together it is said above
-		a.addConfig(&r, c, inForce)
+		addConfig(&r, c, inForce)
 	}
 	show(found.From, "yes")
 	for _, c := range found.Shadowed {

@@ -34,17 +34,17 @@ func (a *app) comes(what ...string) {
 }
 
 // bucketLines are the levels of a bucket, of the named limits if any is named.
-func (a *app) bucketLines(b admin.Bucket, limits ...string) []string {
+func bucketLines(b admin.Bucket, limits ...string) []string {
 	var out []string
 	for _, l := range b.Levels {
 		switch {
 		case len(limits) > 0 && !slices.Contains(limits, l.Name):
 		case l.IsUnlimited():
 			out = append(out, fmt.Sprintf("%s/%s %s: unlimited, %s used", b.Entity, b.Resource, l.Name,
-				a.amountOf(l.Limit, l.Used)))
+				amountOf(l.Limit, l.Used)))
 		default:
 			out = append(out, fmt.Sprintf("%s/%s %s: %s of %s left, %s used", b.Entity, b.Resource, l.Name,
-				a.amountOf(l.Limit, l.Remaining), a.amountOf(l.Limit, l.Capacity), a.amountOf(l.Limit, l.Used)))
+				amountOf(l.Limit, l.Remaining), amountOf(l.Limit, l.Capacity), amountOf(l.Limit, l.Used)))
 		}
 	}
 	return out

@@ -30,7 +30,7 @@ func thresholdsCommand(a *app) *cobra.Command {
 		all = slices.DeleteFunc(all, func(t admin.Threshold) bool {
 			return t.At.Before(since) || !until.IsZero() && !t.At.Before(until)
 		})
-		return c.thresholdsAnswer(all), err
+		return thresholdsAnswer(all), err
 	})
 	named(cmd, &of, "of an entity", "of a resource")
 	cmd.Flags().StringVar(&from, "from", "", "that were spent then or later, UTC")
@@ -38,10 +38,10 @@ func thresholdsCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) thresholdsAnswer(all []admin.Threshold) answer {
+func thresholdsAnswer(all []admin.Threshold) answer {
 	r := rows{head: []string{"entity", "resource", "limit", "percent", "spent", "quota", "at", "period end"}}
 	for _, t := range all {
-		r.add(t.Entity, t.Resource, t.Limit, t.Percent, a.amount(t.Limit, t.Spent), a.amount(t.Limit, t.Quota),
+		r.add(t.Entity, t.Resource, t.Limit, t.Percent, amountIn(t.Limit, t.Spent), amountIn(t.Limit, t.Quota),
 			t.At, t.PeriodEnd)
 	}
 	return answer{value: all, rows: r}

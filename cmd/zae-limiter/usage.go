@@ -39,12 +39,12 @@ func usageCommand(a *app) *cobra.Command {
 	}, func(c *call) (answer, error) {
 		if sum {
 			s, err := c.ns.UsageSummary(c.ctx, q)
-			return c.summaryAnswer(s), err
+			return summaryAnswer(s), err
 		}
 		all, err := collect(c.ns.Usage(c.ctx, q), 0)
-		said := c.usageAnswer(all)
+		said := usageAnswer(all)
 		if plot {
-			if said.text = c.plotUsage(all); said.text == "" && len(all) > 0 {
+			if said.text = plotUsage(all); said.text == "" && len(all) > 0 {
 				c.say("no limit has two windows of one length to compare, so this is no plot:")
 			}
 		}
@@ -82,24 +82,24 @@ func parseTime(text string) (time.Time, error) {
 }
 
 // usageAnswer has one row per window and limit.
-func (a *app) usageAnswer(all []admin.Usage) answer {
+func usageAnswer(all []admin.Usage) answer {
 	r := rows{head: []string{"entity", "resource", "window", "start", "limit", "tokens", "events"}}
 	for _, u := range all {
 		for _, name := range sortedKeys(u.Tokens) {
-			r.add(u.Entity, u.Resource, u.Window, u.Start, name, a.amount(name, u.Tokens[name]), u.Events)
+			r.add(u.Entity, u.Resource, u.Window, u.Start, name, amountIn(name, u.Tokens[name]), u.Events)
 		}
 	}
 	return answer{value: all, rows: r}
 }
 
-func (a *app) summaryAnswer(s admin.UsageSummary) answer {
+func summaryAnswer(s admin.UsageSummary) answer {
 	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events"}}
 	for _, name := range sortedKeys(s.Tokens) {
 		mean := any(fmt.Sprintf("%.1f", s.Mean[name]))
-		if a.inDollars(name) {
-			mean = a.amount(name, int64(math.Round(s.Mean[name])))
+		if inDollars(name) {
+			mean = amountIn(name, int64(math.Round(s.Mean[name])))
 		}
-		r.add(s.Window, s.Windows, s.From, s.To, name, a.amount(name, s.Tokens[name]), mean, s.Events)
+		r.add(s.Window, s.Windows, s.From, s.To, name, amountIn(name, s.Tokens[name]), mean, s.Events)
 	}
 	return answer{value: s, rows: r}
 }

@@ -243,9 +243,9 @@ func TestWhatIsNoCalendar(t *testing.T) {
 func TestErrorsSayWhatIsAccepted(t *testing.T) {
 	const numbers = "numbers from %d to %d, ranges, steps and lists of them"
 	for _, c := range []struct{ cron, zone, want string }{
-		{"0 0 * *", "UTC", `cron "0 0 * *": 4 fields, want minute, hour, day of month, month and weekday`},
-		{"0 0 0 * * *", "UTC", `cron "0 0 0 * * *": 6 fields, want minute, hour, day of month, month and weekday`},
-		{"@monthly", "UTC", `cron "@monthly": 1 fields, want minute, hour, day of month, month and weekday`},
+		{"0 0 * *", "UTC", `cron "0 0 * *": want five fields, minute, hour, day of month, month and weekday, not 4`},
+		{"0 0 0 * * *", "UTC", `cron "0 0 0 * * *": want five fields, minute, hour, day of month, month and weekday, not 6`},
+		{"@monthly", "UTC", `cron "@monthly": want five fields, minute, hour, day of month, month and weekday, not 1`},
 		{"0 0 30 2 *", "UTC", `cron "0 0 30 2 *": "0 0 30 2 *" never begins: want a date that there is`},
 		{"* * * * *", "UTC", `cron "* * * * *": "* * * * *" matches every minute, and a period begins where one ` +
 			`matches after one that does not: want one that begins now and then, as 0 * * * * or */5 * * * *`},

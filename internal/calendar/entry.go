@@ -66,7 +66,7 @@ func (e entry) unit() int {
 func parseExpression(cron string) (text [len(fields)]string, err error) {
 	parts := strings.Fields(cron)
 	if len(parts) != len(fields) {
-		return text, fmt.Errorf("%d fields, want minute, hour, day of month, month and weekday", len(parts))
+		return text, fmt.Errorf("want five fields, minute, hour, day of month, month and weekday, not %d", len(parts))
 	}
 	for i, p := range parts {
 		text[i] = fields[i].numbers(strings.ToUpper(p))
