@@ -22,7 +22,7 @@ import (
 // live, whatever the last snapshot has counted.
 func TestLiveUsageOfAnotherLife(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1000, Period: 1000}
-	b := table.Shard{Generation: start, State: bucket.New([]bucket.Limit{limit}, 0, 1, start)}
+	b := table.Shard{Generation: start << 12, State: bucket.New([]bucket.Limit{limit}, 0, 1, start)}
 	b.State.Slots[b.State.Index("rpm")].Used = 9000
 	at := ledger.PositionOf(1, "5")
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestLiveUsageIsWithoutTheMeter(t *testing.T) {
 	for _, limit.Name = range []string{"rpm", bucket.WCU, "zpm"} {
 		limits = append(limits, limit)
 	}
-	b := table.Shard{Generation: start, State: bucket.New(limits, 0, 1, start)}
+	b := table.Shard{Generation: start << 12, State: bucket.New(limits, 0, 1, start)}
 	for i := range b.State.Slots {
 		b.State.Slots[i].Used = 9000
 	}

@@ -47,7 +47,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
 		take := func(entity string, shard int, rpm int64) {
 			key := layout.BucketKey(made.ID(), entity, "gpt", shard)
-			b := table.Shard{Namespace: made.ID(), Entity: entity, Resource: "gpt", Generation: r.now, Born: r.now / 1000,
+			b := table.Shard{Namespace: made.ID(), Entity: entity, Resource: "gpt", Generation: r.now << 12, Born: r.now / 1000,
 				State: bucket.New(limits(), shard, 2, r.now)}
 			if it := r.db.Item(key); it != nil {
 				b, _ = table.DecodeShard(it)
@@ -114,7 +114,7 @@ func TestLiveUsageOfBucketsWithoutMarks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			made := r.registered(t)
-			b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: r.now - 30_000,
+			b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: (r.now - 30_000) << 12,
 				State: bucket.New(limits(), 0, 1, r.now)}
 			if c.born != 0 {
 				b.Born = r.now/1000 - c.born
@@ -144,7 +144,7 @@ func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
 		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
 		r.now = time.Date(2023, 11, 30, 23, 10, 0, 0, time.UTC).UnixMilli()
 		made, seen := r.registered(t), int64(0)
-		b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: r.now, Born: r.now / 1000,
+		b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: r.now << 12, Born: r.now / 1000,
 			State: bucket.New(limits(), 0, 1, r.now)}
 		between := b
 		between.Resource, between.State = "gpt#2023-12", b.State.Take([]int64{100_000, 0, 1000})

@@ -13,7 +13,7 @@ import (
 // then nothing is missing: restoring it was refused, for 20 units on every denial.
 func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 	image := func(shard, count int, generation int64) *seen {
-		return &seen{image: table.Shard{Entity: "acme", Resource: "gpt-4", Generation: generation,
+		return &seen{image: table.Shard{Entity: "acme", Resource: "gpt-4", Generation: generation << 12,
 			State: bucket.State{Shard: shard, Shards: count}}}
 	}
 	for _, c := range []struct {

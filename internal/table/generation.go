@@ -6,12 +6,8 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 // has more than 16 digits, and a bucket of eight limits more than 1 KB.
 const drawBits = 12
 
-const (
-	// lastInstant is the last that fits above the drawn bits.
-	lastInstant = 1<<(63-drawBits) - 1
-	// instantsOnly ends the numbers that older releases have made: instants, nothing drawn.
-	instantsOnly = 1 << 45
-)
+// lastInstant is the last that fits above the drawn bits.
+const lastInstant = 1<<(63-drawBits) - 1
 
 // Began returns when a generation began, epoch milliseconds, by the clock of its
 // writer or a little later. It is 0 for none.
@@ -40,12 +36,7 @@ const (
 // raised twice (102, 103) and merged into shard 0 (104, not 102). That splits again (105, 105). An
 // image of shard 1 from its first life, say 103, is refused. Had the merge gone by shard 0 alone,
 // its numbers would be 102 and 103, and shard 1 would be 103 once more.
-func Began(generation int64) int64 {
-	if generation < instantsOnly {
-		return generation
-	}
-	return generation >> drawBits
-}
+func Began(generation int64) int64 { return generation >> drawBits }
 
 // nextGeneration returns the number of the item's next generation, which begins now and
 // later than those of the others, whose lives it ends. Usage tells it from the one before
@@ -73,7 +64,7 @@ func begin(draw uint64, now int64, after ...Shard) int64 {
 
 // drawn returns what was drawn for the life of the image.
 func (b Shard) drawn() uint64 {
-	if b.Generation >= instantsOnly {
+	if b.Generation > 0 {
 		return uint64(b.Generation)
 	}
 	return scatter(b.State.RF)

@@ -43,7 +43,7 @@ func sampleNew(limits []bucket.Limit) NewBucket {
 // makes a charge begin a generation.
 func sampleImages(limits []bucket.Limit) map[string]Shard {
 	_, used := Create(sampleNew(limits))
-	used.Generation = sampleNow - 5000
+	used.Generation = (sampleNow - 5000) << drawBits
 	used.State.Slots = slices.Clone(used.State.Slots)
 	for i := range used.State.Slots {
 		used.State.Slots[i].Tokens = used.State.Slots[i].Capacity / 2

@@ -17,7 +17,7 @@ import (
 // quiet is a change of shard 0 of a bucket that last split 600 s before.
 func quiet(shards int) stream.Change {
 	c := spends(0, shards, 1)
-	c.New.Generation = t0 - 600_000
+	c.New.Generation = (t0 - 600_000) << 12
 	c.Refilled = true
 	return c
 }
@@ -29,7 +29,7 @@ func TestCoolBucketMerges(t *testing.T) {
 		merge bool
 	}{
 		{"cool", func(*stream.Change) {}, true},
-		{"not for long", func(c *stream.Change) { c.New.Generation++ }, false},
+		{"not for long", func(c *stream.Change) { c.New.Generation += 1 << 12 }, false},
 		{"nobody knows how long", func(c *stream.Change) { c.New.Generation = 0 }, false},
 		{"no clock", func(c *stream.Change) { c.New.State.NoClock = true }, false},
 		{"the meter before the limits", func(c *stream.Change) {
@@ -220,9 +220,9 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 			at := t0 - t0%askEvery
 			c := spends(1, tt.count, 1)
 			c.Refilled, c.OldRF, c.OldShards = true, at, tt.count
-			c.New.State.RF, c.New.Generation = at+tt.elapsed, at // younger than shard 0
+			c.New.State.RF, c.New.Generation = at+tt.elapsed, at<<12 // younger than shard 0
 			zero := spends(0, 4, 1).New
-			zero.State.RF, zero.Generation = at+tt.elapsed, at-5
+			zero.State.RF, zero.Generation = at+tt.elapsed, (at-5)<<12
 			db := memdb.New(func() int64 { return at + tt.elapsed })
 			db.Store(zero.Item())
 			db.Store(c.New.Item())
@@ -265,7 +265,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 		want   int   // shards that shard 0 counts then
 	}{
 		{"cool", func(*table.Shard) {}, at - 1000, 1, 2},
-		{"since a millisecond less", func(b *table.Shard) { b.Generation++ }, at - 1000, 1, 4},
+		{"since a millisecond less", func(b *table.Shard) { b.Generation += 1 << 12 }, at - 1000, 1, 4},
 		{"nobody knows since when", func(b *table.Shard) { b.Generation = 0 }, at - 1000, 1, 4},
 		{"written within a second", func(b *table.Shard) { b.State.RF++ }, at - 1000, 1, 4},
 		{"looked a moment ago", func(*table.Shard) {}, at, 1, 4},
@@ -277,7 +277,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 			db := memdb.New(func() int64 { return at })
 			for k := range 4 {
 				b := quiet(4).New
-				b.State.Shard, b.State.RF, b.Generation = k, at-1000, at-after
+				b.State.Shard, b.State.RF, b.Generation = k, at-1000, (at-after)<<12
 				if k == 0 {
 					tt.zero(&b)
 				}
@@ -286,7 +286,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 			var changes []stream.Change
 			for i := range tt.writes {
 				c := quiet(4)
-				c.New.State.Shard, c.New.State.RF, c.New.Generation = 1, at, at-after
+				c.New.State.Shard, c.New.State.RF, c.New.Generation = 1, at, (at-after)<<12
 				c.OldRF, c.Created, c.Sequence = tt.oldRF, at, fmt.Sprint(1000+i)
 				changes = append(changes, c)
 			}
@@ -324,7 +324,7 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 		var changes []stream.Change
 		for i, oldRF := range c.oldRF {
 			change := quiet(4)
-			change.New.State.Shard, change.New.State.RF, change.New.Generation = i+1, at, at-after
+			change.New.State.Shard, change.New.State.RF, change.New.Generation = i+1, at, (at-after)<<12
 			change.OldRF, change.Created, change.Sequence = oldRF, at, fmt.Sprint(1000+i)
 			changes = append(changes, change)
 		}
@@ -333,7 +333,7 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 			db := memdb.New(func() int64 { return at })
 			for k := range 4 {
 				b := quiet(4).New
-				b.State.Shard, b.State.RF, b.Generation = k, at-1000, at-after
+				b.State.Shard, b.State.RF, b.Generation = k, at-1000, (at-after)<<12
 				db.Store(b.Item())
 			}
 			steps := decide(at, changes...).Reshardings[i].Steps
@@ -395,7 +395,7 @@ func TestLargestCosts(t *testing.T) {
 func TestShard0ThatRests(t *testing.T) {
 	const after = 600_000
 	b := quiet(4).New
-	b.State.RF, b.Generation = t0, t0-after
+	b.State.RF, b.Generation = t0, (t0-after)<<12
 	for now, want := range map[int64]bool{t0 + 999: false, t0 + 1000: true} {
 		if got := rested(b, now, after); got != want {
 			t.Errorf("%d ms after it was written: %v", now-t0, got)
@@ -410,7 +410,7 @@ func TestShard0ThatRests(t *testing.T) {
 // A shard is due to look at shard 0 with its first write of another minute since its generation
 // began, or of another time after which buckets merge, if that is less; but of no less than a second.
 func TestWhenAShardLooksAtShard0(t *testing.T) {
-	began := table.Began(t0)
+	began := int64(t0)
 	for _, c := range []struct {
 		mergeAfter, before, at int64 // milliseconds since the generation began
 		due, late              bool
@@ -426,14 +426,14 @@ func TestWhenAShardLooksAtShard0(t *testing.T) {
 		{1, 1_000, 2_000, true, true},
 	} {
 		change := spends(1, 4, 1)
-		change.OldRF, change.New.State.RF, change.New.Generation = began+c.before, began+c.at, t0
+		change.OldRF, change.New.State.RF, change.New.Generation = began+c.before, began+c.at, t0<<12
 		if due, late := asksAgain([]*stream.Change{&change}, c.mergeAfter); due != c.due || late != c.late {
 			t.Errorf("%+v: due %v, late %v", c, due, late)
 		}
 	}
 	first, second := spends(1, 4, 1), spends(1, 4, 1) // one that is late is enough
-	first.OldRF, first.New.State.RF, first.New.Generation = began+1000, began+60_000, t0
-	second.OldRF, second.New.State.RF, second.New.Generation = began+119_500, began+120_000, t0
+	first.OldRF, first.New.State.RF, first.New.Generation = began+1000, began+60_000, t0<<12
+	second.OldRF, second.New.State.RF, second.New.Generation = began+119_500, began+120_000, t0<<12
 	if due, late := asksAgain([]*stream.Change{&first, &second}, 600_000); !due || !late {
 		t.Errorf("after a second change: due %v, late %v", due, late)
 	}
@@ -443,7 +443,7 @@ func TestWhenAShardLooksAtShard0(t *testing.T) {
 func TestShardThatLooksAtShard0IsKeptWarm(t *testing.T) {
 	at := t0 - t0%askEvery
 	c := spends(1, 4, 40)
-	c.OldRF, c.New.State.RF, c.New.Generation = at-askEvery, at, at-askEvery
+	c.OldRF, c.New.State.RF, c.New.Generation = at-askEvery, at, (at-askEvery)<<12
 	c.New.State.Slots[0].Tokens = 0
 	if p := decide(at+1000, c); len(p.Reshardings) != 1 || !p.Reshardings[0].asks || len(p.Refills) != 1 {
 		t.Errorf("%d reshardings, %d refills", len(p.Reshardings), len(p.Refills))
