@@ -83,6 +83,7 @@ explains the lines.`,
 	f.Float64Var(&u.Settled, "settle", 0, "part of them that is settled, 0 to 1")
 	f.IntVar(&u.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&u.Processes, "processes", 1, "processes that take from every entity")
+	f.Float64Var(&u.Starts, "starts", 30, "how often a month each process begins anew: deployments, Lambda environments")
 	f.DurationVar(&ahead, "ahead", 0, "how long tokens are taken ahead (Options.Ahead); half of the fill time at most")
 	f.IntVar(&u.Entities, "entities", 1, "entities and resources that are in use all the time")
 	f.Float64Var(&u.Skew, "skew", 0, "exponent of Zipf's law by which entities are used; 0: all of them all the time")

@@ -194,8 +194,8 @@ func TestTakenAheadIsWhatIsMeasured(t *testing.T) {
 
 // aDay is a million requests a day, each settled, of 200 tenants and 10 processes.
 func aDay() Use {
-	return Use{Rate: 1e6 / 86_400, Settled: 1, Levels: 1, Processes: 10, Entities: 200, Windows: 2, FoldSeconds: 60,
-		SnapshotDays: 90, StreamShards: 4, Audits: 1000, Utilization: 0.5}
+	return Use{Rate: 1e6 / 86_400, Settled: 1, Levels: 1, Processes: 10, Starts: 30, Entities: 200, Windows: 2,
+		FoldSeconds: 60, SnapshotDays: 90, StreamShards: 4, Audits: 1000, Utilization: 0.5}
 }
 
 func billTable() string {

@@ -16,8 +16,8 @@ func scales(ahead float64) (out []Use) {
 		entities, processes int
 	}{{1e4, 1e3, 16}, {1e4, 1e6, 100}, {1e5, 1e4, 1000}, {1e5, 1e6, 1000}, {1e6, 1e3, 1000}, {1e6, 1e6, 1e4},
 		{1e6, 1e6, 1e5}} {
-		u := Use{Rate: c.rate, Levels: 1, Processes: c.processes, Ahead: ahead, Entities: c.entities, Skew: 1.1, Windows: 2,
-			FoldSeconds: 60, SnapshotDays: 90, Utilization: .5}
+		u := Use{Rate: c.rate, Levels: 1, Processes: c.processes, Starts: 30, Ahead: ahead, Entities: c.entities, Skew: 1.1,
+			Windows: 2, FoldSeconds: 60, SnapshotDays: 90, Utilization: .5}
 		u.StreamShards = max(4, int(math.Ceil(u.Rate*u.perAcquire()/perPartition)))
 		out = append(out, u)
 	}
@@ -60,8 +60,9 @@ func loadTable() string {
 // scaleTable is what a month costs.
 func scaleTable() string {
 	var b strings.Builder
-	b.WriteString("| requests a second | tenants | processes | acquires | stored limits, at most | usage | storage | " +
-		"functions, logs | sum | taken ahead, limits in code |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| requests a second | tenants | processes | acquires | first touches | stored limits, at most | " +
+		"usage | storage | functions, logs | sum | taken ahead, limits in code |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, u := range scales(0) {
 		parts := map[string]float64{}
 		lines := Month(u, Default())
@@ -74,8 +75,10 @@ func scaleTable() string {
 		ahead := scales(.5)[i]
 		ahead.LimitsInCode = true
 		b.WriteString(u.named())
-		for _, d := range []float64{parts["acquire"], parts["read stored limits"], usage, stored,
-			sum - parts["acquire"] - parts["read stored limits"] - usage - stored, sum, Sum(Month(ahead, Default()))} {
+		first := parts["first touches"]
+		for _, d := range []float64{parts["acquire"], first, parts["read stored limits"], usage, stored,
+			sum - parts["acquire"] - first - parts["read stored limits"] - usage - stored, sum,
+			Sum(Month(ahead, Default()))} {
 			fmt.Fprintf(&b, " %s |", dollars(d))
 		}
 		b.WriteString("\n")

@@ -152,6 +152,7 @@ func TestUseIsChecked(t *testing.T) {
 		"fold": func(u *Use) { u.FoldSeconds = 900.1 }, "fold below": func(u *Use) { u.FoldSeconds = -1 },
 		"skew": func(u *Use) { u.Skew = 3.1 }, "skew below": func(u *Use) { u.Skew = -.1 },
 		"ahead": func(u *Use) { u.Ahead = 600.1 }, "ahead below": func(u *Use) { u.Ahead = -1 },
+		"starts": func(u *Use) { u.Starts = -1 }, "any starts": func(u *Use) { u.Starts = math.NaN() },
 		"audits": func(u *Use) { u.Audits = -1 }, "no process": func(u *Use) { u.Processes = 0 },
 		"no entity": func(u *Use) { u.Entities = 0 }, "no day": func(u *Use) { u.SnapshotDays = 0 },
 		"shards": func(u *Use) { u.StreamShards = 0 }, "utilization": func(u *Use) { u.Utilization = 0 },

@@ -2,6 +2,7 @@ package bill
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -11,8 +12,26 @@ var full = Stack{Table: true, Recovery: true, Copied: true, Aggregator: 512, Arc
 	MappingMetrics: 2, LogDays: 14, Alarms: 30, Dashboards: 1, Buckets: 2, Keys: 1}
 
 // quiet is a use in which some entities are idle for hours, and all are used within a day.
-var quiet = Use{Rate: .001, Settled: .5, Levels: 2, Processes: 3, Entities: 90, Windows: 3, FoldSeconds: 600,
-	SnapshotDays: 10, StreamShards: 2, Audits: 100, Utilization: .5}
+var quiet = Use{Rate: .001, Settled: .5, Levels: 2, Processes: 3, Starts: 2, Entities: 90, Windows: 3,
+	FoldSeconds: 600, SnapshotDays: 10, StreamShards: 2, Audits: 100, Utilization: .5}
+
+// Each process meets each bucket that it uses once in each of its lives, and no more often than there are
+// requests.
+func TestFirstTouches(t *testing.T) {
+	for _, c := range []struct {
+		use  Use
+		want float64
+	}{
+		{Use{Rate: 20, Levels: 1, Processes: 10, Entities: 40, Starts: 1}, 400},
+		{Use{Rate: 20, Levels: 1, Processes: 10, Entities: 40, Starts: 30}, 12_000},
+		{Use{Rate: 20, Levels: 1, Processes: 10, Entities: 40}, 0},
+		{Use{Rate: .0001, Levels: 1, Processes: 10, Entities: 40, Starts: 30}, 262.8}, // as many as requests
+	} {
+		if got := c.use.touches(); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%+v: %v, want %v", c.use, got, c.want)
+		}
+	}
+}
 
 // Each line of a bill, in units and dollars.
 func TestLines(t *testing.T) {
@@ -24,6 +43,7 @@ func TestLines(t *testing.T) {
 	}{
 		{"quiet", quiet, full, `
 DynamoDB::Table, acquire: 5256 write unit, $0.003285
+DynamoDB::Table, first touches: 1080 write unit, $0.000675
 DynamoDB::Table, settle: 2628 write unit, $0.0016425
 DynamoDB::Table, whole items in GSI2: 7884 write unit, $0.0049275
 DynamoDB::Table, read stored limits: 13140 read unit, $0.0016425
@@ -46,17 +66,18 @@ S3::Bucket, buckets, empty: 2 bucket, $0
 S3::Bucket, objects archived: 100 object, $0.0005
 S3::Bucket, archive, of a year: 0.0012 GB, $2.76e-05
 `},
-		{"busy", Use{Rate: 5000, Settled: 1, Levels: 1, Processes: 20, Ahead: .008, Entities: 1, Windows: 1,
+		{"busy", Use{Rate: 5000, Settled: 1, Levels: 1, Processes: 20, Starts: 30, Ahead: .008, Entities: 1, Windows: 1,
 			SnapshotDays: 90, StreamShards: 4, Utilization: .5},
 			Stack{Table: true, Copied: true, Provisioned: true, LeastWrite: 5, LeastRead: 9, LeastIndexWrite: 20,
 				Scaled: 10, Aggregator: 1, Traced: true, Buckets: 1}, `
 DynamoDB::Table, acquire: 9.38571429e+09 write unit, $1694.64
+DynamoDB::Table, first touches: 600 write unit, $0.000108333
 DynamoDB::Table, settle: 1.314e+10 write unit, $2372.5
 DynamoDB::Table, whole items in GSI2: 2.25257143e+10 write unit, $4067.14
 DynamoDB::Table, read stored limits: 2190000 read unit, $0.0790833
 DynamoDB::Table, usage: 2.25257157e+10 write unit, $4067.14
 DynamoDB::Table, read for usage: 1825 read unit, $6.59028e-05
-DynamoDB::Table, write capacity not used: 18771429 unit hour, $12201.4
+DynamoDB::Table, write capacity not used: 18771429.1 unit hour, $12201.4
 DynamoDB::Table, read capacity not used: 5961.15972 unit hour, $0.774951
 ApplicationAutoScaling::ScalableTarget, alarms of auto scaling: 40 metric, $4
 DynamoDB::Table, storage: 0.0023773 GB, $0.000594325

@@ -9,6 +9,7 @@ import (
 // What the paths take, in units, as make cost measures them (docs/cost.md).
 const (
 	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement takes as much
+	unitsOfTouch   = 1.0 // more, of the first request of a process for a bucket that it does not know
 	unitsOfConfig  = 2.5 // read units
 	unitsOfUsage   = 1.0
 	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes
@@ -30,6 +31,7 @@ type Use struct {
 	Settled      float64 // part of them that is settled, 0 to 1
 	Levels       int     // entities that each request charges
 	Processes    int
+	Starts       float64 // how often in the month each process begins anew, and knows no bucket
 	Ahead        float64 // seconds for which they take ahead (limiter.Options.Ahead); 0: they do not
 	Entities     int     // with their resources
 	Skew         float64 // exponent of Zipf's law by which they are used; 0: all of them all the time
@@ -49,10 +51,11 @@ func (u Use) Check() error {
 		{u.Rate, above0, many}, {u.Settled, 0, 1}, {float64(u.Levels), 1, 4}, {float64(u.Processes), 1, many},
 		{float64(u.Entities), 1, many}, {u.Skew, 0, 3}, {float64(u.Windows), 0, 3}, {float64(u.SnapshotDays), 1, many},
 		{float64(u.StreamShards), 1, many}, {u.Audits, 0, many}, {u.FoldSeconds, 0, 900}, {u.Ahead, 0, 600},
+		{u.Starts, 0, many},
 	} {
 		if !(of.value >= of.least && of.value <= of.most) { // also what is no number
 			return errors.New("want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, " +
-				"--fold 0 to 900, --audits not below 0, --ahead 0 to 10m, the others at least 1, none above 1e12")
+				"--fold 0 to 900, --audits and --starts not below 0, --ahead 0 to 10m, the others at least 1, none above 1e12")
 		}
 	}
 	if !(u.Utilization > 0 && u.Utilization <= 1) {
@@ -85,6 +88,17 @@ func (u Use) perAcquire() (writes float64) {
 		writes += n * share * each
 	}
 	return writes
+}
+
+// touches returns how often in a month a process meets a bucket that it does not know, for each level.
+// It sends a write that is refused if the bucket is more than half full, as most are, and decides again.
+// It remembers as many buckets as there are (limiter.Options.MaxBuckets).
+func (u Use) touches() float64 {
+	if u.Starts == 0 {
+		return 0
+	}
+	lives := u.Starts * float64(u.Processes)
+	return min(lives*u.inUse(monthSeconds/lives), u.requests())
 }
 
 const (

@@ -84,8 +84,8 @@ func (e *emulator) archives(t *testing.T, bucket, prefix, version string) {
 	}
 }
 
-// TestTemplateOfARelease deploys the whole stack without the CDK, as docs/deploying.md tells those who
-// write theirs in TypeScript or Python, or use a console.
+// TestTemplateOfARelease deploys the whole stack without the CDK, by the steps of docs/deploying.md for
+// stacks in TypeScript and Python, and for consoles.
 func TestTemplateOfARelease(t *testing.T) {
 	const version = "v0.0.1"
 	e := startEmulator(t)
