@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -11,7 +12,7 @@ import (
 // Words of this file: a want is what a request needs of one bucket, limits and costs. The desk has
 // what this process knows of that bucket. An attempt is what this call has done so far, a decision
 // what it does next. Calls that go out as one write are a group; an acquirer is one call in it, and
-// a turn is the result of its write.
+// a turn is the result of its write, which has a goroutine of its own.
 
 // Acquire takes the costs from all limits of an entity and resource, all or nothing, and
 // returns a lease on what it took. It never waits for tokens.
@@ -63,7 +64,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		}
 		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
 	}
-	bounded := l.bounded(ctx)
+	bounded := &tries.bound
+	*bounded = bound{caller: ctx, until: time.Now().Add(l.opts.Timeout)}
 	defer bounded.end()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil { // which limits are in force is not known, so nothing was asked for
@@ -126,8 +128,7 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 			return nil, errAbsent
 		}
 		if me == nil {
-			me = &acquirer{waits: tries.Waits}
-			me.until, _ = ctx.Deadline()
+			me = l.acquirer(ctx, tries)
 		}
 		if me.want = d.Want; d.Owe {
 			tries.turn = l.sleepers.Turn()

@@ -67,15 +67,14 @@ func TestWhoJoinsAWrite(t *testing.T) {
 // Others may have missed what an attempt had if it made a call of any kind, unless it stands in line.
 func TestWhatOthersMayHaveMissed(t *testing.T) {
 	for name, c := range map[string]struct {
-		a    attempt
+		a    *attempt
 		kept bool
 	}{
-		"no call":         {attempt{}, false},
-		"a call":          {attempt{Attempt: known.Attempt{Calls: 1}}, true},
-		"a round trip":    {attempt{Attempt: known.Attempt{Trips: 1}}, true},
-		"one of a group":  {attempt{shared: 1}, true},
-		"many":            {attempt{Attempt: known.Attempt{Calls: 2, Trips: 2}, shared: 2}, true},
-		"one in the line": {attempt{Attempt: known.Attempt{Calls: 1, Trips: 1}, shared: 1, standing: true}, false},
+		"no call":         {&attempt{}, false},
+		"a call":          {&attempt{Attempt: known.Attempt{Calls: 1}}, true},
+		"a round trip":    {&attempt{Attempt: known.Attempt{Trips: 1}}, true},
+		"many":            {&attempt{Attempt: known.Attempt{Calls: 2, Trips: 2}}, true},
+		"one in the line": {&attempt{Attempt: known.Attempt{Calls: 1, Trips: 1}, standing: true}, false},
 	} {
 		if got := c.a.kept(); got != c.kept {
 			t.Errorf("%s: %v", name, got)

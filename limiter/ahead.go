@@ -108,10 +108,10 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 		defer k.Renewed(shard)
 		within := l.bounded(ctx)
 		defer within.end()
-		me := &acquirer{want: w, renews: true}
-		me.until, _ = within.Deadline()
+		tries := new(attempt)
+		me := l.acquirer(within, tries)
+		me.want, me.renews = w, true
 		_ = guarded(func() {
-			tries := new(attempt)
 			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, tries)
 			if t.err != nil || tries.Calls > 0 { // else another's write has renewed it
 				l.heard(ctx, w.Name, w.Name, t.err)
@@ -145,15 +145,10 @@ func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquir
 		}
 		l.renew(ctx, k, m.want, h)
 		lease := l.heldLease(m.want, h)
-		k.mu.Lock()
-		gone := m.gone
-		k.mu.Unlock()
 		k.End(shard, m.want)
-		if gone {
-			l.background.Go(func() { _ = guarded(func() { _ = lease.Rollback(context.Background()) }) })
-			continue
+		if !k.deliver(m, lease) {
+			l.dropped(ctx, lease)
 		}
-		m.give(turn{lease: lease})
 	}
 	return left
 }

@@ -559,7 +559,7 @@ func TestWhoOfAGroupIsServed(t *testing.T) {
 			{want: want(before + 1)}, {want: want(1)},
 		}
 		for _, m := range group {
-			m.turns = make(chan turn, 1)
+			m.turns = make(chan struct{}, 1)
 			k.Begin(known.Choice{Do: known.Take}, m.want, 0)
 		}
 		left := l.serve(t.Context(), k, 0, group)
@@ -569,7 +569,8 @@ func TestWhoOfAGroupIsServed(t *testing.T) {
 		}
 		for i, cost := range map[int]int64{1: 2, 5: 1} {
 			select {
-			case got := <-group[i].turns:
+			case <-group[i].turns:
+				got := group[i].got
 				if got.lease == nil || got.lease.held("rps") != cost*1000 {
 					t.Errorf("%d got %+v", i, got)
 				}

@@ -12,21 +12,38 @@ func (l *Limiter) bounded(ctx context.Context) *bound {
 	return &bound{caller: ctx, until: time.Now().Add(l.opts.Timeout)}
 }
 
+// within returns the bound that ctx is, or a new one.
+func (l *Limiter) within(ctx context.Context) *bound {
+	if b, ok := ctx.(*bound); ok {
+		return b
+	}
+	return l.bounded(ctx)
+}
+
+// outliving returns a bound that ends at the same instant, and not when the caller's context does.
+func (b *bound) outliving() bound { return bound{caller: b.caller, until: b.until, outlives: true} }
+
 // bound is the context of one call, which ends with the caller's or at an instant.
 // Nothing waits for that until somebody asks for it: a denial without a call to
 // DynamoDB needs no timer.
 type bound struct {
 	caller context.Context
 	until  time.Time
-	once   sync.Once
-	begun  atomic.Bool // somebody has asked for more than the deadline and Err: ctx and cancel are there
-	ctx    context.Context
-	cancel context.CancelFunc
+	// outlives: it has the values of the caller's context, and does not end with that.
+	outlives bool
+	once     sync.Once
+	begun    atomic.Bool // somebody has asked for more than the deadline and Err: ctx and cancel are there
+	ctx      context.Context
+	cancel   context.CancelFunc
 }
 
 func (b *bound) started() context.Context {
 	b.once.Do(func() {
-		b.ctx, b.cancel = context.WithDeadline(b.caller, b.until)
+		parent := b.caller
+		if b.outlives {
+			parent = context.Background()
+		}
+		b.ctx, b.cancel = context.WithDeadline(parent, b.until)
 		b.begun.Store(true)
 	})
 	return b.ctx
@@ -46,7 +63,7 @@ func (b *bound) end() {
 
 // Deadline implements [context.Context].
 func (b *bound) Deadline() (time.Time, bool) {
-	if d, ok := b.caller.Deadline(); ok && d.Before(b.until) {
+	if d, ok := b.caller.Deadline(); ok && d.Before(b.until) && !b.outlives {
 		return d, true
 	}
 	return b.until, true
@@ -61,11 +78,19 @@ func (b *bound) Err() error {
 	if b.begun.Load() {
 		return b.ctx.Err()
 	}
-	if err := b.caller.Err(); err != nil || time.Now().Before(b.until) {
+	if err := b.caller.Err(); err != nil && !b.outlives {
 		return err
+	}
+	if time.Now().Before(b.until) {
+		return nil
 	}
 	return b.started().Err()
 }
 
 // Value implements [context.Context].
-func (b *bound) Value(key any) any { return b.started().Value(key) }
+func (b *bound) Value(key any) any {
+	if v := b.started().Value(key); v != nil || !b.outlives {
+		return v
+	}
+	return b.caller.Value(key)
+}

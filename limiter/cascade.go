@@ -122,7 +122,6 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *atte
 	l.createAll(ctx, wants, parts, leases, errs)
 	for _, p := range parts {
 		tries.Calls += p.Calls
-		tries.shared += p.shared
 	}
 	worst := gravest(errs)
 	if errs[worst] == nil {

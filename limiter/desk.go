@@ -3,7 +3,6 @@ package limiter
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -27,12 +26,6 @@ type desk struct {
 type valid struct {
 	limits []Limit
 	stored []bucket.Limit
-}
-
-// flight is a write that is under way, and who waits to go out next.
-type flight struct {
-	began time.Time
-	queue []*acquirer
 }
 
 // flights are the writes under way that take others along, by shard. They belong to a desk, whose mu

@@ -26,9 +26,8 @@ var (
 	ErrSetup = store.ErrSetup
 	// ErrCanceled: the caller's context ended before there was a decision; errors.Is
 	// also tells the context's error. No policy turns it into a lease. It is ErrUnknown
-	// too if tokens may have been taken, else ErrUnavailable. If the acquire had gone out
-	// together with others, what it has taken is given back. If it was alone, its answer
-	// is never known.
+	// too if tokens may have been taken, else ErrUnavailable. A write that had gone out goes
+	// on, bounded by Options.Timeout, and what it takes is given back.
 	ErrCanceled = errors.New("limiter: canceled by the caller")
 	// ErrUnknown: no answer, the write may have been applied (timeout after
 	// sending, server error). Treat as taken; do not retry blindly.

@@ -51,7 +51,7 @@ func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*at
 // create creates buckets in one transaction. Without an error, it reports whether
 // none of them was there.
 func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attempt, first []int,
-	leases []*Lease) (created bool, err error) {
+	leases []*Lease) (ok bool, err error) {
 	all := make([]creation, len(first))
 	for j, i := range first {
 		all[j] = creation{wants[i], parts[i].desk}
@@ -70,9 +70,15 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 		}
 		writes[j] = plans[j].Write
 	}
-	if p := guarded(func() { err = l.transact(ctx, writes, parts[first[0]]) }); p != nil {
-		return false, p
+	created := func() *Lease {
+		made := make([]*Lease, len(first))
+		for j := range first {
+			made[j] = l.createdLease(all[j], plans[j])
+		}
+		made[0].above = made[1:]
+		return made[0]
 	}
+	err = l.transact(ctx, writes, parts[first[0]], created)
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
 		for j, r := range canceled.Reasons {
 			if b, err := table.DecodeShard(r.Old); err == nil {
@@ -84,9 +90,11 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	if err != nil {
 		return false, err
 	}
-	for j, i := range first {
-		leases[i] = l.createdLease(all[j], plans[j])
+	made := created()
+	for j, le := range made.levels() {
+		leases[first[j]] = le
 	}
+	made.above = nil
 	return true, nil
 }
 

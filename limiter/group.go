@@ -10,20 +10,34 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Acquires of this process that meet a write under way on a shard wait for it, but not once it is
-// late. Then they go out together, as one charge of the sum. One alone never waits.
+// One write at a time is under way on a shard. Acquires of this process that meet it wait, and go out
+// together in the next one, as a charge of the sum. A write that is late holds nobody up any longer.
+// Every write has a goroutine of its own, which does not end when a caller leaves: what it then takes
+// for that caller is given back.
 
-// writeTogether gets a write on a shard done for an acquire: on its own, or with others
-// if one is under way.
+// flight is a write that is under way, and who waits to go out next.
+type flight struct {
+	began time.Time
+	queue []*acquirer
+	late  *time.Timer // lets the queue go out although the write has no answer; nil while nobody waits
+	ctx   bound       // of its calls
+}
+
+// writeTogether gets a write on a shard done for an acquire: with others if one is under way.
 func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me *acquirer, tries *attempt) turn {
+	if err := ctx.Err(); err != nil { // a write that has gone out does not end with its caller
+		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: err}}
+	}
+	me.calls, me.apart = tries.Calls, tries.apart
 	k.mu.Lock()
-	if f := k.flights[c.Shard]; f != nil && !c.Alone() && l.joins(f, me) {
-		if me.turns == nil {
-			me.turns = make(chan turn, 1)
-		}
-		f.queue = append(f.queue, me)
+	f := k.flights[c.Shard]
+	if f != nil && !c.Alone() && l.joins(f, me) {
 		me.trips++
 		k.Begin(known.Choice{Do: known.Take, Shard: c.Shard}, me.want, 0)
+		f.queue = append(f.queue, me)
+		if f.late == nil {
+			f.late = time.AfterFunc(l.store.lately().patience()-time.Since(f.began), func() { l.overtake(k, c.Shard, f) })
+		}
 		k.mu.Unlock()
 		return l.await(ctx, k, c.Shard, f, me, tries)
 	}
@@ -31,12 +45,10 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 		k.mu.Unlock()
 		return turn{}
 	}
-	next := &flight{began: time.Now()}
-	group := append(me.alone[:0], me)
-	k.flights.set(c.Shard, next)
+	l.start(k, c, append(me.alone[:0], me))
 	k.mu.Unlock()
 	tries.Adopted = tries.Adopted || c.Do == known.Adopt
-	return l.lead(ctx, k, c, next, group, tries)
+	return l.await(me.within.caller, k, c.Shard, nil, me, tries)
 }
 
 // joins reports whether an acquire waits for a flight: if that is not late, and its
@@ -47,117 +59,99 @@ func (l *Limiter) joins(f *flight, me *acquirer) bool {
 		!me.hurried(max(0, pace.trip-under)+pace.late)
 }
 
-// await waits until the write under way is answered and somebody takes the queue
-// along, but not for longer than patience: then the acquire leads the queue itself.
-func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *acquirer, tries *attempt) turn {
-	timer := time.NewTimer(l.store.lately().patience() - time.Since(f.began))
-	defer timer.Stop()
-	for {
-		select {
-		case t := <-me.turns:
-			if t.lead != nil {
-				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, t.flight, t.lead, tries)
-			}
-			tries.count(me)
-			return t
-		case <-timer.C: // it is late
-			if next, group := k.overtake(shard, f, me); group != nil {
-				return l.lead(ctx, k, known.Choice{Do: known.Take, Shard: shard}, next, group, tries)
-			}
-		case <-ctx.Done():
-			return l.leave(ctx, k, shard, f, me, tries)
+// start sends the write of a group. The lock of the desk is held.
+func (l *Limiter) start(k *desk, c known.Choice, group []*acquirer) {
+	f := &flight{began: time.Now(), ctx: group[0].within.outliving()}
+	for _, m := range group {
+		if m.within.until.After(f.ctx.until) {
+			f.ctx.until = m.within.until
 		}
 	}
+	k.flights.set(c.Shard, f)
+	go l.fly(k, c, f, group)
 }
 
-// overtake takes the queue of a flight that is late, if the acquire is still in it.
-func (k *desk) overtake(shard int, f *flight, me *acquirer) (*flight, []*acquirer) {
+// overtake sends the queue of a flight that is late.
+func (l *Limiter) overtake(k *desk, shard int, f *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.Index(f.queue, me)
-	if i < 0 {
-		return nil, nil // it is on its way already
+	if group := f.queue; len(group) > 0 {
+		f.queue = nil
+		l.start(k, known.Choice{Do: known.Take, Shard: shard}, group)
 	}
-	group := slices.Concat([]*acquirer{me}, f.queue[:i], f.queue[i+1:])
-	f.queue = nil
-	next := &flight{began: time.Now()}
-	k.flights.set(shard, next)
-	return next, group
 }
 
-// leave takes an acquire out whose caller has gone. If its costs are on their way,
-// nobody knows yet what becomes of them; what they turn out to have taken is given back.
-func (l *Limiter) leave(ctx context.Context, k *desk, shard int, f *flight, me *acquirer, tries *attempt) turn {
-	k.mu.Lock()
-	tries.count(me)
-	if i := slices.Index(f.queue, me); i >= 0 {
-		f.queue = slices.Delete(f.queue, i, i+1)
-		k.End(shard, me.want)
-		k.mu.Unlock()
-		return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
-	}
-	var t turn
-	select {
-	case t = <-me.turns:
-	default:
-		t, me.gone = turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}}, true
-	}
-	k.mu.Unlock()
-	if t.lead == nil {
-		return t // it was answered at the same moment, or will be
-	}
-	k.End(shard, me.want)
-	k.pass(shard, t.flight, t.lead[1:])
-	return turn{err: &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}}
-}
-
-// pass makes the first of a group lead it, together with who waits behind the
-// flight that has ended.
-func (k *desk) pass(shard int, ended *flight, group []*acquirer) {
+// land sends the queue of a flight that has ended.
+func (l *Limiter) land(k *desk, shard int, f *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	group = append(slices.Clip(group), ended.queue...)
-	ended.queue = nil
-	var next *flight
-	if len(group) > 0 {
-		next = &flight{began: time.Now()}
+	if f.late != nil {
+		f.late.Stop()
 	}
-	if k.flights[shard] == ended {
-		k.flights.set(shard, next)
+	if k.flights[shard] == f {
+		k.flights.set(shard, nil)
 	}
-	if next != nil {
-		group[0].give(turn{lead: group, flight: next})
+	if group := f.queue; len(group) > 0 {
+		f.queue = nil
+		l.start(k, known.Choice{Do: known.Take, Shard: shard}, group)
 	}
 }
 
-// lead sends the write of a group that begins with the caller, and gives every acquire its turn.
-// Alone, it does so within the caller's context; a group does not end because its leader leaves.
-func (l *Limiter) lead(ctx context.Context, k *desk, c known.Choice, f *flight, group []*acquirer,
-	tries *attempt) turn {
-	me := group[0]
-	if len(group) == 1 {
-		defer k.pass(c.Shard, f, nil)
-		l.writeGroup(ctx, k, c, group, tries)
-		return me.own()
-	}
-	go func() {
-		defer k.pass(c.Shard, f, nil)
-		within := l.bounded(context.WithoutCancel(ctx))
-		defer within.end()
-		l.writeGroup(within, k, c, group, &attempt{together: true, Attempt: known.Attempt{Calls: tries.Calls}})
-	}()
+// await waits for the turn of an acquire, which is in the queue of a flight or on its way.
+func (l *Limiter) await(ctx context.Context, k *desk, shard int, f *flight, me *acquirer, tries *attempt) turn {
 	select {
-	case t := <-me.turns:
-		tries.count(me)
-		return t
+	case <-me.turns:
 	case <-ctx.Done():
-		return l.leave(ctx, k, c.Shard, f, me, tries)
+		if err := k.leave(shard, f, me); err != nil {
+			tries.count(me)
+			err.Err = ctx.Err()
+			return turn{err: err}
+		}
 	}
+	tries.count(me)
+	return me.got
 }
 
-// writeGroup writes until the group, or as much of it as the image covers, has an answer.
+// leave takes an acquire out whose caller goes. If its costs are on their way, nobody knows yet what
+// becomes of them; what they turn out to have taken is given back. It returns nil if the acquire was
+// answered at the same moment.
+func (k *desk) leave(shard int, f *flight, me *acquirer) *store.Failure {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f != nil {
+		if i := slices.Index(f.queue, me); i >= 0 {
+			f.queue = slices.Delete(f.queue, i, i+1)
+			k.End(shard, me.want)
+			return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem"}
+		}
+	}
+	select {
+	case <-me.turns:
+		return nil
+	default:
+	}
+	me.gone = true
+	if me.onWay {
+		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}
+	}
+	return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem"}
+}
+
+// progress is what was done so far for the write of a group.
+type progress struct {
+	calls  int // writes sent, for the first of the group
+	sent   int // of those, by this call
+	pauses pauses
+	apart  bool // it creates no bucket
+	mended bool // a limit that is half written has explained a write that was rejected
+}
+
+// fly writes until the group, or as much of it as the image covers, has an answer.
 // Each acquire gets its turn, whatever happens. What they want is noted as under way.
-func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group []*acquirer, tries *attempt) {
+func (l *Limiter) fly(k *desk, c known.Choice, f *flight, group []*acquirer) {
+	ctx := &f.ctx
+	defer ctx.end()
+	defer l.land(k, c.Shard, f)
 	var p known.Planned
 	defer func() {
 		plan := p
@@ -165,14 +159,11 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			k.Unanswered(plan, true)
 			k.end(c.Shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
 				Err: fmt.Errorf("panic: %v", p)}})
-			if len(group) == 1 {
-				panic(p)
-			}
 		}
 	}()
-	looked := false
+	tries, looked := progress{calls: group[0].calls, apart: group[0].apart && len(group) == 1}, false
 	for {
-		group = l.serve(ctx, k, c.Shard, group)
+		group = l.serve(ctx, k, c.Shard, k.stay(c.Shard, group))
 		group, p = l.planGroup(k, c, group)
 		if len(group) == 0 {
 			return
@@ -184,18 +175,20 @@ func (l *Limiter) writeGroup(ctx context.Context, k *desk, c known.Choice, group
 			}
 			continue
 		}
-		tries.Calls++
-		k.sentFor(group, tries)
+		tries.calls++
+		tries.sent++
+		k.sending(group)
 		if n := group[0].want.Name; c.Do == known.Look {
 			l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
 		}
 		it, err := l.store.Write(ctx, p.Write)
 		if err == nil {
-			l.taken(ctx, k, p, group, tries, it)
+			l.taken(ctx, k, p, group, tries.sent, it)
 			return
 		}
 		k.Unanswered(p, store.KindOf(err) == store.Unknown)
-		refused, over, err := l.failed(ctx, k, c, p, tries, err)
+		group = k.stay(c.Shard, group)
+		refused, over, err := l.failed(ctx, k, c, p, &tries, err)
 		if refused {
 			k.outbid(group, p)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -204,20 +202,11 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// An acquire that meets nobody sends its write itself, at once.
+// An acquire that meets nobody sends its write at once.
 func TestOneAloneNeverWaits(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	must(t, l, asks(Costs{"rph": 1}, rph100))
-	before := runtime.NumGoroutine()
-	w.db.SetHook(func(memdb.Op) (bool, error) {
-		if n := runtime.NumGoroutine(); n > before {
-			t.Errorf("%d goroutines during the write, %d before", n, before)
-		}
-		return true, nil
-	})
 	synctest.Test(t, func(t *testing.T) {
-		before = runtime.NumGoroutine()
+		w := newWorld(t)
+		l := w.process(Options{})
 		for range 10 {
 			begin := time.Now()
 			must(t, l, asks(Costs{"rph": 1}, rph100))
@@ -225,8 +214,8 @@ func TestOneAloneNeverWaits(t *testing.T) {
 				t.Errorf("took %s", took)
 			}
 		}
+		atRest(t, l)
 	})
-	reservesNothing(t, l)
 }
 
 // Many goroutines on one key cost writes per round trip, not per request.
@@ -516,8 +505,8 @@ func TestWhoIsCutFromAGroup(t *testing.T) {
 		k := l.desks.of(acmeGPT)
 		var group []*acquirer
 		for range 2 {
-			m := &acquirer{lost: c.before, want: known.Want{Namespace: l.namespace, Name: acmeGPT,
-				Costs: []table.Cost{{Limit: rph100.stored(), Milli: 60_000}}}}
+			m := oneRPH(t, l, 60_000)
+			m.lost = c.before
 			k.Begin(known.Choice{Do: known.Take}, m.want, l.now())
 			group = append(group, m)
 		}
@@ -784,24 +773,29 @@ func TestPanicInAGroup(t *testing.T) {
 	})
 }
 
-// Rounds are bounded for each request, also for one that comes to lead a group after many.
-func TestWhoLeadsAGroupHasNoMoreRoundsForIt(t *testing.T) {
+// oneRPH is an acquirer of so many millitokens.
+func oneRPH(t *testing.T, l *Limiter, milli int64) *acquirer {
+	m := l.acquirer(t.Context(), &attempt{})
+	m.want = known.Want{Namespace: l.namespace, Name: acmeGPT,
+		Costs: []table.Cost{{Limit: rph100.stored(), Milli: milli}}}
+	return m
+}
+
+// Rounds are bounded for each request, also for the first of a group after many.
+func TestTheFirstOfAGroupHasNoMoreRoundsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
 		k := c.l.desks.of(acmeGPT)
-		var group []*acquirer
-		for range 2 {
-			group = append(group, &acquirer{turns: make(chan turn, 1), want: known.Want{Namespace: c.l.namespace,
-				Name: acmeGPT, Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000}}}})
-		}
 		writes := 0
 		c.w.db.SetHook(func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(store.Conflict) })
-		tries := &attempt{Attempt: known.Attempt{Calls: known.MaxRounds - 2}}
 		choice := known.Choice{Do: known.Take}
+		group := []*acquirer{oneRPH(t, c.l, 1000), oneRPH(t, c.l, 1000)}
+		group[0].calls = known.MaxRounds - 2
 		for _, m := range group {
 			k.Begin(choice, m.want, c.l.now())
 		}
-		got := c.l.lead(t.Context(), k, choice, &flight{began: time.Now()}, group, tries)
+		c.l.start(k, choice, group)
+		got := c.l.await(t.Context(), k, 0, nil, group[1], &attempt{})
 		if store.KindOf(got.err) != store.Conflict || writes != 2 {
 			t.Errorf("ended after %d more writes with %+v, want 2 of the %d rounds and that it met others", writes, got,
 				known.MaxRounds)
@@ -810,9 +804,8 @@ func TestWhoLeadsAGroupHasNoMoreRoundsForIt(t *testing.T) {
 	})
 }
 
-// Who leads a queue writes to the shard that the queue is of, whether the write before it has ended or is late.
-// Who overtakes goes first, and the others in the order in which they came.
-func TestWhoWaitsLeadsOnItsShard(t *testing.T) {
+// A queue is written to the shard that it is of, whether the write before it has ended or is late.
+func TestAQueueGoesToItsShard(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newWorld(t)
 		l := w.process(Options{})
@@ -822,67 +815,66 @@ func TestWhoWaitsLeadsOnItsShard(t *testing.T) {
 			l.desks.see(b, l.now(), known.Unsent)
 		}
 		k := l.desks.of(acmeGPT)
-		me := &acquirer{turns: make(chan turn, 1), want: known.Want{Namespace: l.namespace, Name: acmeGPT,
-			Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000}}}}
+		me := oneRPH(t, l, 1000)
 		k.Begin(known.Choice{Do: known.Take, Shard: 1}, me.want, l.now())
 		f := &flight{began: time.Now().Add(-time.Hour), queue: []*acquirer{me}}
 		k.flights.set(1, f)
-		if !late {
-			k.pass(1, f, nil)
+		if late {
+			l.overtake(k, 1, f)
+			l.overtake(k, 1, f) // there is no queue any more
+		} else {
+			l.land(k, 1, f)
 		}
 		got := l.await(t.Context(), k, 1, f, me, &attempt{})
 		if got.lease == nil || got.lease.items[0].shard != 1 || !k.Seen(0).Idle {
 			t.Errorf("late %v: %+v, want a lease on shard 1", late, got)
 		}
+		for range 1000 {
+			if k.mu.Lock(); len(k.flights) == 0 {
+				k.mu.Unlock()
+				break
+			}
+			k.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
 		reservesNothing(t, l)
-	}
-	a, b, c, d := &acquirer{}, &acquirer{}, &acquirer{}, &acquirer{}
-	k, f := &desk{}, &flight{queue: []*acquirer{a, b, c, d}}
-	next, group := k.overtake(3, f, c)
-	if !slices.Equal(group, []*acquirer{c, a, b, d}) || len(f.queue) > 0 || k.flights[3] != next || next == nil {
-		t.Errorf("%v leads %v on %v", c, group, k.flights)
-	}
-	if next, group := k.overtake(3, f, c); next != nil || group != nil {
-		t.Errorf("overtaken twice: %v", group)
 	}
 }
 
-// A caller that is told to lead at the moment it goes passes that on, and frees
-// what it had reserved.
-func TestLeaderThatHasGonePassesItOn(t *testing.T) {
+// A caller that goes from the queue, or before its write is on its way, has taken nothing; with its
+// write on the way nobody knows; and one that is answered at that moment keeps its answer.
+func TestWhatACallerThatGoesIsTold(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rph": 0}, rph100))
 	k := l.desks.of(acmeGPT)
-	var ws [3]*acquirer
-	for i := range ws {
-		ws[i] = &acquirer{turns: make(chan turn, 1),
-			want: known.Want{Costs: []table.Cost{{Limit: rph100.stored(), Milli: 1000 << i}}}}
-		k.Begin(known.Choice{Do: known.Take}, ws[i].want, w.now.Load())
-	}
-	f := &flight{began: time.Now(), queue: ws[2:]}
-	k.flights.set(0, f)
-	ws[0].give(turn{lead: ws[:2], flight: f})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	const text = "UpdateItem: unavailable: context canceled"
-	if got := l.leave(ctx, k, 0, &flight{}, ws[0], &attempt{}); got.err == nil || got.err.Error() != text {
-		t.Errorf("whoever goes is told %+v", got)
-	}
-	select {
-	case got := <-ws[1].turns:
-		if len(got.lead) != 2 || got.lead[0] != ws[1] || got.lead[1] != ws[2] || k.flights[0] != got.flight {
-			t.Errorf("the next one is told %+v", got)
+	for name, c := range map[string]struct {
+		queued, onWay, answered bool
+		want                    store.Kind
+	}{
+		"queued":              {true, false, false, store.Unavailable},
+		"not on its way yet":  {false, false, false, store.Unavailable},
+		"on its way":          {false, true, false, store.Unknown},
+		"answered meanwhile":  {false, true, true, 0},
+		"to decide once more": {false, false, true, 0},
+	} {
+		me, f := oneRPH(t, l, 1000), &flight{}
+		k.Begin(known.Choice{Do: known.Take}, me.want, l.now())
+		if me.onWay = c.onWay; c.queued {
+			f.queue = []*acquirer{me}
 		}
-	default:
-		t.Error("nobody leads")
-	}
-	queued := &flight{queue: ws[1:2]}
-	if got := l.leave(ctx, k, 0, queued, ws[1], &attempt{}); got.err == nil || got.err.Error() != text ||
-		len(queued.queue) > 0 {
-		t.Errorf("who goes from the queue is told %+v", got)
-	}
-	if k.End(0, ws[2].want); !k.Seen(0).Idle {
-		t.Error("something else is reserved than what the two others want")
+		if c.answered {
+			me.give(turn{})
+		}
+		err := k.leave(0, f, me)
+		if (err == nil) != (c.want == 0) || err != nil && err.Kind != c.want || me.gone != (err != nil && !c.queued) {
+			t.Errorf("%s: %v, gone %v", name, err, me.gone)
+		}
+		if len(f.queue) > 0 || k.Seen(0).Idle != c.queued {
+			t.Errorf("%s: %d in the queue, idle %v", name, len(f.queue), k.Seen(0).Idle)
+		}
+		if !c.queued {
+			k.End(0, me.want)
+		}
 	}
 }

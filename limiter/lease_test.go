@@ -534,3 +534,19 @@ func TestSettlingACascadeIsAllOrNothing(t *testing.T) {
 	}
 	w.sameTable(before)
 }
+
+// A handler settles, fails, and its caller has gone: the deferred Rollback writes what was settled.
+func TestRollbackAfterSettleOutlivesTheCaller(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	lease := must(t, l, asks(Costs{"tpm": 100}, tpm1000))
+	if err := lease.Settle(Costs{"tpm": 300}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := lease.Rollback(ctx); err != nil {
+		t.Error(err)
+	}
+	w.wantHeld(l, tpm1000, 700)
+}

@@ -29,7 +29,6 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		mine.standing = true
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.Calls += mine.Calls
-		tries.shared += mine.shared
 		full := queueFull(err)
 		at := n
 		if full != nil {

@@ -15,9 +15,9 @@ import (
 // failed takes in why a write did not hold and pauses where that helps. Refused: what the shard holds
 // instead is known now. Over ends the group's turn, with an error or to decide again; otherwise it is
 // planned again, from the image that came back.
-func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.Planned, tries *attempt,
+func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.Planned, tries *progress,
 	cause error) (refused, over bool, err error) {
-	last := tries.Calls >= known.MaxRounds
+	last := tries.calls >= known.MaxRounds
 	if r, ok := errors.AsType[*store.Refused](cause); ok {
 		if r.Old == nil { // there is no such shard: decide again without it
 			k.Missing(l.now(), c.Shard)
@@ -34,7 +34,7 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 		}
 		return true, last || c.Do == known.Look || displaced, nil
 	}
-	if last || !tries.pause(ctx, cause, tries.Calls) {
+	if last || !tries.pauses.pause(ctx, cause, tries.calls) {
 		b, err := l.explain(ctx, cause, p.Write, &tries.mended)
 		if err == nil {
 			return true, last || k.Refused(b, p, l.now()), nil
@@ -46,7 +46,7 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*acquirer, tries *attempt,
+func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*acquirer, sent int,
 	it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	wants := wantsOf(group, few[:0])
 	levels := k.Took(b, p, known.Joined(wants), wants, l.now())
 	l.mind(k, group[0].want.Name, p.Shard)
-	l.tellAhead(ctx, p, group, tries)
+	l.tellAhead(ctx, p, group, sent)
 	if !p.Takes {
 		for _, w := range group {
 			w.give(turn{})
@@ -76,19 +76,12 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	}
 	var left []*acquirer // whose callers do not wait for the answer any more
 	for _, w := range group {
-		lease := leaseOf(w, w.want.Costs)
-		k.mu.Lock()
-		if w.gone {
+		if !k.deliver(w, leaseOf(w, w.want.Costs)) {
 			left = append(left, w)
-		} else {
-			w.give(turn{lease: lease})
 		}
-		k.mu.Unlock()
 	}
 	if len(left) > 0 { // one write gives back what all of them have taken
-		lease := leaseOf(left[0], known.Joined(wantsOf(left, nil)).Costs)
-		ctx := context.WithoutCancel(ctx)
-		l.background.Go(func() { _ = guarded(func() { _ = lease.Rollback(ctx) }) }) // which tells what came of it
+		l.dropped(ctx, leaseOf(left[0], known.Joined(wantsOf(left, nil)).Costs))
 	}
 	l.grow(ctx, k, b)
 }
@@ -106,4 +99,21 @@ func (l *Limiter) unread(ctx context.Context, group []*acquirer, shard int, caus
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}
 	return cause
+}
+
+// deliver gives an acquire its lease. It reports false if the caller does not wait for it any more.
+func (k *desk) deliver(m *acquirer, lease *Lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.gone {
+		return false
+	}
+	m.give(turn{lease: lease})
+	return true
+}
+
+// dropped gives back in the background what was taken for callers that have left.
+func (l *Limiter) dropped(ctx context.Context, leases ...*Lease) {
+	ctx = context.WithoutCancel(ctx)
+	l.background.Go(func() { l.giveBack(ctx, leases) }) // which reports the result
 }

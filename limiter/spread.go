@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -110,7 +111,10 @@ func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []kno
 	for i, s := range payments {
 		writes[i] = s.Write(w, now, slack)
 	}
-	err = l.transact(ctx, writes, tries)
+	err = l.transact(ctx, writes, tries, func() *Lease {
+		k.Paid(payments, writes, w, l.now())
+		return l.paid(k, w, payments, now)
+	})
 	if refused, ok := errors.AsType[*store.Canceled](err); ok {
 		return refused, nil
 	}
@@ -121,13 +125,45 @@ func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []kno
 	return nil, nil
 }
 
-// transact sends a transaction, again with the same token when its answer is lost,
-// which carries it out once. If it never is answered, nobody knows.
-func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt) error {
-	return l.transactAs(ctx, rand.Text(), writes, tries)
+// transact sends a transaction on a goroutine of its own. If the caller leaves meanwhile, what the
+// transaction then takes is given back: taken makes the lease on that.
+func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt, taken func() *Lease) error {
+	if err := ctx.Err(); err != nil {
+		return &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
+	}
+	caller, mine := l.within(ctx), &attempt{Attempt: known.Attempt{Calls: tries.Calls}}
+	var over atomic.Bool // it has an answer, or its caller has left
+	answers := make(chan error, 1)
+	go func() {
+		within := caller.outliving()
+		defer within.end()
+		var err error
+		if p := guarded(func() { err = l.transactAs(&within, rand.Text(), writes, mine) }); p != nil {
+			err = p
+		}
+		if over.CompareAndSwap(false, true) {
+			answers <- err
+		} else if err == nil {
+			l.dropped(&within, taken())
+		}
+	}()
+	select {
+	case err := <-answers:
+		tries.Calls = mine.Calls
+		return err
+	case <-caller.caller.Done():
+	}
+	if over.CompareAndSwap(false, true) {
+		tries.Calls++
+		return &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: ctx.Err()}
+	}
+	err := <-answers
+	tries.Calls = mine.Calls
+	return err
 }
 
-// transactAs is transact with a token.
+// transactAs sends a transaction, again with the same token when its answer is lost,
+// which carries it out once. If it never is answered, nobody knows.
 func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Write, tries *attempt) error {
 	var lost error
 	for {

@@ -32,7 +32,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		return
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
-		Writes: tries.Calls + tries.shared, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
+		Writes: tries.Calls, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
 		lease.told = err == nil
@@ -92,7 +92,7 @@ func (le *Lease) slotsAsked() (all []table.Cost) {
 }
 
 // tellAhead tells what a charge has taken ahead, and what has ended of earlier charges.
-func (l *Limiter) tellAhead(ctx context.Context, p known.Planned, group []*acquirer, tries *attempt) {
+func (l *Limiter) tellAhead(ctx context.Context, p known.Planned, group []*acquirer, sent int) {
 	if l.opts.Observe == nil {
 		return
 	}
@@ -100,7 +100,7 @@ func (l *Limiter) tellAhead(ctx context.Context, p known.Planned, group []*acqui
 	e := Event{Kind: EventAhead, Entity: group[0].want.Name.Entity, Resource: group[0].want.Name.Resource,
 		Taken: Costs(nil).plus(taken), Ended: Costs(nil).plus(ended)}
 	if len(group) == 1 && group[0].renews {
-		e.Writes = tries.Calls
+		e.Writes = sent
 	} else if e.Taken == nil && e.Ended == nil {
 		return
 	}

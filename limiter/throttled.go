@@ -24,13 +24,13 @@ const (
 	contentionPause = 2 * time.Millisecond
 )
 
-// throttles counts the writes of an attempt that were throttled.
-type throttles struct{ throttled int }
+// pauses counts the writes of a call that were throttled.
+type pauses struct{ throttled int }
 
 // pause waits until a write that was throttled, or met a transaction, may be sent again. It reports
 // whether it may: not after other errors, not for ever, and not when ctx has ended. Try counts the
 // calls so far.
-func (a *throttles) pause(ctx context.Context, err error, try int) bool {
+func (a *pauses) pause(ctx context.Context, err error, try int) bool {
 	var d time.Duration
 	switch store.KindOf(err) {
 	case store.Conflict:

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,24 +225,35 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 	})
 }
 
-// A request that need not wait is granted, also if its caller leaves once the answer is there.
+// A request that need not wait is granted, or has taken nothing once it has returned, whenever its
+// caller leaves.
 func TestWaitThatNeedNotWaitIsGranted(t *testing.T) {
-	for range 20 { // else chance decides
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		ctx, cancel := context.WithCancel(t.Context())
-		sent, now := false, l.opts.Now
-		w.db.SetHook(func(memdb.Op) (bool, error) { sent = true; return true, nil })
-		l.opts.Now = func() time.Time {
-			if sent {
-				cancel()
+	outcomes := map[string]int{}
+	for leaves := range 20 { // at that reading of the clock
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			must(t, l, asks(Costs{"rpm": 1}, rpm10))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var readings atomic.Int64
+			now := l.opts.Now
+			l.opts.Now = func() time.Time {
+				if readings.Add(1) == int64(leaves) {
+					cancel()
+				}
+				return now()
 			}
-			return now()
-		}
-		if _, err := l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10)); err != nil {
-			t.Fatal(err)
-		}
+			_, err := l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10))
+			synctest.Wait()
+			outcomes[kindName(err)]++
+			if used := w.used(l, "rpm"); used != 1 && (err != nil || used != 2) {
+				t.Errorf("left at reading %d: %v, and %d used", leaves, err, used)
+			}
+		})
+	}
+	if outcomes["granted"] == 0 || outcomes["granted"] == 20 {
+		t.Errorf("outcomes %v", outcomes)
 	}
 }
 
@@ -305,6 +317,7 @@ func TestReserveUnderFaults(t *testing.T) {
 					req := asks(Costs{"rpm": 2}, rpm10)
 					req.OnUnavailable = policy
 					lease, after, err := l.Reserve(ctx, req)
+					time.Sleep(10 * time.Millisecond) // what was taken for a caller that has left is given back
 					w.db.SetHook(nil)
 					want := f.want
 					if policy == PolicyAllow && !f.caller {

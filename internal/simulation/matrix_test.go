@@ -48,7 +48,11 @@ var faults = []fault{
 	{name: "conflict", hook: injects(false, store.Conflict)},
 	{name: "down", hook: injects(false, store.Unavailable), forever: true},
 	{name: "canceled before", before: true},
-	{name: "canceled after", hook: func(r *rig, _ memdb.Op) (bool, error) { r.cancel(); return true, nil }},
+	{name: "canceled after", hook: func(r *rig, _ memdb.Op) (bool, error) {
+		r.cancel()
+		time.Sleep(time.Millisecond) // the caller leaves
+		return true, nil
+	}},
 	{name: "hung", hook: func(_ *rig, op memdb.Op) (bool, error) { <-op.Done; return false, nil }},
 }
 
