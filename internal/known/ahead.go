@@ -177,19 +177,22 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, s
 	return s.holding.demand.Size(w.Costs, levels, left, life, now.Ms)
 }
 
-// takeAhead lets a charge take ahead, if that pays, and tell what is held. One that does
-// neither comes back as it is, without Ahead. The costs are under way already.
+// takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
+// does neither comes back as it is, without Ahead. A charge that brings other limits in force takes
+// nothing ahead. The costs are under way already.
 func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.Charge {
 	h := s.holding
-	if h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) ||
-		!w.stored(s.image.State) {
+	if h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) {
 		return charge
 	}
 	life := k.life(s, w.Costs, now.Trip, now.Ms)
-	h.pace.Wrote(life, now.Ms, now.Random)
-	take, short := k.size(s, w, life, now)
-	if short {
-		h.pace.Short(now.Ms)
+	var take []table.Cost
+	if w.stored(s.image.State) {
+		var short bool
+		h.pace.Wrote(life, now.Ms, now.Random)
+		if take, short = k.size(s, w, life, now); short {
+			h.pace.Short(now.Ms)
+		}
 	}
 	if take == nil {
 		if !s.tells(now) {

@@ -111,6 +111,9 @@ func (d *denied) explain(k *facts, now int64) Denial {
 		}
 		if short := float64(need) - level; c.Limit.Name == d.c.Limit && !d.c.full {
 			l.After = out.After
+			if c.Milli > 0 && !c.Limit.Soft { // the image may show more, which others take by then
+				l.Remaining = min(l.Remaining, c.Milli/bucket.Milli-1)
+			}
 		} else if short > 0 && !c.Limit.Soft {
 			l.After = sum.after(short, now)
 		}
