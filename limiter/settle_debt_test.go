@@ -69,7 +69,7 @@ func TestDebtIsBoundedByWhatIsAtWork(t *testing.T) {
 			settles(t, lease, n)
 			held, spent, since = held-n*1000, spent+n, since+n*1000
 		}
-		for step := range 300 {
+		for step := range 400 {
 			if i := rng.IntN(60); i < len(atWork) {
 				over(atWork[i])
 				atWork = append(atWork[:i], atWork[i+1:]...)

@@ -631,7 +631,7 @@ func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	}
 }
 
-// A busy process has a pace of its own: what others take denies it nothing.
+// A busy process has a pace of its own: its share denies it nothing.
 func TestOthersDenyABusyProcessNothing(t *testing.T) {
 	for requests, want := range map[int]Action{1: Deny, 20: Take} {
 		p := newProcess(t)
@@ -642,8 +642,7 @@ func TestOthersDenyABusyProcessNothing(t *testing.T) {
 		for range requests {
 			s.holding.demand.Asked(costing(1, plenty).Costs, 500, noon)
 		}
-		s.others = others{taken: map[string]float64{"rps": 200_000}, elapsed: 1000}
-		s.others.refuse(0, noon)
+		s.shares = sharing(.1, noon+100)
 		p.mu.Unlock()
 		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon+100)); d.Do != want {
 			t.Errorf("%d requests: %+v", requests, d.Choice)
@@ -664,5 +663,31 @@ func TestWhatIsTakenAheadOutlivesTheCharge(t *testing.T) {
 		if took(plan) > 0 != want {
 			t.Errorf("of 500 ms with %v ms a call: %+v, want that it takes ahead: %v", trip, plan.ahead, want)
 		}
+	}
+}
+
+// A request that leaves a part to others neither takes ahead nor tells of that, so its floor is a
+// condition of the write: of 100 tokens 30 are left meanwhile, and batch must leave 40.
+func TestAFloorHoldsWhileSomethingIsToBeReported(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	if p.charges(ten(), 0) == 0 {
+		t.Fatal("nothing is taken ahead")
+	}
+	const later = 5000 // all that was held has ended
+	batch := costing(1000, plenty)
+	batch.Costs[0].Floor = 40
+	p.Begin(Choice{Do: Take}, batch, noon+later)
+	n, plan := p.Plan(Choice{Do: Take}, []Want{batch}, 1, clock(noon+later))
+	if n != 1 || plan.ahead != nil {
+		t.Errorf("n %d, ahead %+v", n, plan.ahead)
+	}
+	stored := p.image
+	stored.State = stored.State.At(noon + later)
+	i := stored.State.Index("rps")
+	stored.State.Slots[i].Tokens, stored.State.Slots[i].Used = 30_000, stored.State.Slots[i].Used+70_000
+	stored.State.RF = p.image.State.RF
+	if _, held, err := plan.Write.Apply(stored.Item()); err != nil || held {
+		t.Errorf("held %v, %v: batch got a token of the 40 that it leaves to others", held, err)
 	}
 }

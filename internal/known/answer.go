@@ -16,9 +16,12 @@ func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now in
 			own = p.took
 		}
 	}
-	k.see(image, now, p.since, own)
+	others := k.see(image, now, p.since, own)
 	s := k.at(p.Shard)
 	s.underWay.removeAll(group) // the image shows it
+	if p.Takes && p.members > 0 {
+		s.learn(p.want, p.members, false, others, now)
+	}
 	s.added = false
 	k.granted(s, image, p, group, now)
 	b.holds.Store(k.holds())
@@ -33,10 +36,11 @@ func (b *Bucket) Refused(image table.Shard, p Planned, now int64) (displaced boo
 	k := b.lock()
 	defer b.mu.Unlock()
 	s := k.at(image.State.Shard)
-	if p.Charges && s.image.Generation == image.Generation {
-		s.others.refuse(p.floor, now)
+	same := s.image.Generation == image.Generation
+	others := k.see(image, now, p.since, nil)
+	if p.Takes && same {
+		s.learn(p.want, p.members, p.Charges, others, now)
 	}
-	k.see(image, now, p.since, nil)
 	k.short(s, p, now)
 	s.added = p.adds
 	return k.displace(s, now)

@@ -76,14 +76,14 @@ func (k *facts) at(shard int) *seen {
 // see remembers an image. Own is what the write that brought it took. Since is the serial
 // number of the image that was known when that write was sent: if it is known still, the
 // new one replaces it. Else answers of concurrent calls have overtaken each other, and an
-// older image is dropped.
-func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
+// older image is dropped. It reports whether others have taken since the image before.
+func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (others bool) {
 	s := k.at(b.State.Shard)
 	if s.serial != since && s.imaged() && older(b, s.image) {
-		return
+		return false
 	}
 	if s.imaged() && s.image.Generation == b.Generation {
-		s.others.learn(s.image.State, b.State, own, now-s.at)
+		others = s.others.learn(s.image.State, b.State, own, now-s.at)
 	}
 	if s.imaged() && raised(s.image.State, b.State, now) {
 		k.raisedAt = now
@@ -100,6 +100,7 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) {
 		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
 	}
 	k.denied = nil
+	return others
 }
 
 // missing remembers that a shard was not there. When it is shard 0 of an

@@ -25,7 +25,7 @@ type Choice struct {
 	at    int64  // of a denial: when it ends, epoch ms
 	guess bool   // that instant is an estimate
 	full  bool   // the queue of those who wait is full
-	taken bool   // the image covers the costs, but others will have taken them: it denies until the next look
+	taken bool   // the image covers the costs, but they are the share of others: it denies until the next look
 	last  bool   // somebody of the group is denied if the write is refused
 }
 

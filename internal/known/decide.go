@@ -108,13 +108,9 @@ func (d decider) decideOn(k int, s *seen) Choice {
 	switch {
 	case v.Granted:
 		out.Do = Take
-		at, short := d.expected(s)
-		if d.busy(s) {
-			at = 0 // it has a pace of its own, see paced
-		}
-		out.Asks = d.count > 1 && s.contended(d.want, d.now) && d.outlived(s, d.DenyFor) && (d.asking || d.again(d.lookedAt))
-		if at > d.now && !out.Asks { // but others will have taken it by now
-			out.Do, out.at, out.Limit, out.taken = Deny, at, short, true
+		at, limit, looks := d.allowed(s)
+		if out.Asks = looks; at > d.now { // but it is the share of others
+			out.Do, out.at, out.Limit, out.taken, out.guess = Deny, at, limit, true, true
 		}
 	case s.clockless(d.now):
 		out.Do = Take // without a clock to refill from, the denial would never end

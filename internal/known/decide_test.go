@@ -173,14 +173,13 @@ func TestOneOfManyBeginsTheLook(t *testing.T) {
 	}
 }
 
-// A charge that is also the look at a contended shard is begun by one of many, too. The others send
-// theirs without looking, if what others take leaves enough: none is denied for it.
+// A charge that is also the look at a shard, for a share without room, is begun by one of many. The
+// others are denied until the next look.
 func TestOneOfManyChargesIsTheLook(t *testing.T) {
 	const now = noon + 60_000
 	b, in := seenAs(perSecond, 9, 9), asks(1, perSecond)
-	k := b.lock()
-	for _, s := range k.shards {
-		s.others.refuse(0, now-1000)
+	for _, s := range b.lock().shards {
+		s.shares = sharing(.1, now)
 	}
 	b.mu.Unlock()
 	var chosen [3]Decision
@@ -196,45 +195,8 @@ func TestOneOfManyChargesIsTheLook(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		d = b.Decide(in, &Attempt{Rounds: 1}, clock(now))
-		if d.Do != Take || !b.Begin(d.Choice, d.Want, now) {
-			t.Errorf("%d: %+v, want a charge that begins", i, d.Choice)
-		}
-	}
-}
-
-// A charge that looks and waits behind another write is the look when it goes out, unless that
-// write has brought an image, or somebody looks by then.
-func TestAChargeThatWaitedIsTheLook(t *testing.T) {
-	const now = noon + 60_000
-	for _, c := range []struct {
-		name          string
-		before        func(*Bucket, Want)
-		looks, others bool // whether it is the look, and whether the next one looks then
-	}{
-		{"no answer came", func(*Bucket, Want) {}, true, false},
-		{"an answer came", func(b *Bucket, _ Want) { b.See(b.Seen(0).Image, now, b.Seen(0).Serial) }, false, true},
-		{"another looks", func(b *Bucket, w Want) { b.Begin(Choice{Do: Look, Shard: 1}, w, now-1) }, false, false},
-	} {
-		b, in := seenAs(perSecond, 9, 9), asks(1, perSecond)
-		k := b.lock()
-		for _, s := range k.shards {
-			s.others.refuse(0, now-1000)
-		}
-		b.mu.Unlock()
-		waits := Choice{Do: Take}
-		b.Begin(waits, in, 0)
-		c.before(b, in)
-		looked := k.lookedAt
-		if n, _ := b.Plan(waits, []Want{in}, 1, clock(now)); n != 1 {
-			t.Fatalf("%s: nothing is planned", c.name)
-		}
-		if got := k.lookedAt == now && looked != now; got != c.looks {
-			t.Errorf("%s: it is the look: %v, want %v", c.name, got, c.looks)
-		}
-		d := decider{facts: k, want: in, now: now}
-		if got := d.decideOn(1, k.shards[1]); got.Do != Take || got.Asks != c.others {
-			t.Errorf("%s: on the other shard %+v, want a charge that looks: %v", c.name, got, c.others)
+		if d = b.Decide(in, &Attempt{Rounds: 1}, clock(now)); d.Do != Deny || d.Denial.After != b.facts.DenyFor {
+			t.Errorf("%d: %+v, want a denial until the next look", i, d.Denial)
 		}
 	}
 }

@@ -16,7 +16,6 @@ type decider struct {
 	now     int64
 	attempt *Attempt
 	pick    uint64
-	asking  bool // the write that is planned is the look that Choice.Asks has chosen
 }
 
 // nearest returns the shard to use for pick k: k itself, or the shard that it is split from when it

@@ -261,25 +261,6 @@ func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
 	}
 }
 
-// A write that was planned from an image and refused means that others take, if the rules
-// are still those of the image.
-func TestARefusedChargeTellsOfOthers(t *testing.T) {
-	for generation, refused := range map[int64]int64{1: noon + 5, 2: 0} {
-		for _, charges := range []bool{true, false} {
-			b, image := seenAs(perSecond, 5), imageOf(0, 1, 0)
-			image.Generation = generation
-			b.Refused(image, Planned{Charges: charges, since: Unsent}, noon+5)
-			want := refused
-			if !charges {
-				want = 0
-			}
-			if got := b.facts.shards[0].others.refused[0]; got != want {
-				t.Errorf("generation %d, charges %v: refused at %d, want %d", generation, charges, got, want)
-			}
-		}
-	}
-}
-
 // A refusal was answered by a bucket that is there, unless the write was to create it, and tells
 // that others have taken the tokens if it was a charge under the rules that are in force still.
 func TestWhatARefusalMeans(t *testing.T) {
@@ -532,20 +513,6 @@ func TestPaid(t *testing.T) {
 	image.Generation = b.Seen(0).Image.Generation + 1
 	if !b.Refused(image, Planned{since: Unsent}, noon) {
 		t.Error("others replace limits that were not known to be in force")
-	}
-}
-
-// A refusal of a charge that leaves a part of its limits speaks for those that leave as much only.
-func TestARefusedFloorSpeaksForItsClass(t *testing.T) {
-	b, w := seenAs(perSecond, 8), asks(1, perSecond)
-	w.Costs[0].Floor = 40
-	b.Begin(Choice{Do: Take}, w, noon)
-	_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon))
-	b.Refused(b.Seen(0).Image, p, noon)
-	k := b.lock()
-	defer b.mu.Unlock()
-	if s := k.shards[0]; s.contended(asks(1, perSecond), noon) || !s.contended(w, noon) {
-		t.Errorf("refused %v", s.others.refused)
 	}
 }
 

@@ -20,7 +20,8 @@ type Planned struct {
 	adds       bool  // it is a plain add in place of a charge
 	since      int   // the serial number of the image when it was planned
 	generation int64 // of that image
-	floor      int64 // what it leaves, see Want.floor
+	want       Want  // what its group wants, together
+	members    int   // of the group
 	ahead      *table.Ahead
 	took       []table.Cost // with ahead: the costs with what is taken ahead
 }
@@ -54,7 +55,7 @@ func (b *Bucket) Begin(c Choice, w Want, now int64) bool {
 			return false
 		}
 	}
-	k.at(c.Shard).underWay.add(w.Costs)
+	k.at(c.Shard).begin(w)
 	if looks {
 		k.lookedAt = now
 	}
@@ -68,7 +69,7 @@ func (b *Bucket) Begin(c Choice, w Want, now int64) bool {
 func (b *Bucket) End(shard int, group ...Want) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	k.at(shard).underWay.removeAll(group)
+	k.at(shard).end(group...)
 }
 
 // Plan plans the write of a choice for as much of a group as the shard covers, from its
@@ -81,57 +82,49 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	s := k.at(c.Shard)
 	k.ahead, k.trip = group[0].Ahead, now.Trip
 	k.hold(s)
-	s.underWay.removeAll(group)
+	s.end(group...)
 	n = 1
 	valid := k.unreplaced(group, now.Ms)
 	cut := valid < len(group)
 	if group = group[:valid]; valid == 0 {
 		n = 0
 	} else if !c.Alone() {
-		d := decider{facts: k, now: now.Ms, asking: c.Asks}
-		var looks bool
-		if n, looks = d.covered(c.Shard, group); d.waits(s, group[0]) {
+		d := decider{facts: k, now: now.Ms}
+		if n = d.covered(c.Shard, group); d.waits(s, group[0]) {
 			n = 0
-		}
-		if looks && n > 0 && !c.Asks { // it has waited behind another write
-			k.lookedAt = now.Ms
 		}
 	}
 	replaced := cut && n == valid
 	if n == 0 {
 		return 0, Planned{Replaced: replaced}
 	}
-	for _, w := range group[:n] {
-		s.underWay.add(w.Costs)
-	}
+	s.begin(group[:n]...)
 	c.last = hurried < n
-	p = k.plan(c, Joined(group[:n]), now)
-	p.floor, p.Replaced = group[0].floor(), replaced
+	joined := Joined(group[:n])
+	p = k.plan(c, joined, now)
+	p.want, p.members, p.Replaced = joined, n, replaced
 	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
 	return n, p
 }
 
 // covered returns how many requests of a group, counted from the first, a shard covers together. It
-// goes by the shard's image and by what others take. looks says that their write is the look at the
-// shard. One without an image is asked for half of each capacity at most: if one write asked for
-// more than there is, it would be refused for all.
-func (d decider) covered(shard int, group []Want) (n int, looks bool) {
+// goes by the shard's image. One without an image is asked for half of each capacity at most: if one
+// write asked for more than there is, it would be refused for all.
+func (d decider) covered(shard int, group []Want) (n int) {
 	s := d.at(shard)
 	for n < len(group) {
 		d.want = Joined(group[:n+1])
 		if s.imaged() {
-			c := d.decideOn(shard, s)
-			if c.Do != Take {
+			if d.decideOn(shard, s).Do != Take {
 				break
 			}
-			looks = c.Asks
 		} else if n > 0 && slices.ContainsFunc(d.want.Costs,
 			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 && !c.Limit.Soft }) {
 			break
 		}
 		n++
 	}
-	return n, looks
+	return n
 }
 
 // coldRoom is the room, in percent of the capacity, that a first write asks for.

@@ -7,13 +7,14 @@ import (
 
 // seen is what is known of one shard.
 type seen struct {
-	image    table.Shard // the last one seen; without a key if there is none
-	at       int64       // when it was seen, epoch ms
-	rules    int64       // when it was given the limits that it has, as far as was seen, see table.Began
-	serial   int         // counts the images seen
-	absent   bool        // the item was not there
-	added    bool        // a plain add has just been refused
-	others   others      // what other processes take
+	image    table.Shard      // the last one seen; without a key if there is none
+	at       int64            // when it was seen, epoch ms
+	rules    int64            // when it was given the limits that it has, as far as was seen, see table.Began
+	serial   int              // counts the images seen
+	absent   bool             // the item was not there
+	added    bool             // a plain add has just been refused
+	others   others           // what other processes take
+	shares   map[int64]*share // of the refill, while others take, too, by Want.floor
 	underWay underWay
 	holding  *holding // with Settings.Ahead
 	// confirmed are limits of this process that were seen in force, of some calls.

@@ -35,6 +35,8 @@ type Result struct {
 	Shards   int           // at the end
 	Waited   float64       // part of the grants that took any time
 	Jain     float64       // how evenly processes got what they wanted
+	Unfair   float64       // the lowest Jain's index of a window of 10 s in which each got 50 grants on average
+	Got      []float64     // by process, the part of what it wanted
 	After    delivered     // since two lives after a crash
 }
 
@@ -79,6 +81,7 @@ type outcome struct {
 
 // granted is an acquire that was granted: some time between its call and its return.
 type granted struct {
+	process        int
 	sent, answered int64
 	tokens         []int64
 }
@@ -98,7 +101,7 @@ func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool
 	if time.Since(begin) > 0 {
 		o.waited++
 	}
-	o.grants = append(o.grants, granted{begin.UnixMilli(), time.Now().UnixMilli(), tokens})
+	o.grants = append(o.grants, granted{process, begin.UnixMilli(), time.Now().UnixMilli(), tokens})
 }
 
 // always returns the rules of a rate that does not change.
@@ -135,6 +138,32 @@ func jain(wanted, got []float64) float64 {
 		}
 	}
 	return sum * sum / max(n*squares, 1e-9)
+}
+
+// unfair returns the lowest Jain's index of grants by process over windows of 10 s, a second apart, in
+// which each process got 50 on average; 1 without such a window.
+func unfair(grants []granted, processes int) float64 {
+	const window, least = 10_000, 50
+	lowest, all := 1., make([]float64, processes)
+	for i := range all {
+		all[i] = 1
+	}
+	if len(grants) == 0 {
+		return lowest
+	}
+	for from, last := grants[0].sent, grants[len(grants)-1].sent; from+window <= last; from += 1000 {
+		got, n := make([]float64, processes), 0
+		for _, g := range grants {
+			if g.sent >= from && g.sent < from+window {
+				got[g.process]++
+				n++
+			}
+		}
+		if n >= least*processes {
+			lowest = min(lowest, jain(all, got))
+		}
+	}
+	return lowest
 }
 
 func (o *outcome) add(took time.Duration, err error) {
@@ -241,7 +270,10 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		counted.Excess = excess(c.Bucket.rates(), append(warm.grants, counted.grants...))
 	}
 	counted.Waited = float64(counted.waited) / float64(max(counted.Granted, 1))
-	counted.Jain = jain(counted.wanted, counted.got)
+	counted.Jain, counted.Unfair = jain(counted.wanted, counted.got), unfair(counted.grants, len(processes))
+	for i, n := range counted.got {
+		counted.Got = append(counted.Got, n/max(counted.wanted[i], 1))
+	}
 	if d := counted.denials; len(d) > 0 {
 		slices.Sort(d)
 		counted.Denial, counted.Longest = d[len(d)*99/100], d[len(d)-1]

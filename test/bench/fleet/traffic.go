@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -118,6 +119,7 @@ type Case struct {
 	Spike     time.Duration // in the middle of the traffic, in which calls take four times as long; 0: none
 	Deadline  time.Duration // of every acquire; 0: none
 	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
+	Demand    []float64     // of what arrives, the part of each process; nil: all ask alike
 	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
 	Crash     time.Duration // after so long of what is counted, every tenth process ends and another begins; 0: none
 	Seed      uint64
@@ -156,6 +158,12 @@ func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
 				return -1
 			}
 			return k
+		}
+	}
+	if c.Demand != nil {
+		return func(time.Time) int {
+			left := rng.Float64()
+			return max(0, slices.IndexFunc(c.Demand, func(part float64) bool { left -= part; return left < 0 }))
 		}
 	}
 	if c.Zipf == 0 {

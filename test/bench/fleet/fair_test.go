@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Processes that ask alike get alike, in every 10 s, however far the table is away. Those that take tokens
+// ahead of a saturated bucket do so in turns, which is less even (LONG=1).
+func TestEqualDemandGetsEqualShares(t *testing.T) {
+	taken := []time.Duration{0}
+	if long() {
+		taken = append(taken, 500*time.Millisecond)
+	}
+	for _, ahead := range taken {
+		for _, trip := range trips[:3] {
+			for _, n := range []int{2, 4, 16} {
+				for _, load := range []float64{1.5, 5} {
+					c := Case{Bucket: PerSecond, Processes: n, Load: load, Trip: trip * time.Millisecond, Seed: 1,
+						Warm: 10 * time.Second, For: 30 * time.Second, Options: limiter.Options{Ahead: ahead}}
+					t.Run(fmt.Sprintf("%v, ahead %v", c, ahead), func(t *testing.T) {
+						r := bubble(t, c.Run)
+						t.Logf("Jain %.3f, %.2f writes per grant, delivered %.1f %%, excess %+.3f", r.Unfair, r.PerGrant(),
+							100*r.Delivered(), r.Excess)
+						even, delivered := .97, .99
+						if ahead > 0 {
+							even, delivered = .7, .94
+						}
+						if r.Unfair < even || r.PerGrant() > 1.1 || r.Delivered() < delivered || r.Excess > 0 || r.Failed > 0 {
+							t.Errorf("want %v, 1.1, %v and no excess; %d failed", even, delivered, r.Failed)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// A process that asks for less than its share gets most of that beside one that asks for five times the
+// limit.
+func TestSmallDemandIsServed(t *testing.T) {
+	for _, trip := range trips[:3] {
+		demand := []float64{9. / 499, 9. / 499, 9. / 499, 472. / 499}
+		c := Case{Bucket: PerSecond, Processes: 4, Load: 4.99, Trip: trip * time.Millisecond, Seed: 1, Demand: demand,
+			Warm: 10 * time.Second, For: 60 * time.Second}
+		r := bubble(t, c.Run)
+		t.Logf("%v: got %.2f of what each wanted, %.2f writes per grant, delivered %.1f %%", c, r.Got, r.PerGrant(),
+			100*r.Delivered())
+		for i, part := range r.Got[:3] {
+			if part < .7 {
+				t.Errorf("process %d got %.0f %% of what it wanted", i, 100*part)
+			}
+		}
+		if r.PerGrant() > 1.1 || r.Delivered() < .99 || r.Excess > 0 {
+			t.Errorf("want 1.1 writes per grant, 99 %% and no excess, %+.3f", r.Excess)
+		}
+	}
+}
