@@ -84,9 +84,9 @@ type Table struct {
 }
 
 // Open returns the named table. It checks that the table is there, and that this package can share
-// its schema with other clients. It writes only what limiter.Open writes too: it takes the release
-// of a Python aggregator out of the version record. The error is ErrInvalid, ErrVersion,
-// ErrUnavailable or ErrUnknown.
+// its schema with other clients. Opening writes nothing, and looking up a namespace only what
+// limiter.Open writes too: it takes an aggregator of Python before 0.15 out of the version record.
+// The error is ErrInvalid, ErrVersion, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
 	if err := argument.Table(db != nil, tableName); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (t *Table) now() int64 { return t.opts.Now().UnixMilli() }
 type Version struct {
 	Schema    string // version of the item formats, "0.9.0"
 	ClientMin string // the oldest client that may use the table
-	Lambda    string // release of a Python aggregator, empty for ours
+	Lambda    string // release of Python that the aggregator is as good as; empty: not known
 	UpdatedAt time.Time
 	UpdatedBy string // empty: not known
 }

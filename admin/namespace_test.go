@@ -299,7 +299,7 @@ func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
 func TestOpenChecksTheTable(t *testing.T) {
 	w := newWorld(t)
 	v, err := w.table.Version(t.Context())
-	want := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: time.UnixMilli(start).UTC()}
+	want := Version{Schema: "0.9.0", ClientMin: "0.0.0", Lambda: "0.17.0", UpdatedAt: time.UnixMilli(start).UTC()}
 	if err != nil || v != want {
 		t.Errorf("version %+v, %v, want %+v", v, err, want)
 	}

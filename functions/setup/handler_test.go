@@ -76,7 +76,7 @@ func read(t *testing.T, db *memdb.DB, k item.Key) item.Item {
 func check(t *testing.T, db *memdb.DB, ids map[string]string) {
 	t.Helper()
 	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
-	if err != nil || v.Schema != namespace.Schema || v.Lambda != "" {
+	if err != nil || v.Schema != namespace.Schema || v.Lambda != namespace.Client {
 		t.Errorf("version %+v, error %v", v, err)
 	}
 	for name, id := range ids {
@@ -233,16 +233,19 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 	})
 }
 
+// An old aggregator of Python is taken out of the version record; the record of 0.17 stays whole.
 func TestAggregatorOfOthersIsDisowned(t *testing.T) {
-	h, db := rig(t)
-	old := config.Version{Schema: "0.10.0", Lambda: "0.10.3", ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(now)}
-	if _, err := db.Write(t.Context(), old.Create()); err != nil {
-		t.Fatal(err)
-	}
-	ask(t, h, event(cfn.RequestCreate, "default"))
-	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
-	if err != nil || v.Lambda != "" || v.Schema != "0.10.0" {
-		t.Errorf("%+v, error %v, want no lambda version and the rest as it was", v, err)
+	for was, is := range map[string]string{"0.10.3": "", "0.17.0": "0.17.0"} {
+		h, db := rig(t)
+		old := config.Version{Schema: "0.10.0", Lambda: was, ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(now)}
+		if _, err := db.Write(t.Context(), old.Create()); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, h, event(cfn.RequestCreate, "default"))
+		v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
+		if err != nil || v.Lambda != is || v.Schema != "0.10.0" {
+			t.Errorf("of %s: %+v, error %v, want lambda version %q and the rest as it was", was, v, err, is)
+		}
 	}
 }
 

@@ -16,7 +16,8 @@ const (
 // Version is the table's version record.
 type Version struct {
 	Schema string
-	// Lambda is empty for ours: other clients then leave our function alone.
+	// Lambda is the release of Python whose aggregator the deployed one is as good as. Empty: not
+	// known, and Python 0.15 and newer refuse to store what an older one would spoil.
 	Lambda    string
 	ClientMin string
 	UpdatedAt string // see [layout.Timestamp]

@@ -46,9 +46,9 @@ func CheckName(name string) error {
 }
 
 // Find looks a namespace up by its name, and checks the version record in the
-// same read. If a Python client has put the release of its aggregator into that
-// record, Find takes it out. The error is an ErrMissing, an ErrVersion or a
-// *store.Failure.
+// same read. If that record names an aggregator of Python before 0.15, Find takes
+// it out; a newer one stays, and with it all that its clients may store. The error
+// is an ErrMissing, an ErrVersion or a *store.Failure.
 func Find(ctx context.Context, s store.Store, name string, now time.Time) (config.Namespace, error) {
 	items, err := s.Read(ctx, true, layout.NamespaceKey(name), layout.VersionKey())
 	if err != nil {
@@ -58,7 +58,7 @@ func Find(ctx context.Context, s store.Store, name string, now time.Time) (confi
 	if err != nil {
 		return config.Namespace{}, err
 	}
-	if v.Lambda != "" {
+	if outdated(v.Lambda) {
 		disown(ctx, s, v, now)
 	}
 	if items[0] == nil {
@@ -73,7 +73,7 @@ func Find(ctx context.Context, s store.Store, name string, now time.Time) (confi
 
 // disown takes the release of the aggregator out of the version record. Python
 // clients put it there when they open a table first, and those of a newer release
-// would then push their code into the table's function, or fail to. It is best
+// would then push their code into Python's function, or fail to open. It is best
 // effort: nothing of ours depends on it, and the next one to look tries again.
 func disown(ctx context.Context, s store.Store, v config.Version, now time.Time) {
 	_, _ = s.Write(ctx, v.Disown(layout.Timestamp(now.UnixMilli())))
@@ -113,9 +113,10 @@ func Register(ctx context.Context, s store.Store, name string, now time.Time) er
 	return err
 }
 
-// stamp stores the version record if there is none, and checks the one there is.
+// stamp stores the version record if there is none, and checks the one there is. A new
+// one says what our aggregator is as good as, so that Python stores all that it has.
 func stamp(ctx context.Context, s store.Store, now string) error {
-	v := config.Version{Schema: Schema, ClientMin: "0.0.0", UpdatedAt: now}
+	v := config.Version{Schema: Schema, Lambda: Client, ClientMin: "0.0.0", UpdatedAt: now}
 	_, err := s.Write(ctx, v.Create())
 	if r, refused := errors.AsType[*store.Refused](err); refused {
 		_, err = CheckVersion(r.Old)

@@ -61,23 +61,34 @@ func TestIncompatibleTablesAreNotWrittenTo(t *testing.T) {
 	}
 }
 
-// What a Python client has put into the version record of its function is taken out when a
-// namespace is looked up, also one that is not there. Nothing is written otherwise.
-func TestFindTakesTheReleaseOut(t *testing.T) {
-	for _, name := range []string{"prod", "other"} {
-		db := memdb.New(nil)
-		if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
-			t.Fatal(err)
-		}
-		db.Store(config.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item())
-		for i := range 2 {
-			db.ResetStats()
-			if _, err := Find(t.Context(), db, name, time.Unix(9, 0)); (err == nil) != (name == "prod") {
-				t.Errorf("%s: %v", name, err)
+// An aggregator of Python before 0.15 is taken out of the version record when a namespace is looked up,
+// also one that is not there. A newer one stays, and what cannot be read, for their clients ask for it
+// before they store top-ups, soft limits and more. Nothing else is written.
+func TestFindTakesOldReleasesOut(t *testing.T) {
+	for release, out := range map[string]bool{"0.10.3": true, "v0.9.1": true, "0.14.9": true, "0.15.0": false,
+		"0.16.2": false, "0.17.0": false, "0.18.0": false, "0.17.0rc1": false, "0.14.1.dev9+g1": false, "x": false,
+		"": false} {
+		for _, name := range []string{"prod", "other"} {
+			db := memdb.New(nil)
+			if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
 			}
-			v, err := config.DecodeVersion(db.Item(layout.VersionKey()))
-			if err != nil || v.Lambda != "" || v.Schema != "0.9.0" || db.Stats().Updates != 1-i {
-				t.Errorf("%s: %+v by %d writes, %v", name, v, db.Stats().Updates, err)
+			was := config.Version{Schema: "0.9.0", Lambda: release, ClientMin: "0.0.0", UpdatedAt: "then", UpdatedBy: "client:x"}
+			db.Store(was.Item())
+			for i := range 2 {
+				db.ResetStats()
+				if _, err := Find(t.Context(), db, name, time.Unix(9, 0)); (err == nil) != (name == "prod") {
+					t.Errorf("%s: %v", name, err)
+				}
+				want, writes := was, 0
+				if out {
+					want = config.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:09Z"}
+					writes = 1 - i
+				}
+				v, err := config.DecodeVersion(db.Item(layout.VersionKey()))
+				if err != nil || v != want || db.Stats().Updates != writes {
+					t.Errorf("%q, %s: %+v by %d writes, %v, want %+v", release, name, v, db.Stats().Updates, err, want)
+				}
 			}
 		}
 	}
@@ -156,8 +167,8 @@ func TestActiveNamespaces(t *testing.T) {
 	}
 }
 
-// The version record names no release of the functions: other clients then leave
-// ours alone (rule 11). One that is there is not touched.
+// A new version record names the release of Python that our aggregator is as good as: its clients store
+// all that they have, and none pushes its code (rule 11). One that is there is not touched.
 func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 	db := memdb.New(nil)
 	for range 2 {
@@ -165,7 +176,7 @@ func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := config.Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
+	want := config.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
 	if got := db.Item(layout.VersionKey()); !item.EqualItems(got, want) {
 		t.Errorf("version record %s", itemtest.JSON(got))
 	}

@@ -17,6 +17,9 @@ const (
 	// Client is the release of the Python client that this module stands beside:
 	// a table that demands a newer one demands what nobody has checked.
 	Client = "0.17.0"
+	// gated is the first Python release that asks the version record which aggregator is deployed, before
+	// it stores what an older one would spoil.
+	gated = "0.15.0"
 )
 
 // CheckVersion reads the version record, nil for none, and reports whether the table can be shared.
@@ -42,6 +45,14 @@ func CheckVersion(it item.Item) (config.Version, error) {
 		return v, fmt.Errorf("%w: client_min_version is %q, want at most %s", ErrVersion, v.ClientMin, Client)
 	}
 	return v, nil
+}
+
+// outdated reports whether a release of Python's aggregator is one before gated, whose clients never ask for
+// it: only newer ones do, and would push their own code over it.
+func outdated(lambda string) bool {
+	v, ok := parse(lambda)
+	first, _ := parse(gated)
+	return ok && compare(v, first) < 0
 }
 
 type version [3]int

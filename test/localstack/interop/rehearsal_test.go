@@ -142,12 +142,12 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 // whole keeps a client of ours from splitting, as the stack is told to with it.
 func whole(o *limiter.Options) { o.MaxShards = 1 }
 
-// released reports whether the version record names no release of the functions, so
-// that no Python client replaces one.
+// released reports whether the version record names no release of the functions that a Python
+// client would replace.
 func (f *fleet) released() bool {
 	v, err := config.DecodeVersion(f.item(layout.VersionKey()))
 	f.must(err)
-	return v.Lambda == ""
+	return v.Lambda == "" || v.Lambda == newer
 }
 
 // The migration of docs/migrating.md, under load: a deployment of Python alone;
