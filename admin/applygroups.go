@@ -189,7 +189,7 @@ func (a *application) reach(ctx context.Context, some []int) {
 	for _, i := range buckets {
 		g.Go(func() error {
 			s := a.p.Steps[i]
-			_, err := a.n.reach(ctx, s.Scope, a.n.configIn(s.item, s.Scope).Limits)
+			_, err := a.n.reach(ctx, s.Scope, a.n.configIn(s.item, s.Scope).Names())
 			mu.Lock()
 			defer mu.Unlock()
 			a.p.Steps[i].Err = err

@@ -20,8 +20,8 @@ type stored struct {
 	system config.Config // of the namespace: it says how long events are kept
 }
 
-// readScope reads a scope. Limits that cannot be read count as none: they are about to
-// be replaced.
+// readScope reads a scope. Limits that cannot be read are named: they are about to be
+// replaced, or stay.
 func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 	items, err := n.calls.read(ctx, n.config(at).Key(), layout.SystemConfigKey(n.id))
 	if err != nil {
@@ -31,12 +31,13 @@ func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 }
 
 // configIn returns what an item says of the configuration at a scope, nothing if
-// there is none or if it cannot be read.
+// there is none. Of limits that cannot be read it has the names.
 func (n *Namespace) configIn(it item.Item, at Scope) config.Config {
-	if c, err := config.DecodeConfig(it); err == nil {
-		return c
+	if it == nil {
+		return n.config(at)
 	}
-	return n.config(at)
+	c, _ := config.DecodeConfig(it)
+	return c
 }
 
 // change stores what edit makes of the configuration at a scope and brings it to
@@ -60,10 +61,10 @@ func (n *Namespace) changeIf(
 	if err != nil {
 		return fail(err, "change limits of %s", at)
 	}
-	if len(before.Limits) == 0 && len(after.Limits) == 0 {
+	if len(before.Names()) == 0 && len(after.Limits) == 0 {
 		return nil
 	}
-	_, err = n.reach(ctx, at, before.Limits)
+	_, err = n.reach(ctx, at, before.Names())
 	return err
 }
 
@@ -116,7 +117,7 @@ func (n *Namespace) commit(
 func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) []item.Write {
 	was := s.config
 	over := after.Over(s.item, conditionOn(s.item))
-	if len(after.Limits) == 0 && leaves(over, s.item) {
+	if len(after.Names()) == 0 && leaves(over, s.item) {
 		return nil
 	}
 	out := []item.Write{config.Noticed(over, s.item)}
@@ -125,7 +126,7 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 	}
 	subject, resource := at.subject()
 	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource, details: config.LimitsSet(after)}
-	if len(after.Limits) == 0 && len(was.Limits) > 0 || after.Empty() {
+	if len(after.Names()) == 0 && len(was.Names()) > 0 || after.Empty() {
 		e.action, e.details = ledger.ActionLimitsDeleted, config.LimitsDeleted(was)
 	}
 	return append(out, n.record(ctx, s.system, e))

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -66,7 +67,8 @@ func (s Scope) subject() (subject, resource string) {
 // Config is what is stored at one scope.
 type Config struct {
 	Scope
-	Limits []limiter.Limit // in order of name; nil: none
+	Limits []limiter.Limit // in order of name; nil: none, or they cannot be read
+	Err    error           // why requests that these limits are for are refused, an ErrConfig; nil: they are not
 	Access Access          // see [Namespace.SetAccess]; manifests leave it alone
 	// OnUnavailable is the policy for requests that name none, when the table does
 	// not answer. Only the system scope has it. PolicyDefault: none is stored.
@@ -76,7 +78,20 @@ type Config struct {
 	AuditRetention time.Duration
 }
 
-// configOf returns what the item of a configuration says.
+// configIn returns what the item of a configuration says. Its error is Err of it.
+func configIn(it item.Item) (Config, error) {
+	c, err := config.DecodeConfig(it)
+	out := configOf(c, it)
+	if err == nil {
+		_, err = storedLimits(out.Limits)
+	}
+	if err != nil {
+		out.Err = fmt.Errorf("%w of %s: %w", ErrConfig, out.Scope, err)
+	}
+	return out, out.Err
+}
+
+// configOf returns a configuration as callers have it, but for Err.
 func configOf(c config.Config, it item.Item) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	if out.Scope != (Scope{}) { // the namespace says nothing
@@ -111,7 +126,7 @@ func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 }
 
 // Config returns what is stored at a scope. The error is ErrNotFound if nothing
-// is.
+// is, and ErrConfig beside what can be read.
 func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	if err := at.validate(); err != nil {
 		return Config{}, err
@@ -123,14 +138,14 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	if err != nil {
 		return Config{}, fail(err, "read limits of %s", at)
 	}
-	c, err := config.DecodeConfig(items[0])
-	return configOf(c, items[0]), fail(err, "read limits of %s", at)
+	return configIn(items[0])
 }
 
 // SetLimits replaces the limits stored at a scope, records that, and brings the new
-// ones to the buckets that exist ([Namespace.Reach]). Limits that are no longer stored
-// leave those buckets. Afterwards all clients, Python too, work with the new limits.
-// Other configuration of the scope stays. There must be at least one limit.
+// ones to the buckets that exist ([Namespace.Reach]). All of a limit is replaced, also
+// what cannot be read ([ErrConfig]), as a schedule of a Python client. Limits that are no
+// longer stored leave those buckets. Afterwards all clients, Python too, work with the new
+// limits. Other configuration of the scope stays. There must be at least one limit.
 //
 // The error is ErrReach if the limits are stored, but not in all buckets.
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
@@ -141,7 +156,7 @@ func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.L
 	if err != nil {
 		return err
 	}
-	return n.change(ctx, at, func(c *config.Config) { c.Limits = stored })
+	return n.change(ctx, at, func(c *config.Config) { c.SetLimits(stored) })
 }
 
 // ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was,
@@ -157,8 +172,11 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 	if err != nil {
 		return err
 	}
-	unchanged := func(it item.Item) bool { return slices.Equal(n.configIn(it, was.Scope).Limits, before) }
-	return n.changeIf(ctx, was.Scope, unchanged, func(c *config.Config) { c.Limits = stored })
+	unchanged := func(it item.Item) bool {
+		now := n.configIn(it, was.Scope)
+		return now.Unread == nil && slices.Equal(now.Limits, before)
+	}
+	return n.changeIf(ctx, was.Scope, unchanged, func(c *config.Config) { c.SetLimits(stored) })
 }
 
 // DeleteLimits removes the limits stored at a scope, records that, and brings what
@@ -166,7 +184,7 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 // are in force any more stay as they are. Other configuration of the scope stays.
 // Without limits there nothing happens. Errors are as for SetLimits.
 func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
-	return n.change(ctx, at, func(c *config.Config) { c.Limits = nil })
+	return n.change(ctx, at, func(c *config.Config) { c.SetLimits(nil) })
 }
 
 // Settings are what [Namespace.Configure] changes for a whole namespace. A nil field

@@ -18,7 +18,7 @@ const readAtOnce = 100
 // all scopes. For a resource it lists what is for everybody first, then what is for single
 // entities. At all scopes it lists what is for everybody, then each resource, then entities.
 // Resources named like a key of the table are left out where neither an entity nor the resource is
-// named.
+// named. Limits that cannot be read come with an ErrConfig and their scope, and the listing goes on.
 func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, error] {
 	return func(yield func(Config, error) bool) {
 		err := at.validate()
@@ -75,12 +75,11 @@ func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Confi
 		yield(Config{}, fail(err, "list limits"))
 		return false
 	}
-	for i, it := range items {
+	for _, it := range items {
 		if it == nil {
 			continue
 		}
-		c, err := config.DecodeConfig(it)
-		if !yield(configOf(c, it), fail(err, "list limits of %s", scopes[i])) || err != nil {
+		if !yield(configIn(it)) {
 			return false
 		}
 	}
@@ -94,11 +93,11 @@ func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, 
 		return
 	}
 	for it, err := range n.calls.query(ctx, config.ConfigsOfEntity(n.id, at.Entity)) {
-		var c config.Config
-		if err == nil {
-			c, err = config.DecodeConfig(it)
+		if err != nil {
+			yield(Config{}, fail(err, "list limits of %q", at.Entity))
+			return
 		}
-		if !yield(configOf(c, it), fail(err, "list limits of %q", at.Entity)) || err != nil {
+		if !yield(configIn(it)) {
 			return
 		}
 	}

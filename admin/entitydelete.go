@@ -26,9 +26,9 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 		if err != nil {
 			return removed, fail(err, "delete entity %q: its limits", id)
 		}
-		c, err := config.DecodeConfig(it)
-		if err != nil {
-			continue // nobody counts it; it goes with the rest
+		c, _ := config.DecodeConfig(it)
+		if c.Entity == "" {
+			continue // it is something else, and goes with the rest
 		}
 		dropped, err := n.dropConfig(ctx, c)
 		if err != nil {
@@ -70,8 +70,8 @@ func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Ke
 				if k == layout.EntityKey(n.id, id) || k == config.DeletionKey(n.id, id) {
 					continue
 				}
-				c, err := config.DecodeConfig(it)
-				if err != nil {
+				c, _ := config.DecodeConfig(it)
+				if c.Entity == "" { // it is something else
 					keys = append(keys, k)
 					continue
 				}

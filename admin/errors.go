@@ -20,6 +20,10 @@ var (
 	// can be deleted, only a deleted one recovered or purged, and recovered only while
 	// its name is free.
 	ErrState = errors.New("admin: namespace in another state")
+	// ErrConfig: what is stored at a scope cannot be read, or is not served here, as a schedule of a
+	// Python client; the error names scope, attribute and what is accepted. Requests that it is for
+	// are limiter.ErrInvalid. SetLimits replaces it and DeleteLimits removes it, all of it.
+	ErrConfig = errors.New("admin: limits that are not served")
 	// ErrBusy: others kept changing what the call changes, and theirs stays. Nothing was
 	// changed, but for what the call says it does in steps. It can be tried again.
 	ErrBusy = errors.New("admin: changed by others at the same time")

@@ -52,6 +52,9 @@ func (s Step) String() string {
 
 func describe(c Config) string {
 	var parts []string
+	if c.Err != nil {
+		parts = append(parts, "what is not served ("+c.Err.Error()+")")
+	}
 	for _, l := range c.Limits {
 		parts = append(parts, l.String())
 	}
@@ -129,9 +132,14 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	was := n.configIn(stored, to.Scope)
 	want := was
-	want.Limits, _ = storedLimits(to.Limits) // Validate has accepted both
+	limits, _ := storedLimits(to.Limits) // Validate has accepted both
+	want.SetLimits(limits)
 	want.OnUnavailable, _ = policyWord(to.OnUnavailable)
-	s := Step{Scope: to.Scope, From: configOf(was, stored), To: configOf(want, stored), item: stored, want: want}
+	from := configOf(was, stored)
+	if stored != nil {
+		from, _ = configIn(stored)
+	}
+	s := Step{Scope: to.Scope, From: from, To: configOf(want, stored), item: stored, want: want}
 	switch {
 	case leaves(want.Over(stored, nil), stored):
 		s.Action = ActionUnchanged // also what is not declared any more, and was deleted by somebody else

@@ -57,14 +57,10 @@ func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 	return n.reach(ctx, at, nil)
 }
 
-// reach is Reach with the limits that were stored at the scope before.
-func (n *Namespace) reach(ctx context.Context, at Scope, before []bucket.Limit) (Reached, error) {
-	names := make([]string, len(before))
-	for i, l := range before {
-		names[i] = l.Name
-	}
+// reach is Reach with the names of the limits that were stored at the scope before.
+func (n *Namespace) reach(ctx context.Context, at Scope, before []string) (Reached, error) {
 	return n.eachBucket(ctx, at, "bring limits to", func(ctx context.Context, of Scope) (bool, error) {
-		return n.reachBucket(ctx, of.Entity, of.Resource, names)
+		return n.reachBucket(ctx, of.Entity, of.Resource, before)
 	})
 }
 
@@ -123,6 +119,13 @@ func (n *Namespace) reachBucket(
 			return changed, err
 		}
 		shards, err := n.shards(ctx, entity, resource)
+		if errors.Is(err, table.ErrUnreadable) {
+			var some bool
+			if some, err = n.unschedule(ctx, entity, resource, in.limits, err); some {
+				changed = true
+				continue
+			}
+		}
 		if err != nil {
 			return changed, err
 		}
@@ -156,6 +159,29 @@ func (n *Namespace) reachBucket(
 		pause(ctx, try)
 	}
 	return changed, last
+}
+
+// unschedule takes schedules of Python clients off the shards of a bucket: the limits in force have none.
+// It reports whether there were any, else it returns why the bucket cannot be read.
+func (n *Namespace) unschedule(
+	ctx context.Context, entity, resource string, inForce []bucket.Limit, odd error,
+) (some bool, err error) {
+	items, _, err := n.shardItems(ctx, entity, resource)
+	if err != nil {
+		return false, err
+	}
+	for _, it := range items {
+		if u, ok := table.Unschedule(it, inForce); ok {
+			if _, err := n.calls.write(ctx, u); err != nil && !isRefused(err) {
+				return some, err
+			}
+			some = true
+		}
+	}
+	if !some {
+		err = odd
+	}
+	return some, err
 }
 
 // pause waits before the next read of a bucket, longer from try to try. It ends with ctx, as the

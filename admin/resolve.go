@@ -11,7 +11,7 @@ import (
 // from.
 type Resolved struct {
 	// From is the most specific scope with limits, and what is stored there. All limits in
-	// force are its. From.Limits is nil if no scope has any.
+	// force are its. From.Limits is nil if no scope has any, or if they are an ErrConfig.
 	From Config
 	// Shadowed are the other scopes with limits, the most specific first.
 	Shadowed []Config
@@ -24,7 +24,7 @@ type Resolved struct {
 
 // Resolve returns the stored limits that are in force for an entity and resource,
 // and the scope that gives them, as a limiter without cached configuration would
-// find them.
+// find them. The error is ErrConfig, beside the rest, if those of some scope cannot be read.
 func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resolved, error) {
 	if err := checkPair(entity, resource); err != nil {
 		return Resolved{}, err
@@ -32,10 +32,10 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 	all, err := n.configs(ctx, entity, resource)
 	var out Resolved
 	for _, c := range all {
+		stored, refused := configIn(c.stored)
 		if err == nil {
-			err = c.err
+			err = refused
 		}
-		stored := configOf(c.Config, c.stored)
 		if stored.OnUnavailable != limiter.PolicyDefault {
 			out.OnUnavailable = stored.OnUnavailable
 		}
@@ -43,8 +43,8 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 			out.Access = stored.Access
 		}
 		switch {
-		case len(stored.Limits) == 0:
-		case out.From.Limits == nil:
+		case len(stored.Limits) == 0 && stored.Err == nil:
+		case out.From.Limits == nil && out.From.Err == nil:
 			out.From = stored
 		default:
 			out.Shadowed = append(out.Shadowed, stored)

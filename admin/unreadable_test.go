@@ -2,9 +2,11 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -166,12 +168,15 @@ func TestOneOddScope(t *testing.T) {
 	if _, err := w.ns.Peek(t.Context(), "other", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
 		t.Errorf("limits that cannot be read: %v", err)
 	}
-	listed := 0
-	for range w.ns.Configs(t.Context(), Scope{}) {
-		listed++
+	listed := ""
+	for c, err := range w.ns.Configs(t.Context(), Scope{}) {
+		listed += fmt.Sprintln(c.Scope, c.Limits, errors.Is(err, ErrConfig) && err == c.Err)
 	}
-	if listed != 1 {
-		t.Errorf("%d scopes are listed, want the one that cannot be read as the last", listed)
+	if listed != "*/* [] true\nown/gpt-4 [rpm: 10 per 1m0s, capacity 10] false\n" {
+		t.Errorf("listed\n%s", listed)
+	}
+	for range w.ns.Configs(t.Context(), Scope{}) {
+		break // also at the one that cannot be read
 	}
 	r, err := w.ns.Reach(t.Context(), Scope{Resource: "gpt-4"})
 	if !errors.Is(err, ErrReach) || r != (Reached{Buckets: 2, Failed: 1}) {
@@ -199,4 +204,86 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A schedule of a Python client in a bucket is taken off by the limits that replace it, of every kind and on
+// every shard; what is left there stays, up to the capacity. Reset makes nothing of that necessary.
+func TestReachTakesSchedulesOff(t *testing.T) {
+	quota := limiter.Quota("rpm", 5, limiter.Monthly(1, "UTC"))
+	session := limiter.Quota("rpm", 5, limiter.FromFirstUse(time.Hour))
+	rate := limiter.Limit{Name: "rpm", Capacity: 5, Refill: 1, Period: 24 * time.Hour}
+	for name, was := range map[string]limiter.Limit{"rate": rate, "quota": quota, "session": session} {
+		for _, is := range []limiter.Limit{rate, quota, session, rate.AsSoft()} {
+			for level, want := range map[int64]int64{1: 1, 4: 3} {
+				for attr, shards := range map[string]int{"sched": 1, "b_rpm_sched": 2} {
+					w := newWorld(t)
+					w.set(Scope{}, was)
+					w.split("acme", "gpt-4", shards/2)
+					for k := range shards {
+						w.spoil("acme", k, item.Item{attr: item.S("1*=c2"), "b_rpm_tk": item.N(level * 1000 / int64(shards))})
+					}
+					is.Capacity = 3
+					w.must(w.ns.SetLimits(t.Context(), Scope{}, is))
+					left := int64(0)
+					for k := range shards {
+						it := w.db.Item(layout.BucketKey(w.ns.id, "acme", "gpt-4", k))
+						if b, err := table.DecodeShard(it); err != nil || it[attr] != nil {
+							t.Fatalf("%s to %v: %v", name, is, err)
+						} else {
+							left += b.State.Slots[b.State.Index("rpm")].Tokens
+						}
+					}
+					if left != want*1000 {
+						t.Errorf("%s to %v by %s: %d of 3000 left, want %d", name, is, attr, left, want*1000)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What is about a scope whose limits cannot be read changes what it says and nothing else: settings leave the
+// limits, limits replace all of them, a comparison is told, and an entity that is deleted leaves the counts.
+func TestWhatIsStoredBesideOddLimits(t *testing.T) {
+	w := newWorld(t)
+	ctx, own := t.Context(), Scope{"acme", "gpt-4"}
+	schedule := func(at Scope) item.Key {
+		w.set(at, rpm10)
+		k := w.ns.config(at).Key()
+		it := w.db.Item(k)
+		it["l_rpm_sched"] = item.S("1*=c2")
+		w.db.Store(it)
+		return k
+	}
+	system, mine := schedule(Scope{}), schedule(own)
+	w.must(w.ns.Configure(ctx, Settings{OnUnavailable: new(limiter.PolicyAllow), AuditRetention: new(7 * day)}))
+	if it := w.db.Item(system); it["l_rpm_sched"] == nil || it["l_rpm_cp"] == nil {
+		t.Errorf("settings have taken limits away: %v", it)
+	}
+	c, err := w.ns.Config(ctx, Scope{})
+	if !errors.Is(err, ErrConfig) || c.Err != err ||
+		c.OnUnavailable != limiter.PolicyAllow || c.AuditRetention != 7*day || !strings.Contains(err.Error(), `*/*`) || !strings.Contains(err.Error(), `"l_rpm_sched" is the schedule`) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	w.wants(w.ns.ChangeLimits(ctx, Config{Scope: own}, rpm20), ErrBusy)
+	plan, err := w.ns.Plan(ctx, Manifest{Namespace: "prod", System: &Config{Limits: []limiter.Limit{rpm10}}})
+	if err != nil || len(plan.Steps) != 1 || plan.Steps[0].Action != ActionUpdate ||
+		!strings.Contains(plan.Steps[0].String(), `what is not served (`) {
+		t.Errorf("planned %v, %v", plan, err)
+	}
+	w.must(w.ns.SetLimits(ctx, Scope{}, rpm10)) // the same as before, but for the schedule
+	it := w.db.Item(system)
+	if it["l_rpm_sched"] != nil || it["on_unavailable"] == nil || it["audit_retention_days"] == nil {
+		t.Errorf("replaced: %v", it)
+	}
+	if _, err := w.ns.DeleteEntity(ctx, "acme"); err != nil || w.db.Item(mine) != nil {
+		t.Errorf("deleted: %v", err)
+	}
+	w.registered(own, false)
+	schedule(own)
+	w.must(w.ns.DeleteLimits(ctx, own))
+	if w.db.Item(mine) != nil {
+		t.Error("limits that cannot be read are not deleted")
+	}
+	w.registered(own, false)
 }

@@ -80,7 +80,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 // manifests have these, and units belong to names.
 var spelled = map[string]string{
 	"Refill": "refill_amount", "Period": "refill_period", "FullIn": "full_in_seconds",
-	"Ahead": "ahead_seconds",
+	"Ahead": "ahead_seconds", "Err": "error",
 }
 
 // plainly returns a value as JSON has it: structs as objects, embedded ones among their
@@ -103,6 +103,8 @@ func plainly(v reflect.Value) any {
 		return policyOf(x)
 	case admin.Access:
 		return accessText(x)
+	case error:
+		return x.Error()
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -154,7 +156,7 @@ func optional(f reflect.StructField) bool {
 		return true
 	}
 	switch f.Type.Kind() {
-	case reflect.String, reflect.Pointer, reflect.Map:
+	case reflect.String, reflect.Pointer, reflect.Map, reflect.Interface:
 		return true
 	}
 	return f.Name == "AuditRetention" ||

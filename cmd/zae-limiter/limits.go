@@ -78,8 +78,14 @@ func limitsList(a *app) *cobra.Command {
 		Use: "list [-e ENTITY] [-r RESOURCE]", Short: "list what is stored: at all scopes, or for an entity or a resource",
 		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
-		configs, err := collect(c.ns.Configs(c.ctx, of), 0)
-		return configsAnswer(configs...), err
+		configs := []admin.Config{}
+		for config, err := range c.ns.Configs(c.ctx, of) {
+			if err != nil && config.Err == nil {
+				return answer{}, err
+			}
+			configs = append(configs, config)
+		}
+		return configsAnswer(configs...), nil
 	}), &of)
 }
 

@@ -104,6 +104,9 @@ func (l *limitsChange) read(ctx context.Context, ns *admin.Namespace) (admin.Con
 // unanswered reports whether a read has failed that says nothing about what is stored. What
 // is stored and cannot be read may be replaced; this may not.
 func unanswered(err error) bool {
+	if errors.Is(err, admin.ErrConfig) {
+		return false
+	}
 	return errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrSetup) ||
 		errors.Is(err, limiter.ErrInvalid) || errors.Is(err, context.Canceled)
 }

@@ -38,6 +38,9 @@ func addConfig(r *rows, c admin.Config, first ...any) {
 	if c.Access != admin.AccessInherited {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", accessText(c.Access))...)
 	}
+	if c.Err != nil {
+		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", "refused: "+c.Err.Error())...)
+	}
 	for _, l := range c.Limits {
 		row := append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), l.Name)
 		r.add(append(row, figures(l)...)...)

@@ -23,7 +23,7 @@ func statusCommand(a *app) *cobra.Command {
 	return a.does(&cobra.Command{
 		Use: "status", Short: "show table, stream, functions and their lag; exit status 3 if something is not right",
 		Long: `Show what the limiter consists of and whether it works: the table, its version
-and namespaces, its stream, and on AWS every function that the stream feeds, with
+and namespaces, stored limits that are refused, its stream, and on AWS every function that the stream feeds, with
 the state of its mapping and the lag, errors and throttles of the last 15 minutes.
 The exit status is 3 if something is not right. A table without functions limits,
 and counts no usage; that is no fault.
@@ -96,7 +96,7 @@ func tablePart(d limitertable.Description) part {
 	return p
 }
 
-// contentParts are the version of the table and its namespaces.
+// contentParts are the version of the table, its namespaces and what they store of limits.
 func (a *app) contentParts(ctx context.Context) []part {
 	t, err := a.open(ctx)
 	if err != nil {
@@ -109,7 +109,10 @@ func (a *app) contentParts(ctx context.Context) []part {
 		version.OK, version.Detail = false, err.Error()
 	case err == nil && v.Schema != "":
 		version.State, version.Detail = v.Schema, "clients from "+v.ClientMin
-		version.Figures = map[string]any{"schema": v.Schema, "client_min": v.ClientMin}
+		version.Figures = map[string]any{"schema": v.Schema, "client_min": v.ClientMin, "lambda": v.Lambda}
+		if v.Lambda == "" {
+			version.Detail += "; names no aggregator, so Python 0.17 refuses top-ups and more (docs/migrating.md)"
+		}
 	}
 	var names []string
 	all, err := collect(t.Namespaces(ctx), 0)
@@ -124,7 +127,11 @@ func (a *app) contentParts(ctx context.Context) []part {
 	case len(names) == 0:
 		spaces.State, spaces.Detail = "none", "zae-limiter namespace register "+a.namespace+" makes one"
 	}
-	return []part{version, spaces}
+	parts := []part{version, spaces}
+	if len(names) > 0 {
+		parts = append(parts, limitsPart(ctx, t, names))
+	}
+	return parts
 }
 
 // lag renders an age.

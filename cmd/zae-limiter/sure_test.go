@@ -19,6 +19,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -468,4 +469,48 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 			t.Errorf("beside what cannot be read: %d\n%s", code, errs)
 		}
 	})
+}
+
+// Stored limits that are refused are shown with the reason, among the others, and are replaced when that is
+// asked for: all of them, so that nothing is refused any more.
+func TestRefusedLimitsAreShownAndReplaced(t *testing.T) {
+	onAWS(t, &anAWS{there: true, expires: true})
+	file, _ := aManifest(t)
+	s, ids := furnished(t, file)
+	key := layout.EntityConfigKey(ids["default"], "acme", "gpt-4")
+	it := maps.Clone(s.db.Item(key))
+	it["l_rpm_sched"] = item.S("1*=c2")
+	s.db.Store(it)
+	const refused = `attribute "l_rpm_sched" is the schedule of a Python client`
+	for _, c := range []struct {
+		command string
+		code    int
+		says    []string
+	}{
+		{"limits list", 0, []string{"acme gpt-4 refused: ", refused, "* gpt-4 rpm 10 10"}},
+		{"limits list -e acme", 0, []string{refused}},
+		{"limits list -o json", 0, []string{`"error": "admin: limits that are not served of acme/gpt-4`, `"resource": "gpt-4"`}},
+		{"limits get -e acme -r gpt-4", 1, []string{refused}},
+		{"limits resolve acme gpt-4", 1, []string{refused}},
+		{"status", 3, []string{"refused default: ", refused, "not right: limits"}},
+		{"table check", 3, []string{"limits that are not served", refused}},
+		{"limits set -y -e acme -r gpt-4 tpm=5", 1, []string{refused, "--replace stores others in their place"}},
+		{"limits set -y -e acme -r gpt-4 --replace rpm=10/h", 0, []string{"rpm 10"}},
+		{"limits list", 0, []string{"acme gpt-4 rpm 10"}},
+		{"table check", 0, nil}, {"status", 0, []string{"served"}},
+	} {
+		out, errs, code := s.on(t, "", strings.Fields(c.command)...)
+		said := strings.Join(strings.Fields(out+errs), " ")
+		for _, text := range c.says {
+			if !strings.Contains(said, text) {
+				t.Errorf("zae-limiter %s does not say %q:\n%s%s", c.command, text, out, errs)
+			}
+		}
+		if code != c.code {
+			t.Errorf("zae-limiter %s: status %d, want %d\n%s%s", c.command, code, c.code, out, errs)
+		}
+	}
+	if s.db.Item(key)["l_rpm_sched"] != nil {
+		t.Error("the schedule is still stored")
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,13 +21,14 @@ func tableCommand(a *app) *cobra.Command {
 		tableCreate(a, about),
 		a.does(&cobra.Command{Use: "describe", Short: "show the table", Args: args(0, 0)}, tableAnswer(a.describe)),
 		a.does(&cobra.Command{
-			Use: "check", Short: "check that the table is as it must be; exit status 3 if not", Args: args(0, 0),
+			Use: "check", Short: "check the table and its stored limits; exit status 3 if something is not right",
+			Args: args(0, 0),
 		}, tableAnswer(func(c *call) (limitertable.Description, error) {
 			d, err := a.describe(c)
 			if err != nil {
 				return d, err
 			}
-			return d, limitertable.Deployed().Check(d)
+			return d, errors.Join(limitertable.Deployed().Check(d), a.refusedLimits(c.ctx))
 		})),
 		tableRepair(a), tableTemplate(a), tablePolicy(a))
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -27,6 +28,9 @@ type Config struct {
 	// Limits are sorted by name. Capacity and Amount must be whole tokens,
 	// Period whole seconds: that is how they are stored.
 	Limits []bucket.Limit
+	// Unread are the names of the stored limits where one of them cannot be read. They are in
+	// force as an error, and Over keeps them until SetLimits replaces them.
+	Unread []string
 	// OnUnavailable is allow, block or empty (not decided); system level only.
 	OnUnavailable string
 	// Access is what the level says besides; only read here, see [Config.Over].
@@ -83,30 +87,43 @@ func (c Config) Item() item.Item {
 // does.
 func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
 
+// SetLimits replaces all limits, whether they could be read or not.
+func (c *Config) SetLimits(limits []bucket.Limit) { c.Limits, c.Unread = limits, nil }
+
+// Names are the names of all limits.
+func (c Config) Names() []string {
+	names := slices.Clone(c.Unread)
+	for _, l := range c.Limits {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
 // DecodeConfig reads a configuration of any level. Limits that the arithmetic
-// cannot hold, or with parts missing, are errors: a configuration is in force
-// whole or not at all.
+// cannot hold, or with parts missing, are errors: limits are in force whole or not
+// at all. Beside the error it returns the level and what else can be read.
 func DecodeConfig(it item.Item) (Config, error) {
 	r := item.Reader{It: it}
 	c := configKey(&r)
+	c.Access = AccessOf(it)
 	if c.Resource == "" { // that of the system
 		c.AuditRetentionDays = r.Int(attrAuditRetention)
-		switch c.OnUnavailable = r.Str(AttrOnUnavailable); c.OnUnavailable {
+		switch policy := r.Str(AttrOnUnavailable); policy {
 		case "", OnUnavailableAllow, OnUnavailableBlock:
+			c.OnUnavailable = policy
 		default:
-			r.Fail("attribute %q is %q, want %q or %q",
-				AttrOnUnavailable, c.OnUnavailable, OnUnavailableAllow, OnUnavailableBlock)
+			r.Fail("attribute %q is %q, want %q or %q", AttrOnUnavailable, policy, OnUnavailableAllow, OnUnavailableBlock)
 		}
 	}
 	readLimits(&r, &c)
-	c.Access = AccessOf(it)
 	if err := r.Named("config"); err != nil {
-		return Config{}, err
+		c.Limits, c.Unread = nil, c.Names()
+		return c, err
 	}
 	return c, nil
 }
 
-// configKey reads the level off the key.
+// configKey reads the level off the key; of a key of something else it returns none.
 func configKey(r *item.Reader) Config {
 	var c Config
 	ns, rest, ok := layout.CutNamespace(item.KeyOf(r.It).PK)
@@ -124,6 +141,7 @@ func configKey(r *item.Reader) Config {
 	}
 	if !ok || ns == "" {
 		r.Fail("%w", item.ErrKey)
+		return Config{}
 	}
 	return c
 }

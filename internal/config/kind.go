@@ -30,9 +30,6 @@ type kind interface {
 	put(it item.Item, at string, l bucket.Limit, zone string)
 	// read reads that.
 	read(r *item.Reader, l *bucket.Limit, at string)
-	// another reports whether what is stored with the prefix of a limit, and that refill amount, is
-	// of another kind than the limit.
-	another(l bucket.Limit, amount int64) bool
 	// detail adds what an audit event says of the limit beside what it says of all.
 	detail(d item.Item, l bucket.Limit)
 }
@@ -127,8 +124,6 @@ func (leveled) read(r *item.Reader, l *bucket.Limit, at string) {
 	l.Amount = scaled(r, at, layout.FieldAmount, bucket.Milli)
 }
 
-func (leveled) another(l bucket.Limit, amount int64) bool { return (amount == 0) != l.Renews() }
-
 func (leveled) detail(d item.Item, l bucket.Limit) {
 	if l.Renews() {
 		d[detailReset] = item.S(calendar.Text(l.Reset))
@@ -180,7 +175,5 @@ func (slots) read(r *item.Reader, l *bucket.Limit, at string) {
 			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
 	}
 }
-
-func (slots) another(bucket.Limit, int64) bool { return false }
 
 func (slots) detail(d item.Item, _ bucket.Limit) { d[detailInFlight] = item.Bool(true) }

@@ -12,14 +12,14 @@ import (
 )
 
 // Over returns the write that stores the configuration over what is there (nil:
-// nothing) under a condition. What other clients keep in the item stays: a
-// resource that one of them has switched off stays off. Only what belongs to a
-// limit that goes, or that ours cannot read, goes with it. An item in which nothing
-// is left is deleted.
+// nothing) under a condition. All limits are replaced, with every attribute of
+// theirs, also those that ours does not know; those of Unread stay. What else other
+// clients keep in the item stays: a resource that one of them has switched off stays
+// off. An item in which nothing is left is deleted.
 //
-//	stored   l_rpm_cp 10  l_rpm_sched s  l_tpm_cp 500  l_tpm_sched s  disabled true
+//	stored   l_rpm_cp 10  l_rpm_sched s  l_tpm_cp 500  disabled true
 //	over it  rpm 20
-//	after    l_rpm_cp 20  l_rpm_sched s                               disabled true
+//	after    l_rpm_cp 20                               disabled true
 func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	after := c.Item()
 	if stored == nil && !c.Empty() {
@@ -30,7 +30,7 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	for _, attr := range slices.Sorted(maps.Keys(stored)) {
 		switch _, set := after[attr]; {
 		case set:
-		case c.owns(attr, stored):
+		case c.owns(attr):
 			u.Remove = append(u.Remove, attr)
 		default:
 			left = true
@@ -90,39 +90,18 @@ func Noticed(w item.Write, stored item.Item) item.Write {
 
 // Empty reports whether the configuration decides nothing.
 func (c Config) Empty() bool {
-	return len(c.Limits) == 0 && c.OnUnavailable == "" && c.AuditRetentionDays == 0
+	return len(c.Limits) == 0 && len(c.Unread) == 0 && c.OnUnavailable == "" && c.AuditRetentionDays == 0
 }
 
 // owns reports whether an attribute that the configuration does not set goes when it
-// is stored: what the level stores besides limits, and all of a limit that goes.
-func (c Config) owns(attr string, stored item.Item) bool {
-	if c.Entity == "" && c.Resource == "" && (attr == AttrOnUnavailable || attr == attrAuditRetention) {
-		return true
+// is stored: what the level stores besides limits, and all that begins like a limit.
+func (c Config) owns(attr string) bool {
+	switch attr {
+	case AttrOnUnavailable, attrAuditRetention:
+		return c.Entity == "" && c.Resource == ""
+	case layout.AttrZone:
+		return len(c.Unread) == 0
 	}
-	at, limit, ok := limitOf(attr, stored)
-	if !ok {
-		return attr == layout.AttrZone
-	}
-	for _, l := range c.Limits {
-		if l.Name == limit {
-			n, _, err := item.Int(stored, at+layout.FieldAmount)
-			another := at != kindOf(l).prefix(l)+limit+"_" || kindOf(l).another(l, n) // of another kind, which is replaced
-			return err != nil || another || attr == at+layout.FieldSoft || attr == at+fieldFloors ||
-				attr == at+fieldAhead
-		}
-	}
-	return true
-}
-
-// limitOf returns the limit that an attribute of a stored configuration belongs to:
-// the one with the longest name, as names may have underscores. The names of its
-// attributes begin with at.
-func limitOf(attr string, stored item.Item) (at, limit string, ok bool) {
-	for other := range stored {
-		prefix, name, is := limitOfConfig(other)
-		if begin := prefix + name + "_"; is && len(name) > len(limit) && strings.HasPrefix(attr, begin) {
-			at, limit, ok = begin, name, true
-		}
-	}
-	return at, limit, ok
+	ofLimit := func(prefix string) bool { return strings.HasPrefix(attr, prefix) }
+	return len(c.Unread) == 0 && slices.ContainsFunc(prefixes, ofLimit)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -9,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// What other clients keep in a configuration stays when ours writes over it; what
-// belongs to a limit that goes, or to one of a kind that is replaced, goes with it.
+// Settings that other clients keep in a configuration stay when ours writes over it; limits are replaced
+// with all their attributes.
 func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	limit := func(name string, n int64) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
@@ -47,9 +48,9 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 			stored(at, item.Item{"disabled": item.S("bypass")})},
 		"a quota from the first use goes as others": {stored(with(rpm), item.Item{"w_rpd_cp": n, "w_rpd_rsa": n}), with(tpm),
 			with(tpm).Item()},
-		"a schedule stays with its limit and goes with it": {
+		"schedules of a limit that stays, and of one that goes": {
 			stored(with(rpm, tpm), item.Item{"l_rpm_sched": n, "l_tpm_sched": n}), with(limit("rpm", 20)),
-			stored(with(limit("rpm", 20)), item.Item{"l_rpm_sched": n})},
+			with(limit("rpm", 20)).Item()},
 		"a soft limit made hard": {
 			stored(with(rpm, tpm), item.Item{"l_rpm_soft": item.Bool(true), "l_tpm_soft": item.Bool(true)}),
 			with(limit("rpm", 20), soft(tpm)), stored(with(limit("rpm", 20), tpm), item.Item{"l_tpm_soft": item.Bool(true)})},
@@ -64,9 +65,9 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 			with(rpm, slots("tpm")).Item()},
 		"slots that go": {stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n}), with(tpm), with(tpm).Item()},
 		"slots that change": {stored(with(slots("rpm")), item.Item{"s_rpm_x": n}), with(slots("rpm"), tpm),
-			stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n})},
+			with(slots("rpm"), tpm).Item()},
 		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
-			with(limit("rpm_x", 4)), stored(with(limit("rpm_x", 4)), item.Item{"l_rpm_x_sched": n})},
+			with(limit("rpm_x", 4)), with(limit("rpm_x", 4)).Item()},
 		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),
 			with(rpm), with(rpm).Item()},
 		"the version of others stays": {stored(with(rpm), item.Item{"config_version": item.N(2)}), with(tpm),
@@ -84,6 +85,43 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		cond := item.Exists("refused")
 		if _, held, _ := c.over.Over(c.stored, cond).Apply(c.stored); held {
 			t.Errorf("%s: the condition is not in the write", name)
+		}
+	}
+}
+
+// A limit of any kind, with whatever was stored of it, also in part, is replaced by one of any kind: nothing
+// is left that would say more of the new one, or hide it.
+func TestStoringLimitsReplacesAllOfThem(t *testing.T) {
+	settings := item.Item{"disabled": item.S("bypass"), "cascade": item.Bool(true), "lx_cp": item.N(1)}
+	for _, was := range kinds() {
+		for _, prefix := range prefixes {
+			for _, whole := range []bool{true, false} {
+				stored := Config{Namespace: "ns", Resource: "gpt"}.Item()
+				if whole {
+					stored = Config{Namespace: "ns", Resource: "gpt", Limits: []bucket.Limit{was}}.Item()
+				}
+				for _, field := range []string{
+					layout.FieldSchedule, layout.FieldCalendar, layout.FieldLength, layout.FieldSoft, fieldFloors, fieldAhead, "new",
+				} {
+					stored[prefix+was.Name+"_"+field] = item.S("1*=2")
+				}
+				stored[layout.AttrZone] = item.S("Asia/Tokyo")
+				maps.Copy(stored, settings)
+				for _, l := range append(kinds(), bucket.Limit{}) {
+					c := Config{Namespace: "ns", Resource: "gpt"}
+					if l.Name != "" {
+						l.Name = was.Name
+						c.Limits = []bucket.Limit{l}
+					}
+					want := c.Item()
+					maps.Copy(want, settings)
+					after, held, err := c.Over(stored, nil).Apply(stored)
+					if err != nil || !held || !item.EqualItems(after, want) {
+						t.Errorf("%v over %v, %v with %s: %v, held %v\n%s\nwant\n%s", l, was, whole, prefix, err, held,
+							itemtest.JSON(after), itemtest.JSON(want))
+					}
+				}
+			}
 		}
 	}
 }

@@ -73,7 +73,8 @@ func TestFindTakesOldReleasesOut(t *testing.T) {
 			if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
 				t.Fatal(err)
 			}
-			was := config.Version{Schema: "0.9.0", Lambda: release, ClientMin: "0.0.0", UpdatedAt: "then", UpdatedBy: "client:x"}
+			was := config.Version{Schema: "0.9.0", Lambda: release, ClientMin: "0.0.0", UpdatedAt: "then",
+				UpdatedBy: "client:x"}
 			db.Store(was.Item())
 			for i := range 2 {
 				db.ResetStats()
@@ -176,7 +177,8 @@ func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := config.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0", UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
+	want := config.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0",
+		UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
 	if got := db.Item(layout.VersionKey()); !item.EqualItems(got, want) {
 		t.Errorf("version record %s", itemtest.JSON(got))
 	}

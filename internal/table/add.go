@@ -103,7 +103,7 @@ func (a Add) isSoft(l bucket.Limit) []item.Cond {
 const maxLimitsNamed = 16
 
 // calendars holds while the period of no quota is over, and all of them have their
-// calendars of their own, as every item of ours has.
+// calendars of their own, as every item of ours has, and no schedule of a Python client.
 func (a Add) calendars() (cond []item.Cond) {
 	s := bucket.State{}
 	for _, c := range a.Costs {
@@ -121,7 +121,7 @@ func (a Add) calendars() (cond []item.Cond) {
 	if zone != "" {
 		cond = append(cond, item.Compare(layout.AttrZone, item.Eq, item.S(zone)))
 	}
-	return append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)))
+	return append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)), item.Absent(layout.FieldSchedule))
 }
 
 // oldest is how old, in milliseconds, the refill instant may be.

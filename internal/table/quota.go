@@ -96,8 +96,8 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 // refill amount of 0 without a calendar, are errors.
 func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" {
-		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve",
-			sl.Name, stored)
+		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve "+
+			"(`zae-limiter limits reach` takes it off where the stored limits have none)", sl.Name, stored)
 	}
 	if sl.Amount != 0 {
 		return nil

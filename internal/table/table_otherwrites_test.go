@@ -1,6 +1,7 @@
 package table
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -65,6 +66,9 @@ func otherWrites(t *testing.T) []call {
 	e := config.Entity{Namespace: ns, ID: "key-1", Parent: "acme", CreatedAt: layout.Timestamp(sampleNow)}
 	orphan := config.Entity{Namespace: ns, ID: "key-2", CreatedAt: layout.Timestamp(sampleNow)}
 	bucketItem := sampleImages(sampleLimits)["used"].Item()
+	scheduled := maps.Clone(bucketItem)
+	scheduled["sched"], scheduled[namesOf(sampleLimits[0].Name).tokens] = item.S("1c2"), item.N(1<<50)
+	unscheduled, _ := Unschedule(scheduled, sampleLimits[:1])
 	c, bare := config.Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, config.Config{Namespace: ns,
 		Resource: "gpt"}
 	own := config.Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
@@ -118,6 +122,7 @@ func otherWrites(t *testing.T) []call {
 		one("entity is unchanged", e.Unchanged(), e.Item()),
 		one("entity has no parent", orphan.Unchanged(), orphan.Item()),
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
+		one("unschedule", unscheduled, scheduled),
 		one("discard", Discard(bucketItem), bucketItem),
 		one("discard what says nothing", Discard(item.KeyOf(bucketItem).Item()), item.KeyOf(bucketItem).Item()),
 		one("adopt without a parent", orphan.Adopt(item.KeyOf(bucketItem)), bucketItem),

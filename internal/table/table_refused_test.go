@@ -92,7 +92,8 @@ var guards = map[string]string{
 	"prolong":      "ttl < ",
 
 	"add to quotas": count + "; rf >= ; " + meter + "; " + held + "; b_tpd_rsched = ; b_tph_rsa = ; sched_tz = ; " +
-		"vu > ; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
+		"vu > ; attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
+		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
 		"b_tpd_cp = ; b_tpd_ra = ; b_tpd_tk >= ; b_tph_cp = ; b_tph_ra = ; b_tph_tk >= ",
 	"give back to quotas": levels + "; " + meter +
 		"; rf < ; attribute_not_exists(b_tpd_rn); b_tph_wa = ; b_tph_ws = ",
@@ -141,6 +142,7 @@ var guards = map[string]string{
 	"entity": isNew, "entity changes": isThere, "entity moves": isThere,
 	"entity is unchanged":       isThere + "; parent_id = ",
 	"entity has no parent":      isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
+	"unschedule":                isThere + "; shard_count = ; sched = ; b_rpm_tk = ",
 	"discard":                   isThere + "; gn = ; shard_count = ",
 	"discard what says nothing": isThere + "; attribute_not_exists(gn); attribute_not_exists(shard_count)",
 	"replace limits":            "", "store limits over others": isThere, // as it is told

@@ -35,7 +35,8 @@
 //	the Python tool on a table only Go has touched   TestPythonToolOnOurTable
 //	GSI2 ALL and KEYS_ONLY                           TestQueriesOverAResourceNeedTheWholeIndex
 //	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
-//	what one side refuses or does not know           TestWhatOursRefuses, TestWhatOnlyTheNewerPythonKnows
+//	all that 0.17 stores, on a table ours has opened TestOpeningLeavesTheNewerPythonWhole
+//	what one side refuses or does not know           TestWhatOursRefuses, TestSchedulesAreRefusedAndReplaced
 //	what either disables and enables                 TestDisabledByEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
 //	                                                 TestEdgesAreThoseOfPython, TestEdgesAreThoseOfCronsim,

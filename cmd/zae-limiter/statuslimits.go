@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+)
+
+// maxRefused is how many refused scopes a detail names.
+const maxRefused = 5
+
+// limitsPart reports at how many scopes of these namespaces something is stored, and at which of them
+// it is not served, so that requests are refused.
+func limitsPart(ctx context.Context, t *admin.Table, namespaces []string) part {
+	stored, refused := 0, []string{}
+	for _, name := range namespaces {
+		ns, err := t.Namespace(ctx, name)
+		if err != nil {
+			return unknownLimits(name, err)
+		}
+		for config, err := range ns.Configs(ctx, admin.Scope{}) {
+			if stored++; err == nil {
+				continue
+			}
+			if config.Err == nil {
+				return unknownLimits(name, err)
+			}
+			refused = append(refused, fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	p := part{Part: "limits", Name: fmt.Sprint(stored), State: "served", OK: len(refused) == 0,
+		Figures: map[string]any{"scopes": stored, "refused": refused}}
+	if !p.OK {
+		p.State = "refused"
+		p.Detail = strings.Join(refused[:min(len(refused), maxRefused)], "; ")
+		if more := len(refused) - maxRefused; more > 0 {
+			p.Detail += fmt.Sprintf("; and %d more: zae-limiter limits list", more)
+		}
+	}
+	return p
+}
+
+func unknownLimits(namespace string, err error) part {
+	return part{Part: "limits", Name: namespace, State: "unknown", Detail: err.Error()}
+}
+
+// refusedLimits is an errNo if the table stores limits that are not served. What may not be looked at
+// is not judged.
+func (a *app) refusedLimits(ctx context.Context) error {
+	for _, p := range a.contentParts(ctx) {
+		if p.State == "refused" {
+			return fmt.Errorf("%w: limits that are not served: %s", errNo, p.Detail)
+		}
+	}
+	return nil
+}
