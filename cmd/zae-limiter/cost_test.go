@@ -36,10 +36,7 @@ func costs(t *testing.T, flags string) (map[string]bill.Line, error) {
 // capacity and of a template.
 func TestCost(t *testing.T) {
 	const example = "--rate 10 --settle 1 --processes 4 --entities 200"
-	page, err := os.ReadFile("../../docs/cost.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	got := map[string]map[string]bill.Line{}
 	for name, flags := range map[string]string{
 		"default": "", "table": "--table-only", "provisioned": "--provisioned --utilization 0.7",
@@ -50,8 +47,8 @@ func TestCost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sum := math.Round(got["table"]["sum"].Dollars); sum != 47 || !strings.Contains(string(page), "= $47.") {
-		t.Errorf("the example costs $%v, want 47 as on the page", sum)
+	if sum := math.Round(got["table"]["sum"].Dollars); sum != 47 {
+		t.Errorf("the example costs $%v, want 47", sum)
 	}
 	if a, b := got["default"]["sum"], got["template"]["sum"]; a != b || a.Dollars < got["table"]["sum"].Dollars+10 {
 		t.Errorf("the default costs %v, its template %v", a, b)
