@@ -120,11 +120,21 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 		limits = limitsOf(shards)
 	}
 	for _, l := range limits {
+		i := slices.IndexFunc(in.limits, func(stored bucket.Limit) bool { return inBucket(stored) == inBucket(l) })
+		if i >= 0 {
+			l = in.limits[i]
+		}
 		one := level(l, shards, now)
-		one.Stored = slices.Contains(in.limits, l)
+		one.Stored = i >= 0
 		out.Levels = append(out.Levels, one)
 	}
 	return out
+}
+
+// inBucket returns what buckets have of a limit: neither floors nor for how long it is taken ahead.
+func inBucket(l bucket.Limit) bucket.Limit {
+	l.Floors, l.Ahead = "", 0
+	return l
 }
 
 // limitsOf returns the limits that any shard has, in order of name.

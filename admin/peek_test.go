@@ -234,11 +234,18 @@ func TestPeekShowsWhatTheBucketHas(t *testing.T) {
 		b.Levels[0].Stored || b.Levels[1].Stored {
 		t.Errorf("callers' own limits: %+v", b.Levels)
 	}
+	rps := limiter.PerSecond("rps", 9).WithFloor("batch", 40).WithAhead(time.Second)
+	w.set(Scope{Resource: "floors"}, rps)
+	w.take("acme", "floors", limiter.Costs{"rps": 1})
+	got, err := w.ns.Peek(t.Context(), "acme", "floors")
+	if w.must(err); !got[0].Exists || !got[0].Levels[0].Stored || got[0].Levels[0].Limit != rps {
+		t.Errorf("what buckets do not have of a limit: %+v", got)
+	}
 	w.take("beta", "api", limiter.Costs{"rpm": 4})
 	if b := peek("beta"); len(b.Levels) != 2 || !b.Levels[0].Stored || b.Levels[0].Remaining != 6 {
 		t.Errorf("stored limits: %+v", b.Levels)
 	}
-	for b, err := range w.ns.Buckets(t.Context(), Scope{Entity: "acme"}) {
+	for b, err := range w.ns.Buckets(t.Context(), Scope{"acme", "api"}) {
 		if w.must(err); len(b.Levels) != 2 || b.Levels[0].Name != "own" {
 			t.Errorf("listed: %+v", b.Levels)
 		}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // flagsInUse are the flags in a line of usage.
@@ -14,6 +16,20 @@ var flagsInUse = regexp.MustCompile(`\{[^}]*\}|\[-[^]]*\]|--?[a-z-]+ [A-Z]+`)
 // arguments are the words in a line of usage that are neither the command nor flags.
 func arguments(c *cobra.Command) []string {
 	return strings.Fields(flagsInUse.ReplaceAllString(c.Use, ""))[1:]
+}
+
+// wrongFlag words an error about a flag.
+func wrongFlag(c *cobra.Command, err error) string {
+	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		want := map[string]string{
+			"bool": "true or false", "duration": "a time like 500ms", "float64": "a number", "int": "a whole number",
+		}[value.GetFlag().Value.Type()]
+		if want != "" {
+			return fmt.Sprintf("--%s %q: want %s", value.GetFlag().Name, value.GetValue(), want)
+		}
+		return err.Error()
+	}
+	return err.Error() + dashes(c)
 }
 
 // dashes says how a command takes a name that begins like a flag.

@@ -54,8 +54,11 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 				of = "bucket"
 			}
 			left, capacity := any(amountOf(l.Limit, l.Remaining)), any(amountOf(l.Limit, l.Capacity))
-			if l.IsUnlimited() {
+			switch {
+			case l.IsUnlimited():
 				left, capacity = "unlimited", ""
+			case l.IsBlocked():
+				left, capacity = "blocked", ""
 			}
 			full := any(l.FullIn.Round(time.Millisecond))
 			if l.FullIn < 0 {

@@ -287,7 +287,7 @@ func TestErrorsSayWhatIsAccepted(t *testing.T) {
 
 func TestTextForPeople(t *testing.T) {
 	for canonical, want := range map[string]string{
-		"+60": "+60s after first use", "m0h0D1@UTC": "0 0 1 * * UTC",
+		"+60": "1m0s after first use", "+18000": "5h0m0s after first use", "odd": "odd", "m0h0D1@UTC": "0 0 1 * * UTC",
 		"m0;m30w7@Asia/Tokyo": "0 * * * *; 30 * * * 7 Asia/Tokyo",
 		"odd@UTC":             "odd UTC",
 	} {

@@ -2,7 +2,9 @@ package calendar
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // The versions of the stored form. The first is Python's. What it cannot say, a last day
@@ -78,7 +80,10 @@ func shown(canonical string) string {
 func Text(canonical string) string {
 	body, zone, ok := strings.Cut(canonical, "@")
 	if !ok {
-		return canonical + "s after first use"
+		if seconds, err := strconv.Atoi(strings.TrimPrefix(canonical, "+")); err == nil {
+			return (time.Duration(seconds) * time.Second).String() + " after first use"
+		}
+		return canonical
 	}
 	parts := strings.Split(body, ";")
 	for i, p := range parts {
