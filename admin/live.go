@@ -188,10 +188,10 @@ func grown(m ledger.Mark, b table.Shard) map[string]int64 {
 		if sl.Name == bucket.WCU {
 			continue
 		}
-		used := bucket.WholeTokens(sl.Spent())
+		used := b.Spent(sl).Mark()
 		before, _ := ledger.CountOf(m.Used, sl.Name)
 		all[sl.Name], out[sl.Name] = used, used-before
-		anew = anew || used < before && (m.Gen == 0 || m.Gen != table.GenerationByte(b.Generation))
+		anew = anew || used-before < 0 && (m.Gen == 0 || m.Gen != table.GenerationByte(b.Generation))
 	}
 	if anew {
 		return all

@@ -160,12 +160,13 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	if len(shards) == 0 {
 		return out
 	}
-	var tokens, used, held, wait int64
+	var used table.Counter
+	var tokens, held, wait int64
 	for _, b := range shards {
 		s, _ := b.State.At(now).Adopt(l)
 		i := s.Index(l.Name)
 		tokens = bucket.AddSat(tokens, s.Slots[i].Tokens)
-		used = bucket.AddSat(used, s.Slots[i].Used)
+		used = used.Plus(b.Used(s.Slots[i]))
 		if s.HeldAfter(s.RF) > s.RF {
 			held = bucket.AddSat(held, s.Slots[i].Held)
 		}
@@ -174,7 +175,7 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	if out.FullIn = time.Duration(wait) * time.Millisecond; wait > math.MaxInt64/int64(time.Millisecond) {
 		out.FullIn = never
 	}
-	out.Remaining, out.Used = bucket.WholeTokens(tokens), bucket.WholeTokens(used)
+	out.Remaining, out.Used = bucket.WholeTokens(tokens), used.Tokens()
 	out.Held = held / bucket.Milli
 	if l.Lends() {
 		out.Used = out.Capacity - out.Remaining

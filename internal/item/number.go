@@ -184,26 +184,34 @@ func Plus(v Value, n int64) Value {
 // Saturated returns a whole number, or the nearest one of 64 bits; ok is false for
 // anything else.
 func Saturated(v Value) (n int64, ok bool) {
-	d, ok := number(v)
-	if !ok || d.exp < 0 {
+	whole, ok := Whole(v)
+	if !ok {
 		return 0, false
 	}
-	switch whole := d.scaled(0); {
-	case whole.IsInt64():
-		return whole.Int64(), true
-	case whole.Sign() < 0:
-		return math.MinInt64, true
-	}
-	return math.MaxInt64, true
+	return Nearest(whole), true
 }
 
-// LowBits returns the low 64 bits of a whole number of any size; ok is false for
-// a value that is none.
-func LowBits(v Value) (low int64, ok bool) {
+// Whole returns a whole number of any size; ok is false for a value that is none.
+func Whole(v Value) (n *big.Int, ok bool) {
 	d, ok := number(v)
 	if !ok || d.exp < 0 {
-		return 0, false
+		return nil, false
 	}
-	bits := new(big.Int).And(d.scaled(0), new(big.Int).SetUint64(math.MaxUint64))
-	return int64(bits.Uint64()), true
+	return d.scaled(0), true
+}
+
+// LowBits returns the low 64 bits of a whole number.
+func LowBits(n *big.Int) int64 {
+	return int64(new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64())
+}
+
+// Nearest returns a whole number, or the nearest one of 64 bits.
+func Nearest(n *big.Int) int64 {
+	switch {
+	case n.IsInt64():
+		return n.Int64()
+	case n.Sign() < 0:
+		return math.MinInt64
+	}
+	return math.MaxInt64
 }

@@ -2,6 +2,7 @@ package item
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -130,22 +131,24 @@ func TestWritesThatAreRefused(t *testing.T) {
 	}
 }
 
-// The low bits of a whole number of any size, as its two's complement has them.
-func TestLowBits(t *testing.T) {
+// A whole number of any size, the low bits of it as its two's complement has them, and the nearest of 64 bits.
+func TestWholeNumbersOfAnySize(t *testing.T) {
 	number := func(s string) Value { return &types.AttributeValueMemberN{Value: s} }
 	for _, c := range []struct {
-		v    Value
-		want int64
-		ok   bool
+		v            Value
+		low, nearest int64
+		ok           bool
 	}{
-		{number("0"), 0, true}, {number("7"), 7, true}, {number("-1"), -1, true}, {number("1e1"), 10, true},
-		{number("18446744073709551616"), 0, true}, // 2^64
-		{number("18446744073709551623"), 7, true},
-		{number("18446744073709551615"), -1, true},
-		{number("1.5"), 0, false}, {S("7"), 0, false}, {nil, 0, false},
+		{number("0"), 0, 0, true}, {number("7"), 7, 7, true}, {number("-1"), -1, -1, true}, {number("1e1"), 10, 10, true},
+		{number("18446744073709551616"), 0, math.MaxInt64, true}, // 2^64
+		{number("18446744073709551623"), 7, math.MaxInt64, true},
+		{number("18446744073709551615"), -1, math.MaxInt64, true},
+		{number("-18446744073709551617"), -1, math.MinInt64, true},
+		{number("1.5"), 0, 0, false}, {S("7"), 0, 0, false}, {nil, 0, 0, false},
 	} {
-		if got, ok := LowBits(c.v); got != c.want || ok != c.ok {
-			t.Errorf("%v: %d, %t, want %d, %t", c.v, got, ok, c.want, c.ok)
+		whole, ok := Whole(c.v)
+		if ok != c.ok || ok && (LowBits(whole) != c.low || Nearest(whole) != c.nearest) {
+			t.Errorf("%v: %v, %t, want the low bits %d, the nearest %d, %t", c.v, whole, ok, c.low, c.nearest, c.ok)
 		}
 	}
 }

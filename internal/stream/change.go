@@ -69,8 +69,8 @@ type Delta struct {
 	Milli int64 // in millitokens
 }
 
-// Used is one consumption counter before and after a change, in whole tokens,
-// rounded down, without what was taken ahead and ended unspent. A counter that an image lacks is 0 there.
+// Used is one consumption counter before and after a change, without what was taken ahead and ended unspent, as
+// [table.Counter.Mark] has it. A counter that an image lacks is 0 there.
 type Used struct {
 	Limit         string
 	Before, After int64
@@ -134,7 +134,7 @@ func (d *decoder) change() Change {
 	}
 	r.new.sortLimits()
 	old.sortLimits()
-	c.New.State.Slots, c.New.Partial = d.stateSlots(&r.new, &c.New.Calendars)
+	d.limits(&c.New, &r.new)
 	c.Used = d.counters(old, &r.new)
 	c.Deltas = d.growth(&r.new, old)
 	return c
@@ -153,12 +153,11 @@ func (d *decoder) removal(c Change) Change {
 	return c
 }
 
-// stateSlots returns the limits of an image, those that are whole as slots.
-func (d *decoder) stateSlots(im *image, calendars *table.Calendars) ([]bucket.Slot, []table.PartialLimit) {
+// limits gives a shard the limits of its image, those that are whole as slots.
+func (d *decoder) limits(b *table.Shard, im *image) {
 	if im.quota != nil {
-		*calendars = table.CalendarsOf(im.quota)
+		b.Calendars = table.CalendarsOf(im.quota)
 	}
-	var partial []table.PartialLimit
 	n := len(im.limits)
 	if cap(d.slots)-len(d.slots) < n {
 		d.slots = make([]bucket.Slot, 0, max(128, n))
@@ -166,15 +165,16 @@ func (d *decoder) stateSlots(im *image, calendars *table.Calendars) ([]bucket.Sl
 	start := len(d.slots)
 	for i := range im.limits {
 		l := &im.limits[i]
-		if sl, ok := im.slot(l, *calendars); ok {
+		b.Outgrow(l.name, l.used, l.ended)
+		if sl, ok := im.slot(l, b.Calendars); ok {
 			d.slots = append(d.slots, sl)
 		} else if l.has&(1<<tokens) != 0 {
-			partial = append(partial, table.PartialLimit{
+			b.Partial = append(b.Partial, table.PartialLimit{
 				Name: l.name, Tokens: l.v[tokens], Used: l.v[used], HasTokens: true,
 			})
 		}
 	}
-	return d.slots[start:len(d.slots):len(d.slots)], partial
+	b.State.Slots = d.slots[start:len(d.slots):len(d.slots)]
 }
 
 // slot returns a limit as a slot, if it is whole.
@@ -184,7 +184,7 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 	}
 	sl = bucket.Slot{
 		Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period], Soft: l.soft},
-		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: min(l.held, l.v[capacity]), Ended: l.ended,
+		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: min(l.held, l.v[capacity]), Ended: l.ended.Low(),
 	}
 	if im.quota != nil && l.name != bucket.WCU {
 		ends := im.quota[table.AttrRemainders]
@@ -227,7 +227,7 @@ func (d *decoder) counters(old, im *image) []Used {
 func (u *Used) read(l *limit, tokens *int64, has *bool) {
 	u.Limit = l.name
 	if l.has&(1<<used) != 0 {
-		*tokens, *has = bucket.WholeTokens(l.spent()), true
+		*tokens, *has = l.spent().Mark(), true
 	}
 }
 
@@ -243,7 +243,7 @@ func (d *decoder) growth(im, old *image) []Delta {
 		if l.has&(1<<used) == 0 {
 			continue
 		}
-		if grown := bucket.SubSat(l.spent(), old.spentOf(l.name)); grown != 0 {
+		if grown := l.spent().Minus(old.spentOf(l.name)).Milli(); grown != 0 {
 			d.deltas = append(d.deltas, Delta{Limit: l.name, Milli: grown})
 		}
 	}

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -105,12 +104,17 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 		return
 	}
 	l := d.limitOf(im, rest[:cut])
-	n, ok := d.saturated()
+	ok := false
+	if part == used {
+		l.used, ok = d.counter()
+		l.v[used] = l.used.Low()
+	} else {
+		l.v[part], ok = d.saturated()
+	}
 	if !ok || l.has&(1<<part) != 0 {
-		im.wrong("limit " + strconv.Quote(l.name) + ": an attribute is no whole number of 64 bits, or there twice")
+		im.wrong("limit " + strconv.Quote(l.name) + ": an attribute is no whole number, or there twice")
 	}
 	l.has |= 1 << part
-	l.v[part] = n
 }
 
 func partOf(field []byte) int {
@@ -127,72 +131,6 @@ func partOf(field []byte) int {
 		return used
 	}
 	return parts
-}
-
-// integer reads a number attribute into n.
-func (d *decoder) integer(im *image, n *int64, has *bool, problem string) {
-	v, ok := d.whole()
-	if !ok || *has {
-		im.wrong(problem)
-		return
-	}
-	*n, *has = v, true
-}
-
-// whole reads a number attribute that must be whole.
-func (d *decoder) whole() (int64, bool) {
-	t, ok := d.attr("N")
-	if !ok {
-		return 0, false
-	}
-	return parseInt(d.value(t))
-}
-
-// saturated reads a number attribute that must be whole; what 64 bits cannot
-// hold becomes the nearest that they can.
-func (d *decoder) saturated() (int64, bool) {
-	t, ok := d.attr("N")
-	if !ok {
-		return 0, false
-	}
-	b := d.value(t)
-	if n, ok := parseInt(b); ok {
-		return n, true
-	}
-	digits := bytes.TrimPrefix(b, []byte("-"))
-	if len(digits) == 0 || bytes.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' }) {
-		return 0, false
-	}
-	if len(digits) < len(b) {
-		return math.MinInt64, true
-	}
-	return math.MaxInt64, true
-}
-
-// parseInt reads an optional minus sign and digits.
-func parseInt(b []byte) (int64, bool) {
-	neg := len(b) > 0 && b[0] == '-'
-	if neg {
-		b = b[1:]
-	}
-	if len(b) == 0 {
-		return 0, false
-	}
-	n := int64(0) // negative, because the least number has no positive twin
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		digit := int64(c - '0')
-		if n < (-1<<63+digit)/10 {
-			return 0, false
-		}
-		n = n*10 - digit
-	}
-	if neg {
-		return n, true
-	}
-	return -n, n != -1<<63
 }
 
 // cascade and parent are copies that other writers keep; a form that is not

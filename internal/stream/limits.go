@@ -40,15 +40,17 @@ type limit struct {
 	has  uint8
 	v    [parts]int64
 
-	held, ended int64 // of what was taken ahead: what may be held, not negative; what ended unspent
+	used  table.Counter // of which v has the low bits
+	held  int64         // what may be held of what was taken ahead, not negative
+	ended table.Counter // what of it ended unspent
 }
 
 // spent returns how far the counter is without what ended unspent, zero if there is none.
-func (l *limit) spent() int64 {
+func (l *limit) spent() (c table.Counter) {
 	if l.has&(1<<used) == 0 {
-		return 0
+		return c
 	}
-	return bucket.SubSat(l.v[used], l.ended)
+	return l.used.Minus(l.ended)
 }
 
 // remainders is what the item's remainder map says. One that does not have the
@@ -103,11 +105,11 @@ func (im *image) rest(l *limit) int64 {
 
 // spentOf returns the counter of a limit without what ended unspent, zero if it has none. The limits are
 // sorted.
-func (im *image) spentOf(name string) int64 {
+func (im *image) spentOf(name string) (c table.Counter) {
 	i, ok := slices.BinarySearchFunc(im.limits, name,
 		func(l limit, name string) int { return strings.Compare(l.name, name) })
 	if !ok {
-		return 0
+		return c
 	}
 	return im.limits[i].spent()
 }
@@ -183,7 +185,7 @@ func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 		l.held = max(0, bucket.SubSat(0, n))
 	case table.EndedPrefix:
 		l := d.limitOf(im, name[prefix:])
-		l.ended, _ = d.saturated()
+		l.ended, _ = d.counter()
 	default:
 		im.undivided = im.undivided || table.HasSlots(name)
 		return false

@@ -12,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -301,8 +304,8 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		im.slot(name, &c)
 		_, counted := im.limits[name]["tc"]
 		now, before := im.spent(name), old.spent(name)
-		if counted && now != before {
-			c.Deltas = append(c.Deltas, Delta{name, saturated(now, before)})
+		if counted && now.Cmp(before) != 0 {
+			c.Deltas = append(c.Deltas, Delta{name, nearest(now.Sub(now, before))})
 		}
 	}
 	return c, nil
@@ -361,16 +364,26 @@ func naiveLength(window []byte) int64 {
 	return int64(bounds["end"].Sub(bounds["start"]) / time.Millisecond)
 }
 
-func floored(n int64) int64 {
-	return new(big.Int).Div(big.NewInt(n), big.NewInt(1000)).Int64() // Euclidean is floor for a positive divisor
+// floored returns whole tokens, of which there may be more than 64 bits have room for.
+func floored(milli *big.Int) int64 {
+	return low(new(big.Int).Div(milli, big.NewInt(1000))) // Euclidean is floor for a positive divisor
 }
 
-func saturated(a, b int64) int64 {
-	d := new(big.Int).Sub(big.NewInt(a), big.NewInt(b))
+// low returns what is left of a number when 2^64 has been taken from it as often as it takes.
+func low(n *big.Int) int64 {
+	size := new(big.Int).Lsh(big.NewInt(1), 64)
+	n = new(big.Int).Mod(n, size)
+	if n.Bit(63) == 1 {
+		n.Sub(n, size)
+	}
+	return n.Int64()
+}
+
+func nearest(n *big.Int) int64 {
 	switch {
-	case d.IsInt64():
-		return d.Int64()
-	case d.Sign() > 0:
+	case n.IsInt64():
+		return n.Int64()
+	case n.Sign() > 0:
 		return 1<<63 - 1
 	}
 	return -1 << 63
@@ -384,16 +397,21 @@ type naiveItem struct {
 	rests          map[string]int64
 	generation     int64
 	born           int64
-	held, ended    map[string]int64
+	held           map[string]int64
+	used, ended    map[string]*big.Int
 	until          int64
 	undivided      bool
 }
 
-func (im *naiveItem) spent(name string) int64 {
-	if _, ok := im.limits[name]["tc"]; !ok {
-		return 0
+func (im *naiveItem) spent(name string) *big.Int {
+	n := new(big.Int)
+	if im.used[name] == nil {
+		return n
 	}
-	return saturated(im.limits[name]["tc"], im.ended[name])
+	if n.Set(im.used[name]); im.ended[name] != nil {
+		n.Sub(n, im.ended[name])
+	}
+	return n
 }
 
 func (im *naiveItem) instant() int64 {
@@ -421,9 +439,21 @@ func (im *naiveItem) names() []string {
 
 func (im *naiveItem) slot(name string, c *Change) {
 	l := im.limits[name]
+	for attr, n := range map[string]*big.Int{"b_" + name + "_tc": im.used[name], "x_" + name: im.ended[name]} {
+		if n != nil && !n.IsInt64() {
+			if c.New.Outgrown == nil {
+				c.New.Outgrown = map[string]item.Value{}
+			}
+			c.New.Outgrown[attr] = &types.AttributeValueMemberN{Value: n.String()}
+		}
+	}
+	ended := int64(0)
+	if im.ended[name] != nil {
+		ended = low(im.ended[name])
+	}
 	if len(l) == 5 && l["cp"] > 0 && l["ra"] > 0 && l["rp"] > 0 {
 		sl := bucket.Slot{Limit: bucket.Limit{Name: name, Capacity: l["cp"], Amount: l["ra"], Period: l["rp"]},
-			Tokens: l["tk"], Used: l["tc"], Held: min(im.held[name], l["cp"]), Ended: im.ended[name]}
+			Tokens: l["tk"], Used: l["tc"], Held: min(im.held[name], l["cp"]), Ended: ended}
 		if r := im.rests[name]; r >= 0 && r < sl.Period {
 			sl.Rest = r
 		}
@@ -441,14 +471,21 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 	if !ok {
 		return nil, errors.New("image is no object")
 	}
-	im := &naiveItem{limits: map[string]map[string]int64{}, held: map[string]int64{}, ended: map[string]int64{}}
+	im := &naiveItem{limits: map[string]map[string]int64{}, held: map[string]int64{}, used: map[string]*big.Int{},
+		ended: map[string]*big.Int{}}
 	for _, m := range o {
-		n, _ := naiveSaturated(m.value)
+		n, whole := naiveWhole(m.value)
 		if name, ok := strings.CutPrefix(m.name, "o_"); ok && name != "" && name != "wcu" {
-			im.held[name] = max(0, saturated(0, n))
+			im.held[name] = 0
+			if whole {
+				im.held[name] = max(0, nearest(new(big.Int).Neg(n)))
+			}
 		}
 		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" {
-			im.ended[name] = n
+			im.ended[name] = nil
+			if whole && n.BitLen() <= 126 {
+				im.ended[name] = n
+			}
 		}
 		if len(m.name) > 5 && strings.HasPrefix(m.name, "s_") && strings.HasSuffix(m.name, "_ep") {
 			im.undivided = true
@@ -460,14 +497,15 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 			if !full && l[2] != "tc" {
 				continue
 			}
-			n, ok := naiveSaturated(m.value)
-			if !ok || o.twice(m.name) {
+			if !whole || o.twice(m.name) || l[2] == "tc" && n.BitLen() > 126 {
 				return nil, fmt.Errorf("limit attribute %q", m.name)
 			}
 			if im.limits[l[1]] == nil {
 				im.limits[l[1]] = map[string]int64{}
 			}
-			im.limits[l[1]][l[2]] = n
+			if im.limits[l[1]][l[2]] = nearest(n); l[2] == "tc" {
+				im.limits[l[1]]["tc"], im.used[l[1]] = low(n), n
+			}
 			continue
 		}
 		to := map[string]**int64{"rf": &im.rf, "shard_count": &im.count}
@@ -505,16 +543,10 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 	return im, nil
 }
 
-func naiveSaturated(raw json.RawMessage) (int64, bool) {
+func naiveWhole(raw json.RawMessage) (*big.Int, bool) {
 	s, ok := attribute(raw, "N")
 	n, isInt := new(big.Int).SetString(s, 10)
-	if !ok || !isInt || !wholeNumber.MatchString(s) {
-		return 0, false
-	}
-	if n.IsInt64() {
-		return n.Int64(), true
-	}
-	return saturated(int64(n.Sign())*(1<<63-1), -int64(n.Sign())*(1<<63-1)), true
+	return n, ok && isInt && wholeNumber.MatchString(s)
 }
 
 func naiveRests(raw json.RawMessage, rf *int64) map[string]int64 {

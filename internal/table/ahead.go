@@ -154,17 +154,19 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 
 // decodeHeld reads what may be held of a limit, at most all of its capacity, and the counter
 // of what ended unspent.
-func decodeHeld(it item.Item, names *limitNames, capacity int64) (held, ended int64, err error) {
+func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (err error) {
 	if v, ok := it[names.held]; ok {
-		if held, ok = item.Saturated(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.held, item.Shown(v), item.ErrNotInteger)
+		held, ok := item.Saturated(v)
+		if !ok {
+			return fmt.Errorf("attribute %q is %s: %w", names.held, item.Shown(v), item.ErrNotInteger)
 		}
-		held = min(max(0, bucket.SubSat(0, held)), capacity)
+		sl.Held = min(max(0, bucket.SubSat(0, held)), sl.Capacity)
 	}
-	if v, ok := it[names.ended]; ok {
-		if ended, ok = item.LowBits(v); !ok {
-			return 0, 0, fmt.Errorf("attribute %q is %s: %w", names.ended, item.Shown(v), item.ErrNotInteger)
+	ok := false
+	if sl.Ended, ok, err = item.Int(it, names.ended); err != nil {
+		if sl.Ended, ok = b.outgrown(it, names.ended); ok {
+			err = nil
 		}
 	}
-	return held, ended, nil
+	return err
 }

@@ -26,8 +26,8 @@ type Shard struct {
 	// creator: since then the counters have grown from zero. 0: not known, because
 	// another client or an older release made the item.
 	Born int64
-	// Outgrown holds the counters of limits that no longer fit 64 bits, of which
-	// State has the low ones.
+	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits, of
+	// which State has the low ones.
 	Outgrown map[string]item.Value
 	// Calendars is what the item stores beside the limits of the calendars of its quotas.
 	Calendars Calendars
@@ -104,17 +104,6 @@ var identity = []string{
 	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
 }
 
-// counter returns the counter of a slot plus some millitokens, exactly, as one of the numbers.
-func (b Shard) counter(to *item.Numbers, sl bucket.Slot, plus int64) item.Value {
-	if big, ok := b.Outgrown[sl.Name]; ok {
-		return item.Plus(big, plus)
-	}
-	if n := sl.Used + plus; (n > sl.Used) == (plus > 0) {
-		return to.N(n)
-	}
-	return item.Plus(item.N(sl.Used), plus)
-}
-
 // DecodeShard reads a bucket item. It is strict about what it uses and ignores
 // the rest: numbers must be whole and fit 64 bits, limits must make sense. A
 // limit with attributes missing goes to Partial. The error is an ErrUnreadable that
@@ -182,18 +171,12 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 func (b *Shard) decodeLimits(it item.Item) error {
 	var sl bucket.Slot
 	for attr := range it {
-		missing, outgrown, err := b.decodeLimit(it, attr, &sl)
+		missing, err := b.decodeLimit(it, attr, &sl)
 		if err != nil {
 			return err
 		}
 		if sl.Name == "" {
 			continue
-		}
-		if outgrown {
-			if b.Outgrown == nil {
-				b.Outgrown = map[string]item.Value{}
-			}
-			b.Outgrown[sl.Name] = it[namesOf(sl.Name).used]
 		}
 		if missing {
 			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
@@ -218,25 +201,25 @@ func (b *Shard) addSlot(sl *bucket.Slot) {
 
 // decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
 // limit. For every other attribute the slot has no name. missing says that the limit is there in
-// part, and outgrown that its counter has outgrown 64 bits.
-func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing, outgrown bool, err error) {
+// part.
+func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing bool, err error) {
 	if name, ok := limitOfEpoch(attr); ok {
 		*sl, err = b.decodeSlots(it, name)
-		return false, false, err
+		return false, err
 	}
 	name, ok := limitOfTokens(attr)
 	if !ok {
-		return false, false, nil
+		return false, nil
 	}
 	names := namesOf(name)
 	if it[names.epoch] != nil { // of that name are slots
-		return false, false, nil
+		return false, nil
 	}
 	sl.Name = name
-	if missing, outgrown, err = decodeSlot(it, names, sl); err == nil && !missing {
+	if missing, err = b.decodeSlot(it, names, sl); err == nil && !missing {
 		err = b.Calendars.quota(it, sl, b.State.RF)
 	}
-	return missing, outgrown, err
+	return missing, err
 }
 
 // limitOfTokens returns the limit whose level the attribute holds.
@@ -249,41 +232,37 @@ func limitOfTokens(attr string) (string, bool) {
 }
 
 // decodeSlot reads one limit, whose name is there. A level that has outgrown 64 bits is taken for the
-// nearest that has not. Of such a counter the low ones are read, because nothing
-// but its growth matters, and outgrown says so.
-func decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (missing, outgrown bool, err error) {
+// nearest that has not.
+func (b *Shard) decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (missing bool, err error) {
 	level := names.level()
 	for i, to := range [len(fields)]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
 		attr := level[i]
 		n, ok, err := item.Int(it, attr)
 		if err != nil {
-			whole := false
 			switch to {
 			case &sl.Tokens:
-				n, whole = item.Saturated(it[attr])
+				n, ok = item.Saturated(it[attr])
 			case &sl.Used:
-				n, whole = item.LowBits(it[attr])
-				outgrown = whole
+				n, ok = b.outgrown(it, attr)
 			}
-			if !whole {
-				return false, false, err
+			if !ok {
+				return false, err
 			}
-			ok = true
 		}
 		missing = missing || !ok
 		*to = n
 	}
 	if missing {
-		return true, outgrown, nil
+		return true, nil
 	}
 	for i, n := range [...]int64{sl.Capacity, sl.Amount, sl.Period} {
 		if n < 0 || n == 0 && i != 1 { // of the amounts 0 is that of a quota
-			return false, false, notPositive(sl.Name, fields[1+i], n)
+			return false, notPositive(sl.Name, fields[1+i], n)
 		}
 	}
 	if sl.Name != bucket.WCU {
 		_, sl.Soft = it[names.soft]
-		sl.Held, sl.Ended, err = decodeHeld(it, names, sl.Capacity)
+		err = b.decodeHeld(it, names, sl)
 	}
-	return false, outgrown, err
+	return false, err
 }

@@ -145,8 +145,12 @@ func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
 	}
 	if start > applied {
 		sl.Told, sl.Tokens = true, sl.Capacity
-		if _, ok := r.Value(attrLimit(sl.Name, fieldBefore)); ok {
-			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-r.Int(attrLimit(sl.Name, fieldBefore))))
+		if v, ok := r.Value(attrLimit(sl.Name, fieldBefore)); ok {
+			before, isCounter := readCounter(v)
+			if !isCounter {
+				r.Fail("attribute %q is %s: %w", attrLimit(sl.Name, fieldBefore), item.Shown(v), item.ErrNotInteger)
+			}
+			sl.Tokens = bucket.SubSat(sl.Capacity, max(0, sl.Used-before.Low()))
 		}
 	}
 	return bucket.AddSat(start, sl.FirstUse())

@@ -70,7 +70,7 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 		}
 	})
 	edit("outgrown", func(b *Shard) {
-		b.Outgrown = map[string]item.Value{limits[0].Name: num("18446744073710551616")}
+		b.Outgrown = map[string]item.Value{"b_" + limits[0].Name + "_tc": num("18446744073710551616")}
 	})
 	edit("partial", func(b *Shard) {
 		for _, sl := range b.State.Slots {

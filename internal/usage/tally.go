@@ -90,7 +90,7 @@ func sameLife(m ledger.Mark, r Run) bool {
 		return true
 	}
 	for _, c := range r.From {
-		if n, ok := ledger.CountOf(m.Used, c.Limit); ok && c.Tokens < n {
+		if n, ok := ledger.CountOf(m.Used, c.Limit); ok && c.Tokens-n < 0 { // counters wrap around
 			return false
 		}
 	}

@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// integer reads a number attribute into n.
+func (d *decoder) integer(im *image, n *int64, has *bool, problem string) {
+	v, ok := d.whole()
+	if !ok || *has {
+		im.wrong(problem)
+		return
+	}
+	*n, *has = v, true
+}
+
+// whole reads a number attribute that must be whole.
+func (d *decoder) whole() (int64, bool) {
+	t, ok := d.attr("N")
+	if !ok {
+		return 0, false
+	}
+	return parseInt(d.value(t))
+}
+
+// saturated reads a number attribute that must be whole; what 64 bits cannot
+// hold becomes the nearest that they can.
+func (d *decoder) saturated() (int64, bool) {
+	n, long, ok := d.digits()
+	switch {
+	case long == "":
+		return n, ok
+	case long[0] == '-':
+		return math.MinInt64, true
+	}
+	return math.MaxInt64, true
+}
+
+// counter reads a number attribute that must be whole, of any size.
+func (d *decoder) counter() (table.Counter, bool) {
+	n, long, ok := d.digits()
+	if long == "" {
+		return table.CounterOf(n), ok
+	}
+	return table.ParseCounter(long)
+}
+
+// digits reads a number attribute that must be whole; long has one that does not fit 64 bits.
+func (d *decoder) digits() (n int64, long string, ok bool) {
+	t, ok := d.attr("N")
+	if !ok {
+		return 0, "", false
+	}
+	b := d.value(t)
+	if n, ok := parseInt(b); ok {
+		return n, "", true
+	}
+	digits := bytes.TrimPrefix(b, []byte("-"))
+	if len(digits) == 0 || bytes.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' }) {
+		return 0, "", false
+	}
+	return 0, string(b), true
+}
+
+// parseInt reads an optional minus sign and digits.
+func parseInt(b []byte) (int64, bool) {
+	neg := len(b) > 0 && b[0] == '-'
+	if neg {
+		b = b[1:]
+	}
+	if len(b) == 0 {
+		return 0, false
+	}
+	n := int64(0) // negative, because the least number has no positive twin
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		digit := int64(c - '0')
+		if n < (-1<<63+digit)/10 {
+			return 0, false
+		}
+		n = n*10 - digit
+	}
+	if neg {
+		return n, true
+	}
+	return -n, n != -1<<63
+}
