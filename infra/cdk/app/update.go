@@ -37,6 +37,9 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
+	if err := checkExisting(ctx, opts); err != nil {
+		return err
+	}
 	was, err := deployedTemplate(ctx, opts)
 	switch {
 	case err != nil && opts.mayLoseAll():

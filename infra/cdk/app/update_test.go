@@ -50,6 +50,8 @@ func cloudWithTable(t *testing.T, account, status string, deployed []byte, table
 				`{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"none"}`)
 		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.DescribeTable":
 			dynamodb(w, http.StatusOK, `{"Table":`+table+`}`)
+		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.DescribeTimeToLive":
+			dynamodb(w, http.StatusOK, `{}`)
 		case r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.ListTagsOfResource" && tags != "":
 			dynamodb(w, http.StatusOK, `{"Tags":`+tags+`}`)
 		default:
