@@ -53,8 +53,8 @@ func (w *world) oneOfEach(n *Namespace, entity, resource string) (keys []item.Ke
 			event.ID)}
 }
 
-// Keys of an index are attributes, which whoever may write in one namespace can set as he likes. They
-// neither show another namespace what is stored here, nor let it remove or change that.
+// Keys of an index are attributes, which a program that may write in one namespace can set to those of
+// another. The other one neither lists the item, nor removes or changes it.
 func TestKeysOfAnIndexAreNotTrusted(t *testing.T) {
 	w := newWorld(t)
 	other, err := w.table.Register(t.Context(), "other")

@@ -121,7 +121,7 @@ func (l *Limiter) warnOf(is declared) {
 		protected = protected || r.DeletionProtectionEnabled
 	}
 	if !protected {
-		l.warn("deletionProtection", "ExistingTable has no deletion protection: whoever may delete it deletes every limit.")
+		l.warn("deletionProtection", "ExistingTable has no deletion protection: one DeleteTable deletes every limit.")
 	}
 	if n := max(len(is.Replicas), 1) + is.copies; n > 1 {
 		l.warn("replicas", fmt.Sprintf("ExistingTable is a global table with %d replicas: where two regions charge "+

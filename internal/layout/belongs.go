@@ -7,8 +7,8 @@ import (
 )
 
 // Belongs reports whether the item at a key is what a query asks for. Keys of an index are
-// attributes: whoever may write an item of one namespace can give it those of another, and no
-// policy sees that. So they only find an item, and its own key says what it is of.
+// attributes: a program that may write in one namespace can give an item the keys of another,
+// and no policy sees that. So an index only finds an item, and the item's own key says what it is.
 func Belongs(q item.Query, k item.Key) bool {
 	if q.Index == "" {
 		return true
