@@ -16,6 +16,7 @@ type decider struct {
 	now     int64
 	attempt *Attempt
 	pick    uint64
+	looks   bool // what is sent is the look, and was noted as that
 }
 
 // nearest returns the shard to use for pick k: k itself, or the shard that it is split from when it

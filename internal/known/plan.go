@@ -89,7 +89,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 	if group = group[:valid]; valid == 0 {
 		n = 0
 	} else if !c.Alone() {
-		d := decider{facts: k, now: now.Ms}
+		d := decider{facts: k, now: now.Ms, looks: c.Asks}
 		if n = d.covered(c.Shard, group); d.waits(s, group[0]) {
 			n = 0
 		}

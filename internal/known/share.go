@@ -190,7 +190,7 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 	switch outlived := d.outlived(s, d.DenyFor); {
 	case at <= d.now || outlived && d.count == 1:
 		return d.now, "", false
-	case outlived && d.again(d.lookedAt):
+	case outlived && (d.looks || d.again(d.lookedAt)):
 		return d.now, "", true
 	case d.count > 1:
 		seen = min(max(s.at, d.lookedAt), d.now)

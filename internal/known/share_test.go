@@ -274,3 +274,19 @@ func TestARefusedShareIsSpent(t *testing.T) {
 		t.Errorf("%+v", d.Choice)
 	}
 }
+
+// The look at several shards is sent, although it was noted when it began.
+func TestTheLookOfAShareIsSent(t *testing.T) {
+	b, w := seenAs(perSecond, 3, 3), asks(1, perSecond)
+	k := b.lock()
+	k.shards[0].shares, k.shards[1].shares = sharing(.1, noon), sharing(.1, noon)
+	b.mu.Unlock()
+	then := clock(noon + 60_000)
+	d := b.Decide(w, &Attempt{}, then)
+	if d.Do != Take || !d.Asks || !b.Begin(d.Choice, w, noon+60_000) {
+		t.Fatalf("%+v", d.Choice)
+	}
+	if n, _ := b.Plan(d.Choice, []Want{w}, 1, then); n != 1 {
+		t.Error("it is not sent")
+	}
+}
