@@ -11,7 +11,7 @@ import (
 // that each answer shows, by additive increase and multiplicative decrease, as TCP does with explicit
 // congestion notification. So hardly any write is refused, and equal demand gets equal shares, or what
 // it asks for if that is less (Chiu and Jain, 1989). A process that is alone, or sees a level above
-// half of the capacity, has no pace at all.
+// half of the capacity or 20 marks, has no pace at all.
 //
 // The level is compared with a mark. A process that sees less, while others take too, begins with half
 // of the refill. Then each answer changes its share:
@@ -36,6 +36,7 @@ const (
 	markMost     = 0.08  // of the capacity, that a mark is at most
 	markTells    = 0.25  // of the capacity: a level of so few requests says nothing of who takes them
 	shareRoom    = 0.5   // of the capacity, above which there is no pace
+	shareFree    = 20    // marks, above which there is none either
 )
 
 // share is the part of a shard's refill that this process takes. The zero share takes what there is.
@@ -165,7 +166,7 @@ func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
 			continue
 		}
 		any, lowest = true, min(lowest, left/mark)
-		plenty = plenty && left > shareRoom*capacity
+		plenty = plenty && left > min(shareRoom*capacity, shareFree*mark)
 	}
 	if any {
 		cost, _ := s.costs(w)

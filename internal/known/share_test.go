@@ -290,3 +290,24 @@ func TestTheLookOfAShareIsSent(t *testing.T) {
 		t.Error("it is not sent")
 	}
 }
+
+// A bucket that was empty for a while and has many tokens now, though less than half, denies nothing.
+func TestNoShareWhereThereIsRoom(t *testing.T) {
+	perDay := bucket.Limit{Name: "rpd", Capacity: 1_000_000, Amount: 1_000_000, Period: 86_400_000}
+	b, w := seenAs(perDay, 400), asks(1, perDay)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	for i := range int64(20) {
+		d := b.Decide(w, &Attempt{}, clock(noon+60_000+i))
+		if d.Do != Take {
+			t.Fatalf("request %d: %+v", i, d.Denial)
+		}
+		b.Begin(d.Choice, w, noon+60_000+i)
+		_, p := b.Plan(d.Choice, []Want{w}, 1, clock(noon+60_000+i))
+		image := imageOf(0, 1, 0)
+		image.State = bucket.New([]bucket.Limit{perDay}, 0, 1, noon+60_000+i)
+		j := image.State.Index("rpd")
+		image.State.Slots[j].Tokens, image.State.Slots[j].Used = (399-i)*bucket.Milli, (1+i)*bucket.Milli
+		b.Took(image, p, w, []Want{w}, noon+60_000+i)
+	}
+}
