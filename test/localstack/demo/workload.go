@@ -63,7 +63,7 @@ const (
 var (
 	systemLimits   = perMinute(1000, 1_000_000)
 	resourceLimits = perMinute(300, 400_000)
-	hotLimits      = []limiter.Limit{limiter.PerMinute("rpm", 600).WithCapacity(100),
+	hotLimits      = []limiter.Limit{limiter.PerMinute("rpm", 900).WithCapacity(100),
 		limiter.PerMinute("tpm", 4_000_000)}
 	greedyLimits = []limiter.Limit{limiter.PerMinute("rpm", 120).WithCapacity(20), limiter.PerMinute("tpm", 60_000)}
 )
