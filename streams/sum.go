@@ -139,14 +139,16 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 		marked = marked || usage.Marked(s.Stored)
 		if known = false; !due {
 			if sure {
-				return 0, marked, nil
+				n, err := a.replace(ctx, &s)
+				return n, marked, err
 			}
 			sure = true // it may be another sum by now
 			continue
 		}
 		_, err := a.write(ctx, u, usageAttempts) // commit point: all that was counted before the parts were read
 		if err == nil {
-			return 1, marked, nil
+			n, err := a.replace(ctx, &s)
+			return 1 + n, marked, err
 		}
 		old, seen, giveUp := again(ctx, err)
 		if giveUp != nil {
@@ -157,6 +159,20 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 		}
 	}
 	return 0, marked, errRounds
+}
+
+// replace takes the day of another aggregator out of the days, once the sum of its hours is stored. A refusal
+// means that somebody else has, or that it is counted in: the next sum of the day sees.
+func (a *Aggregator) replace(ctx context.Context, s *usage.Summing) (writes int, err error) {
+	u, due := s.Replaced()
+	if !due {
+		return 0, nil
+	}
+	if _, err = a.write(ctx, u, usageAttempts); err == nil {
+		return 1, nil
+	}
+	_, _, giveUp := again(ctx, err)
+	return 0, giveUp
 }
 
 // partsOf reads the parts of a window as they are now.

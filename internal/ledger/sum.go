@@ -92,6 +92,28 @@ func IsHourOfDay(snapshot item.Item) bool {
 	return strings.HasSuffix(sk, "Z") && (!strings.HasSuffix(sk, midnight) || MarksOf(snapshot).Any)
 }
 
+// Replaced is the window of a day that the Python aggregator has counted under the key of midnight, once
+// the sum of its hours stands for it: queries for days find the sum alone.
+const Replaced = "replaced"
+
+// Replace takes such a day out of the days; due is false if the snapshot is none, or has counted more than
+// its hours, which are given.
+func Replace(snapshot item.Item, hours Amount) (u item.Update, due bool) {
+	k := item.KeyOf(snapshot)
+	if !strings.HasSuffix(k.SK, midnight) || MarksOf(snapshot).Any || WindowOf(snapshot) != "daily" {
+		return u, false
+	}
+	for limit, n := range AmountOf(snapshot).Tokens {
+		if n > hours.Tokens[limit] {
+			return u, false
+		}
+	}
+	return item.Update{
+		Key: k, Set: []item.Attr{{Name: layout.AttrWindow, Value: item.S(Replaced)}},
+		If: item.All(item.AsIn(snapshot, layout.AttrWindow), item.AsIn(snapshot, attrLegend)),
+	}, true
+}
+
 // Key returns the key of the snapshot.
 func (s *Sum) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Each sum that is stored has a higher version than the one before, whoever made it.
@@ -132,6 +133,45 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 	for _, events := range []int64{0, 1} {
 		if _, due := sum(103, 3).Update(by(events, first)); !due {
 			t.Errorf("marks stay where they have added up to the sum, and %d records", events)
+		}
+	}
+}
+
+// A day that the Python aggregator has counted under the key of midnight is taken out of the days once its
+// hours have all of it; an hour of ours, a month, and a day that has counted more stay.
+func TestDaysOfOthersAreReplaced(t *testing.T) {
+	day := func(change func(it item.Item)) item.Item {
+		it := layout.UsageKey("ns", "acme", "gpt", "2023-11-14T00:00:00Z").Item()
+		it["window"], it["rpm"], it["resource"] = item.S("daily"), item.N(10), item.S("gpt")
+		change(it)
+		return it
+	}
+	hours := Amount{Tokens: map[string]int64{"rpm": 15}}
+	for name, c := range map[string]struct {
+		it  item.Item
+		due bool
+	}{
+		"a day":               {day(func(item.Item) {}), true},
+		"replaced already":    {day(func(it item.Item) { it["window"] = item.S(Replaced) }), false},
+		"an hour":             {day(func(it item.Item) { it["window"] = item.S("hourly") }), false},
+		"a month":             {day(func(it item.Item) { it["window"] = item.S("monthly") }), false},
+		"more than its hours": {day(func(it item.Item) { it["rpm"] = item.N(16) }), false},
+		"a limit of its own":  {day(func(it item.Item) { it["tpm"] = item.N(1) }), false},
+		"of another key":      {day(func(it item.Item) { it["SK"] = item.S("#USAGE#gpt#2023-11-14T01:00:00Z") }), false},
+	} {
+		u, due := Replace(c.it, hours)
+		if due != c.due {
+			t.Errorf("%s: %v", name, due)
+		}
+		if !due {
+			continue
+		}
+		after, held, err := u.Apply(c.it)
+		if err != nil || !held || WindowOf(after) != Replaced || AmountOf(after).Tokens["rpm"] != 10 {
+			t.Errorf("%s: %v, held %v, %v", name, after, held, err)
+		}
+		if _, held, _ := u.Apply(after); held {
+			t.Errorf("%s: it is replaced twice", name)
 		}
 	}
 }

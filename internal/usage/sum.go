@@ -126,6 +126,23 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	return sum.Update(s.Stored)
 }
 
+// Replaced returns the write after which a day that the Python aggregator has counted, from the same records as
+// its hours, is not found beside the sum; due is false if there is none.
+func (s Summing) Replaced() (u item.Update, due bool) {
+	var hours ledger.Amount
+	for _, it := range s.Parts {
+		if s.Of == Hourly && s.isPart(it) {
+			hours.Add(ledger.AmountOf(it), 1)
+		}
+	}
+	for _, it := range s.Parts {
+		if s.Window == Daily && startOf(it) == s.Start && ledger.ResourceOf(it) == s.Resource {
+			return ledger.Replace(it, hours)
+		}
+	}
+	return u, false
+}
+
 // behind returns how much less the parts have counted than what is stored, of shards that
 // both have marks of. An earlier release counts them one after the other. If its day has
 // counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will get

@@ -70,10 +70,9 @@ func (d *deployment) invoke(ctx context.Context, payload []byte) (runtimeapi.Res
 	if err := json.Unmarshal(payload, &event); err != nil {
 		return runtimeapi.Result{}, err
 	}
-	// The daily window of that aggregator shares a key with the hourly one of
-	// midnight, so it keeps to hours.
 	var done struct{ Errors []string }
-	err := d.driver.ask(&done, "aggregate", kv{"table": d.table, "windows": []string{"hourly"}, "records": event.Records})
+	windows := []string{"hourly", "daily"} // its default
+	err := d.driver.ask(&done, "aggregate", kv{"table": d.table, "windows": windows, "records": event.Records})
 	if err == nil && len(done.Errors) > 0 {
 		err = errors.New(done.Errors[0])
 	}
