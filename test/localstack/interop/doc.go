@@ -36,6 +36,7 @@
 //	GSI2 ALL and KEYS_ONLY                           TestQueriesOverAResourceNeedTheWholeIndex
 //	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
 //	all that 0.17 stores, on a table ours has opened TestOpeningLeavesTheNewerPythonWhole
+//	what differs                                     TestWhatDiffers
 //	what one side refuses or does not know           TestWhatOursRefuses, TestSchedulesAreRefusedAndReplaced
 //	what either disables and enables                 TestDisabledByEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
