@@ -18,6 +18,9 @@ func ParseLimit(text string) (limiter.Limit, error) {
 			"like budget=$500@monthly")
 	}
 	if bare, with, more := cutLast(rule, "+soft", "+ahead:", "+floors:"); more != "" {
+		if strings.Contains(bare, more) {
+			return limiter.Limit{}, fmt.Errorf("%s twice in %q: want it once", more, rule)
+		}
 		l, err := ParseLimit(name + "=" + bare)
 		if err == nil {
 			l, err = parseMore(l, more, with)
