@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Do acquires, runs fn with the lease, and commits the lease. When fn fails or panics, it
-// rolls back: everything taken is given back, unless fn has settled (see [Lease.Settle]).
-// Neither is cut short when ctx is done, so a request whose caller has gone is still settled;
-// both are bounded by Options.Timeout.
+// Do acquires, runs fn with the lease, and commits the lease. When fn returns an error while ctx
+// goes on, it rolls back: everything taken is given back, unless fn has settled (see [Lease.Settle]).
+// What the caller can cause gives nothing back: when fn panics, or ctx has ended, Do commits.
+// Neither is cut short when ctx is done; both are bounded by Options.Timeout.
 //
 // The error is that of Acquire if fn did not run, else fn's own, joined with a
 // *SettleError if the lease could not be committed or given back. fn may end the lease
@@ -21,16 +21,16 @@ func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, 
 	returned := false
 	defer func() {
 		if !returned { // fn panicked or called runtime.Goexit, which passes on
-			_ = lease.Rollback(ctx)
+			_ = lease.Commit(context.WithoutCancel(ctx))
 		}
 	}()
 	within, cancel := lease.Within(ctx)
 	defer cancel()
 	err = fn(within, lease)
 	returned = true
-	end := lease.Rollback
-	if err == nil {
-		end = lease.Commit
+	end := lease.Commit
+	if err != nil && ctx.Err() == nil {
+		end = lease.Rollback
 	}
 	failed := end(context.WithoutCancel(ctx))
 	if failed == nil || errors.Is(failed, ErrLeaseClosed) { // fn has ended it

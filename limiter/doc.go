@@ -17,7 +17,7 @@
 // the lease rightly, also when the function fails or panics. The others are for those
 // whose work does not fit in a function.
 //
-//	Do        acquire, work, and commit; give everything back if the work fails
+//	Do        acquire, work, and commit; give everything back if the work returns an error
 //	Allow     take one token of each limit; there is no lease to end
 //	Acquire   take the costs now, or be denied; end the lease yourself:
 //	          Settle says what the work has really cost, Commit writes it,

@@ -281,8 +281,8 @@ func TestDo(t *testing.T) {
 			more(le, Costs{"tpm": 60})
 			panic(boom)
 		}, nil, 840, "panics"},
-		{"panic after nothing was said", func(context.Context, func(), *Lease) error { panic(boom) }, nil, 1000, "panics"},
-		{"goexit", func(context.Context, func(), *Lease) error { runtime.Goexit(); return nil }, nil, 1000, "exits"},
+		{"panic after nothing was said", func(context.Context, func(), *Lease) error { panic(boom) }, nil, 900, "panics"},
+		{"goexit", func(context.Context, func(), *Lease) error { runtime.Goexit(); return nil }, nil, 900, "exits"},
 		{"caller goes, function succeeds", func(_ context.Context, cancel func(), le *Lease) error {
 			cancel()
 			return more(le, Costs{"tpm": 60})
@@ -290,7 +290,7 @@ func TestDo(t *testing.T) {
 		{"caller goes, function fails", func(ctx context.Context, cancel func(), le *Lease) error {
 			cancel()
 			return ctx.Err()
-		}, context.Canceled, 1000, "returns"},
+		}, context.Canceled, 900, "returns"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -164,3 +164,37 @@ func TestAnAddToQuotasFromTheirFirstUse(t *testing.T) {
 		}
 	}
 }
+
+// In a crowd a charge leaves room for plain adds. A quota does not refill: it loses nothing by that.
+func TestRoomTakesNothingOfAQuota(t *testing.T) {
+	const now = sampleNow
+	quota := bucket.Limit{Name: "day", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	costs := Costs([]bucket.Limit{quota, tenLimit}, 1_000)
+	_, full := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+		Costs: Costs([]bucket.Limit{quota, tenLimit}, 0), Now: now, Draw: 1})
+	full, err := DecodeShard(full.Item())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, held := written(t, full, Charge{Image: full, Costs: costs, Now: now + 1, Slack: 30, Room: 12})
+	if got := b.State.Slots[b.State.Index("day")].Tokens; !held || got != 999_000 {
+		t.Errorf("held %v: %d millitokens of the quota are left, want 999000", held, got)
+	}
+}
+
+// An add whose class leaves a floor holds only while the level cannot have overflowed: 9 of 10 four
+// seconds ago are 10 for three seconds now. Taken from 9 they would be refilled once more.
+func TestAnAddAboveAFloorMintsNothing(t *testing.T) {
+	const now = sampleNow
+	costs := tenCosts(5_000)
+	costs[0].Floor = 40
+	b := tenAt(now - 4_000)
+	b.State.Slots[0].Tokens = 9_000
+	add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs, Now: now, Room: 50}
+	after, held, err := add.Plan().Apply(b.Item())
+	if err != nil || held {
+		s, _ := DecodeShard(after)
+		level, _ := s.State.LevelAt(0, now)
+		t.Errorf("held %v, %v: %d are left of 10000 less 5000", held, err, level)
+	}
+}
