@@ -3,11 +3,11 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -24,8 +24,8 @@ const (
 	AccessDisabled
 	// AccessEnabled: requests go by their limits.
 	AccessEnabled
-	// AccessBypassed: every request is granted and takes nothing. Only Python clients
-	// store it; SetAccess refuses it.
+	// AccessBypassed: every request is granted and takes nothing, and nothing is counted. A parent
+	// that pays too is charged all the same, unless it is bypassed itself.
 	AccessBypassed
 )
 
@@ -46,112 +46,151 @@ var accesses = [...]struct {
 	AccessEnabled: {"enabled", config.SwitchedOn}, AccessBypassed: {"bypassed", config.Bypassed},
 }
 
+// Cascade says whether what requests take is charged to the parent of their entity too.
+type Cascade int
+
+// What a scope says about charging parents. The scopes are asked as for [Access].
+const (
+	// CascadeInherited: the next scope decides. If none does, Cascade of the [Entity] does.
+	CascadeInherited Cascade = iota
+	// CascadeOn: the parent is charged too, if the entity has one.
+	CascadeOn
+	// CascadeOff: the parent is not charged.
+	CascadeOff
+)
+
+// String returns "inherited", "on" or "off".
+func (c Cascade) String() string {
+	if c < 0 || int(c) >= len(cascades) {
+		return fmt.Sprintf("Cascade(%d)", int(c))
+	}
+	return cascades[c].word
+}
+
+// cascades are the words for Cascade, and how it is stored.
+var cascades = [...]struct {
+	word   string
+	stored *bool
+}{
+	CascadeInherited: {"inherited", nil}, CascadeOn: {"on", new(true)}, CascadeOff: {"off", new(false)},
+}
+
+// storedAccess returns what a scope says as it is stored.
+func storedAccess(a Access, c Cascade) (out config.Access, err error) {
+	if a < 0 || int(a) >= len(accesses) {
+		return out, argument.Invalid("access", a.String(),
+			"AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed")
+	}
+	if c < 0 || int(c) >= len(cascades) {
+		return out, argument.Invalid(layout.AttrCascade, c.String(), "CascadeInherited, CascadeOn or CascadeOff")
+	}
+	return config.Access{Switch: accesses[a].stored, Cascade: cascades[c].stored}, nil
+}
+
+// accessIn returns what the item of a configuration says.
+func accessIn(it item.Item) (a Access, c Cascade) {
+	stored := config.AccessOf(it)
+	for i, is := range accesses {
+		if is.stored == stored.Switch {
+			a = Access(i)
+		}
+	}
+	switch {
+	case stored.Cascade == nil:
+	case *stored.Cascade:
+		c = CascadeOn
+	default:
+		c = CascadeOff
+	}
+	return a, c
+}
+
 // Access returns what is stored at a scope. It is AccessInherited if nothing is stored, and
 // always for the namespace, which cannot be disabled. It works where the limits of the scope
 // cannot be read.
 func (n *Namespace) Access(ctx context.Context, at Scope) (Access, error) {
+	a, _, err := n.says(ctx, at)
+	return a, err
+}
+
+// Cascade returns the policy that is stored at a scope. It is CascadeInherited if none is, and
+// always for the namespace, which has none. It works where the limits of the scope cannot be read.
+func (n *Namespace) Cascade(ctx context.Context, at Scope) (Cascade, error) {
+	_, c, err := n.says(ctx, at)
+	return c, err
+}
+
+func (n *Namespace) says(ctx context.Context, at Scope) (Access, Cascade, error) {
 	if err := at.validate(); err != nil || at == (Scope{}) {
-		return AccessInherited, err
+		return AccessInherited, CascadeInherited, err
 	}
 	items, err := n.calls.read(ctx, n.config(at).Key())
 	if err != nil {
-		return AccessInherited, fail(err, "read access of %s", at)
+		return AccessInherited, CascadeInherited, fail(err, "read access of %s", at)
 	}
-	return accessIn(items[0]), nil
+	a, c := accessIn(items[0])
+	return a, c, nil
 }
 
-// accessIn returns what the item of a configuration says.
-func accessIn(it item.Item) Access {
-	for a, is := range accesses {
-		if is.stored == config.AccessOf(it).Switch {
-			return Access(a)
-		}
-	}
-	panic("bug: access without a word")
-}
-
-// SetAccess disables or enables requests at a scope, and records that. The scope must name an
-// entity, a resource or both. Limits stay as they are. Go clients obey within
+// SetAccess disables, enables or bypasses requests at a scope, and records that. The scope must
+// name an entity, a resource or both. Limits stay as they are. Go clients obey within
 // limiter.Options.ConfigTTL. Python clients look at the bucket, so SetAccess also marks the
 // buckets that exist. A client that does not know yet may still create one without the mark:
-// call SetAccess again after ConfigTTL to mark those too; it is recorded only once. The error
+// call SetAccess again after ConfigTTL to mark those too; it is recorded only once. Python
+// clients before 0.17 go by the limits where requests are bypassed. The error
 // is ErrReach if the access is stored, but some buckets could not be marked.
 func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached, error) {
+	to, err := storedAccess(a, CascadeInherited)
+	if err != nil {
+		return Reached{}, err
+	}
+	return n.decide(ctx, at, n.tellAccess, func(says *config.Access) { says.Switch = to.Switch })
+}
+
+// SetCascade stores whether what requests at a scope take is charged to the parent too, and
+// records that. The scope must name an entity, a resource or both. Limits stay as they are. Go
+// clients obey within limiter.Options.ConfigTTL. Python clients look at the bucket, so SetCascade
+// also marks those that exist, as SetAccess does. The error is ErrReach if the policy is stored,
+// but some buckets could not be marked.
+func (n *Namespace) SetCascade(ctx context.Context, at Scope, c Cascade) (Reached, error) {
+	to, err := storedAccess(AccessInherited, c)
+	if err != nil {
+		return Reached{}, err
+	}
+	return n.decide(ctx, at, n.tellParent, func(says *config.Access) { says.Cascade = to.Cascade })
+}
+
+// decide stores what edit makes of what a scope says, and tells its buckets.
+func (n *Namespace) decide(
+	ctx context.Context, at Scope, tell func(context.Context, Scope) (bool, error), edit func(*config.Access),
+) (Reached, error) {
 	err := at.validate()
-	switch {
-	case err != nil:
-	case at == (Scope{}):
+	if err == nil && at == (Scope{}) {
 		err = argument.Invalid("scope", at.String(), "an entity, a resource or both")
-	case a != AccessInherited && a != AccessDisabled && a != AccessEnabled:
-		err = argument.Invalid("access", a.String(), "AccessInherited, AccessDisabled or AccessEnabled")
 	}
 	if err != nil {
 		return Reached{}, err
 	}
+	c, gone := n.config(at), false
 	s, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
-		c := n.config(at)
-		w := c.SwitchTo(accesses[a].stored, s.item, conditionOn(s.item))
+		was := config.AccessOf(s.item)
+		to := was
+		edit(&to)
+		w := c.Decide(to, s.item, conditionOn(s.item))
 		if w == nil {
 			return nil, nil
 		}
-		_, gone := w.(item.Delete)
+		_, gone = w.(item.Delete)
 		subject, resource := at.subject()
-		e := event{subject, ledger.ActionLimitsSet, resource, config.SwitchSet(accesses[a].stored)}
+		e := event{subject, ledger.ActionLimitsSet, resource, config.AccessSet(was, to)}
 		out := append([]item.Write{config.Noticed(w, s.item)}, n.registers(s.item != nil, c, !gone)...)
 		return append(out, n.record(ctx, s.system, e)), nil
 	})
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)
 	}
-	if a == AccessInherited {
-		n.tidy(ctx, at, s, n.config(at))
+	if gone {
+		n.tidy(ctx, at, s, c)
 	}
-	return n.eachBucket(ctx, at, "tell", n.tellAccess)
-}
-
-// tellAccess stamps the shards of a bucket. It ends when all that there are have taken it and
-// the configuration is what it was before. If somebody changes either at the same time, the
-// next read shows it.
-func (n *Namespace) tellAccess(ctx context.Context, of Scope) (told bool, err error) {
-	for try := range reachAttempts {
-		was, err := n.accessOf(ctx, of)
-		if err != nil {
-			return told, err
-		}
-		shards, err := n.shards(ctx, of.Entity, of.Resource)
-		if err != nil {
-			return told, err
-		}
-		done := true
-		for _, b := range shards {
-			_, err := n.calls.write(ctx, config.Stamp(n.id, of.Entity, of.Resource, b.State.Shard, was))
-			if err != nil && !isRefused(err) {
-				return told, err
-			}
-			done = done && err == nil // else the shard is gone, as the next read finds
-			told = true
-		}
-		if now, err := n.accessOf(ctx, of); err != nil || done && now == was {
-			return told, err
-		}
-		pause(ctx, try)
-	}
-	return told, ErrBusy
-}
-
-// accessOf returns what is in force for an entity and resource.
-func (n *Namespace) accessOf(ctx context.Context, of Scope) (config.Switch, error) {
-	var keys []item.Key
-	for _, s := range []Scope{of, {Entity: of.Entity}, {Resource: of.Resource}} {
-		keys = append(keys, n.config(s).Key())
-	}
-	items, err := n.calls.read(ctx, slices.Compact(keys)...)
-	if err != nil {
-		return config.Undecided, err
-	}
-	var levels []config.Access
-	for _, it := range items {
-		levels = append(levels, config.AccessOf(it))
-	}
-	return config.Combined(levels...).Switch, nil
+	return n.eachBucket(ctx, at, "tell", tell)
 }

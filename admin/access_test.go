@@ -145,7 +145,7 @@ func TestDisableRefuses(t *testing.T) {
 		want string
 	}{
 		{}:              {AccessDisabled, `scope is "*/*", want an entity, a resource or both`},
-		{Resource: "a"}: {AccessBypassed, `access is "bypassed", want AccessInherited, AccessDisabled or AccessEnabled`},
+		{Resource: "a"}: {4, `access is "Access(4)", want AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed`},
 		{Entity: "a"}:   {7, `access is "Access(7)", want AccessInherited`}, {Entity: "\n"}: {AccessDisabled, "Entity is "},
 	} {
 		_, err := w.ns.SetAccess(t.Context(), at, c.to)

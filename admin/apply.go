@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
@@ -21,7 +24,7 @@ func (p *Plan) failures() error {
 		case len(errs) == maxTold:
 			more++
 		default:
-			errs = append(errs, fmt.Errorf("%s %s: %w", s.Action, s.Scope, s.Err))
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.Action, s.Subject(), s.Err))
 		}
 	}
 	if more > 0 {
@@ -30,16 +33,20 @@ func (p *Plan) failures() error {
 	return errors.Join(errs...)
 }
 
-// Apply carries out a plan. It creates and updates first, from the most specific scope to the
-// widest, and then deletes in the same order, so that nobody is without limits in between. Every
-// step is a change like SetLimits, with its audit event; up to 48 steps are one transaction. A step
-// that is refused does not stop the others; when the table does not answer, or ctx ends, the rest
-// is not tried. Plan and apply again to go on: what is done already is unchanged then.
+// Apply carries out a plan. It creates and updates limits first, from the most specific scope to
+// the widest, then the descriptions of entities, parents before their children. Then it deletes:
+// descriptions, children before their parents, and limits. So nobody is without limits in between,
+// and no parent is charged that has none yet. Every step is a change like SetLimits, SetAccess or
+// CreateEntity, in one transaction with its audit event, if what is there is what the plan was made
+// from; several are stored together, and at once. A step that is refused does not stop the others;
+// when the table does not answer, or ctx ends, the rest is not tried. Plan and apply again to go
+// on: what is done already is unchanged then.
 //
 // Like the Python provisioner it records what is managed, before the first step and after the last.
 // So nothing is ever created and forgotten: a scope counts as managed until it is deleted. Where
 // the names of all entities do not fit into one item, they stand in others that the Python
-// provisioner does not read.
+// provisioner does not read. If an application is interrupted, up to 96 entities may be counted
+// among those with limits for a resource that have none yet: listings find none.
 //
 // Err of each step says how it ended, and the error joins them. It is ErrBusy, of all steps, if
 // another manifest was applied since the plan was made, or begun. A plan that is made while another
@@ -56,24 +63,38 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 		return err
 	}
 	a := application{n: n, p: p, changes: p.Changes()}
-	for _, some := range p.groups() {
+	for _, some := range p.waves() {
 		a.carryOut(ctx, some)
 	}
-	var still []Scope
-	for _, s := range p.Steps {
-		stored := errors.Is(s.Err, ErrReach)
-		if s.Err != nil && !stored {
-			still = append(still, s.Scope)
-		}
-	}
-	after := p.after.with(still...).state(n.id)
+	after := p.managed(n.id, func(s Step) bool { return s.Err != nil && !errors.Is(s.Err, ErrReach) })
 	after.Hash, after.LastApplied = p.hash, layout.Timestamp(n.table.now())
-	err = p.failures()
+	err = errors.Join(p.failures(), a.miscounted)
 	if err != nil {
 		after.Hash = p.state.Hash
 	}
 	_, lost := n.remember(ctx, known, after)
 	return errors.Join(err, fail(lost, "apply: record what is managed"))
+}
+
+// managed returns the state in which all is managed that is declared, and what steps are about that
+// are in the way.
+func (p *Plan) managed(ns string, still func(Step) bool) config.Provisioner {
+	scopes, described := maps.Clone(p.after), map[string]bool{}
+	for _, id := range p.described {
+		described[id] = true
+	}
+	for _, s := range p.Steps {
+		switch {
+		case !still(s):
+		case s.entity != nil:
+			described[s.Scope.Entity] = true
+		default:
+			scopes[s.Scope] = true
+		}
+	}
+	state := scopes.state(ns)
+	state.Described = slices.Sorted(maps.Keys(described))
+	return state
 }
 
 // begin records what is managed while a plan is carried out, and when it was begun: so of two that
@@ -82,7 +103,7 @@ func (n *Namespace) begin(ctx context.Context, p *Plan) (managed, error) {
 	if p.Changes() == 0 {
 		return p.state, nil
 	}
-	before := p.after.with(managedScopes(p.state.Provisioner)...).state(n.id)
+	before := p.managed(n.id, func(Step) bool { return true }) // all steps are declared, or were
 	before.Hash, before.LastApplied = p.state.Hash, layout.Timestamp(n.table.now())
 	known, err := n.remember(ctx, p.state, before)
 	return known, fail(err, "apply: record what is managed")

@@ -5,34 +5,49 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// stepsAtOnce is how many steps one transaction stores: each is a configuration and an
-// event, and all share two registries and the check of the namespace. Transactions
-// go one after another, because they would conflict there.
-const stepsAtOnce = (item.MaxTransactItems - 3) / 2
+// Steps are stored in waves. The steps of a wave go into transactions of stepsAtOnce, each step with
+// its event, and groupsAtOnce of these go out at the same time. They would conflict in the registries
+// and in the check of the namespace, so these are a transaction of their own before the others. More
+// steps in one transaction are no faster, and a stand-in takes twice as long for each.
+const (
+	stepsAtOnce  = 12
+	groupsAtOnce = 8
 
-// groups returns the steps that change something in the order in which they are carried out, as
-// indices. At most stepsAtOnce are together, all of one level; a group has deletions only, or none.
-func (p *Plan) groups() (out [][]int) {
-	level := func(s Step) [3]bool {
-		return [3]bool{s.Action == ActionDelete, s.Scope.Entity != "", s.Scope.Resource != ""}
+	maxGroupSize = item.MaxTransactSize / 4 // bytes of what is stored, which its event repeats
+)
+
+// waves returns the steps that change something in the order in which they are carried out, as
+// indices. The steps of a wave are of one phase and level, so that they can go in any order.
+func (p *Plan) waves() (out [][]int) {
+	type rank struct {
+		phase, level int
 	}
-	for _, deleting := range []bool{false, true} {
+	of := func(s Step) rank {
+		switch del := s.Action == ActionDelete; {
+		case s.entity != nil && del:
+			return rank{2, s.entity.generation}
+		case s.entity != nil:
+			return rank{1, s.entity.generation}
+		case del:
+			return rank{3, s.Scope.width()}
+		}
+		return rank{0, s.Scope.width()}
+	}
+	for phase := range 4 {
 		for i, s := range p.Steps {
-			if s.Action == ActionUnchanged || (s.Action == ActionDelete) != deleting {
+			if s.Action == ActionUnchanged || of(s).phase != phase {
 				continue
 			}
 			last := len(out) - 1
-			if last < 0 || len(out[last]) == stepsAtOnce || level(p.Steps[out[last][0]]) != level(s) {
+			if last < 0 || len(out[last]) == stepsAtOnce*groupsAtOnce || of(p.Steps[out[last][0]]) != of(s) {
 				out, last = append(out, nil), last+1
 			}
 			out[last] = append(out[last], i)
@@ -47,32 +62,32 @@ type application struct {
 	p             *Plan
 	done, changes int
 	down          error // why the rest is not tried
+	miscounted    error // what is stored, but not taken out of a registry
 }
 
-// carryOut changes some scopes, those that still are what the plan was made from.
+// carryOut changes some scopes or descriptions, those that still are what the plan was made from.
 func (a *application) carryOut(ctx context.Context, some []int) {
 	err := a.down
 	if err == nil {
-		err = a.together(ctx, some)
+		err = a.store(ctx, some)
 	}
-	switch _, raced := refused(err); {
-	case err == nil:
-		a.reach(ctx, some)
-	case raced:
-		for _, i := range some {
-			a.p.Steps[i].Err = a.alone(ctx, a.p.Steps[i])
-		}
-	default:
+	if err != nil {
 		for _, i := range some {
 			a.p.Steps[i].Err = err
 		}
-		if a.down == nil {
-			a.down = fmt.Errorf("not tried: %w", err)
-		}
+		a.stop(err)
 	}
+	a.reach(ctx, slices.DeleteFunc(slices.Clone(some), func(i int) bool { return a.p.Steps[i].Err != nil }))
 	a.done += len(some)
 	if a.p.Progress != nil {
 		a.p.Progress(a.done, a.changes)
+	}
+}
+
+// stop has what comes next not tried.
+func (a *application) stop(err error) {
+	if a.down == nil {
+		a.down = fmt.Errorf("not tried: %w", err)
 	}
 }
 
@@ -81,139 +96,179 @@ func (s Step) plannedFrom(now item.Item) bool {
 	return item.EqualItems(now, s.item)
 }
 
-// alone changes one scope, if it still is what the plan was made from.
+// alone carries out one step by itself, if what is there still is what the plan was made from.
 func (a *application) alone(ctx context.Context, s Step) error {
+	if s.entity != nil {
+		return a.n.describe(ctx, s)
+	}
 	return a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *config.Config) { *c = s.want })
 }
 
-// together changes scopes in one transaction. A refusal says that one of them is not
-// what the plan was made from, or that others change a registry all the time. What was
-// added to them since the plan is seen by reading them: no condition finds it.
-func (a *application) together(ctx context.Context, some []int) error {
-	n := a.n
-	keys := []item.Key{layout.SystemConfigKey(n.id)}
-	for _, i := range some {
-		keys = append(keys, n.config(a.p.Steps[i].Scope).Key())
-	}
-	now, err := n.calls.read(ctx, keys...)
+// order is what carries out one step.
+type order struct {
+	step          int
+	writes        []item.Write // with its event
+	with          []item.Write // of the registry of resources, which lists those with limits
+	before, after []item.Write // of the counts of entities with limits, which may be too high for a while
+	undo          []item.Write // of before
+	size          int
+}
+
+// store carries out the steps of a wave. An error is of all of them; that of one is in the step.
+func (a *application) store(ctx context.Context, some []int) error {
+	orders, alone, err := a.orders(ctx, some)
 	if err != nil {
-		return fail(err, "read %d scopes", len(some))
+		return err
 	}
-	for k, i := range some {
-		if !a.p.Steps[i].plannedFrom(now[k+1]) {
-			return &store.Canceled{}
-		}
+	groups := grouped(orders)
+	errs, err := a.send(ctx, groups)
+	if err != nil {
+		return fail(busyIfRefused(err), "change limits of %d scopes", len(some))
 	}
-	system := n.configIn(now[0], Scope{})
-	var writes, registry []item.Write
-	for _, i := range some {
-		s := a.p.Steps[i]
-		was := stored{item: s.item, config: n.configIn(s.item, s.Scope), system: system}
-		w := n.writes(ctx, s.Scope, was, s.want)
-		for _, x := range w {
-			if k := x.Target(); k == layout.EntityConfigsKey(n.id) || k == layout.ResourcesKey(n.id) {
-				registry = append(registry, x)
-			} else {
-				writes = append(writes, x)
+	var after []item.Write
+	for k, group := range groups {
+		_, raced := refused(errs[k])
+		for _, o := range group {
+			switch {
+			case errs[k] == nil:
+				a.p.Steps[o.step].Err = nil
+				after = append(after, o.after...)
+			case raced:
+				alone = append(alone, o.step)
+				after = append(after, o.undo...)
+			default: // it may be stored, and so it stays counted
+				err := fail(errs[k], "change limits of %d scopes", len(group))
+				a.p.Steps[o.step].Err = err
+				a.stop(err)
 			}
 		}
 	}
-	if err := n.transact(ctx, append(writes, merged(registry)...)...); err != nil {
-		return fail(err, "change limits of %d scopes", len(some))
+	slices.Sort(alone)
+	for _, i := range alone {
+		a.p.Steps[i].Err = a.alone(ctx, a.p.Steps[i])
 	}
-	forgotten := map[string]bool{}
-	for _, i := range some {
-		s := a.p.Steps[i]
-		if forgotten[s.want.Resource] {
-			continue
-		}
-		forgotten[s.want.Resource] = true
-		n.tidy(ctx, s.Scope, stored{item: s.item}, s.want)
+	if len(groups) > 1 {
+		a.count(ctx, after)
 	}
+	a.tidy(ctx, orders)
 	return nil
 }
 
-// merged returns one update for all of those of the same registry.
-func merged(updates []item.Write) []item.Write {
-	byKey := map[item.Key]item.Update{}
-	for _, w := range updates {
-		u := w.(item.Update)
-		into, ok := byKey[u.Key]
-		if !ok {
-			byKey[u.Key] = u
-			continue
-		}
-		into.Add = sums(into.Add, u.Add)
-		into.Del = sums(into.Del, u.Del)
-		byKey[u.Key] = into
+// send sends groups of orders, and returns what became of each. One group alone is one transaction
+// with all that it needs. Before several, what they count is counted, if the namespace is active; that
+// this fails is the error.
+func (a *application) send(ctx context.Context, groups [][]order) (errs []error, err error) {
+	errs = make([]error, len(groups))
+	if len(groups) == 1 {
+		writes, registry, counts := together(groups[0])
+		errs[0] = a.n.transact(ctx, append(writes, merged(append(registry, counts...))...)...)
+		return errs, nil
 	}
-	var out []item.Write
-	for _, u := range byKey {
-		out = append(out, u)
+	var before []item.Write
+	for _, o := range slices.Concat(groups...) {
+		before = append(before, o.before...)
 	}
-	return out
-}
-
-// sums adds the attributes of more to those of all: numbers and sets of strings, as an
-// update does.
-func sums(all, more []item.Attr) []item.Attr {
-	at := item.Item{}
-	for _, a := range slices.Concat(all, more) {
-		next, _, err := item.Update{Key: item.Key{PK: "x", SK: "x"}, Add: []item.Attr{a}}.Apply(at)
-		if err != nil {
-			panic("bug: " + err.Error())
-		}
-		at = next
+	if len(groups) == 0 {
+		return nil, nil
 	}
-	var out []item.Attr
-	for _, name := range slices.Sorted(maps.Keys(at)) {
-		out = append(out, item.Attr{Name: name, Value: at[name]})
-	}
-	return out
-}
-
-// reach brings limits that are stored to the buckets.
-func (a *application) reach(ctx context.Context, some []int) {
-	buckets, err := a.withBuckets(ctx, some)
-	if err != nil {
-		err = fail(err, "look for buckets")
-		a.down = fmt.Errorf("not tried: %w", err)
-		for _, i := range some {
-			a.p.Steps[i].Err = Reached{}.but(false, err)
-		}
-		return
+	if err := a.n.transact(ctx, merged(before)...); err != nil {
+		return nil, err
 	}
 	var g errgroup.Group
-	var mu sync.Mutex
-	g.SetLimit(reachAtOnce)
-	for _, i := range buckets {
+	if g.SetLimit(groupsAtOnce); a.p.Steps[groups[0][0].step].Scope.Entity == "" {
+		g.SetLimit(1) // each changes the registry of resources
+	}
+	for k, group := range groups {
 		g.Go(func() error {
-			s := a.p.Steps[i]
-			_, err := a.n.reach(ctx, s.Scope, a.n.configIn(s.item, s.Scope).Names())
-			mu.Lock()
-			defer mu.Unlock()
-			a.p.Steps[i].Err = err
+			writes, registry, _ := together(group)
+			errs[k] = a.n.calls.transact(ctx, append(writes, merged(registry)...)...)
 			return nil
 		})
 	}
 	_ = g.Wait()
+	return errs, nil
 }
 
-// withBuckets leaves out the steps at scopes of one bucket that there is not.
-func (a *application) withBuckets(ctx context.Context, some []int) (out []int, err error) {
-	keys := make([]item.Key, len(some))
-	for k, i := range some {
-		at := a.p.Steps[i].Scope
-		if at.Entity == "" || at.Resource == "" {
-			return some, nil
-		}
-		keys[k] = layout.BucketKey(a.n.id, at.Entity, at.Resource, 0)
+// together returns the writes of orders, their changes of the registry, and of the counts.
+func together(group []order) (writes, registry, counts []item.Write) {
+	for _, o := range group {
+		writes, registry = append(writes, o.writes...), append(registry, o.with...)
+		counts = append(append(counts, o.before...), o.after...)
 	}
+	return writes, registry, counts
+}
+
+// grouped returns orders in the transactions that carry them out.
+func grouped(orders []order) (out [][]order) {
+	size := 0
+	for _, o := range orders {
+		last := len(out) - 1
+		if last < 0 || len(out[last]) == stepsAtOnce || size+o.size > maxGroupSize {
+			out, last, size = append(out, nil), last+1, 0
+		}
+		out[last] = append(out[last], o)
+		size += o.size
+	}
+	return out
+}
+
+// orders returns what carries out the steps of a wave, and which steps have to go alone. What was
+// added to a scope since the plan is seen by reading it: no condition finds it.
+func (a *application) orders(ctx context.Context, some []int) (orders []order, alone []int, err error) {
+	n := a.n
+	now, err := a.now(ctx, some)
+	if err != nil {
+		return nil, nil, fail(err, "read %d scopes", len(some))
+	}
+	system := n.configIn(now[layout.SystemConfigKey(n.id)], Scope{})
+	for _, i := range some {
+		s := a.p.Steps[i]
+		switch {
+		case s.entity == nil && !s.plannedFrom(now[n.config(s.Scope).Key()]), s.entity != nil && s.mustGoAlone(now, n.id):
+			alone = append(alone, i)
+		case s.entity == nil:
+			orders = append(orders, n.order(ctx, i, s, system))
+		default:
+			orders = append(orders, order{step: i, size: item.Size(s.entity.want.Item()),
+				writes: []item.Write{s.entity.write(s.Action), n.record(ctx, system, s.entity.event(s.Scope.Entity, s.Action))}})
+		}
+	}
+	return orders, alone, nil
+}
+
+// now reads what steps are about: their scopes, and the parents of their entities.
+func (a *application) now(ctx context.Context, some []int) (map[item.Key]item.Item, error) {
+	now := map[item.Key]item.Item{layout.SystemConfigKey(a.n.id): nil}
+	for _, i := range some {
+		if s := a.p.Steps[i]; s.entity == nil {
+			now[a.n.config(s.Scope).Key()] = nil
+		} else if p := s.entity.want.Parent; p != "" {
+			now[layout.EntityKey(a.n.id, p)] = nil
+		}
+	}
+	keys := slices.Collect(maps.Keys(now))
 	items, err := a.n.calls.read(ctx, keys...)
-	for k, i := range some {
-		if err == nil && items[k] != nil {
-			out = append(out, i)
+	for i, it := range items {
+		now[keys[i]] = it
+	}
+	return now, err
+}
+
+// order returns what carries out a step at a scope.
+func (n *Namespace) order(ctx context.Context, i int, s Step, system config.Config) order {
+	o := order{step: i, size: item.Size(s.want.Item())}
+	was := stored{item: s.item, config: n.configIn(s.item, s.Scope), system: system}
+	for _, w := range n.writes(ctx, s.Scope, was, s.want) {
+		switch k := w.Target(); {
+		case k == layout.ResourcesKey(n.id):
+			o.with = append(o.with, w)
+		case k != layout.EntityConfigsKey(n.id):
+			o.writes = append(o.writes, w)
+		case s.item == nil:
+			o.before, o.undo = append(o.before, w), n.registers(true, s.want, false)
+		default:
+			o.after = append(o.after, w)
 		}
 	}
-	return out, err
+	return o
 }

@@ -13,11 +13,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Steps go together in the order of the plan, deletions last, up to 48 of one level at once. What is
-// unchanged is not touched.
+// Steps go together in the order of the plan, up to 96 of one level at once: limits, then the
+// descriptions of entities, one generation after the other, then deletions, which end with limits.
+// What is unchanged is not touched.
 func TestStepsThatGoTogether(t *testing.T) {
 	pair, entity, resource := Scope{"a", "r"}, Scope{Entity: "a"}, Scope{Resource: "r"}
 	steps := func(n int, a Action, at Scope) []Step { return slices.Repeat([]Step{{Action: a, Scope: at}}, n) }
+	described := func(n int, a Action, generation int) []Step {
+		return slices.Repeat([]Step{{Action: a, Scope: entity, entity: &description{generation: generation}}}, n)
+	}
 	for _, c := range []struct {
 		name  string
 		steps [][]Step
@@ -26,15 +30,18 @@ func TestStepsThatGoTogether(t *testing.T) {
 		{"none", nil, ""},
 		{"unchanged", [][]Step{steps(3, ActionUnchanged, pair)}, ""},
 		{"one", [][]Step{steps(1, ActionCreate, pair)}, "1:0-0"},
-		{"as many as fit", [][]Step{steps(48, ActionUpdate, pair)}, "48:0-47"},
-		{"more", [][]Step{steps(97, ActionCreate, pair)}, "48:0-47 48:48-95 1:96-96"},
+		{"as many as fit", [][]Step{steps(96, ActionUpdate, pair)}, "96:0-95"},
+		{"more", [][]Step{steps(193, ActionCreate, pair)}, "96:0-95 96:96-191 1:192-192"},
 		{"levels", [][]Step{steps(2, ActionCreate, pair), steps(2, ActionUpdate, entity), steps(2, ActionCreate, resource),
 			steps(1, ActionUpdate, Scope{})}, "2:0-1 2:2-3 2:4-5 1:6-6"},
 		{"deletions", [][]Step{steps(2, ActionDelete, pair), steps(1, ActionUnchanged, pair), steps(2, ActionCreate, pair),
 			steps(2, ActionDelete, entity), steps(2, ActionUpdate, pair)}, "4:3-8 2:0-1 2:5-6"},
+		{"descriptions", [][]Step{steps(2, ActionCreate, pair), steps(1, ActionDelete, pair), described(2, ActionCreate, 1),
+			described(1, ActionUnchanged, 1), described(1, ActionUpdate, 2), described(2, ActionDelete, 3),
+			described(1, ActionDelete, 1)}, "2:0-1 2:3-4 1:6-6 2:7-8 1:9-9 1:2-2"},
 	} {
 		var got []string
-		for _, g := range (&Plan{Steps: slices.Concat(c.steps...)}).groups() {
+		for _, g := range (&Plan{Steps: slices.Concat(c.steps...)}).waves() {
 			got = append(got, fmt.Sprintf("%d:%d-%d", len(g), g[0], g[len(g)-1]))
 		}
 		if strings.Join(got, " ") != c.want {

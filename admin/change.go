@@ -125,11 +125,27 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 		out = append(out, n.registers(s.item != nil, after, !gone)...)
 	}
 	subject, resource := at.subject()
-	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource, details: config.LimitsSet(after)}
-	if len(after.Names()) == 0 && len(was.Names()) > 0 || after.Empty() {
-		e.action, e.details = ledger.ActionLimitsDeleted, config.LimitsDeleted(was)
+	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource}
+	says := config.AccessSet(was.Access, after.Access)
+	switch {
+	case len(after.Names())+len(was.Names()) == 0 && len(says) > 0:
+		e.details = says
+	case len(after.Names()) == 0 && len(was.Names()) > 0 || after.Empty():
+		e.action, e.details = ledger.ActionLimitsDeleted, with(config.LimitsDeleted(was), says)
+	default:
+		e.details = with(config.LimitsSet(after), says)
 	}
 	return append(out, n.record(ctx, s.system, e))
+}
+
+// with returns the details of an event, and more.
+func with(details, more item.Item) item.Item {
+	if len(more) == 0 {
+		return details
+	}
+	out := maps.Clone(more)
+	maps.Copy(out, details)
+	return out
 }
 
 // leaves reports whether a write leaves an item, or that there is none, as it is.

@@ -69,7 +69,10 @@ type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none, or they cannot be read
 	Err    error           // why requests that these limits are for are refused, an ErrConfig; nil: they are not
-	Access Access          // see [Namespace.SetAccess]; manifests leave it alone
+	// Access and Cascade are what the scope says besides: see [Namespace.SetAccess] and
+	// [Namespace.SetCascade].
+	Access  Access
+	Cascade Cascade
 	// OnUnavailable is the policy for requests that name none, when the table does
 	// not answer. Only the system scope has it. PolicyDefault: none is stored.
 	OnUnavailable limiter.Policy
@@ -95,7 +98,7 @@ func configIn(it item.Item) (Config, error) {
 func configOf(c config.Config, it item.Item) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	if out.Scope != (Scope{}) { // the namespace says nothing
-		out.Access = accessIn(it)
+		out.Access, out.Cascade = accessIn(it)
 	}
 	for _, l := range c.Limits {
 		out.Limits = append(out.Limits, publicLimit(l))

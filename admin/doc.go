@@ -10,8 +10,10 @@
 //	            RecoverNamespace, PurgeNamespace: NamespaceInfo, NamespaceStatus
 //	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Reach: Reached. What is
 //	            stored: Config, Configs. What holds for a request: Resolve: Resolved
-//	access      SetAccess, Access: whether requests are served at all
-//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
+//	access      SetAccess, Access: whether requests are served at all; SetCascade, Cascade: whether
+//	            parents are charged too
+//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action;
+//	            ReachStep goes on with the buckets of a step
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
 //	buckets     Peek, Buckets: Bucket, Level; Capacity; Reset and Credit, each once for an
 //	            id with Once
@@ -27,7 +29,8 @@
 // own. So a change whose answer was lost is made once.
 //
 // A change and the audit event that records it are one transaction, which does not
-// happen in a namespace that was deleted meanwhile: the error is ErrNamespace.
+// happen in a namespace that was deleted meanwhile: the error is ErrNamespace. Apply asks
+// that once for each hundred changes.
 // Changes of limits, entities and buckets are recorded, those of namespaces are not.
 //
 // Listings are iterators that read page by page. An error ends the listing and is

@@ -15,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Entity is who is limited, described. Entities need no description to be limited:
@@ -42,8 +41,10 @@ func entityOf(e config.Entity) Entity {
 	}
 }
 
-func (n *Namespace) storedEntity(e Entity) (config.Entity, error) {
-	out := config.Entity{Namespace: n.id, ID: e.ID, Name: cmp.Or(e.Name, e.ID), Parent: e.Parent, Cascade: e.Cascade}
+// storedEntity validates an entity and returns it as it is stored in a namespace, as yet without
+// when it was created.
+func storedEntity(ns string, e Entity) (config.Entity, error) {
+	out := config.Entity{Namespace: ns, ID: e.ID, Name: cmp.Or(e.Name, e.ID), Parent: e.Parent, Cascade: e.Cascade}
 	if err := argument.Entity("ID", e.ID); err != nil {
 		return out, err
 	}
@@ -61,20 +62,22 @@ func (n *Namespace) storedEntity(e Entity) (config.Entity, error) {
 	if out.Metadata, err = storedMap(e.Metadata); err != nil {
 		return out, err
 	}
-	out.CreatedAt = layout.Timestamp(n.table.now())
+	out.CreatedAt = layout.Timestamp(0) // as long as any
 	if item.ValidateItem(out.Item()) != nil {
 		return out, argument.Invalid("Metadata", argument.Plain("too large"), "at most 400 KB in all")
 	}
+	out.CreatedAt = ""
 	return out, nil
 }
 
 // CreateEntity stores an entity and records that. Its parent must exist, which
 // keeps circles out. The error is ErrExists, ErrParent or one that all calls have.
 func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) {
-	stored, err := n.storedEntity(e)
+	stored, err := storedEntity(n.id, e)
 	if err != nil {
 		return Entity{}, err
 	}
+	stored.CreatedAt = layout.Timestamp(n.table.now())
 	put := stored.Create()
 	err = n.writeEntity(ctx, stored, ledger.ActionEntityCreated, put, ErrExists)
 	return entityOf(stored), fail(err, "create entity %q", e.ID)
@@ -85,7 +88,7 @@ func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) 
 // buckets that exist, because Python clients look there. The error is ErrNotFound,
 // ErrParent or one that all calls have; after any but these two, call again.
 func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) {
-	stored, err := n.storedEntity(e)
+	stored, err := storedEntity(n.id, e)
 	if err != nil {
 		return Entity{}, err
 	}
@@ -97,7 +100,7 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	if err := n.writeEntity(ctx, stored, ledger.ActionEntityUpdated, stored.Update(), ErrNotFound); err != nil {
 		return Entity{}, fail(err, "update entity %q", e.ID)
 	}
-	err = n.adopt(ctx, stored)
+	err = n.adopt(ctx, e.ID)
 	return entityOf(stored), fail(err, "update entity %q: its buckets", e.ID)
 }
 
@@ -123,7 +126,7 @@ func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, 
 	if err != nil {
 		return Entity{}, fail(err, "move entity %q", id)
 	}
-	return entityOf(moved), fail(n.adopt(ctx, moved), "move entity %q: its buckets", id)
+	return entityOf(moved), fail(n.adopt(ctx, id), "move entity %q: its buckets", id)
 }
 
 // errChanged says that an entity is not what was read: it is to be read again.
@@ -257,28 +260,4 @@ func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entit
 			}
 		}
 	}
-}
-
-// adopt tells the buckets of an entity who its parent is and whether it pays. It tells all of
-// them, whatever the entity was before: an earlier call may have ended before it did. It ends when
-// the entity is what they were told. So if two change it at once, who tells last tells what is stored.
-func (n *Namespace) adopt(ctx context.Context, e config.Entity) error {
-	for try := range reachAttempts {
-		for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, e.ID)) {
-			if err != nil {
-				return err
-			}
-			_, err = n.calls.write(ctx, e.Adopt(item.KeyOf(it)))
-			if err != nil && !isRefused(err) { // refused: the bucket has gone
-				return err
-			}
-		}
-		now, err := n.entity(ctx, e.ID)
-		if err != nil || now.ID == "" || now.Parent == e.Parent && now.Cascade == e.Cascade {
-			return err
-		}
-		e = now
-		pause(ctx, try)
-	}
-	return ErrBusy
 }

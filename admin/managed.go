@@ -22,15 +22,6 @@ func newScopes(declared []Config) scopeSet {
 	return s
 }
 
-// with returns the scopes, and more.
-func (s scopeSet) with(more ...Scope) scopeSet {
-	out := maps.Clone(s)
-	for _, at := range more {
-		out[at] = true
-	}
-	return out
-}
-
 // state returns the state of the provisioner when all of the scopes are managed.
 func (s scopeSet) state(ns string) config.Provisioner {
 	p := config.Provisioner{Namespace: ns}
@@ -107,6 +98,7 @@ func (n *Namespace) managed(ctx context.Context) (managed, error) {
 			return m, err
 		}
 		maps.Copy(m.Entities, page.Entities)
+		m.Described = append(m.Described, page.Described...)
 	}
 	return m, nil
 }

@@ -85,12 +85,12 @@ func TestOrderOfWhatIsManaged(t *testing.T) {
 	want := config.Provisioner{Namespace: "ns", System: true, Entities: map[string][]string{"a": nil, "b": nil}}
 	for i := range 20 {
 		r := fmt.Sprintf("r%02d", i)
-		s = s.with(Scope{Resource: r}, Scope{"a", r}, Scope{"b", r})
+		s[Scope{Resource: r}], s[Scope{"a", r}], s[Scope{"b", r}] = true, true, true
 		want.Resources = append(want.Resources, r)
 		want.Entities["a"] = append(want.Entities["a"], r)
 		want.Entities["b"] = append(want.Entities["b"], r)
 	}
-	s = s.with(Scope{}, Scope{Entity: "b"})
+	s[Scope{}], s[Scope{Entity: "b"}] = true, true
 	want.Entities["b"] = append([]string{"_default_"}, want.Entities["b"]...)
 	if got := s.state("ns"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)

@@ -1,14 +1,15 @@
 package admin
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf16"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
@@ -16,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Manifest declares the stored limits of a namespace. Package admin/manifest reads
-// it from YAML or JSON; [Namespace.Plan] compares it with what is stored.
+// Manifest declares the stored limits of a namespace, and its hierarchy. Package admin/manifest
+// reads it from YAML or JSON; [Namespace.Plan] compares it with what is stored.
 type Manifest struct {
 	Namespace string // its name
 	// System is what holds for everybody else: Limits, which may be empty, and OnUnavailable.
@@ -28,6 +29,14 @@ type Manifest struct {
 	// Entities are the limits of single entities, by entity and resource; those
 	// for all other resources are under the empty name.
 	Entities map[string]map[string][]limiter.Limit
+	// Access and Cascades are what scopes say besides, as [Namespace.SetAccess] and
+	// [Namespace.SetCascade] store it. Such a scope needs no limits. What a scope says that is
+	// not declared stays, unless the manifest before declared it.
+	Access   map[Scope]Access
+	Cascades map[Scope]Cascade
+	// Described are entities with their names, parents and metadata, as [Namespace.CreateEntity]
+	// stores them, each once, in any order. A parent is described too, or stored already.
+	Described []Entity
 }
 
 // Validate returns nil, or an ErrInvalid that names what is not accepted.
@@ -35,22 +44,9 @@ func (m Manifest) Validate() error {
 	if err := checkNamespace(m.Namespace); err != nil {
 		return err
 	}
-	if s := m.System; s != nil && (s.Scope != Scope{} || s.AuditRetention != 0 || s.Access != AccessInherited) {
+	if s := m.System; s != nil && (s.Scope != Scope{} || s.AuditRetention != 0 || s.Access != AccessInherited ||
+		s.Cascade != CascadeInherited) {
 		return argument.Invalid("System", s.Scope.String(), "only Limits and OnUnavailable")
-	}
-	for _, d := range m.declared() {
-		if _, err := policyWord(d.OnUnavailable); err != nil {
-			return err
-		}
-		if err := d.Scope.validate(); err != nil {
-			return fmt.Errorf("limits of %s: %w", d.Scope, err)
-		}
-		if _, err := storedLimits(d.Limits); err != nil {
-			return fmt.Errorf("limits of %s: %w", d.Scope, err)
-		}
-		if len(d.Limits) == 0 && d.Scope != (Scope{}) {
-			return fmt.Errorf("limits of %s: %w", d.Scope, argument.Invalid("limits", argument.Plain("empty"), "at least one"))
-		}
 	}
 	if _, unnamed := m.Entities[""]; unnamed {
 		return argument.Invalid("entities", "", layout.EntityNames)
@@ -58,124 +54,145 @@ func (m Manifest) Validate() error {
 	if _, unnamed := m.Resources[""]; unnamed {
 		return argument.Invalid("resources", "", layout.ResourceNames)
 	}
+	for _, d := range m.declared() {
+		if err := m.check(d); err != nil {
+			return err
+		}
+	}
+	return m.checkDescribed()
+}
+
+// check validates what is declared at one scope.
+func (m Manifest) check(d Config) error {
+	if _, err := policyWord(d.OnUnavailable); err != nil {
+		return err
+	}
+	err := d.Scope.validate()
+	if err == nil {
+		_, err = storedLimits(d.Limits)
+	}
+	if err == nil {
+		_, err = storedAccess(d.Access, d.Cascade)
+	}
+	access, switched := m.Access[d.Scope]
+	cascade, cascades := m.Cascades[d.Scope]
+	switch {
+	case err != nil:
+	case (switched || cascades) && d.Scope == Scope{}:
+		err = argument.Invalid("Access or Cascade of", d.Scope.String(), "an entity, a resource or both")
+	case switched && access == AccessInherited:
+		err = argument.Invalid("Access", access.String(), "another one, or none")
+	case cascades && cascade == CascadeInherited:
+		err = argument.Invalid("Cascade", cascade.String(), "another one, or none")
+	case len(d.Limits) == 0 && !switched && !cascades && d.Scope != Scope{}:
+		err = argument.Invalid("limits", argument.Plain("empty"), "at least one")
+	}
+	if err != nil {
+		return fmt.Errorf("limits of %s: %w", d.Scope, err)
+	}
 	return nil
 }
 
 // declared returns what the manifest declares, in the order in which it is applied:
 // the most specific scopes first, so that nobody falls to a wider one meanwhile.
 func (m Manifest) declared() []Config {
-	var own, rest []Config
-	for _, entity := range slices.Sorted(maps.Keys(m.Entities)) {
-		for _, resource := range slices.Sorted(maps.Keys(m.Entities[entity])) {
-			c := Config{Scope: Scope{entity, resource}, Limits: m.Entities[entity][resource]}
-			if resource == "" {
-				rest = append(rest, c)
-			} else {
-				own = append(own, c)
-			}
+	at := map[Scope]Config{}
+	add := func(s Scope, limits []limiter.Limit) {
+		at[s] = Config{Scope: s, Limits: limits, Access: m.Access[s], Cascade: m.Cascades[s]}
+	}
+	for s := range m.Access {
+		add(s, nil)
+	}
+	for s := range m.Cascades {
+		add(s, nil)
+	}
+	for resource, limits := range m.Resources {
+		add(Scope{Resource: resource}, limits)
+	}
+	for entity, of := range m.Entities {
+		for resource, limits := range of {
+			add(Scope{entity, resource}, limits)
 		}
 	}
-	out := append(own, rest...)
-	for _, resource := range slices.Sorted(maps.Keys(m.Resources)) {
-		out = append(out, Config{Scope: Scope{Resource: resource}, Limits: m.Resources[resource]})
-	}
 	if m.System != nil {
-		out = append(out, Config{Limits: m.System.Limits, OnUnavailable: m.System.OnUnavailable})
+		c := at[Scope{}]
+		c.Limits, c.OnUnavailable = m.System.Limits, m.System.OnUnavailable
+		at[Scope{}] = c
 	}
-	return out
+	return slices.SortedFunc(maps.Values(at), func(a, b Config) int {
+		return cmp.Or(a.Scope.width()-b.Scope.width(), strings.Compare(a.Entity, b.Entity),
+			strings.Compare(a.Resource, b.Resource))
+	})
+}
+
+// width is how many others a scope is for: none, resources, entities, both.
+func (s Scope) width() int {
+	switch {
+	case s.Entity != "" && s.Resource != "":
+		return 0
+	case s.Entity != "":
+		return 1
+	case s.Resource != "":
+		return 2
+	}
+	return 3
 }
 
 // hash returns "sha256:" and a hash of what is declared, the same as the Python
-// provisioner's for the same manifest.
+// provisioner's for the same manifest, if it declares nothing that Python does not know.
 func (m Manifest) hash() string {
-	doc := object{"namespace": quoted(m.Namespace)}
-	if m.System != nil {
-		system := object{"limits": limitsJSON(m.System.Limits)}
-		if word, _ := policyWord(m.System.OnUnavailable); word != "" {
-			system[config.AttrOnUnavailable] = quoted(word)
+	doc, resources, entities := object{"namespace": quoted(m.Namespace)}, object{}, map[string]object{}
+	of := map[string]object{}
+	for _, d := range m.declared() {
+		o := object{"limits": limitsJSON(d.Limits)}
+		if word, _ := policyWord(d.OnUnavailable); word != "" {
+			o[config.AttrOnUnavailable] = quoted(word)
 		}
-		doc["system"] = system.String()
+		access, _ := storedAccess(d.Access, d.Cascade)
+		for word, value := range access.Words() {
+			if o[word] = fmt.Sprint(value); value == any(config.WordBypass) {
+				o[word] = quoted(config.WordBypass)
+			}
+		}
+		switch {
+		case d.Entity != "":
+			if of[d.Entity] == nil {
+				of[d.Entity] = object{}
+			}
+			of[d.Entity][cmp.Or(d.Resource, layout.DefaultResource)] = o.String()
+		case d.Resource != "":
+			resources[d.Resource] = o.String()
+		default:
+			doc["system"] = o.String()
+		}
 	}
-	if len(m.Resources) > 0 {
-		resources := object{}
-		for name, limits := range m.Resources {
-			resources[name] = object{"limits": limitsJSON(limits)}.String()
+	for name := range m.Entities {
+		entities[name] = object{"resources": of[name].String()}
+	}
+	for name, o := range of {
+		entities[name] = object{"resources": o.String()}
+	}
+	for _, e := range m.Described {
+		if entities[e.ID] == nil {
+			entities[e.ID] = object{"resources": object{}.String()}
 		}
+		e.CreatedAt = time.Time{}
+		text, err := json.Marshal(e)
+		if err != nil {
+			panic("bug: metadata that were accepted: " + err.Error())
+		}
+		entities[e.ID]["described"] = string(text)
+	}
+	if len(resources) > 0 {
 		doc["resources"] = resources.String()
 	}
-	if len(m.Entities) > 0 {
-		entities := object{}
-		for name, of := range m.Entities {
-			resources := object{}
-			for resource, limits := range of {
-				if resource == "" {
-					resource = layout.DefaultResource
-				}
-				resources[resource] = object{"limits": limitsJSON(limits)}.String()
-			}
-			entities[name] = object{"resources": resources.String()}.String()
+	if len(entities) > 0 {
+		all := object{}
+		for name, o := range entities {
+			all[name] = o.String()
 		}
-		doc["entities"] = entities.String()
+		doc["entities"] = all.String()
 	}
 	sum := sha256.Sum256([]byte(doc.String()))
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-func limitsJSON(limits []limiter.Limit) string {
-	out := object{}
-	for _, l := range limits {
-		o := object{}
-		for word, value := range argument.Limit[limiter.Calendar](l).Words() {
-			if text, ok := value.(string); ok {
-				value = quoted(text)
-			}
-			o[word] = fmt.Sprint(value)
-		}
-		if l.Floors != "" { // Python knows none
-			o["floors"] = quoted(l.Floors)
-		}
-		if l.Ahead != 0 {
-			o["ahead_milliseconds"] = strconv.FormatInt(l.Ahead.Milliseconds(), 10)
-		}
-		out[l.Name] = o.String()
-	}
-	return out.String()
-}
-
-// object is a JSON object with members that are JSON already.
-type object map[string]string
-
-// String returns the object in the form that the hash is defined over: sorted, a
-// space after every comma and colon, nothing but ASCII.
-func (o object) String() string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, key := range slices.Sorted(maps.Keys(o)) {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(quoted(key) + ": " + o[key])
-	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-func quoted(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r > '~':
-			for _, u := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, `\u%04x`, u)
-			}
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

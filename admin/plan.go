@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -22,49 +26,104 @@ const (
 	ActionUnchanged Action = "unchanged"
 )
 
-// Step is what is to be done at one scope.
+// Step is what is to be done at one scope, or to the description of one entity.
 type Step struct {
 	Action
-	Scope    Scope
+	Scope    Scope  // of a description: its entity
 	From, To Config // zero limits: nothing there
+	// FromEntity and ToEntity are the description of an entity before and after, in a step that is
+	// about one. Nil: none.
+	FromEntity, ToEntity *Entity
 	// Err is what [Namespace.Apply] met; nil: the step is done. ErrBusy: the scope was
 	// changed since the plan, and left alone. ErrReach: it is stored, but not
 	// all buckets have it yet; [Namespace.Reach] goes on with that.
 	Err error
 
-	item item.Item     // what was there, exactly
-	want config.Config // what is to be there
+	item   item.Item     // what was there, exactly
+	want   config.Config // what is to be there
+	entity *description  // of a step about a description; nil: the step is about a scope
 }
 
 // String returns the step as "update acme/gpt-4: rpm 100 per 1m0s -> ...".
 func (s Step) String() string {
-	text := string(s.Action) + " " + s.Scope.String()
+	text := string(s.Action) + " " + s.Subject()
+	before, after := strings.Join(s.Before(), "; "), strings.Join(s.After(), "; ")
 	switch s.Action {
 	case ActionCreate:
-		return text + ": " + describe(s.To)
+		return text + ": " + after
 	case ActionDelete:
-		return text + ": " + describe(s.From)
+		return text + ": " + cmp.Or(before, "nothing")
 	case ActionUpdate:
-		return text + ": " + describe(s.From) + " -> " + describe(s.To)
+		return text + ": " + cmp.Or(before, "nothing") + " -> " + cmp.Or(after, "nothing")
 	}
 	return text
 }
 
-func describe(c Config) string {
-	var parts []string
+// Subject returns what the step is about: a scope like "acme/gpt-4", or "entity acme" where it is
+// about a description.
+func (s Step) Subject() string {
+	if s.entity != nil {
+		return "entity " + s.Scope.Entity
+	}
+	return s.Scope.String()
+}
+
+// Before returns what was there, and After what is to be there, in words, line by line.
+func (s Step) Before() []string {
+	if s.entity != nil {
+		return s.FromEntity.lines()
+	}
+	return s.From.lines()
+}
+
+// After returns what is to be there: see Before.
+func (s Step) After() []string {
+	if s.entity != nil {
+		return s.ToEntity.lines()
+	}
+	return s.To.lines()
+}
+
+// lines are what a scope holds.
+func (c Config) lines() (out []string) {
 	if c.Err != nil {
-		parts = append(parts, "what is not served ("+c.Err.Error()+")")
+		out = append(out, "what is not served ("+c.Err.Error()+")")
 	}
 	for _, l := range c.Limits {
-		parts = append(parts, l.String())
+		out = append(out, l.String())
 	}
 	if c.OnUnavailable != limiter.PolicyDefault {
-		parts = append(parts, "on unavailable "+c.OnUnavailable.String())
+		out = append(out, "on unavailable: "+c.OnUnavailable.String())
 	}
-	if parts == nil {
-		return "nothing"
+	if c.Access != AccessInherited {
+		out = append(out, c.Access.String())
 	}
-	return strings.Join(parts, "; ")
+	if c.Cascade != CascadeInherited {
+		out = append(out, "cascade: "+c.Cascade.String())
+	}
+	return out
+}
+
+// lines are what a description says.
+func (e *Entity) lines() (out []string) {
+	if e == nil {
+		return nil
+	}
+	out = append(out, "name: "+e.Name)
+	if e.Parent != "" {
+		out = append(out, "parent: "+e.Parent)
+	}
+	if e.Cascade {
+		out = append(out, "charges its parent")
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.Metadata)) {
+		text, err := json.Marshal(e.Metadata[key])
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		out = append(out, fmt.Sprintf("metadata %s: %s", key, text))
+	}
+	return out
 }
 
 // Plan is what applying a manifest would do, in order.
@@ -74,9 +133,10 @@ type Plan struct {
 	// the changes have been dealt with.
 	Progress func(done, changes int)
 
-	hash  string
-	state managed  // when the plan was made
-	after scopeSet // when all is done
+	hash      string
+	state     managed  // when the plan was made
+	after     scopeSet // when all is done
+	described []string // when all is done
 }
 
 // Changes returns how many steps change something.
@@ -92,7 +152,8 @@ func (p *Plan) Changes() int {
 
 // Plan compares a manifest with what is stored, and changes nothing. A scope that is stored
 // but not declared is to be deleted if the manifest before declared it. Otherwise it belongs
-// to somebody else, and stays. The error is ErrInvalid, or one that all calls have.
+// to somebody else, and stays. So do descriptions of entities; limits and usage of one whose
+// description goes stay. The error is ErrInvalid, ErrParent, or one that all calls have.
 func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -120,26 +181,47 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if err != nil {
 		return nil, fail(err, "plan: what is stored")
 	}
-	p.Steps = make([]Step, 0, len(all))
+	entities, err := n.planEntities(ctx, m, state.Described)
+	if err != nil {
+		return nil, fail(err, "plan: what is described")
+	}
+	p.Steps = make([]Step, 0, len(all)+len(entities))
 	for i, to := range all {
+		if i == declared {
+			p.Steps = append(p.Steps, entities...)
+		}
 		p.Steps = append(p.Steps, n.step(items[i], to, i < declared))
+	}
+	if len(all) == declared {
+		p.Steps = append(p.Steps, entities...)
+	}
+	for _, e := range m.Described {
+		p.described = append(p.described, e.ID)
 	}
 	return p, nil
 }
 
 // step compares one scope. What cannot be read is to be replaced. How long events are kept is
-// declared nowhere and stays.
+// declared nowhere and stays. What the scope says besides is taken back only if a manifest said it.
 func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	was := n.configIn(stored, to.Scope)
 	want := was
 	limits, _ := storedLimits(to.Limits) // Validate has accepted both
 	want.SetLimits(limits)
 	want.OnUnavailable, _ = policyWord(to.OnUnavailable)
+	says, _ := storedAccess(to.Access, to.Cascade)
+	want.Declared = config.Declared{Switch: to.Access != AccessInherited, Cascade: to.Cascade != CascadeInherited}
+	if want.Declared.Switch || was.Declared.Switch {
+		want.Access.Switch = says.Switch
+	}
+	if want.Declared.Cascade || was.Declared.Cascade {
+		want.Access.Cascade = says.Cascade
+	}
 	from := configOf(was, stored)
 	if stored != nil {
 		from, _ = configIn(stored)
 	}
-	s := Step{Scope: to.Scope, From: from, To: configOf(want, stored), item: stored, want: want}
+	s := Step{Scope: to.Scope, From: from, To: configOf(want, want.Item()), item: stored, want: want}
 	switch {
 	case leaves(want.Over(stored, nil), stored):
 		s.Action = ActionUnchanged // also what is not declared any more, and was deleted by somebody else

@@ -374,13 +374,28 @@ func TestAHashTellsFloorsAndAhead(t *testing.T) {
 
 // What a step changes is told in words, also where it is nothing.
 func TestWhatIsStoredInWords(t *testing.T) {
-	for want, c := range map[string]Config{
-		"nothing": {}, "on unavailable allow": {OnUnavailable: limiter.PolicyAllow},
-		"rpm: 10 per 1m0s, capacity 10; on unavailable allow": {
-			OnUnavailable: limiter.PolicyAllow, Limits: []limiter.Limit{rpm10}},
+	limits := Config{OnUnavailable: limiter.PolicyAllow, Limits: []limiter.Limit{rpm10}, Access: AccessBypassed,
+		Cascade: CascadeOff}
+	at, about := Scope{"acme", "gpt-4"}, &description{}
+	acme := &Entity{ID: "acme", Name: "Acme", Parent: "org", Cascade: true,
+		Metadata: map[string]any{"plan": "gold", "n": []any{1}}}
+	const words = "rpm: 10 per 1m0s, capacity 10; on unavailable: allow; bypassed; cascade: off"
+	const entity = `name: Acme; parent: org; charges its parent; metadata n: [1]; metadata plan: "gold"`
+	for want, s := range map[string]Step{
+		"create acme/gpt-4: " + words:                 {Action: ActionCreate, Scope: at, To: limits},
+		"delete acme/gpt-4: " + words:                 {Action: ActionDelete, Scope: at, From: limits},
+		"update acme/gpt-4: nothing -> " + words:      {Action: ActionUpdate, Scope: at, To: limits},
+		"update acme/gpt-4: " + words + " -> nothing": {Action: ActionUpdate, Scope: at, From: limits},
+		"unchanged acme/gpt-4":                        {Action: ActionUnchanged, Scope: at, From: limits, To: limits},
+		"create entity acme: " + entity: {Action: ActionCreate, Scope: Scope{Entity: "acme"},
+			ToEntity: acme, entity: about},
+		"update entity acme: name: a -> " + entity: {Action: ActionUpdate, Scope: Scope{Entity: "acme"},
+			FromEntity: &Entity{Name: "a"}, ToEntity: acme, entity: about},
+		"delete entity acme: " + entity: {Action: ActionDelete, Scope: Scope{Entity: "acme"}, FromEntity: acme,
+			entity: about},
 	} {
-		if got := describe(c); got != want {
-			t.Errorf("%+v: %q, want %q", c, got, want)
+		if got := s.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -18,6 +18,9 @@ type Resolved struct {
 	// Access is that of the first scope that decides. AccessInherited: none does, and
 	// requests are served.
 	Access Access
+	// Cascade is that of the first scope that decides. CascadeInherited: none does, and the
+	// entity itself does.
+	Cascade Cascade
 	// OnUnavailable is the policy stored for the namespace. PolicyDefault: none is stored.
 	OnUnavailable limiter.Policy
 }
@@ -41,6 +44,9 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 		}
 		if out.Access == AccessInherited {
 			out.Access = stored.Access
+		}
+		if out.Cascade == CascadeInherited {
+			out.Cascade = stored.Cascade
 		}
 		switch {
 		case len(stored.Limits) == 0 && stored.Err == nil:

@@ -105,6 +105,8 @@ func plainly(v reflect.Value) any {
 		return accessText(x)
 	case error:
 		return x.Error()
+	case admin.Cascade:
+		return cascadeText(x)
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -152,7 +154,8 @@ func members(v reflect.Value) (out object) {
 // optional reports whether a field that is zero says nothing.
 func optional(f reflect.StructField) bool {
 	switch f.Type {
-	case reflect.TypeFor[time.Time](), reflect.TypeFor[limiter.Policy](), reflect.TypeFor[admin.Access]():
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[limiter.Policy](), reflect.TypeFor[admin.Access](),
+		reflect.TypeFor[admin.Cascade]():
 		return true
 	}
 	switch f.Type.Kind() {

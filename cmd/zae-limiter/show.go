@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
@@ -27,16 +28,33 @@ func accessText(a admin.Access) string {
 	return a.String()
 }
 
+// cascadeText is what a scope says of charging parents, empty if it says nothing.
+func cascadeText(c admin.Cascade) string {
+	if c == admin.CascadeInherited {
+		return ""
+	}
+	return c.String()
+}
+
+// saidText is what a scope says besides limits: "disabled, cascade: off".
+func saidText(a admin.Access, c admin.Cascade) string {
+	said := accessText(a)
+	if c != admin.CascadeInherited {
+		said = strings.TrimPrefix(said+", cascade: "+c.String(), ", ")
+	}
+	return said
+}
+
 func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
 
 // anyone writes a star for a part of a scope that is not set.
 func anyone(s string) string { return cmp.Or(s, "*") }
 
-// addConfig adds a row for what is said of access, and one for each limit, after those cells
+// addConfig adds a row for what is said besides limits, and one for each limit, after those cells
 // that come first.
 func addConfig(r *rows, c admin.Config, first ...any) {
-	if c.Access != admin.AccessInherited {
-		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", accessText(c.Access))...)
+	if said := saidText(c.Access, c.Cascade); said != "" {
+		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", said)...)
 	}
 	if c.Err != nil {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", "refused: "+c.Err.Error())...)
@@ -77,11 +95,12 @@ func configsAnswer(configs ...admin.Config) answer {
 
 func resolvedAnswer(found admin.Resolved) answer {
 	r := rows{head: append([]string{"in force"}, configsHead...)}
-	if found.Access != admin.AccessInherited {
-		r.add("yes", "", "", "", "", "", "", accessText(found.Access))
+	if said := saidText(found.Access, found.Cascade); said != "" {
+		r.add("yes", "", "", "", "", "", "", said)
 	}
 	show := func(c admin.Config, inForce string) {
-		c.Access = admin.AccessInherited // each scope says it by itself, and together it is said above
+		// Each scope says it by itself, and together it is said above.
+		c.Access, c.Cascade = admin.AccessInherited, admin.CascadeInherited
 		addConfig(&r, c, inForce)
 	}
 	show(found.From, "yes")

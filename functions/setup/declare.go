@@ -38,8 +38,8 @@ func (h *handler) declare(ctx context.Context, texts []string, stack string) err
 	return nil
 }
 
-// perChange is how long a change may take: with the function's memory a transaction of
-// 48 takes well below a second, and buckets that are there take more.
+// perChange is how long a change may take: with the function's memory a wave of 96 takes well
+// below a second, and buckets that are there take more.
 const perChange = 20 * time.Millisecond
 
 // fits returns an error if there is no time for so many changes.
@@ -62,7 +62,7 @@ func fits(ctx context.Context, changes int) error {
 func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest) error {
 	var ns *admin.Namespace
 	var did []string
-	var unreached []admin.Scope
+	var unreached []admin.Step
 	err := repeat(ctx, func() (err error) {
 		if ns, err = all.Namespace(ctx, m.Namespace); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest)
 		for _, s := range plan.Steps {
 			stored := errors.Is(s.Err, admin.ErrReach)
 			if stored {
-				unreached = append(unreached, s.Scope)
+				unreached = append(unreached, s)
 			}
 			if (s.Err == nil || stored) && s.Action != admin.ActionUnchanged {
 				did = append(did, s.String())
@@ -89,8 +89,8 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest)
 	if err != nil {
 		return err
 	}
-	for _, at := range unreached {
-		if err := repeat(ctx, func() error { _, err := ns.Reach(ctx, at); return err }); err != nil {
+	for _, s := range unreached {
+		if err := repeat(ctx, func() error { return ns.ReachStep(ctx, s) }); err != nil {
 			return err
 		}
 	}

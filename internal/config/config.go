@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,8 +34,9 @@ type Config struct {
 	Unread []string
 	// OnUnavailable is allow, block or empty (not decided); system level only.
 	OnUnavailable string
-	// Access is what the level says besides; only read here, see [Config.Over].
-	Access Access
+	// Access is what the level says besides, and Declared what of it a manifest has declared.
+	Access   Access
+	Declared Declared
 	// AuditRetentionDays is how long audit events are kept; 0: not decided.
 	// System level only.
 	AuditRetentionDays int64
@@ -80,6 +82,8 @@ func (c Config) Item() item.Item {
 		}
 	}
 	c.putLimits(item.Item(it))
+	maps.Copy(it, layout.Keyed(c.Access.item()))
+	maps.Copy(it, layout.Keyed(c.Declared.item()))
 	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
 }
 
@@ -105,7 +109,7 @@ func (c Config) Names() []string {
 func DecodeConfig(it item.Item) (Config, error) {
 	r := item.Reader{It: it}
 	c := configKey(&r)
-	c.Access = AccessOf(it)
+	c.Access, c.Declared = AccessOf(it), DeclaredIn(it)
 	if c.Resource == "" { // that of the system
 		c.AuditRetentionDays = r.Int(attrAuditRetention)
 		switch policy := r.Str(AttrOnUnavailable); policy {

@@ -83,22 +83,23 @@ func TestSwitchesAreStored(t *testing.T) {
 	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits[:1]}
 	for _, before := range []item.Item{nil, c.Item()} {
 		stored := before
-		for _, to := range []Switch{SwitchedOff, SwitchedOn, SwitchedOff, Undecided} {
+		for _, to := range []Access{{Switch: SwitchedOff}, {Switch: SwitchedOn, Cascade: new(true)},
+			{Switch: Bypassed, Cascade: new(false)}, {Cascade: new(false)}, {Switch: SwitchedOff}, {}} {
 			cond := item.Absent(item.AttrPK)
 			if stored != nil {
 				cond = item.Exists(item.AttrPK)
 			}
-			w := c.SwitchTo(to, stored, cond)
+			w := c.Decide(to, stored, cond)
 			after, held, err := w.Apply(stored)
-			if err != nil || !held || AccessOf(after).Switch != to {
-				t.Fatalf("to %d: it is %d, %t, %v", to, AccessOf(after).Switch, held, err)
+			if err != nil || !held || !AccessOf(after).Equal(to) {
+				t.Fatalf("to %+v: it is %+v, %t, %v", to, AccessOf(after), held, err)
 			}
 			if k := item.KeyOf(after); after != nil && (k != c.Key() ||
 				(&item.Reader{It: after}).Str(layout.AttrResource) != "gpt") {
-				t.Errorf("to %d: it is stored at %v, of the resource %q", to, k, after)
+				t.Errorf("to %+v: it is stored at %v, of the resource %q", to, k, after)
 			}
-			if stored = after; stored != nil && c.SwitchTo(to, stored, cond) != nil {
-				t.Errorf("to %d: written again", to)
+			if stored = after; stored != nil && c.Decide(to, stored, cond) != nil {
+				t.Errorf("to %+v: written again", to)
 			}
 		}
 		if !reflect.DeepEqual(stored, before) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -148,15 +149,15 @@ func TestWhatAConfigurationSaysOfAccess(t *testing.T) {
 	}
 }
 
-// A bucket is stamped for clients that do not read configurations, and only one that is there; the
-// stamp of a bypass is theirs.
+// A bucket is stamped for clients that do not read configurations, and only one that is there. The
+// stamp of a bypass says until when it is believed.
 func TestStamps(t *testing.T) {
 	k := layout.BucketKey("ns", "acme", "gpt", 2)
 	for to, want := range map[Switch]string{SwitchedOff: "true -", SwitchedOn: "- -", Undecided: "- -",
-		Bypassed: "- kept"} {
+		Bypassed: "- 7"} {
 		stored := k.Item()
 		stored["bypass"], stored["disabled"], stored["x"] = item.S("kept"), item.Bool(to != SwitchedOff), item.N(1)
-		u := Stamp("ns", "acme", "gpt", 2, to)
+		u := Stamp(k, to, 7)
 		after, held, err := u.Apply(stored)
 		if err != nil || !held || after["x"] == nil || u.Key != k {
 			t.Fatalf("%v: %v, %v, %v", to, after, held, err)
@@ -164,8 +165,8 @@ func TestStamps(t *testing.T) {
 		got := "- -"
 		if v, ok := after["disabled"]; ok && item.EqualItems(item.Item{"v": v}, item.Item{"v": item.Bool(true)}) {
 			got = "true -"
-		} else if _, ok := after["bypass"]; ok {
-			got = "- kept"
+		} else if n, _, err := item.Int(after, "bypass"); after["bypass"] != nil && err == nil {
+			got = fmt.Sprintf("- %d", n)
 		}
 		if _, ok := after["bypass"]; got != want || ok != (to == Bypassed) {
 			t.Errorf("%v: %v", to, after)
@@ -174,10 +175,21 @@ func TestStamps(t *testing.T) {
 			t.Errorf("%v: a bucket that is not there is stamped", to)
 		}
 	}
-	for to, want := range map[Switch]item.Value{SwitchedOff: item.Bool(true), SwitchedOn: item.Bool(false),
-		Undecided: item.Null()} {
-		if got := SwitchSet(to); !item.EqualItems(got, item.Item{"disabled": want}) {
-			t.Errorf("%v is told as %v", to, got)
+	on := Access{Cascade: new(true)}
+	for _, c := range []struct {
+		was, to Access
+		want    item.Item
+	}{
+		{Access{}, Access{Switch: SwitchedOff}, item.Item{"disabled": item.Bool(true)}},
+		{Access{}, Access{Switch: SwitchedOn}, item.Item{"disabled": item.Bool(false)}},
+		{Access{}, Access{Switch: Bypassed}, item.Item{"disabled": item.S("bypass")}},
+		{Access{Switch: Bypassed, Cascade: new(true)}, on, item.Item{"disabled": item.Null()}},
+		{Access{Switch: Bypassed, Cascade: new(true)}, Access{Switch: Bypassed}, item.Item{"cascade": item.Null()}},
+		{on, Access{Cascade: new(false)}, item.Item{"cascade": item.Bool(false)}},
+		{on, Access{Cascade: new(true)}, item.Item{}},
+	} {
+		if got := AccessSet(c.was, c.to); !item.EqualItems(got, c.want) {
+			t.Errorf("from %+v to %+v is told as %v", c.was, c.to, got)
 		}
 	}
 }

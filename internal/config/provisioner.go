@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	attrManagedSystem   = "managed_system"
-	attrManagedRes      = "managed_resources"
-	attrManagedEntities = "managed_entities"
-	attrManagedPages    = "managed_pages"
-	attrLastApplied     = "last_applied"
-	attrAppliedHash     = "applied_hash"
+	attrManagedSystem    = "managed_system"
+	attrManagedRes       = "managed_resources"
+	attrManagedEntities  = "managed_entities"
+	attrManagedPages     = "managed_pages"
+	attrManagedDescribed = "managed_described"
+	attrLastApplied      = "last_applied"
+	attrAppliedHash      = "applied_hash"
 )
 
 // Provisioner is what the declarative provisioner manages in a namespace.
@@ -28,6 +29,7 @@ type Provisioner struct {
 	System      bool
 	Resources   []string
 	Entities    map[string][]string // resources by entity
+	Described   []string            // entities whose parent, name and metadata are managed; other clients know none
 	LastApplied string              // see [layout.Timestamp]
 	Hash        string              // of the manifest applied last
 	// Paged says that the entities do not stand in the item but in its pages: see
@@ -47,7 +49,9 @@ func (p Provisioner) Item() item.Item {
 	it[attrManagedSystem] = item.Bool(p.System)
 	it[attrManagedRes] = item.List(p.Resources)
 	it[attrManagedEntities] = entityLists(p.Entities)
+	putList(it, attrManagedDescribed, p.Described)
 	if p.Paged {
+		delete(it, attrManagedDescribed)
 		it[attrManagedEntities], it[attrManagedPages] = item.Map(item.Item{}), item.N(layout.ProvisionerPages)
 	}
 	it[attrLastApplied], it[attrAppliedHash] = item.S(p.LastApplied), item.S(p.Hash)
@@ -60,6 +64,13 @@ func entityLists(of map[string][]string) item.Value {
 		entities[entity] = item.List(resources)
 	}
 	return item.Map(entities)
+}
+
+// putList sets a list of strings unless it is empty.
+func putList(it layout.Keyed, attr string, s []string) {
+	if len(s) > 0 {
+		it[attr] = item.List(s)
+	}
 }
 
 // Fitting returns the state, paged if it does not fit into one item. One that is
@@ -75,15 +86,22 @@ func (p Provisioner) Pages() []item.Item {
 	if !p.Paged {
 		return nil
 	}
-	of := make([]map[string][]string, layout.ProvisionerPages)
-	for entity, resources := range p.Entities {
+	page := func(entity string) uint32 {
 		h := fnv.New32a()
 		h.Write([]byte(entity))
-		i := h.Sum32() % layout.ProvisionerPages
+		return h.Sum32() % layout.ProvisionerPages
+	}
+	of, described := make([]map[string][]string, layout.ProvisionerPages), make([][]string, layout.ProvisionerPages)
+	for entity, resources := range p.Entities {
+		i := page(entity)
 		if of[i] == nil {
 			of[i] = map[string][]string{}
 		}
 		of[i][entity] = resources
+	}
+	for _, entity := range p.Described {
+		i := page(entity)
+		described[i] = append(described[i], entity)
 	}
 	out := make([]item.Item, layout.ProvisionerPages)
 	for i, k := range layout.ProvisionerPageKeys(p.Namespace) {
@@ -91,7 +109,11 @@ func (p Provisioner) Pages() []item.Item {
 		for _, entity := range slices.Sorted(maps.Keys(of[i])) {
 			fmt.Fprintf(h, "%q %q\n", entity, of[i][entity])
 		}
+		for _, entity := range described[i] {
+			fmt.Fprintf(h, "%q\n", entity)
+		}
 		it := layout.NewItem(k)
+		putList(it, attrManagedDescribed, described[i])
 		it[attrManagedEntities] = entityLists(of[i])
 		it[attrAppliedHash] = item.S(hex.EncodeToString(h.Sum(nil)))
 		out[i] = layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
@@ -127,6 +149,7 @@ func DecodeProvisioner(it item.Item) (Provisioner, error) {
 		r.Fail("%w", item.ErrKey)
 	}
 	p.Paged = r.Int(attrManagedPages) > 0
+	p.Described = r.Texts(attrManagedDescribed)
 	p.System, p.Resources = r.Flag(attrManagedSystem), r.Texts(attrManagedRes)
 	entities := r.Entries(attrManagedEntities)
 	for _, entity := range slices.Sorted(maps.Keys(entities)) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -20,13 +21,14 @@ func TestPagesOfAProvisioner(t *testing.T) {
 	large := Provisioner{Namespace: "ns", System: true, Resources: []string{"gpt"}, Entities: map[string][]string{}}
 	for i := range 10_000 {
 		large.Entities[fmt.Sprintf("tenant-%05d", i)] = []string{"_default_", "openai/gpt-4"}
+		large.Described = append(large.Described, fmt.Sprintf("tenant-%05d", i))
 	}
 	large = large.Fitting()
 	if !large.Paged {
 		t.Fatal("10,000 entities in one item")
 	}
 	got, err := DecodeProvisioner(large.Item())
-	if err != nil || !got.Paged || len(got.Entities) != 0 {
+	if err != nil || !got.Paged || len(got.Entities) != 0 || got.Described != nil {
 		t.Errorf("the item itself: %+v, %v", got, err)
 	}
 	got.Entities = map[string][]string{}
@@ -39,7 +41,9 @@ func TestPagesOfAProvisioner(t *testing.T) {
 			t.Fatalf("page %d: %v", i, err)
 		}
 		maps.Copy(got.Entities, p.Entities)
+		got.Described = append(got.Described, p.Described...)
 	}
+	slices.Sort(got.Described)
 	if !reflect.DeepEqual(got, large) {
 		t.Error("the pages hold something else")
 	}

@@ -39,6 +39,9 @@ const AttrDisabled = "disabled" // and the word for that they are not
 
 const bypass = "bypass"
 
+// WordBypass is what AttrDisabled says instead of a bool where everything is granted.
+const WordBypass = bypass
+
 // Combined is what the levels of a configuration say together, the most specific first.
 func Combined(levels ...Access) (a Access) {
 	for _, level := range levels {
@@ -52,25 +55,104 @@ func Combined(levels ...Access) (a Access) {
 	return a
 }
 
-// SwitchTo returns the write that stores whether requests go by their limits, not Bypassed,
-// over what is there (nil: nothing) under a condition; nil if that is stored already. What
-// else is stored stays. An item in which nothing is left is deleted.
-func (c Config) SwitchTo(to Switch, stored item.Item, cond item.Cond) item.Write {
-	if AccessOf(stored).Switch == to {
+// accessAttrs are the attributes of an Access.
+var accessAttrs = []string{layout.AttrCascade, AttrDisabled}
+
+// Equal reports whether two levels say the same.
+func (a Access) Equal(b Access) bool { return item.EqualItems(a.item(), b.item()) }
+
+// item is what the level says as it is stored: nothing of what it leaves undecided.
+func (a Access) item() item.Item {
+	it := item.Item{}
+	for attr, value := range a.Words() {
+		if is, ok := value.(bool); ok {
+			it[attr] = item.Bool(is)
+		} else {
+			it[attr] = item.S(bypass)
+		}
+	}
+	return it
+}
+
+// Words returns what the level says by the words of a manifest, which are those of its attributes: a
+// bool each, or [WordBypass].
+func (a Access) Words() map[string]any {
+	words := map[string]any{}
+	if a.Cascade != nil {
+		words[layout.AttrCascade] = *a.Cascade
+	}
+	switch a.Switch {
+	case SwitchedOff, SwitchedOn:
+		words[AttrDisabled] = a.Switch == SwitchedOff
+	case Bypassed:
+		words[AttrDisabled] = bypass
+	}
+	return words
+}
+
+// Declared is what of the Access of a level a manifest has declared. So the next manifest can take
+// back that, and nothing that an operator has stored.
+type Declared struct{ Switch, Cascade bool }
+
+// attrDeclared is a set of the attributes that a manifest has declared.
+const attrDeclared = "declared"
+
+func (d Declared) item() item.Item {
+	var attrs []string
+	if d.Cascade {
+		attrs = append(attrs, layout.AttrCascade)
+	}
+	if d.Switch {
+		attrs = append(attrs, AttrDisabled)
+	}
+	if attrs == nil {
 		return nil
 	}
+	return item.Item{attrDeclared: item.List(attrs)}
+}
+
+// DeclaredIn reads what a manifest has declared in the item of a configuration. What is no list of
+// attributes declares nothing.
+func DeclaredIn(it item.Item) Declared {
+	r := item.Reader{It: it}
+	attrs := r.Texts(attrDeclared)
+	return Declared{slices.Contains(attrs, AttrDisabled), slices.Contains(attrs, layout.AttrCascade)}
+}
+
+// Decide returns the write that stores what the level says, in nobody's manifest, over what is there
+// (nil: nothing) under a condition; nil if that is stored already. What else is stored stays, limits
+// that cannot be read too. An item in which nothing is left is deleted.
+func (c Config) Decide(to Access, stored item.Item, cond item.Cond) item.Write {
+	was := AccessOf(stored)
+	if was.Equal(to) {
+		return nil
+	}
+	declared := DeclaredIn(stored)
+	declared.Switch = declared.Switch && was.Switch == to.Switch
+	declared.Cascade = declared.Cascade && was.Equal(Access{Switch: was.Switch, Cascade: to.Cascade})
+	after := to.item()
+	maps.Copy(after, declared.item())
 	bare := Config{Namespace: c.Namespace, Entity: c.Entity, Resource: c.Resource}.Item()
 	u := item.Update{Key: c.Key(), If: cond}
-	if to == Undecided {
-		for attr := range stored {
-			if _, own := bare[attr]; !own && attr != AttrDisabled {
-				u.Remove = []string{AttrDisabled}
-				return u
-			}
+	for _, attr := range []string{layout.AttrCascade, attrDeclared, AttrDisabled} {
+		switch v := after[attr]; {
+		case v == nil && stored[attr] != nil:
+			u.Remove = append(u.Remove, attr)
+		case v != nil && !item.EqualItems(item.Item{attr: v}, item.Item{attr: stored[attr]}):
+			u.Set = append(u.Set, item.Attr{Name: attr, Value: v})
 		}
+	}
+	left := len(to.item()) > 0
+	for attr := range stored {
+		_, own := bare[attr]
+		left = left || !own && !slices.Contains(u.Remove, attr)
+	}
+	if !left {
 		return item.Delete{Key: c.Key(), If: cond}
 	}
-	u.Set = []item.Attr{{Name: AttrDisabled, Value: item.Bool(to == SwitchedOff)}}
+	if len(u.Set) == 0 {
+		return u
+	}
 	for _, attr := range slices.Sorted(maps.Keys(bare)) {
 		if attr != item.AttrPK && attr != item.AttrSK {
 			u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: attr, Value: bare[attr]})
@@ -79,29 +161,42 @@ func (c Config) SwitchTo(to Switch, stored item.Item, cond item.Cond) item.Write
 	return u
 }
 
+// MaxBypass is how long a stamp of a bypass may be believed, in milliseconds: Python clients write
+// theirs for so long, and then ask the configuration again.
+const MaxBypass = 60_000
+
 // Stamp returns the write that tells clients which do not read the configuration with each
-// request what it says of a bucket. Ours do not read it off the bucket. The stamp of a bypass
-// is theirs, as it has an end.
-func Stamp(ns, entity, resource string, shard int, s Switch) item.Update {
-	u := item.Update{Key: layout.BucketKey(ns, entity, resource, shard), If: item.Exists(item.AttrPK)}
-	if s == SwitchedOff {
+// request what it says of a bucket shard. Ours do not read it off the bucket. A bypass is believed until
+// an instant, at most MaxBypass after the configuration was read.
+func Stamp(bucket item.Key, s Switch, until int64) item.Update {
+	u := item.Update{Key: bucket, If: item.Exists(item.AttrPK)}
+	switch s {
+	case SwitchedOff:
 		u.Set = []item.Attr{{Name: AttrDisabled, Value: item.Bool(true)}}
-	} else {
+		u.Remove = []string{bypass}
+	case Bypassed:
+		u.Set = []item.Attr{{Name: bypass, Value: item.N(until)}}
 		u.Remove = []string{AttrDisabled}
-	}
-	if s != Bypassed {
-		u.Remove = append(u.Remove, bypass)
+	default:
+		u.Remove = []string{AttrDisabled, bypass}
 	}
 	return u
 }
 
-// SwitchSet are the details of the audit event of a switch.
-func SwitchSet(s Switch) item.Item {
-	v := item.Null()
-	if s != Undecided {
-		v = item.Bool(s == SwitchedOff)
+// AccessSet are the details of the audit event of a level that says something else than before: what
+// has changed, null where it is left to the next level.
+func AccessSet(was, to Access) item.Item {
+	d := item.Item{}
+	before, after := was.item(), to.item()
+	for _, attr := range accessAttrs {
+		switch v, was := after[attr], before[attr]; {
+		case v == nil && was != nil:
+			d[attr] = item.Null()
+		case v != nil && !item.EqualItems(item.Item{attr: was}, item.Item{attr: v}):
+			d[attr] = v
+		}
 	}
-	return item.Item{AttrDisabled: v}
+	return d
 }
 
 // AccessOf reads what the item of a configuration says. It never fails: what has another

@@ -14,11 +14,11 @@ import (
 // Over returns the write that stores the configuration over what is there (nil:
 // nothing) under a condition. All limits are replaced, with every attribute of
 // theirs, also those that ours does not know; those of Unread stay. What else other
-// clients keep in the item stays: a resource that one of them has switched off stays
-// off. An item in which nothing is left is deleted.
+// clients keep in the item, and ours does not know, stays. An item in which nothing is
+// left is deleted.
 //
 //	stored   l_rpm_cp 10  l_rpm_sched s  l_tpm_cp 500  disabled true
-//	over it  rpm 20
+//	over it  rpm 20  disabled
 //	after    l_rpm_cp 20                               disabled true
 func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	after := c.Item()
@@ -27,8 +27,12 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	}
 	u := item.Update{Key: c.Key(), If: cond}
 	left := false
+	says := AccessOf(stored).Equal(c.Access) // in whatever form
 	for _, attr := range slices.Sorted(maps.Keys(stored)) {
 		switch _, set := after[attr]; {
+		case says && slices.Contains(accessAttrs, attr):
+			left = true
+			delete(after, attr)
 		case set:
 		case c.owns(attr):
 			u.Remove = append(u.Remove, attr)
@@ -54,7 +58,7 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 // settings are what clients add to a configuration that is there without counting that in its version.
 var settings = []string{AttrDisabled, layout.AttrCascade, AttrOnUnavailable, attrAuditRetention}
 
-// Noticed makes a write of Over or SwitchTo, under a condition on what was there, one that others
+// Noticed makes a write of Over or Decide, under a condition on what was there, one that others
 // notice, and that notices others. It counts the version of the configuration: no condition finds
 // what was only added to an item, but each finds that its version is another one. And it deletes
 // nothing to which a client that counts no versions has added a setting.
@@ -90,7 +94,8 @@ func Noticed(w item.Write, stored item.Item) item.Write {
 
 // Empty reports whether the configuration decides nothing.
 func (c Config) Empty() bool {
-	return len(c.Limits) == 0 && len(c.Unread) == 0 && c.OnUnavailable == "" && c.AuditRetentionDays == 0
+	return len(c.Limits) == 0 && len(c.Unread) == 0 && c.OnUnavailable == "" && c.AuditRetentionDays == 0 &&
+		c.Access == Access{}
 }
 
 // owns reports whether an attribute that the configuration does not set goes when it
@@ -101,6 +106,8 @@ func (c Config) owns(attr string) bool {
 		return c.Entity == "" && c.Resource == ""
 	case layout.AttrZone:
 		return len(c.Unread) == 0
+	case attrDeclared, layout.AttrCascade, AttrDisabled:
+		return true
 	}
 	ofLimit := func(prefix string) bool { return strings.HasPrefix(attr, prefix) }
 	return len(c.Unread) == 0 && slices.ContainsFunc(prefixes, ofLimit)

@@ -78,6 +78,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		"undecided": {stored(system, item.Item{"x": n}), Config{Namespace: "ns", Limits: []bucket.Limit{rpm}},
 			stored(Config{Namespace: "ns", Limits: []bucket.Limit{rpm}}, item.Item{"x": n})},
 	} {
+		c.over.Access = AccessOf(c.stored)
 		after, held, err := c.over.Over(c.stored, nil).Apply(c.stored)
 		if err != nil || !held || (after == nil) != (c.want == nil) || !item.EqualItems(after, c.want) {
 			t.Errorf("%s: %v, held %v\n%s\nwant\n%s", name, err, held, itemtest.JSON(after), itemtest.JSON(c.want))
@@ -115,6 +116,7 @@ func TestStoringLimitsReplacesAllOfThem(t *testing.T) {
 					}
 					want := c.Item()
 					maps.Copy(want, settings)
+					c.Access = AccessOf(stored)
 					after, held, err := c.Over(stored, nil).Apply(stored)
 					if err != nil || !held || !item.EqualItems(after, want) {
 						t.Errorf("%v over %v, %v with %s: %v, held %v\n%s\nwant\n%s", l, was, whole, prefix, err, held,
@@ -142,7 +144,7 @@ func TestChangesOfAConfigurationAreNoticed(t *testing.T) {
 		}
 		cond := item.Exists(item.AttrPK)
 		for what, w := range map[string]item.Write{
-			"limits": with.Over(stored, cond), "a switch": bare.SwitchTo(SwitchedOff, stored, cond),
+			"limits": with.Over(stored, cond), "a switch": bare.Decide(Access{Switch: SwitchedOff}, stored, cond),
 		} {
 			after, held, err := Noticed(w, stored).Apply(stored)
 			want, _, _ := w.Apply(stored)
@@ -152,7 +154,7 @@ func TestChangesOfAConfigurationAreNoticed(t *testing.T) {
 			}
 		}
 	}
-	after, held, err := Noticed(bare.SwitchTo(SwitchedOff, nil, item.Absent(item.AttrPK)), nil).Apply(nil)
+	after, held, err := Noticed(bare.Decide(Access{Switch: SwitchedOff}, nil, item.Absent(item.AttrPK)), nil).Apply(nil)
 	if err != nil || !held || !item.EqualItems(item.Item{"v": after[attrConfigVersion]}, item.Item{"v": item.N(1)}) {
 		t.Errorf("a switch alone: %v, %v, %v", after, held, err)
 	}

@@ -73,6 +73,9 @@ func otherWrites(t *testing.T) []call {
 		Resource: "gpt"}
 	own := config.Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
 	alone := own.Item()
+	declared := c
+	declared.Access = config.Access{Switch: config.Bypassed, Cascade: new(true)}
+	declared.Declared = config.Declared{Switch: true, Cascade: true}
 	alone[config.AttrDisabled] = item.Bool(true)
 	counted, ok := config.CountEntityConfigs(ns, "gpt", -1)
 	if !ok {
@@ -130,12 +133,18 @@ func otherWrites(t *testing.T) []call {
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("change limits", config.Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
 		one("delete limits", config.Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
-		one("disable", c.SwitchTo(config.SwitchedOff, c.Item(), item.Exists(item.AttrPK)), c.Item()),
-		one("enable", own.SwitchTo(config.SwitchedOn, nil, item.Absent(item.AttrPK)), nil),
-		one("decide nothing any more", own.SwitchTo(config.Undecided, alone, item.Exists(item.AttrPK)), alone),
-		one("tell a bucket that it is enabled", config.Stamp(ns, "key-1", "gpt", 0, config.SwitchedOn), bucketItem),
-		one("tell a bucket that it is bypassed", config.Stamp(ns, "key-1", "gpt", 0, config.Bypassed), bucketItem),
-		one("tell a bucket", config.Stamp(ns, "key-1", "gpt", 0, config.SwitchedOff), bucketItem),
+		one("disable", c.Decide(config.Access{Switch: config.SwitchedOff}, c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("enable", own.Decide(config.Access{Switch: config.SwitchedOn}, nil, item.Absent(item.AttrPK)), nil),
+		one("decide nothing any more", own.Decide(config.Access{}, alone, item.Exists(item.AttrPK)), alone),
+		one("bypass", own.Decide(config.Access{Switch: config.Bypassed, Cascade: new(true)}, nil,
+			item.Absent(item.AttrPK)), nil),
+		one("take back what a manifest declared", declared.Decide(config.Access{Cascade: new(false)}, declared.Item(),
+			item.Exists(item.AttrPK)), declared.Item()),
+		one("declare", declared.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
+		one("tell a bucket that it is enabled", config.Stamp(item.KeyOf(bucketItem), config.SwitchedOn, 0), bucketItem),
+		one("tell a bucket that it is bypassed", config.Stamp(item.KeyOf(bucketItem), config.Bypassed, sampleNow),
+			bucketItem),
+		one("tell a bucket", config.Stamp(item.KeyOf(bucketItem), config.SwitchedOff, 0), bucketItem),
 		one("keep audit", config.KeepAudit(ns, 30), nil),
 		one("add resource", config.AddResource(ns, "gpt"), nil),
 		one("remove resource", config.RemoveResource(ns, "gpt"), config.Resources{Namespace: ns, Names: []string{"gpt",

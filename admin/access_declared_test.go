@@ -1,0 +1,249 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// says returns what a scope says besides limits.
+func (w *world) says(at Scope) string {
+	w.Helper()
+	a, err := w.ns.Access(w.Context(), at)
+	w.must(err)
+	c, err := w.ns.Cascade(w.Context(), at)
+	w.must(err)
+	return fmt.Sprint(a, " ", c)
+}
+
+// switches has an operator say something of a scope.
+func (w *world) switches(at Scope, a Access) {
+	w.Helper()
+	_, err := w.ns.SetAccess(w.Context(), at, a)
+	w.must(err)
+}
+
+// eventsAt returns the events about a scope, the newest first.
+func (w *world) eventsAt(at Scope) []Event {
+	w.Helper()
+	if at.Entity != "" {
+		at.Resource = ""
+	}
+	return w.events(at)
+}
+
+// What a manifest says of a scope besides its limits is stored and obeyed, and taken back when it is
+// no longer declared. What an operator has stored stays.
+func TestAccessIsDeclared(t *testing.T) {
+	pair, entity, resource := Scope{"acme", "gpt-4"}, Scope{Entity: "acme"}, Scope{Resource: "gpt-4"}
+	for _, at := range []Scope{pair, entity, resource} {
+		for _, limits := range []bool{false, true} {
+			w := newWorld(t)
+			w.set(Scope{}, rpm10)
+			m := Manifest{Namespace: "prod"}
+			if limits {
+				switch at {
+				case resource:
+					m.Resources = map[string][]limiter.Limit{"gpt-4": {rpm20}}
+				default:
+					m.Entities = map[string]map[string][]limiter.Limit{"acme": {at.Resource: {rpm20}}}
+				}
+			}
+			with := func(a Access, c Cascade) Manifest {
+				m := m
+				m.Access, m.Cascades = map[Scope]Access{at: a}, map[Scope]Cascade{at: c}
+				return m
+			}
+			acquire := func(want error) {
+				t.Helper()
+				_, err := w.limiter().Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4",
+					Costs: limiter.Costs{"rpm": 11}})
+				if !errors.Is(err, want) || (want == nil) != (err == nil) {
+					t.Errorf("%s, limits %v: acquire: %v, want %v", at, limits, err, want)
+				}
+			}
+			w.apply(with(AccessDisabled, CascadeOn))
+			acquire(limiter.ErrDisabled)
+			if got := w.says(at); got != "disabled on" {
+				t.Errorf("%s says %s", at, got)
+			}
+			if d := w.eventsAt(at)[0].Details; d["disabled"] != true || d["cascade"] != true || (d["limits"] != nil) != limits {
+				t.Errorf("the event tells %v", d)
+			}
+			w.apply(with(AccessBypassed, CascadeOff))
+			acquire(nil)
+			if got := w.says(at); got != "bypassed off" {
+				t.Errorf("%s says %s", at, got)
+			}
+			w.apply(m)
+			if got := w.says(at); got != "inherited inherited" {
+				t.Errorf("%s says %s when it is no longer declared", at, got)
+			}
+			if it := w.db.Item(w.ns.config(at).Key()); (it != nil) != limits || it["declared"] != nil {
+				t.Errorf("left %v", it)
+			}
+			w.switches(at, AccessDisabled)
+			w.apply(m)
+			w.apply(Manifest{Namespace: "prod"})
+			if got := w.says(at); got != "disabled inherited" {
+				t.Errorf("an operator has switched %s off, and it says %s", at, got)
+			}
+			w.apply(with(AccessDisabled, CascadeOn)) // now it is the manifest's
+			w.switches(at, AccessBypassed)           // and an operator's again
+			w.apply(m)
+			if got := w.says(at); got != "bypassed inherited" {
+				t.Errorf("an operator has bypassed %s, and it says %s", at, got)
+			}
+			if p := w.plan(m); p.Changes() != 0 {
+				t.Errorf("%d changes are left", p.Changes())
+			}
+			w.hasNoOrphans()
+		}
+	}
+}
+
+// Buckets that exist learn what a manifest says of their scope, as Python clients read it there.
+func TestBucketsLearnWhatIsDeclared(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org"})
+	w.split("acme", "gpt-4", 1)
+	stamps := func() string {
+		var out []string
+		for k := range 2 {
+			it := w.db.Item(layout.BucketKey(w.ns.id, "acme", "gpt-4", k))
+			until := "0"
+			if n, ok := it["bypass"].(*types.AttributeValueMemberN); ok {
+				until = n.Value
+			}
+			out = append(out, fmt.Sprint(it["disabled"] != nil, " ", until, " ", w.bucket("acme", "gpt-4", k).Cascade))
+		}
+		if out[0] != out[1] {
+			t.Errorf("the shards have %q", out)
+		}
+		return out[0]
+	}
+	at := Scope{Resource: "gpt-4"}
+	for _, c := range []struct {
+		a    Access
+		c    Cascade
+		want string
+	}{
+		{AccessDisabled, CascadeOn, "true 0 true"},
+		{AccessBypassed, CascadeOff, fmt.Sprint("false ", w.now.Load()+60_000, " false")},
+		{AccessEnabled, CascadeOn, "false 0 true"},
+	} {
+		w.apply(Manifest{Namespace: "prod", Access: map[Scope]Access{at: c.a}, Cascades: map[Scope]Cascade{at: c.c}})
+		if got := stamps(); got != c.want {
+			t.Errorf("%v, %v: stamps are %s, want %s", c.a, c.c, got, c.want)
+		}
+	}
+	w.apply(Manifest{Namespace: "prod"})
+	if got := stamps(); got != "false 0 false" {
+		t.Errorf("no longer declared: stamps are %s", got)
+	}
+}
+
+// A policy is stored in the form of Python 0.17, decides before the entity itself, and is recorded once.
+func TestCascadesAreStored(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
+	level := func(entity string) int64 {
+		all, err := w.ns.Peek(t.Context(), entity, "gpt-4")
+		w.must(err)
+		return all[0].Levels[0].Remaining
+	}
+	at := Scope{Entity: "acme", Resource: "gpt-4"}
+	for _, c := range []struct {
+		to     Cascade
+		stored item.Value
+		org    int64
+	}{{CascadeInherited, nil, 9}, {CascadeOff, item.Bool(false), 9}, {CascadeOn, item.Bool(true), 8},
+		{CascadeInherited, nil, 7}} {
+		events := len(w.eventsAt(at))
+		for range 2 {
+			_, err := w.ns.SetCascade(t.Context(), at, c.to)
+			w.must(err)
+		}
+		it := w.db.Item(w.ns.config(at).Key())
+		if !reflect.DeepEqual(it["cascade"], c.stored) {
+			t.Errorf("%v is stored as %v", c.to, it)
+		}
+		if n := len(w.eventsAt(at)) - events; c.org != 9 && n != 1 || n > 1 {
+			t.Errorf("%v is recorded %d times", c.to, n)
+		}
+		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+		if got := level("org"); got != c.org {
+			t.Errorf("%v: the parent has %d left, want %d", c.to, got, c.org)
+		}
+		r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
+		if w.must(err); r.Cascade != c.to {
+			t.Errorf("%v is resolved as %v", c.to, r.Cascade)
+		}
+	}
+}
+
+// A switch is stored and taken back where the limits of the scope cannot be read, and these stay.
+// Limits that replace them keep the switch.
+func TestSwitchesOfLimitsThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	at := Scope{Resource: "gpt-4"}
+	w.set(at, rpm10)
+	it := w.db.Item(w.ns.config(at).Key())
+	it["l_rpm_cp"] = item.S("many")
+	w.db.Store(it)
+	w.switches(at, AccessBypassed)
+	_, err := w.ns.SetCascade(context.Background(), at, CascadeOn)
+	w.must(err)
+	if got := w.db.Item(w.ns.config(at).Key()); !reflect.DeepEqual(got["l_rpm_cp"], item.S("many")) ||
+		w.says(at) != "bypassed on" {
+		t.Errorf("stored %v", got)
+	}
+	w.set(at, rpm20)
+	if w.says(at) != "bypassed on" {
+		t.Errorf("new limits make it %s", w.says(at))
+	}
+}
+
+// What a manifest may not say of a scope is refused before anything is read.
+func TestWhatAManifestMayNotSay(t *testing.T) {
+	w := newWorld(t)
+	for want, m := range map[string]Manifest{
+		`Access or Cascade of is "*/*"`:      {Access: map[Scope]Access{{}: AccessDisabled}},
+		`access is "Access(9)"`:              {Access: map[Scope]Access{{Resource: "a"}: 9}},
+		`Access is "inherited"`:              {Access: map[Scope]Access{{Resource: "a"}: AccessInherited}},
+		`cascade is "Cascade(-1)"`:           {Cascades: map[Scope]Cascade{{Resource: "a"}: -1}},
+		`Cascade is "inherited"`:             {Cascades: map[Scope]Cascade{{Resource: "a"}: CascadeInherited}},
+		"Entity is ":                         {Cascades: map[Scope]Cascade{{Entity: "\n"}: CascadeOn}},
+		`System is "*/*", want only Limits`:  {System: &Config{Cascade: CascadeOn}},
+		`entity "": limiter: invalid: ID is`: {Described: []Entity{{}}},
+	} {
+		m.Namespace = "prod"
+		calls := w.calls(func() {
+			_, err := w.ns.Plan(t.Context(), m)
+			wantsText(t, err, want)
+		})
+		if calls != 0 {
+			t.Errorf("%s: %d calls", want, calls)
+		}
+	}
+}
+
+func wantsText(t *testing.T, err error, want string) {
+	t.Helper()
+	if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}

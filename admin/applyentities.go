@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+)
+
+// write returns the write that stores a description, or deletes it, if what is there is what was
+// planned from.
+func (d *description) write(a Action) item.Write {
+	if a == ActionDelete {
+		return item.Delete{Key: item.KeyOf(d.stored), If: conditionOn(d.stored)}
+	}
+	if d.stored == nil {
+		return d.want.Create()
+	}
+	u := d.want.Update()
+	u.If = conditionOn(d.stored)
+	return u
+}
+
+// event returns what is recorded of that.
+func (d *description) event(id string, a Action) event {
+	e := event{subject: layout.EntitySubject(id), action: ledger.ActionEntityUpdated, details: config.EntitySet(d.want)}
+	switch a {
+	case ActionCreate:
+		e.action = ledger.ActionEntityCreated
+	case ActionDelete:
+		e.action, e.details = ledger.ActionEntityDeleted, config.EntityDeleted(1)
+	}
+	return e
+}
+
+// mustGoAlone reports whether a step about a description cannot be stored together with others. Its
+// parent is missing. Or it moves, so that the entities above it have to stay as they are meanwhile.
+// Or it is deleted, and has to be without children.
+func (s Step) mustGoAlone(now map[item.Key]item.Item, ns string) bool {
+	p := s.entity.want.Parent
+	return s.Action == ActionDelete || s.moves() || p != "" && now[layout.EntityKey(ns, p)] == nil
+}
+
+// describe carries out one step about a description.
+func (n *Namespace) describe(ctx context.Context, s Step) error {
+	id, e := s.Scope.Entity, s.entity
+	if s.Action != ActionDelete {
+		err := n.writeEntity(ctx, e.want, e.event(id, s.Action).action, e.write(s.Action), ErrBusy)
+		return fail(err, "%s entity %q", s.Action, id)
+	}
+	for child, err := range n.Children(ctx, id) {
+		if err == nil { // the index may be behind
+			child, err = n.Entity(ctx, child.ID)
+		}
+		if err == nil && child.Parent == id {
+			err = fmt.Errorf("%w: it still is the parent of %q", ErrParent, child.ID)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return fail(err, "delete entity %q", id)
+		}
+	}
+	scope, err := n.readScope(ctx, Scope{})
+	if err == nil {
+		err = busyIfRefused(n.transact(ctx, e.write(s.Action), n.record(ctx, scope.system, e.event(id, s.Action))))
+	}
+	return fail(err, "delete entity %q", id)
+}

@@ -1,0 +1,344 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// hierarchy declares entities, and nothing else.
+func tree(all ...Entity) Manifest { return Manifest{Namespace: "prod", Described: all} }
+
+// described returns the entities that are stored, by ID, as "name parent cascade metadata".
+func (w *world) described() map[string]string {
+	out := map[string]string{}
+	for _, it := range w.db.Items() {
+		if config.IsEntity(it) {
+			e, err := config.DecodeEntity(it)
+			w.must(err)
+			out[e.ID] = fmt.Sprint(e.Name, " ", e.Parent, " ", e.Cascade, " ", publicMap(e.Metadata))
+		}
+	}
+	return out
+}
+
+// A hierarchy is created, changed and taken back. Each change is recorded, and the second application
+// of a manifest changes nothing.
+func TestAHierarchyIsDeclared(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	gold := map[string]any{"plan": "gold"}
+	org, team := Entity{ID: "org", Name: "Org"}, Entity{ID: "team", Parent: "org", Cascade: true}
+	acme := Entity{ID: "acme", Name: "Acme", Parent: "team", Cascade: true, Metadata: gold}
+	for _, c := range []struct {
+		name string
+		m    Manifest
+		plan string
+		want map[string]string
+	}{
+		{"created", tree(acme, team, org), "create entity org, create entity team, create entity acme",
+			map[string]string{"org": "Org  false map[]", "team": "team org true map[]",
+				"acme": "Acme team true map[plan:gold]"}},
+		{"turned round", tree(Entity{ID: "acme"}, Entity{ID: "team", Parent: "acme"}, Entity{ID: "org", Parent: "team"}),
+			"update entity acme, update entity team, update entity org",
+			map[string]string{"acme": "acme  false map[]", "team": "team acme false map[]", "org": "org team false map[]"}},
+		{"one moves, one goes", tree(Entity{ID: "acme"}, Entity{ID: "org", Parent: "acme", Cascade: true}),
+			"update entity org, delete entity team",
+			map[string]string{"acme": "acme  false map[]", "org": "org acme true map[]"}},
+		{"no longer declared", Manifest{Namespace: "prod"}, "delete entity org, delete entity acme", map[string]string{}},
+	} {
+		p := w.plan(c.m)
+		var plan []string
+		for _, s := range p.Steps {
+			if s.Action != ActionUnchanged {
+				plan = append(plan, string(s.Action)+" "+s.Subject())
+			}
+		}
+		if got := strings.Join(plan, ", "); got != c.plan {
+			t.Errorf("%s: plan %s\nwant %s", c.name, got, c.plan)
+		}
+		before := w.described()
+		if w.must(w.ns.Apply(t.Context(), p)); !reflect.DeepEqual(w.described(), c.want) {
+			t.Errorf("%s: stored %v, want %v", c.name, w.described(), c.want)
+		}
+		for id := range c.want {
+			want := "entity_updated"
+			if _, was := before[id]; !was {
+				want = "entity_created"
+			}
+			if e := w.events(Scope{Entity: id})[0]; e.Action != want || e.Principal != "alice" {
+				t.Errorf("%s: the event of %s is %s by %s", c.name, id, e.Action, e.Principal)
+			}
+		}
+		if again := w.plan(c.m); again.Changes() != 0 {
+			t.Errorf("%s: %d changes are left", c.name, again.Changes())
+		}
+	}
+	if e := w.events(Scope{Entity: "acme"}); e[0].Action != "entity_deleted" || len(e) != 3 {
+		t.Errorf("events %+v", e)
+	}
+	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "" || b.Cascade {
+		t.Errorf("the bucket still has parent %q", b.Parent)
+	}
+	w.hasNoOrphans()
+}
+
+// The buckets of an entity that moves, and of one that no longer is described, are told.
+func TestBucketsLearnWhatAManifestSaysOfParents(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org"}))
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	w.take("acme", "o3", limiter.Costs{"rpm": 1})
+	holds := func(parent string, gpt, o3 bool) {
+		t.Helper()
+		for resource, pays := range map[string]bool{"gpt-4": gpt, "o3": o3} {
+			if b := w.bucket("acme", resource, 0); b.Parent != parent || b.Cascade != pays {
+				t.Errorf("%s has parent %q, cascade %v", resource, b.Parent, b.Cascade)
+			}
+		}
+	}
+	holds("org", false, false)
+	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org", Cascade: true}))
+	holds("org", true, true)
+	m := tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org", Cascade: true})
+	m.Cascades = map[Scope]Cascade{{Resource: "o3"}: CascadeOff}
+	w.apply(m)
+	holds("org", true, false)
+	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme"}))
+	holds("", false, false)
+	w.apply(tree(Entity{ID: "acme", Parent: "org", Cascade: true}, Entity{ID: "org"}))
+	holds("org", true, true)
+	_, err := w.ns.SetCascade(t.Context(), Scope{Entity: "acme", Resource: "gpt-4"}, CascadeOff)
+	w.must(err)
+	holds("org", false, true)
+	_, err = w.ns.MoveEntity(t.Context(), "acme", "org") // keeps the policy
+	w.must(err)
+	holds("org", false, true)
+	w.apply(Manifest{Namespace: "prod"})
+	holds("", false, false)
+}
+
+// A circle is refused before anything is stored, and the way round it is named: within the manifest,
+// and through entities that are stored.
+func TestCirclesAreRefusedAtTheDoor(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "a"})
+	w.create(Entity{ID: "b", Parent: "a"})
+	w.create(Entity{ID: "c", Parent: "b"})
+	var deep []Entity
+	for i := range maxAncestors + 2 {
+		deep = append(deep, Entity{ID: fmt.Sprintf("e%02d", i), Parent: fmt.Sprintf("e%02d", i+1)})
+	}
+	deep[len(deep)-1].Parent = ""
+	for _, c := range []struct {
+		m    Manifest
+		kind error
+		want string
+	}{
+		{tree(Entity{ID: "x", Parent: "y"}, Entity{ID: "y", Parent: "x"}), limiter.ErrInvalid, "a circle, x -> y -> x"},
+		{tree(Entity{ID: "x", Parent: "x"}), limiter.ErrInvalid, "a circle, x -> x"},
+		{tree(Entity{ID: "a", Parent: "c"}), ErrParent, `entity "a": parent "c": a circle, a -> c -> b -> a`},
+		{tree(Entity{ID: "x", Parent: "nobody"}), ErrParent, `entity "x": parent "nobody": no such entity`},
+		{tree(deep...), limiter.ErrInvalid, "more than 32 generations"},
+		{tree(Entity{ID: "x"}, Entity{ID: "x"}), limiter.ErrInvalid, `Described is "x" twice`},
+	} {
+		items := len(w.db.Items())
+		_, err := w.ns.Plan(t.Context(), c.m)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) || len(w.db.Items()) != items {
+			t.Errorf("%v\nwant %s", err, c.want)
+		}
+	}
+	w.apply(tree(Entity{ID: "x"}, Entity{ID: "y", Parent: "x"}))
+	if _, err := w.ns.Plan(t.Context(), tree(Entity{ID: "y", Parent: "x"})); !errors.Is(err, ErrParent) ||
+		!strings.Contains(err.Error(), "it is no longer declared") {
+		t.Errorf("a child without its parent: %v", err)
+	}
+	w.apply(tree(deep[1:]...)) // as many as there may be
+}
+
+// Parents are stored before their children, generation by generation, and go after them.
+func TestParentsAreStoredBeforeTheirChildren(t *testing.T) {
+	w := newWorld(t)
+	w.db.PageSize = 1000
+	all := []Entity{{ID: "root"}}
+	parent := map[string]string{}
+	for i := range 30 {
+		e := Entity{ID: fmt.Sprintf("a%02d", i), Parent: "root"}
+		all = append(all, e)
+		for k := range 20 {
+			all = append(all, Entity{ID: fmt.Sprintf("b%02d-%02d", i, k), Parent: e.ID})
+		}
+	}
+	for _, e := range all {
+		parent[e.ID] = e.Parent
+	}
+	slices.Reverse(all)
+	stored := map[string]bool{}
+	var mu sync.Mutex
+	for _, m := range []Manifest{tree(all...), {Namespace: "prod"}} {
+		p := w.plan(m)
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, write := range op.Writes {
+				id, ok := strings.CutPrefix(write.Target().PK, w.ns.id+"/ENTITY#")
+				if !ok || write.Target().SK != layout.EntityKey("", "").SK {
+					continue
+				}
+				if _, gone := write.(item.Delete); gone {
+					delete(stored, id)
+				} else if _, put := write.(item.Put); put {
+					stored[id] = true
+				}
+				for child := range stored {
+					if p := parent[child]; p != "" && !stored[p] {
+						t.Errorf("%s is stored without %s", child, p)
+					}
+				}
+			}
+			return true, nil
+		})
+		w.must(w.ns.Apply(t.Context(), p))
+		w.db.SetHook(nil)
+		if n := len(w.described()); n != len(m.Described) {
+			t.Errorf("%d entities are stored, want %d", n, len(m.Described))
+		}
+	}
+}
+
+// What somebody else stores of an entity after the plan stays, and the steps about others are done.
+func TestAHierarchyOverwritesNothing(t *testing.T) {
+	theirs := Entity{ID: "b", Name: "theirs"}
+	for name, c := range map[string]struct {
+		stored, then []Entity
+		meanwhile    func(w *world)
+		want         string // of b
+	}{
+		"created": {nil, []Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, func(w *world) { w.create(theirs) },
+			"theirs  false map[]"},
+		"updated": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a", Name: "A"}, {ID: "b", Name: "B"},
+			{ID: "c", Name: "C"}}, func(w *world) {
+			_, err := w.ns.UpdateEntity(w.Context(), theirs)
+			w.must(err)
+		}, "theirs  false map[]"},
+		"moved": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a"}, {ID: "b", Parent: "a"}, {ID: "c",
+			Parent: "a"}},
+			func(w *world) {
+				_, err := w.ns.UpdateEntity(w.Context(), theirs)
+				w.must(err)
+			}, "theirs  false map[]"},
+		"deleted": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a"}}, func(w *world) {
+			_, err := w.ns.UpdateEntity(w.Context(), theirs)
+			w.must(err)
+		}, "theirs  false map[]"},
+		"deleted, with a child": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a"}},
+			func(w *world) { w.create(Entity{ID: "d", Parent: "b"}) }, "b  false map[]"},
+		"updated, and gone": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a", Name: "A"}, {ID: "b", Name: "B"},
+			{ID: "c", Name: "C"}}, func(w *world) {
+			_, err := w.ns.DeleteEntity(w.Context(), "b")
+			w.must(err)
+		}, ""},
+	} {
+		w := newWorld(t)
+		w.apply(tree(c.stored...))
+		p := w.plan(tree(c.then...))
+		c.meanwhile(w)
+		err := w.ns.Apply(t.Context(), p)
+		want := ErrBusy
+		if strings.Contains(name, "child") {
+			want = ErrParent
+		}
+		w.wants(err, want)
+		for _, s := range p.Steps {
+			if (s.Err != nil) != (s.Scope.Entity == "b") {
+				t.Errorf("%s: %s: %v", name, s.Subject(), s.Err)
+			}
+		}
+		if got := w.described()["b"]; got != c.want {
+			t.Errorf("%s: b is %q, want %q", name, got, c.want)
+		}
+		if s := w.state(); c.want != "" && !slices.Contains(s.Described, "b") {
+			t.Errorf("%s: b is no longer managed: %v", name, s.Described)
+		}
+	}
+}
+
+// Whichever call fails, nothing is half done that a second application does not make up for.
+func TestAHalfAppliedHierarchyGoesOn(t *testing.T) {
+	m := tree(Entity{ID: "org"})
+	for i := range 200 {
+		m.Described = append(m.Described, Entity{ID: fmt.Sprintf("t%03d", i), Parent: "org", Cascade: i%2 == 0})
+		set(&m.Entities, fmt.Sprintf("t%03d", i), map[string][]limiter.Limit{"gpt-4": {rpm10}})
+	}
+	for fail := 3; fail < 40; fail += 3 {
+		for _, applied := range []bool{false, true} {
+			w := newWorld(t)
+			w.db.PageSize = 1000
+			p := w.plan(m)
+			var mu sync.Mutex
+			calls := 0
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if calls++; calls >= fail {
+					return applied, memdb.Fail(store.Setup)
+				}
+				return true, nil
+			})
+			err := w.ns.Apply(context.Background(), p)
+			w.db.SetHook(nil)
+			if err == nil {
+				t.Fatalf("call %d fails, and that is not told", fail)
+			}
+			w.apply(m)
+			counts, err := w.ns.resourcesWithEntityLimits(t.Context())
+			w.must(err)
+			if n := len(w.described()); n != 201 || counts["gpt-4"] < 200 || w.plan(m).Changes() != 0 {
+				t.Errorf("call %d fails: %d entities, %v", fail, n, counts)
+			}
+			if e := w.events(Scope{Entity: "t007"}); len(e) != 2 {
+				t.Errorf("call %d fails: %d events", fail, len(e))
+			}
+		}
+	}
+}
+
+func set[K comparable, V any](m *map[K]V, key K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
+}
+
+// Tens of thousands of entities, with limits and parents, are a few calls for each hundred.
+func TestManyEntitiesAreCreatedInBulk(t *testing.T) {
+	const n = 4800
+	w := newWorld(t)
+	m := many(n)
+	m.Described = []Entity{{ID: "org"}}
+	for i := range n {
+		m.Described = append(m.Described, Entity{ID: fmt.Sprintf("tenant-%05d", i), Parent: "org", Cascade: true})
+	}
+	p := w.plan(m)
+	if calls := w.calls(func() { w.must(w.ns.Apply(t.Context(), p)) }); calls > 2*n/96*(8+3)+350 {
+		t.Errorf("%d calls for %d entities", calls, n)
+	}
+	if len(w.described()) != n+1 || w.plan(m).Changes() != 0 {
+		t.Errorf("%d entities", len(w.described()))
+	}
+	w.hasNoOrphans()
+}
