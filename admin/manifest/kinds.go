@@ -10,11 +10,19 @@
 //	  gpt-4:
 //	    limits:
 //	      tpm: {capacity: 40000, refill_amount: 20000, refill_period: 60}
+//	  images:
+//	    disabled: true               # or false, or bypass: see admin.Access
 //	entities:
 //	  acme:
+//	    name: Acme                   # see admin.Entity; a hierarchy is what parents say
+//	    parent: org
+//	    cascade: true                # what it takes is charged to its parent too
+//	    metadata: {plan: gold}
 //	    resources:
 //	      gpt-4: {limits: {rpm: {capacity: 1000}}}
+//	      embeddings: {cascade: false}                 # see admin.Cascade; here only
 //	      _default_: {limits: {rpm: {capacity: 50}}}   # all other resources
+//	  org: {}                        # described too, as it is a parent
 //
 // A limit has a capacity, and unless it says otherwise that is refilled every 60
 // seconds. A quota says when it resets instead, in one of three ways, and may have an
@@ -25,6 +33,10 @@
 //	session: {capacity: 100, reset_after_seconds: 18000}     # after the first use
 //
 //	jobs: {in_flight: 20, epoch_seconds: 120}                # see limiter.InFlight
+//
+// Keys that begin with x- are for people and for anchors, wherever names of ours stand: they are passed
+// over. Every other key that is not known is an error that names its line, and so are the schedules of
+// Python's limits, which ours has not.
 //
 // Each of the others may be soft: true, which counts and denies nothing. A rate may have
 // ahead_milliseconds: 500, see limiter.Limit.Ahead.
@@ -78,7 +90,7 @@ type limit struct {
 	Amount   *whole `yaml:"refill_amount"`
 	Period   *whole `yaml:"refill_period"` // seconds
 	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
-	Soft     bool   `yaml:"soft"`          // counts, and denies nothing
+	Soft     flag   `yaml:"soft"`          // counts, and denies nothing
 	Slots    *whole `yaml:"in_flight"`
 	Epoch    *whole `yaml:"epoch_seconds"`
 	// Floors are the percents that classes of requests leave to others.
@@ -151,7 +163,7 @@ func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 		return wrong("wants one of reset, reset_schedule and reset_after_seconds")
 	}
 	out := limiter.Quota(name, n, at)
-	out.Soft = l.Soft
+	out.Soft = bool(l.Soft)
 	return out, out.Validate()
 }
 
@@ -170,7 +182,7 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 		capacity = l.Burst
 	}
 	out := limiter.Limit{Name: name, Capacity: int64(*capacity), Refill: int64(*capacity), Period: time.Minute,
-		Soft: l.Soft}
+		Soft: bool(l.Soft)}
 	if l.Amount != nil {
 		out.Refill = int64(*l.Amount)
 	}
@@ -187,7 +199,7 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 // inFlight returns the in-flight limit that a limit declares.
 func (l *limit) inFlight(name string) (limiter.Limit, error) {
 	if l.Slots == nil || l.Epoch == nil || l.Capacity != nil || l.Amount != nil || l.Period != nil || l.Burst != nil ||
-		l.Soft || l.resets() {
+		bool(l.Soft) || l.resets() {
 		return limiter.Limit{}, fmt.Errorf("%w: limit %q wants in_flight and epoch_seconds, and nothing else",
 			limiter.ErrInvalid, name)
 	}

@@ -95,7 +95,8 @@ func TestQuotasInManifests(t *testing.T) {
 		"{soft: true}":                                                        "has no capacity",
 	} {
 		_, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.HasPrefix(err.Error(), "manifest: system: limiter: invalid: ") ||
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.HasPrefix(err.Error(),
+			"manifest: line 4: system: limiter: invalid: ") ||
 			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `imit "q" `) {
 			t.Errorf("%s: %v\ndoes not say %s", text, err, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,18 +23,30 @@ import (
 // document is a manifest as it is written.
 type document struct {
 	Namespace string               `yaml:"namespace"`
-	System    *section             `yaml:"system"`
+	System    *system              `yaml:"system"`
 	Resources map[string]*section  `yaml:"resources"`
 	Entities  map[string]*entities `yaml:"entities"`
+
+	lines map[string]int // of limits, by their place
+}
+
+type system struct {
+	OnUnavailable *string           `yaml:"on_unavailable"`
+	Limits        map[string]*limit `yaml:"limits"`
 }
 
 type entities struct {
+	Name      *string             `yaml:"name"`
+	Parent    *string             `yaml:"parent"`
+	Cascade   *flag               `yaml:"cascade"`
+	Metadata  map[string]any      `yaml:"metadata"`
 	Resources map[string]*section `yaml:"resources"`
 }
 
 type section struct {
-	OnUnavailable *string           `yaml:"on_unavailable"`
-	Limits        map[string]*limit `yaml:"limits"`
+	Disabled *disabled         `yaml:"disabled"`
+	Cascade  *flag             `yaml:"cascade"`
+	Limits   map[string]*limit `yaml:"limits"`
 }
 
 // whole is a number without a fraction, written as decimal digits: the parser's own
@@ -78,12 +91,17 @@ func read(text []byte) (doc document, err error) {
 	if err == nil {
 		err = unique(&node)
 	}
+	look := newSurvey()
+	if err == nil {
+		err = look.check(&node, reflect.TypeFor[document](), nil)
+	}
 	if err == nil {
 		err = node.Load(&doc, yaml.WithKnownFields(), yaml.WithUniqueKeys(false))
 	}
 	if err != nil {
 		return doc, worded(err)
 	}
+	doc.lines = look.lines
 	if more := d.Decode(&node); !errors.Is(more, io.EOF) {
 		err = errors.New("more than one document")
 	}
@@ -121,7 +139,7 @@ func unique(node *yaml.Node) error {
 func (d document) manifest() (admin.Manifest, error) {
 	m := admin.Manifest{Namespace: d.Namespace}
 	if d.System != nil {
-		limits, err := d.System.limits("system", true)
+		limits, err := d.limits(d.System.Limits, "system")
 		if err != nil {
 			return m, err
 		}
@@ -131,22 +149,21 @@ func (d document) manifest() (admin.Manifest, error) {
 		}
 	}
 	for name, s := range d.Resources {
-		limits, err := s.limits("resources: "+name, false)
+		limits, err := d.section(s, "resources", name)
 		if err != nil {
 			return m, err
 		}
-		if m.Resources == nil {
-			m.Resources = map[string][]limiter.Limit{}
-		}
-		m.Resources[name] = limits
+		set(&m.Resources, name, limits)
+		s.says(&m, admin.Scope{Resource: name})
 	}
 	for name, e := range d.Entities {
-		of := map[string][]limiter.Limit{}
 		if e == nil {
-			return m, fmt.Errorf("%w: entities: %s is empty, want resources", limiter.ErrInvalid, name)
+			return m, fmt.Errorf("%w: entities: %s is empty, want resources, name, parent, cascade or metadata",
+				limiter.ErrInvalid, name)
 		}
+		of := map[string][]limiter.Limit{}
 		for resource, s := range e.Resources {
-			limits, err := s.limits("entities: "+name+": "+resource, false)
+			limits, err := d.section(s, "entities", name, "resources", resource)
 			if err != nil {
 				return m, err
 			}
@@ -154,13 +171,29 @@ func (d document) manifest() (admin.Manifest, error) {
 				resource = ""
 			}
 			of[resource] = limits
+			s.says(&m, admin.Scope{Entity: name, Resource: resource})
 		}
-		if m.Entities == nil {
-			m.Entities = map[string]map[string][]limiter.Limit{}
-		}
-		m.Entities[name] = of
+		set(&m.Entities, name, of)
 	}
+	m.Described = d.described()
 	return m, nil
+}
+
+// section returns the limits of a section.
+func (d document) section(s *section, where ...string) ([]limiter.Limit, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: %s is empty, want limits, disabled or cascade", limiter.ErrInvalid,
+			strings.Join(where, ": "))
+	}
+	return d.limits(s.Limits, where...)
+}
+
+// set adds to a map, which is made if there is none.
+func set[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
 }
 
 func policy(s *string) (limiter.Policy, error) {
@@ -173,20 +206,18 @@ func policy(s *string) (limiter.Policy, error) {
 	return 0, fmt.Errorf("%w: system: on_unavailable is %q, want allow or block", limiter.ErrInvalid, *s)
 }
 
-func (s *section) limits(where string, system bool) ([]limiter.Limit, error) {
-	if s == nil {
-		return nil, fmt.Errorf("%w: %s is empty, want limits", limiter.ErrInvalid, where)
-	}
-	if s.OnUnavailable != nil && !system {
-		return nil, fmt.Errorf("%w: %s has on_unavailable, which only system has", limiter.ErrInvalid, where)
-	}
+// limits returns the limits that stand at a place.
+func (d document) limits(all map[string]*limit, where ...string) ([]limiter.Limit, error) {
 	var out []limiter.Limit
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
-		l := s.Limits[name]
-		public, err := l.limit(name)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		public, err := all[name].limit(name)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+			place := strings.Join(where, ": ")
+			if line := d.lines[place+": limits: "+name]; line > 0 {
+				place = fmt.Sprintf("line %d: %s", line, place)
+			}
+			errs = append(errs, fmt.Errorf("%s: %w", place, err))
 		}
 		out = append(out, public)
 	}

@@ -68,7 +68,7 @@ func TestBadManifestsAreRefused(t *testing.T) {
 		"{namespace: a, resources: {gpt-4: }}":                                                        "gpt-4",
 		"{namespace: a, resources: {gpt-4: {on_unavailable: allow, limits: {rpm: {capacity: 1}}}}}":   "only system",
 		"{namespace: a, resources: {g: {limits: {rpm: {}}}}}":                                         ": g: limiter",
-		"{namespace: a, entities: {x: {resources: {g: {limits: {rpm: {}}}}}}}":                        ": x: g: limiter",
+		"{namespace: a, entities: {x: {resources: {g: {limits: {rpm: {}}}}}}}":                        ": x: resources: g: ",
 		"{namespace: a, entities: {x: }}":                                                             "x is empty",
 		"{namespace: a, entities: {\"a\\nb\": {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}}}}": "Entity",
 		"{namespace: a, resources: {gpt-4: {limits: {rpm: {capacity: 1, cpacity: 2}}}}}":              "cpacity",
@@ -93,14 +93,15 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"namespace: a\nnamespace: b", `limiter: invalid: manifest: line 2: "namespace" is there already, in line 1`},
 		{"{namespace: a, resources: {gpt-4: }}", invalid + "resources: gpt-4 is empty, want limits"},
 		{"{namespace: a, system: {limits: {r: }}}", `manifest: system: limiter: invalid: limit "r" has no capacity`},
-		{"{namespace: a, entities: {x: }}", invalid + "entities: x is empty, want resources"},
-		{"{namespace: a, entities: {x: {resources: {g: }}}}", invalid + "entities: x: g is empty, want limits"},
+		{"{namespace: a, entities: {x: }}", invalid +
+			"entities: x is empty, want resources, name, parent, cascade or metadata"},
+		{"{namespace: a, entities: {x: {resources: {g: }}}}", invalid + "entities: x: resources: g is empty, want limits"},
 		{"{namespace: a, system: {on_unavailable: ''}}", invalid + `system: on_unavailable is ""` + choice},
 		{"{namespace: a, system: {on_unavailable: maybe}}", invalid + `system: on_unavailable is "maybe"` + choice},
 		{"{namespace: a, resources: {g: {on_unavailable: allow}}}",
-			invalid + "resources: g has on_unavailable, which only system has"},
+			"limiter: invalid: manifest: line 1: resources: g: on_unavailable: only system has it"},
 		{"{namespace: a, entities: {x: {resources: {g: {on_unavailable: allow}}}}}",
-			invalid + "entities: x: g has on_unavailable, which only system has"},
+			"limiter: invalid: manifest: line 1: entities: x: resources: g: on_unavailable: only system has it"},
 		{"{namespace: a, resources: {_default_: " + ok + "}}",
 			"manifest: limits of */_default_: limiter: invalid: Resource is "},
 		{"{namespace: a, resources: {'': " + ok + "}}", invalid + `resources is "", want `},
@@ -131,8 +132,8 @@ func TestNumbers(t *testing.T) {
 // All limits that are wrong are told at once.
 func TestEveryBadLimitIsNamed(t *testing.T) {
 	_, err := Parse([]byte("{namespace: a, system: {limits: {a: {}, b: {capacity: 1}, c: {}}}}"))
-	want := "manifest: system: limiter: invalid: limit \"a\" has no capacity\n" +
-		"system: limiter: invalid: limit \"c\" has no capacity"
+	want := "manifest: line 1: system: limiter: invalid: limit \"a\" has no capacity\n" +
+		"line 1: system: limiter: invalid: limit \"c\" has no capacity"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}

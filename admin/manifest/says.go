@@ -1,0 +1,97 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
+)
+
+// This file is about what a manifest says besides limits: switches, policies, and who entities are.
+
+// says adds what a section says besides limits.
+func (s *section) says(m *admin.Manifest, at admin.Scope) {
+	if s.Disabled != nil {
+		set(&m.Access, at, admin.Access(*s.Disabled))
+	}
+	switch {
+	case s.Cascade == nil:
+	case bool(*s.Cascade):
+		set(&m.Cascades, at, admin.CascadeOn)
+	default:
+		set(&m.Cascades, at, admin.CascadeOff)
+	}
+}
+
+// described returns the entities of which more is said than their limits, and those that are the
+// parents of others.
+func (d document) described() (out []admin.Entity) {
+	parents := map[string]bool{}
+	for _, e := range d.Entities {
+		if e.Parent != nil {
+			parents[*e.Parent] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Entities)) {
+		e := d.Entities[id]
+		if e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Metadata == nil && !parents[id] {
+			continue
+		}
+		one := admin.Entity{ID: id, Metadata: e.Metadata}
+		if e.Name != nil {
+			one.Name = *e.Name
+		}
+		if e.Parent != nil {
+			one.Parent = *e.Parent
+		}
+		one.Cascade = e.Cascade != nil && bool(*e.Cascade)
+		out = append(out, one)
+	}
+	return out
+}
+
+// flag is a truth value in the words of YAML 1.1, which Python reads: yes, no, on and off too.
+type flag bool
+
+// UnmarshalYAML reads a truth value that is not in quotes.
+func (f *flag) UnmarshalYAML(node *yaml.Node) error {
+	is, ok := truth(node)
+	if !ok {
+		return fmt.Errorf("found %q, want true or false", node.Value)
+	}
+	*f = flag(is)
+	return nil
+}
+
+func truth(node *yaml.Node) (is, ok bool) {
+	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return false, false
+	}
+	word := strings.ToLower(node.Value)
+	is = slices.Contains([]string{"true", "yes", "on"}, word)
+	return is, is || slices.Contains([]string{"false", "no", "off"}, word)
+}
+
+// disabled is what a scope says about its requests.
+type disabled admin.Access
+
+// UnmarshalYAML reads a truth value, or bypass.
+func (d *disabled) UnmarshalYAML(node *yaml.Node) error {
+	is, ok := truth(node)
+	switch {
+	case is:
+		*d = disabled(admin.AccessDisabled)
+	case ok:
+		*d = disabled(admin.AccessEnabled)
+	case node.Value == config.WordBypass:
+		*d = disabled(admin.AccessBypassed)
+	default:
+		return fmt.Errorf("found %q, want true, false or bypass", node.Value)
+	}
+	return nil
+}

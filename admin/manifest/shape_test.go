@@ -1,0 +1,105 @@
+package manifest
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// A manifest declares a hierarchy, and what scopes say besides limits, as Python 0.17 does.
+func TestHierarchies(t *testing.T) {
+	got, err := Parse([]byte(`
+namespace: prod
+x-plans:
+  gold: &gold {rpm: {capacity: 100}}
+x-team: platform
+resources:
+  gpt-4: {limits: {rpm: {capacity: 1, soft: no}}, cascade: yes}
+  images: {disabled: true}
+  embeddings: {disabled: bypass, x-why: a trial}
+entities:
+  org: {}
+  acme:
+    name: Acme
+    parent: org
+    cascade: on
+    metadata: {plan: gold, seats: 5, tags: [a, b]}
+    resources:
+      gpt-4: {limits: *gold, disabled: FALSE}
+      _default_: {cascade: false}
+  beta:
+    resources: {gpt-4: {limits: {<<: *gold, tpm: {capacity: 5, schedule: []}}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpm := limiter.PerMinute("rpm", 100)
+	want := admin.Manifest{
+		Namespace: "prod",
+		Resources: map[string][]limiter.Limit{"gpt-4": {limiter.PerMinute("rpm", 1)}, "images": nil, "embeddings": nil},
+		Entities: map[string]map[string][]limiter.Limit{"org": {}, "acme": {"gpt-4": {rpm}, "": nil},
+			"beta": {"gpt-4": {rpm, limiter.PerMinute("tpm", 5)}}},
+		Access: map[admin.Scope]admin.Access{{Resource: "images"}: admin.AccessDisabled,
+			{Resource: "embeddings"}: admin.AccessBypassed, {Entity: "acme", Resource: "gpt-4"}: admin.AccessEnabled},
+		Cascades: map[admin.Scope]admin.Cascade{{Resource: "gpt-4"}: admin.CascadeOn, {Entity: "acme"}: admin.CascadeOff},
+		Described: []admin.Entity{{ID: "acme", Name: "Acme", Parent: "org", Cascade: true,
+			Metadata: map[string]any{"plan": "gold", "seats": 5, "tags": []any{"a", "b"}}}, {ID: "org"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v\nwant %+v", got, want)
+	}
+}
+
+// What Python 0.17 reads and ours does not obey is refused with its line and the reason, and so is
+// what neither knows. Nothing is passed over in silence.
+func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
+	const resource = "namespace: a\nresources:\n  gpt-4:\n    limits: {rpm: {capacity: 1}}\n"
+	for text, want := range map[string]string{
+		"namespace: a\nversion: 3":      `line 2: "version" is not known here, accepted are namespace, system, resources, entities`,
+		resource + "    description: x": `line 5: "description" is not known here, accepted are disabled, cascade, limits`,
+		"namespace: a\nresources:\n  g: {limits: {rpm: {capacity: 1,\n  schedule: [{cron: 0 9 * * *}]}}}": "line 4: " +
+			"resources: g: limits: rpm: schedule: the Go client has no limits that change by the clock",
+		"namespace: a\nsystem:\n  disabled: true":                        "line 3: system: disabled: a whole",
+		"namespace: a\nsystem:\n  cascade: true":                         "line 3: system: cascade: a whole",
+		resource + "    disabled: maybe":                                 `line 5: found "maybe", want true, false or bypass`,
+		resource + "    disabled: \"true\"":                              `line 5: found "true", want true, false or bypass`,
+		resource + "    cascade: \"yes\"":                                `line 5: found "yes", want true or false`,
+		resource + "    cascade: 1":                                      `line 5: found "1", want true or false`,
+		"namespace: a\nentities:\n  e:\n    limits: {}":                  `line 4: "limits" is not known here, accepted are name, parent, cascade, metadata, resources`,
+		"namespace: a\nentities:\n  e: {resources: {g:\n  {limts: {}}}}": `line 4: "limts" is not known here`,
+		"namespace: a\nresources: {g: {limits: {q: {capacity: 1,\n  reset_schedule: [{cron: 0 0 * * *, scale: 1}]}}}}": `line 3: ` +
+			`"scale" is not known here, accepted are cron, tz`,
+		"namespace: a\nentities:\n  a: {parent: b}\n  b: {parent: c}\n  c: {parent: a}": `entity "a": parent "b": a circle, a -> b -> c -> a`,
+		"namespace: a\nentities: {a: {parent: a}}":                                      "a circle, a -> a",
+		"namespace: a\nentities: {a: {cascade: true}}":                                  `entity "a": limiter: invalid: Cascade is true, want a Parent`,
+		"namespace: a\nentities: {a: {parent: \"b\\nc\"}}":                              `entity "a": limiter: invalid: Parent is "b\nc"`,
+		"namespace: a\nentities: {a: {metadata: {t: 2024-01-01}}}":                      `Metadata.t is a time.Time`,
+		"namespace: a\nresources: {g: {disabled: }}":                                    `at least one`,
+	} {
+		m, err := Parse([]byte(text))
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nerror is %v\nwant it to say %s", text, err, want)
+		}
+		if !reflect.DeepEqual(m, admin.Manifest{}) {
+			t.Errorf("%q: read as %+v", text, m)
+		}
+	}
+}
+
+// An alias may stand for a part many times: it is checked once.
+func TestAliasesAreCheckedOnce(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("namespace: a\nx-l: &l {rpm: {capacity: 1}}\nx-r: &r {g: {limits: *l}}\nentities:\n")
+	for i := range 2000 {
+		b.WriteString("  e" + strings.Repeat("x", i%50) + string(rune('a'+i/50%26)) + string(rune('a'+i/1300)) +
+			": {resources: *r}\n")
+	}
+	m, err := Parse([]byte(b.String()))
+	if err != nil || len(m.Entities) != 2000 || len(m.Entities["eaa"]["g"]) != 1 {
+		t.Errorf("%d entities, %v", len(m.Entities), err)
+	}
+}
