@@ -71,6 +71,9 @@ func lines(c admin.Config) []string {
 	if c.OnUnavailable != limiter.PolicyDefault {
 		out = append(out, "on unavailable: "+c.OnUnavailable.String())
 	}
+	if said := saidText(c.Access, c.Cascade); said != "" {
+		out = append(out, said)
+	}
 	return out
 }
 

@@ -65,7 +65,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 // root returns the command line.
 func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
-		limitsCommand(a), disableCommand(a), enableCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
+		limitsCommand(a), disableCommand(a), enableCommand(a), bypassCommand(a),
+		cascadeCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
 		entityCommand(a), namespaceCommand(a),
 		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), thresholdsCommand(a),
 		auditCommand(a), tableCommand(a), statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a),

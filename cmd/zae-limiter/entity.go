@@ -195,9 +195,6 @@ func (a *app) holdings(c *call, id string) error {
 		if err = a.odd(id, err); err != nil {
 			return err
 		}
-		if config.Access != admin.AccessInherited {
-			a.leaves(config.Scope.String() + " " + accessText(config.Access))
-		}
 		for _, l := range lines(config) {
 			a.leaves(config.Scope.String() + " " + l)
 		}

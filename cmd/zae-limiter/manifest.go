@@ -39,9 +39,10 @@ func planCommand(a *app) *cobra.Command {
 func applyCommand(a *app) *cobra.Command {
 	var yes bool
 	cmd := a.does(&cobra.Command{
-		Use: "apply FILE", Short: "store the limits that a manifest declares",
-		Long: "Store the limits that a manifest (YAML or JSON, - for standard input) declares,\n" +
-			"and delete those that an earlier one declared. What nobody declared stays.",
+		Use: "apply FILE", Short: "store the limits and entities that a manifest declares",
+		Long: "Store what a manifest (YAML or JSON, - for standard input) declares: limits, switches,\n" +
+			"and entities with their parents. What an earlier one declared, and this one does not,\n" +
+			"is deleted. What nobody declared stays.",
 		Args: args(1, 1),
 		PreRunE: func(c *cobra.Command, files []string) error {
 			if files[0] == "-" && !yes {
@@ -128,24 +129,37 @@ func (a *app) read(file string) ([]byte, error) {
 type shownStep struct {
 	Action   admin.Action
 	From, To *admin.Config // nil: nothing there
+
+	FromEntity, ToEntity *admin.Entity // of a step about a description, instead
 }
 
 func (a *app) planAnswer(plan *admin.Plan) answer {
 	steps := make([]shownStep, len(plan.Steps))
 	r := rows{head: []string{"action", "entity", "resource", "from", "to"}}
 	for i, s := range plan.Steps {
-		steps[i] = shownStep{s.Action, &s.From, &s.To}
-		switch s.Action {
-		case admin.ActionCreate:
-			steps[i].From = nil
-		case admin.ActionDelete:
-			steps[i].To = nil
+		steps[i] = shownStep{Action: s.Action, FromEntity: s.FromEntity, ToEntity: s.ToEntity}
+		if !describes(s) && s.Action != admin.ActionCreate {
+			steps[i].From = &s.From
 		}
-		before, after := strings.Join(lines(s.From), "; "), strings.Join(lines(s.To), "; ")
-		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, before, after)
+		if !describes(s) && s.Action != admin.ActionDelete {
+			steps[i].To = &s.To
+		}
+		from, to := changes(s)
+		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, strings.Join(from, "; "), strings.Join(to, "; "))
 	}
 	value := map[string]any{"changes": plan.Changes(), "summary": kinds(plan), "steps": steps}
 	return answer{value: value, rows: r, text: a.diff(plan)}
+}
+
+// describes reports whether a step is about the description of an entity.
+func describes(s admin.Step) bool { return s.FromEntity != nil || s.ToEntity != nil }
+
+// changes are what a step finds and what it leaves, line by line.
+func changes(s admin.Step) (from, to []string) {
+	if describes(s) {
+		return s.Before(), s.After()
+	}
+	return lines(s.From), lines(s.To)
 }
 
 // kinds counts the steps of a plan by what they do.
@@ -183,9 +197,9 @@ func (a *app) diff(plan *admin.Plan) string {
 		if s.Action == admin.ActionUnchanged {
 			continue
 		}
-		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Scope)
+		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Subject())
 		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
-		from, to := lines(s.From), lines(s.To)
+		from, to := changes(s)
 		for _, l := range from {
 			if !slices.Contains(to, l) {
 				fmt.Fprintln(&out, a.paint(red, "    - "+harmless(l)))

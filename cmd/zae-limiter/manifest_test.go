@@ -156,3 +156,40 @@ func TestPlansAreHarmless(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A manifest declares a hierarchy: the plan shows it, and a second application changes nothing.
+func TestAManifestOfAHierarchy(t *testing.T) {
+	s := newShell(t)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte("namespace: default\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("resources:\n  images: {disabled: true}\n" +
+		"entities:\n  acme: {name: Acme, parent: org, cascade: true, metadata: {plan: gold}}\n" +
+		"  org: {resources: {_default_: {limits: {rpm: {capacity: 5}}, cascade: false}}}\n")
+	s.says(3, "plan "+file, "+ create org/*", "+ rpm: 5 per 1m0s", "+ cascade: off", "+ create */images", "+ disabled",
+		"+ create entity org", "+ name: org", "+ create entity acme", "+ name: Acme", "+ parent: org",
+		"+ charges its parent",
+		"+ metadata plan: \"gold\"", "4 changes to apply: 4 to create")
+	s.says(0, "apply -y "+file, "4 changes applied")
+	s.says(0, "plan "+file, "nothing to change")
+	s.says(0, "entity get acme", "Acme", "org", "true")
+	s.says(0, "limits list -r images", "disabled")
+	write("entities:\n  acme: {name: Acme}\n")
+	s.says(3, "plan "+file, "~ update entity acme", "- parent: org", "- charges its parent",
+		"- delete entity org", "- delete */images")
+	text, _ := s.run(3, "plan", file, "-o", "json")
+	for _, want := range []string{`"from_entity": {`, `"to_entity": {`, `"parent": "org"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s\nwithout %s", text, want)
+		}
+	}
+	s.says(0, "apply -y "+file, "4 changes applied")
+	s.says(1, "entity get org", "not found")
+	write("entities:\n  a: {parent: b}\n  b: {parent: a}\n")
+	s.says(2, "plan "+file, `a circle, a -> b -> a`)
+	write("entities:\n  a: {parent: nobody}\n")
+	s.says(1, "plan "+file, `entity "a": parent "nobody": no such entity`)
+}

@@ -78,6 +78,8 @@ var effects = map[string]played{
 	"credit":          {effect: adds, args: "acme gpt-4 rpm=1"},
 	"dev":             {away: true},
 	"disable":         {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},
+	"bypass":          {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},
+	"cascade":         {effect: removes, args: "off -r gpt-4", leaves: []string{"- */gpt-4 cascade: inherited"}},
 	"enable":          {effect: removes, args: "-e acme", leaves: []string{"- acme/* disabled"}},
 	"entity create":   {effect: adds, args: "new"},
 	"entity get":      {args: "acme"},
