@@ -81,7 +81,8 @@ func (l *Limiter) overtake(k *desk, shard int, f *flight) {
 	}
 }
 
-// land sends the queue of a flight that has ended.
+// land sends the queue of a flight that has an answer. It comes before those get theirs that the flight
+// was for, so none of them meets it again.
 func (l *Limiter) land(k *desk, shard int, f *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -151,26 +152,25 @@ type progress struct {
 func (l *Limiter) fly(k *desk, c known.Choice, f *flight, group []*acquirer) {
 	ctx := &f.ctx
 	defer ctx.end()
-	defer l.land(k, c.Shard, f)
 	var p known.Planned
 	defer func() {
 		plan := p
 		if p := recover(); p != nil { // of a DynamoDB client of the caller's
 			k.Unanswered(plan, true)
-			k.end(c.Shard, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
+			l.end(k, c.Shard, f, group, turn{err: &store.Failure{Kind: store.Unknown, Op: "UpdateItem",
 				Err: fmt.Errorf("panic: %v", p)}})
 		}
 	}()
 	tries, looked := progress{calls: group[0].calls, apart: group[0].apart && len(group) == 1}, false
 	for {
 		group = l.serve(ctx, k, c.Shard, k.stay(c.Shard, group))
-		group, p = l.planGroup(k, c, group)
+		group, p = l.planGroup(k, c, f, group)
 		if len(group) == 0 {
 			return
 		}
 		if looked = p.Creates && !looked; looked { // plan it again with what lives on
 			if err := l.siblings(ctx, creation{group[0].want, k}); err != nil {
-				k.end(c.Shard, group, turn{err: err})
+				l.end(k, c.Shard, f, group, turn{err: err})
 				return
 			}
 			continue
@@ -183,7 +183,7 @@ func (l *Limiter) fly(k *desk, c known.Choice, f *flight, group []*acquirer) {
 		}
 		it, err := l.store.Write(ctx, p.Write)
 		if err == nil {
-			l.taken(ctx, k, p, group, tries.sent, it)
+			l.taken(ctx, k, f, p, group, tries.sent, it)
 			return
 		}
 		k.Unanswered(p, store.KindOf(err) == store.Unknown)
@@ -193,7 +193,7 @@ func (l *Limiter) fly(k *desk, c known.Choice, f *flight, group []*acquirer) {
 			k.outbid(group, p)
 		}
 		if over {
-			k.end(c.Shard, group, turn{err: err})
+			l.end(k, c.Shard, f, group, turn{err: err})
 			return
 		}
 	}
@@ -201,12 +201,13 @@ func (l *Limiter) fly(k *desk, c known.Choice, f *flight, group []*acquirer) {
 
 // planGroup plans the write for as much of a group as the image covers. The others
 // decide again.
-func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acquirer, known.Planned) {
+func (l *Limiter) planGroup(k *desk, c known.Choice, f *flight, group []*acquirer) ([]*acquirer, known.Planned) {
 	pace := l.store.lately()
 	if !c.Alone() {
 		group = k.dismiss(c.Shard, group, pace)
 	}
 	if len(group) == 0 {
+		l.land(k, c.Shard, f)
 		return nil, known.Planned{}
 	}
 	var few [4]known.Want
@@ -215,6 +216,9 @@ func (l *Limiter) planGroup(k *desk, c known.Choice, group []*acquirer) ([]*acqu
 		hurried = len(group)
 	}
 	n, p := k.Plan(c, wantsOf(group, few[:0]), hurried, l.moment)
+	if n == 0 {
+		l.land(k, c.Shard, f)
+	}
 	for _, m := range group[n:] {
 		m.lost = m.lost || !p.Replaced
 		m.give(turn{})
@@ -249,9 +253,10 @@ func (k *desk) dismiss(shard int, group []*acquirer, pace pace) []*acquirer {
 }
 
 // end gives all of a group the same turn.
-func (k *desk) end(shard int, group []*acquirer, t turn) {
+func (l *Limiter) end(k *desk, shard int, f *flight, group []*acquirer, t turn) {
 	var few [4]known.Want
 	k.End(shard, wantsOf(group, few[:0])...)
+	l.land(k, shard, f)
 	for _, w := range group {
 		w.give(t)
 	}

@@ -51,3 +51,20 @@ func TestWritesOfGroupsAreTold(t *testing.T) {
 		})
 	}
 }
+
+// A caller that is answered meets nothing of its own write: the next acquire would count as a round trip
+// that it waits for what is over.
+func TestAnAnsweredCallerMeetsNoWriteOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	for n := range 5000 {
+		must(t, l, asks(Costs{"rph": 0}, rph100))
+		k := l.desks.of(acmeGPT)
+		k.mu.Lock()
+		under := len(k.flights)
+		k.mu.Unlock()
+		if under > 0 {
+			t.Fatalf("after %d acquires, the last one is under way still", n+1)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,5 +27,30 @@ func TestPanicOfTheClientBlocksNobody(t *testing.T) {
 		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 9}, req.Limits...)); err != nil {
 			t.Errorf("after the panic: %v", err)
 		}
+	})
+}
+
+// An observer that panics does not close the bucket to this process.
+func TestPanicOfTheObserverClosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		panics := true
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			if e.Kind == EventAhead && panics {
+				panics = false
+				panic("observer")
+			}
+		}})
+		for range 600 {
+			_, err := l.Acquire(t.Context(), asks(Costs{"rps": 1}, rps1000))
+			if kindName(err) == "denied" {
+				t.Fatal(err)
+			}
+			w.pass(time.Millisecond)
+		}
+		if panics {
+			t.Error("nothing was taken ahead")
+		}
+		l.background.Wait()
 	})
 }

@@ -510,7 +510,7 @@ func TestWhoIsCutFromAGroup(t *testing.T) {
 			k.Begin(known.Choice{Do: known.Take}, m.want, l.now())
 			group = append(group, m)
 		}
-		rest, p := l.planGroup(k, known.Choice{Do: known.Take}, group)
+		rest, p := l.planGroup(k, known.Choice{Do: known.Take}, &flight{}, group)
 		if takes := !c.replaced; p.Takes != takes || (len(rest) == 1) != takes {
 			t.Errorf("%+v: %d are written for, with %+v", c, len(rest), p)
 		}
@@ -794,8 +794,11 @@ func TestTheFirstOfAGroupHasNoMoreRoundsForIt(t *testing.T) {
 		for _, m := range group {
 			k.Begin(choice, m.want, c.l.now())
 		}
+		second := group[1]
+		k.mu.Lock()
 		c.l.start(k, choice, group)
-		got := c.l.await(t.Context(), k, 0, nil, group[1], &attempt{})
+		k.mu.Unlock()
+		got := c.l.await(t.Context(), k, 0, nil, second, &attempt{})
 		if store.KindOf(got.err) != store.Conflict || writes != 2 {
 			t.Errorf("ended after %d more writes with %+v, want 2 of the %d rounds and that it met others", writes, got,
 				known.MaxRounds)

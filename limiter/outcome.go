@@ -46,7 +46,7 @@ func (l *Limiter) failed(ctx context.Context, k *desk, c known.Choice, p known.P
 
 // taken makes the leases of a write that held. From here on the tokens are taken,
 // whatever else goes wrong.
-func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*acquirer, sent int,
+func (l *Limiter) taken(ctx context.Context, k *desk, f *flight, p known.Planned, group []*acquirer, sent int,
 	it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {
@@ -54,14 +54,16 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 		if p.Takes {
 			err = l.unread(ctx, group, p.Shard, err)
 		}
-		k.end(p.Shard, group, turn{err: err})
+		l.end(k, p.Shard, f, group, turn{err: err})
 		return
 	}
 	var few [4]known.Want
 	wants := wantsOf(group, few[:0])
+	l.tellAhead(ctx, p, group, sent) // first: an observer may panic
 	levels := k.Took(b, p, known.Joined(wants), wants, l.now())
+	l.land(k, p.Shard, f)
 	l.mind(k, group[0].want.Name, p.Shard)
-	l.tellAhead(ctx, p, group, sent)
+	l.grow(ctx, k, b)
 	if !p.Takes {
 		for _, w := range group {
 			w.give(turn{})
@@ -83,7 +85,6 @@ func (l *Limiter) taken(ctx context.Context, k *desk, p known.Planned, group []*
 	if len(left) > 0 { // one write gives back what all of them have taken
 		l.dropped(ctx, leaseOf(left[0], known.Joined(wantsOf(left, nil)).Costs))
 	}
-	l.grow(ctx, k, b)
 }
 
 // unread gives back what a group has taken from an item that turned out to be unreadable: a plain
