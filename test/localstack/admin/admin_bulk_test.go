@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// A hierarchy of hundreds is stored by the engines as by the twin: at once, parents first, and what
+// somebody else has stored since the plan stays.
+func TestAHierarchyIsAppliedInBulk(t *testing.T) {
+	const n = 200
+	onEngines(t, func(w *world) {
+		m := admin.Manifest{Namespace: "prod", Described: []admin.Entity{{ID: "org"}},
+			Entities: map[string]map[string][]limiter.Limit{}}
+		for i := range n {
+			id := fmt.Sprintf("t-%04d", i)
+			m.Described = append(m.Described, admin.Entity{ID: id, Parent: "org", Cascade: true})
+			m.Entities[id] = map[string][]limiter.Limit{"api": {limiter.PerMinute("rpm", 10)}}
+		}
+		p, err := w.ns.Plan(t.Context(), m)
+		w.must(err)
+		_, err = w.ns.CreateEntity(t.Context(), admin.Entity{ID: "t-0007", Name: "theirs"})
+		w.must(err)
+		begin := time.Now()
+		if err := w.ns.Apply(t.Context(), p); !errors.Is(err, admin.ErrBusy) {
+			t.Fatalf("error %v", err)
+		}
+		t.Logf("%d steps in %v", p.Changes(), time.Since(begin))
+		if e, err := w.ns.Entity(t.Context(), "t-0007"); err != nil || e.Name != "theirs" {
+			t.Errorf("overwritten: %+v, %v", e, err)
+		}
+		if e, err := w.ns.Entity(t.Context(), "t-0199"); err != nil || e.Parent != "org" || !e.Cascade {
+			t.Errorf("%+v, %v", e, err)
+		}
+		p, err = w.ns.Plan(t.Context(), m)
+		if w.must(err); p.Changes() != 1 {
+			t.Errorf("%d changes are left", p.Changes())
+		}
+	})
+}
