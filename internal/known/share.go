@@ -183,6 +183,9 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 		return d.now, "", false
 	}
 	ms, limit := s.costs(d.want)
+	if ms == 0 { // it takes nothing of what is shared
+		return d.now, "", false
+	}
 	p := s.share(d.want)
 	if d.attempt != nil {
 		p.asked(ms)

@@ -311,3 +311,13 @@ func TestNoShareWhereThereIsRoom(t *testing.T) {
 		b.Took(image, p, w, []Want{w}, noon+60_000+i)
 	}
 }
+
+// A request that takes nothing of what is shared is not denied for it: for slots, of a quota, or for nothing.
+func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	if d := b.Decide(asks(0, perSecond), &Attempt{}, clock(noon+100)); d.Do != Take {
+		t.Errorf("%+v", d.Choice)
+	}
+}
