@@ -388,6 +388,7 @@ func (s *leaving) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	}
 	it, err := s.Store.Write(ctx, w)
 	s.leave()
+	time.Sleep(time.Millisecond) // the caller leaves
 	return it, err
 }
 
@@ -397,26 +398,29 @@ func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
 		fails bool // giving back
 		want  error
 		used  int64
-	}{"given back": {false, ErrUnreadable, 6}, "not given back": {true, ErrUnknown, 7}} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rpm": 6}, rpm10))
-		w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
-		l, ctx := w.bystander(l), t.Context()
-		if c.fails {
-			l.store.Store = w.db
-			w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
-		} else {
-			gone, leave := context.WithCancel(ctx)
-			ctx, l.store.Store = gone, &leaving{l.store.Store, leave}
-		}
-		lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
-		if lease != nil || !errors.Is(err, c.want) || !errors.Is(err, ErrUnreadable) || errors.Is(err, ErrCanceled) {
-			t.Errorf("%s: %v, %v, want %v, and what is wrong", name, lease, err, c.want)
-		}
-		it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
-		if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) {
-			t.Errorf("%s: %v of rpm are used, want %d tokens", name, it["b_rpm_tc"], c.used)
-		}
+	}{"given back": {false, ErrCanceled, 6}, "not given back": {true, ErrUnreadable, 7}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			must(t, l, asks(Costs{"rpm": 6}, rpm10))
+			w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
+			l, ctx := w.bystander(l), t.Context()
+			if c.fails {
+				l.store.Store = w.db
+				w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
+			} else {
+				gone, leave := context.WithCancel(ctx)
+				ctx, l.store.Store = gone, &leaving{l.store.Store, leave}
+			}
+			lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
+			l.background.Wait()
+			if lease != nil || !errors.Is(err, c.want) || !errors.Is(err, ErrUnknown) {
+				t.Errorf("%s: %v, %v, want unknown, and %v", name, lease, err, c.want)
+			}
+			it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
+			if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) {
+				t.Errorf("%s: %v of rpm are used, want %d tokens", name, it["b_rpm_tc"], c.used)
+			}
+		})
 	}
 }

@@ -134,7 +134,7 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 	caller, mine := l.within(ctx), &attempt{Attempt: known.Attempt{Calls: tries.Calls}}
 	var over atomic.Bool // it has an answer, or its caller has left
 	answers := make(chan error, 1)
-	go func() {
+	l.background.Go(func() {
 		within := caller.outliving()
 		defer within.end()
 		var err error
@@ -146,7 +146,7 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 		} else if err == nil {
 			l.dropped(&within, taken())
 		}
-	}()
+	})
 	select {
 	case err := <-answers:
 		tries.Calls = mine.Calls
