@@ -17,6 +17,7 @@ type decider struct {
 	attempt *Attempt
 	pick    uint64
 	looks   bool // what is sent is the look, and was noted as that
+	members int  // of the group that wants this; zero: one
 }
 
 // nearest returns the shard to use for pick k: k itself, or the shard that it is split from when it

@@ -113,7 +113,7 @@ func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n 
 func (d decider) covered(shard int, group []Want) (n int) {
 	s := d.at(shard)
 	for n < len(group) {
-		d.want = Joined(group[:n+1])
+		d.want, d.members = Joined(group[:n+1]), n+1
 		if s.imaged() {
 			if d.decideOn(shard, s).Do != Take {
 				break

@@ -151,7 +151,16 @@ func (s *seen) end(group ...Want) {
 // learn lets the share of a group follow the level that the answer to its write shows. Refused: the
 // image that the write was planned from covered it. Others: they have taken since that image.
 func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
-	lowest, plenty, any := math.Inf(1), true, false
+	if lowest, plenty := s.marks(w, members); !math.IsInf(lowest, 1) {
+		cost, _ := s.costs(w)
+		s.share(w).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
+	}
+}
+
+// marks returns how many marks the image shows at least of what a group takes, infinitely many if that
+// says nothing, and whether there is plenty of all of it.
+func (s *seen) marks(w Want, members int) (lowest float64, plenty bool) {
+	lowest, plenty = math.Inf(1), true
 	for _, c := range w.Costs {
 		i := s.image.State.Index(c.Limit.Name)
 		if i < 0 || !paced(c) {
@@ -165,13 +174,10 @@ func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
 		if mark > markTells*capacity {
 			continue
 		}
-		any, lowest = true, min(lowest, left/mark)
+		lowest = min(lowest, left/mark)
 		plenty = plenty && left > min(shareRoom*capacity, shareFree*mark)
 	}
-	if any {
-		cost, _ := s.costs(w)
-		s.share(w).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
-	}
+	return lowest, plenty && !math.IsInf(lowest, 1)
 }
 
 // allowed returns from when the share of this process has room for the costs, and the limit that it is
@@ -191,6 +197,11 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 		p.asked(ms)
 	}
 	at, seen := p.from(ms, d.now), s.at
+	if at > d.now && len(d.want.Costs) > 1 { // it may be another limit that is short
+		if _, plenty := s.marks(d.want, d.members); plenty {
+			return d.now, "", false
+		}
+	}
 	switch outlived := d.outlived(s, d.DenyFor); {
 	case at <= d.now || outlived && d.count == 1:
 		return d.now, "", false

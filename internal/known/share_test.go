@@ -321,3 +321,23 @@ func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
 		t.Errorf("%+v", d.Choice)
 	}
 }
+
+// A limit that is short denies nothing that is asked of another one alone.
+func TestAShareOfOneLimitDeniesNothingOfAnother(t *testing.T) {
+	other := bucket.Limit{Name: "other", Capacity: 10_000_000, Amount: 1_000_000, Period: 1000}
+	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
+	image := imageOf(0, 1, 0)
+	image.State = bucket.New([]bucket.Limit{other, perSecond}, 0, 1, noon)
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b.See(image, noon, Unsent)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	w := asks(1, other, perSecond)
+	if d := b.Decide(w, &Attempt{}, clock(noon+100)); d.Do != Take {
+		t.Errorf("of the other: %+v", d.Choice)
+	}
+	w.Costs[1].Milli = 1000
+	if d := b.Decide(w, &Attempt{}, clock(noon+100)); d.Do != Deny {
+		t.Errorf("of both: %+v", d.Choice)
+	}
+}
