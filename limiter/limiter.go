@@ -182,9 +182,9 @@ func (o *Options) durations() error {
 }
 
 // Limiter takes tokens from buckets in one namespace of one table. Create it
-// with [Open]; it is safe for concurrent use by any number of goroutines and
-// holds nothing that must be closed. One Limiter per process and namespace is
-// enough, and shares what it learns.
+// with [Open]; it is safe for concurrent use by any number of goroutines. One Limiter per process and
+// namespace is enough, and shares what it learns. Nothing closes it. A process that ends loses what it
+// has taken ahead (Options.Ahead), and its slots of in-flight limits are free after two epochs at most.
 type Limiter struct {
 	store      *clocked
 	opts       Options

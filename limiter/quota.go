@@ -14,9 +14,8 @@ import (
 // checked where the limit is, see [Limit.Validate].
 //
 // Zones are names of the IANA database, as "Europe/Berlin"; an empty one is UTC. Periods begin
-// and end at local times, so days have 23, 24 or 25 hours. When clocks are set forward, one hour
-// of local time is left out. A period that would begin in it does not begin that day, as with the
-// Python client. So it is with midnight in Cairo and Havana once a year.
+// and end at local times, so days have 23, 24 or 25 hours. A period whose first minute clocks leave
+// out begins when they are set forward; one whose first minute comes twice begins the first time.
 type Calendar string
 
 // Daily returns the calendar of days.
@@ -94,9 +93,6 @@ func (c Calendar) String() string { return calendar.Text(string(c)) }
 // first second of a period requests may still count in the old one. No period is opened early
 // where all clocks are within a second of the true time.
 func Quota(name string, n int64, c Calendar) Limit { return Limit{Name: name, Capacity: n, Reset: c} }
-
-// PerMonth returns a quota of n tokens in each calendar month of UTC.
-func PerMonth(name string, n int64) Limit { return Quota(name, n, Monthly(1, "")) }
 
 // USD returns an amount of dollars in millionths, the tokens in which money is counted:
 // all arithmetic is of whole numbers. Other currencies do the same with their unit.

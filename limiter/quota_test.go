@@ -206,7 +206,7 @@ func TestQuotasThatCannotBe(t *testing.T) {
 			}
 		}
 	}
-	for _, l := range []Limit{PerMonth("a", 5), Quota("b", USD(500), Monthly(31, "Asia/Tokyo")),
+	for _, l := range []Limit{Quota("a", 5, Monthly(1, "")), Quota("b", USD(500), Monthly(31, "Asia/Tokyo")),
 		Quota("c", 1, Weekly(0, "")), Quota("d", 1, Quarterly("Europe/Berlin")),
 		Quota("e", 1, Yearly(time.February, 29, "")),
 		Quota("f", 1, Cron("0 6 * * MON-FRI", "")), Quota("g", 1, FromFirstUse(5*time.Hour))} {
@@ -256,8 +256,8 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%q is %q, %v, want %q", want.String(), got, err, want)
 		}
 	}
-	if l := PerMonth("usd", 5); l != Quota("usd", 5, Cron("0 0 1 * *", "UTC")) {
-		t.Errorf("per month: %v", l)
+	if Monthly(1, "") != Cron("0 0 1 * *", "UTC") {
+		t.Errorf("monthly is %q", Monthly(1, ""))
 	}
 	if Weekly(time.Sunday, "") != Cron("0 0 * * SUN", "") {
 		t.Errorf("weeks that begin on Sunday: %q", Weekly(time.Sunday, ""))

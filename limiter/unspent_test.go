@@ -474,7 +474,7 @@ func TestUnspentOfSeveralQuotas(t *testing.T) {
 					})})
 				other := w.process(Options{})
 				req := asks(Costs{"rps": 1, "rpd": 1, "rpM": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")),
-					PerMonth("rpM", quota))
+					Quota("rpM", quota, Monthly(1, "")))
 				w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
 				granted, _ := w.busy(l, req, 300)
 				held := func(limit string) int64 { return l.desks.of(acmeGPT).Left(0, limit, l.moment) / 1000 }

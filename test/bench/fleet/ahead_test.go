@@ -23,7 +23,7 @@ var (
 // budgeted is Busy beside a budget for the month, of which each request takes 700.
 var budgeted = Bucket{
 	Name:   "1000 per second and a monthly budget",
-	Limits: []limiter.Limit{limiter.PerSecond("rps", 1000), limiter.PerMonth("spend", 500_000_000)},
+	Limits: []limiter.Limit{limiter.PerSecond("rps", 1000), limiter.Quota("spend", 500_000_000, limiter.Monthly(1, ""))},
 	Cost:   func(r *rand.Rand) []int64 { return []int64{1, 400 + r.Int64N(600)} },
 }
 
