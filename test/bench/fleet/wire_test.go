@@ -64,8 +64,10 @@ func realTime(t *testing.T) {
 		{Bucket: modest, Processes: 16, Load: .9},
 		{Bucket: modest, Processes: 16, Load: 5},
 		{Bucket: modest, Processes: 64, Load: 5},
+		{Bucket: PerSecond, Processes: 4, Load: 1.5, For: 20 * time.Second},
+		{Bucket: PerSecond, Processes: 4, Load: 5, For: 20 * time.Second},
 	} {
-		c.Seed, c.Warm, c.For = 1, 2*time.Second, 8*time.Second
+		c.Seed, c.Warm, c.For = 1, 2*time.Second, max(c.For, 8*time.Second)
 		w := &wire{DynamoDB: e.DynamoDB()}
 		name := tablespec.ForTest(t, e)
 		processes := make([]process, c.Processes)
@@ -80,7 +82,7 @@ func realTime(t *testing.T) {
 			}
 		}
 		r := c.arrive(t.Context(), processes, w)
-		say("on dynoxide, %-40s  writes/grant %5.2f  writes/try %5.2f  delivered %6.2f %%  failed %d of %d",
-			fmt.Sprint(c), r.PerGrant(), r.PerAttempt(), 100*r.Delivered(), r.Failed, r.Attempts)
+		say("on dynoxide, %-40s  writes/grant %5.2f  writes/try %5.2f  delivered %6.2f %%  Jain %.3f  failed %d of %d",
+			fmt.Sprint(c), r.PerGrant(), r.PerAttempt(), 100*r.Delivered(), r.Unfair, r.Failed, r.Attempts)
 	}
 }
