@@ -28,6 +28,7 @@ import (
 const (
 	shareBegins  = 0.5   // of the refill, for a process that meets others
 	shareLeast   = 0.001 // of the refill
+	shareMost    = 2     // of the refill: of several limits each may be the slowest of some requests
 	shareRefused = 0.85  // times the share, after a refused write
 	shareBelow   = 0.1   // what it loses of itself for a level of zero
 	shareMore    = 0.005 // of the refill, for a level of one mark
@@ -68,7 +69,7 @@ func (p *share) answered(cost, level float64, refused, others, plenty bool, now 
 		p.part += shareMore * min(level, shareMarks)
 	}
 	if p.part > 0 {
-		p.part = max(p.part, shareLeast)
+		p.part = min(max(p.part, shareLeast), shareMost)
 	}
 }
 
@@ -82,7 +83,7 @@ func (p *share) from(cost float64, now int64) int64 {
 	}
 	more := p.credit + p.part*float64(max(0, now-p.at))
 	p.credit, p.at = max(p.credit, min(more, max(p.most, p.part*markTime))), now
-	return now + int64(math.Ceil(max(0, cost-p.credit)/p.part))
+	return now + int64(math.Ceil(min(max(0, cost-p.credit)/p.part, longest)))
 }
 
 // take takes a cost, or gives it back if it is negative.

@@ -50,6 +50,15 @@ func TestShareFollowsTheLevel(t *testing.T) {
 	if p.part != shareLeast {
 		t.Errorf("the least share is %v", p.part)
 	}
+	for range 1000 {
+		p.answered(10, 3, false, true, false, noon)
+	}
+	if p.part != shareMost {
+		t.Errorf("the largest share is %v", p.part)
+	}
+	if p.credit = -1e300; p.from(1e300, noon) != noon+longest {
+		t.Errorf("a cost without end is due in %d ms", p.from(1e300, noon)-noon)
+	}
 }
 
 // What a share lets go, against a version that counts every millisecond; and never more in any time
