@@ -76,6 +76,7 @@ func (l *Limiter) start(k *desk, c known.Choice, group []*acquirer) {
 func (l *Limiter) overtake(k *desk, shard int, f *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	f.late = nil // who joins from now on, because the table has become slower, waits for no other
 	if group := f.queue; len(group) > 0 {
 		f.queue = nil
 		l.start(k, known.Choice{Do: known.Take, Shard: shard}, group)

@@ -881,3 +881,25 @@ func TestWhatACallerThatGoesIsTold(t *testing.T) {
 		}
 	}
 }
+
+// An acquire that joins a write after its queue had been let go, because the table has become slower since,
+// waits for it no longer than until it is late.
+func TestWhoJoinsALateWriteIsLetGoToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, behind := c.behind(2)
+		behind[0].cancel()
+		time.Sleep(2 * leastPatience) // nobody is left in the queue
+		c.l.store.mu.Lock()
+		c.l.store.pace = pace{trip: 5 * leastPatience, late: 10 * leastPatience}
+		c.l.store.mu.Unlock()
+		d := c.start(3)
+		c.quiet()
+		time.Sleep(10 * leastPatience)
+		synctest.Wait()
+		c.next().by(true, nil)
+		c.want(d, "granted")
+		first.by(true, nil)
+		c.settled(4)
+	})
+}
