@@ -32,7 +32,7 @@ type Repaired struct {
 	Recovery   bool // point-in-time recovery
 }
 
-// ErrNotActive: the table is being made, restored or deleted.
+// ErrNotActive is the error of a table that is being made, restored or deleted.
 var ErrNotActive = errors.New("limitertable: table is not active")
 
 // Repair switches on what a restored table lacks: deletion protection, point-in-time recovery,

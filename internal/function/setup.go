@@ -20,10 +20,11 @@ const (
 	SetupResourceRevision = "Revision"           // changed to have the function run again; not read
 )
 
-// NamespaceName is what a stack takes as the name of a namespace, and WantNamespaceName says it in words.
+// NamespaceName is what a stack takes as the name of a namespace.
 // The library takes more; the outputs of a stack are a list of name=id.
 var NamespaceName = regexp.MustCompile(`\A([A-Za-z0-9]|_[A-Za-z0-9_.-])[A-Za-z0-9_.-]{0,127}\z`)
 
+// WantNamespaceName says in words what NamespaceName accepts.
 const WantNamespaceName = "names of letters, digits, dots, hyphens and underscores, not _ alone"
 
 // Setup is what a deployment asks functions/setup for.

@@ -127,7 +127,8 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 		return false
 	}
 	life := k.life(s, w.Costs, now.Trip, now.Ms)
-	return h.pace.Free(life, now.Ms) <= now.Ms && k.pays(s, w, life, now)
+	take, _ := k.size(s, w, life, now)
+	return h.pace.Free(life, now.Ms) <= now.Ms && take != nil
 }
 
 // Renewed notes that the charge that Grant asked for has ended, in success or not.
@@ -152,14 +153,7 @@ func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool 
 	return s.holding.Settle(costs, clock().instant())
 }
 
-// pays reports whether anything is taken ahead with a charge now.
-func (k *facts) pays(s *seen, w Want, life int64, now Now) bool {
-	take, _ := k.size(s, w, life, now)
-	return take != nil
-}
-
-// leaves is what others have most likely left of the limits of costs when a write arrives
-// that is trip milliseconds under way.
+// leaves is what others have most likely left when a write arrives that is trip milliseconds under way.
 func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	levels := make([]int64, len(costs))
 	for i, c := range costs {

@@ -28,9 +28,14 @@ const (
 	SKNamespaceID   = "#NSID#"
 )
 
-func EntityPK(ns, entity string) string     { return ns + "/" + EntityPKPart + entity }
+// EntityPK is the partition key of what is stored of an entity.
+func EntityPK(ns, entity string) string { return ns + "/" + EntityPKPart + entity }
+
+// ResourcePK is the partition key of what is stored of a resource.
 func ResourcePK(ns, resource string) string { return ns + "/" + ResourcePKPart + resource }
-func SystemPK(ns string) string             { return ns + SystemPKSuffix }
+
+// SystemPK is the partition key of what is stored of a namespace.
+func SystemPK(ns string) string { return ns + SystemPKSuffix }
 
 // BucketKey is the key of one shard of a bucket.
 func BucketKey(ns, entity, resource string, shard int) item.Key {
@@ -88,7 +93,7 @@ func EntityConfigsKey(ns string) item.Key { return item.Key{PK: SystemPK(ns), SK
 // ProvisionerKey is the key of the declarative provisioner's state.
 func ProvisionerKey(ns string) item.Key { return item.Key{PK: SystemPK(ns), SK: SKProvisioner} }
 
-// provisionerPages is over how many items a state is spread that is paged. An entity
+// ProvisionerPages is over how many items a state is spread that is paged. An entity
 // stands in the page that its name says, so that each page can be replaced by itself.
 const ProvisionerPages = 256
 
@@ -133,7 +138,7 @@ func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) 
 	return ns, unescaped(entity), resource, shard, true
 }
 
-// gsi4 adds the keys under which every item of a namespace can be found.
+// WithGSI4 adds the keys under which every item of a namespace can be found.
 func WithGSI4(it item.Item, ns, sk string) item.Item {
 	it[item.AttrGSI4PK], it[item.AttrGSI4SK] = item.S(ns), item.S(Cut(sk))
 	return it

@@ -15,7 +15,7 @@ func Timestamp(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// put sets a string attribute unless the string is empty.
+// Put sets a string attribute unless the string is empty.
 func (it Keyed) Put(attr, s string) Keyed {
 	if s != "" {
 		it[attr] = item.S(s)
@@ -23,12 +23,13 @@ func (it Keyed) Put(attr, s string) Keyed {
 	return it
 }
 
-// keyed is an item under construction.
+// Keyed is an item under construction.
 type Keyed item.Item
 
+// NewItem begins an item.
 func NewItem(k item.Key) Keyed { return Keyed(k.Item()) }
 
-// under returns from the key of an item the namespace and what follows prefix in the rest of the
+// Under returns from the key of an item the namespace and what follows prefix in the rest of the
 // partition key.
 func Under(r *item.Reader, prefix string) (ns, rest string) {
 	ns, rest, ok := CutNamespace(item.KeyOf(r.It).PK)

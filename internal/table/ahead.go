@@ -162,8 +162,8 @@ func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (er
 		}
 		sl.Held = min(max(0, bucket.SubSat(0, held)), sl.Capacity)
 	}
-	ok := false
-	if sl.Ended, ok, err = item.Int(it, names.ended); err != nil {
+	if sl.Ended, _, err = item.Int(it, names.ended); err != nil {
+		var ok bool
 		if sl.Ended, ok = b.outgrown(it, names.ended); ok {
 			err = nil
 		}
