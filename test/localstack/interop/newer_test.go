@@ -142,7 +142,8 @@ func (w *world) keepsAll(where string) {
 // kind, on buckets in use. Then both clients take from those. So with schedules that Python has replaced.
 func TestSchedulesAreRefusedAndReplaced(t *testing.T) {
 	onBothEngines(t, func(w *world) {
-		l, p := w.open(), w.python()
+		w.open()
+		p := w.python()
 		if w.release == older {
 			return // it has none
 		}
@@ -180,7 +181,8 @@ func TestSchedulesAreRefusedAndReplaced(t *testing.T) {
 					}
 					w.set(entity, "api", with)
 					w.replaced(entity)
-					l, p = w.open(), w.python()
+					l := w.open()
+					p = w.python()
 					granted := 0
 					for i := range 5 {
 						if i%2 == 0 {
