@@ -30,7 +30,7 @@ GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)
 REVIVE       = $$(go -C $(CURDIR)/test tool -n revive)
 FORBIDIGO    = $$(go -C $(CURDIR)/test tool -n forbidigo)
 # Packages that compute and do nothing else: instants and identities are arguments there.
-PURE        := ahead archive bill bucket calendar item known stream table usage
+PURE        := ahead archive bill bucket calendar config item known layout ledger stream table usage
 IMPURE      := ^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|(os|net|http|rand|log|slog)\..*)$$
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
