@@ -44,6 +44,7 @@ type acquirer struct {
 	apart  bool      // see attempt
 	lost   bool      // a charge was refused it because others had taken the tokens, or had no room for it
 	renews bool      // it asks for nothing but what is taken ahead
+	queued bool      // it waits behind a write, or did
 	waits  bool      // it is one of Wait or Reserve, which are served from the table
 	// Guarded by the desk:
 	onWay bool         // its costs are on their way to the table

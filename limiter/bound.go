@@ -20,8 +20,15 @@ func (l *Limiter) within(ctx context.Context) *bound {
 	return l.bounded(ctx)
 }
 
-// outliving returns a bound that ends at the same instant, and not when the caller's context does.
-func (b *bound) outliving() bound { return bound{caller: b.caller, until: b.until, outlives: true} }
+// outliving returns a bound that ends at the same instant, and not when the caller's context does. Where
+// that is one instant, the caller leaves first.
+func (b *bound) outliving() bound {
+	until := b.until
+	if d, ok := b.caller.Deadline(); ok && d.Equal(until) {
+		until = until.Add(1)
+	}
+	return bound{caller: b.caller, until: until, outlives: true}
+}
 
 // bound is the context of one call, which ends with the caller's or at an instant.
 // Nothing waits for that until somebody asks for it: a denial without a call to

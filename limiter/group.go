@@ -33,6 +33,7 @@ func (l *Limiter) writeTogether(ctx context.Context, k *desk, c known.Choice, me
 	f := k.flights[c.Shard]
 	if f != nil && !c.Alone() && l.joins(f, me) {
 		me.trips++
+		me.queued = true
 		k.Begin(known.Choice{Do: known.Take, Shard: c.Shard}, me.want, 0)
 		f.queue = append(f.queue, me)
 		if f.late == nil {
@@ -59,12 +60,17 @@ func (l *Limiter) joins(f *flight, me *acquirer) bool {
 		!me.hurried(max(0, pace.trip-under)+pace.late)
 }
 
-// start sends the write of a group. The lock of the desk is held.
+// start sends the write of a group. The lock of the desk is held. The write ends with the last bound of the
+// group. Those that were queued leave by themselves then, and first.
 func (l *Limiter) start(k *desk, c known.Choice, group []*acquirer) {
 	f := &flight{began: time.Now(), ctx: group[0].within.outliving()}
 	for _, m := range group {
-		if m.within.until.After(f.ctx.until) {
-			f.ctx.until = m.within.until
+		until := m.within.until
+		if m.queued {
+			until = until.Add(1)
+		}
+		if until.After(f.ctx.until) {
+			f.ctx.until = until
 		}
 	}
 	k.flights.set(c.Shard, f)

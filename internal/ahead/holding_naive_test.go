@@ -91,7 +91,7 @@ func TestHoldingIsTheSumOfItsParts(t *testing.T) {
 	happened := map[string]int{}
 	for run := range 300 {
 		h, n := &Holding{}, &naive{limits: limits}
-		image := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: began,
+		image := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: began << 12,
 			State: bucket.New(limits, 0, 1, began)}
 		wall, mono := int64(began), int64(0)
 		for step := range 60 {

@@ -10,7 +10,7 @@ import (
 // shardOf is the image of a full bucket of three tokens, in a generation that began some time
 // after the worlds did.
 func shardOf(generation, after int64) table.Shard {
-	return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: began + generation,
+	return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: (began + generation) << 12,
 		State: bucket.New([]bucket.Limit{three}, 0, 1, began+after)}
 }
 
@@ -178,10 +178,10 @@ func TestMarks(t *testing.T) {
 	for i := range h.marks {
 		h.marks[i].State.HeldUntil = began + int64(i)
 	}
-	if m := h.spent(began, began+5); m == nil || m.State.RF != held.State.RF {
+	if m := h.spent(began<<12, began+5); m == nil || m.State.RF != held.State.RF {
 		t.Errorf("%+v is the last one of which all is spent, want %+v", m, held)
 	}
-	if h.spent(began, began-1) != nil || h.spent(began+1, began+5) != nil {
+	if h.spent(began<<12, began-1) != nil || h.spent((began+1)<<12, began+5) != nil {
 		t.Error("spent before it may be, or in another generation")
 	}
 	h.See(shardOf(1, 0), 1000)
