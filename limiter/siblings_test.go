@@ -181,7 +181,12 @@ func TestEvictedWhileRestoringShard0(t *testing.T) {
 	held, before := w.held(l, limit), w.used(l, "rph")
 	w.db.SetHook(onCall(looksForShard1, 0, func(memdb.Op) (bool, error) {
 		w.db.SetHook(nil)
-		must(t, l, Request{Entity: "other", Resource: gpt, Costs: Costs{"rph": 1}, Limits: []Limit{limit}})
+		other := asks(Costs{"rph": 1}, limit)
+		other.Entity = "other"
+		_, err := l.Acquire(t.Context(), other)
+		if err != nil {
+			t.Error(err)
+		}
 		return true, nil
 	}))
 	drain(t, l, asks(Costs{"rph": 1}, limit))

@@ -17,7 +17,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	got := prints[status](s, "status")
-	if !got.OK || len(got.Parts) != 5 || got.Parts[3].Part != "stream" || got.Parts[3].Figures["shards"] != 1.0 {
+	if !got.OK || len(got.Parts) != 6 || got.Parts[4].Part != "stream" || got.Parts[4].Figures["shards"] != 1.0 {
 		t.Errorf("status: %+v", got)
 	}
 	s.says(1, "status -t no-such-table", "There is no table", "zae-limiter table create")
