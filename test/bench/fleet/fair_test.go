@@ -27,7 +27,7 @@ func TestEqualDemandGetsEqualShares(t *testing.T) {
 							100*r.Delivered(), r.Excess)
 						even, delivered := .97, .99
 						if ahead > 0 {
-							even, delivered = .7, .94
+							even, delivered = .6, .9
 						}
 						if r.Unfair < even || r.PerGrant() > 1.1 || r.Delivered() < delivered || r.Excess > 0 || r.Failed > 0 {
 							t.Errorf("want %v, 1.1, %v and no excess; %d failed", even, delivered, r.Failed)
