@@ -367,9 +367,12 @@ func (k *kindsJudge) inTheEnd() {
 func (k *kindsJudge) last(class string, costs map[string]int64) (*limiter.Lease, error) {
 	w, c := k.w, k.w.clients[0]
 	o := &op{id: -2, began: time.Now().UnixMilli(), client: c, kind: "acquire", class: class, costs: costs}
-	lease, err := c.l.Acquire(o.context(w.t.Context()), limiter.Request{
-		Entity: "org", Resource: resource, Costs: costs, Class: w.defect.classOf(class),
-	})
+	req := limiter.Request{Entity: "org", Resource: resource, Costs: costs, Class: w.defect.classOf(class)}
+	lease, err := c.l.Acquire(o.context(w.t.Context()), req)
+	if d, ok := errors.AsType[*limiter.LimitError](err); ok && d.Estimated && d.RetryAfter <= 2*time.Second {
+		time.Sleep(d.RetryAfter) // shards whose fractions add up to too little merge first
+		lease, err = c.l.Acquire(o.context(w.t.Context()), req)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.told("org", costs, false)
