@@ -78,15 +78,20 @@ func (l *Limiter) start(k *desk, c known.Choice, group []*acquirer) {
 	go l.fly(k, c, f, group)
 }
 
+// startQueue sends the queue of a flight, if there is one. The lock of the desk is held.
+func (l *Limiter) startQueue(k *desk, shard int, f *flight) {
+	if group := f.queue; len(group) > 0 {
+		f.queue = nil
+		l.start(k, known.Choice{Do: known.Take, Shard: shard}, group)
+	}
+}
+
 // overtake sends the queue of a flight that is late.
 func (l *Limiter) overtake(k *desk, shard int, f *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f.late = nil // who joins from now on, because the table has become slower, waits for no other
-	if group := f.queue; len(group) > 0 {
-		f.queue = nil
-		l.start(k, known.Choice{Do: known.Take, Shard: shard}, group)
-	}
+	l.startQueue(k, shard, f)
 }
 
 // land sends the queue of a flight that has an answer. It comes before those get theirs that the flight
@@ -100,10 +105,7 @@ func (l *Limiter) land(k *desk, shard int, f *flight) {
 	if k.flights[shard] == f {
 		k.flights.set(shard, nil)
 	}
-	if group := f.queue; len(group) > 0 {
-		f.queue = nil
-		l.start(k, known.Choice{Do: known.Take, Shard: shard}, group)
-	}
+	l.startQueue(k, shard, f)
 }
 
 // await waits for the turn of an acquire, which is in the queue of a flight or on its way.
