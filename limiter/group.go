@@ -74,8 +74,7 @@ func (l *Limiter) start(k *desk, c known.Choice, group []*acquirer) {
 		}
 	}
 	k.flights.set(c.Shard, f)
-	l.background.Add(1) // its caller may leave
-	go l.fly(k, c, f, group)
+	l.background.Go(func() { l.fly(k, c, f, group) }) // its caller may leave
 }
 
 // startQueue sends the queue of a flight, if there is one. The lock of the desk is held.
@@ -160,7 +159,6 @@ type progress struct {
 // fly writes until the group, or as much of it as the image covers, has an answer.
 // Each acquire gets its turn, whatever happens. What they want is noted as under way.
 func (l *Limiter) fly(k *desk, c known.Choice, f *flight, group []*acquirer) {
-	defer l.background.Done()
 	ctx := &f.ctx
 	defer ctx.end()
 	var p known.Planned

@@ -197,8 +197,8 @@ type Limiter struct {
 	sleepers   queue.Sleepers
 	lines      queue.Lines
 	keeper     slots.Keeper
-	growing    sync.Map       // name -> true: buckets whose shards this process is doubling
-	background sync.WaitGroup // work that no caller waits for
+	growing    sync.Map   // name -> true: buckets whose shards this process is doubling
+	background background // work that no caller waits for
 }
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.
