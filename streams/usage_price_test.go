@@ -226,7 +226,7 @@ func (l *load) computed() (writes, longer, indexed float64) {
 	return inUse(l.fold) + longer, longer, indexed
 }
 
-// TestPriceIsWhatBucketsInUseMakeIt computes the table of docs/cost.md; the
+// TestPriceIsWhatBucketsInUseMakeIt computes what docs/cost.md says of usage; the
 // aggregator is held to the same sum by TestPriceOfUsage.
 func TestPriceIsWhatBucketsInUseMakeIt(t *testing.T) {
 	for _, c := range priced() {

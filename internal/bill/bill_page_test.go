@@ -1,7 +1,6 @@
 package bill
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -11,29 +10,21 @@ import (
 	"testing"
 )
 
-// The tables of docs/cost.md and docs/at-scale.md are what Month computes:
-// go test ./internal/bill -update.
-func TestTablesOfThePages(t *testing.T) {
-	holds(t, page, map[string]string{
-		"requests": requestsTable(), "ahead": aheadTable(), "cache": cacheTable(), "bill": billTable()})
-	holds(t, "../../docs/at-scale.md", map[string]string{"load": loadTable(), "dollars": scaleTable()})
-}
-
-func holds(t *testing.T, page string, tables map[string]string) {
-	t.Helper()
+// The figures of docs/cost.md are what Month computes: go test ./internal/bill -update.
+func TestFiguresOfThePage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := string(text)
-	for name, table := range tables {
+	for name, figures := range map[string]string{"table": costTable(), "example": example()} {
 		begin, end := "<!-- "+name+": written by go test ./internal/bill -update -->\n", "<!-- end of "+name+" -->"
 		before, rest, ok := strings.Cut(got, begin)
 		_, after, ended := strings.Cut(rest, end)
 		if !ok || !ended {
-			t.Fatalf("%s has no place for %s", page, name)
+			t.Fatalf("%s has no place for the %s", page, name)
 		}
-		got = before + begin + table + end + after
+		got = before + begin + figures + end + after
 	}
 	if *update {
 		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
@@ -42,7 +33,7 @@ func holds(t *testing.T, page string, tables map[string]string) {
 		return
 	}
 	if got != string(text) {
-		t.Errorf("the tables of %s are not what is computed: go test ./internal/bill -update", page)
+		t.Errorf("%s has other figures than Month computes: go test ./internal/bill -update", page)
 	}
 }
 
@@ -55,51 +46,19 @@ func dollars(d float64) string {
 	return out
 }
 
-func requestsTable() string {
-	var b strings.Builder
-	b.WriteString("| what a request does | R = 10 | 100 | 1000 | 10, provisioned | 100 | 1000 |\n" +
-		"|---|---|---|---|---|---|---|\n")
-	for _, row := range []struct {
-		name    string
-		settled float64
-		levels  int
-	}{{"acquire", 0, 1}, {"acquire and settle", 1, 1}, {"acquire, charged to a parent too", 0, 2},
-		{"acquire and settle, charged to a parent too", 1, 2}} {
-		fmt.Fprintf(&b, "| %s |", row.name)
-		for _, s := range []Stack{{Table: true}, Provisioned(Stack{Table: true})} {
-			for _, rate := range []float64{10, 100, 1000} {
-				u := Use{Rate: rate, Settled: row.settled, Levels: row.levels, LimitsInCode: true, Utilization: 0.5}
-				fmt.Fprintf(&b, " %s |", dollars(Sum(Month(u, s))))
-			}
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
+// costRow is a row of the table: what a month costs at so many requests a second.
+type costRow struct {
+	name string
+	cost func(rate float64) float64
 }
 
-// aheadTable is what requests for one key cost.
-func aheadTable() string {
-	var b strings.Builder
-	b.WriteString("| one key, granted requests a second | R = 10 | 100 | 1000 | 10,000 | $ per million, at each |\n" +
-		"|---|---|---|---|---|---|\n")
-	for _, row := range []struct {
-		name      string
-		processes int
-		ahead     float64
-	}{{"nothing is taken ahead", 1, 0}, {"`Ahead` 500 ms, 1 process", 1, .5}, {"4 processes", 4, .5},
-		{"16 processes", 16, .5}, {"64 processes", 64, .5}, {"`Ahead` 10 s, 16 processes", 16, 10},
-		{"64 processes", 64, 10}} {
-		fmt.Fprintf(&b, "| %s |", row.name)
-		var millions []string
-		for _, rate := range []float64{10, 100, 1000, 10_000} {
-			u := Use{Rate: rate, Levels: 1, LimitsInCode: true, Processes: row.processes, Entities: 1, Ahead: row.ahead}
-			sum := Sum(Month(u, Stack{Table: true}))
-			fmt.Fprintf(&b, " %s |", dollars(sum))
-			millions = append(millions, fmt.Sprintf("%.3f", sum/u.requests()*1e6))
-		}
-		fmt.Fprintf(&b, " %s |\n", strings.Join(millions, ", "))
+// ours is what the table charges for these requests.
+func ours(u Use, s Stack) func(float64) float64 {
+	return func(rate float64) float64 {
+		u := u
+		u.Rate, u.Utilization, u.LimitsInCode, u.Levels = rate, 0.5, true, max(u.Levels, 1)
+		return Sum(Month(u, s))
 	}
-	return b.String()
 }
 
 // What caches cost in us-east-1 (aws.amazon.com/elasticache/pricing): serverless Valkey by data,
@@ -108,66 +67,46 @@ const (
 	dollarsOfECPU  = 0.0023e-6
 	dollarsOfLeast = 0.084 * 0.1 * monthHours
 	dollarsOfMicro = 0.0128 * monthHours // cache.t4g.micro, Valkey
-	dollarsOfLarge = 0.1264 * monthHours // cache.m7g.large, Valkey
 	nodesOfCache   = 2
 )
 
-// cacheTable is what decisions cost here and in a cache of AWS, and from where on the cache is
-// cheaper.
-func cacheTable() string {
-	ours := func(ahead float64) func(float64) float64 {
-		return func(rate float64) float64 {
-			u := Use{Rate: rate, Levels: 1, LimitsInCode: true, Processes: 16, Entities: 1, Ahead: ahead}
-			return Sum(Month(u, Stack{Table: true}))
-		}
-	}
+// costTable has what requests cost here, and in a cache of AWS.
+func costTable() string {
+	table := Stack{Table: true}
+	one := func(processes int, ahead float64) Use { return Use{Processes: processes, Entities: 1, Ahead: ahead} }
 	serverless := func(ecpus float64) func(float64) float64 {
 		return func(rate float64) float64 { return dollarsOfLeast + rate*monthSeconds*ecpus*dollarsOfECPU }
 	}
 	nodes := func(each float64) func(float64) float64 {
 		return func(float64) float64 { return nodesOfCache * each }
 	}
-	// less returns for how many requests a second, within a hundredth, b costs less than a.
-	less := func(b, a func(float64) float64) string {
-		first, last := 0.0, 0.0
-		for rate := 0.1; rate < 1e6; rate *= 1.01 {
-			if b(rate) < a(rate) {
-				first, last = cmp.Or(first, rate), rate
-			}
-		}
-		switch {
-		case first == 0:
-			return "never"
-		case last > 9e5:
-			return "from " + dollars(first)
-		}
-		return dollars(first) + " to " + dollars(last)
-	}
 	var b strings.Builder
-	b.WriteString("| one key, 16 processes | R = 10 | 100 | 1000 | 10,000 | less than a write each at R | than `Ahead` at R |\n" +
-		"|---|---|---|---|---|---|---|\n")
-	for _, row := range []struct {
-		name string
-		cost func(float64) float64
-		ours bool
-	}{
-		{"one write each", ours(0), true}, {"`Ahead` 500 ms", ours(.5), true},
-		{"serverless Valkey, 1 ECPU a decision", serverless(1), false},
-		{"serverless Valkey, 10 ECPUs a decision", serverless(10), false},
-		{"two `cache.t4g.micro` nodes", nodes(dollarsOfMicro), false},
-		{"two `cache.m7g.large` nodes", nodes(dollarsOfLarge), false},
+	b.WriteString("| what a request does | R = 10 | 100 | 1000 | 10,000 |\n|---|---|---|---|---|\n")
+	for _, row := range []costRow{
+		{"acquire", ours(Use{}, table)},
+		{"acquire, and settle or charge a parent", ours(Use{Settled: 1}, table)},
+		{"acquire, provisioned, half used", ours(Use{}, Provisioned(table))},
+		{"one key, `Ahead` 500 ms, 4 processes", ours(one(4, .5), table)},
+		{"one key, `Ahead` 500 ms, 16 processes", ours(one(16, .5), table)},
+		{"serverless Valkey, 1 ECPU each", serverless(1)},
+		{"serverless Valkey, 10 ECPUs each", serverless(10)},
+		{"two `cache.t4g.micro` nodes", nodes(dollarsOfMicro)},
 	} {
 		fmt.Fprintf(&b, "| %s |", row.name)
 		for _, rate := range []float64{10, 100, 1000, 10_000} {
 			fmt.Fprintf(&b, " %s |", dollars(row.cost(rate)))
 		}
-		if row.ours {
-			b.WriteString(" | |\n")
-			continue
-		}
-		fmt.Fprintf(&b, " %s | %s |\n", less(row.cost, ours(0)), less(row.cost, ours(.5)))
+		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// The table has one row for a settlement and for a charged parent: either is one write more.
+func TestASettlementCostsWhatAParentCosts(t *testing.T) {
+	table := Stack{Table: true}
+	if a, b := ours(Use{Settled: 1}, table)(10), ours(Use{Levels: 2}, table)(10); a != b {
+		t.Errorf("a settlement costs %f, a parent %f", a, b)
+	}
 }
 
 // What a write serves that takes ahead is what fleets measure (docs/hot-keys.md), within a
@@ -198,50 +137,36 @@ func aDay() Use {
 		FoldSeconds: 60, SnapshotDays: 90, StreamShards: 4, Audits: 1000, Utilization: 0.5}
 }
 
-func billTable() string {
-	unfolded, minute, quarter := aDay(), aDay(), aDay()
-	unfolded.FoldSeconds, quarter.FoldSeconds = 0, 900
-	columns := []struct {
+// example is the bill of a day like that, by groups of lines.
+func example() string {
+	minute := aDay()
+	groups := []struct {
 		name  string
-		lines []Line
+		parts []string
 	}{
-		{"not folded", Month(unfolded, Default())}, {"folded for a minute", Month(minute, Default())},
-		{"for 15 minutes", Month(quarter, Default())},
-		{"a minute, provisioned", Month(minute, Provisioned(Default()))},
+		{"acquires and settlements", []string{"acquire", "first touches", "settle"}},
+		{"stored limits", []string{"read stored limits"}},
+		{"usage", []string{"usage", "read for usage"}},
+		{"functions and their logs", []string{"invocations", "time of functions", "logs", "logs kept"}},
+		{"metrics, alarms and the dashboard", []string{"metrics of functions", "metrics of mappings", "alarms",
+			"dashboard, one of the account's first three"}},
 	}
 	var b strings.Builder
-	b.WriteString("| | units, folded for a minute |")
-	var parts []string
-	for _, c := range columns {
-		fmt.Fprintf(&b, " %s |", c.name)
-		for _, l := range c.lines {
-			if !slices.Contains(parts, l.Part) {
-				parts = append(parts, l.Part)
+	sum, grouped := Sum(Month(minute, Default())), 0.0
+	for _, g := range groups {
+		all := 0.0
+		for _, l := range Month(minute, Default()) {
+			if slices.Contains(g.parts, l.Part) {
+				all += l.Dollars
 			}
 		}
+		grouped += all
+		fmt.Fprintf(&b, "* %s: $%.2f\n", g.name, all)
 	}
-	b.WriteString("\n|---|---|---|---|---|---|\n")
-	for _, part := range parts {
-		units, cells := "", ""
-		for i, c := range columns {
-			cell := ""
-			for _, l := range c.lines {
-				if l.Part != part {
-					continue
-				}
-				cell = fmt.Sprintf("%.2f", l.Dollars)
-				if i == 1 || units == "" {
-					units = l.Amount()
-				}
-			}
-			cells += " " + cell + " |"
-		}
-		fmt.Fprintf(&b, "| %s | %s |%s\n", part, units, cells)
-	}
-	b.WriteString("| | |")
-	for _, c := range columns {
-		fmt.Fprintf(&b, " **%.2f** |", Sum(c.lines))
-	}
-	b.WriteString("\n")
+	unfolded, quarter := aDay(), aDay()
+	unfolded.FoldSeconds, quarter.FoldSeconds = 0, 900
+	fmt.Fprintf(&b, "* storage, recovery and the archive: $%.2f\n* **together: $%.2f.** Usage not folded: $%.2f; folded for "+
+		"15 minutes: $%.2f; capacity provisioned: $%.2f\n", sum-grouped, sum, Sum(Month(unfolded, Default())),
+		Sum(Month(quarter, Default())), Sum(Month(minute, Provisioned(Default()))))
 	return b.String()
 }

@@ -31,7 +31,7 @@
 //	                  memory of a batch of 10,000 (target: under 96 MB).
 //
 // BenchmarkManyKeys, which make bench leaves out, puts a million keys through one process
-// in virtual time and reports memory and units (docs/at-scale.md); it takes minutes.
+// in virtual time and reports memory and units (docs/choosing-limits.md); it takes minutes.
 //
 // Package test/bench/fleet measures what fleets of processes pay on one bucket. It does so in
 // virtual time, and a little on a stand-in. `make bench` prints it with the rest.
