@@ -74,14 +74,15 @@ var mayImport = map[string][]string{
 	"internal/memdb":    {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
 	"internal/dbtest": {"internal/bucket", "internal/config", "internal/item", "internal/item/itemtest",
 		"internal/layout", "internal/ledger", "internal/store", "internal/table"},
-	"internal/arch":       {},
-	"internal/bill":       {},                                  // prices, for the tool, the page and the dashboard
-	"internal/simulation": {},                                  // tests only, of all together
-	"internal/proc":       {},                                  // child processes, for internal/standin and the tests
-	"internal/standin":    {"internal/proc", "internal/store"}, // used by the tool and the tests
-	"internal/play":       {},                                  // used by the tool, the demo and the tests
-	"internal/replay":     {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
-	"events/eventstest":   {},
+	"internal/arch":          {},
+	"internal/bill":          {},                                  // prices, for the tool, the page and the dashboard
+	"internal/simulation":    {},                                  // tests only, of all together
+	"internal/proc":          {},                                  // child processes, for internal/standin and the tests
+	"internal/standin":       {"internal/proc", "internal/store"}, // used by the tool and the tests
+	"internal/play":          {},                                  // used by the tool, the demo and the tests
+	"internal/play/playtest": {"internal/item"},                   // the driver of random worlds in tests
+	"internal/replay":        {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
+	"events/eventstest":      {},
 	"streams": { // the aggregator, for the function and for those of others
 		"internal/archive", "internal/function", "internal/item", "internal/ledger", "internal/sequence",
 		"internal/shard", "internal/store", "internal/stream", "internal/table", "internal/usage",
@@ -118,7 +119,7 @@ const (
 // here because they bring no module of their own; limitertest gives the twin to the
 // tests of users, and wants a testing.TB.
 var kit = []string{"internal/memdb", "internal/dbtest", "internal/item/itemtest", "internal/stream/streamtest",
-	"internal/bucket/buckettest", "limitertest"}
+	"internal/bucket/buckettest", "internal/play/playtest", "limitertest"}
 
 // paths returns the import paths of folders.
 func paths(folders []string) (out []string) {

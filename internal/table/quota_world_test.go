@@ -1,22 +1,19 @@
 package table_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of one bucket with a quota and a rate, written by processes with stale images,
-// clocks a second apart, late writes and lost answers, around edges that come every two
-// minutes. Who may take what is told by a second, naive reckoning: the period of a write is
-// the even minute in which the refill instant of the item lies afterwards.
+// A world of a quota and a rate, written by processes with stale images, clocks a second apart, late
+// writes and lost answers, around edges that come every two minutes; the bucket may split and merge.
+// A second, naive reckoning decides who may take what: the period of a write is the even minute in
+// which the refill instant of the shard lies afterwards.
 const (
 	quotaOf  = 20 * bucket.Milli
 	periodMs = 120_000
@@ -27,276 +24,188 @@ var worldLimits = []bucket.Limit{
 	{Name: "r", Capacity: 500 * bucket.Milli, Amount: 500 * bucket.Milli, Period: 60_000},
 }
 
-// defect is something left out on purpose: the checks must see it.
-type quotaDefect int
-
+// What can be planted.
 const (
-	soundQuota quotaDefect = iota
-	resetTwice             // the write does not mind that somebody has begun the period
-	resetLate              // the period is believed to end an hour later
-	opensEarly             // a clock is three seconds ahead, more than any may be
-	lateRefund             // a give-back does not say which period it is of
+	resetTwice = "the write ignores that another has begun the period"
+	resetLate  = "the period is believed to end an hour later"
+	opensEarly = "a clock is three seconds ahead, more than any may be"
+	lateRefund = "a give-back does not say which period it is of"
 )
 
 type quotaWorld struct {
-	r       *rand.Rand
-	defect  quotaDefect
-	now     int64 // true time
-	it      item.Item
-	procs   []quotaProcess // 1 to 256, mostly few
-	late    []quotaWrite
+	*bucketWorld
+	most    int // shards
+	leases  map[*process][]table.Cost
 	granted map[int64]int64 // by period, less what was given back
-	grants  int
-	opened  int // periods that were begun
-	err     error
 }
 
-type quotaProcess struct {
-	skew  int64
-	image table.Shard
-	has   bool
-	lease []table.Cost // what it may give back
-}
+func newQuotaWorld(seed uint64, planted string) *quotaWorld { return quotaWorldOf(1, seed, planted) }
 
-type quotaWrite struct {
-	p      int
-	w      item.Update
-	costs  []table.Cost
-	lost   bool
-	forced bool
-	from   int64 // when the period ends that something is given back of
-}
-
-func newQuotaWorld(seed uint64, d quotaDefect) *quotaWorld {
-	w := &quotaWorld{r: rand.New(rand.NewPCG(18, seed)), defect: d, now: 1_800_000_000_000, granted: map[int64]int64{}}
-	if w.procs = make([]quotaProcess, 3); d == soundQuota {
-		w.procs = make([]quotaProcess, 1<<w.r.IntN(9))
+// quotaWorldOf makes a world of 1 to 256 processes, mostly few, and fewer where there are shards.
+func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
+	r := playtest.New(seed, 18)
+	r.Lost = 6
+	r.Late = func() int64 { return max(0, r.Int64N(300_000)-240_000) } // four in five take no time
+	processes := 3
+	if planted == "" {
+		processes = 1 << r.IntN(9/shards)
 	}
-	for p := range w.procs {
-		w.procs[p].skew = w.r.Int64N(2001) - 1000
-	}
-	if d == opensEarly {
+	w := &quotaWorld{bucketWorld: newBucketWorld(r, planted, worldLimits, processes, 1000), most: shards,
+		leases: map[*process][]table.Cost{}, granted: map[int64]int64{}}
+	if planted == opensEarly {
 		w.procs[0].skew = 3000
 	}
 	return w
 }
 
-func (w *quotaWorld) fail(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
-	}
+func (w *quotaWorld) period(k int) int64 {
+	b, _ := w.shard(k)
+	return b.State.RF / periodMs
 }
 
-func (w *quotaWorld) shard() table.Shard {
-	b, err := table.DecodeShard(w.it)
-	if err != nil {
-		w.fail("%w", err)
-	}
-	return b
-}
-
-// period is the naive one of the item.
-func (w *quotaWorld) period() int64 { return w.shard().State.RF / periodMs }
-
-// deliver carries a write out.
-func (w *quotaWorld) deliver(q quotaWrite) {
-	before := int64(-1)
-	if w.it != nil {
-		before = w.period()
-	}
-	after, held, err := q.w.Apply(w.it)
-	if err != nil {
-		w.fail("%w", err)
-		return
-	}
-	me := &w.procs[q.p]
-	if held {
-		w.it = after
-		now := w.period()
-		if now != before {
-			w.opened++
-			if start := now * periodMs; w.now < start {
-				w.fail("at %d the period of %d was opened", w.now, start)
-			}
-		}
-		w.account(me, q, now)
-	}
-	if w.it != nil && !q.lost {
-		me.image, me.has = w.shard(), true
-	}
-	w.check()
-}
-
-func (w *quotaWorld) account(me *quotaProcess, q quotaWrite, period int64) {
-	end := int64(0)
-	for _, sl := range w.shard().State.Slots {
-		if sl.Name == "q" {
-			end = sl.End
-		}
-	}
-	for _, c := range q.costs {
-		if c.Limit.Name != "q" || c.Milli == 0 {
-			continue
-		}
-		if c.Milli > 0 {
-			me.lease = append(me.lease, table.Cost{Limit: c.Limit, Milli: c.Milli, End: end})
-		} else if q.from != end {
-			if w.defect != soundQuota || !q.forced {
-				w.fail("given back to the period until %d, taken in that until %d", end, q.from)
-			}
-			continue // the charge leaves it out
-		}
-		w.granted[period] += c.Milli
-		w.grants++
-	}
-}
-
-// check holds the item against what was granted: no more than the quota in a period, and
-// what is left is there.
+// check demands of shards that are in one period that what is left and what was granted is the quota.
 func (w *quotaWorld) check() {
-	if w.it == nil {
-		return
+	left, period := int64(0), w.period(0)
+	for k := range w.most {
+		if b, ok := w.shard(k); ok {
+			if b.State.RF/periodMs != period {
+				return
+			}
+			left += slotNamed(b, "q").Tokens
+		}
 	}
-	b := w.shard()
-	period := b.State.RF / periodMs
-	level := b.State.Slots[b.State.Index("q")].Tokens
-	if granted := w.granted[period]; granted > quotaOf || granted+level != quotaOf {
-		w.fail("at %d: %d granted in the period of %d, %d left of %d",
-			w.now, granted, period*periodMs, level, int64(quotaOf))
+	if granted := w.granted[period]; granted+left != quotaOf {
+		w.Fail("at %d: %d granted in the period of %d, %d left of %d", w.Now, granted, period*periodMs, left,
+			int64(quotaOf))
 	}
 }
 
-func (w *quotaWorld) costs() []table.Cost {
-	return table.Costs(worldLimits, w.r.Int64N(4)*bucket.Milli, w.r.Int64N(3)*bucket.Milli)
-}
-
-// step lets somebody do something.
-func (w *quotaWorld) step() {
-	switch w.r.IntN(12) {
+func (w *quotaWorld) Step() {
+	switch w.IntN(12) {
 	case 0, 1, 2:
-		w.now += w.r.Int64N(900)
+		w.Pass(w.Int64N(900))
 	case 3:
-		w.now += w.r.Int64N(50_000)
-	case 4: // to just about the edge
-		w.now = (w.now/periodMs+1)*periodMs - 1500 + w.r.Int64N(3000)
+		w.Pass(w.Int64N(50_000))
+	case 4:
+		w.PassToEdge(periodMs, 1500)
 	}
-	for i := 0; i < len(w.late); i++ {
-		if w.r.IntN(3) == 0 {
-			q := w.late[i]
-			w.late = append(w.late[:i], w.late[i+1:]...)
-			w.deliver(q)
-		}
+	zero, _ := w.shard(0)
+	p, k := w.anybody(), w.IntN(zero.State.Count())
+	b, there := w.shard(k)
+	if w.most > 1 && there && w.OneIn(2) {
+		p.see(b)
 	}
-	p := w.r.IntN(len(w.procs))
-	q, ok := w.plan(p)
-	if !ok {
-		return
+	image, known := w.anybody().images[k]
+	switch {
+	case w.most > 1 && known && w.OneIn(8):
+		w.reshard(p, image)
+	case len(w.leases[p]) > 0 && w.most == 1 && w.OneIn(10):
+		w.giveBack(p)
+	case there:
+		w.take(p, k)
 	}
-	q.lost = w.r.IntN(6) == 0
-	if w.r.IntN(5) == 0 {
-		w.late = append(w.late, q)
-		return
-	}
-	w.deliver(q)
 }
 
-func (w *quotaWorld) plan(p int) (q quotaWrite, ok bool) {
-	me, now := &w.procs[p], w.now+w.procs[p].skew
-	q.p = p
-	switch kind := w.r.IntN(10); {
-	case w.it == nil || !me.has && w.r.IntN(2) == 0:
-		if w.it == nil {
-			put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-				Costs: table.Costs(worldLimits, 0, 0), Now: now, Draw: 7})
-			w.it, me.image, me.has = put.Item, b, true
-			return q, false
-		}
-		q.costs = w.costs()
-		q.w = table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: q.costs, Now: now, Room: 50}.Plan()
-		return q, true
-	case kind == 0 && len(me.lease) > 0: // give back
-		i := w.r.IntN(len(me.lease))
-		back := me.lease[i]
-		me.lease = append(me.lease[:i], me.lease[i+1:]...)
-		back.Milli, q.from = -back.Milli, back.End
-		if w.defect == lateRefund {
-			back.End = 0
-		}
-		q.costs = []table.Cost{back}
-		if me.has && w.r.IntN(2) == 0 { // together with more of another limit
-			q.forced = true
-			q.costs = append(q.costs, table.Cost{Limit: worldLimits[1], Milli: bucket.Milli})
-			q.w = table.Charge{Image: me.image, Costs: q.costs, Now: now, Force: true}.Plan().Update
-			return q, true
-		}
-		q.w = table.Adjust(layout.BucketKey("ns", "e", "r", 0), q.costs)
-		return q, true
-	case !me.has:
-		return q, false
+func (w *quotaWorld) take(p *process, k int) {
+	image, known := p.images[k]
+	now, _ := w.shard(k)
+	switch image.State.Slots = slices.Clone(image.State.Slots); {
+	case known && w.planted == resetTwice:
+		image.Generation, image.Calendars.Until = now.Generation, now.Calendars.Until
+		image.State.RF = min(image.State.RF, now.State.RF)
+	case known && w.planted == resetLate:
+		image.State.Slots[image.State.Index("q")].End += 3600_000
 	}
-	image := me.image
-	switch at := image.State.Index("q"); w.defect {
-	case resetTwice:
-		image.Generation, image.Calendars.Until = w.shard().Generation, w.shard().Calendars.Until
-		image.State.RF = min(image.State.RF, w.shard().State.RF)
-	case resetLate:
-		image.State.Slots[at].End += 3600_000
+	cost := w.Int64N(4) * bucket.Milli
+	c := table.Charge{Image: image, Costs: table.Costs(worldLimits, cost, w.Int64N(3)*bucket.Milli), Now: w.clock(p),
+		Slack: 20, Refill: known && w.OneIn(8)}
+	u, granted := w.planned(k, c, known)
+	if !granted {
+		return
 	}
-	q.costs = w.costs()
-	c := table.Charge{Image: image, Costs: q.costs, Now: now, Slack: 20, Refill: w.r.IntN(8) == 0}
-	plan := c.Plan()
-	if c.Refill {
-		q.costs = nil
-	}
-	q.w = plan.Update
-	return q, plan.Verdict.Granted
+	before := w.period(k)
+	w.call(p, u, playtest.Call{Arrived: func(bool) {
+		period := w.period(k)
+		if period != before && w.granted[period] == 0 {
+			w.Count("periods")
+		}
+		if start := period * periodMs; w.Now < start {
+			w.Fail("at %d the period of %d was opened", w.Now, start)
+		}
+		if cost == 0 || c.Refill {
+			return
+		}
+		w.Count("grants")
+		if w.granted[period] += cost; w.granted[period] > quotaOf {
+			w.Fail("at %d: %d granted in the period of %d", w.Now, w.granted[period], period*periodMs)
+		}
+		w.leases[p] = append(w.leases[p], table.Cost{Limit: worldLimits[0], Milli: cost, End: w.slot(k, "q").End})
+	}}, w.check)
 }
+
+// giveBack gives one lease back, by itself or together with more of another limit: then what was
+// taken in an earlier period is left out.
+func (w *quotaWorld) giveBack(p *process) {
+	i := w.IntN(len(w.leases[p]))
+	back := w.leases[p][i]
+	w.leases[p] = slices.Delete(w.leases[p], i, i+1)
+	from := back.End
+	if back.Milli = -back.Milli; w.planted == lateRefund {
+		back.End = 0
+	}
+	u := table.Adjust(shardKey(0), []table.Cost{back})
+	image, together := p.images[0]
+	if together = together && w.OneIn(2); together {
+		costs := []table.Cost{back, {Limit: worldLimits[1], Milli: bucket.Milli}}
+		u = table.Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
+	}
+	w.call(p, u, playtest.Call{Arrived: func(bool) {
+		switch end := w.slot(0, "q").End; {
+		case end == from:
+			w.granted[w.period(0)] += back.Milli
+		case !together || w.planted == lateRefund:
+			w.Fail("given back to the period until %d, taken in that until %d", end, from)
+		}
+	}}, w.check)
+}
+
+// reshard splits a shard, or merges it with its sibling.
+func (w *quotaWorld) reshard(p *process, b table.Shard) {
+	n, k := b.State.Count(), b.State.Shard
+	var writes []item.Write
+	if n < w.most && w.OneIn(2) {
+		writes = table.Split(b, w.clock(p))
+	} else if other, ok := w.shard(k + n/2); n > 1 && k < n/2 && ok && other.State.Count() == n {
+		writes = table.Merge(b, other, n/2, w.clock(p))
+	}
+	if len(writes) == 0 {
+		return
+	}
+	w.Send(playtest.Call{Writes: writes, Arrived: func(held bool) {
+		if held {
+			w.Count("splits and merges")
+		}
+		w.check()
+	}})
+}
+
+var (
+	quotas = playtest.Kind[*quotaWorld]{New: newQuotaWorld, Steps: 600, Worlds: 100, Short: 40, Env: "KINDS",
+		Least: map[string]float64{"grants": 50, "periods": 10}}
+	quotasOfShards = playtest.Kind[*quotaWorld]{
+		New:   func(seed uint64, planted string) *quotaWorld { return quotaWorldOf(4, seed, planted) },
+		Steps: 800, Worlds: 60, Least: map[string]float64{"splits and merges": 10, "periods": 20},
+	}
+)
 
 // TestQuotaIsExactPerPeriod plays KINDS worlds, 100 if that is not set. `make test-worlds`
 // plays 10,000.
-func TestQuotaIsExactPerPeriod(t *testing.T) {
-	worlds := worldsOf(100, 40)
-	grants, opened := 0, 0
-	for seed := range uint64(worlds) {
-		w := newQuotaWorld(seed, soundQuota)
-		for range 600 {
-			if w.step(); w.err != nil {
-				t.Fatalf("seed %d: %v", seed, w.err)
-			}
-		}
-		grants, opened = grants+w.grants, opened+w.opened
-	}
-	if grants < 50*worlds || opened < 10*worlds {
-		t.Errorf("%d grants and %d periods in %d worlds, want more", grants, opened, worlds)
-	}
-	t.Logf("%d worlds, %d grants, %d periods: none over, none early, nothing lost", worlds, grants, opened)
-}
-
-// worldsOf returns how many worlds are to be played.
-func worldsOf(usual, short int) int {
-	if n, err := strconv.Atoi(os.Getenv("KINDS")); err == nil {
-		return n
-	} else if testing.Short() {
-		return short
-	}
-	return usual
-}
+func TestQuotaIsExactPerPeriod(t *testing.T) { quotas.Keeps(t) }
 
 func TestQuotaWorldSeesPlantedDefects(t *testing.T) {
-	for name, d := range map[string]quotaDefect{"a period begun twice": resetTwice, "an hour late": resetLate,
-		"opened early": opensEarly, "given back later": lateRefund} {
-		seen := 0
-		for seed := range uint64(20) {
-			w := newQuotaWorld(seed, d)
-			for range 600 {
-				if w.step(); w.err != nil {
-					seen++
-					break
-				}
-			}
-		}
-		if seen < 15 {
-			t.Errorf("%s: seen in %d of 20 worlds", name, seen)
-		}
-	}
+	quotas.Sees(t, 20, 15, resetTwice, resetLate, opensEarly, lateRefund)
 }
+
+// Shares of a quota add up: what shards grant in a period is no more than the quota, and
+// what they have left is the rest, through splits, merges and edges.
+func TestSharesOfAQuotaAddUp(t *testing.T) { quotasOfShards.Keeps(t) }

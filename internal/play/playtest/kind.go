@@ -1,0 +1,94 @@
+package playtest
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Player is a world with movers and rules. It embeds [World].
+type Player interface {
+	Step() // one mover moves
+	End()
+	Base() *World
+}
+
+// Nothing is planted in a world that is made as those with a defect are, and has none.
+const Nothing = "nothing"
+
+// Kind is one kind of worlds.
+type Kind[P Player] struct {
+	// New makes the world of a seed, in which something is planted: "" is nothing.
+	New           func(seed uint64, planted string) P
+	Steps         int
+	Worlds, Short int                // how many are played, and how many with go test -short; 0: as many
+	Env           string             // a variable that says otherwise
+	Least         map[string]float64 // how often something must be done in a world, on average
+}
+
+// Play plays one world until its end, or until a promise is broken. What is due at the instant of a
+// step arrives before the next one.
+func (k Kind[P]) Play(seed uint64, planted string) (P, error) {
+	p := k.New(seed, planted)
+	w := p.Base()
+	for range k.Steps {
+		p.Step()
+		if w.Pass(0); w.Err != nil {
+			return p, w.Err
+		}
+	}
+	p.End()
+	return p, w.Err
+}
+
+func (k Kind[P]) worlds() int {
+	if n, err := strconv.Atoi(os.Getenv(k.Env)); err == nil {
+		return n
+	}
+	if testing.Short() && k.Short > 0 {
+		return k.Short
+	}
+	return k.Worlds
+}
+
+// Keeps demands that all worlds in which nothing is planted keep their promises, and do enough to
+// prove something.
+func (k Kind[P]) Keeps(t *testing.T) {
+	t.Helper()
+	worlds, done := k.worlds(), map[string]int{}
+	for seed := range uint64(worlds) {
+		p, err := k.Play(seed, "")
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for what, n := range p.Base().Done {
+			done[what] += n
+		}
+	}
+	t.Logf("%d worlds: %v", worlds, done)
+	for what, least := range k.Least {
+		if float64(done[what]) < least*float64(worlds) {
+			t.Errorf("%d %s in %d worlds, want %g in each", done[what], what, worlds, least)
+		}
+	}
+}
+
+// Sees demands that each defect, planted in so many worlds, is seen in some of them at least, and
+// that none is seen where [Nothing] is planted.
+func (k Kind[P]) Sees(t *testing.T, worlds uint64, least int, defects ...string) {
+	t.Helper()
+	for _, planted := range append(defects, Nothing) {
+		seen, first := 0, error(nil)
+		for seed := range worlds {
+			if _, err := k.Play(seed, planted); err != nil {
+				if seen++; first == nil {
+					first = err
+				}
+			}
+		}
+		t.Logf("%s: seen in %d of %d worlds; first: %v", planted, seen, worlds, first)
+		if planted != Nothing && seen < least || planted == Nothing && seen > 0 {
+			t.Errorf("%s: seen in %d of %d worlds, want %d, and none of nothing", planted, seen, worlds, least)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// Package playtest is the driver of random worlds in tests. A [World] has what they share: chance,
+// true time, a table in memory, calls that are under way, late or lost, and the first promise that
+// was broken. A world of its own embeds it and adds its movers (what its processes do) and its rules
+// (what must be true after each of them). A [Kind] plays many of them, and demands that they see
+// what is planted.
+package playtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// World is a table, and calls that are on their way to it at instants of true time. The same seed
+// makes the same world. It is not safe for concurrent use.
+type World struct {
+	*rand.Rand
+	Now   int64 // true time, epoch ms
+	Items map[item.Key]item.Item
+	Late  func() int64   // how long a call takes to the table, and its answer back; nil: no time
+	Lost  int            // of so many answers one never arrives; 0: all arrive
+	Done  map[string]int // how often something was done, see [World.Count]
+	Err   error          // the first broken promise
+
+	under []arrival // in the order in which they arrive
+}
+
+type arrival struct {
+	at int64
+	do func()
+}
+
+// Begin is the instant at which worlds begin: 2027-01-15T08:00:00Z.
+const Begin = 1_800_000_000_000
+
+// New makes the empty world of a seed. Kinds of worlds have different streams of chance.
+func New(seed, stream uint64) *World {
+	return &World{Rand: rand.New(rand.NewPCG(stream, seed)), Now: Begin, Items: map[item.Key]item.Item{},
+		Done: map[string]int{}}
+}
+
+// Base returns the world to the driver, where it is embedded in another.
+func (w *World) Base() *World { return w }
+
+// End is called after the last step. Worlds that have to come to rest have an End of their own.
+func (w *World) End() {}
+
+// Fail notes a broken promise. The first one counts.
+func (w *World) Fail(format string, args ...any) {
+	if w.Err == nil {
+		w.Err = fmt.Errorf(format, args...)
+	}
+}
+
+// Count notes that something was done: a world that does too little proves nothing.
+func (w *World) Count(what string) { w.Done[what]++ }
+
+// Skew draws how far a clock is off: up to so much either way.
+func (w *World) Skew(most int64) int64 { return w.Int64N(2*most+1) - most }
+
+// OneIn reports true one time out of n, and never for n = 0.
+func (w *World) OneIn(n int) bool { return n > 0 && w.IntN(n) == 0 }
+
+// After does something when so much time has passed.
+func (w *World) After(ms int64, do func()) {
+	at := w.Now + ms
+	i, _ := slices.BinarySearchFunc(w.under, at, func(a arrival, at int64) int {
+		if a.at <= at {
+			return -1
+		}
+		return 1
+	})
+	w.under = slices.Insert(w.under, i, arrival{at, do})
+}
+
+// Pass lets time go by, in which calls and answers arrive.
+func (w *World) Pass(ms int64) {
+	until := w.Now + ms
+	for len(w.under) > 0 && w.under[0].at <= until {
+		next := w.under[0]
+		w.under = w.under[1:]
+		w.Now = next.at
+		next.do()
+	}
+	w.Now = until
+}
+
+// PassToEdge lets time go by until about the next edge of a period: up to so much before or after it.
+func (w *World) PassToEdge(period, about int64) {
+	edge := (w.Now/period + 1) * period
+	w.Pass(max(0, edge+w.Skew(about)-w.Now))
+}
+
+// Write carries writes out at once, all or none, and reports whether they held.
+func (w *World) Write(writes ...item.Write) bool {
+	after := make([]item.Item, len(writes))
+	for i, one := range writes {
+		it, held, err := one.Apply(w.Items[one.Target()])
+		if err != nil {
+			w.Fail("an invalid write: %w", err)
+		}
+		if err != nil || !held {
+			return false
+		}
+		after[i] = it
+	}
+	for i, one := range writes {
+		if after[i] == nil {
+			delete(w.Items, one.Target())
+		} else {
+			w.Items[one.Target()] = after[i]
+		}
+	}
+	return true
+}
+
+// Call is one call of a process. Its functions may be nil.
+type Call struct {
+	Writes   []item.Write
+	Arrived  func(held bool) // the table has carried it out, or refused it
+	Answered func(held bool) // the process knows
+	Lost     func()          // the process will never know
+}
+
+// Send sends a call on its way.
+func (w *World) Send(c Call) {
+	w.After(w.late(), func() {
+		held := w.Write(c.Writes...)
+		if c.Arrived != nil {
+			c.Arrived(held)
+		}
+		lost := w.OneIn(w.Lost)
+		w.After(w.late(), func() {
+			if lost && c.Lost != nil {
+				c.Lost()
+			} else if !lost && c.Answered != nil {
+				c.Answered(held)
+			}
+		})
+	})
+}
+
+func (w *World) late() int64 {
+	if w.Late == nil {
+		return 0
+	}
+	return w.Late()
+}
