@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// The code of add-a-tenant.md.
+// The code of choosing-keys.md about tenants.
 
 // addTenant stores a tenant and its limits. It may be called again, with the same plan or another one.
 func addTenant(ctx context.Context, db admin.DynamoDB, id, name string, perMinute int64) error {

@@ -130,7 +130,7 @@ func fromAWS(err error, table string) string {
 		code := api.ErrorCode()
 		missing = code == "ResourceNotFoundException"
 		if slices.Contains([]string{"AccessDeniedException", "AccessDenied"}, code) {
-			return "The credentials do not allow this: docs/table.md lists the policies."
+			return "The credentials do not allow this: docs/deploying.md lists the policies."
 		}
 		if slices.Contains([]string{"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException",
 			"InvalidSignatureException"}, code) {

@@ -73,7 +73,7 @@ func (a *app) functionParts(ctx context.Context, cfg aws.Config, stream string) 
 	}
 	if len(parts) == 0 {
 		parts = []part{{Part: "functions", Name: "none", State: "none", OK: true,
-			Detail: "nothing reads the stream: no usage, no archive (docs/table.md)"}}
+			Detail: "nothing reads the stream: no usage, no archive (docs/deploying.md)"}}
 	}
 	return parts
 }

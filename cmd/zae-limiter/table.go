@@ -16,7 +16,7 @@ import (
 
 func tableCommand(a *app) *cobra.Command {
 	const about = "The table is made without functions: limits work, but there is no usage and no archive.\n" +
-		"That suits a local DynamoDB, and those who need no more. The stack has both (docs/table.md)."
+		"That suits a local DynamoDB, and those who need no more. The stack has both (docs/deploying.md)."
 	return group("table", "the table itself",
 		tableCreate(a, about),
 		a.does(&cobra.Command{Use: "describe", Short: "show the table", Args: args(0, 0)}, tableAnswer(a.describe)),
@@ -37,7 +37,7 @@ func tableRepair(a *app) *cobra.Command {
 	const about = `Switch on what AWS does not restore with a table: deletion protection, time to live,
 the stream, and point-in-time recovery. What is on stays as it is, so it may be repeated.
 A table with other keys, indexes or another stream is left alone. It prints the ARN of the
-stream, from which the functions have to read (docs/restore.md).
+stream, from which the functions have to read (docs/operations.md).
 
 It needs dynamodb:DescribeTable, DescribeTimeToLive, DescribeContinuousBackups, UpdateTable,
 UpdateTimeToLive and UpdateContinuousBackups.`

@@ -125,7 +125,7 @@ func (l *Limiter) warnOf(is declared) {
 	}
 	if n := max(len(is.Replicas), 1) + is.copies; n > 1 {
 		l.warn("replicas", fmt.Sprintf("ExistingTable is a global table with %d replicas: where two regions charge "+
-			"one bucket, limits are exceeded without a word. Charge in one region only (docs/regions.md).", n))
+			"one bucket, limits are exceeded without a word. Charge in one region only (docs/deploying.md).", n))
 	}
 }
 

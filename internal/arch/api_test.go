@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "take the exported API over")
 
-// public are the packages that others import. docs/releases.md says what a change
+// public are the packages that others import. docs/upgrading.md says what a change
 // of them means.
 var public = []string{
 	"admin", "admin/manifest", "grpclimit", "httplimit", "infra/cdk", "limiter", "limitertable", "limitertest",
@@ -56,7 +56,7 @@ func TestExportedAPIDoesNotChangeUnnoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text != string(want) {
-			t.Errorf("the API of %s has changed: %s\nSay so in CHANGELOG.md, see docs/releases.md, and take it over: "+
+			t.Errorf("the API of %s has changed: %s\nSay so in CHANGELOG.md, see docs/upgrading.md, and take it over: "+
 				"go test ./internal/arch -run API -update", folder, firstDifference(text, string(want)))
 		}
 	}

@@ -30,7 +30,7 @@ func checkExisting(ctx context.Context, opts options) error {
 		fmt.Fprintf(os.Stderr, "table %s has no deletion protection\n", is.Name)
 	}
 	if len(is.Replicas) > 0 {
-		fmt.Fprintf(os.Stderr, "table %s has replicas in %s: charge in one region only (docs/regions.md)\n", is.Name,
+		fmt.Fprintf(os.Stderr, "table %s has replicas in %s: charge in one region only (docs/deploying.md)\n", is.Name,
 			strings.Join(is.Replicas, ", "))
 	}
 	must := limitertable.Deployed()

@@ -74,7 +74,7 @@ func takenAhead() []taken {
 			all = append(all, c)
 		}
 	}
-	// All processes are in other regions (docs/regions.md).
+	// All processes are in other regions (docs/deploying.md).
 	far := []taken{at(Busy, 16, .9, half, .09, .99), at(minutes, 16, .9, 2*time.Second, .015, .999).hardlyWaits(),
 		at(minutes, 16, 5, 2*time.Second, .005, .93)}
 	for _, c := range far {

@@ -32,7 +32,7 @@ func (w *world) budget(t *testing.T, id identity, table string, cost int64) erro
 	return lease.Commit(t.Context())
 }
 
-// restored plays docs/restore.md: the table is restored under another name while clients go on, repaired,
+// restored plays docs/operations.md: the table is restored under another name while clients go on, repaired,
 // and the stack follows.
 func (w *world) restored(t *testing.T) {
 	const name = tableName + "-2"
