@@ -389,7 +389,7 @@ func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
 				if err := taken.Rollback(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				l.desks = newDesks(10, l.desks.settings)
+				l.desks.forget()
 				must(t, l, stored(Costs{"rpm": 0}))
 			}
 			if given < 50 {

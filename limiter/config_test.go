@@ -578,7 +578,7 @@ func TestCachesAreBounded(t *testing.T) {
 			must(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 3}})
 		}
 	}
-	if b, c := l.desks.cache.Len(), l.configs.cache.Len(); b > 10 || c > 60 {
+	if b, c := len(l.desks.by), l.configs.cache.Len(); b > 10 || c > 60 {
 		t.Fatalf("%d buckets and %d configuration items remembered", b, c)
 	}
 	for i := range 100 {

@@ -26,11 +26,12 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 	if plan == nil {
 		return
 	}
-	if _, busy := l.growing.LoadOrStore(n, true); busy {
-		return // another goroutine of this process is at it
+	k := l.desks.startGrowing(n)
+	if k == nil {
+		return
 	}
 	l.background.Go(func() {
-		defer l.growing.Delete(n)
+		defer l.desks.stopGrowing(k)
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), time.Now().Add(l.opts.Timeout).Add(longestPlan))
 		defer cancel()
 		given := plan.Images()
@@ -39,7 +40,7 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 			l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.Entity, Resource: n.Resource, Err: outcome("split", n, err)})
 		}
 		now := l.now()
-		l.desks.of(n).Missing(now, plan.Absent()...)
+		k.Missing(now, plan.Absent()...)
 		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
 			if !slices.ContainsFunc(given, func(g table.Shard) bool { return known.Same(g, image) }) {
 				l.desks.see(image, now, known.Unsent)
@@ -49,6 +50,22 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 			}
 		}
 	})
+}
+
+// startGrowing returns the desk of a bucket whose shards the caller may change until stopGrowing,
+// nil if another goroutine of this process is changing them.
+func (ds *desks) startGrowing(n known.Name) *desk {
+	k := ds.pin(n)
+	if !k.growing.CompareAndSwap(false, true) {
+		ds.unpin(n)
+		return nil
+	}
+	return k
+}
+
+func (ds *desks) stopGrowing(k *desk) {
+	k.growing.Store(false)
+	ds.unpin(k.position.name)
 }
 
 // longestPlan is how long a plan is worked on at most, beside Options.Timeout for one call that has
@@ -103,11 +120,12 @@ func (l *Limiter) restore(ctx context.Context, k *desk, missing int) {
 	}
 	writes := table.Restore(like, missing, like.State.Shards, l.now(), random())
 	n := known.Name{Entity: like.Entity, Resource: like.Resource}
-	if _, busy := l.growing.LoadOrStore(n, true); busy {
+	at := l.desks.startGrowing(n)
+	if at == nil {
 		return
 	}
 	err := func() error {
-		defer l.growing.Delete(n)
+		defer l.desks.stopGrowing(at)
 		return l.store.Transact(ctx, rand.Text(), writes)
 	}()
 	if err != nil {

@@ -346,7 +346,7 @@ func TestAShardIsKnownOncePutBack(t *testing.T) {
 // What is not known to be safe is not put back.
 func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 	at := func(entity, resource string) func(*world, *Limiter) {
-		return func(_ *world, l *Limiter) { l.growing.Store(known.Name{Entity: entity, Resource: resource}, true) }
+		return func(_ *world, l *Limiter) { l.desks.startGrowing(known.Name{Entity: entity, Resource: resource}) }
 	}
 	for name, c := range map[string]struct {
 		prepare func(w *world, l *Limiter)
@@ -386,7 +386,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 		} else if s := seen(l)[1]; s.Absent != (n == 1) {
 			t.Errorf("%s: %d shards, and it knows %+v", name, n, s)
 		}
-		if _, busy := l.growing.Load(acmeGPT); busy != (name == "at work on it") {
+		if busy := k.growing.Load(); busy != (name == "at work on it") {
 			t.Errorf("%s: busy %v", name, busy)
 		}
 	}
@@ -394,9 +394,10 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
 	w.heat(l, 0)
+	k := l.desks.startGrowing(acmeGPT)
 	for _, busy := range []bool{true, false} {
-		if l.growing.Delete(acmeGPT); busy {
-			l.growing.Store(acmeGPT, true)
+		if !busy {
+			l.desks.stopGrowing(k)
 		}
 		for range 3 {
 			must(t, l, asks(Costs{"rpm": 1}, rpm80))

@@ -614,7 +614,7 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 		ten := InFlight("jobs", 2, 10*time.Minute)
 		lease := o.must(w, takesJob(2, ten))
 		for range 4 {
-			w.desks.cache.Purge()
+			w.desks.forget()
 			time.Sleep(10 * time.Minute)
 			b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 			if err != nil || b.TTL == 0 || b.TTL < time.Now().Add(10*time.Minute).Unix() {

@@ -1,0 +1,188 @@
+package limiter
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+)
+
+// forget drops what is known of all buckets, as if it had been evicted.
+func (ds *desks) forget() {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, k := range ds.by {
+		k.Bucket = known.NewBucket(&ds.settings)
+	}
+}
+
+// TestTooFewBucketsRemembered: buckets that are used in turn cost one write each while
+// all of them are remembered, else two.
+func TestTooFewBucketsRemembered(t *testing.T) {
+	const buckets = 100
+	for _, c := range []struct{ room, writes, reads int }{{100, 1, 0}, {99, 2, 0}, {50, 2, 1}} {
+		w := newWorld(t)
+		l := w.process(Options{MaxBuckets: c.room})
+		w.configure(l, "", "", rpm10)
+		use := func() {
+			for i := range buckets {
+				must(t, l, Request{Entity: fmt.Sprint("tenant ", i), Resource: gpt, Costs: Costs{"rpm": 1}})
+				w.advance(10 * time.Millisecond)
+			}
+		}
+		use()
+		w.db.ResetStats()
+		use()
+		if s := w.db.Stats(); s.Updates != c.writes*buckets || s.Calls() != (c.writes+c.reads)*buckets {
+			t.Errorf("room for %d of %d: %+v, want %d writes and %d reads each", c.room, buckets, s, c.writes, c.reads)
+		}
+	}
+}
+
+// What was taken ahead of a bucket and ended unspent is told when it is written again, also where others
+// have pushed it out meanwhile: usage is what was granted.
+func TestUsageOfForgottenBuckets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const buckets = 6
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 2 * time.Second, MaxBuckets: buckets / 2})
+		asking := func(i int, n int64) Request {
+			return Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": n}, Limits: rpm(6000)}
+		}
+		granted := int64(0)
+		for range 5 {
+			for i := range buckets {
+				for range 60 { // a hundred a second
+					w.pass(10 * time.Millisecond)
+					must(t, l, asking(i, 1))
+					l.background.Wait()
+					granted++
+				}
+			}
+			w.pass(time.Minute)
+		}
+		var used, ended int64
+		for i := range buckets {
+			must(t, l, asking(i, 0)) // all that ended is told by now
+			u, x := w.countedOf(l, fmt.Sprint("t", i))
+			used, ended = used+u, ended+x
+		}
+		if used-ended != granted || ended == 0 {
+			t.Errorf("%d granted; usage is %d, of which %d were never granted", granted, used, ended)
+		}
+	})
+}
+
+// As many buckets are kept that owe something as are remembered, and nobody's is kept twice.
+func TestForgottenBucketsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{Ahead: time.Second, MaxBuckets: 2})
+	for i := range 10 {
+		must(t, l, Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(6000)})
+	}
+	ds, n := l.desks, known.Name{Entity: "t7", Resource: gpt}
+	if in, out := ds.recent.Len(), ds.owing.Len(); in != 2 || out != 2 || len(ds.by) != 4 {
+		t.Errorf("%d buckets are remembered and %d kept, of %d; want 2 and 2 of 4", in, out, len(ds.by))
+	}
+	k := ds.peek(n)
+	if k == nil || !k.TakesAhead() || k.position.in != &ds.owing {
+		t.Fatal("a bucket that owes something is not kept")
+	}
+	if ds.of(n) != k || k.position.in != &ds.recent || ds.recent.Len() != 2 || ds.owing.Len() != 2 {
+		t.Error("a bucket that is used again does not come back")
+	}
+}
+
+// The bucket that was not used for the longest time is forgotten first, and to look at one is not to use it.
+func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{MaxBuckets: 3})
+	name := func(entity string) known.Name { return known.Name{Entity: entity, Resource: gpt} }
+	for _, entity := range []string{"a", "b", "c", "a", "d"} {
+		must(t, l, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
+		l.desks.peek(name("b"))
+	}
+	ds := newDesks(3, known.Settings{}) // by itself, too
+	for _, entity := range []string{"a", "b", "c", "a", "d"} {
+		ds.of(name(entity))
+	}
+	for entity, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
+		for i, ds := range []*desks{l.desks, ds} {
+			if got := ds.peek(name(entity)) != nil; got != want {
+				t.Errorf("%d: %s is remembered: %v", i, entity, got)
+			}
+		}
+	}
+}
+
+// Requests that meet at a bucket which is not remembered get the same desk.
+func TestRequestsMeetAtOneDesk(t *testing.T) {
+	for range 3000 {
+		ds := newDesks(10, known.Settings{})
+		var got [4]*desk
+		begin := make(chan struct{})
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() {
+				<-begin
+				got[i] = ds.of(acmeGPT)
+			})
+		}
+		close(begin)
+		all.Wait()
+		if one := ds.peek(acmeGPT); one == nil || got != [4]*desk{one, one, one, one} {
+			t.Fatalf("%v, want one of them", got)
+		}
+	}
+}
+
+// A desk that is pinned is neither evicted nor counted. After its last pin it is the one that was used last.
+func TestPinnedDesksStay(t *testing.T) {
+	ds := newDesks(2, known.Settings{})
+	name := func(i int) known.Name { return known.Name{Entity: fmt.Sprint(i), Resource: gpt} }
+	pinned := ds.pin(name(0))
+	for i := range 5 {
+		if ds.pin(name(0)) != pinned || ds.of(name(0)) != pinned || ds.get(name(0)) != pinned {
+			t.Fatal("another desk than the one that is pinned")
+		}
+		ds.of(name(10 + i))
+	}
+	for i := range 6 { // five pins are off, one is on
+		if n := ds.recent.Len(); n != 2 || len(ds.by) != 3 || ds.peek(name(0)) != pinned {
+			t.Fatalf("%d pins are off: %d desks are remembered of %d", i, n, len(ds.by))
+		}
+		ds.unpin(name(0))
+	}
+	if len(ds.by) != 2 || ds.peek(name(0)) != pinned || ds.peek(name(14)) == nil {
+		t.Error("a desk that is not pinned any more is not the one used last")
+	}
+	ds.of(name(20))
+	if ds.of(name(21)); ds.peek(name(0)) != nil || len(ds.by) != 2 {
+		t.Error("a desk that was pinned stays for ever")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a desk is unpinned that is not pinned")
+		}
+	}()
+	ds.unpin(name(21))
+}
+
+// However many buckets a limiter has met, the number of its desks is bounded.
+func TestDesksAreBounded(t *testing.T) {
+	const room, names = 100, 100_000
+	ds := newDesks(room, known.Settings{})
+	for i := range names {
+		n := known.Name{Entity: fmt.Sprint(i), Resource: gpt}
+		if ds.of(n); i%2 == 0 {
+			ds.pin(n)
+			ds.unpin(n)
+		}
+		if len(ds.by) > room || ds.recent.Len() != len(ds.by) {
+			t.Fatalf("%d desks, %d in order of use, want %d", len(ds.by), ds.recent.Len(), room)
+		}
+	}
+}
