@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -23,6 +24,7 @@ import (
 // lock is held during it.
 type configs struct {
 	store     store.Store
+	desks     *desks // have what is warm
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
@@ -31,19 +33,18 @@ type configs struct {
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[cacheKey, cached]
-	warm      *simplelru.LRU[warmKey, warm]
-	forgotten int   // how often the cache was dropped
-	hungAt    int64 // when a read last took the time it was given, epoch ms
+	forgotten atomic.Int64 // how often the cache was dropped, which is done under mu
+	hungAt    int64        // when a read last took the time it was given, epoch ms
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, late func() time.Duration,
-	buckets int) *configs {
-	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*buckets, nil)
+	ds *desks) *configs {
+	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait, late: late,
-		cache: cache, warm: newWarm(buckets)}
+	return &configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait,
+		late: late, cache: cache}
 }
 
 // noLimitsFor is how long, in ms, it is believed that no level has limits, or that a
@@ -121,7 +122,7 @@ func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit,
 	}
 	out, err := combine(recs, own)
 	if err == nil && len(missing) == 0 {
-		c.keep(n, own != nil, warm{cfg: out, from: now, until: until}, forgotten)
+		c.keep(n, own != nil, warm{out, now, until, forgotten})
 	}
 	return out, err
 }
@@ -187,7 +188,7 @@ func (c *configs) quiet(now int64) bool {
 // never seen, or too old (these are returned as well). If there are none, that holds until an
 // instant, and unless the cache is forgotten.
 func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (recs [records]cached, missing []int,
-	until int64, forgotten int) {
+	until, forgotten int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	until = bucket.Never
@@ -211,7 +212,7 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 		}
 		until = min(until, bucket.AddSat(r.at, ttl))
 	}
-	return recs, missing, until, c.forgotten
+	return recs, missing, until, c.forgotten.Load()
 }
 
 // fetch reads the missing records. Callers that miss the same records at the

@@ -208,13 +208,13 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	}
 	clocked := &clocked{Store: s}
 	late := func() time.Duration { return clocked.lately().late }
+	ds := newDesks(opts.MaxBuckets, known.Settings{
+		DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
+	})
 	l := &Limiter{
-		store: clocked, opts: opts, namespace: namespaceID,
-		desks: newDesks(opts.MaxBuckets, known.Settings{
-			DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
-		}),
+		store: clocked, opts: opts, namespace: namespaceID, desks: ds,
 		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
-		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late, opts.MaxBuckets),
+		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late, ds),
 	}
 	l.keeper.Wake, l.keeper.Random = l.keepUp, random
 	return l

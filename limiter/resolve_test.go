@@ -127,7 +127,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 	for run := range 10_000 {
 		ttl := []int64{5000, 2000, -1}[r.IntN(3)]
 		recs, given := anyRecords(r, now, 10_000), r.IntN(2) == 0
-		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, 100)
+		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, newDesks(100, known.Settings{}))
 		limited, until := given, int64(bucket.Never)
 		for i, k := range keys {
 			if recs[i].at != 0 {
@@ -191,7 +191,7 @@ func TestWhatWasReadLast(t *testing.T) {
 		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
 		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
 		for i, k := range keys {
 			if recs[i].at != 0 {
 				cfgs.cache.Add(k, recs[i])
@@ -217,7 +217,7 @@ func TestWhatWasReadLast(t *testing.T) {
 // Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
 func TestHowLongOldConfigurationServes(t *testing.T) {
 	const hung = 1_000_000
-	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
 	if c.quiet(5) {
 		t.Error("nothing has hung")
 	}
@@ -235,18 +235,18 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 func TestWhatIsKeptWarm(t *testing.T) {
 	n := known.Name{Entity: acme, Resource: gpt}
 	for name, c := range map[string]struct {
-		w         warm
-		forgotten int
-		keeps     bool
+		w     warm
+		keeps bool
 	}{
-		"fresh":     {warm{from: 5, until: 10}, 1, true},
-		"dropped":   {warm{from: 5, until: 10}, 0, false},
-		"over":      {warm{from: 5, until: 5}, 1, false},
-		"never was": {warm{from: 5, until: 4}, 1, false},
+		"fresh":     {warm{from: 5, until: 10, forgotten: 1}, true},
+		"dropped":   {warm{from: 5, until: 10}, false},
+		"over":      {warm{from: 5, until: 5, forgotten: 1}, false},
+		"never was": {warm{from: 5, until: 4, forgotten: 1}, false},
 	} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
 		cfgs.forget()
-		cfgs.keep(n, false, c.w, c.forgotten)
+		cfgs.desks.of(n)
+		cfgs.keep(n, false, c.w)
 		for now, in := range map[int64]bool{4: false, 5: true, 9: true, 10: false} {
 			if _, ok := cfgs.ready(n, false, now); ok != (c.keeps && in) {
 				t.Errorf("%s: ready at %d: %v", name, now, ok)
@@ -257,23 +257,29 @@ func TestWhatIsKeptWarm(t *testing.T) {
 		}
 	}
 	for own, want := range map[bool]int{false: 1, true: 0} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 100)
-		cfgs.keep(n, own, warm{cfg: resolved{limits: []bucket.Limit{rpm10.stored()}}, from: 5, until: 10}, 0)
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
+		cfgs.keep(n, own, warm{from: 5, until: 10})
+		if _, ok := cfgs.ready(n, own, 5); ok {
+			t.Error("kept without a desk")
+		}
+		cfgs.desks.of(n)
+		cfgs.keep(n, own, warm{cfg: resolved{limits: []bucket.Limit{rpm10.stored()}}, from: 5, until: 10})
 		if cfg, ok := cfgs.ready(n, own, 5); !ok || len(cfg.limits) != want {
 			t.Errorf("of calls that bring limits %v, %v is kept", own, cfg.limits)
 		}
 	}
 }
 
-// Configuration is kept of as many buckets as are remembered; that which was asked for longest ago goes first.
+// Configuration is kept of as many buckets as are remembered; the least recently used goes first.
 func TestHowMuchIsKeptWarm(t *testing.T) {
-	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, 3)
+	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(3, known.Settings{}))
 	name := func(i int) known.Name { return known.Name{Entity: fmt.Sprint(i), Resource: gpt} }
 	for i := range 5 {
 		for _, k := range keysOf(name(i)) {
 			cfgs.cache.Add(k, cached{at: 5})
 		}
-		cfgs.keep(name(i), false, warm{from: 5, until: 10}, 0)
+		cfgs.desks.of(name(i))
+		cfgs.keep(name(i), false, warm{from: 5, until: 10})
 	}
 	for i := range 5 {
 		_, ok := cfgs.ready(name(i), false, 5)
