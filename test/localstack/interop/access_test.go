@@ -67,3 +67,147 @@ func TestDisabledByEither(t *testing.T) {
 		served("as before", "on", "on")
 	})
 }
+
+// What ours bypasses is granted by Python at once though nothing is left, on buckets that either has made, and what
+// Python bypasses is granted by ours, until the other client ends it.
+func TestBypassedByEither(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l := w.open()
+		if w.release == older {
+			return // it goes by the limits
+		}
+		// It would deny without a look for as long as it remembers a denial.
+		p, raised := tryPython(w, driverFor(w, w.engine, w.release, 0), w.table, namespace, kv{"rejection_cache_ttl": 0})
+		if raised != nil {
+			w.Fatal(raised)
+		}
+		n, one, makers := w.manage(), limiter.Costs{"rpm": 1}, []string{"python", "go"}
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 2))})
+		for range 2 {
+			p.take("python", "api", one)
+			w.take(l, "go", "api", one)
+		}
+		granted := func(what string, want ...bool) {
+			w.Helper()
+			for i, entity := range makers {
+				before := levelsOf(w.bucket(entity, "api"))
+				lease, err := w.open().Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "api", Costs: one})
+				if want[i] && (err != nil || !errors.Is(lease.Cause(), limiter.ErrBypassed)) ||
+					!want[i] && !errors.Is(err, limiter.ErrLimited) {
+					w.Errorf("%s: ours takes from the bucket of %s: %v, want it granted: %v", what, entity, err, want[i])
+				}
+				w.wantLevels(what, entity, "api", before)
+				if theirs, err := p.tryAcquire(entity, "api", one, nil); err == nil {
+					theirs.rollback()
+					if !want[i] {
+						w.Errorf("%s: Python takes from the bucket of %s", what, entity)
+					}
+				} else if want[i] || !err.denied() {
+					w.Errorf("%s: Python takes from the bucket of %s: %v, want it granted: %v", what, entity, err, want[i])
+				}
+			}
+		}
+		api, python := admin.Scope{Resource: "api"}, admin.Scope{Entity: "python", Resource: "api"}
+		set := func(at admin.Scope, a admin.Access) {
+			w.Helper()
+			_, err := n.SetAccess(w.Context(), at, a)
+			w.must(err)
+		}
+		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
+		shows := func(at admin.Scope, want admin.Access) {
+			w.Helper()
+			if a, err := n.Access(w.Context(), at); err != nil || a != want {
+				w.Errorf("ours shows %s of %s, %v, want %s", a, at, err, want)
+			}
+		}
+		granted("limits decide", false, false)
+		set(api, admin.AccessBypassed)
+		granted("bypassed by ours", true, true)
+		set(python, admin.AccessEnabled)
+		granted("one enabled by ours", false, true)
+		on("enable_resource", kv{"resource": "api"})
+		shows(api, admin.AccessEnabled)
+		granted("enabled by Python", false, false)
+		on("bypass_entity", kv{"entity_id": "python", "resource": "api"})
+		shows(python, admin.AccessBypassed)
+		granted("one bypassed by Python", true, false)
+		set(python, admin.AccessInherited)
+		granted("ended by ours", false, false)
+		on("bypass_resource", kv{"resource": "api"})
+		shows(api, admin.AccessBypassed)
+		granted("bypassed by Python", true, true)
+		set(api, admin.AccessInherited)
+		granted("as before", false, false)
+		set(admin.Scope{Entity: "go"}, admin.AccessBypassed)
+		granted("one bypassed by ours, everywhere", false, true)
+		on("clear_entity_disabled", kv{"entity_id": "go"})
+		granted("ended by Python", false, false)
+	})
+}
+
+// What ours says of charging parents is obeyed by Python at once, on buckets that either has made, and the other way
+// round, until the other client says otherwise.
+func TestCascadePolicyOfEither(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		l, p := w.open(), w.python()
+		if w.release == older {
+			return // it has none of this
+		}
+		n, ctx, one, makers := w.manage(), w.Context(), limiter.Costs{"rpm": 1}, []string{"python", "go"}
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
+		level := map[string]int64{}
+		for _, entity := range makers {
+			_, err := n.CreateEntity(ctx, admin.Entity{ID: "org-" + entity})
+			w.must(err)
+			_, err = n.CreateEntity(ctx, admin.Entity{ID: entity, Parent: "org-" + entity})
+			w.must(err)
+			w.take(l, "org-"+entity, "api", one)
+			level[entity], level["org-"+entity] = 99_000, 99_000
+		}
+		p.take("python", "api", one)
+		w.take(l, "go", "api", one)
+		charges := func(what string, want ...bool) {
+			w.Helper()
+			for i, entity := range makers {
+				p.take(entity, "api", one)
+				w.take(w.open(), entity, "api", one)
+				level[entity] -= 2_000
+				if want[i] {
+					level["org-"+entity] -= 2_000
+				}
+				w.wantLevels(what, entity, "api", levels{"rpm": level[entity]})
+				w.wantLevels(what, "org-"+entity, "api", levels{"rpm": level["org-"+entity]})
+			}
+		}
+		api, python := admin.Scope{Resource: "api"}, admin.Scope{Entity: "python", Resource: "api"}
+		set := func(at admin.Scope, c admin.Cascade) { w.Helper(); _, err := n.SetCascade(ctx, at, c); w.must(err) }
+		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
+		shows := func(at admin.Scope, want admin.Cascade) {
+			w.Helper()
+			if c, err := n.Cascade(ctx, at); err != nil || c != want {
+				w.Errorf("ours shows %s of %s, %v, want %s", c, at, err, want)
+			}
+		}
+		charges("entities decide", false, false)
+		set(api, admin.CascadeOn)
+		charges("on by ours", true, true)
+		set(python, admin.CascadeOff)
+		charges("off for one by ours", false, true)
+		on("set_entity_cascade", kv{"entity_id": "python", "resource": "api", "cascade": true})
+		shows(python, admin.CascadeOn)
+		charges("on for one by Python", true, true)
+		on("set_resource_cascade", kv{"resource": "api", "cascade": false})
+		shows(api, admin.CascadeOff)
+		charges("off by Python", true, false)
+		set(python, admin.CascadeInherited)
+		charges("one ended by ours", false, false)
+		set(admin.Scope{Entity: "go"}, admin.CascadeOn)
+		charges("on for one everywhere by ours", false, true)
+		on("clear_entity_cascade", kv{"entity_id": "go"})
+		charges("one ended by Python", false, false)
+		on("set_resource_cascade", kv{"resource": "api", "cascade": true})
+		charges("on by Python", true, true)
+		set(api, admin.CascadeInherited)
+		charges("as before", false, false)
+	})
+}

@@ -38,7 +38,8 @@
 //	all that 0.17 stores, on a table ours has opened TestOpeningLeavesTheNewerPythonWhole
 //	what differs                                     TestWhatDiffers
 //	what one side refuses or does not know           TestWhatOursRefuses, TestSchedulesAreRefusedAndReplaced
-//	what either disables and enables                 TestDisabledByEither
+//	what either disables, bypasses and charges to    TestDisabledByEither, TestBypassedByEither,
+//	parents by policy                                TestCascadePolicyOfEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
 //	                                                 TestEdgesAreThoseOfPython, TestEdgesAreThoseOfCronsim,
 //	                                                 TestDaysOnWhichClocksChange
