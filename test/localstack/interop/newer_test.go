@@ -214,13 +214,17 @@ func TestSchedulesAreRefusedAndReplaced(t *testing.T) {
 			}
 			p.call(nil, "set_resource_defaults", kv{"resource": name, "limits": []kv{limit}})
 			p.take("acme", name, one)
+			p.take("python", name, one)
 			p.call(nil, "set_resource_defaults", kv{"resource": name, "limits": []kv{plain}})
+			p = w.python()
+			p.take("python", name, one)
+			p.denied("python", name, one) // by the schedule that is no longer stored: 2 of 5
 			r := limiter.Request{Entity: "acme", Resource: name, Costs: one}
 			_, err := w.open().Acquire(w.Context(), r)
 			if !errors.Is(err, limiter.ErrUnreadable) || !strings.Contains(err.Error(), "zae-limiter limits reach") {
 				w.Errorf("a schedule of a %s that Python has left in the bucket: %v", name, err)
 			}
-			if n, err := w.manage().Reach(w.Context(), admin.Scope{Resource: name}); err != nil || n.Changed != 1 {
+			if n, err := w.manage().Reach(w.Context(), admin.Scope{Resource: name}); err != nil || n.Changed != 2 {
 				w.Errorf("reach %s: %+v, %v", name, n, err)
 			}
 			w.take(w.open(), "acme", name, one)
