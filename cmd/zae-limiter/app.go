@@ -104,6 +104,7 @@ or load saw more admitted than allowed.`
 	complete(cmd, "output", formats)
 	complete(cmd, "progress", whens)
 	a.offerNames(cmd)
+	a.completesAnyBash(cmd)
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -32,6 +33,40 @@ func complete(c *cobra.Command, flag string, values []string) {
 func register(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic("bug: " + err.Error())
+	}
+}
+
+// wordsInBash are the lines by which the script for bash gets the words that are typed, from the package
+// bash-completion; ownWordsInBash are those that need no package.
+const (
+	wordsInBash    = `    _get_comp_words_by_ref "$@" cur prev words cword` + "\n"
+	ownWordsInBash = `    IFS=$' \t\n' read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+    [[ ${COMP_LINE:0:COMP_POINT} == *[[:space:]] ]] && words+=("")
+    cword=$((${#words[@]} - 1))
+    cur=${words[cword]}
+`
+)
+
+// completesAnyBash has the completion of bash work where the package bash-completion is not installed.
+func (a *app) completesAnyBash(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	bash, _, err := root.Find([]string{"completion", "bash"})
+	if err != nil {
+		panic("bug: " + err.Error())
+	}
+	before, after, _ := strings.Cut(bash.Long, "This script depends on")
+	_, after, _ = strings.Cut(after, "\n\n")
+	bash.Long = before + after
+	bash.RunE = func(c *cobra.Command, _ []string) error {
+		plain, err := c.Flags().GetBool("no-descriptions")
+		var script strings.Builder
+		if err == nil {
+			err = root.GenBashCompletionV2(&script, !plain)
+		}
+		if err == nil {
+			_, err = io.WriteString(a, strings.Replace(script.String(), wordsInBash, ownWordsInBash, 1))
+		}
+		return err
 	}
 }
 
