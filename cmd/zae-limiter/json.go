@@ -148,6 +148,12 @@ func members(v reflect.Value) (out object) {
 			out = append(out, member{name, plainly(value)})
 		}
 	}
+	switch l, _ := v.Interface().(limiter.Limit); { // whose numbers do not say it
+	case l.IsBlocked():
+		out = append(out, member{"blocked", true})
+	case l.IsUnlimited():
+		out = append(out, member{"unlimited", true})
+	}
 	return out
 }
 

@@ -34,6 +34,11 @@ func TestEmptyValuesInJSON(t *testing.T) {
 			`"in_flight":false,"ahead_seconds":0.5}]}`: admin.Config{
 			Limits: []limiter.Limit{{Name: "rpm", Ahead: 500 * time.Millisecond}},
 		},
+		`{"limits":[{"name":"images","capacity":1,"refill_amount":1,"refill_period":316223999,"soft":false,` +
+			`"in_flight":false,"blocked":true},{"name":"rpm","capacity":1000000000000000,` +
+			`"refill_amount":1000000000000000,"refill_period":1,"soft":false,"in_flight":false,"unlimited":true}]}`: admin.Config{
+			Limits: []limiter.Limit{limiter.Blocked("images"), limiter.Unlimited("rpm")},
+		},
 		`{}`:                             struct{}{},
 		`null`:                           nil,
 		`{"cascade":false}`:              admin.Entity{},
