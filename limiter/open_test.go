@@ -267,7 +267,7 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 	})
 }
 
-// TestOpenDisownsTheAggregator: the release that a Python client has put into the
+// TestOpenDisownsTheAggregator: a release before 0.15 that a Python client has put into the
 // version record is taken out, whatever becomes of that write; the rest stays.
 func TestOpenDisownsTheAggregator(t *testing.T) {
 	for _, c := range []struct {

@@ -37,7 +37,7 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 }
 
 // sum sums the owed longer windows of one bucket, each starting from its snapshot that was read
-// before. again says that they should be summed once more, later: an earlier release had counted
+// before. again says that they should be summed once more, later: an earlier version had counted
 // them, may still be at work, and would add to them.
 func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed,
 	read map[item.Key]item.Item) (writes int, again bool, err error) {
@@ -114,7 +114,7 @@ func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []
 }
 
 // sumWindow brings one longer window up to date. marked says that it had marks of an
-// earlier release.
+// earlier version.
 func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 	stored map[item.Key]item.Item) (writes int, marked bool, err error) {
 	kinds := a.kinds()

@@ -31,7 +31,7 @@ var olderOrders = [][]usage.Window{
 	{usage.Hourly, usage.Monthly, usage.Daily},
 }
 
-// beside lets f run, and an older release count a record beside it: each of its three
+// beside lets f run, and an older version count a record beside it: each of its three
 // writes just before the call of f that at says. It returns how many calls f had.
 func (w *gapWorld) beside(c memdb.Change, order []usage.Window, at [3]int, f func()) (calls int) {
 	next, inside := 0, false
@@ -68,7 +68,7 @@ func eachPlacement(f func(at [3]int) (calls int)) (n int) {
 	return n
 }
 
-// An older release that is still in flight while ours sums a day for the first time, or
+// An older version that is still in flight while ours sums a day for the first time, or
 // again, or comes back for a turn, adds to a day that is a sum. Whatever the order: in
 // the end day and month are what their hours are.
 func TestAnOlderReleaseAddsToSums(t *testing.T) {
@@ -129,7 +129,7 @@ func (w *gapWorld) countFolded(c memdb.Change) {
 	w.invoke(w.lanes[0], nil, true)
 }
 
-// An older release has turns of whole days, in which what is late changes days that were summed
+// An older version has turns of whole days, in which what is late changes days that were summed
 // before. When ours is back, the month is the sum of all its days.
 func TestAMonthAfterATurnOfAnOlderRelease(t *testing.T) {
 	key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)

@@ -50,9 +50,9 @@ func fits(ctx context.Context, changes int) error {
 	}
 	left := max(0, time.Until(end))
 	if most := int(left / perChange); changes > most {
-		return fmt.Errorf("%d changes do not fit into the %v that are left, %d would; nothing was begun: "+
+		return fmt.Errorf("%d to change, time for %d in the %v that are left; nothing was begun: "+
 			"store the manifest by zae-limiter apply, then deploy, which finds nothing to change",
-			changes, left.Round(time.Second), most)
+			changes, most, left.Round(time.Second))
 	}
 	return nil
 }

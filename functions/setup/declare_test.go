@@ -268,7 +268,7 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		}
 		items := db.Len()
 		err := handle(margin + 200*perChange - time.Millisecond)
-		if err == nil || !strings.Contains(err.Error(), "199 would") || !strings.Contains(err.Error(), "zae-limiter apply") {
+		if err == nil || !strings.Contains(err.Error(), "200 to change, time for 199") || !strings.Contains(err.Error(), "zae-limiter apply") {
 			t.Errorf("error %v", err)
 		}
 		if db.Len() != items {
@@ -276,6 +276,11 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		}
 		if err := handle(margin + 200*perChange); err != nil {
 			t.Errorf("200 changes in time for 200: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := fits(ctx, 1); err == nil || !strings.HasPrefix(err.Error(), "1 to change, time for 0 in the 0s that are left;") {
+			t.Errorf("one change: %v", err)
 		}
 		if err := handle(margin + time.Millisecond); err != nil {
 			t.Errorf("nothing to change: %v", err)

@@ -24,7 +24,7 @@ type Shard struct {
 	Generation int64
 	// Born is when the item was created, epoch seconds, by the clock of its
 	// creator: since then the counters have grown from zero. 0: not known, because
-	// another client or an older release made the item.
+	// another client or an older version made the item.
 	Born int64
 	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits, of
 	// which State has the low ones.

@@ -34,7 +34,7 @@ const (
 	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = " // somebody took some meanwhile
 	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                  // the slots are lost
 	idle    = "(s_fly_ep BETWEEN  OR s_fly_ep <  AND "          // another epoch
-	added   = "attribute_not_exists(_#); total_events = "       // an older release has added to it
+	added   = "attribute_not_exists(_#); total_events = "       // an older version has added to it
 	isNew   = "attribute_not_exists(PK)"                        // nobody came first
 	// none is sound and later
 	newer   = "(attribute_not_exists(deleted_until) OR deleted_until <  OR deleted_until > )"

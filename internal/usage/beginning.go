@@ -53,7 +53,7 @@ func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 // uncounted reports whether no snapshot has counted the shard since it was created. It
 // is not known
 //
-//   - if it is not known when that was: another client or an older release made the
+//   - if it is not known when that was: another client or an older version made the
 //     item, and its counters may be years old;
 //   - if the window of the creation ended so long ago that its snapshot may be gone;
 //   - if not all snapshots since then were looked through;

@@ -54,7 +54,7 @@ func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
 // Counted reports whether a snapshot was counted by marks and is no sum.
 func Counted(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any && !ledger.IsSum(snapshot) }
 
-// Marked reports whether a snapshot of a day or month has marks: an earlier release has
+// Marked reports whether a snapshot of a day or month has marks: an earlier version has
 // counted it, or has added to a sum.
 func Marked(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any }
 
@@ -72,7 +72,7 @@ type Summing struct {
 }
 
 // Last reports whether only the last day of a stored month has changed: then the sum needs
-// only that one. Of the days before it holds the sum in Rest. An earlier release changes
+// only that one. Of the days before it holds the sum in Rest. An earlier version changes
 // days without a sum, but leaves marks.
 func (s Summing) Last() bool {
 	was := ledger.SummedOf(s.Stored)
@@ -144,7 +144,7 @@ func (s Summing) Replaced() (u item.Update, due bool) {
 }
 
 // behind returns how much less the parts have counted than what is stored, of shards that
-// both have marks of. An earlier release counts them one after the other. If its day has
+// both have marks of. An earlier version counts them one after the other. If its day has
 // counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will get
 // them.
 func (s Summing) behind() (out ledger.Amount) {

@@ -45,7 +45,7 @@ func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	}
 }
 
-// A day that an earlier release has counted to 47 tokens of a shard, and its hours to 42, is
+// A day that an earlier version has counted to 47 tokens of a shard, and its hours to 42, is
 // ahead of them by 5, which the hours will get. Of another life of the shard, or one that is
 // gone, nothing is known; and a day that is a sum has no marks.
 func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
@@ -115,7 +115,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		s.Marks = map[int]ledger.Mark{0: {At: ledger.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
 		return s
 	}
-	counted := marked(snapshot(Daily, 50, 5), "5") // by an earlier release
+	counted := marked(snapshot(Daily, 50, 5), "5") // by an earlier version
 	ahead := marked(snapshot(Daily, 50, 5), "5", ledger.Count{Limit: "rpm", Tokens: 47})
 	sum := func(base *ledger.Amount) item.Item {
 		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}}.sum(Daily, day)
