@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -18,7 +19,7 @@ type period struct{ granted, returned, most int64 }
 func (w *world) quota(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	planted := w.d == overEdge || w.d == anyPeriod
-	plain := w.d == sound && !w.changes && !w.deletes && !w.foreign && rng.IntN(2) == 0
+	plain := w.d == "" && !w.changes && !w.deletes && !w.foreign && rng.IntN(2) == 0
 	if !planted && !plain {
 		return
 	}
@@ -61,14 +62,14 @@ func (w *world) spends(k int, it item.Item, image bucket.State, costs []table.Co
 			out[i].End, out[i].Resets = image.Slots[j].End, image.Slots[j].Resets
 		}
 		end := b.State.Slots[b.State.Index(c.Limit.Name)].End
-		if local && w.now >= end+2*w.skew && end != 0 && c.Milli > 0 {
+		if local && w.Now >= end+2*w.skew && end != 0 && c.Milli > 0 {
 			end = -1 // of a period that was over
 		}
 		p := w.quotas[c.Limit.Name][end]
 		if p == nil {
 			p = &period{}
 			w.quotas[c.Limit.Name][end] = p
-			w.periods++
+			w.Count("periods")
 		}
 		p.granted += c.Milli
 		p.most = max(p.most, p.granted-p.returned)
@@ -105,23 +106,17 @@ func (w *world) unspent(p *process, k int) {
 	if back == nil {
 		return
 	}
-	u, lost := table.Adjust(key(k), back), !w.tidy && w.rng.IntN(10) == 0
-	if w.rng.IntN(5) == 0 { // it is not sent
-		w.after(w.late(), func() { h.GoesBack(back, w.clock(p)) })
+	if w.OneIn(5) { // it is not sent
+		w.After(w.late(), func() { h.GoesBack(back, w.clock(p)) })
 		return
 	}
-	w.after(w.late(), func() {
-		held := false
-		if w.items[key(k)] != nil {
-			_, held = w.write(u)
-		}
-		w.back++
-		w.after(w.late(), func() {
-			if !held && !lost {
+	w.Send(playtest.Call{Writes: []item.Write{table.Adjust(key(k), back)},
+		Arrived: func(bool) { w.Count("back") },
+		Answered: func(held bool) {
+			if !held {
 				h.Lost(back)
 			}
-		})
-	})
+		}})
 }
 
 // quotaBucket is a bucket of 100 a second and of a quota of 1,000 in two minutes, at an instant.

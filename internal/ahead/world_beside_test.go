@@ -17,20 +17,19 @@ func (w *world) settles(p *process, k int) {
 		back[i].Milli = -more[i].Milli
 	}
 	if p.hold(k).Settle(back, w.clock(p)) {
-		w.settled++
-		w.grant(w.now, more)
+		w.Count("settled")
+		w.grant(w.Now, more)
 	}
 }
 
 // anew deletes the bucket and makes it anew, full. Who holds of the one that was deleted
 // does not know, and may grant that on top.
 func (w *world) anew() {
-	w.gone(w.items[key(0)])
 	full := table.Costs(w.limits)
 	for i, l := range w.limits {
 		full[i].Milli = -l.Capacity
 	}
-	w.grants = append(w.grants, grant{at: w.now, costs: full, gift: true})
+	w.grants = append(w.grants, grant{at: w.Now, costs: full, gift: true})
 	for _, p := range slices.Concat(w.ps, w.ended) {
 		for i, l := range w.limits {
 			full := table.Costs(w.limits)
@@ -38,35 +37,36 @@ func (w *world) anew() {
 			if a := p.hold(0).asked; a != nil { // it may be written, and the answer on its way
 				full[i].Milli -= a.take.of(l.Name)
 			}
-			w.grants = append(w.grants, grant{at: w.now, costs: full})
+			w.grants = append(w.grants, grant{at: w.Now, costs: full})
 		}
 	}
-	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
-		Now: w.now, Draw: w.rng.Uint64()})
-	w.items[b.Key()] = put.Item
-	w.remade++
+	w.Write(item.Delete{Key: key(0)})
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
+		Now: w.Now, Draw: w.Uint64()})
+	w.Write(put)
+	w.Count("remade")
 }
 
 // turn changes for how long a process holds what it takes ahead from now on, or that it does.
 func (w *world) turn(p *process) {
-	p.ahead = w.rng.IntN(3) > 0
-	p.life = max(1, int64(float64(w.life)*[]float64{1, .5, .2, .05}[w.rng.IntN(4)]))
-	w.turned++
+	p.ahead = w.IntN(3) > 0
+	p.life = max(1, int64(float64(w.life)*[]float64{1, .5, .2, .05}[w.IntN(4)]))
+	w.Count("turned")
 }
 
 // python charges as the Python client does: it reads the item, fills the bucket up to its
 // capacity whatever is held of it, and writes the levels and the instant of that, if nobody
 // has refilled the bucket meanwhile, and what it does not refill is there still.
 func (w *world) python(k int) {
-	it, costs := w.items[key(k)], w.small()
-	w.after(w.late(), func() {
+	it, costs := w.Items[key(k)], w.small()
+	w.After(w.late(), func() {
 		b, err := table.DecodeShard(it)
 		if err != nil {
 			panic(err)
 		}
 		bare := b.State
 		bare.HeldUntil = 0
-		at := bare.At(w.now)
+		at := bare.At(w.Now)
 		u := item.Update{Key: key(k), Set: []item.Attr{{Name: "rf", Value: item.N(at.RF)}}}
 		holds := []item.Cond{item.Compare("rf", item.Eq, item.N(b.State.RF))}
 		for _, c := range costs {
@@ -83,12 +83,12 @@ func (w *world) python(k int) {
 				item.Attr{Name: "b_" + c.Limit.Name + "_tc", Value: item.N(c.Milli)})
 		}
 		u.If = item.All(holds...)
-		sent := w.items[key(k)]
-		if _, held := w.write(u); !held {
+		sent := w.Items[key(k)]
+		if !w.Write(u) {
 			return
 		}
-		w.filled++
-		w.grantSince(w.now, costs)
+		w.Count("filled")
+		w.grantSince(w.Now, costs)
 		now, _ := table.DecodeShard(sent)
 		for i, l := range w.limits {
 			w.held[i] = max(w.held[i], now.State.Slots[now.State.Index(l.Name)].Held)

@@ -1,51 +1,43 @@
 package ahead
 
 import (
-	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const began = 1_700_000_000_000
 
-// defect is something that a world does wrong on purpose.
-type defect string
-
+// What can be planted.
 const (
-	sound       defect = ""
-	heldNow     defect = "capped by what is held now"
-	notCounted  defect = "what is held is not counted"
-	noUntil     defect = "hu is not written"
-	untilBack   defect = "hu is set back by a late write"
-	fromAnswer  defect = "life from the answer"
-	toldEarly   defect = "told before the answer"
-	mendToZero  defect = "mended to zero"
-	youngMark   defect = "a mark half as old"
-	endedUntold defect = "what ended is not told"
-	overEdge    defect = "held over the edge of a quota"
-	anyPeriod   defect = "given back to any period of a quota"
-	nothing     defect = "nothing at all" // the worlds in which defects are planted, without one
+	heldNow     = "capped by what is held now"
+	notCounted  = "what is held is not counted"
+	noUntil     = "hu is not written"
+	untilBack   = "hu is set back by a late write"
+	fromAnswer  = "life from the answer"
+	toldEarly   = "told before the answer"
+	mendToZero  = "mended to zero"
+	youngMark   = "a mark half as old"
+	endedUntold = "what ended is not told"
+	overEdge    = "held over the edge of a quota"
+	anyPeriod   = "given back to any period of a quota"
 )
 
 // world is one bucket of random limits, written to by processes with stale images, whose
 // writes and answers are late or lost, which begin and end, and of which some take ahead.
 type world struct {
-	rng      *rand.Rand
-	d        defect
-	now      int64
+	*playtest.World
+	d        string // what is planted
 	limits   []bucket.Limit
 	began    []bucket.Limit // the first limits
-	items    map[item.Key]item.Item
+	stored   []bucket.Limit // those that the table has
 	ps       []*process
 	ended    []*process // whose last answers may still come
-	queue    []event
 	life     int64
 	skew     int64
 	gaveBack []int64                      // by limit: when some of it was last given back
@@ -60,13 +52,6 @@ type world struct {
 	quotas   map[string]map[int64]*period // by limit and end
 	grants   []grant
 	used     []int64 // by limit: granted, less what was given back, and forced; of shards that are gone, negative
-
-	sums
-}
-
-type event struct {
-	at int64
-	do func()
 }
 
 // grant is what was granted at an instant, or given back: negative costs. Or it is what an
@@ -89,11 +74,9 @@ type process struct {
 }
 
 func (w *world) process() *process {
-	p := &process{images: map[int]table.Shard{}, holds: map[int]*Holding{}, ahead: w.rng.Float64() < .75}
-	p.life = max(1, int64(float64(w.life)*[]float64{1, 1, .5, .2}[w.rng.IntN(4)]))
-	if w.skew > 0 {
-		p.skew = w.rng.Int64N(2*w.skew+1) - w.skew
-	}
+	p := &process{images: map[int]table.Shard{}, holds: map[int]*Holding{}, ahead: w.Float64() < .75}
+	p.life = max(1, int64(float64(w.life)*[]float64{1, 1, .5, .2}[w.IntN(4)]))
+	p.skew = w.Skew(w.skew)
 	return p
 }
 
@@ -104,42 +87,39 @@ func (p *process) hold(shard int) *Holding {
 	return p.holds[shard]
 }
 
-func newWorld(seed uint64, d defect, skew int64) *world {
-	rng := rand.New(rand.NewPCG(seed, 11))
-	w := &world{rng: rng, d: d, now: began, items: map[item.Key]item.Item{}, skew: skew}
+func newWorld(seed uint64, d string, skew int64) *world {
+	w := &world{World: playtest.New(seed, 11), d: d, skew: skew}
+	w.Now, w.Late, w.Refuses, w.Changed = began, w.late, w.setsBack, w.written
 	fill := math.Inf(1)
-	for i := range 1 + rng.IntN(3) {
-		l := bucket.Limit{Name: string(rune('a' + i)), Capacity: 1000 * (2 + rng.Int64N(40)), Period: 1 + rng.Int64N(3000)}
-		l.Amount = max(1, int64(math.Exp(rng.Float64()*6-2)*float64(l.Period)))
+	for i := range 1 + w.IntN(3) {
+		l := bucket.Limit{Name: string(rune('a' + i)), Capacity: 1000 * (2 + w.Int64N(40)), Period: 1 + w.Int64N(3000)}
+		l.Amount = max(1, int64(math.Exp(w.Float64()*6-2)*float64(l.Period)))
 		w.limits = append(w.limits, l)
 		fill = min(fill, float64(l.Capacity)/float64(l.Amount)*float64(l.Period))
 	}
-	w.life = min(20_000, max(4, int64((.1+rng.Float64())*min(10_000, fill))))
-	w.steps, w.returns, w.tidy = rng.IntN(3) == 0, rng.IntN(3) == 0, rng.IntN(4) == 0 && skew == 0
-	w.changes = d == sound && !w.steps && skew == 0 && rng.IntN(3) == 0
-	if kind := rng.IntN(6); d == sound && !w.steps && !w.changes {
+	w.life = min(20_000, max(4, int64((.1+w.Float64())*min(10_000, fill))))
+	w.steps, w.returns, w.tidy = w.IntN(3) == 0, w.IntN(3) == 0, w.IntN(4) == 0 && skew == 0
+	w.changes = d == "" && !w.steps && skew == 0 && w.IntN(3) == 0
+	if kind := w.IntN(6); d == "" && !w.steps && !w.changes {
 		w.deletes, w.foreign, w.turns = kind == 0, kind == 1, kind == 2
 	}
 	w.quota(seed)
-	w.began, w.used, w.held = w.limits, make([]int64, len(w.limits)), make([]int64, len(w.limits))
+	if !w.tidy {
+		w.Lost = 20
+	}
+	w.began, w.stored, w.used, w.held = w.limits, w.limits, make([]int64, len(w.limits)), make([]int64, len(w.limits))
 	w.gaveBack = make([]int64, len(w.limits))
-	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
-		Now: w.now, Draw: seed})
-	w.items[b.Key()] = put.Item
-	for range 1 + rng.IntN(4) {
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(w.limits),
+		Now: w.Now, Draw: seed})
+	w.Write(put)
+	for range 1 + w.IntN(4) {
 		w.ps = append(w.ps, w.process())
 	}
 	return w
 }
 
-func (w *world) after(d int64, do func()) {
-	at := w.now + d
-	i := sort.Search(len(w.queue), func(i int) bool { return w.queue[i].at > at })
-	w.queue = slices.Insert(w.queue, i, event{at, do})
-}
-
 func (w *world) late() int64 {
-	return int64(-math.Log(1-w.rng.Float64()) * float64(w.life) * []float64{0, 0, .01, .1, .1, 1}[w.rng.IntN(6)])
+	return int64(-math.Log(1-w.Float64()) * float64(w.life) * []float64{0, 0, .01, .1, .1, 1}[w.IntN(6)])
 }
 
 // grant notes what was granted at an instant, or given back.
@@ -164,7 +144,7 @@ func (w *world) grantSince(at int64, costs []table.Cost) {
 }
 
 // clock is what a process reads at now.
-func (w *world) clock(p *process) Instant { return Instant{Wall: w.now + p.skew, Mono: w.now - began} }
+func (w *world) clock(p *process) Instant { return Instant{Wall: w.Now + p.skew, Mono: w.Now - began} }
 
 // see notes an image that an answer has brought.
 func (w *world) see(p *process, it item.Item) {
@@ -185,38 +165,25 @@ func (w *world) see(p *process, it item.Item) {
 	p.hold(k).See(b, p.life)
 }
 
-// play plays so many moves, and lets everything arrive.
-func (w *world) play(moves int) {
-	for range moves {
-		step := int64(-math.Log(1-w.rng.Float64()) * []float64{0, .01, .1, .3}[w.rng.IntN(4)] * float64(w.life))
-		if w.rng.IntN(100) == 0 {
-			step = 3 * w.life
-		}
-		w.pass(w.now + step)
-		w.move(w.ps[w.rng.IntN(len(w.ps))])
+// Step lets some time go by, and a process do something.
+func (w *world) Step() {
+	ms := int64(-math.Log(1-w.Float64()) * []float64{0, .01, .1, .3}[w.IntN(4)] * float64(w.life))
+	if w.OneIn(100) {
+		ms = 3 * w.life
 	}
-	w.pass(w.now + 100*w.life + 100_000)
-}
-
-func (w *world) pass(until int64) {
-	for len(w.queue) > 0 && w.queue[0].at <= until {
-		e := w.queue[0]
-		w.queue = w.queue[1:]
-		w.now = e.at
-		e.do()
-	}
-	w.now = until
+	w.Pass(ms)
+	w.move(w.ps[w.IntN(len(w.ps))])
 }
 
 // shard returns a shard that there is.
 func (w *world) shard() int {
 	var all []int
 	for k := range 4 {
-		if w.items[key(k)] != nil {
+		if w.Items[key(k)] != nil {
 			all = append(all, k)
 		}
 	}
-	return all[w.rng.IntN(len(all))]
+	return all[w.IntN(len(all))]
 }
 
 func key(shard int) item.Key { return layout.BucketKey("ns", "e", "r", shard) }
@@ -224,33 +191,32 @@ func key(shard int) item.Key { return layout.BucketKey("ns", "e", "r", shard) }
 // move lets a process do something.
 func (w *world) move(p *process) {
 	k := w.shard()
-	if w.quotas != nil && w.rng.IntN(3) == 0 {
+	if w.quotas != nil && w.IntN(3) == 0 {
 		w.unspent(p, k)
 	}
 	image, known := p.images[k]
-	switch x := w.rng.Float64(); {
+	switch x := w.Float64(); {
 	case x < .08 || !known && x < .5:
-		w.after(w.late(), func() {
-			if it := w.items[key(k)]; it != nil {
-				w.after(w.late(), func() { w.see(p, it) })
+		w.After(w.late(), func() {
+			if it := w.Items[key(k)]; it != nil {
+				w.After(w.late(), func() { w.see(p, it) })
 			}
 		})
 	case !known:
 		w.cold(p, k)
 	case x < .40:
-		for range 1 + w.rng.IntN(4) {
+		for range 1 + w.IntN(4) {
 			w.takes(p, k, w.small())
 		}
 	case x < .45:
 		w.takes(p, k, w.all(p, k))
 	case x < .80:
-		w.charge(p, image, w.some(image.State.At(w.now+p.skew)), false)
+		w.charge(p, image, w.some(image.State.At(w.Now+p.skew)), false)
 	case x < .82:
 		w.charge(p, image, w.small(), true)
 	case x < .84:
-		c := table.Charge{Image: w.seen(image), Now: w.now + p.skew, Slack: int64(w.rng.IntN(2) * 25)}
-		u := c.Plan().Update
-		w.after(w.late(), func() { w.write(u) })
+		c := table.Charge{Image: w.seen(image), Now: w.Now + p.skew, Slack: int64(w.IntN(2) * 25)}
+		w.send(c.Plan().Update, func() {})
 	case x < .88 && w.returns, x < .95 && w.d == anyPeriod:
 		w.giveBack(p, k)
 	case x < .92 && w.steps:
@@ -276,7 +242,7 @@ func (w *world) move(p *process) {
 func (w *world) small() []table.Cost {
 	out := table.Costs(w.limits)
 	for i := range out {
-		out[i].Milli = 1000 * w.rng.Int64N(3)
+		out[i].Milli = 1000 * w.Int64N(3)
 	}
 	return out
 }
@@ -284,13 +250,13 @@ func (w *world) small() []table.Cost {
 // some is a cost: a few tokens, all that the state has, or any number.
 func (w *world) some(s bucket.State) []table.Cost {
 	out := w.small()
-	n := w.rng.IntN(5)
+	n := w.IntN(5)
 	for i, l := range w.limits {
 		switch j := s.Index(l.Name); {
 		case n == 0 && j >= 0:
 			out[i].Milli = max(0, s.Slots[j].Tokens/1000*1000)
 		case n == 1:
-			out[i].Milli = 1000 * w.rng.Int64N(l.Capacity/1000+1)
+			out[i].Milli = 1000 * w.Int64N(l.Capacity/1000+1)
 		}
 	}
 	return out
@@ -308,42 +274,23 @@ func (w *world) all(p *process, k int) []table.Cost {
 // takes lets a process grant from what it holds.
 func (w *world) takes(p *process, k int, costs []table.Cost) {
 	if p.hold(k).Take(costs, w.clock(p)) {
-		w.local++
-		w.grant(w.now, costs)
-		p.granted = append(p.granted, w.spends(k, w.items[key(k)], p.images[k].State, costs, true))
+		w.Count("local")
+		w.grant(w.Now, costs)
+		p.granted = append(p.granted, w.spends(k, w.Items[key(k)], p.images[k].State, costs, true))
 	}
 }
 
 // seen is the image as a defect lets a process see it.
 func (w *world) seen(image table.Shard) table.Shard {
-	if w.d == notCounted || w.d == heldNow && image.State.HeldUntil <= w.now {
+	if w.d == notCounted || w.d == heldNow && image.State.HeldUntil <= w.Now {
 		image.State.HeldUntil = 0
 	}
 	return image
 }
 
-// write applies an update as the table would. One that would set the refill instant back is
-// refused, but for clocks that differ: up to table.MaxLag it is accepted, and costs that
-// refill, with tokens taken ahead or without.
-func (w *world) write(u item.Update) (after item.Item, held bool) {
-	before, k := w.items[u.Key], u.Key
-	sets := slices.ContainsFunc(u.Set, func(a item.Attr) bool { return a.Name == "hu" })
-	if w.d == untilBack && sets && before["hu"] != nil {
-		before = maps.Clone(before)
-		before["hu"] = item.N(0) // its condition holds
-	}
-	after, held, err := u.Apply(before)
-	if err != nil {
-		panic(err)
-	}
-	if !held || w.setBack(before, after) {
-		return before, false
-	}
-	w.items[k] = after
-	return after, true
-}
-
-func (w *world) setBack(before, after item.Item) bool {
+// setsBack reports whether a write sets the refill instant back. It is refused then, but for clocks that
+// differ: up to table.MaxLag it is accepted, and costs that refill, with tokens taken ahead or without.
+func (w *world) setsBack(before, after item.Item) bool {
 	return before != nil && after != nil && rf(after) < rf(before)-2*w.skew
 }
 
@@ -354,14 +301,15 @@ func rf(it item.Item) int64 {
 
 // cold is the first write of a process to a shard.
 func (w *world) cold(p *process, k int) {
-	b, _ := table.DecodeShard(w.items[key(k)])
+	b, _ := table.DecodeShard(w.Items[key(k)])
 	costs := w.small()
 	add := table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: k, Shards: b.State.Count(), Costs: costs,
-		Now: w.now + p.skew, Room: 50}
-	if after, held := w.write(add.Plan()); held {
-		w.grant(w.now, costs)
+		Now: w.Now + p.skew, Room: 50}
+	if w.Write(add.Plan()) {
+		after := w.Items[key(k)]
+		w.grant(w.Now, costs)
 		w.spends(k, after, bucket.State{}, costs, false)
-		w.after(w.late(), func() { w.see(p, after) })
+		w.After(w.late(), func() { w.see(p, after) })
 	}
 }
 
@@ -370,7 +318,7 @@ func (w *world) giveBack(p *process, k int) {
 	if len(p.granted) == 0 {
 		return
 	}
-	i := w.rng.IntN(len(p.granted))
+	i := w.IntN(len(p.granted))
 	costs := p.granted[i]
 	p.granted = slices.Delete(p.granted, i, i+1)
 	back, into := slices.Clone(costs), slices.Clone(costs)
@@ -380,23 +328,17 @@ func (w *world) giveBack(p *process, k int) {
 			back[i].End, into[i].End = 0, p.images[k].State.PeriodEnd()
 		}
 	}
-	if w.rng.IntN(2) == 0 && p.hold(k).Settle(into, w.clock(p)) {
-		w.grant(w.now, back)
+	if w.IntN(2) == 0 && p.hold(k).Settle(into, w.clock(p)) {
+		w.grant(w.Now, back)
 		w.refund(costs)
 		return
 	}
-	u := table.Adjust(key(k), back)
-	w.after(w.late(), func() {
-		if w.items[key(k)] == nil {
-			return
-		}
-		if _, held := w.write(u); held {
-			w.grant(w.now, back)
-			w.refund(costs)
-			for i, c := range costs {
-				if c.Milli > 0 {
-					w.gaveBack[i] = w.now
-				}
+	w.send(table.Adjust(key(k), back), func() {
+		w.grant(w.Now, back)
+		w.refund(costs)
+		for i, c := range costs {
+			if c.Milli > 0 {
+				w.gaveBack[i] = w.Now
 			}
 		}
 	})
@@ -405,9 +347,9 @@ func (w *world) giveBack(p *process, k int) {
 // reshard splits the shard of an image, or merges it with its sibling.
 func (w *world) reshard(p *process, image table.Shard) {
 	n, k := image.State.Count(), image.State.Shard
-	now := w.now + p.skew
+	now := w.Now + p.skew
 	var writes []item.Write
-	if n < 4 && image.State.CanSplit(4) && w.rng.IntN(2) == 0 {
+	if n < 4 && image.State.CanSplit(4) && w.IntN(2) == 0 {
 		writes = table.Split(w.seen(image), now)
 	} else if n > 1 && k < n/2 {
 		other, ok := p.images[k+n/2]
@@ -416,33 +358,19 @@ func (w *world) reshard(p *process, image table.Shard) {
 		}
 		writes = table.Merge(w.seen(image), w.seen(other), n/2, now)
 	}
-	w.after(w.late(), func() {
-		after := map[item.Key]item.Item{}
-		for _, x := range writes {
-			it, held, err := x.Apply(w.items[x.Target()])
-			if !held || err != nil || w.setBack(w.items[x.Target()], it) {
-				return
-			}
-			after[x.Target()] = it
+	w.Send(playtest.Call{Writes: writes, Arrived: func(held bool) {
+		if held && len(writes) > 0 {
+			w.Count("reshards")
 		}
-		for k, it := range after {
-			if it == nil {
-				w.gone(w.items[k])
-			}
-			w.items[k] = it
-		}
-		if len(writes) > 0 {
-			w.reshards++
-		}
-	})
+	}})
 }
 
 // raise lets an operator, who has just looked, put tokens in.
 func (w *world) raise(p *process, image table.Shard) {
-	gifts, given, now := map[string]bucket.Gift{}, table.Costs(w.limits), w.now+p.skew
+	gifts, given, now := map[string]bucket.Gift{}, table.Costs(w.limits), w.Now+p.skew
 	at := image.State.At(now)
 	for i, c := range w.small() {
-		if w.rng.IntN(2) == 0 { // a reset
+		if w.IntN(2) == 0 { // a reset
 			c.Milli = c.Limit.Capacity
 		}
 		if j := at.Index(c.Limit.Name); j >= 0 {
@@ -450,39 +378,59 @@ func (w *world) raise(p *process, image table.Shard) {
 			given[i].Milli = -c.Milli
 		}
 	}
-	u, sent := table.Raise(image, gifts, now), w.now
-	w.after(w.late(), func() {
-		if _, held := w.write(u); held {
-			w.grants = append(w.grants, grant{at: sent, costs: given, gift: true})
-			w.raises++
-		}
+	sent := w.Now
+	w.send(table.Raise(image, gifts, now), func() {
+		w.grants = append(w.grants, grant{at: sent, costs: given, gift: true})
+		w.Count("raises")
 	})
 }
 
 // change brings other limits in force, with the next charge of anybody.
 func (w *world) change() {
 	w.limits = slices.Clone(w.limits)
-	l := &w.limits[w.rng.IntN(len(w.limits))]
-	l.Capacity = 1000 * (2 + w.rng.Int64N(40))
-	l.Amount = max(1, int64(float64(l.Amount)*(.5+w.rng.Float64())))
+	l := &w.limits[w.IntN(len(w.limits))]
+	l.Capacity = 1000 * (2 + w.Int64N(40))
+	l.Amount = max(1, int64(float64(l.Amount)*(.5+w.Float64())))
+}
+
+// written notes the last word of a shard that ends. A refill instant that is set back costs that refill.
+func (w *world) written(before, after item.Item) {
+	if before == nil {
+		return
+	}
+	b, _ := table.DecodeShard(before)
+	given := table.Costs(w.limits)
+	for i, l := range w.limits {
+		j := b.State.Index(l.Name)
+		switch {
+		case j >= 0 && after == nil:
+			w.used[i] -= b.State.Slots[j].Spent()
+		case j >= 0 && rf(after) < b.State.RF:
+			r := b.State.Rate(j)
+			given[i].Milli = -((b.State.RF-rf(after))*r.Amount + r.Period - 1) / r.Period
+		}
+	}
+	if after != nil && rf(after) < b.State.RF {
+		w.grants = append(w.grants, grant{at: w.Now, costs: given, gift: true})
+		w.Count("set back")
+	}
 }
 
 // changed notes that a charge, sent at an instant, has brought other limits in force.
-func (w *world) changed(before, after item.Item, sent int64) {
-	was, _ := table.DecodeShard(before)
-	is, _ := table.DecodeShard(after)
-	if !slices.Equal(was.State.Limits(), is.State.Limits()) {
-		w.grants = append(w.grants, grant{at: sent, limits: is.State.Limits()})
-		w.rules++
+func (w *world) changed(after item.Item, sent int64) {
+	b, _ := table.DecodeShard(after)
+	if is := b.State.Limits(); w.changes && !slices.Equal(w.stored, is) {
+		w.grants = append(w.grants, grant{at: sent, limits: is})
+		w.stored = is
+		w.Count("rules")
 	}
 }
 
-// gone notes the last word of a shard that ends.
-func (w *world) gone(it item.Item) {
-	b, _ := table.DecodeShard(it)
-	for i, l := range w.limits {
-		if j := b.State.Index(l.Name); j >= 0 {
-			w.used[i] -= b.State.Slots[j].Spent()
+// send sends a write whose answer nobody needs.
+func (w *world) send(u item.Update, held func()) {
+	w.Send(playtest.Call{Writes: []item.Write{u}, Arrived: func(ok bool) {
+		if ok {
+			held()
 		}
-	}
+	}})
 }

@@ -35,7 +35,8 @@ func newFloorWorld(seed uint64, planted string) *floorWorld {
 	limits := []bucket.Limit{
 		{Name: "fly", Capacity: (1 + r.Int64N(20)) * bucket.Milli, Period: epochMs, AtOnce: true},
 		{Name: "q", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
-		{Name: "r", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Amount: (1 + r.Int64N(30)) * bucket.Milli, Period: 7000},
+		{Name: "r", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Amount: (1 + r.Int64N(30)) * bucket.Milli,
+			Period: 7000},
 	}
 	return &floorWorld{bucketWorld: newBucketWorld(r, planted, limits, 1+r.IntN(4), 0),
 		floors: [3]int64{0, r.Int64N(60), 30 + r.Int64N(70)}, rate: limits[2].Capacity * limits[2].Period,
@@ -97,7 +98,8 @@ func (w *floorWorld) Step() {
 	case granted && !may:
 		w.Fail("class %d took %v of %v and leaves less than %d percent", class, milli, w.levels(), w.floors[class])
 	case lone && may && !granted:
-		w.Fail("class %d did not get %v of %v, of which it leaves %d percent", class, milli, w.levels(), w.floors[class])
+		w.Fail("class %d did not get %v of %v, of which it leaves %d percent", class, milli, w.levels(),
+			w.floors[class])
 	}
 	if granted {
 		w.Count([]string{"of the best class", "of the second class", "of the third class"}[class])

@@ -23,6 +23,10 @@ type World struct {
 	Lost  int            // of so many answers one never arrives; 0: all arrive
 	Done  map[string]int // how often something was done, see [World.Count]
 	Err   error          // the first broken promise
+	// Refuses refuses what a condition would let through, Changed sees every item that is written, made
+	// or, with nil after it, gone. They may be nil.
+	Refuses func(before, after item.Item) bool
+	Changed func(before, after item.Item)
 
 	under []arrival // in the order in which they arrive
 }
@@ -101,16 +105,18 @@ func (w *World) Write(writes ...item.Write) bool {
 		if err != nil {
 			w.Fail("an invalid write: %w", err)
 		}
-		if err != nil || !held {
+		if err != nil || !held || w.Refuses != nil && w.Refuses(w.Items[one.Target()], it) {
 			return false
 		}
 		after[i] = it
 	}
 	for i, one := range writes {
-		if after[i] == nil {
+		before := w.Items[one.Target()]
+		if w.Items[one.Target()] = after[i]; after[i] == nil {
 			delete(w.Items, one.Target())
-		} else {
-			w.Items[one.Target()] = after[i]
+		}
+		if w.Changed != nil {
+			w.Changed(before, after[i])
 		}
 	}
 	return true
