@@ -10,14 +10,16 @@ import (
 
 // desk is where the requests of this process for one bucket meet. It owns all that this process
 // has of the bucket: what is known of it, the writes under way, the requests that wait behind
-// them, the configuration in force, and the breaker.
+// them, the configuration in force, the share of PolicyLocal, and the breaker.
 type desk struct {
 	*known.Bucket
+	name      known.Name
 	mu        sync.Mutex // of flights, and of who has gone; taken before the lock of the Bucket
 	flights   flights
 	valid     atomic.Pointer[valid]
 	warm      [2]atomic.Pointer[warm] // see warmFor
 	throttled breaker                 // of requests that were throttled: a hot bucket is its own trouble
+	local     *localBucket            // guarded by locals.mu; nil is none; the desk is pinned while there is one
 	growing   atomic.Bool             // its shards are being changed; the desk is pinned meanwhile
 	position  position                // among the desks
 }

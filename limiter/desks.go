@@ -27,7 +27,6 @@ type desks struct {
 
 // position is where a desk stands among the desks, whose mu guards it.
 type position struct {
-	name known.Name
 	pins int           // how many users keep it from being evicted
 	in   *list.List    // recent or owing; nil: it is pinned
 	at   *list.Element // of in
@@ -95,7 +94,7 @@ func (ds *desks) see(b table.Shard, now int64, since int) {
 func (ds *desks) at(n known.Name) *desk {
 	k := ds.by[n]
 	if k == nil {
-		k = &desk{Bucket: known.NewBucket(&ds.settings), position: position{name: n}}
+		k = &desk{Bucket: known.NewBucket(&ds.settings), name: n}
 		ds.by[n] = k
 	}
 	return k
@@ -134,5 +133,5 @@ func (ds *desks) move(k *desk, to *list.List) {
 
 func (ds *desks) evict(k *desk) {
 	ds.move(k, nil)
-	delete(ds.by, k.position.name)
+	delete(ds.by, k.name)
 }

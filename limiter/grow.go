@@ -65,7 +65,7 @@ func (ds *desks) startGrowing(n known.Name) *desk {
 
 func (ds *desks) stopGrowing(k *desk) {
 	k.growing.Store(false)
-	ds.unpin(k.position.name)
+	ds.unpin(k.name)
 }
 
 // longestPlan is how long a plan is worked on at most, beside Options.Timeout for one call that has

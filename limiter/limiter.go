@@ -213,7 +213,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	})
 	l := &Limiter{
 		store: clocked, opts: opts, namespace: namespaceID, desks: ds,
-		locals:  newLocals(opts.LocalShare, opts.MaxBuckets),
+		locals:  newLocals(opts.LocalShare, ds),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late, ds),
 	}
 	l.keeper.Wake, l.keeper.Random = l.keepUp, random

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
@@ -17,35 +14,6 @@ import (
 // Under PolicyLocal a call without a decision is decided by buckets that this process
 // keeps in memory, each with a share of its limits. They know nothing of the table,
 // and the table nothing of them.
-
-// locals are the buckets of PolicyLocal. Only those that are full are forgotten, so
-// none is ever fuller than it was. It is safe for concurrent use.
-type locals struct {
-	mu    sync.Mutex
-	facts localFacts // reached by lock only
-}
-
-// lock locks the buckets, until the caller unlocks mu.
-func (all *locals) lock() *localFacts {
-	all.mu.Lock()
-	return &all.facts
-}
-
-// localFacts are the buckets themselves. A function that has them holds their lock.
-type localFacts struct {
-	percent int64
-	size    int // how many there are at most
-	buckets *simplelru.LRU[known.Name, bucket.State]
-}
-
-func newLocals(percent, size int) *locals {
-	size = max(size, maxLevels)
-	buckets, err := simplelru.NewLRU[known.Name, bucket.State](size, nil)
-	if err != nil {
-		panic("bug: " + err.Error()) // the size is validated
-	}
-	return &locals{facts: localFacts{percent: int64(percent), size: size, buckets: buckets}}
-}
 
 // share returns the part of a limit that this process may grant by itself: at least
 // one token of capacity, and some refill.
@@ -59,37 +27,10 @@ func (l *localFacts) share(whole bucket.Limit) bucket.Limit {
 	return out
 }
 
-// maxFullSought is how many buckets are looked at for one that can be forgotten.
-const maxFullSought = 8
-
-// makeRoom forgets full buckets until there is room for the new ones among some, and
-// reports whether there is. Those that are not full go to the end of the line, so that
-// others are looked at the next time.
-func (l *localFacts) makeRoom(now int64, wants ...known.Name) bool {
-	fresh := 0
-	for _, n := range wants {
-		if !l.buckets.Contains(n) {
-			fresh++
-		}
-	}
-	for sought := 0; fresh > 0 && l.buckets.Len()+fresh > l.size; sought++ {
-		oldest, state, _ := l.buckets.GetOldest()
-		switch {
-		case sought == maxFullSought:
-			return false
-		case state.FullAt(now) <= now && !slices.Contains(wants, oldest):
-			l.buckets.RemoveOldest()
-		default:
-			l.buckets.Get(oldest)
-		}
-	}
-	return true
-}
-
 // at returns the bucket at now under the limits in force. A limit that is new begins
 // full if there is room for it, else empty.
 func (l *localFacts) at(w known.Want, room bool, now int64) bucket.State {
-	old, known := l.buckets.Get(w.Name)
+	old, known := l.get(w.Name)
 	old = old.At(now)
 	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.Costs))}
 	room = (room || known) && len(old.Slots) < bucket.MaxSlots
@@ -144,7 +85,7 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 			items: []leaseItem{{name: w.Name, taken: w.Costs, local: true, state: after[i]}}}
 	}
 	for i, w := range wants {
-		old, known := l.buckets.Get(w.Name)
+		old, known := l.get(w.Name)
 		if !room && !known { // it costs nothing, else it would be denied
 			continue
 		}
@@ -153,7 +94,7 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 				after[i].Slots = append(after[i].Slots, slot)
 			}
 		}
-		l.buckets.Add(w.Name, after[i])
+		l.set(w.Name, after[i])
 	}
 	return leases, nil
 }
@@ -164,14 +105,11 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 func (all *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 	l := all.lock()
 	defer all.mu.Unlock()
-	if !l.makeRoom(now, n) {
-		if !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 }) {
-			return
-		}
-		l.buckets.Resize(l.buckets.Len() + 1)
+	if !l.makeRoom(now, n) && !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 }) {
+		return
 	}
 	state := l.at(known.Want{Name: n, Costs: costs}, true, now)
-	if old, ok := l.buckets.Get(n); ok {
+	if old, ok := l.get(n); ok {
 		state = old.At(now)
 	}
 	needs := make([]int64, len(state.Slots))
@@ -180,7 +118,7 @@ func (all *locals) adjust(n known.Name, costs []table.Cost, now int64) {
 			needs[i] = c.Milli
 		}
 	}
-	l.buckets.Add(n, state.Begin(needs).Take(needs))
+	l.set(n, state.Begin(needs).Take(needs))
 }
 
 // localCost is a cost of the share of its limit that a local bucket has.

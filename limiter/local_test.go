@@ -371,7 +371,7 @@ func TestLocalLeaseSettlesWhatWasForgotten(t *testing.T) {
 			}
 		}
 		w.advance(time.Minute)
-		if l.locals.facts.buckets.Contains(lease.name) {
+		if l.locals.facts.of(lease.name) != nil {
 			t.Fatal("it is still there")
 		}
 		lease.Settle(Costs{"rpm": 151})
@@ -407,7 +407,7 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 	}
 	all := l.locals.lock()
 	defer l.locals.mu.Unlock()
-	if b, ok := all.buckets.Get(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
+	if b, ok := all.get(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
 		t.Errorf("%d limits are kept, want %d", len(b.Slots), bucket.MaxSlots)
 	}
 }
@@ -417,7 +417,7 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
-	l.locals = newLocals(100, maxLevels)
+	l.locals = newLocals(100, newDesks(maxLevels, known.Settings{}))
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	req := func(entity string) Request {
 		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
@@ -436,7 +436,7 @@ func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	}
 	w.advance(time.Hour)
 	must(t, l, req("one more"))
-	if n := l.locals.facts.buckets.Len(); n > maxLevels {
+	if n := l.locals.facts.all.Len(); n > maxLevels {
 		t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
 	}
 }
@@ -570,7 +570,7 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 		{"a", []string{"a", "e"}, false}, {"ab", []string{"a", "e"}, true}, {"a", []string{"e", "f"}, false},
 		{"ac", []string{"e", "f"}, true},
 	} {
-		all := newLocals(100, maxLevels)
+		all := newLocals(100, newDesks(maxLevels, known.Settings{}))
 		for _, id := range []string{"a", "b", "c", "d"} {
 			if _, err := all.take(names(id), now); err != nil {
 				t.Fatal(err)
@@ -584,8 +584,8 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 			t.Errorf("%q are full: %q is granted %v, %v", c.full, c.wants, err == nil, err)
 		}
 		for _, id := range []string{"a", "b", "c", "d"} {
-			_, there := all.facts.buckets.Peek(known.Name{Entity: id, Resource: gpt})
-			if !there && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
+			there := all.facts.of(known.Name{Entity: id, Resource: gpt})
+			if there == nil && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
 				t.Errorf("%q are full: %s is forgotten for %q", c.full, id, c.wants)
 			}
 		}
@@ -600,7 +600,7 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 		return known.Want{Name: known.Name{Entity: id, Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, milli)}
 	}
-	all := newLocals(100, maxLevels)
+	all := newLocals(100, newDesks(maxLevels, known.Settings{}))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		if _, err := all.take([]known.Want{want(id, 2000)}, now); err != nil {
 			t.Fatal(err)
@@ -611,13 +611,13 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 		t.Errorf("a request for nothing: %v", err)
 	}
 	all.adjust(e.Name, want("e", -1000).Costs, now)
-	if all.facts.buckets.Contains(e.Name) || all.facts.buckets.Len() != 4 {
-		t.Errorf("%d buckets are kept for nothing", all.facts.buckets.Len())
+	if all.facts.of(e.Name) != nil || all.facts.all.Len() != 4 {
+		t.Errorf("%d buckets are kept for nothing", all.facts.all.Len())
 	}
 	all.adjust(e.Name, want("e", 3000).Costs, now)
-	state, ok := all.facts.buckets.Peek(e.Name)
-	if !ok || state.Slots[0].Tokens != 7000 || all.facts.buckets.Len() != 5 {
-		t.Errorf("what it owes is forgotten: %v, of %d", state, all.facts.buckets.Len())
+	state, ok := all.facts.get(e.Name)
+	if !ok || state.Slots[0].Tokens != 7000 || all.facts.all.Len() != 5 {
+		t.Errorf("what it owes is forgotten: %v, of %d", state, all.facts.all.Len())
 	}
 }
 
@@ -627,7 +627,7 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 	n := known.Name{Entity: acme, Resource: gpt}
 	quota := Quota("rpm", 10, FromFirstUse(time.Hour)).stored()
 	for spent, want := range map[int64]int64{0: 0, 2000: now + time.Hour.Milliseconds()} {
-		all := newLocals(100, maxLevels)
+		all := newLocals(100, newDesks(maxLevels, known.Settings{}))
 		for _, w := range []known.Want{
 			{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, spent)},
 			{Name: n, Costs: table.Costs([]bucket.Limit{quota}, 0)},
@@ -636,7 +636,7 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		state, _ := all.facts.buckets.Peek(n)
+		state, _ := all.facts.get(n)
 		if sl := state.Slots[0]; sl.End != want || sl.Tokens != 10_000-spent {
 			t.Errorf("%d were spent: it has %d until %d, want %d", spent, sl.Tokens, sl.End, want)
 		}
@@ -695,7 +695,7 @@ func TestSharesOfLimits(t *testing.T) {
 		{99, lim("a", MaxTokens, MaxTokens, time.Second), 990 * MaxTokens, 990 * MaxTokens},
 		{10, Quota("a", 100, Daily("")), 10_000, 0}, {1, Quota("a", 5, Daily("")), 1000, 0},
 	} {
-		all := newLocals(c.percent, 10)
+		all := newLocals(c.percent, newDesks(10, known.Settings{}))
 		want := c.limit.stored()
 		want.Capacity, want.Amount = c.capacity, c.amount
 		if got := all.facts.share(c.limit.stored()); got != want {
@@ -714,7 +714,7 @@ func TestSharesOfLimits(t *testing.T) {
 // changes keeps the part of a millitoken that it had.
 func TestALocalShareRefillsExactly(t *testing.T) {
 	seven := lim("rpm", 7, 7, time.Minute)
-	all, n := newLocals(100, 10), acmeGPT
+	all, n := newLocals(100, newDesks(10, known.Settings{})), acmeGPT
 	take := func(limit Limit, milli, now int64) error {
 		_, err := all.take([]known.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
 		return err
@@ -732,7 +732,7 @@ func TestALocalShareRefillsExactly(t *testing.T) {
 	if err := errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)); err != nil {
 		t.Fatal(err)
 	}
-	state, _ := all.facts.buckets.Peek(n)
+	state, _ := all.facts.get(n)
 	if rest := 7 * 1000 * (last - 1_000_000) % 60_000 / 60; state.Slots[0].Rest != rest || rest == 0 {
 		t.Errorf("a rest of %d of a second, want %d", state.Slots[0].Rest, rest)
 	}
@@ -747,22 +747,14 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)}
 	}
 	for full := range size {
-		all := newLocals(100, size)
+		all := newLocals(100, newDesks(size, known.Settings{}))
 		for i := range size {
 			if _, err := all.take([]known.Want{want(i)}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		state, _ := all.facts.buckets.Peek(want(full).Name)
-		state.Slots[0].Tokens = state.Slots[0].Capacity
-		all.facts.buckets.Remove(want(full).Name)
-		for i := range size { // in the order that they had
-			s := state
-			if i != full {
-				s, _ = all.facts.buckets.Peek(want(i).Name)
-			}
-			all.facts.buckets.Add(want(i).Name, s)
-		}
+		b := all.facts.of(want(full).Name)
+		b.state.Slots[0].Tokens = b.state.Slots[0].Capacity
 		denied := 0
 		for denied < size {
 			if _, err := all.take([]known.Want{want(99)}, now); err == nil {

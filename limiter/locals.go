@@ -1,0 +1,105 @@
+package limiter
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/known"
+)
+
+// locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
+// so none is ever fuller than it was. It is safe for concurrent use.
+type locals struct {
+	mu    sync.Mutex
+	facts localFacts // reached by lock only
+}
+
+// lock locks the buckets, until the caller unlocks mu.
+func (all *locals) lock() *localFacts {
+	all.mu.Lock()
+	return &all.facts
+}
+
+// localFacts are the buckets themselves. A function that has them holds their lock.
+type localFacts struct {
+	percent int64
+	size    int // how many there are at most
+	desks   *desks
+	all     list.List // of *localBucket, the least recently used first
+}
+
+// localBucket is a bucket of PolicyLocal. Its desk is pinned.
+type localBucket struct {
+	desk  *desk
+	state bucket.State
+	at    *list.Element // of localFacts.all
+}
+
+func newLocals(percent int, ds *desks) *locals {
+	return &locals{facts: localFacts{percent: int64(percent), size: max(ds.size, maxLevels), desks: ds}}
+}
+
+// of returns a local bucket, nil if there is none.
+func (l *localFacts) of(n known.Name) *localBucket {
+	if k := l.desks.peek(n); k != nil {
+		return k.local
+	}
+	return nil
+}
+
+// get returns the state of a bucket, which counts as used by it.
+func (l *localFacts) get(n known.Name) (state bucket.State, ok bool) {
+	b := l.of(n)
+	if b == nil {
+		return bucket.State{}, false
+	}
+	l.all.MoveToBack(b.at)
+	return b.state, true
+}
+
+// set changes the state of a bucket, a new one if there is none.
+func (l *localFacts) set(n known.Name, state bucket.State) {
+	b := l.of(n)
+	if b == nil {
+		b = &localBucket{desk: l.desks.pin(n)}
+		b.at, b.desk.local = l.all.PushBack(b), b
+	}
+	b.state = state
+	l.all.MoveToBack(b.at)
+}
+
+// forget drops a bucket.
+func (l *localFacts) forget(b *localBucket) {
+	l.all.Remove(b.at)
+	b.desk.local = nil
+	l.desks.unpin(b.desk.name)
+}
+
+// maxFullSought is how many buckets are looked at for one that can be forgotten.
+const maxFullSought = 8
+
+// makeRoom forgets full buckets until there is room for the new ones among some, and
+// reports whether there is. Those that are not full go to the end of the line, so that
+// others are looked at the next time.
+func (l *localFacts) makeRoom(now int64, wants ...known.Name) bool {
+	fresh := 0
+	for _, n := range wants {
+		if l.of(n) == nil {
+			fresh++
+		}
+	}
+	for sought := 0; fresh > 0 && l.all.Len()+fresh > l.size; sought++ {
+		if sought == maxFullSought {
+			return false
+		}
+		oldest := l.all.Front().Value.(*localBucket)
+		if oldest.state.FullAt(now) <= now && !slices.Contains(wants, oldest.desk.name) {
+			l.forget(oldest)
+		} else {
+			l.all.MoveToBack(oldest.at)
+		}
+	}
+	return true
+}
