@@ -6,11 +6,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 )
 
 // desk is where the requests of this process for one bucket meet. It owns all that this process
 // has of the bucket: what is known of it, the writes under way, the requests that wait behind
-// them, the configuration in force, the share of PolicyLocal, and the breaker.
+// them or for tokens, the configuration in force, the share of PolicyLocal, and the breaker.
 type desk struct {
 	*known.Bucket
 	name      known.Name
@@ -20,6 +21,7 @@ type desk struct {
 	warm      [2]atomic.Pointer[warm] // see warmFor
 	throttled breaker                 // of requests that were throttled: a hot bucket is its own trouble
 	local     *localBucket            // guarded by locals.mu; nil is none; the desk is pinned while there is one
+	room      queue.Room              // the desk is pinned while somebody is in it
 	growing   atomic.Bool             // its shards are being changed; the desk is pinned meanwhile
 	position  position                // among the desks
 }

@@ -135,3 +135,23 @@ func (ds *desks) evict(k *desk) {
 	ds.move(k, nil)
 	delete(ds.by, k.name)
 }
+
+// parts are the same part of all desks, as packages see it that know no desk.
+type parts[T any] struct {
+	*desks
+	of func(*desk) *T
+}
+
+// Find returns the part of a bucket, nil if that has no desk.
+func (p parts[T]) Find(n known.Name) *T {
+	if k := p.peek(n); k != nil {
+		return p.of(k)
+	}
+	return nil
+}
+
+// Pin returns the part of a bucket, whose desk is pinned until Unpin.
+func (p parts[T]) Pin(n known.Name) *T { return p.of(p.pin(n)) }
+
+// Unpin ends one pin.
+func (p parts[T]) Unpin(n known.Name) { p.unpin(n) }

@@ -216,6 +216,8 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		locals:  newLocals(opts.LocalShare, ds),
 		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late, ds),
 	}
+	rooms := parts[queue.Room]{ds, func(k *desk) *queue.Room { return &k.room }}
+	l.sleepers.Rooms, l.lines.Rooms = rooms, rooms
 	l.keeper.Wake, l.keeper.Random = l.keepUp, random
 	return l
 }

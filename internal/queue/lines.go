@@ -14,14 +14,12 @@ import (
 // mostMissed bounds how often others are noted to have taken the room, see [Standing.Asked].
 const mostMissed = 2
 
-// Lines are those of one process, by bucket. The zero value has none. It is safe for
-// concurrent use.
+// Lines are those of one process, in the rooms of the buckets. With Rooms set it has none. It is safe
+// for concurrent use, and guards the lines in the rooms.
 type Lines struct {
+	Rooms Rooms
+
 	mu sync.Mutex
-	by map[known.Name]map[string]*oneLine // by class: who leaves more does not stand before others
-	// behind are the lines whose first is denied by the bucket of a parent, in the order in which they
-	// came there.
-	behind map[known.Name][]*oneLine
 }
 
 // oneLine is those who stand in line for one bucket.
@@ -29,12 +27,14 @@ type oneLine struct {
 	all    []*Standing
 	missed int        // how much more often than not others had taken the room, of late
 	at     known.Name // the bucket that has denied the first
+	parent *Room      // of at, if that is the bucket of a parent
 }
 
 // Standing is a request that stands in line.
 type Standing struct {
 	lines *Lines
 	name  known.Name
+	room  *Room // of the bucket of that name, kept until it leaves
 	class string
 	turn  chan struct{} // holds one when it is to ask for room
 }
@@ -46,24 +46,22 @@ func (s *Standing) Turn() <-chan struct{} { return s.turn }
 func (ls *Lines) Any(n known.Name, class string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.by[n][class] != nil
+	room := ls.Rooms.Find(n)
+	return room != nil && room.lines[class] != nil
 }
 
 // Join adds a request at the end of a line. End it by Leave.
 func (ls *Lines) Join(n known.Name, class string) *Standing {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	me := &Standing{ls, n, class, make(chan struct{}, 1)}
-	if ls.by == nil {
-		ls.by = make(map[known.Name]map[string]*oneLine)
+	me := &Standing{ls, n, ls.Rooms.Pin(n), class, make(chan struct{}, 1)}
+	if me.room.lines == nil {
+		me.room.lines = make(map[string]*oneLine)
 	}
-	if ls.by[n] == nil {
-		ls.by[n] = make(map[string]*oneLine)
-	}
-	l := ls.by[n][class]
+	l := me.room.lines[class]
 	if l == nil {
 		l = &oneLine{}
-		ls.by[n][class] = l
+		me.room.lines[class] = l
 		me.call()
 	}
 	l.all = append(l.all, me)
@@ -76,15 +74,14 @@ func (s *Standing) Leave(next int) {
 	ls := s.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.by[s.name][s.class]
+	defer ls.Rooms.Unpin(s.name)
+	l := s.room.lines[s.class]
 	if at := l.at; l.all[0] == s {
 		ls.move(l, s.name, s.name)
 		defer ls.next(at) // there may be room for more
 	}
 	if l.all = slices.DeleteFunc(l.all, func(o *Standing) bool { return o == s }); len(l.all) == 0 {
-		if delete(ls.by[s.name], s.class); len(ls.by[s.name]) == 0 {
-			delete(ls.by, s.name)
-		}
+		delete(s.room.lines, s.class)
 		return
 	}
 	for _, o := range l.all[:min(len(l.all), max(next, 1))] {
@@ -99,7 +96,7 @@ func (s *Standing) Asked(sent, full bool, at known.Name) (missed int, first bool
 	ls := s.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.by[s.name][s.class]
+	l := s.room.lines[s.class]
 	if l.all[0] == s {
 		ls.move(l, s.name, at)
 	}
@@ -117,36 +114,36 @@ func (s *Standing) Asked(sent, full bool, at known.Name) (missed int, first bool
 func (ls *Lines) Wake(n known.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for _, l := range ls.by[n] {
-		l.all[0].call()
+	if room := ls.Rooms.Find(n); room != nil {
+		for _, l := range room.lines {
+			l.all[0].call()
+		}
 	}
 	ls.next(n)
 }
 
 // next lets the first of the lines behind a parent ask.
 func (ls *Lines) next(n known.Name) {
-	if lines := ls.behind[n]; len(lines) > 0 {
-		lines[0].all[0].call()
+	if room := ls.Rooms.Find(n); room != nil && len(room.behind) > 0 {
+		room.behind[0].all[0].call()
 	}
 }
 
-// move puts a line of a bucket behind the bucket that has denied its first.
+// move puts a line of a bucket behind the bucket that has denied its first. The room of a parent is
+// kept while a line is behind it.
 func (ls *Lines) move(l *oneLine, own, at known.Name) {
 	if l.at == at {
 		return
 	}
-	if left := slices.DeleteFunc(ls.behind[l.at], func(o *oneLine) bool { return o == l }); len(left) > 0 {
-		ls.behind[l.at] = left
-	} else {
-		delete(ls.behind, l.at)
+	if l.parent != nil {
+		l.parent.behind = slices.DeleteFunc(l.parent.behind, func(o *oneLine) bool { return o == l })
+		l.parent = nil
+		ls.Rooms.Unpin(l.at)
 	}
-	if l.at = at; at == own {
-		return
+	if l.at = at; at != own {
+		l.parent = ls.Rooms.Pin(at)
+		l.parent.behind = append(l.parent.behind, l)
 	}
-	if ls.behind == nil {
-		ls.behind = make(map[known.Name][]*oneLine)
-	}
-	ls.behind[at] = append(ls.behind[at], l)
 }
 
 // call gives somebody the turn.

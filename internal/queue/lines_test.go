@@ -30,7 +30,8 @@ func called(all ...*Standing) (out string) {
 // The first in a line has its turn at once; those after it when it leaves, as many as there is
 // room for, and the next one in any case.
 func TestTurnsInALine(t *testing.T) {
-	var ls Lines
+	all := rooms{}
+	ls := Lines{Rooms: all}
 	a, b, c, d := ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "")
 	if got := called(a, b, c, d); got != "x..." {
 		t.Errorf("at first %s have their turn", got)
@@ -47,7 +48,7 @@ func TestTurnsInALine(t *testing.T) {
 	if got := called(d); got != "x" {
 		t.Error("the last one has no turn")
 	}
-	if d.Leave(1); len(ls.by) != 0 || ls.Any(acme, "") {
+	if d.Leave(1); len(all) != 0 || ls.Any(acme, "") {
 		t.Error("somebody is left in line")
 	}
 	if !ls.Join(acme, "").called() {
@@ -58,12 +59,13 @@ func TestTurnsInALine(t *testing.T) {
 // Each class of each bucket has a line of its own. What a bucket gets back concerns the first
 // of each of its lines.
 func TestLinesOfABucket(t *testing.T) {
-	var ls Lines
+	rooms := rooms{}
+	ls := Lines{Rooms: rooms}
 	other := acme
 	other.Entity = "other"
 	all := []*Standing{ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "batch"), ls.Join(other, "")}
-	if got := called(all...); got != "x.xx" || len(ls.by) != 2 {
-		t.Errorf("at first %s have their turn, of %d buckets", got, len(ls.by))
+	if got := called(all...); got != "x.xx" || len(rooms) != 2 {
+		t.Errorf("at first %s have their turn, of %d buckets", got, len(rooms))
 	}
 	if ls.Wake(acme); called(all...) != "x.x." {
 		t.Error("not the first of each line of the bucket is woken")
@@ -87,7 +89,7 @@ func TestLinesOfABucket(t *testing.T) {
 // Each write that finds the room taken counts, two at most; each that does not takes one off.
 // What was sent without a write tells nothing.
 func TestMissedRoom(t *testing.T) {
-	var ls Lines
+	ls := Lines{Rooms: rooms{}}
 	first, second := ls.Join(acme, ""), ls.Join(acme, "")
 	got := ""
 	for _, c := range []struct{ sent, full bool }{
@@ -111,7 +113,8 @@ func TestMissedRoom(t *testing.T) {
 // them. Whoever is let in, or leaves, lets the next one ask. A line that is denied by its own bucket
 // again is not concerned any more.
 func TestLinesBehindAParent(t *testing.T) {
-	var ls Lines
+	all := rooms{}
+	ls := Lines{Rooms: all}
 	org := known.Name{Entity: "org", Resource: acme.Resource}
 	join := func(entity string) *Standing { return ls.Join(known.Name{Entity: entity, Resource: acme.Resource}, "") }
 	a, b, c := join("a"), join("b"), join("c")
@@ -141,7 +144,7 @@ func TestLinesBehindAParent(t *testing.T) {
 	c.Leave(1)
 	wants("it has left", "...x")
 	after.Leave(1)
-	if a.Leave(1); len(ls.behind) != 0 || len(ls.by) != 0 {
-		t.Errorf("left in line: %v, %v", ls.behind, ls.by)
+	if a.Leave(1); len(all) != 0 {
+		t.Errorf("left in line: %v", all)
 	}
 }

@@ -48,7 +48,7 @@ func (all *Sleepers) Due(s *Sleeper) (looks []Look, next time.Duration) {
 			continue
 		}
 		k := Look{Key: mine.image.Key()}
-		for _, o := range all.by[mine.name] {
+		for _, o := range mine.room.sleepers {
 			for j := range o.parts {
 				if o.parts[j].image.Key() == k.Key {
 					o.parts[j].looked = now

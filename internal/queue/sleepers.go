@@ -41,6 +41,7 @@ func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
 // debtor is what a sleeper owes on one shard.
 type debtor struct {
 	name   known.Name
+	room   *Room       // of the bucket of that name, kept while it sleeps
 	image  table.Shard // with its charge in it, and what was given back since
 	limits []string    // in force
 	asked  int64       // the turn at which it went to take it
@@ -69,11 +70,12 @@ func (d *debtor) hear(g Return) bool {
 	return true
 }
 
-// Sleepers are those of one process, by bucket. The zero value has none. It is safe
-// for concurrent use, and guards what is in the sleepers.
+// Sleepers are those of one process, in the rooms of the buckets. With Rooms set it has none. It is
+// safe for concurrent use, and guards what is in the sleepers, and the sleepers in the rooms.
 type Sleepers struct {
+	Rooms Rooms
+
 	mu     sync.Mutex
-	by     map[known.Name][]*Sleeper
 	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
 	given  int        // how many recent has had
 	turns  atomic.Int64
@@ -94,12 +96,10 @@ func (all *Sleepers) Add(owed []Owed) *Sleeper {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.by == nil {
-		all.by = make(map[known.Name][]*Sleeper)
-	}
-	for _, part := range s.parts {
-		if !slices.Contains(all.by[part.name], s) { // it may owe on several shards of a bucket
-			all.by[part.name] = append(all.by[part.name], s)
+	for i := range s.parts {
+		room := all.Rooms.Pin(s.parts[i].name)
+		if s.parts[i].room = room; !slices.Contains(room.sleepers, s) { // it may owe on several shards of a bucket
+			room.sleepers = append(room.sleepers, s)
 		}
 	}
 	for _, g := range all.recent {
@@ -113,10 +113,8 @@ func (all *Sleepers) Remove(s *Sleeper) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, part := range s.parts {
-		left := slices.DeleteFunc(all.by[part.name], func(o *Sleeper) bool { return o == s })
-		if all.by[part.name] = left; len(left) == 0 {
-			delete(all.by, part.name)
-		}
+		part.room.sleepers = slices.DeleteFunc(part.room.sleepers, func(o *Sleeper) bool { return o == s })
+		all.Rooms.Unpin(part.name)
 	}
 }
 
@@ -130,8 +128,10 @@ func (all *Sleepers) Wake(g Return) {
 	defer all.mu.Unlock()
 	all.recent[all.given%len(all.recent)] = g
 	all.given++
-	for _, s := range all.by[g.Name] {
-		s.hear(g)
+	if room := all.Rooms.Find(g.Name); room != nil {
+		for _, s := range room.sleepers {
+			s.hear(g)
+		}
 	}
 }
 

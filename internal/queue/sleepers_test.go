@@ -93,7 +93,7 @@ func TestWhatWakesASleeper(t *testing.T) {
 		{"of a limit that the bucket lacks", elsewhere, 50_000, true},
 	} {
 		for _, early := range []bool{false, true} { // given back before the request sleeps
-			var all Sleepers
+			all := Sleepers{Rooms: rooms{}}
 			if early {
 				all.Wake(c.g)
 			}
@@ -134,7 +134,8 @@ func TestMomentsThatAreNotKnown(t *testing.T) {
 // Who owes on two shards goes on once both are paid back, is told once of what concerns it, and
 // leaves nothing behind.
 func TestASleeperOfTwoShards(t *testing.T) {
-	var all Sleepers
+	rooms := rooms{}
+	all := Sleepers{Rooms: rooms}
 	s, beside := all.Add(owes(image(0, -50, 5), image(1, -30, 5))), all.Add(owes(image(0, -60, 6)))
 	for i, c := range []struct {
 		g     Return
@@ -153,22 +154,22 @@ func TestASleeperOfTwoShards(t *testing.T) {
 		}
 	}
 	all.Remove(s)
-	if len(all.by) != 1 || len(all.by[acme]) != 1 {
-		t.Errorf("%d sleep for %d buckets, want one", len(all.by[acme]), len(all.by))
+	if len(rooms) != 1 || len(rooms[acme].sleepers) != 1 {
+		t.Errorf("the rooms of %d buckets are kept: %v, want one sleeper in one", len(rooms), rooms)
 	}
 	beside.told()
 	if all.Wake(giveBack(0, 0, 12)); s.told() || !beside.told() {
 		t.Error("who has left is told, or who still sleeps is not")
 	}
-	if all.Remove(beside); len(all.by) != 0 {
-		t.Errorf("somebody sleeps still for %d buckets", len(all.by))
+	if all.Remove(beside); len(rooms) != 0 {
+		t.Errorf("somebody sleeps still for %d buckets", len(rooms))
 	}
 }
 
 // Only the last 64 returns are heard by those who come to sleep after them.
 func TestReturnsBeforeTheSleep(t *testing.T) {
 	for _, c := range []struct{ after, until int64 }{{63, 40_000}, {64, 50_000}} {
-		var all Sleepers
+		all := Sleepers{Rooms: rooms{}}
 		all.Wake(giveBack(0, 3, 7))
 		for range c.after {
 			all.Wake(giveBack(1, 3, 7))
@@ -183,7 +184,7 @@ func TestReturnsBeforeTheSleep(t *testing.T) {
 // by then, and 15 seconds after the last look or charge.
 func TestLooksAreForThoseTheyShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all Sleepers
+		all := Sleepers{Rooms: rooms{}}
 		early, beside := all.Add(owes(image(0, -50, 5))), all.Add(owes(image(0, -60, 6), image(1, -90, 1)))
 		if looks, next := all.Due(early); len(looks) != 0 || next != LongestPause {
 			t.Fatalf("looks at once at %v, or after %s", looks, next)
@@ -236,7 +237,7 @@ func TestALookWakesOnlyWhoMayGoOnSooner(t *testing.T) {
 		{"some was put back", -20, true, 20_000},
 		{"all was put back", 3, true, -begun},
 	} {
-		var all Sleepers
+		all := Sleepers{Rooms: rooms{}}
 		s := all.Add(owes(image(0, -50, 5)))
 		all.Saw(Look{who: []debtOf{{s, &s.parts[0]}}}, image(0, c.tokens, 9))
 		if woken := s.told(); woken != c.wakes || all.Until(s)-begun != c.until {
