@@ -7,11 +7,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
 )
 
 // desk is where the requests of this process for one bucket meet. It owns all that this process
 // has of the bucket: what is known of it, the writes under way, the requests that wait behind
-// them or for tokens, the configuration in force, the share of PolicyLocal, and the breaker.
+// them or for tokens, the slots of its leases, the configuration in force, the share of PolicyLocal,
+// and the breaker.
 type desk struct {
 	*known.Bucket
 	name      known.Name
@@ -22,6 +24,7 @@ type desk struct {
 	throttled breaker                 // of requests that were throttled: a hot bucket is its own trouble
 	local     *localBucket            // guarded by locals.mu; nil is none; the desk is pinned while there is one
 	room      queue.Room              // the desk is pinned while somebody is in it
+	shelf     slots.Shelf             // the desk is pinned while leases hold slots of it
 	growing   atomic.Bool             // its shards are being changed; the desk is pinned meanwhile
 	position  position                // among the desks
 }

@@ -219,6 +219,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	rooms := parts[queue.Room]{ds, func(k *desk) *queue.Room { return &k.room }}
 	l.sleepers.Rooms, l.lines.Rooms = rooms, rooms
 	l.keeper.Wake, l.keeper.Random = l.keepUp, random
+	l.keeper.Shelves = parts[slots.Shelf]{ds, func(k *desk) *slots.Shelf { return &k.shelf }}
 	return l
 }
 

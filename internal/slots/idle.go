@@ -28,7 +28,7 @@ func (h *held) lasts(now int64) int64 {
 }
 
 // rest makes slots idle, until they are taken over or given back.
-func (b *kept) rest(h *held, now int64) {
+func (b *Shelf) rest(h *held, now int64) {
 	h.of = nil
 	b.idle = append(b.idle, h)
 	b.wakeFor(h, now, false)
@@ -40,7 +40,7 @@ func (b *kept) rest(h *held, now int64) {
 func (k *Keeper) Reuse(s *Lease, named, n known.Name, c table.Cost, now int64) (*Lease, int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
-	b := a.by[n]
+	b := a.Shelves.Find(n)
 	if b == nil || len(b.idle) == 0 {
 		return s, 0
 	}
@@ -83,7 +83,7 @@ func (s *Lease) Of(n known.Name, limit string) (whole int64) {
 }
 
 // divide takes a part of slots as others of the same kind.
-func (b *kept) divide(h *held, milli int64) *held {
+func (b *Shelf) divide(h *held, milli int64) *held {
 	part := *h
 	part.Cost.Milli = milli
 	h.Cost.Milli -= milli
@@ -93,11 +93,11 @@ func (b *kept) divide(h *held, milli int64) *held {
 
 // expired is what a bucket's idle slots give back that may not be used any more. It is nil if there
 // are none. Those that may be used for a little longer go back in the same write.
-func (a *buckets) expired(n known.Name, b *kept, now int64) *Renewal {
+func (b *Shelf) expired(now int64) *Renewal {
 	if !slices.ContainsFunc(b.idle, func(h *held) bool { return !h.over && h.lasts(now) <= 0 }) {
 		return nil
 	}
-	ended := &Renewal{Name: n}
+	ended := &Renewal{Name: b.name}
 	for _, h := range b.idle {
 		if h.over || 4*h.lasts(now) > h.Until-h.From {
 			continue

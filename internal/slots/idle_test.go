@@ -95,7 +95,7 @@ func TestIdleSlots(t *testing.T) {
 		o.equal("expired", o.expires(), 3)
 		o.equal("once", o.expires(), 0)
 		o.equal("the last lease", o.releases(four), 1)
-		if len(o.slots.by) != 0 {
+		if len(o.shelves) != 0 {
 			o.Error("the keeper has not forgotten the bucket")
 		}
 	})

@@ -62,78 +62,87 @@ type Part struct {
 type held struct {
 	Part
 	of     *Lease // nil: it is idle
-	kept   bool   // the keeper has it
+	in     *Shelf // nil: the keeper does not have it yet
 	moving bool   // a renewal of it is under way
 	over   bool   // it is given back, lost or dropped, or nobody knows
 }
 
-// Keeper has all slots that leases of one limiter hold, by bucket. With both fields set it is
-// ready, and safe for concurrent use. Instants are in epoch milliseconds.
+// Keeper has all slots that leases of one limiter hold, on the shelves of the buckets. With all fields set
+// it is ready, and safe for concurrent use. Instants are in epoch milliseconds.
 type Keeper struct {
-	Wake   func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
-	Random func() uint64
+	Wake    func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
+	Random  func() uint64
+	Shelves Shelves
 
-	mu    sync.Mutex
-	slots buckets // reached by lock only
-}
-
-// lock locks the keeper, until the caller unlocks mu.
-func (k *Keeper) lock() *buckets {
-	k.mu.Lock()
-	return &k.slots
-}
-
-// buckets is what leases of one limiter hold. A function that has it holds the lock of the keeper.
-type buckets struct {
-	by   map[known.Name]*kept
+	mu   sync.Mutex
 	news []known.Name // the buckets of leases that have lost slots, for observers
 }
 
-// kept is what is held of one bucket.
-type kept struct {
+// Shelves are the shelves of all buckets. The lock of the keeper is held when it is called.
+type Shelves interface {
+	// Find returns the shelf of a bucket, nil if it has none.
+	Find(known.Name) *Shelf
+	// Pin returns the shelf of a bucket, a new one if it has none. It stays that of the bucket until
+	// Unpin.
+	Pin(known.Name) *Shelf
+	Unpin(known.Name)
+}
+
+// locked is a keeper whose lock is held, by which alone its news and its shelves are reached.
+type locked struct{ *Keeper }
+
+// lock locks the keeper, until the caller unlocks mu.
+func (k *Keeper) lock() locked {
+	k.mu.Lock()
+	return locked{k}
+}
+
+// Shelf is what is held of one bucket. The zero value is empty. While it is not, the keeper has it pinned.
+type Shelf struct {
+	name    known.Name
 	all     []*held
 	idle    []*held // those of all that no lease has, and perhaps some that are over
 	renews  bool    // a renewal is under way
 	retryAt int64
-	part    int64 // when in an epoch it renews, at random: a share of 1 << 16
-	timer   *time.Timer
-	wakes   time.Time // when the timer goes off, or earlier
-	over    int       // how many leases have ended since all was cleaned; at least
+	part    int64       // when in an epoch it renews, at random: a share of 1 << 16
+	timer   *time.Timer // nil: it is empty
+	wakes   time.Time   // when the timer goes off, or earlier
+	over    int         // how many leases have ended since all was cleaned; at least
 }
 
 // Add keeps the slots of a lease.
 func (k *Keeper) Add(s *Lease, now int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
-	if a.by == nil {
-		a.by = make(map[known.Name]*kept)
-	}
 	for _, h := range s.all {
-		if h.kept {
-			continue
+		if h.in == nil {
+			h.in = a.shelf(h.Name)
+			h.in.all = append(h.in.all, h)
+			h.in.wakeFor(h, now, len(h.in.all) == 1)
 		}
-		h.kept = true
-		b := a.by[h.Name]
-		if b == nil {
-			n := h.Name
-			b = &kept{part: int64(k.Random() & 0xffff)}
-			b.timer = time.AfterFunc(time.Hour, func() { k.Wake(n) })
-			a.by[n] = b
-		}
-		b.all = append(b.all, h)
-		b.wakeFor(h, now, len(b.all) == 1)
 	}
 }
 
+// shelf returns the shelf of a bucket, of which something is held from now on.
+func (a locked) shelf(n known.Name) *Shelf {
+	if b := a.Shelves.Find(n); b != nil && b.timer != nil {
+		return b
+	}
+	b := a.Shelves.Pin(n)
+	*b = Shelf{name: n, part: int64(a.Random() & 0xffff)}
+	b.timer = time.AfterFunc(time.Hour, func() { a.Wake(n) })
+	return b
+}
+
 // wakeFor sees to it that the bucket is looked at in time for some slots.
-func (b *kept) wakeFor(h *held, now int64, first bool) {
+func (b *Shelf) wakeFor(h *held, now int64, first bool) {
 	if in := b.within(h, now); first || time.Now().Add(in).Before(b.wakes) {
 		b.wake(in)
 	}
 }
 
 // wakeIn sets when the bucket is looked at next.
-func (b *kept) wakeIn(now int64) {
+func (b *Shelf) wakeIn(now int64) {
 	in := time.Duration(bucket.Never)
 	for _, h := range b.all {
 		in = min(in, b.within(h, now))
@@ -141,13 +150,13 @@ func (b *kept) wakeIn(now int64) {
 	b.wake(in)
 }
 
-func (b *kept) wake(in time.Duration) {
+func (b *Shelf) wake(in time.Duration) {
 	b.wakes = time.Now().Add(in)
 	b.timer.Reset(in)
 }
 
 // within is how long after an instant slots are looked at next.
-func (b *kept) within(h *held, now int64) time.Duration {
+func (b *Shelf) within(h *held, now int64) time.Duration {
 	at := now + h.Cost.Limit.Period/6
 	if !h.over {
 		at = min(at, h.Cost.Limit.LostAt(h.Cost.End))
@@ -162,14 +171,14 @@ func (b *kept) within(h *held, now int64) time.Duration {
 }
 
 // due is when slots are renewed: between a sixth and a third into the epoch after theirs.
-func (b *kept) due(h *held) int64 {
+func (b *Shelf) due(h *held) int64 {
 	p := h.Cost.Limit.Period
 	return h.Cost.Limit.MovesAt(h.Cost.End) + p/6 + p/6*b.part>>16
 }
 
-// forget drops what is over. It reports whether the bucket holds nothing any more, and
-// forgets it then.
-func (a *buckets) forget(n known.Name, b *kept) (none bool) {
+// forget drops what is over. It reports whether nothing is held of the bucket any more, and unpins its
+// shelf then.
+func (a locked) forget(b *Shelf) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
 	b.idle = slices.DeleteFunc(b.idle, func(h *held) bool { return h.over })
 	b.over = 0
@@ -177,12 +186,14 @@ func (a *buckets) forget(n known.Name, b *kept) (none bool) {
 		return false
 	}
 	b.timer.Stop()
-	delete(a.by, n)
+	n := b.name
+	*b = Shelf{}
+	a.Shelves.Unpin(n)
 	return true
 }
 
 // lose tells a lease that it has lost its slots.
-func (a *buckets) lose(h *held) {
+func (a locked) lose(h *held) {
 	h.over = true
 	if h.of != nil && !h.of.told {
 		h.of.told = true
@@ -193,7 +204,7 @@ func (a *buckets) lose(h *held) {
 
 // look tells leases at an instant if they have lost slots: those that may be taken by others
 // from then on, or that nobody gives back.
-func (a *buckets) look(all []*held, now int64) {
+func (a locked) look(all []*held, now int64) {
 	for _, h := range all {
 		if !h.over && (h.of != nil && h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
 			a.lose(h)
@@ -232,7 +243,7 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 		if back[h.Key] == nil {
 			back[h.Key] = &Renewal{}
 		}
-		b := a.by[h.Name]
+		b := h.in
 		switch {
 		case b != nil && h.lasts(now) > 0:
 			b.rest(h, now)
@@ -244,12 +255,12 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 		}
 	}
 	for _, h := range s.all {
-		b := a.by[h.Name]
-		if b == nil || !h.over {
+		b := h.in
+		if b == nil || b.timer == nil || !h.over {
 			continue
 		}
 		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
-			a.forget(h.Name, b)
+			a.forget(b)
 		}
 	}
 	for key, r := range back {

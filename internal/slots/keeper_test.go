@@ -24,11 +24,35 @@ var (
 	jobs = bucket.Limit{Name: "jobs", Capacity: 10_000, Period: epoch, AtOnce: true}
 )
 
+// shelves are there while they are pinned.
+type shelves map[known.Name]*Shelf
+
+// Find implements [Shelves].
+func (all shelves) Find(n known.Name) *Shelf { return all[n] }
+
+// Pin implements [Shelves].
+func (all shelves) Pin(n known.Name) *Shelf {
+	if all[n] != nil {
+		panic("a shelf is pinned twice")
+	}
+	all[n] = &Shelf{}
+	return all[n]
+}
+
+// Unpin implements [Shelves].
+func (all shelves) Unpin(n known.Name) {
+	if s := all[n]; s == nil || s.timer != nil || len(s.all)+len(s.idle) > 0 {
+		panic("something is held on a shelf that is not pinned")
+	}
+	delete(all, n)
+}
+
 // office is a keeper in virtual time, which notes each bucket that it wakes.
 type office struct {
 	*testing.T
 	Keeper
-	begun int64
+	shelves shelves
+	begun   int64
 
 	mu    sync.Mutex
 	woken []string // at which second
@@ -48,7 +72,8 @@ func inOffice(t *testing.T, f func(o *office)) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UnixMilli()
 		time.Sleep(time.Duration(epoch-now%epoch) * time.Millisecond)
-		o := &office{T: t, begun: time.Now().UnixMilli()}
+		o := &office{T: t, shelves: shelves{}, begun: time.Now().UnixMilli()}
+		o.Shelves = o.shelves
 		o.Random = func() uint64 { return 0 }
 		o.Wake = func(n known.Name) {
 			o.mu.Lock()
@@ -57,8 +82,8 @@ func inOffice(t *testing.T, f func(o *office)) {
 			o.Next(n, o.now()) // sets when it is woken next
 		}
 		f(o)
-		for n := range o.slots.by {
-			o.slots.by[n].timer.Stop()
+		for _, s := range o.shelves {
+			s.timer.Stop()
 		}
 	})
 }
@@ -220,7 +245,7 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 		if back, _ := o.Release(s, o.now()); len(back) > 0 {
 			o.Errorf("given back although they are lost: %v", back)
 		}
-		if len(o.slots.by) != 0 {
+		if len(o.shelves) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})
@@ -236,8 +261,8 @@ func TestNextTellsOfWhatIsLost(t *testing.T) {
 			o.Wake = func(known.Name) {}
 			s := o.job(1)
 			lose(o, s)
-			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || len(o.slots.by) != 0 {
-				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), len(o.slots.by))
+			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || len(o.shelves) != 0 {
+				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), len(o.shelves))
 			}
 			if _, got := o.next(); got != "nothing" {
 				o.Errorf("%s: renews %s of a bucket of which nothing is held", name, got)
@@ -256,10 +281,10 @@ func TestRelease(t *testing.T) {
 		back, _ := o.Release(s, o.now())
 		o.want("its own", costs(back[key]), "[-1 jobs -2 calls]")
 		o.want("its parent's", costs(back[other.Key]), "[-3 jobs]")
-		if again, _ := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || len(o.slots.by) != 1 {
-			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), len(o.slots.by))
+		if again, _ := o.Release(s, o.now()); len(back) != 2 || len(again) != 0 || s.isLost() || len(o.shelves) != 1 {
+			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), len(o.shelves))
 		}
-		if o.Release(beside, o.now()); len(o.slots.by) != 0 {
+		if o.Release(beside, o.now()); len(o.shelves) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})
@@ -275,11 +300,11 @@ func TestManyLeases(t *testing.T) {
 		}
 		for i, s := range all {
 			o.Release(s, o.now())
-			if held := len(all) - 1 - i; held > 0 && len(o.slots.by[acme].all) > 2*held {
-				o.Fatalf("%d are kept of %d", len(o.slots.by[acme].all), held)
+			if held := len(all) - 1 - i; held > 0 && len(o.shelves[acme].all) > 2*held {
+				o.Fatalf("%d are kept of %d", len(o.shelves[acme].all), held)
 			}
 		}
-		if len(o.slots.by) != 0 {
+		if len(o.shelves) != 0 {
 			o.Error("a bucket is kept of which nothing is held")
 		}
 	})

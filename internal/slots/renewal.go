@@ -65,13 +65,13 @@ func (r *Renewal) back() []table.Cost {
 func (k *Keeper) Next(n known.Name, now int64) (r, idle *Renewal) {
 	a := k.lock()
 	defer k.mu.Unlock()
-	b := a.by[n]
-	if b == nil {
+	b := a.Shelves.Find(n)
+	if b == nil || b.timer == nil {
 		return nil, nil
 	}
 	a.look(b.all, now)
-	idle = a.expired(n, b, now)
-	if a.forget(n, b) {
+	idle = b.expired(now)
+	if a.forget(b) {
 		return nil, idle
 	}
 	defer b.wakeIn(now)
@@ -109,7 +109,7 @@ const (
 func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (back []table.Cost) {
 	a := k.lock()
 	defer k.mu.Unlock()
-	kept, ended := a.by[r.Name], &Renewal{}
+	shelf, ended := r.held[0].in, &Renewal{}
 	for _, h := range r.held {
 		h.moving = false
 		if came == Done {
@@ -123,12 +123,12 @@ func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (bac
 			a.lose(h)
 		}
 	}
-	kept.renews, kept.retryAt = false, now
+	shelf.renews, shelf.retryAt = false, now
 	if came != Done {
-		kept.retryAt = now + r.RetryMs()
+		shelf.retryAt = now + r.RetryMs()
 	}
-	if !a.forget(r.Name, kept) {
-		kept.wakeIn(now)
+	if !a.forget(shelf) {
+		shelf.wakeIn(now)
 	}
 	return ended.back()
 }

@@ -43,7 +43,7 @@ func TestOutcomesOfARenewal(t *testing.T) {
 				o.Errorf("%s: lost: %t, and of who has ended %t", c.name, stays.isLost(), ends.isLost())
 			}
 			if c.retry == 0 {
-				if len(o.slots.by) != 0 {
+				if len(o.shelves) != 0 {
 					o.Errorf("%s: a bucket is kept of which nothing is held", c.name)
 				}
 				return
