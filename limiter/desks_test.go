@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // forget drops what is known of all buckets, as if it had been evicted.
@@ -169,6 +171,56 @@ func TestPinnedDesksStay(t *testing.T) {
 		}
 	}()
 	ds.unpin(name(21))
+}
+
+// A bucket is not forgotten while requests wait for it, leases hold its slots, or this process keeps a share of
+// it, whatever others are asked for. Then it is.
+func TestBucketsInUseAreNotForgotten(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		l.desks.size = 1
+		flood := func() {
+			for i := range 20 {
+				must(t, l, Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
+			}
+		}
+		first := must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		begin, ended := time.Now(), make(chan string)
+		for _, n := range []int64{5, 8, 1} { // the last one finds the queue full
+			go func() {
+				_, err := l.Wait(t.Context(), asks(Costs{"rpm": n}, rpm10))
+				ended <- fmt.Sprint(n, " ", kindName(err), " ", time.Since(begin).Round(time.Second))
+			}()
+			time.Sleep(time.Second)
+		}
+		job := Request{Entity: "busy", Resource: gpt, Costs: Costs{"jobs": 1}, Limits: []Limit{InFlight("jobs", 1, time.Minute)}}
+		lease := must(t, l, job)
+		l.locals.take([]known.Want{{Name: known.Name{Entity: "alone", Resource: gpt},
+			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, l.now())
+		flood()
+		if !l.lines.Any(acmeGPT, "") || len(l.desks.by) != 4 {
+			t.Errorf("%d desks are kept, want 3 that are in use, and one", len(l.desks.by))
+		}
+		time.Sleep(5 * time.Second)
+		if err := first.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-ended + ", " + <-ended + ", " + <-ended; got != "5 granted 8s, 8 granted 18s, 1 granted 24s" {
+			t.Error(got)
+		}
+		time.Sleep(3 * time.Minute)
+		flood()
+		if len(l.desks.by) != 3 || isLost(lease) {
+			t.Errorf("%d desks are kept, want 2 that are in use, and one; the slot is lost: %v", len(l.desks.by), isLost(lease))
+		}
+		if err := lease.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.background.Wait()
+		if flood(); len(l.desks.by) != 2 {
+			t.Errorf("%d desks are kept, want the one of a share, and one", len(l.desks.by))
+		}
+	})
 }
 
 // However many buckets a limiter has met, the number of its desks is bounded.
