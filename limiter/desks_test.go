@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -173,6 +175,36 @@ func TestPinnedDesksStay(t *testing.T) {
 	ds.unpin(name(21))
 }
 
+// The desks are the only map of a limiter by bucket: what belongs to a bucket is at its desk.
+func TestOneMapByBucket(t *testing.T) {
+	var maps []string
+	seen := map[reflect.Type]bool{reflect.TypeFor[sync.Mutex](): true}
+	var walk func(path string, in reflect.Type)
+	walk = func(path string, in reflect.Type) {
+		if seen[in] {
+			return
+		}
+		if in == reflect.TypeFor[sync.Map]() || in.Kind() == reflect.Map && in.Key() == reflect.TypeFor[known.Name]() {
+			maps = append(maps, path)
+			return
+		}
+		seen[in] = true
+		switch in.Kind() {
+		case reflect.Struct:
+			for f := range in.Fields() {
+				walk(path+"."+f.Name, f.Type)
+			}
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			walk(path, in.Elem())
+		}
+	}
+	walk("limiter", reflect.TypeFor[Limiter]())
+	walk("desk", reflect.TypeFor[desk]())
+	if !slices.Equal(maps, []string{"limiter.desks.by"}) {
+		t.Errorf("%v are maps by bucket, want that of the desks alone", maps)
+	}
+}
+
 // A bucket is not forgotten while requests wait for it, leases hold its slots, or this process keeps a share of
 // it, whatever others are asked for. Then it is.
 func TestBucketsInUseAreNotForgotten(t *testing.T) {
@@ -193,7 +225,8 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 			}()
 			time.Sleep(time.Second)
 		}
-		job := Request{Entity: "busy", Resource: gpt, Costs: Costs{"jobs": 1}, Limits: []Limit{InFlight("jobs", 1, time.Minute)}}
+		job := Request{Entity: "busy", Resource: gpt, Costs: Costs{"jobs": 1},
+			Limits: []Limit{InFlight("jobs", 1, time.Minute)}}
 		lease := must(t, l, job)
 		l.locals.take([]known.Want{{Name: known.Name{Entity: "alone", Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, l.now())
@@ -211,7 +244,7 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		flood()
 		if len(l.desks.by) != 3 || isLost(lease) {
-			t.Errorf("%d desks are kept, want 2 that are in use, and one; the slot is lost: %v", len(l.desks.by), isLost(lease))
+			t.Errorf("%d desks are kept, want 2 that are in use, and one; lost: %v", len(l.desks.by), isLost(lease))
 		}
 		if err := lease.Commit(t.Context()); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -199,7 +198,6 @@ type Limiter struct {
 	sleepers   queue.Sleepers
 	lines      queue.Lines
 	keeper     slots.Keeper
-	growing    sync.Map   // name -> true: buckets whose shards this process is doubling
 	background background // work that no caller waits for
 }
 
