@@ -109,14 +109,14 @@ func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) 
 		case ledger.ResourceOf(it) != of.Resource || start.Before(u.Start) || !start.Before(u.End):
 		case kind == u.Window:
 			if base := ledger.SummedOf(it).Base; base != nil {
-				sum.Add(*base, 1)
+				sum.Add(*base)
 			}
 		case kind == Daily && start.Before(today.AddDate(0, 0, -1)):
 			days[day] = true
-			sum.Add(ledger.AmountOf(it), 1)
+			sum.Add(ledger.AmountOf(it))
 		case ledger.IsHourOfDay(it):
 			if hours = append(hours, it); !days[day] {
-				sum.Add(ledger.AmountOf(it), 1)
+				sum.Add(ledger.AmountOf(it))
 			}
 		}
 	}

@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"internal/layout":            {"internal/item"}, // what the next three share
 	"internal/table":             {"internal/bucket", "internal/calendar", "internal/item", "internal/layout"},
 	"internal/config":            {"internal/bucket", "internal/calendar", "internal/item", "internal/layout"},
-	"internal/ledger":            {"internal/item", "internal/layout", "internal/sequence"},
+	"internal/ledger":            {"internal/bucket", "internal/item", "internal/layout", "internal/sequence"},
 	"internal/store":             {"internal/item"},
 	"internal/ahead":             {"internal/bucket", "internal/table"}, // pure, for internal/known
 	"internal/shard": {"internal/bucket", "internal/item", "internal/layout", "internal/store",

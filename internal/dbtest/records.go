@@ -151,7 +151,7 @@ func testSum(t *testing.T, db store.Store, counted item.Item) {
 	if u, due := sum.Update(summed); due {
 		t.Errorf("summed already, but due: %v", u)
 	}
-	sum.Amount.Add(ledger.Amount{Events: 1, Tokens: map[string]int64{"ttl": 2}}, 1)
+	sum.Amount.Add(ledger.Amount{Events: 1, Tokens: map[string]int64{"ttl": 2}})
 	second, _ := sum.Update(summed)
 	again := mustWrite(t, db, second)
 	if ledger.SummedOf(again).Version <= ledger.SummedOf(summed).Version || ledger.AmountOf(again).Tokens["ttl"] != 2 {

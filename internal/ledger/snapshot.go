@@ -72,10 +72,14 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 		if _, number := v.(*types.AttributeValueMemberN); !number || !counted {
 			continue
 		}
+		n, whole := item.Saturated(v)
+		if !whole {
+			n = r.Int(attr) // which fails
+		}
 		if s.Counts == nil {
 			s.Counts = make(map[string]int64)
 		}
-		s.Counts[limit] = r.Int(attr)
+		s.Counts[limit] = n
 	}
 	if marks := MarksOf(it); marks.Any {
 		s.Legend, s.Marks = marks.Legend, make(map[int]Mark)

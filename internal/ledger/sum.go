@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -49,22 +50,29 @@ func AmountOf(snapshot item.Item) (a Amount) {
 	r := item.Reader{It: snapshot}
 	a.Events = r.Int(attrTotalEvents)
 	for attr, v := range snapshot {
-		limit, counted := limitOfCount(attr)
-		if _, number := v.(*types.AttributeValueMemberN); number && counted {
-			a.Add(Amount{Tokens: map[string]int64{limit: r.Int(attr)}}, 1)
+		if limit, counted := limitOfCount(attr); counted {
+			if n, number := item.Saturated(v); number {
+				a.Add(Amount{Tokens: map[string]int64{limit: n}})
+			}
 		}
 	}
 	return a
 }
 
-// Add adds another amount so many times; -1 takes it off.
-func (a *Amount) Add(o Amount, times int64) {
-	a.Events += times * o.Events
+// Add adds another amount, and Sub takes it off. What 64 bits do not hold is the most or the least
+// that they do.
+func (a *Amount) Add(o Amount) { a.combine(o, bucket.AddSat) }
+
+// Sub takes an amount off: see Add.
+func (a *Amount) Sub(o Amount) { a.combine(o, bucket.SubSat) }
+
+func (a *Amount) combine(o Amount, with func(x, y int64) int64) {
+	a.Events = with(a.Events, o.Events)
 	for limit, n := range o.Tokens {
 		if a.Tokens == nil {
 			a.Tokens = map[string]int64{}
 		}
-		a.Tokens[limit] += times * n
+		a.Tokens[limit] = with(a.Tokens[limit], n)
 	}
 }
 
@@ -123,13 +131,15 @@ func (s *Sum) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.R
 // the snapshot is this sum and has no marks.
 func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	is, was := AmountOf(stored), SummedOf(stored)
-	all := Amount{}
+	all := Amount{Tokens: map[string]int64{}}
+	for limit := range is.Tokens { // also one of which there is nothing any more
+		all.Tokens[limit] = 0
+	}
 	for _, a := range []*Amount{&s.Amount, s.Base} {
 		if a != nil {
-			all.Add(*a, 1)
+			all.Add(*a)
 		}
 	}
-	all.Add(Amount{Tokens: is.Tokens}, 0) // a limit of which there is nothing any more
 	for _, limit := range slices.Sorted(maps.Keys(all.Tokens)) {
 		if n := all.Tokens[limit]; n != is.Tokens[limit] {
 			up.Set = append(up.Set, item.Attr{Name: attrCount(limit), Value: item.N(n)})

@@ -2,7 +2,11 @@ package ledger
 
 import (
 	"maps"
+	"math"
+	"reflect"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -63,6 +67,48 @@ func TestASumHoldsWhatIsCountedBesideItsParts(t *testing.T) {
 		if got := AmountOf(stored); got.Events != c.events || !maps.Equal(got.Tokens, c.tokens) {
 			t.Errorf("beside %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
 		}
+	}
+}
+
+// More tokens than 64 bits hold count as the most that they do, wherever they are added up.
+func TestAmountsSaturate(t *testing.T) {
+	most := Amount{Tokens: map[string]int64{"bytes": math.MaxInt64}, Events: math.MaxInt64}
+	half := Amount{Tokens: map[string]int64{"bytes": 1 << 62}, Events: 1 << 62}
+	var sum Amount
+	for range 3 {
+		sum.Add(half)
+	}
+	if !reflect.DeepEqual(sum, most) {
+		t.Errorf("three times 2^62 are %+v", sum)
+	}
+	sum.Sub(half)
+	sum.Sub(half)
+	sum.Sub(half)
+	if sum.Tokens["bytes"] != -1-1<<62 || sum.Events != -1-1<<62 {
+		t.Errorf("less three times 2^62: %+v", sum)
+	}
+	sum.Sub(half)
+	if sum.Sub(half); sum.Tokens["bytes"] != math.MinInt64 || sum.Events != math.MinInt64 {
+		t.Errorf("less five times 2^62: %+v", sum)
+	}
+	stored := item.Item{attrTotalEvents: item.N(3)}
+	stored[attrCount("bytes")] = &types.AttributeValueMemberN{Value: "9223372036854775808"}
+	if got := AmountOf(stored); got.Tokens["bytes"] != math.MaxInt64 || got.Events != 3 {
+		t.Errorf("2^63 are read as %+v", got)
+	}
+	s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z", Part: "2023-11-14",
+		Amount: half, Summed: Summed{Version: 1, Base: &half}}
+	u, _ := s.Update(nil)
+	after, _, err := u.Apply(nil)
+	if got := AmountOf(after); err != nil || !reflect.DeepEqual(got, most) {
+		t.Errorf("the sum of a day is %+v, %v", got, err)
+	}
+	if got, err := DecodeSnapshot(after); err != nil || got.Counts["bytes"] != math.MaxInt64 {
+		t.Errorf("read as %+v, %v", got, err)
+	}
+	after[attrCount("bytes")] = stored[attrCount("bytes")]
+	if got, err := DecodeSnapshot(after); err != nil || got.Counts["bytes"] != math.MaxInt64 {
+		t.Errorf("2^63 read as %+v, %v", got, err)
 	}
 }
 

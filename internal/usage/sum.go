@@ -90,8 +90,8 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	was := ledger.SummedOf(s.Stored)
 	if s.Last() {
 		sum.Parts, sum.Base, sum.Rest = was.Parts, was.Base, was.Rest
-		sum.Add(*was.Rest, 1)
-		sum.Add(ledger.AmountOf(s.Parts[0]), 1)
+		sum.Add(*was.Rest)
+		sum.Add(ledger.AmountOf(s.Parts[0]))
 		return sum.Update(s.Stored)
 	}
 	counted := Counted(s.Stored)
@@ -101,10 +101,10 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 			continue
 		}
 		at, amount := s.place(startOf(it)), ledger.AmountOf(it)
-		sum.Add(amount, 1)
+		sum.Add(amount)
 		sum.Parts = append(sum.Parts, at)
 		if counted || slices.Contains(was.Parts, at) {
-			left.Add(amount, 1)
+			left.Add(amount)
 		}
 	}
 	slices.Sort(sum.Parts)
@@ -112,15 +112,15 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		sum.Rest = &ledger.Amount{}
 		for _, it := range s.Parts {
 			if s.isPart(it) && s.place(startOf(it)) != sum.Parts[len(sum.Parts)-1] {
-				sum.Rest.Add(ledger.AmountOf(it), 1)
+				sum.Rest.Add(ledger.AmountOf(it))
 			}
 		}
 	}
 	sum.Base = was.Base
 	if (counted || was.Version != 0) && s.gone(sum, was, now) {
 		base := ledger.AmountOf(s.Stored)
-		base.Add(left, -1)
-		base.Add(s.behind(), -1)
+		base.Sub(left)
+		base.Sub(s.behind())
 		sum.Base = &base
 	}
 	return sum.Update(s.Stored)
@@ -132,7 +132,7 @@ func (s Summing) Replaced() (u item.Update, due bool) {
 	var hours ledger.Amount
 	for _, it := range s.Parts {
 		if s.Of == Hourly && s.isPart(it) {
-			hours.Add(ledger.AmountOf(it), 1)
+			hours.Add(ledger.AmountOf(it))
 		}
 	}
 	for _, it := range s.Parts {
@@ -165,7 +165,7 @@ func (s Summing) behind() (out ledger.Amount) {
 		}
 		for _, c := range ours.Used {
 			if n, has := ledger.CountOf(last.Used, c.Limit); has {
-				out.Add(ledger.Amount{Tokens: map[string]int64{c.Limit: c.Tokens - n}}, 1)
+				out.Add(ledger.Amount{Tokens: map[string]int64{c.Limit: c.Tokens - n}})
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func (s Summing) behind() (out ledger.Amount) {
 
 // gone reports whether parts of the stored sum have disappeared. It may name a part that is
 // missing, or have more records than its parts, or be so old that parts have expired. Earlier
-// releases kept a part no longer than its own window. Where one has added to a sum, more records
+// versions kept a part no longer than its own window. Where one has added to a sum, more records
 // prove nothing: it has added to the parts too, before or after these were summed.
 func (s Summing) gone(sum ledger.Sum, was ledger.Summed, now int64) bool {
 	kept, events := s.Window, sum.Events

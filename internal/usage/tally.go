@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -74,7 +75,7 @@ func (t *tally) add(r Run, known bool) {
 func (t *tally) count(limit string, tokens int64) {
 	for i := range t.counts {
 		if t.counts[i].Limit == limit {
-			t.counts[i].Tokens += tokens
+			t.counts[i].Tokens = bucket.AddSat(t.counts[i].Tokens, tokens)
 			return
 		}
 	}
