@@ -73,7 +73,7 @@ func (s Step) Before() []string {
 	if s.entity != nil {
 		return s.FromEntity.lines()
 	}
-	return s.From.lines()
+	return s.From.Lines()
 }
 
 // After returns what is to be there: see Before.
@@ -81,16 +81,16 @@ func (s Step) After() []string {
 	if s.entity != nil {
 		return s.ToEntity.lines()
 	}
-	return s.To.lines()
+	return s.To.Lines()
 }
 
-// lines are what a scope holds.
-func (c Config) lines() (out []string) {
+// Lines returns what a scope holds, in words, line by line: "rpm: 100 per 1m0s, capacity 100".
+func (c Config) Lines() (out []string) {
 	if c.Err != nil {
 		out = append(out, "what is not served ("+c.Err.Error()+")")
 	}
 	for _, l := range c.Limits {
-		out = append(out, l.String())
+		out = append(out, limitText(l))
 	}
 	if c.OnUnavailable != limiter.PolicyDefault {
 		out = append(out, "on unavailable: "+c.OnUnavailable.String())
@@ -102,6 +102,17 @@ func (c Config) lines() (out []string) {
 		out = append(out, "cascade: "+c.Cascade.String())
 	}
 	return out
+}
+
+// limitText returns a limit as limiter.Limit.String does, and the capacity of a quota in dollars if its
+// name says that it counts money: "budget: $500 each 0 0 1 * * UTC".
+func limitText(l limiter.Limit) string {
+	text := l.String()
+	rest, quota := strings.CutPrefix(text, fmt.Sprintf("%s: %d each ", l.Name, l.Capacity))
+	if quota && argument.InDollars(l.Name) {
+		return fmt.Sprintf("%s: %s each %s", l.Name, argument.Dollars(l.Capacity), rest)
+	}
+	return text
 }
 
 // lines are what a description says.

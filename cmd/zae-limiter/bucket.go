@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -140,7 +141,7 @@ func creditCommand(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		for _, text := range c.args[2:] {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !inDollars(name) {
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !argument.InDollars(name) {
 				return answer{}, usage(c.cmd, "%q: limit %q counts no dollars by its name, want a whole number", text, name)
 			}
 		}

@@ -195,7 +195,7 @@ func (a *app) holdings(c *call, id string) error {
 		if err = a.odd(id, err); err != nil {
 			return err
 		}
-		for _, l := range lines(config) {
+		for _, l := range config.Lines() {
 			a.leaves(config.Scope.String() + " " + l)
 		}
 	}

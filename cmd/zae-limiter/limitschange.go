@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -52,7 +53,7 @@ func limitsSet(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		for _, text := range c.args {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !inDollars(name) {
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !argument.InDollars(name) {
 				c.say("%s will be shown in millionths of a dollar: only quotas with budget, usd, dollars, money or spend in "+
 					"their names are shown in dollars", name)
 			}
@@ -134,7 +135,7 @@ func beside(there, limits []limiter.Limit) []limiter.Limit {
 
 // difference tells what leaves and what comes, and whether anything does.
 func (a *app) difference(was, now admin.Config) bool {
-	from, to := lines(was), lines(now)
+	from, to := was.Lines(), now.Lines()
 	changed := false
 	for _, side := range []struct {
 		mark        string

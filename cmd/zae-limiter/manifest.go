@@ -144,7 +144,7 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 		if !describes(s) && s.Action != admin.ActionDelete {
 			steps[i].To = &s.To
 		}
-		from, to := changes(s)
+		from, to := s.Before(), s.After()
 		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, strings.Join(from, "; "), strings.Join(to, "; "))
 	}
 	value := map[string]any{"changes": plan.Changes(), "summary": kinds(plan), "steps": steps}
@@ -153,14 +153,6 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 
 // describes reports whether a step is about the description of an entity.
 func describes(s admin.Step) bool { return s.FromEntity != nil || s.ToEntity != nil }
-
-// changes are what a step finds and what it leaves, line by line.
-func changes(s admin.Step) (from, to []string) {
-	if describes(s) {
-		return s.Before(), s.After()
-	}
-	return lines(s.From), lines(s.To)
-}
 
 // kinds counts the steps of a plan by what they do.
 func kinds(plan *admin.Plan) map[string]int {
@@ -199,7 +191,7 @@ func (a *app) diff(plan *admin.Plan) string {
 		}
 		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Subject())
 		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
-		from, to := changes(s)
+		from, to := s.Before(), s.After()
 		for _, l := range from {
 			if !slices.Contains(to, l) {
 				fmt.Fprintln(&out, a.paint(red, "    - "+harmless(l)))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 )
 
 func usageCommand(a *app) *cobra.Command {
@@ -96,7 +97,7 @@ func summaryAnswer(s admin.UsageSummary) answer {
 	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events"}}
 	for _, name := range sortedKeys(s.Tokens) {
 		mean := any(fmt.Sprintf("%.1f", s.Mean[name]))
-		if inDollars(name) {
+		if argument.InDollars(name) {
 			mean = amountIn(name, int64(math.Round(s.Mean[name])))
 		}
 		r.add(s.Window, s.Windows, s.From, s.To, name, amountIn(name, s.Tokens[name]), mean, s.Events)
