@@ -23,7 +23,7 @@ type laggard struct {
 }
 
 // lag lets the world's aggregator read from a laggard, one call at a time.
-func (w *gapWorld) lag() *laggard {
+func (w *world) lag() *laggard {
 	l := &laggard{Lister: w.db, db: w.db, rand: rand.New(rand.NewPCG(1, 3))}
 	w.agg.store, w.agg.concurrency = l, 1
 	l.remember()
@@ -52,7 +52,7 @@ func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
 func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 	const hour = 3_600_000
 	for seed := range uint64(8) {
-		w := newGapWorld(t, seed)
+		w := newWorld(t, seed)
 		w.split(1)
 		lag := w.lag()
 		key := layout.BucketKey("ns", "a", "gpt", 0)
@@ -75,7 +75,7 @@ func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 // still show them as they were before must have no part in it.
 func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 	for seed := range uint64(8) {
-		w := newGapWorld(t, seed)
+		w := newWorld(t, seed)
 		w.split(1)
 		lag := w.lag()
 		key := layout.BucketKey("ns", "a", "gpt", 0)
@@ -108,13 +108,13 @@ func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 }
 
 // last returns the newest record.
-func (w *gapWorld) last() memdb.Change {
+func (w *world) last() memdb.Change {
 	all := w.since(0)
 	return all[len(all)-1]
 }
 
 // countRecords lets the aggregator count records at once, without folding.
-func (w *gapWorld) countRecords(changes ...memdb.Change) {
+func (w *world) countRecords(changes ...memdb.Change) {
 	w.t.Helper()
 	if got := w.rig.handle(streamtest.PayloadOf(records(changes)...)); got != done {
 		w.t.Fatal(got)

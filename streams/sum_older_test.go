@@ -14,7 +14,7 @@ import (
 
 // older counts a record in one kind of window as releases before did, which counted each
 // of them by marks of its own, so that a sum is to them a snapshot of another aggregator.
-func (w *gapWorld) older(kind usage.Window, c memdb.Change) {
+func (w *world) older(kind usage.Window, c memdb.Change) {
 	w.t.Helper()
 	agg := *w.agg
 	agg.conf.Windows = []usage.Window{kind}
@@ -33,7 +33,7 @@ var olderOrders = [][]usage.Window{
 
 // beside lets f run, and an older version count a record beside it: each of its three
 // writes just before the call of f that at says. It returns how many calls f had.
-func (w *gapWorld) beside(c memdb.Change, order []usage.Window, at [3]int, f func()) (calls int) {
+func (w *world) beside(c memdb.Change, order []usage.Window, at [3]int, f func()) (calls int) {
 	next, inside := 0, false
 	until := func(call int) {
 		inside = true
@@ -81,7 +81,7 @@ func TestAnOlderReleaseAddsToSums(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("summed %v, %v", summed, order), func(t *testing.T) {
 				worlds := eachPlacement(func(at [3]int) (calls int) {
-					w := newGapWorld(t, 1)
+					w := newWorld(t, 1)
 					w.agg.concurrency, w.agg.conf.MergeAfter = 1, math.MaxInt64
 					w.split(1)
 					w.now = morning
@@ -124,7 +124,7 @@ func TestAnOlderReleaseAddsToSums(t *testing.T) {
 }
 
 // countFolded counts a record in its hour, and owes day and month.
-func (w *gapWorld) countFolded(c memdb.Change) {
+func (w *world) countFolded(c memdb.Change) {
 	w.invoke(w.lanes[0], []memdb.Change{c}, false)
 	w.invoke(w.lanes[0], nil, true)
 }
@@ -134,7 +134,7 @@ func (w *gapWorld) countFolded(c memdb.Change) {
 func TestAMonthAfterATurnOfAnOlderRelease(t *testing.T) {
 	key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, order := range olderOrders {
-		w := newGapWorld(t, 1)
+		w := newWorld(t, 1)
 		w.split(1)
 		w.now = t0 - t0%aDayLong + anHourLong
 		first := w.now
@@ -170,7 +170,7 @@ func TestSumsThatMakeNoSense(t *testing.T) {
 		`{"Version":9223372036854775807}`, `{"Version":-5}`,
 	} {
 		for _, drop := range [][]string{nil, {"total_events"}} {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.split(1)
 			key := layout.BucketKey("ns", "a", "gpt", 0)
 			w.born(key, 10)

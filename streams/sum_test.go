@@ -23,7 +23,7 @@ const (
 )
 
 // sums returns what is wrong with the sums of a limit, all of which must be want.
-func (w *gapWorld) sums(limit string, want int64) (wrong string) {
+func (w *world) sums(limit string, want int64) (wrong string) {
 	n := 0
 	for _, it := range w.db.Items() {
 		if ledger.IsSum(it) {
@@ -42,8 +42,8 @@ func (w *gapWorld) sums(limit string, want int64) (wrong string) {
 // race lets one aggregator count a record, and another one, at one of its calls, a later
 // record of the same bucket, or one of another shard, in the hour before. It returns what
 // is wrong with day and month then, and whether there was such a call.
-func race(t *testing.T, at int, of string, plant func(*gapWorld)) (wrong string, hit bool) {
-	w := newGapWorld(t, 1)
+func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hit bool) {
+	w := newWorld(t, 1)
 	w.agg.concurrency = 1
 	w.split(1)
 	key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
@@ -105,8 +105,8 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 		}
 		return false
 	}
-	for name, plant := range map[string]func(*gapWorld){
-		"a sum is written over any other": func(w *gapWorld) {
+	for name, plant := range map[string]func(*world){
+		"a sum is written over any other": func(w *world) {
 			w.agg.store = planted{w.db, func(u item.Update) item.Update {
 				if isSum(u) {
 					u.If = nil
@@ -114,7 +114,7 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 				return u
 			}}
 		},
-		"a sum has the version of the one before": func(w *gapWorld) {
+		"a sum has the version of the one before": func(w *world) {
 			w.agg.store = planted{w.db, func(u item.Update) item.Update {
 				for i, a := range u.Set {
 					if old := w.db.Item(u.Key); a.Name == "_*" && old != nil {
@@ -142,7 +142,7 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 func TestSumsAfterACrashAtEveryCall(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		for at := 1; ; at++ {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.agg.concurrency = 1
 			w.split(1)
 			key := layout.BucketKey("ns", "a", "gpt", 0)
@@ -171,7 +171,7 @@ func TestSumsAfterACrashAtEveryCall(t *testing.T) {
 }
 
 // marked stores a longer window as releases before did, counted by marks.
-func (w *gapWorld) marked(kind usage.Window, at, rpm, events int64, used int64) {
+func (w *world) marked(kind usage.Window, at, rpm, events int64, used int64) {
 	start := kind.Start(at)
 	mark := ledger.Mark{At: ledger.PositionOf(1_600_000_000, "1"), Gen: table.GenerationByte(1),
 		Used: []ledger.Count{{Limit: "rpm", Tokens: used}, {Limit: "tpm"}}}
@@ -184,7 +184,7 @@ func (w *gapWorld) marked(kind usage.Window, at, rpm, events int64, used int64) 
 	w.db.Store(s.Item())
 }
 
-func (w *gapWorld) rpm(kind usage.Window, at int64) int64 {
+func (w *world) rpm(kind usage.Window, at int64) int64 {
 	return read(w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(at)))), "rpm")
 }
 
@@ -196,46 +196,46 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		ttl        int
-		history    func(w *gapWorld)
+		history    func(w *world)
 		day, month int64
 	}{
 		// The hours of 10:00 and 11:00 are counted, with 30 and 12; day and month have
 		// caught up with the first.
-		{"an upgrade at noon", 90, func(w *gapWorld) {
+		{"an upgrade at noon", 90, func(w *world) {
 			w.marked(usage.Hourly, noon-2*anHourLong, 30, 3, 30)
 			w.marked(usage.Hourly, noon-anHourLong, 12, 2, 42)
 			w.marked(usage.Daily, noon, 30, 3, 30)
 			w.marked(usage.Monthly, noon, 30, 3, 30)
 		}, 47, 47},
 		// A day of 5 before is kept.
-		{"days before", 90, func(w *gapWorld) {
+		{"days before", 90, func(w *world) {
 			w.marked(usage.Hourly, noon-anHourLong, 37, 2, 42)
 			w.marked(usage.Daily, noon-aDayLong, 5, 1, 5)
 			w.marked(usage.Daily, noon, 37, 2, 42)
 			w.marked(usage.Monthly, noon, 42, 3, 42)
 		}, 42, 47},
 		// The month has 100, of which days that TTL has removed had 58.
-		{"days are gone", 3, func(w *gapWorld) {
+		{"days are gone", 3, func(w *world) {
 			w.marked(usage.Hourly, noon-anHourLong, 42, 2, 42)
 			w.marked(usage.Daily, noon, 42, 2, 42)
 			w.marked(usage.Monthly, noon, 100, 9, 42)
 		}, 47, 105},
 		// The same, and the hour of 11:00 is not caught up with.
-		{"days are gone, the rest is behind", 3, func(w *gapWorld) {
+		{"days are gone, the rest is behind", 3, func(w *world) {
 			w.marked(usage.Hourly, noon-2*anHourLong, 30, 3, 30)
 			w.marked(usage.Hourly, noon-anHourLong, 12, 2, 42)
 			w.marked(usage.Daily, noon, 30, 3, 30)
 			w.marked(usage.Monthly, noon, 88, 5, 30)
 		}, 47, 105},
 		// Usage was counted by days alone until 11:00.
-		{"hours are a new option", 90, func(w *gapWorld) {
+		{"hours are a new option", 90, func(w *world) {
 			w.marked(usage.Daily, noon, 42, 5, 42)
 			w.marked(usage.Monthly, noon, 42, 5, 42)
 		}, 47, 47},
 	} {
 		for _, fold := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, folded %v", c.name, fold), func(t *testing.T) {
-				w := newGapWorld(t, 1)
+				w := newWorld(t, 1)
 				w.agg.conf.SnapshotTTLDays = c.ttl
 				w.split(1)
 				w.now = noon - 60_000
@@ -268,7 +268,7 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 
 // put0 stores a bucket with a counter of whole tokens, of which it is not known when it
 // was created.
-func (w *gapWorld) put0(key item.Key, used int64) {
+func (w *world) put0(key item.Key, used int64) {
 	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
 	it := b.Item()
@@ -281,7 +281,7 @@ func (w *gapWorld) put0(key item.Key, used int64) {
 // is summed once, when both are counted. A day before is summed with the hour that is completed.
 func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 	for midnight, want := range map[bool]string{false: "14T12 14T13 14", true: "14T23 14 15T00 15"} {
-		w := newGapWorld(t, 1)
+		w := newWorld(t, 1)
 		w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
 		w.split(1)
 		if w.now = t0 - t0%aDayLong + 12*anHourLong; midnight {
@@ -314,7 +314,7 @@ func TestADayOutlivesItsHours(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, ttl := range []int{1, 2} {
 		for late := int64(0); late < 4*24; late++ {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.agg.conf.SnapshotTTLDays = ttl
 			w.split(1)
 			w.now = t0 - t0%aDayLong + 60_000

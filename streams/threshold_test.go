@@ -3,9 +3,8 @@ package streams
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -37,10 +37,7 @@ func budgetShard(k, n int) table.Shard {
 // quotaWorld is a bucket with a quota that is charged, given back to, divided and merged while
 // its stream is read in pieces, by calls that fail and lose their answers.
 type quotaWorld struct {
-	*rig
-	rand *rand.Rand
-	next int // record to be delivered
-
+	*world
 	spent   map[int64]int64        // of the period that ends then
 	reached map[int64]map[int]bool // percents that were reached at some time
 	must    map[int64]map[int]bool // those that must be told of
@@ -74,9 +71,12 @@ func (l *lines) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func newQuotaWorld(t *testing.T, seed uint64) *quotaWorld {
-	w := &quotaWorld{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 18)),
-		spent: map[int64]int64{}, reached: map[int64]map[int]bool{}, must: map[int64]map[int]bool{}}
-	w.lines = &lines{Handler: w.agg.log.Handler(), seen: map[string]int{}}
+	w := &quotaWorld{world: newWorld(t, seed), spent: map[int64]int64{}, reached: map[int64]map[int]bool{},
+		must: map[int64]map[int]bool{}}
+	w.plain, w.oneIn, w.busy, w.again = true, 12, store.Throttled, 2
+	w.agg.conf.Windows = w.agg.conf.Windows[:2]
+	w.split(1)
+	w.lines = &lines{Handler: slog.NewTextHandler(io.Discard, nil), seen: map[string]int{}}
 	w.agg.log = slog.New(w.lines)
 	w.agg.conf.MergeAfter = 1000
 	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "gpt",
@@ -90,7 +90,7 @@ func (w *quotaWorld) write(writes ...item.Write) bool {
 	if len(writes) == 1 {
 		_, err = w.db.Write(w.t.Context(), writes[0])
 	} else {
-		err = w.db.Transact(w.t.Context(), fmt.Sprint(w.rand.Uint64()), writes)
+		err = w.db.Transact(w.t.Context(), fmt.Sprint(w.Uint64()), writes)
 	}
 	return err == nil
 }
@@ -98,7 +98,7 @@ func (w *quotaWorld) write(writes ...item.Write) bool {
 // shard returns a shard that exists, by chance.
 func (w *quotaWorld) shard() table.Shard {
 	for {
-		it := w.db.Item(layout.BucketKey("ns", "e", "gpt", w.rand.IntN(8)))
+		it := w.db.Item(layout.BucketKey("ns", "e", "gpt", w.IntN(8)))
 		if b, err := table.DecodeShard(it); err == nil {
 			return b
 		}
@@ -108,9 +108,9 @@ func (w *quotaWorld) shard() table.Shard {
 // charge takes from a shard, or gives back to it.
 func (w *quotaWorld) charge() {
 	b := w.shard()
-	cost := w.rand.Int64N(6) * bucket.Milli
-	force := w.rand.IntN(5) == 0
-	if force && w.rand.IntN(2) == 0 {
+	cost := w.Int64N(6) * bucket.Milli
+	force := w.IntN(5) == 0
+	if force && w.IntN(2) == 0 {
 		cost = -cost
 	}
 	plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{budget}, cost), Now: w.now, Force: force}.Plan()
@@ -156,7 +156,7 @@ func (w *quotaWorld) percents(end int64) (out []int) {
 func (w *quotaWorld) reshard() {
 	b := w.shard()
 	n := b.State.Count()
-	if w.rand.IntN(2) == 0 && n < 8 {
+	if w.IntN(2) == 0 && n < 8 {
 		w.write(table.Split(b, w.now)...)
 		return
 	}
@@ -168,28 +168,9 @@ func (w *quotaWorld) reshard() {
 	}
 }
 
-// deliver hands the aggregator a batch, some of it for the second time.
-func (w *quotaWorld) deliver(trouble func(memdb.Op) (bool, error)) {
-	all := w.since(0)
-	from := max(0, w.next-w.rand.IntN(3))
-	batch := all[from:min(len(all), w.next+1+w.rand.IntN(10))]
-	if len(batch) == 0 {
-		return
-	}
-	w.db.SetHook(trouble)
-	out, err := w.agg.Invoke(w.t.Context(), streamtest.PayloadOf(records(batch)...))
-	w.db.SetHook(nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.next = from + w.acknowledged(out, batch)
-}
-
-// drain delivers what there is; what is spent of the present period then must be told of.
-func (w *quotaWorld) drain() {
-	for w.next < len(w.since(0)) {
-		w.deliver(nil)
-	}
+// catchUp hands the aggregator all there is; what is spent of the present period then must be told of.
+func (w *quotaWorld) catchUp() {
+	w.drain(w.lanes[0])
 	end := int64(0)
 	for k := range 8 {
 		if b, err := table.DecodeShard(w.db.Item(layout.BucketKey("ns", "e", "gpt", k))); err == nil {
@@ -201,28 +182,38 @@ func (w *quotaWorld) drain() {
 	}
 }
 
-func (w *quotaWorld) play(steps int) {
-	for range steps {
-		switch n := w.rand.IntN(20); {
-		case n < 8:
-			w.charge()
-		case n < 10:
-			w.reshard()
-		case n < 11:
-			w.now += w.rand.Int64N(600_000)
-		case n < 12:
-			if w.rand.IntN(2) == 0 {
-				w.drain()
-			}
-			w.now = (w.now/budgetPeriod+1)*budgetPeriod - 1500 + w.rand.Int64N(4000)
-		case n < 13:
-			w.drain()
-		default:
-			w.now += w.rand.Int64N(50)
-			w.deliver(trouble(w.rand.Uint64(), 12, store.Throttled, func() {}))
+func (w *quotaWorld) Step() {
+	switch n := w.IntN(20); {
+	case n < 8:
+		w.charge()
+	case n < 10:
+		w.reshard()
+	case n < 11:
+		w.now += w.Int64N(600_000)
+	case n < 12:
+		if w.OneIn(2) {
+			w.catchUp()
 		}
+		w.now = (w.now/budgetPeriod+1)*budgetPeriod - 1500 + w.Int64N(4000)
+	case n < 13:
+		w.catchUp()
+	default:
+		w.now += w.Int64N(50)
+		w.trouble = true
+		w.step(w.lanes[0])
+		w.trouble = false
 	}
-	w.drain()
+}
+
+func (w *quotaWorld) End() {
+	w.catchUp()
+	for _, wrong := range w.check() {
+		w.Fail("%s", wrong)
+	}
+	w.Done["told"] = len(w.lines.seen)
+	if w.db.Item(layout.BucketKey("ns", "e", "gpt", 1)) != nil {
+		w.Count("divided at the end")
+	}
 }
 
 // check returns what is wrong with what was told.
@@ -260,28 +251,11 @@ func (w *quotaWorld) check() (wrong []string) {
 // What is told is what was reached, once in each period, whatever is delivered twice, fails,
 // or loses its answer, while the bucket is divided and merged.
 func TestThresholdsAreToldOnce(t *testing.T) {
-	worlds := uint64(40)
-	if testing.Short() {
-		worlds = 12
-	}
-	told, divided := 0, 0
-	for seed := range worlds {
-		synctest.Test(t, func(t *testing.T) {
-			w := newQuotaWorld(t, seed)
-			w.play(250)
-			for _, wrong := range w.check() {
-				t.Errorf("world %d: %s", seed, wrong)
-			}
-			told += len(slices.Collect(maps.Keys(w.lines.seen)))
-			if w.db.Item(layout.BucketKey("ns", "e", "gpt", 1)) != nil {
-				divided++
-			}
-		})
-	}
-	t.Logf("%d thresholds told in %d worlds, %d divided at the end", told, worlds, divided)
-	if told < int(worlds) || divided < int(worlds)/10 {
-		t.Errorf("%d thresholds told, %d divided: too few to mean anything", told, divided)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		playtest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 12,
+			New:   func(seed uint64, _ string) *quotaWorld { return newQuotaWorld(t, seed) },
+			Least: map[string]float64{"told": 1, "divided at the end": .1}}.Keeps(t)
+	})
 }
 
 // A batch that reaches no threshold costs no read. One that does reads whether that is told,

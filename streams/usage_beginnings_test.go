@@ -20,7 +20,7 @@ import (
 func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
 	key := layout.BucketKey("ns", "a", "gpt", 0)
-	snapshot := func(w *gapWorld, part, window, start string, marks item.Item) {
+	snapshot := func(w *world, part, window, start string, marks item.Item) {
 		it := item.Item{"PK": item.S("ns/ENTITY#a"), "SK": item.S("#USAGE#gpt#" + part), "window": item.S(window),
 			"window_start": item.S(start), "total_events": item.N(1), "rpm": item.N(5)}
 		for name, v := range marks {
@@ -28,7 +28,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 		}
 		w.db.Store(it)
 	}
-	siblings := func(w *gapWorld, hours int) {
+	siblings := func(w *world, hours int) {
 		for range hours {
 			w.now += hour
 			w.rig.take("a", 1, 1, 0)
@@ -37,56 +37,56 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		lost func(w *gapWorld) // before the first record that is seen, from 100 to 110 tokens
-		want string            // snapshot of the 100; empty: none
+		lost func(w *world) // before the first record that is seen, from 100 to 110 tokens
+		want string         // snapshot of the 100; empty: none
 	}{
-		{"it is known", func(w *gapWorld) {
+		{"it is known", func(w *world) {
 			w.born(key, 100)
 			w.now += hour
 		}, "2023-11-14T22:00:00Z"},
-		{"nobody says when the item was made", func(w *gapWorld) {
+		{"nobody says when the item was made", func(w *world) {
 			w.put(key, 1, 100)
 			w.now += hour
 		}, ""},
-		{"it was made at the turn of an hour", func(w *gapWorld) {
+		{"it was made at the turn of an hour", func(w *world) {
 			w.now += hour - w.now%hour + 9_000
 			w.born(key, 100)
 			w.now += hour
 		}, ""},
-		{"it was made a little later", func(w *gapWorld) {
+		{"it was made a little later", func(w *world) {
 			w.now += hour - w.now%hour + 10_000
 			w.born(key, 100)
 			w.now += hour
 		}, "2023-11-14T23:00:00Z"},
-		{"the clock of its maker is a little ahead", func(w *gapWorld) {
+		{"the clock of its maker is a little ahead", func(w *world) {
 			w.now += 2000
 			w.born(key, 100)
 			w.now -= 1500
 		}, "2023-11-14T22:00:00Z"},
-		{"the clock of its maker is a little ahead, and the hour turns", func(w *gapWorld) {
+		{"the clock of its maker is a little ahead, and the hour turns", func(w *world) {
 			w.now += hour - w.now%hour + 1000
 			w.born(key, 100)
 			w.now -= 2000
 		}, ""},
-		{"the clock of its maker is ahead", func(w *gapWorld) {
+		{"the clock of its maker is ahead", func(w *world) {
 			w.now += hour
 			w.born(key, 100)
 			w.now -= hour
 		}, ""},
-		{"its hour was over more than a week ago", func(w *gapWorld) {
+		{"its hour was over more than a week ago", func(w *world) {
 			w.born(key, 100)
 			w.now += hour - w.now%hour + 7*24*hour
 		}, ""},
-		{"its hour was over a week ago", func(w *gapWorld) {
+		{"its hour was over a week ago", func(w *world) {
 			w.born(key, 100)
 			w.now += hour - w.now%hour + 7*24*hour - 1
 		}, "2023-11-14T22:00:00Z"},
-		{"its hour is kept for two days", func(w *gapWorld) {
+		{"its hour is kept for two days", func(w *world) {
 			w.agg.conf.SnapshotTTLDays = 2
 			w.born(key, 100)
 			w.now += 3 * 24 * hour
 		}, ""},
-		{"its hour was kept for a week, and would be kept longer now", func(w *gapWorld) {
+		{"its hour was kept for a week, and would be kept longer now", func(w *world) {
 			w.agg.conf.SnapshotTTLDays = 7
 			w.born(key, 100)
 			w.countRecords(w.last())
@@ -98,28 +98,28 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			}
 			w.agg.conf.SnapshotTTLDays = 90
 		}, ""},
-		{"another aggregator has counted since", func(w *gapWorld) {
+		{"another aggregator has counted since", func(w *world) {
 			w.born(key, 100)
 			w.now += 2 * hour
 			snapshot(w, "2023-11-14T23:00:00Z", "hourly", "2023-11-14T23:00:00Z", nil)
 		}, ""},
-		{"another aggregator has counted the day", func(w *gapWorld) {
+		{"another aggregator has counted the day", func(w *world) {
 			w.born(key, 100)
 			w.now += 2 * hour
 			snapshot(w, "2023-11-14", "daily", "2023-11-14T00:00:00Z", nil)
 		}, ""},
-		{"another aggregator had counted the day before", func(w *gapWorld) {
+		{"another aggregator had counted the day before", func(w *world) {
 			snapshot(w, "2023-11-13T23:00:00Z", "hourly", "2023-11-13T23:00:00Z", nil)
 			w.born(key, 100)
 			w.now += 2 * hour
 		}, "2023-11-14T22:00:00Z"},
-		{"a day has counted it, and its hours are gone", func(w *gapWorld) {
+		{"a day has counted it, and its hours are gone", func(w *world) {
 			w.born(key, 100)
 			w.countRecords(w.last())
 			w.now += hour
 			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11-14T22:00:00Z"})
 		}, ""},
-		{"a later day has counted it, and its hours are gone", func(w *gapWorld) {
+		{"a later day has counted it, and its hours are gone", func(w *world) {
 			w.born(key, 0)
 			w.now += 30 * hour
 			w.put(key, 1, 100)
@@ -130,17 +130,17 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			}
 			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11"})
 		}, ""},
-		{"its siblings have too many snapshots", func(w *gapWorld) {
+		{"its siblings have too many snapshots", func(w *world) {
 			w.born(key, 100)
 			siblings(w, 70)
 		}, ""},
-		{"its siblings have some", func(w *gapWorld) {
+		{"its siblings have some", func(w *world) {
 			w.born(key, 100)
 			siblings(w, 30)
 		}, "2023-11-14T22:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
 			w.split(1)
 			c.lost(w)
@@ -174,7 +174,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 	const hour = 3_600_000
 	for left, want := range map[int64]int{hour: 0, 60_001: 0, 60_000: 1, 0: 1, -hour: 1} {
-		w := newGapWorld(t, 1)
+		w := newWorld(t, 1)
 		w.born(layout.BucketKey("ns", "a", "gpt", 0), 5)
 		w.now += hour - w.now%hour - left
 		looks := 0
@@ -196,7 +196,7 @@ func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 }
 
 // sum adds up what all snapshots say of a limit.
-func (w *gapWorld) sum(limit string) (n int64) {
+func (w *world) sum(limit string) (n int64) {
 	for _, it := range w.db.Items() {
 		if strings.HasPrefix(item.KeyOf(it).SK, "#USAGE#") {
 			n += read(it, limit)
@@ -214,7 +214,7 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 		fold, told, crashes := i/2 > 0, i%2 > 0, 0
 		for _, applied := range []bool{false, true} {
 			for at := 1; ; at++ {
-				w := newGapWorld(t, 1)
+				w := newWorld(t, 1)
 				w.agg.concurrency, w.agg.log = 1, slog.New(slog.DiscardHandler)
 				w.split(1)
 				w.born(key, 100)
@@ -258,7 +258,7 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 // A beginning that cannot be counted is tried once, and left to the next delivery. The record behind
 // it is not counted before.
 func TestABeginningThatCannotBeCountedIsDeliveredAgain(t *testing.T) {
-	w := newGapWorld(t, 1)
+	w := newWorld(t, 1)
 	w.agg.conf.Windows = []usage.Window{usage.Hourly}
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	w.born(key, 100) // lost
@@ -289,7 +289,7 @@ func TestABeginningThatCannotBeCountedIsDeliveredAgain(t *testing.T) {
 func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 	for _, kind := range []string{"next", "same", "lost", "sibling"} {
 		for at := 1; ; at++ {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.agg.concurrency = 1
 			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
 			w.split(1)
@@ -333,10 +333,10 @@ func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
 	shard := func(i int) item.Key { return layout.BucketKey("ns", "a", "gpt", i) }
 	for _, c := range []struct {
 		name    string
-		history func(w *gapWorld) []memdb.Change
+		history func(w *world) []memdb.Change
 		want    int64 // in hours, and in days
 	}{
-		{"in the hour before", func(w *gapWorld) (fold []memdb.Change) {
+		{"in the hour before", func(w *world) (fold []memdb.Change) {
 			w.born(shard(1), 50) // lost
 			w.now += 60_000
 			w.born(shard(0), 5)
@@ -345,7 +345,7 @@ func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
 			w.put(shard(1), 1, 60)
 			return append(fold, w.last())
 		}, 65},
-		{"in the same hour", func(w *gapWorld) (fold []memdb.Change) {
+		{"in the same hour", func(w *world) (fold []memdb.Change) {
 			for i := range 40 {
 				w.born(shard(i), 50) // lost
 			}
@@ -363,7 +363,7 @@ func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
 		}, 39 * 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
 			w.split(1)
 			w.invoke(w.lanes[0], c.history(w), true)

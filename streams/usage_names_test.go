@@ -63,7 +63,7 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 func TestSnapshotsOfAResourceNamedLikeAWindowAreLeftAlone(t *testing.T) {
 	const hour = 3_600_000
 	for _, name := range []string{"gpt#2023", "gpt#2023-11-14T22", "gpt#2023-11-15"} {
-		w := newGapWorld(t, 1)
+		w := newWorld(t, 1)
 		w.split(1)
 		put := func(resource string, used int64) {
 			b := w.bucket("a", 0)

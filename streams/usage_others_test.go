@@ -24,16 +24,16 @@ func TestOthersCountInBetween(t *testing.T) {
 	}
 	for seed := range worlds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			w := newGapWorld(t, seed)
+			w := newWorld(t, seed)
 			w.trouble = seed%2 == 1
 			hours := map[string]int64{}     // what they must count
 			lastByOurs := map[string]bool{} // by entity and day
 			next := 0
 			for range 12 {
-				for range w.rand.IntN(12) {
+				for range w.IntN(12) {
 					w.take()
 				}
-				ours := w.rand.IntN(2) == 0
+				ours := w.IntN(2) == 0
 				for _, c := range w.since(0)[next:] {
 					w.expect(c, ours, hours)
 					_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
@@ -101,11 +101,11 @@ func TestOthersCountInBetween(t *testing.T) {
 }
 
 // take lets a client take from one of three buckets.
-func (w *gapWorld) take() {
-	if w.now += int64(w.rand.IntN(20_000)); w.rand.IntN(15) == 0 {
-		w.now += int64(w.rand.IntN(3 * 3_600_000))
+func (w *world) take() {
+	if w.now += int64(w.IntN(20_000)); w.IntN(15) == 0 {
+		w.now += int64(w.IntN(3 * 3_600_000))
 	}
-	entity := string(rune('a' + w.rand.IntN(3)))
+	entity := string(rune('a' + w.IntN(3)))
 	it := w.db.Item(layout.BucketKey("ns", entity, "gpt", 0))
 	if it == nil {
 		b := w.bucket(entity, 0)
@@ -113,7 +113,7 @@ func (w *gapWorld) take() {
 	}
 	for _, limit := range []string{"rpm", "tpm"} {
 		attr := "b_" + limit + "_tc"
-		it[attr] = item.N(read(it, attr) + 1000*int64(w.rand.IntN(50)))
+		it[attr] = item.N(read(it, attr) + 1000*int64(w.IntN(50)))
 	}
 	it["rf"] = item.N(w.now)
 	w.db.Store(it)
@@ -121,7 +121,7 @@ func (w *gapWorld) take() {
 
 // countByOthers counts one record as the Python aggregator does: creations are not
 // counted.
-func (w *gapWorld) countByOthers(c memdb.Change) {
+func (w *world) countByOthers(c memdb.Change) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	for limit, n := range growth(c) {
 		if c.Old == nil || n == 0 {
@@ -141,7 +141,7 @@ func (w *gapWorld) countByOthers(c memdb.Change) {
 }
 
 // expect adds a record to what its hour must count.
-func (w *gapWorld) expect(c memdb.Change, ours bool, hours map[string]int64) {
+func (w *world) expect(c memdb.Change, ours bool, hours map[string]int64) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	part := usage.Hourly.Part(usage.Hourly.Start(c.CreatedAt))
 	for limit, n := range growth(c) {
@@ -168,10 +168,10 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 	first, second := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, c := range []struct {
 		name    string
-		history func(w *gapWorld, others, ours func(key item.Key, used int64))
+		history func(w *world, others, ours func(key item.Key, used int64))
 		want    int64
 	}{
-		{"ours begin within an hour", func(w *gapWorld, others, ours func(item.Key, int64)) {
+		{"ours begin within an hour", func(w *world, others, ours func(item.Key, int64)) {
 			w.born(first, 0)
 			w.born(second, 0)
 			others(first, 300)
@@ -179,7 +179,7 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 			ours(first, 310)
 			ours(second, 310)
 		}, 620},
-		{"ours come back", func(w *gapWorld, others, ours func(item.Key, int64)) {
+		{"ours come back", func(w *world, others, ours func(item.Key, int64)) {
 			w.born(first, 10)
 			w.countRecords(w.last())
 			w.born(second, 0)
@@ -190,7 +190,7 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 			ours(first, 40)
 			ours(second, 210)
 		}, 250},
-		{"ours find what the others counted of one shard, twice", func(w *gapWorld, others, ours func(item.Key, int64)) {
+		{"ours find what the others counted of one shard, twice", func(w *world, others, ours func(item.Key, int64)) {
 			w.born(first, 10)
 			w.countRecords(w.last())
 			w.born(second, 0)
@@ -203,7 +203,7 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 		}, 105},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newGapWorld(t, 1)
+			w := newWorld(t, 1)
 			w.agg.conf.Windows = []usage.Window{usage.Hourly}
 			w.split(1)
 			c.history(w, func(key item.Key, used int64) {

@@ -18,16 +18,16 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, c := range []struct {
 		name    string
-		history func(w *gapWorld, lost func(change func()))
+		history func(w *world, lost func(change func()))
 	}{
-		{"a charge in an hour of its own", func(w *gapWorld, lost func(func())) {
+		{"a charge in an hour of its own", func(w *world, lost func(func())) {
 			w.put(key, 1, 100)
 			w.now += 3_600_000
 			lost(func() { w.put(key, 1, 110) })
 			w.now += 3_600_000
 			w.put(key, 1, 120)
 		}},
-		{"charges in two hours", func(w *gapWorld, lost func(func())) {
+		{"charges in two hours", func(w *world, lost func(func())) {
 			w.put(key, 1, 100)
 			w.now += 3_600_000
 			lost(func() { w.put(key, 1, 110) })
@@ -36,7 +36,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 3_600_000
 			w.put(key, 1, 120)
 		}},
-		{"charges in two days", func(w *gapWorld, lost func(func())) {
+		{"charges in two days", func(w *world, lost func(func())) {
 			w.put(key, 1, 100)
 			w.now += 24 * 3_600_000
 			lost(func() { w.put(key, 1, 110) })
@@ -45,7 +45,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 24 * 3_600_000
 			w.put(key, 1, 120)
 		}},
-		{"the creation of another life", func(w *gapWorld, lost func(func())) {
+		{"the creation of another life", func(w *world, lost func(func())) {
 			w.put(key, 1, 100)
 			w.now += 3_600_000
 			w.db.Delete(key)
@@ -53,7 +53,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 3_600_000
 			w.put(key, 2, 9)
 		}},
-		{"a life after a removal that was lost too", func(w *gapWorld, lost func(func())) {
+		{"a life after a removal that was lost too", func(w *world, lost func(func())) {
 			w.put(key, 1, 100)
 			w.now += 3_600_000
 			lost(func() { w.db.Delete(key) })
@@ -61,16 +61,16 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 3_600_000
 			w.put(key, 2, 9)
 		}},
-		{"the creation", func(w *gapWorld, lost func(func())) {
+		{"the creation", func(w *world, lost func(func())) {
 			lost(func() { w.born(key, 7) })
 			w.put(key, 1, 9)
 		}},
-		{"the creation, an hour before", func(w *gapWorld, lost func(func())) {
+		{"the creation, an hour before", func(w *world, lost func(func())) {
 			lost(func() { w.born(key, 7) })
 			w.now += 3_600_000
 			w.put(key, 1, 9)
 		}},
-		{"the creation and what followed, days before", func(w *gapWorld, lost func(func())) {
+		{"the creation and what followed, days before", func(w *world, lost func(func())) {
 			lost(func() { w.born(key, 7) })
 			w.now += 3_600_000
 			lost(func() { w.put(key, 2, 20) }) // under other limits
@@ -79,12 +79,12 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 24 * 3_600_000
 			w.put(key, 2, 27)
 		}},
-		{"all but the expiry", func(w *gapWorld, lost func(func())) {
+		{"all but the expiry", func(w *world, lost func(func())) {
 			lost(func() { w.born(key, 7) })
 			w.now += 3_600_000
 			w.db.Delete(key)
 		}},
-		{"the creation in the second of the deletion", func(w *gapWorld, lost func(func())) {
+		{"the creation in the second of the deletion", func(w *world, lost func(func())) {
 			w.born(key, 100)
 			w.now += 3_600_000
 			w.db.Delete(key)
@@ -92,7 +92,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			w.now += 3_600_000
 			w.put(key, 1, 120)
 		}},
-		{"the deletion, and the creation in its second", func(w *gapWorld, lost func(func())) {
+		{"the deletion, and the creation in its second", func(w *world, lost func(func())) {
 			w.born(key, 100)
 			w.now += 3_600_000
 			lost(func() { w.db.Delete(key) })
@@ -114,7 +114,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			{"not folded, together", false, true, []usage.Window{usage.Hourly, usage.Daily}},
 		} {
 			t.Run(c.name+", "+mode.name, func(t *testing.T) {
-				w := newGapWorld(t, 1)
+				w := newWorld(t, 1)
 				w.agg.conf.Windows = mode.windows
 				deliver := func(changes []memdb.Change) {
 					if mode.fold {
@@ -158,7 +158,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 }
 
 // settle lets what longer windows are owed be counted.
-func settle(w *gapWorld) {
+func settle(w *world) {
 	for range 2 {
 		w.now += 2 * 3_600_000
 		w.invoke(w.lanes[0], nil, true)
@@ -174,13 +174,13 @@ func TestAMappingThatBeginsAnewCountsEverythingOnce(t *testing.T) {
 		seeds = 4
 	}
 	for seed := range seeds {
-		w := newGapWorld(t, seed)
+		w := newWorld(t, seed)
 		w.steady, w.drops, w.losses, w.agg.conf.MergeAfter = true, 0.2, 0.1, math.MaxInt64
 		w.live(200)
 		lost += len(w.lost)
 		w.drops, w.losses, w.lanes = 0, 0, nil
 		for i := range 2 {
-			w.lanes = append(w.lanes, &tumbling{index: i, of: 2})
+			w.lanes = append(w.lanes, &lane{index: i, of: 2})
 			w.drain(w.lanes[i])
 		}
 		settle(w)

@@ -3,14 +3,16 @@ package playtest
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
 
-// Player is a world with movers and rules. It embeds [World].
+// Player is a world with movers and rules. It embeds a [Run] or a [World].
 type Player interface {
 	Step() // one mover moves
+	Pass(ms int64)
 	End()
-	Base() *World
+	Base() *Run
 }
 
 // Nothing is planted in a world that is made as those with a defect are, and has none.
@@ -31,15 +33,15 @@ type Kind[P Player] struct {
 // step arrives before the next one.
 func (k Kind[P]) Play(seed uint64, planted string) (P, error) {
 	p := k.New(seed, planted)
-	w := p.Base()
+	r := p.Base()
 	for range k.Steps {
 		p.Step()
-		if w.Pass(0); w.Err != nil {
-			return p, w.Err
+		if p.Pass(0); r.Err != nil {
+			return p, r.Err
 		}
 	}
 	p.End()
-	return p, w.Err
+	return p, r.Err
 }
 
 func (k Kind[P]) worlds() int {
@@ -79,14 +81,15 @@ func (k Kind[P]) Keeps(t *testing.T) {
 func (k Kind[P]) Sees(t *testing.T, worlds uint64, least int, defects ...string) {
 	t.Helper()
 	for _, planted := range defects {
-		seen, first := 0, k.First[planted]
-		for seed := first; seed < first+worlds && seen < least; seed++ {
+		seen, from := 0, k.First[planted]
+		for seed := from; seed < from+worlds && seen < least; seed++ {
 			_, err := k.Play(seed, planted)
 			if err == nil {
 				continue
 			}
 			if seen++; seen == 1 {
-				t.Logf("%s: seed %d: %v", planted, seed, err)
+				first, _, _ := strings.Cut(err.Error(), "\n")
+				t.Logf("%s: seed %d: %s", planted, seed, first)
 			}
 			if _, err := k.Play(seed, Nothing); err != nil {
 				t.Errorf("%s: seed %d: seen without it, too: %v", planted, seed, err)

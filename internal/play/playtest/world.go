@@ -13,16 +13,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// World is a table, and calls that are on their way to it at instants of true time. The same seed
-// makes the same world. It is not safe for concurrent use.
-type World struct {
+// Run is one play of a world: its chance, what it has done, and what went wrong. The same seed makes the
+// same run. It is not safe for concurrent use.
+type Run struct {
 	*rand.Rand
+	Done map[string]int // how often something was done, see [Run.Count]
+	Err  error          // the first broken promise
+}
+
+// World is a run with a table, and calls that are on their way to it at instants of true time.
+type World struct {
+	*Run
 	Now   int64 // true time, epoch ms
 	Items map[item.Key]item.Item
-	Late  func() int64   // how long a call takes to the table, and its answer back; nil: no time
-	Lost  int            // of so many answers one never arrives; 0: all arrive
-	Done  map[string]int // how often something was done, see [World.Count]
-	Err   error          // the first broken promise
+	Late  func() int64 // how long a call takes to the table, and its answer back; nil: no time
+	Lost  int          // of so many answers one never arrives; 0: all arrive
 	// Refuses refuses what a condition would let through, Changed sees every item that is written, made
 	// or, with nil after it, gone. They may be nil.
 	Refuses func(before, after item.Item) bool
@@ -39,33 +44,40 @@ type arrival struct {
 // Begin is the instant at which worlds begin: 2027-01-15T08:00:00Z.
 const Begin = 1_800_000_000_000
 
-// New makes the empty world of a seed. Kinds of worlds have different streams of chance.
-func New(seed, stream uint64) *World {
-	return &World{Rand: rand.New(rand.NewPCG(stream, seed)), Now: Begin, Items: map[item.Key]item.Item{},
-		Done: map[string]int{}}
+// NewRun begins the run of a seed. Kinds of worlds have different streams of chance.
+func NewRun(seed, stream uint64) *Run {
+	return &Run{Rand: rand.New(rand.NewPCG(stream, seed)), Done: map[string]int{}}
 }
 
-// Base returns the world to the driver, where it is embedded in another.
-func (w *World) Base() *World { return w }
+// New makes the empty world of a seed.
+func New(seed, stream uint64) *World {
+	return &World{Run: NewRun(seed, stream), Now: Begin, Items: map[item.Key]item.Item{}}
+}
+
+// Base returns the run to the driver, where it is embedded in a world.
+func (r *Run) Base() *Run { return r }
+
+// Pass lets time go by, which is nothing without a table. See [World.Pass].
+func (r *Run) Pass(int64) {}
 
 // End is called after the last step. Worlds that have to come to rest have an End of their own.
-func (w *World) End() {}
+func (r *Run) End() {}
 
 // Fail notes a broken promise. The first one counts.
-func (w *World) Fail(format string, args ...any) {
-	if w.Err == nil {
-		w.Err = fmt.Errorf(format, args...)
+func (r *Run) Fail(format string, args ...any) {
+	if r.Err == nil {
+		r.Err = fmt.Errorf(format, args...)
 	}
 }
 
 // Count notes that something was done: a world that does too little proves nothing.
-func (w *World) Count(what string) { w.Done[what]++ }
-
-// Skew draws how far a clock is off: up to so much either way.
-func (w *World) Skew(most int64) int64 { return w.Int64N(2*most+1) - most }
+func (r *Run) Count(what string) { r.Done[what]++ }
 
 // OneIn reports true one time out of n, and never for n = 0.
-func (w *World) OneIn(n int) bool { return n > 0 && w.IntN(n) == 0 }
+func (r *Run) OneIn(n int) bool { return n > 0 && r.IntN(n) == 0 }
+
+// Skew draws how far a clock is off: up to so much either way.
+func (r *Run) Skew(most int64) int64 { return r.Int64N(2*most+1) - most }
 
 // After does something when so much time has passed.
 func (w *World) After(ms int64, do func()) {
