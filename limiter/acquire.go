@@ -10,9 +10,8 @@ import (
 )
 
 // Words of this file: a want is what a request needs of one bucket, limits and costs. The desk has
-// what this process knows of that bucket. An attempt is what this call has done so far, a decision
-// what it does next. Calls that go out as one write are a group; an acquirer is one call in it, and
-// a turn is the result of its write, which has a goroutine of its own.
+// what this process knows of that bucket, and the requests that wait there. An attempt is what this
+// call has done so far. A grant is what a request was given of one bucket, and becomes a lease.
 
 // Acquire takes the costs from all limits of an entity and resource, all or nothing, and
 // returns a lease on what it took. It never waits for tokens.
@@ -83,23 +82,25 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 	}
 	reused := l.reuse(wants)
 	defer func() { l.unused(reused, tries.kept()) }() // unless a lease has them
-	lease, at, err := l.take(bounded, wants, tries)
+	grants, at, err := l.take(bounded, wants, tries)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
 		denied.beside(req.Costs, reused.Of)
 	}
 	// Else nothing was asked: it is bypassed, granted from what is held, or denied by what is known.
-	if err == nil && !tries.held && !lease.nothing() || store.KindOf(err) != 0 || tries.Calls > 0 {
+	if err == nil && !tries.held && charged(grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
 		l.heard(ctx, n, at, err)
 	}
 	if !decided(err) { // unavailable or unknown
 		return l.undecided(ctx, req, at, own, cfg.policy, err)
 	}
-	if lease != nil {
-		lease.request = req
-		l.hold(lease, wants, reused)
-		reused = nil
+	if err != nil {
+		return nil, err
 	}
-	return lease, err
+	lease := l.leaseOf(grants)
+	lease.request = req
+	l.hold(lease, wants, reused)
+	reused = nil
+	return lease, nil
 }
 
 // charge decides from what is known of the bucket and writes, until a write holds,
@@ -110,61 +111,38 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // now. A request for 5 is sent as one write under the condition that others have
 // taken at most 1 since. If they have taken 3, the write is refused and brings the
 // new image: 3 by now. The next round denies without a call, until 2 s later.
-func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) (*Lease, error) {
+func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) (known.Grant, error) {
 	if tries.desk == nil {
 		tries.desk = l.desks.of(asked.Name)
 	}
 	k := tries.desk
-	var me *acquirer
 	for {
-		if lease := l.fromHeld(ctx, k, asked, tries); lease != nil {
-			return lease, nil
+		a := l.ask(ctx, k, asked, tries)
+		switch a.Result {
+		case known.Failed:
+			return known.Grant{}, a.Err
+		case known.Denied: // no shard covers the costs, and the images are fresh
+			return known.Grant{}, refusal(a.Decision)
+		case known.Absent: // of a cascade: all its buckets are created at once
+			return known.Grant{}, errAbsent
 		}
-		d := l.decide(ctx, k, asked, tries)
-		if d.Do == known.Deny || d.Do == known.Never { // no shard covers the costs, and the images are fresh
-			return nil, refusal(d)
+		g := a.Grant
+		if a.Result == known.Gathers {
+			if a.Owes {
+				tries.turn = l.sleepers.Turn()
+			}
+			var err error
+			if g, err = l.spread(ctx, k, a.Want, a.Owes, tries); err != nil {
+				return g, err
+			}
+			if g.Parts == nil { // they do not hold enough: decide again
+				continue
+			}
 		}
-		if tries.apart && k.Absent() { // of a cascade: all its buckets are created at once
-			return nil, errAbsent
+		tries.held = g.Ahead
+		if a.Owes { // taken into debt by a request that waits: keep its place
+			return g, l.place(ctx, k, a.Want, g, tries)
 		}
-		if me == nil {
-			me = l.acquirer(ctx, tries)
-		}
-		if me.want = d.Want; d.Owe {
-			tries.turn = l.sleepers.Turn()
-		}
-		t := l.send(ctx, k, d.Choice, me, tries)
-		if t.lease != nil && d.Owe { // taken into debt by a request that waits: keep its place
-			t.err = l.place(ctx, k, d.Want, t.lease, tries)
-		}
-		switch {
-		case t.err != nil:
-			return nil, t.err
-		case t.lease != nil:
-			return t.lease, nil
-		} // else the write was refused, and its image explains why: decide again
-		tries.Trips, tries.Lost = me.spent(l.store.lately()), me.lost
+		return g, nil
 	}
-}
-
-// decide decides from what is known of the bucket, and does what else comes to light then.
-func (l *Limiter) decide(ctx context.Context, k *desk, asked known.Want, tries *attempt) known.Decision {
-	tries.Until = l.instant(tries.end)
-	d := k.Decide(asked, &tries.Attempt, l.moment)
-	if d.Yielded {
-		l.tellYield(ctx, d.Want)
-	}
-	l.work(ctx, d.Want.Name, d.Mend, d.Count)
-	return d
-}
-
-// send takes the costs from the shard that was chosen, or from several. Without a
-// lease or an error, more is known now.
-func (l *Limiter) send(ctx context.Context, k *desk, c known.Choice, me *acquirer, tries *attempt) turn {
-	if c.Do != known.Several {
-		return l.writeTogether(ctx, k, c, me, tries)
-	}
-	tries.Spread = true
-	lease, err := l.spread(ctx, k, me, c.Owe, tries)
-	return turn{lease: lease, err: err}
 }

@@ -60,27 +60,14 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	return lease
 }
 
-// fromHeld grants a request from what this process has taken ahead, nil if that does not
-// cover it.
-func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want, tries *attempt) *Lease {
-	if tries.Waits {
-		return nil
-	}
+// fromHeld grants a request from what this process has taken ahead, if that covers it.
+func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want) (g known.Grant, ok bool) {
 	h, ok := k.Grant(w, l.moment)
 	if !ok {
-		return nil
+		return g, false
 	}
-	tries.held = true
 	l.renew(ctx, k, w, h)
-	return l.heldLease(w, h)
-}
-
-// heldLease is the lease on what was taken ahead. It is made for each request, so what is
-// seldom asked for is worked out then.
-func (l *Limiter) heldLease(w known.Want, h known.Held) *Lease {
-	lease := &Lease{limiter: l, name: w.Name, ahead: true}
-	lease.from(w.Name, h)
-	return lease
+	return h.Grant(w.Name), true
 }
 
 // from notes what a lease was granted from.
@@ -108,49 +95,26 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 		defer k.Renewed(shard)
 		within := l.bounded(ctx)
 		defer within.end()
-		tries := new(attempt)
-		me := l.acquirer(within, tries)
-		me.want, me.renews = w, true
+		tries := &attempt{}
+		l.prepare(within, tries)
+		tries.Want, tries.Renews = w, true
 		_ = guarded(func() {
-			t := l.writeTogether(within, k, known.Choice{Do: known.Take, Shard: shard}, me, tries)
-			if t.err != nil || tries.Calls > 0 { // else another's write has renewed it
-				l.heard(ctx, w.Name, w.Name, t.err)
+			var effects known.Effects
+			k.Renew(&tries.Waiter, shard, l.moment, &effects)
+			l.carryOut(within, k, &effects)
+			a := l.await(within, k, tries)
+			if a.Err != nil || tries.Calls > 0 { // else another's write has renewed it
+				l.heard(ctx, w.Name, w.Name, a.Err)
 			}
-			if sent := tries.Calls; t.lease == nil && sent > 0 {
+			if sent := tries.Calls; a.Result != known.Granted && sent > 0 {
 				e := Event{Kind: EventAhead, Entity: w.Name.Entity, Resource: w.Name.Resource, Writes: sent}
-				if t.err != nil {
-					e.Err = outcome("take ahead", w.Name, t.err)
+				if a.Err != nil {
+					e.Err = outcome("take ahead", w.Name, a.Err)
 				}
 				l.tell(within, e)
 			}
 		})
 	})
-}
-
-// serve grants what it can of a group from what was taken ahead meanwhile, and returns the
-// others.
-func (l *Limiter) serve(ctx context.Context, k *desk, shard int, group []*acquirer) []*acquirer {
-	if len(group) == 0 || group[0].want.Ahead == 0 {
-		return group
-	}
-	left := group[:0:0]
-	for _, m := range group {
-		h, ok := known.Held{}, false
-		if !m.renews && !m.waits {
-			h, ok = k.Grant(m.want, l.moment)
-		}
-		if !ok {
-			left = append(left, m)
-			continue
-		}
-		l.renew(ctx, k, m.want, h)
-		lease := l.heldLease(m.want, h)
-		k.End(shard, m.want)
-		if !k.deliver(m, lease) {
-			l.dropped(ctx, lease)
-		}
-	}
-	return left
 }
 
 // absorb settles costs with what is held of a shard, and reports whether that has room. What is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -526,64 +525,5 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 				t.Error("nothing was renewed")
 			}
 		}
-	})
-}
-
-// Of a group, those are served whom what is held covers. Who renews, who waits and who wants more goes
-// to the table. What somebody would have got who has left is held as before.
-func TestWhoOfAGroupIsServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
-		req := asks(Costs{"rps": 2}, rps1000)
-		w.busy(l, req, 200)
-		k := l.desks.of(acmeGPT)
-		for heldOf(l, acme, "rps") < 10 {
-			w.busy(l, req, 1)
-		}
-		want := func(n int64) known.Want {
-			req := asks(Costs{"rps": n}, rps1000)
-			own, err := req.validate(k)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := l.want(acmeGPT, req, resolved{limits: own})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return w
-		}
-		before := heldOf(l, acme, "rps")
-		group := []*acquirer{
-			{want: want(2), waits: true}, {want: want(2)}, {want: want(0), renews: true}, {want: want(3), gone: true},
-			{want: want(before + 1)}, {want: want(1)},
-		}
-		for _, m := range group {
-			m.turns = make(chan struct{}, 1)
-			k.Begin(known.Choice{Do: known.Take}, m.want, 0)
-		}
-		left := l.serve(t.Context(), k, 0, group)
-		l.background.Wait()
-		if !slices.Equal(left, []*acquirer{group[0], group[2], group[4]}) {
-			t.Errorf("%d are left", len(left))
-		}
-		for i, cost := range map[int]int64{1: 2, 5: 1} {
-			select {
-			case <-group[i].turns:
-				got := group[i].got
-				if got.lease == nil || got.lease.held("rps") != cost*1000 {
-					t.Errorf("%d got %+v", i, got)
-				}
-			default:
-				t.Errorf("%d got nothing", i)
-			}
-		}
-		if now := heldOf(l, acme, "rps"); now != before-3 || len(group[3].turns) > 0 {
-			t.Errorf("%d held before, %d after 3 were granted; who has left got %d", before, now, len(group[3].turns))
-		}
-		for _, m := range left {
-			k.End(0, m.want)
-		}
-		reservesNothing(t, l)
 	})
 }

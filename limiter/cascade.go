@@ -14,33 +14,36 @@ import (
 // parent cascades, they are charged to the parent's parent as well. Each is charged on a shard of
 // its own, all at once, and those that paid are given back unless all did.
 
-// take charges all levels of a request or none. Its error is a denial, or that of a
-// call without a decision, about the entity it names. A request that waits does so
+// take charges all levels of a request or none, and returns what it was given of each. Its error is a
+// denial, or that of a call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
-func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
+func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (grants []known.Grant, at known.Name,
 	err error) {
 	if at = wants[0].Name; slices.ContainsFunc(wants, isBypassed) {
 		return l.takeBesides(ctx, wants, tries)
 	} else if len(wants) > 1 && !tries.Waits && slices.ContainsFunc(wants, takesAhead) {
 		return l.takeLevels(ctx, wants, tries)
 	} else if len(wants) == 1 {
-		lease, err = l.charge(ctx, wants[0], tries)
+		grants = tries.grants[:]
+		grants[0], err = l.charge(ctx, wants[0], tries)
 	} else if at, err = l.foresee(ctx, wants, tries); err == nil {
-		lease, at, err = l.chargeAll(ctx, wants, tries)
+		grants, at, err = l.chargeAll(ctx, wants, tries)
 	}
-	return lease, at, err
+	return grants, at, err
 }
 
 // takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
 // is busier than each of its children, so often only one level is written.
-func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (lease *Lease, at known.Name,
-	err error) {
-	leases, rest := make([]*Lease, len(wants)), make([]known.Want, 0, len(wants))
+func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (grants []known.Grant,
+	at known.Name, err error) {
+	grants = make([]known.Grant, len(wants))
+	var rest []int
 	for i, w := range wants {
-		if leases[i] = l.fromHeld(ctx, l.desks.of(w.Name), w, tries); leases[i] != nil {
+		if h, ok := l.fromHeld(ctx, l.desks.of(w.Name), w); ok {
+			grants[i] = h
 			continue
 		}
-		rest = append(rest, w)
+		rest = append(rest, i)
 		if at, err = l.foresee(ctx, wants[i:i+1], tries); err == nil {
 			continue
 		}
@@ -49,51 +52,59 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 		}
 		break
 	}
-	if err == nil {
-		tries.held = len(rest) == 0
-		if len(rest) == 1 {
-			at = rest[0].Name
-			lease, err = l.charge(ctx, rest[0], tries)
-		} else if len(rest) > 1 {
-			lease, at, err = l.chargeAll(ctx, rest, tries)
+	if err == nil && len(rest) > 0 {
+		asked := make([]known.Want, len(rest))
+		for j, i := range rest {
+			asked[j] = wants[i]
+		}
+		var charged []known.Grant
+		if charged, at, err = l.chargeRest(ctx, asked, tries); err == nil {
+			for j, i := range rest {
+				grants[i] = charged[j]
+			}
 		}
 	}
 	if err != nil {
-		return nil, at, errors.Join(append([]error{err}, l.giveBackSoon(ctx, leases)...)...)
+		return nil, at, errors.Join(append([]error{err}, l.giveBackSoon(ctx, grants)...)...)
 	}
-	var charged []*Lease
-	if lease != nil {
-		charged = lease.levels()
-		lease.above = nil
+	tries.held = len(rest) == 0
+	return grants, at, nil
+}
+
+// chargeRest charges the levels that held tokens do not cover.
+func (l *Limiter) chargeRest(ctx context.Context, wants []known.Want, tries *attempt) ([]known.Grant, known.Name, error) {
+	if len(wants) > 1 {
+		return l.chargeAll(ctx, wants, tries)
 	}
-	for i := range leases {
-		if leases[i] == nil {
-			leases[i], charged = charged[0], charged[1:]
-		}
-	}
-	leases[0].above = leases[1:]
-	return leases[0], at, nil
+	g, err := l.charge(ctx, wants[0], tries)
+	return []known.Grant{g}, wants[0].Name, err
 }
 
 // takesAhead reports whether tokens of a level may be taken ahead.
 func takesAhead(w known.Want) bool { return w.Ahead > 0 }
 
 // takeBesides charges the levels of a request that are not bypassed, all or none.
-func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, known.Name, error) {
-	var charged []*Lease
+func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want, tries *attempt) ([]known.Grant, known.Name, error) {
+	var charged []known.Grant
 	if rest := slices.DeleteFunc(slices.Clone(wants), isBypassed); len(rest) > 0 {
-		lease, at, err := l.take(ctx, rest, tries)
-		if err != nil {
+		var at known.Name
+		var err error
+		if charged, at, err = l.take(ctx, rest, tries); err != nil {
 			return nil, at, err
 		}
-		charged = lease.levels()
 	}
-	return l.besides(wants, charged, ErrBypassed), wants[0].Name, nil
+	grants := make([]known.Grant, len(wants))
+	for i, w := range wants {
+		if grants[i].Name = w.Name; !w.Bypass {
+			grants[i], charged = charged[0], charged[1:]
+		}
+	}
+	return grants, wants[0].Name, nil
 }
 
 // level returns what one level of a request begins with.
 func (a *attempt) level() *attempt {
-	return &attempt{Attempt: known.Attempt{Waits: a.Waits, InLine: a.InLine}, end: a.end}
+	return &attempt{Waiter: known.Waiter{Attempt: known.Attempt{Waits: a.Waits, InLine: a.InLine}, End: a.End}}
 }
 
 // foresee denies what the image of one level cannot cover, before any level is
@@ -101,7 +112,13 @@ func (a *attempt) level() *attempt {
 func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attempt) (known.Name, error) {
 	errs := make([]error, len(wants))
 	for i, w := range wants {
-		d := l.decide(ctx, l.desks.of(w.Name), w, tries.level())
+		level := tries.level()
+		level.Until = l.instant(level.End)
+		d := l.desks.of(w.Name).Decide(w, &level.Attempt, l.moment)
+		if d.Yielded {
+			l.tellYield(ctx, d.Want)
+		}
+		l.work(ctx, w.Name, d.Mend, d.Count)
 		if d.Do == known.Deny || d.Do == known.Never {
 			errs[i] = refusal(d)
 		}
@@ -112,14 +129,14 @@ func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attemp
 
 // chargeAll charges all levels at once, those whose buckets are not there in one
 // transaction, and gives back what was charged unless all of them were.
-func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *attempt) (*Lease, known.Name, error) {
-	leases, errs, parts := make([]*Lease, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
+func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *attempt) ([]known.Grant, known.Name, error) {
+	grants, errs, parts := make([]known.Grant, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
 	for i := range parts {
 		parts[i] = tries.level()
-		parts[i].apart = true
+		parts[i].Apart = true
 	}
-	atOnce(len(wants), func(i int) { leases[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i]) })
-	l.createAll(ctx, wants, parts, leases, errs)
+	atOnce(len(wants), func(i int) { grants[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i]) })
+	l.createAll(ctx, wants, parts, grants, errs)
 	for _, p := range parts {
 		tries.Calls += p.Calls
 	}
@@ -128,10 +145,9 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *atte
 		for _, p := range parts {
 			tries.goesOn, tries.owed = max(tries.goesOn, p.goesOn), append(tries.owed, p.owed...)
 		}
-		leases[0].above = leases[1:]
-		return leases[0], wants[0].Name, nil
+		return grants, wants[0].Name, nil
 	}
-	left := l.giveBackSoon(ctx, leases)
+	left := l.giveBackSoon(ctx, grants)
 	for i, err := range errs {
 		if i != worst && store.KindOf(err) == store.Unknown {
 			left = append(left, outcome("acquire", wants[i].Name, err))
@@ -147,19 +163,27 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *atte
 	return nil, wants[worst].Name, err
 }
 
-// chargeOne is charge for one of several levels.
-func (l *Limiter) chargeOne(ctx context.Context, w known.Want, tries *attempt) (lease *Lease, err error) {
-	if p := guarded(func() { lease, err = l.charge(ctx, w, tries) }); p != nil {
-		return nil, p
+// chargeOne is charge for one of several levels. Without a grant nothing is to be given back.
+func (l *Limiter) chargeOne(ctx context.Context, w known.Want, tries *attempt) (g known.Grant, err error) {
+	if p := guarded(func() { g, err = l.charge(ctx, w, tries) }); p != nil {
+		err = p
 	}
-	return lease, err
+	if err != nil {
+		return known.Grant{}, err
+	}
+	return g, nil
 }
 
-// giveBackSoon is giveBack. When ctx is done and a round trip has passed since, it goes on in the
-// background: nobody waits for a table that hangs.
-func (l *Limiter) giveBackSoon(ctx context.Context, leases []*Lease) []error {
-	first := slices.IndexFunc(leases, func(le *Lease) bool { return le != nil })
-	if first < 0 {
+// giveBackSoon gives back what was granted. When ctx is done and a round trip has passed since, it goes on
+// in the background: nobody waits for a table that hangs.
+func (l *Limiter) giveBackSoon(ctx context.Context, grants []known.Grant) []error {
+	var leases []*Lease
+	for _, g := range grants {
+		if len(g.Parts) > 0 {
+			leases = append(leases, l.lease(g))
+		}
+	}
+	if len(leases) == 0 {
 		return nil
 	}
 	done := make(chan []error, 1)
@@ -174,17 +198,14 @@ func (l *Limiter) giveBackSoon(ctx context.Context, leases []*Lease) []error {
 		return left
 	case <-time.After(l.store.lately().patience()):
 		gone := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}
-		return []error{outcome("rollback", leases[first].name, gone)}
+		return []error{outcome("rollback", leases[0].name, gone)}
 	}
 }
 
-// giveBack gives back what leases have taken; some are nil. It returns what failed.
+// giveBack gives back what leases have taken. It returns what failed.
 func (l *Limiter) giveBack(ctx context.Context, leases []*Lease) []error {
 	errs := make([]error, len(leases))
 	atOnce(len(leases), func(i int) {
-		if leases[i] == nil {
-			return
-		}
 		if err := guarded(func() { errs[i] = leases[i].Rollback(ctx) }); err != nil {
 			errs[i] = outcome("rollback", leases[i].name, err)
 		}

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -11,14 +10,12 @@ import (
 )
 
 // desk is where the requests of this process for one bucket meet. It owns all that this process
-// has of the bucket: what is known of it, the writes under way, the requests that wait behind
-// them or for tokens, the slots of its leases, the configuration in force, the share of PolicyLocal,
+// has of the bucket: what is known of it, the requests that wait and their calls, those that wait
+// for tokens, the slots of its leases, the configuration in force, the share of PolicyLocal,
 // and the breaker.
 type desk struct {
 	*known.Bucket
 	name      known.Name
-	mu        sync.Mutex // of flights, and of who has gone; taken before the lock of the Bucket
-	flights   flights
 	valid     atomic.Pointer[valid]
 	warm      [2]atomic.Pointer[warm] // see warmFor
 	throttled breaker                 // of requests that were throttled: a hot bucket is its own trouble
@@ -34,20 +31,4 @@ type desk struct {
 type valid struct {
 	limits []Limit
 	stored []bucket.Limit
-}
-
-// flights are the writes under way that take others along, by shard. They belong to a desk, whose mu
-// guards them.
-type flights map[int]*flight
-
-// set notes the write that is under way on a shard, nil if none is.
-func (all *flights) set(shard int, f *flight) {
-	if f == nil {
-		delete(*all, shard)
-		return
-	}
-	if *all == nil {
-		*all = make(flights, 1)
-	}
-	(*all)[shard] = f
 }

@@ -19,13 +19,14 @@ var errAbsent = errors.New("no bucket")
 // createAll creates the buckets that levels have found absent, if no other level was
 // denied or failed. If somebody else has been faster, they are charged each by
 // itself.
-func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*attempt, leases []*Lease, errs []error) {
+func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*attempt, grants []known.Grant,
+	errs []error) {
 	var first []int
 	failed := false
 	for i, err := range errs {
 		if err == errAbsent {
 			first, errs[i] = append(first, i), nil
-			parts[i].apart = false
+			parts[i].Apart = false
 		} else if err != nil {
 			failed = true
 		}
@@ -34,7 +35,7 @@ func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*at
 		return
 	}
 	if len(first) > 1 {
-		created, err := l.create(ctx, wants, parts, first, leases)
+		created, err := l.create(ctx, wants, parts, first, grants)
 		for _, i := range first {
 			errs[i] = err
 		}
@@ -44,14 +45,14 @@ func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*at
 	}
 	atOnce(len(first), func(j int) {
 		i := first[j]
-		leases[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i])
+		grants[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i])
 	})
 }
 
 // create creates buckets in one transaction. Without an error, it reports whether
 // none of them was there.
 func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attempt, first []int,
-	leases []*Lease) (ok bool, err error) {
+	grants []known.Grant) (ok bool, err error) {
 	all := make([]creation, len(first))
 	for j, i := range first {
 		all[j] = creation{wants[i], parts[i].desk}
@@ -70,13 +71,16 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 		}
 		writes[j] = plans[j].Write
 	}
-	created := func() *Lease {
-		made := make([]*Lease, len(first))
-		for j := range first {
-			made[j] = l.createdLease(all[j], plans[j])
+	created := func() []known.Grant {
+		made := make([]known.Grant, len(first))
+		for j, c := range all {
+			b, err := table.DecodeShard(plans[j].Write.(item.Put).Item)
+			if err != nil {
+				panic("bug: " + err.Error())
+			}
+			made[j] = c.desk.Created(plans[j], b, c.want, l.now())
 		}
-		made[0].above = made[1:]
-		return made[0]
+		return made
 	}
 	err = l.transact(ctx, writes, parts[first[0]], created)
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
@@ -90,22 +94,8 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	if err != nil {
 		return false, err
 	}
-	made := created()
-	for j, le := range made.levels() {
-		leases[first[j]] = le
+	for j, g := range created() {
+		grants[first[j]] = g
 	}
-	made.above = nil
 	return true, nil
-}
-
-// createdLease makes the lease on a bucket that was created for it.
-func (l *Limiter) createdLease(c creation, p known.Planned) *Lease {
-	b, err := table.DecodeShard(p.Write.(item.Put).Item)
-	if err != nil {
-		panic("bug: " + err.Error())
-	}
-	levels := c.desk.Took(b, p, c.want, nil, l.now())
-	lease := &Lease{limiter: l, name: c.want.Name, counts: levels, after: &b,
-		items: []leaseItem{{name: c.want.Name, key: b.Key(), taken: c.want.Costs}}}
-	return lease
 }

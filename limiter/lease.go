@@ -78,6 +78,36 @@ type Lease struct {
 	slots  *slots.Lease // of in-flight limits, on all levels; nil for none
 }
 
+// lease makes the lease on a grant. What was granted of an entity that is bypassed has charged nothing.
+func (l *Limiter) lease(g known.Grant) *Lease {
+	le := &Lease{limiter: l, name: g.Name, counts: g.Levels, after: g.Image, limits: slices.Clip(g.Limits), ahead: g.Ahead}
+	le.items = le.one[:0]
+	for _, p := range g.Parts {
+		le.items = append(le.items, leaseItem{name: g.Name, key: p.Key, shard: p.Shard, taken: p.Taken})
+	}
+	if len(g.Parts) == 0 {
+		le.cause = ErrBypassed
+	}
+	if le.worked = g.Worked; g.Worked {
+		le.turn = l.sleepers.Turn() // a transaction brings no images
+	}
+	return le
+}
+
+// leaseOf makes the lease on what was granted of all levels of a request.
+func (l *Limiter) leaseOf(grants []known.Grant) *Lease {
+	le := l.lease(grants[0])
+	for _, g := range grants[1:] {
+		le.above = append(le.above, l.lease(g))
+	}
+	return le
+}
+
+// charged reports whether anything was charged.
+func charged(grants []known.Grant) bool {
+	return slices.ContainsFunc(grants, func(g known.Grant) bool { return len(g.Parts) > 0 })
+}
+
 // settles returns the limits that can be settled: all that the written item has, not only those in force.
 func (le *Lease) settles() []bucket.Limit {
 	if le.limits == nil && le.after != nil {

@@ -233,7 +233,9 @@ func (l *Limiter) now() int64 {
 
 // moment is what a decision depends on beside the bucket and the request.
 func (l *Limiter) moment() known.Now {
-	return known.Now{Ms: l.now(), Mono: time.Since(started).Milliseconds(), Trip: l.store.lately().ms(), Random: random()}
+	pace, at := l.store.lately(), time.Now()
+	return known.Now{Ms: l.now(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: random(), At: at,
+		Late: pace.late}
 }
 
 // started is an instant of the clock that is never set.

@@ -25,7 +25,7 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		case <-ctx.Done():
 			return nil, 0, canceled("wait", n, context.Cause(ctx), nil)
 		}
-		mine := waiting(tries.end)
+		mine := waiting(tries.End)
 		mine.standing = true
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.Calls += mine.Calls

@@ -15,32 +15,32 @@ import (
 // place tells a request that waits from when it may go on, by the images of the shards that it
 // was charged to. Others may have come before, and the limiter did not know of them. If it is too
 // late then, everything is given back and the request is denied.
-func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, lease *Lease, tries *attempt) error {
-	images := []table.Shard{lease.image()}
-	if len(lease.items) > 1 { // a transaction brings no images
+func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, g known.Grant, tries *attempt) error {
+	images := []table.Shard{*g.Image}
+	if len(g.Parts) > 1 { // a transaction brings no images
 		var err error
 		if images, err = l.readShards(ctx, k, w); err != nil {
-			return keptBy(err, lease.Rollback(ctx))
+			return keptBy(err, l.lease(g).Rollback(ctx))
 		}
 	}
 	tries.goesOn, tries.owed = 0, nil
 	full := false
 	for _, b := range images {
-		for _, it := range lease.items {
-			if it.shard == b.State.Shard {
+		for _, p := range g.Parts {
+			if p.Shard == b.State.Shard {
 				owed := queue.Owed{Image: b, Limits: limitNames(w.Costs), Asked: tries.turn}
 				tries.goesOn = max(tries.goesOn, known.PaidBack(b, owed.Limits))
 				tries.owed = append(tries.owed, owed)
-				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -it.held(limit) })
-				full = full || len(lease.items) == 1 && room > b.State.RF
+				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -p.Of(limit) })
+				full = full || len(g.Parts) == 1 && room > b.State.RF
 			}
 		}
 	}
-	until := l.instant(tries.end)
+	until := l.instant(tries.End)
 	if tries.goesOn <= until && !full {
 		return nil
 	}
-	err := lease.Rollback(ctx)
+	err := l.lease(g).Rollback(ctx)
 	return errors.Join(limitError(w, k.Refusal(w, until, l.now())), err)
 }
 

@@ -30,5 +30,5 @@ func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Le
 
 // waiting is what a request begins with that waits until an instant at most; zero: for ever.
 func waiting(end time.Time) *attempt {
-	return &attempt{Attempt: known.Attempt{Waits: true}, end: end}
+	return &attempt{Waiter: known.Waiter{Attempt: known.Attempt{Waits: true}, End: end}}
 }

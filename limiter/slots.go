@@ -184,7 +184,7 @@ func (l *Limiter) move(r *slots.Renewal) (lost error) {
 	write, token := table.Renew(r.Key(), ttl, r.Costs), rand.Text()
 	for {
 		bounded := l.bounded(context.Background())
-		err := l.transactAs(bounded, token, []item.Write{write}, &attempt{})
+		err := l.transactAs(bounded, token, []item.Write{write}, &known.Attempt{})
 		bounded.end()
 		now := l.now()
 		came, b := moved(err)

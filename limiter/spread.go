@@ -22,47 +22,43 @@ const spreadAttempts = 4
 // spread takes the costs from several shards. It reads them first: their images
 // must be of one moment, and a read of all is cheaper than a refused transaction. If others
 // take from the shards meanwhile, and a round trip is left, it is planned once more from the
-// images that the refusal brings. The lease is nil if they do not hold enough; what they hold
+// images that the refusal brings. The grant is empty if they do not hold enough; what they hold
 // is known then. Owing, every shard pays its part, into debt.
-func (l *Limiter) spread(ctx context.Context, k *desk, me *acquirer, owe bool,
-	tries *attempt) (lease *Lease, err error) {
-	w := me.want
+func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
+	tries *attempt) (g known.Grant, err error) {
 	k.Gather(w)
-	defer func() { k.Gathered(w, lease != nil, lease == nil && err == nil) }()
+	defer func() { k.Gathered(w, g.Parts != nil, g.Parts == nil && err == nil) }()
 	images, err := l.readShards(ctx, k, w)
-	me.trips++
+	tries.Waited(false)
 	for err == nil {
-		now, slack, last := l.now(), int64(1), me.last(l.store.lately()) // what others may take meanwhile
+		slack, last := int64(1), tries.Last(l.moment()) // what others may take meanwhile
 		if last {
 			slack = 0 // any
 		}
-		pay := known.ByLevels(images, w, now)
+		pay := known.ByLevels(images, w, l.now())
 		if owe {
 			pay = known.ByShares(images, w)
 		}
 		if len(pay) == 0 {
-			return nil, nil
+			return g, nil
 		}
 		var refused *store.Canceled
-		if refused, err = l.pay(ctx, k, w, pay, now, slack, tries); err != nil {
-			break
+		if g, refused, err = l.pay(ctx, k, w, pay, slack, tries); err != nil || refused == nil {
+			return g, err
 		}
-		if refused == nil {
-			return l.paid(k, w, pay, now), nil
-		}
-		me.trips, me.lost = me.trips+1, true
+		tries.Waited(true)
 		var again bool
-		if again, err = l.explained(k, images, pay, refused); last || !again {
+		if again, err = l.outpaid(k, images, pay, refused); last || !again {
 			break
 		}
 	}
-	return nil, err
+	return known.Grant{}, err
 }
 
-// explained puts the images that a refused transaction brings in the place of those that it was
+// outpaid puts the images that a refused transaction brings in the place of those that it was
 // planned from. It reports whether it can be planned again from them: not if shards have split
 // or merged meanwhile.
-func (l *Limiter) explained(k *desk, images []table.Shard, pay []known.Payment,
+func (l *Limiter) outpaid(k *desk, images []table.Shard, pay []known.Payment,
 	refused *store.Canceled) (again bool, err error) {
 	again = true
 	for i, r := range refused.Reasons {
@@ -105,33 +101,31 @@ func (l *Limiter) readShards(ctx context.Context, k *desk, w known.Want) ([]tabl
 }
 
 // pay writes the charges of all shards that pay, as one transaction.
-func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []known.Payment, now, slack int64,
-	tries *attempt) (refused *store.Canceled, err error) {
-	writes := make([]item.Write, len(payments))
+func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []known.Payment, slack int64,
+	tries *attempt) (g known.Grant, refused *store.Canceled, err error) {
+	now, writes := l.now(), make([]item.Write, len(payments))
 	for i, s := range payments {
 		writes[i] = s.Write(w, now, slack)
 	}
-	err = l.transact(ctx, writes, tries, func() *Lease {
-		k.Paid(payments, writes, w, l.now())
-		return l.paid(k, w, payments, now)
-	})
+	paid := func() []known.Grant { return []known.Grant{k.Paid(payments, writes, w, now, l.now())} }
+	err = l.transact(ctx, writes, tries, paid)
 	if refused, ok := errors.AsType[*store.Canceled](err); ok {
-		return refused, nil
+		return g, refused, nil
 	}
 	if err != nil {
-		return nil, err
+		return g, nil, err
 	}
-	k.Paid(payments, writes, w, l.now())
-	return nil, nil
+	return paid()[0], nil, nil
 }
 
 // transact sends a transaction on a goroutine of its own. If the caller leaves meanwhile, what the
-// transaction then takes is given back: taken makes the lease on that.
-func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt, taken func() *Lease) error {
+// transaction then takes is given back: taken says what that is.
+func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt,
+	taken func() []known.Grant) error {
 	if err := ctx.Err(); err != nil {
 		return &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
 	}
-	caller, mine := l.within(ctx), &attempt{Attempt: known.Attempt{Calls: tries.Calls}}
+	caller, mine := l.within(ctx), &known.Attempt{Calls: tries.Calls}
 	var over atomic.Bool // it has an answer, or its caller has left
 	answers := make(chan error, 1)
 	l.background.Go(func() {
@@ -144,7 +138,7 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 		if over.CompareAndSwap(false, true) {
 			answers <- err
 		} else if err == nil {
-			l.dropped(&within, taken())
+			l.dropped(&within, l.leaseOf(taken()))
 		}
 	})
 	select {
@@ -164,7 +158,8 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 
 // transactAs sends a transaction, again with the same token when its answer is lost,
 // which carries it out once. If it never is answered, nobody knows.
-func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Write, tries *attempt) error {
+func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Write,
+	tries *known.Attempt) error {
 	var lost error
 	for {
 		tries.Calls++
@@ -181,16 +176,4 @@ func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Wr
 		}
 		return err
 	}
-}
-
-// paid makes the lease on several shards.
-func (l *Limiter) paid(k *desk, w known.Want, payments []known.Payment, now int64) *Lease {
-	image := k.Seen(payments[0].Image.State.Shard).Image
-	lease := &Lease{limiter: l, name: w.Name, counts: k.Levels(w, l.now()), after: &image}
-	for _, s := range payments {
-		lease.items = append(lease.items,
-			leaseItem{name: w.Name, key: s.Image.Key(), shard: s.Image.State.Shard, taken: s.Taken(now)})
-	}
-	lease.worked, lease.turn = true, l.sleepers.Turn() // a transaction brings no images
-	return lease
 }

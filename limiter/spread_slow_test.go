@@ -122,17 +122,20 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 				return true, nil
 			})
 			costs := []table.Cost{{Limit: limit.stored(), Milli: c.cost * 1000}}
-			me := &acquirer{trips: c.trips, want: known.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}}
-			lease, err := l.spread(t.Context(), l.desks.of(acmeGPT), me, false, &attempt{})
-			if (lease != nil) != c.granted || err != nil || sent != c.sent {
-				t.Errorf("lease %v, %v after %d transactions, want %v after %d", lease, err, sent, c.granted, c.sent)
+			me, want := &attempt{}, known.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}
+			for range c.trips {
+				me.Waited(false)
+			}
+			g, err := l.spread(t.Context(), l.desks.of(acmeGPT), want, false, me)
+			if (g.Parts != nil) != c.granted || err != nil || sent != c.sent {
+				t.Errorf("grant %+v, %v after %d transactions, want %v after %d", g, err, sent, c.granted, c.sent)
 			}
 			trips, lost := c.trips+1+c.sent, true
 			if c.granted {
 				trips, lost = trips-1, c.sent > 1
 			}
-			if me.trips != trips || me.lost != lost {
-				t.Errorf("it has waited for %d round trips, and others were faster: %v; want %d and %v", me.trips, me.lost,
+			if gotTrips, gotLost := me.Spent(l.moment()); gotTrips != trips || gotLost != lost {
+				t.Errorf("it has waited for %d round trips, and others were faster: %v; want %d and %v", gotTrips, gotLost,
 					trips, lost)
 			}
 			seen := l.desks.of(acmeGPT).Seen(3)

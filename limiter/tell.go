@@ -92,15 +92,16 @@ func (le *Lease) slotsAsked() (all []table.Cost) {
 }
 
 // tellAhead tells what a charge has taken ahead, and what has ended of earlier charges.
-func (l *Limiter) tellAhead(ctx context.Context, p known.Planned, group []*acquirer, sent int) {
+func (l *Limiter) tellAhead(ctx context.Context, c *known.Call) {
 	if l.opts.Observe == nil {
 		return
 	}
-	taken, ended := p.Ahead()
-	e := Event{Kind: EventAhead, Entity: group[0].want.Name.Entity, Resource: group[0].want.Name.Resource,
+	taken, ended := c.Ahead()
+	n := c.First().Want.Name
+	e := Event{Kind: EventAhead, Entity: n.Entity, Resource: n.Resource,
 		Taken: Costs(nil).plus(taken), Ended: Costs(nil).plus(ended)}
-	if len(group) == 1 && group[0].renews {
-		e.Writes = sent
+	if c.Renews() {
+		e.Writes = c.Sent
 	} else if e.Taken == nil && e.Ended == nil {
 		return
 	}

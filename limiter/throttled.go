@@ -7,6 +7,7 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -24,22 +25,18 @@ const (
 	contentionPause = 2 * time.Millisecond
 )
 
-// pauses counts the writes of a call that were throttled.
-type pauses struct{ throttled int }
-
-// pause waits until a write that was throttled, or met a transaction, may be sent again. It reports
-// whether it may: not after other errors, not for ever, and not when ctx has ended. Try counts the
-// calls so far.
-func (a *pauses) pause(ctx context.Context, err error, try int) bool {
+// pause waits until the write of a call that was throttled, or met a transaction, may be sent again. It
+// reports whether it may: not after other errors, not for ever, and not when ctx has ended.
+func pause(ctx context.Context, err error, c *known.Call) bool {
 	var d time.Duration
 	switch store.KindOf(err) {
 	case store.Conflict:
-		d = store.Jitter(try, 5*contentionPause, 100*contentionPause)
+		d = store.Jitter(c.Sent, 5*contentionPause, 100*contentionPause)
 	case store.Throttled:
-		if a.throttled++; a.throttled > throttleRetries {
+		if c.Throttled++; c.Throttled > throttleRetries {
 			return false
 		}
-		d = store.Jitter(a.throttled-1, throttlePause, 4*throttlePause)
+		d = store.Jitter(c.Throttled-1, throttlePause, 4*throttlePause)
 	default:
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -78,13 +79,8 @@ func (c *clocked) lately() pace {
 	return c.pace
 }
 
-// patience bounds how long an acquire waits for a write of another goroutine: until
-// that one is late. One that hangs holds nobody up for longer.
-func (p pace) patience() time.Duration { return max(leastPatience, p.late) }
-
-// leastPatience is what a goroutine may take to be scheduled, beside a table that
-// answers at once or of which nothing is known.
-const leastPatience = 10 * time.Millisecond
+// patience bounds how long a caller that has left waits for what is given back.
+func (p pace) patience() time.Duration { return max(known.LeastPatience, p.late) }
 
 // ms returns the round trip in milliseconds.
 func (p pace) ms() float64 { return float64(p.trip) / float64(time.Millisecond) }

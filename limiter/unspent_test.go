@@ -296,29 +296,33 @@ func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
 }
 
 // In the second behind an edge nothing is taken ahead, and a busy process writes as one that
-// never does: a rate beside the quota is granted in full.
+// never does: a rate beside the quota is granted in full. When it writes is a matter of chance, so this is
+// so in the mean of several days.
 func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
-		edge := midnight(w)
-		w.advance(edge.Sub(w.time()) - 4*time.Second)
-		req := asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 200), Quota("rpd", 100_000, Daily("")))
-		granted := map[int]int{}
-		for range 3000 {
-			w.pass(2 * time.Millisecond)
-			_, err := l.Acquire(t.Context(), req)
-			l.background.Wait()
-			if err == nil {
-				granted[int(w.time().Sub(edge).Milliseconds()+10_000)/1000-10]++
-			} else if !errors.Is(err, ErrLimited) {
-				t.Fatal(err)
+	const days = 4
+	granted := map[int]int{}
+	for range days {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 500 * time.Millisecond})
+			edge := midnight(w)
+			w.advance(edge.Sub(w.time()) - 4*time.Second)
+			req := asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 200), Quota("rpd", 100_000, Daily("")))
+			for range 3000 {
+				w.pass(2 * time.Millisecond)
+				_, err := l.Acquire(t.Context(), req)
+				l.background.Wait()
+				if err == nil {
+					granted[int(w.time().Sub(edge).Milliseconds()+10_000)/1000-10]++
+				} else if !errors.Is(err, ErrLimited) {
+					t.Fatal(err)
+				}
 			}
-		}
-		if granted[0] < 190 || granted[-1]+granted[0]+granted[1] < 3*190 {
-			t.Errorf("granted by second: %v, want 200 each", granted)
-		}
-	})
+		})
+	}
+	if granted[0] < days*190 || granted[-1]+granted[0]+granted[1] < days*3*190 {
+		t.Errorf("granted by second: %v, want %d each", granted, days*200)
+	}
 }
 
 // What came too late to be given back is told by one event, that of the charge that counts it.

@@ -50,7 +50,7 @@ func (k *facts) hold(s *seen) {
 }
 
 // Holds reports whether anything may be granted from tokens taken ahead. It tells what the last
-// Grant or Took has found. It waits for nobody.
+// grant or charge has found. It waits for nobody.
 func (b *Bucket) Holds() bool { return b.holds.Load() }
 
 // holds reports whether anything is held of any shard.
@@ -82,7 +82,13 @@ func (k *facts) each() iter.Seq[*seen] {
 func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	now := clock()
+	if h, ok = k.grant(w, clock()); !ok {
+		b.holds.Store(k.holds())
+	}
+	return h, ok
+}
+
+func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 	k.ahead = w.Ahead
 	w, _ = k.inForce(w, now.Ms)
 	if h, ok = k.grantSlots(w, now.Ms); ok {
@@ -99,8 +105,13 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 		s.holding.renews = s.holding.renews || h.Renew
 		return h, true
 	}
-	b.holds.Store(k.holds())
 	return Held{}, false
+}
+
+// Grant is the grant of a request on a bucket.
+func (h Held) Grant(n Name) Grant {
+	return Grant{Name: n, Image: h.Image, Limits: h.Limits, Ahead: true,
+		Parts: []Part{{Key: h.Key, Shard: h.Image.State.Shard, Taken: h.Costs}}}
 }
 
 // tells reports whether a charge has to tell that less is held, or what has ended unspent.
@@ -256,13 +267,11 @@ func (k *facts) short(s *seen, p Planned, now int64) {
 	}
 }
 
-// Unanswered takes in that a plan did not hold: it was not written, or nobody knows.
-func (b *Bucket) Unanswered(p Planned, written bool) {
+// unanswered takes in that a plan did not hold: it was not written, or nobody knows.
+func (k *facts) unanswered(p Planned, written bool) {
 	if p.ahead == nil {
 		return
 	}
-	k := b.lock()
-	defer b.mu.Unlock()
 	outcome := ahead.Refused
 	if written {
 		outcome = ahead.Unknown

@@ -5,11 +5,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Took remembers the image that a successful write brought. The requests of the group are no longer
+// took remembers the image that a successful write brought. The requests of the group are no longer
 // under way; a nil group had none. It returns the levels of the limits in force.
-func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
-	k := b.lock()
-	defer b.mu.Unlock()
+func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
 	var own []table.Cost
 	if p.Takes {
 		if own = w.Costs; p.ahead != nil {
@@ -24,17 +22,14 @@ func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now in
 	}
 	s.added = false
 	k.granted(s, image, p, group, now)
-	b.holds.Store(k.holds())
 	k.confirm(image, w, now)
 	return k.levels(w.Costs, now)
 }
 
-// Refused remembers the image that a refused write brought. If the write was
+// refused remembers the image that a refused write brought. If the write was
 // planned from one that covered its costs, others have taken them. It reports whether
 // others have replaced limits of this process.
-func (b *Bucket) Refused(image table.Shard, p Planned, now int64) (displaced bool) {
-	k := b.lock()
-	defer b.mu.Unlock()
+func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool) {
 	s := k.at(image.State.Shard)
 	same := s.image.Generation == image.Generation
 	others := k.see(image, now, p.since, nil)
@@ -46,23 +41,23 @@ func (b *Bucket) Refused(image table.Shard, p Planned, now int64) (displaced boo
 	return k.displace(s, now)
 }
 
-// Outbid tells what the refusal of a write means, once its image is known. answered: the bucket
+// outbid tells what the refusal of a write means, once its image is known. answered: the bucket
 // exists, and has answered. lost: others have taken the tokens. A refused charge means that if the
 // bucket still has the rules that it was planned by. A bucket that is missing, or has come back,
 // says nothing about tokens.
-func (b *Bucket) Outbid(p Planned) (answered, lost bool) {
-	k := b.lock()
-	defer b.mu.Unlock()
+func (k *facts) outbid(p Planned) (answered, lost bool) {
 	s := k.at(p.Shard)
 	return s.imaged() && !p.Creates, p.Charges && p.Takes && s.image.Generation == p.generation
 }
 
-// Paid remembers the images of shards that have paid for a request together. A transaction
-// brings none: they are worked out from its writes.
-func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, now int64) {
+// Paid is the grant of a request for which shards have paid together, by writes of the instant sent. A
+// transaction brings no images: they are worked out from its writes.
+func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, sent, now int64) Grant {
 	k := b.lock()
 	defer b.mu.Unlock()
+	g := Grant{Name: w.Name, Worked: true}
 	for i, s := range payments {
+		g.Parts = append(g.Parts, Part{Key: s.Image.Key(), Shard: s.Image.State.Shard, Taken: s.Taken(sent)})
 		it, held, err := writes[i].Apply(s.Image.Item())
 		if err != nil || !held {
 			continue
@@ -72,4 +67,16 @@ func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, now int64
 			k.confirm(image, w, now)
 		}
 	}
+	image := k.at(g.Parts[0].Shard).image
+	g.Image, g.Levels = &image, k.levels(w.Costs, now)
+	return g
+}
+
+// Created is the grant of a request for which p has created the bucket, and nothing was under way.
+func (b *Bucket) Created(p Planned, image table.Shard, w Want, now int64) Grant {
+	k := b.lock()
+	defer b.mu.Unlock()
+	levels := k.took(image, p, w, nil, now)
+	b.holds.Store(k.holds())
+	return Grant{Name: w.Name, Parts: []Part{{Key: image.Key(), Taken: w.Costs}}, Image: &image, Levels: levels}
 }

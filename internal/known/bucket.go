@@ -1,8 +1,10 @@
 package known
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -24,6 +26,13 @@ type Now struct {
 	Mono   int64   // by a clock that is never set, ms since any instant
 	Trip   float64 // how long, in ms, a write and its answer are under way
 	Random uint64
+	At     time.Time     // the instant by a clock that is never set
+	Late   time.Duration // after how long a write is late; zero where nothing is known
+}
+
+// trip is how long a write and its answer are under way.
+func (n Now) trip() time.Duration {
+	return time.Duration(math.Round(n.Trip * float64(time.Millisecond)))
 }
 
 // Bucket is what this process knows of one bucket. It is safe for concurrent use.
@@ -151,7 +160,7 @@ func (b *Bucket) Seen(shard int) Seen {
 	if s == nil {
 		return Seen{Idle: true}
 	}
-	return Seen{Image: s.image, Serial: s.serial, Absent: s.absent, Idle: len(s.underWay) == 0}
+	return Seen{Image: s.image, Serial: s.serial, Absent: s.absent, Idle: len(s.underWay) == 0 && s.call == nil}
 }
 
 // Absent reports whether shard 0 is not there, so that the bucket has to be created.

@@ -128,3 +128,62 @@ func TestLevelsOfTwoShards(t *testing.T) {
 		t.Errorf("%+v, want 9 tokens of the shard that is left", l)
 	}
 }
+
+// The parts of a step, one by one, as the tests of a decision need them.
+
+func (b *Bucket) Begin(c Choice, w Want, now int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(c.Shard).begin(w)
+	if c.Do == Look || c.Asks {
+		k.lookedAt = now
+	}
+	if c.Do == Adopt {
+		k.adoptedAt = now
+	}
+}
+
+func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n int, p Planned) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.planFor(c, group, hurried, clock())
+}
+
+func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
+	k := b.lock()
+	defer b.mu.Unlock()
+	defer func() { b.holds.Store(k.holds()) }()
+	return k.took(image, p, w, group, now)
+}
+
+func (b *Bucket) Refused(image table.Shard, p Planned, now int64) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.refused(image, p, now)
+}
+
+func (b *Bucket) Outbid(p Planned) (answered, lost bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.outbid(p)
+}
+
+func (b *Bucket) Unanswered(p Planned, written bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.unanswered(p, written)
+}
+
+func (b *Bucket) End(shard int, group ...Want) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(shard).end(group...)
+}
+
+// askMany lets requests ask at one instant.
+func askMany(b *Bucket, n int, w Want, a Attempt, ms int64) (e Effects) {
+	for range n {
+		b.Ask(&Waiter{Want: w, Attempt: a}, true, clock(ms), &e)
+	}
+	return e
+}

@@ -2,7 +2,14 @@ package known
 
 import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
-// Decide decides what to do next about a request. It answers why something was denied:
+// Decide decides what to do next about a request that does not ask yet.
+func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.choose(w, a, clock())
+}
+
+// choose decides what to do next about a request. It answers why something was denied:
 //
 //	others replaced the limits   it goes by theirs for a while (yield.go)
 //	denied a moment ago          and nothing new was seen since: denied again
@@ -13,10 +20,7 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 //
 // A denial caused by a wrong count of shards, or by missing ones, comes with the plan that
 // mends that.
-func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
-	k := b.lock()
-	defer b.mu.Unlock()
-	now := clock()
+func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 	k.ahead, k.trip = w.Ahead, now.Trip
 	w, y := k.inForce(w, now.Ms)
 	w.replaced = k.replaced

@@ -141,9 +141,9 @@ func TestOneLookForAll(t *testing.T) {
 	}
 }
 
-// Of requests that choose a look at the same time one begins it, and the others decide again:
-// one write is enough for all. So it is with limits that are to be brought in force.
-func TestOneOfManyBeginsTheLook(t *testing.T) {
+// Of requests that need a look at the same time one gets it, and the others are denied: one write is enough
+// for all. So it is with limits that are to be brought in force.
+func TestOneOfManyGetsTheLook(t *testing.T) {
 	other := perSecond
 	other.Capacity *= 2
 	for _, c := range []struct {
@@ -151,24 +151,14 @@ func TestOneOfManyBeginsTheLook(t *testing.T) {
 		in   Want
 		ms   int64
 	}{{Look, asks(1, perSecond), 60_000}, {Adopt, asks(1, other), 1}} {
-		b, begun := seenAs(perSecond, -1000), 0
-		var chosen []Decision
-		for range 16 {
-			d := b.Decide(c.in, &Attempt{}, clock(noon+c.ms))
-			if d.Do != c.want {
-				t.Fatalf("%+v, want %d", d.Choice, c.want)
-			}
-			chosen = append(chosen, d)
+		e := askMany(seenAs(perSecond, -1000), 16, c.in, Attempt{}, noon+c.ms)
+		if len(e.Calls) != 1 || e.Calls[0].Choice.Do != c.want || len(e.Answered) != 15 {
+			t.Errorf("%d calls, %d answers of 16, want 1 of kind %d and 15", len(e.Calls), len(e.Answered), c.want)
 		}
-		for _, d := range chosen {
-			if b.Begin(d.Choice, d.Want, noon+c.ms) {
-				begun++
-			} else if d := b.Decide(c.in, &Attempt{Rounds: 1}, clock(noon+c.ms)); d.Do != Deny {
-				t.Errorf("behind the one that began: %+v", d.Choice)
+		for _, w := range e.Answered {
+			if w.Answer.Result != Denied {
+				t.Errorf("%+v", w.Answer)
 			}
-		}
-		if begun != 1 {
-			t.Errorf("%d of 16 began %d, want 1", begun, c.want)
 		}
 	}
 }
@@ -182,21 +172,13 @@ func TestOneOfManyChargesIsTheLook(t *testing.T) {
 		s.shares = sharing(.1, now)
 	}
 	b.mu.Unlock()
-	var chosen [3]Decision
-	for i := range chosen {
-		if chosen[i] = b.Decide(in, &Attempt{}, clock(now)); chosen[i].Do != Take || !chosen[i].Asks {
-			t.Fatalf("%d: %+v", i, chosen[i].Choice)
-		}
+	e := askMany(b, 3, in, Attempt{}, now)
+	if len(e.Calls) != 1 || !e.Calls[0].Choice.Asks || len(e.Answered) != 2 {
+		t.Fatalf("%d calls, %d answers", len(e.Calls), len(e.Answered))
 	}
-	for i, d := range chosen {
-		if b.Begin(d.Choice, d.Want, now) != (i == 0) {
-			t.Errorf("%d: one of them looks", i)
-		}
-		if i == 0 {
-			continue
-		}
-		if d = b.Decide(in, &Attempt{Rounds: 1}, clock(now)); d.Do != Deny || d.Denial.After != b.facts.DenyFor {
-			t.Errorf("%d: %+v, want a denial until the next look", i, d.Denial)
+	for _, w := range e.Answered {
+		if d := w.Answer.Decision; d.Do != Deny || d.Denial.After != b.facts.DenyFor {
+			t.Errorf("%+v, want a denial until the next look", d.Denial)
 		}
 	}
 }

@@ -491,21 +491,21 @@ func TestPaid(t *testing.T) {
 	for _, p := range payments {
 		writes = append(writes, p.Write(w, noon, 30))
 	}
-	if b.Paid(payments, writes, w, noon); len(payments) != 2 {
+	if b.Paid(payments, writes, w, noon, noon); len(payments) != 2 {
 		t.Fatalf("%d pay", len(payments))
 	}
 	if l := b.Levels(w, noon)[0]; l.Milli != 3000 {
 		t.Errorf("%d are left of ten", l.Milli)
 	}
 	payments[0].Image = imageOf(payments[0].Image.State.Shard, 2, 0)
-	if b.Paid(payments[:1], writes[:1], w, noon); b.Levels(w, noon)[0].Milli != 3000 {
+	if b.Paid(payments[:1], writes[:1], w, noon, noon); b.Levels(w, noon)[0].Milli != 3000 {
 		t.Error("a write that its image does not allow has brought news")
 	}
 	b = seenAs(perSecond, 5, 5) // a write that is not allowed does not hide the next one
 	late := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
 	late[0].Image.State.Slots = slices.Clone(late[0].Image.State.Slots)
 	late[0].Image.State.Slots[late[0].Image.State.Index("rps")].Used += 99_000 // others have taken it all
-	if b.Paid(late, writes, w, noon); b.Levels(w, noon)[0].Milli != 8000 {
+	if b.Paid(late, writes, w, noon, noon); b.Levels(w, noon)[0].Milli != 8000 {
 		t.Errorf("%+v are left behind a write that is not allowed", b.Levels(w, noon))
 	}
 	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}

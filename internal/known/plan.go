@@ -35,50 +35,10 @@ func (p Planned) Ahead() (taken, ended []table.Cost) {
 	return p.ahead.Take, p.ahead.Ended
 }
 
-// Begin notes that a write that a request has chosen goes out, or waits behind another:
-// its costs count as taken from then on. A request does not begin, and decides again, if what
-// others of this process have begun since it has chosen changes the choice:
-//
-//   - It owes, and the queue is full now: of a hundred that choose at once most would have to
-//     give their tokens back, and requests meanwhile would be told to wait for all of them.
-//   - It looks, or brings limits, and somebody does already: one write tells all of them.
-func (b *Bucket) Begin(c Choice, w Want, now int64) bool {
-	k := b.lock()
-	defer b.mu.Unlock()
-	d := decider{facts: k, want: w, now: now}
-	looks, adopts := c.Do == Look || c.Asks, c.Do == Adopt
-	if looks && !d.again(k.lookedAt) || adopts && !d.again(k.adoptedAt) {
-		return false
-	}
-	if c.Owe {
-		if _, full, _ := d.room(c.Shard, false); full {
-			return false
-		}
-	}
-	k.at(c.Shard).begin(w)
-	if looks {
-		k.lookedAt = now
-	}
-	if adopts {
-		k.adoptedAt = now
-	}
-	return true
-}
-
-// End notes that what a group wanted of a shard is not under way any more.
-func (b *Bucket) End(shard int, group ...Want) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	k.at(shard).end(group...)
-}
-
-// Plan plans the write of a choice for as much of a group as the shard covers, from its
+// planFor plans the write of a choice for as much of a group as the shard covers, from its
 // first on, and returns for how many that is. All of the group were under way; the others
 // are not any more. From the member hurried on, somebody is denied if the write is refused.
-func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n int, p Planned) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	now := clock()
+func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p Planned) {
 	s := k.at(c.Shard)
 	k.ahead, k.trip = group[0].Ahead, now.Trip
 	k.hold(s)

@@ -15,17 +15,10 @@ func TestQueueIsFilledOnce(t *testing.T) {
 	state.Slots[state.Index("rph")].Tokens = 0
 	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1, State: state}, 1, Unsent)
 	w := Want{Costs: []table.Cost{{Limit: perHour20, Milli: bucket.Milli}}}
-	var choices []Choice
-	for range 100 {
-		choices = append(choices, b.Decide(w, &Attempt{Waits: true, Until: bucket.Never},
-			func() Now { return Now{Ms: 1} }).Choice)
-	}
+	e := askMany(b, 100, w, Attempt{Waits: true, Until: bucket.Never}, 1)
 	begun := 0
-	for i, c := range choices {
-		switch {
-		case !c.Owe:
-			t.Fatalf("request %d: %+v, want that it owes", i, c)
-		case b.Begin(c, w, 1):
+	for _, c := range e.Calls {
+		if c.Choice.Owe {
 			begun++
 		}
 	}

@@ -17,6 +17,7 @@ type seen struct {
 	shares   map[int64]*share // of the refill, while others take, too, by Want.floor
 	underWay underWay
 	holding  *holding // with Settings.Ahead
+	call     *Call    // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.
 	confirmed [][]bucket.Limit
 }

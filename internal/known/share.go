@@ -152,10 +152,29 @@ func (s *seen) end(group ...Want) {
 // learn lets the share of a group follow the level that the answer to its write shows. Refused: the
 // image that the write was planned from covered it. Others: they have taken since that image.
 func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
-	if lowest, plenty := s.marks(w, members); !math.IsInf(lowest, 1) {
+	lowest, plenty := s.marks(w, members)
+	if !math.IsInf(lowest, 1) {
 		cost, _ := s.costs(w)
 		s.share(w).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
+	} else if s.tiny(w) {
+		delete(s.shares, w.floor())
 	}
+}
+
+// tiny reports whether a shard is too small for any mark, as after a split: a share that has begun before
+// would never end.
+func (s *seen) tiny(w Want) (tiny bool) {
+	for _, c := range w.Costs {
+		if !paced(c) {
+			continue
+		}
+		r := s.image.State.RateOf(c.Limit)
+		if float64(r.Capacity-c.FloorIn(s.image.State))*markTells >= bucket.Milli {
+			return false
+		}
+		tiny = true
+	}
+	return tiny
 }
 
 // marks returns how many marks the image shows at least of what a group takes, infinitely many if that

@@ -292,7 +292,7 @@ func TestTheLookOfAShareIsSent(t *testing.T) {
 	b.mu.Unlock()
 	then := clock(noon + 60_000)
 	d := b.Decide(w, &Attempt{}, then)
-	if d.Do != Take || !d.Asks || !b.Begin(d.Choice, w, noon+60_000) {
+	if b.Begin(d.Choice, w, noon+60_000); d.Do != Take || !d.Asks {
 		t.Fatalf("%+v", d.Choice)
 	}
 	if n, _ := b.Plan(d.Choice, []Want{w}, 1, then); n != 1 {
@@ -348,5 +348,25 @@ func TestAShareOfOneLimitDeniesNothingOfAnother(t *testing.T) {
 	w.Costs[1].Milli = 1000
 	if d := b.Decide(w, &Attempt{}, clock(noon+100)); d.Do != Deny {
 		t.Errorf("of both: %+v", d.Choice)
+	}
+}
+
+// A share that has begun ends with the next answer of a shard that has become too small to tell of others.
+func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
+	for tokens, ends := range map[int64]bool{3: true, 10: false} {
+		l := perSecond
+		l.Capacity = tokens * bucket.Milli
+		b := seenAs(l, tokens)
+		k := b.lock()
+		k.shards[0].shares = sharing(.1, noon)
+		k.shards[0].learn(asks(1, l), 1, false, true, noon)
+		if left := len(k.shards[0].shares); (left == 0) != ends {
+			t.Errorf("capacity %d: %d shares left", tokens, left)
+		}
+		k.shards[0].shares = sharing(.1, noon)
+		if k.shards[0].learn(asks(0, l), 1, false, true, noon); len(k.shards[0].shares) != 1 {
+			t.Errorf("capacity %d: a request for nothing ends a share", tokens)
+		}
+		b.mu.Unlock()
 	}
 }

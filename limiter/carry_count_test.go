@@ -59,11 +59,7 @@ func TestAnAnsweredCallerMeetsNoWriteOfItsOwn(t *testing.T) {
 	l := w.process(Options{})
 	for n := range 5000 {
 		must(t, l, asks(Costs{"rph": 0}, rph100))
-		k := l.desks.of(acmeGPT)
-		k.mu.Lock()
-		under := len(k.flights)
-		k.mu.Unlock()
-		if under > 0 {
+		if !l.desks.of(acmeGPT).Seen(0).Idle {
 			t.Fatalf("after %d acquires, the last one is under way still", n+1)
 		}
 	}

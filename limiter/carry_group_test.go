@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // crowd is one process with acquires that meet: every write waits until the test
@@ -170,12 +169,6 @@ func reservesNothing(t *testing.T, l *Limiter) {
 		if !s.Idle {
 			t.Errorf("shard %d: something is still under way", i)
 		}
-	}
-	k := l.desks.of(acmeGPT)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i, f := range k.flights {
-		t.Errorf("shard %d: a write seems to be under way, with %d behind it", i, len(f.queue))
 	}
 }
 
@@ -489,39 +482,6 @@ func TestGroupIsCutToWhatIsThere(t *testing.T) {
 	})
 }
 
-// Who is cut from a group because the image does not cover it, was outrun by others. If they have replaced its
-// limits, it was not, unless it was before.
-func TestWhoIsCutFromAGroup(t *testing.T) {
-	for _, c := range []struct{ replaced, before, want bool }{
-		{false, false, true}, {false, true, true}, {true, false, false}, {true, true, true},
-	} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rph": 0}, rph100))
-		if c.replaced {
-			must(t, w.bystander(l), asks(Costs{"rph": 0}, PerHour("rph", 200)))
-			must(t, l, asks(Costs{"rph": 0}, rph100)) // yields
-		}
-		k := l.desks.of(acmeGPT)
-		var group []*acquirer
-		for range 2 {
-			m := oneRPH(t, l, 60_000)
-			m.lost = c.before
-			k.Begin(known.Choice{Do: known.Take}, m.want, l.now())
-			group = append(group, m)
-		}
-		rest, p := l.planGroup(k, known.Choice{Do: known.Take}, &flight{}, group)
-		if takes := !c.replaced; p.Takes != takes || (len(rest) == 1) != takes {
-			t.Errorf("%+v: %d are written for, with %+v", c, len(rest), p)
-		}
-		for i, m := range group[len(rest):] {
-			if m.lost != c.want || m.got.lease != nil || m.got.err != nil {
-				t.Errorf("%+v: %d of those who are cut: lost %v, turn %+v", c, i, m.lost, m.got)
-			}
-		}
-	}
-}
-
 // To wait for the write of others is a round trip, too.
 func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -589,18 +549,18 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 		c := newCrowd(t)
 		hung := c.start(1)
 		c.next() // and never answered
-		time.Sleep(leastPatience / 10)
+		time.Sleep(known.LeastPatience / 10)
 		b := c.start(2)
-		time.Sleep(leastPatience / 2)
+		time.Sleep(known.LeastPatience / 2)
 		d := c.start(3)
 		c.quiet()
-		time.Sleep(leastPatience/2 - leastPatience/10)
+		time.Sleep(known.LeastPatience/2 - known.LeastPatience/10)
 		synctest.Wait()
 		c.next().by(true, nil)
 		c.want(b, "granted")
 		c.want(d, "granted")
-		if b.took != leastPatience*9/10 || d.took != leastPatience*4/10 {
-			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, leastPatience)
+		if b.took != known.LeastPatience*9/10 || d.took != known.LeastPatience*4/10 {
+			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, known.LeastPatience)
 		}
 		e := c.start(4) // it does not wait for the one that hangs
 		c.next().by(true, nil)
@@ -619,9 +579,9 @@ func TestTheWriteThatOvertakesIsMet(t *testing.T) {
 		c := newCrowd(t)
 		first := c.start(1)
 		hung := c.next()
-		time.Sleep(leastPatience / 10)
+		time.Sleep(known.LeastPatience / 10)
 		b := c.start(2)
-		time.Sleep(leastPatience)
+		time.Sleep(known.LeastPatience)
 		synctest.Wait()
 		second := c.next()
 		d := c.start(3)
@@ -706,7 +666,7 @@ func TestOneHungWriteFailsOneRequest(t *testing.T) {
 							return
 						}
 						granted++
-						if took > leastPatience+2*write {
+						if took > known.LeastPatience+2*write {
 							t.Errorf("a request waited %s", took)
 						}
 					})
@@ -773,115 +733,6 @@ func TestPanicInAGroup(t *testing.T) {
 	})
 }
 
-// oneRPH is an acquirer of so many millitokens.
-func oneRPH(t *testing.T, l *Limiter, milli int64) *acquirer {
-	m := l.acquirer(t.Context(), &attempt{})
-	m.want = known.Want{Namespace: l.namespace, Name: acmeGPT,
-		Costs: []table.Cost{{Limit: rph100.stored(), Milli: milli}}}
-	return m
-}
-
-// Rounds are bounded for each request, also for the first of a group after many.
-func TestTheFirstOfAGroupHasNoMoreRoundsForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		k := c.l.desks.of(acmeGPT)
-		writes := 0
-		c.w.db.SetHook(func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(store.Conflict) })
-		choice := known.Choice{Do: known.Take}
-		group := []*acquirer{oneRPH(t, c.l, 1000), oneRPH(t, c.l, 1000)}
-		group[0].calls = known.MaxRounds - 2
-		for _, m := range group {
-			k.Begin(choice, m.want, c.l.now())
-		}
-		second := group[1]
-		k.mu.Lock()
-		c.l.start(k, choice, group)
-		k.mu.Unlock()
-		got := c.l.await(t.Context(), k, 0, nil, second, &attempt{})
-		if store.KindOf(got.err) != store.Conflict || writes != 2 {
-			t.Errorf("ended after %d more writes with %+v, want 2 of the %d rounds and that it met others", writes, got,
-				known.MaxRounds)
-		}
-		atRest(t, c.l)
-	})
-}
-
-// A queue is written to the shard that it is of, whether the write before it has ended or is late.
-func TestAQueueGoesToItsShard(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rph": 0}, rph100))
-		w.split(l, 2)
-		for _, b := range w.shards(l, acme, gpt) {
-			l.desks.see(b, l.now(), known.Unsent)
-		}
-		k := l.desks.of(acmeGPT)
-		me := oneRPH(t, l, 1000)
-		k.Begin(known.Choice{Do: known.Take, Shard: 1}, me.want, l.now())
-		f := &flight{began: time.Now().Add(-time.Hour), queue: []*acquirer{me}}
-		k.flights.set(1, f)
-		if late {
-			l.overtake(k, 1, f)
-			l.overtake(k, 1, f) // there is no queue any more
-		} else {
-			l.land(k, 1, f)
-		}
-		got := l.await(t.Context(), k, 1, f, me, &attempt{})
-		if got.lease == nil || got.lease.items[0].shard != 1 || !k.Seen(0).Idle {
-			t.Errorf("late %v: %+v, want a lease on shard 1", late, got)
-		}
-		for range 1000 {
-			if k.mu.Lock(); len(k.flights) == 0 {
-				k.mu.Unlock()
-				break
-			}
-			k.mu.Unlock()
-			time.Sleep(time.Millisecond)
-		}
-		reservesNothing(t, l)
-	}
-}
-
-// A caller that goes from the queue, or before its write is on its way, has taken nothing; with its
-// write on the way nobody knows; and one that is answered at that moment keeps its answer.
-func TestWhatACallerThatGoesIsTold(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	must(t, l, asks(Costs{"rph": 0}, rph100))
-	k := l.desks.of(acmeGPT)
-	for name, c := range map[string]struct {
-		queued, onWay, answered bool
-		want                    store.Kind
-	}{
-		"queued":              {true, false, false, store.Unavailable},
-		"not on its way yet":  {false, false, false, store.Unavailable},
-		"on its way":          {false, true, false, store.Unknown},
-		"answered meanwhile":  {false, true, true, 0},
-		"to decide once more": {false, false, true, 0},
-	} {
-		me, f := oneRPH(t, l, 1000), &flight{}
-		k.Begin(known.Choice{Do: known.Take}, me.want, l.now())
-		if me.onWay = c.onWay; c.queued {
-			f.queue = []*acquirer{me}
-		}
-		if c.answered {
-			me.give(turn{})
-		}
-		err := k.leave(0, f, me)
-		if (err == nil) != (c.want == 0) || err != nil && err.Kind != c.want || me.gone != (err != nil && !c.queued) {
-			t.Errorf("%s: %v, gone %v", name, err, me.gone)
-		}
-		if len(f.queue) > 0 || k.Seen(0).Idle != c.queued {
-			t.Errorf("%s: %d in the queue, idle %v", name, len(f.queue), k.Seen(0).Idle)
-		}
-		if !c.queued {
-			k.End(0, me.want)
-		}
-	}
-}
-
 // An acquire that joins a write after its queue had been let go, because the table has become slower since,
 // waits for it no longer than until it is late.
 func TestWhoJoinsALateWriteIsLetGoToo(t *testing.T) {
@@ -889,13 +740,13 @@ func TestWhoJoinsALateWriteIsLetGoToo(t *testing.T) {
 		c := newCrowd(t)
 		first, behind := c.behind(2)
 		behind[0].cancel()
-		time.Sleep(2 * leastPatience) // nobody is left in the queue
+		time.Sleep(2 * known.LeastPatience) // nobody is left in the queue
 		c.l.store.mu.Lock()
-		c.l.store.pace = pace{trip: 5 * leastPatience, late: 10 * leastPatience}
+		c.l.store.pace = pace{trip: 5 * known.LeastPatience, late: 10 * known.LeastPatience}
 		c.l.store.mu.Unlock()
 		d := c.start(3)
 		c.quiet()
-		time.Sleep(10 * leastPatience)
+		time.Sleep(10 * known.LeastPatience)
 		synctest.Wait()
 		c.next().by(true, nil)
 		c.want(d, "granted")

@@ -1,0 +1,94 @@
+package limiter
+
+import (
+	"context"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// attempt is one call of Acquire at one bucket: the waiter, and what its caller has done so far.
+type attempt struct {
+	known.Waiter
+	goesOn   int64        // when a request that waits may go on, epoch ms; zero: at once
+	owed     []queue.Owed // of a request that waits: on which shards
+	turn     int64        // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
+	standing bool         // it is a request that waits, and stands in line
+	held     bool         // it was granted from what was taken ahead, without a call
+	desk     *desk        // of the bucket; held to the end, also if it is evicted meanwhile
+	bound    bound        // of the call
+	within   *bound       // the context of its calls at the bucket
+	// ready gets true when the waiter is answered, and false when it waits behind a call of others; nil
+	// before the first call.
+	ready  chan bool
+	room   [1]known.Want  // for what is wanted of one entity, as long as it does not cascade
+	grants [1]known.Grant // for what it was given
+}
+
+// Pending implements [known.Handle].
+func (t *attempt) Pending() {
+	if t.ready == nil {
+		t.ready = make(chan bool, 2)
+	}
+}
+
+// kept reports whether others may have missed what the attempt had while it made calls. Who stands in
+// line keeps nothing from others: the first of two lines would wake each other for ever. Nor does who
+// made no call: in a flood of such denials, the first in line would ask for each.
+func (t *attempt) kept() bool { return !t.standing && t.Calls+t.Trips > 0 }
+
+// prepare sets what the waiter of an attempt needs to know of its caller, whose context is ctx.
+func (l *Limiter) prepare(ctx context.Context, t *attempt) {
+	t.Handle, t.within = t, l.within(ctx)
+	t.Bound = t.within.until
+	t.Deadline, _ = ctx.Deadline()
+}
+
+// ask gets an attempt its answer at a bucket.
+func (l *Limiter) ask(ctx context.Context, k *desk, asked known.Want, t *attempt) known.Answer {
+	l.prepare(ctx, t)
+	t.Want = asked
+	var e known.Effects
+	k.Ask(&t.Waiter, ctx.Err() == nil, l.moment, &e)
+	l.carryOut(ctx, k, &e)
+	return l.await(ctx, k, t)
+}
+
+// await waits for the answer of an attempt. A caller that leaves does not end the call that has its
+// costs; what that turns out to have taken is given back.
+func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) known.Answer {
+	if t.ready == nil { // it was answered without a call
+		return t.answer(ctx)
+	}
+	done := t.within.caller.Done()
+	for {
+		select {
+		case answered := <-t.ready:
+			if answered {
+				return t.answer(ctx)
+			}
+			done = ctx.Done() // the call of others may last longer than its own would
+		case <-done:
+			failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
+			switch k.Leave(&t.Waiter) {
+			case known.OnItsWay:
+				failure.Kind = store.Unknown
+			case known.Answered:
+				for !<-t.ready {
+				}
+				return t.answer(ctx)
+			}
+			return known.Answer{Result: known.Failed, Err: failure}
+		}
+	}
+}
+
+// answer is that of the waiter.
+func (t *attempt) answer(ctx context.Context) known.Answer {
+	if t.Answer.Result == known.Ended {
+		failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
+		return known.Answer{Result: known.Failed, Err: failure}
+	}
+	return t.Answer
+}

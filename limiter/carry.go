@@ -1,0 +1,166 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What the steps of a bucket decide is carried out here. Every call has a goroutine of its own, which
+// does not end when a caller leaves: what it then takes for that caller is given back.
+
+// carryOut does what a step has decided. Events come last: an observer may panic.
+func (l *Limiter) carryOut(ctx context.Context, k *desk, e *known.Effects) {
+	for _, w := range e.Queued {
+		of(w).ready <- false
+	}
+	for _, c := range e.Calls {
+		if t := of(c.First()); c.Choice.Owe {
+			t.turn = l.sleepers.Turn()
+		}
+		l.background.Go(func() { l.carry(k, c) })
+	}
+	if c := e.Late; c != nil {
+		time.AfterFunc(e.LateIn, func() {
+			var e known.Effects
+			k.Overdue(c, time.Now(), &e)
+			l.carryOut(context.Background(), k, &e)
+		})
+	}
+	for _, w := range e.Answered {
+		if t := of(w); t.ready != nil {
+			t.ready <- true
+		}
+	}
+	for _, g := range e.Left {
+		l.dropped(ctx, l.lease(g))
+	}
+	for _, r := range e.Renew {
+		l.takeMore(of(r.For).within, k, r.For.Want, r.Held)
+	}
+	for _, p := range e.Plans {
+		l.work(ctx, p.Name, p.Plan, p.Count)
+	}
+	for _, w := range e.Yielded {
+		l.tellYield(ctx, w)
+	}
+}
+
+// of returns the attempt of a waiter.
+func of(w *known.Waiter) *attempt { return w.Handle.(*attempt) }
+
+// carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
+// observer ends it with an error for all that ride with it.
+func (l *Limiter) carry(k *desk, c *known.Call) {
+	ctx := of(c.First()).within.outliving()
+	ctx.until = c.Until
+	defer ctx.end()
+	defer func() {
+		if p := recover(); p != nil {
+			var e known.Effects
+			err := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
+			k.Abort(c, err, time.Now(), &e)
+			l.carryOut(&ctx, k, &e)
+		}
+	}()
+	for {
+		var planned, done known.Effects
+		k.Advance(c, l.moment, &planned)
+		l.carryOut(&ctx, k, &planned)
+		if c.Next == known.Over {
+			return
+		}
+		out, ok := l.perform(&ctx, k, c)
+		if !ok {
+			continue
+		}
+		k.Done(c, out, l.moment, &done)
+		if out.Held {
+			l.mind(k, c.First().Want.Name, c.Shard)
+			l.grow(&ctx, k, *out.Image)
+		}
+		l.carryOut(&ctx, k, &done)
+		if c.Next == known.Over {
+			return
+		}
+	}
+}
+
+// perform does what a call needs next. ok is false if it is to be planned again.
+func (l *Limiter) perform(ctx *bound, k *desk, c *known.Call) (out known.Outcome, ok bool) {
+	if c.Next == known.Siblings {
+		err := l.siblings(ctx, creation{c.Wants(), k})
+		return known.Outcome{Err: err}, err != nil
+	}
+	if n := c.First().Want.Name; c.Choice.Do == known.Look {
+		l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
+	}
+	it, err := l.store.Write(ctx, c.Write)
+	if err != nil {
+		k.Returned(c, store.KindOf(err) == store.Unknown)
+		return l.explained(ctx, k, c, err)
+	}
+	b, err := table.DecodeShard(it)
+	if err != nil {
+		if c.Takes {
+			err = l.unread(ctx, c, err)
+		}
+		k.Returned(c, true)
+		return known.Outcome{Err: err}, true
+	}
+	l.tellAhead(ctx, c)
+	return known.Outcome{Held: true, Image: &b}, true
+}
+
+// explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again
+// then.
+func (l *Limiter) explained(ctx context.Context, k *desk, c *known.Call, cause error) (out known.Outcome, ok bool) {
+	if r, refused := errors.AsType[*store.Refused](cause); refused {
+		if r.Old == nil {
+			k.Missing(l.now(), c.Shard)
+			l.restore(ctx, k, c.Shard)
+			return out, true
+		}
+		b, err := table.DecodeShard(r.Old)
+		if err != nil { // an answer, and the trouble of this bucket alone
+			return known.Outcome{Err: err}, true
+		}
+		if c.Charges {
+			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
+		}
+		return known.Outcome{Image: &b}, true
+	}
+	if !c.Last() && pause(ctx, cause, c) {
+		return out, false
+	}
+	b, err := l.explain(ctx, cause, c.Write, &c.Mended)
+	return known.Outcome{Image: &b, Err: err}, true
+}
+
+// unread gives back what a group has taken from an item that turned out to be unreadable: a plain
+// add looks only at what it takes from. It returns the result for the group.
+func (l *Limiter) unread(ctx context.Context, c *known.Call, cause error) error {
+	bounded := l.bounded(context.WithoutCancel(ctx))
+	defer bounded.end()
+	w := c.Wants()
+	key := layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, c.Shard)
+	it := leaseItem{name: w.Name, key: key, shard: c.Shard}
+	err := l.settle(bounded, it, table.Shard{}, queue.Taking{}, negative(w.Costs))
+	if err != nil {
+		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
+	}
+	return cause
+}
+
+// dropped gives back in the background what was taken for callers that have left.
+func (l *Limiter) dropped(ctx context.Context, leases ...*Lease) {
+	ctx = context.WithoutCancel(ctx)
+	l.background.Go(func() { l.giveBack(ctx, leases) }) // which reports the result
+}
