@@ -165,8 +165,9 @@ func example() string {
 	}
 	unfolded, quarter := aDay(), aDay()
 	unfolded.FoldSeconds, quarter.FoldSeconds = 0, 900
-	fmt.Fprintf(&b, "* storage, recovery and the archive: $%.2f\n* **together: $%.2f.** Usage not folded: $%.2f; folded for "+
-		"15 minutes: $%.2f; capacity provisioned: $%.2f\n", sum-grouped, sum, Sum(Month(unfolded, Default())),
-		Sum(Month(quarter, Default())), Sum(Month(minute, Provisioned(Default()))))
+	fmt.Fprintf(&b, "* storage, recovery and the archive: $%.2f\n", sum-grouped)
+	fmt.Fprintf(&b, "* **together: $%.2f.** Usage not folded: $%.2f; folded for 15 minutes: $%.2f; "+
+		"capacity provisioned: $%.2f\n",
+		sum, Sum(Month(unfolded, Default())), Sum(Month(quarter, Default())), Sum(Month(minute, Provisioned(Default()))))
 	return b.String()
 }
