@@ -140,7 +140,7 @@ func repeat(ctx context.Context, do func() error) (err error) {
 		if err = do(); err == nil {
 			return nil
 		}
-		if store.KindOf(err) == 0 && !errors.Is(err, admin.ErrBusy) && !errors.Is(err, admin.ErrReach) {
+		if store.KindOf(err) == 0 && !errors.Is(err, admin.ErrBusy) {
 			return err
 		}
 		if smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {

@@ -30,14 +30,15 @@ func TestWhatIsRepeated(t *testing.T) {
 		err   error
 		calls int
 	}{
-		"nothing":         {nil, 1},
-		"a bug":           {errors.New("odd"), 1},
-		"a throttle":      {kind(store.Throttled), rounds},
-		"a lost answer":   {kind(store.Unknown), rounds},
-		"silence":         {kind(store.Unavailable), rounds},
-		"no rights":       {kind(store.Setup), rounds},
-		"somebody else":   {fmt.Errorf("apply: %w", admin.ErrBusy), rounds},
-		"not all is told": {errors.Join(admin.ErrReach, kind(store.Unavailable)), rounds},
+		"nothing":                       {nil, 1},
+		"a bug":                         {errors.New("odd"), 1},
+		"a throttle":                    {kind(store.Throttled), rounds},
+		"a lost answer":                 {kind(store.Unknown), rounds},
+		"silence":                       {kind(store.Unavailable), rounds},
+		"no rights":                     {kind(store.Setup), rounds},
+		"somebody else":                 {fmt.Errorf("apply: %w", admin.ErrBusy), rounds},
+		"a bucket that nobody can read": {fmt.Errorf("%w: %w", admin.ErrReach, limiter.ErrUnreadable), 1},
+		"not all is told":               {errors.Join(admin.ErrReach, kind(store.Unavailable)), rounds},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
@@ -97,6 +98,8 @@ func TestBucketsThatWereNotReached(t *testing.T) {
 	for _, lasting := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			h, db := rig(t)
+			var log bytes.Buffer
+			h.log = slog.New(slog.NewTextHandler(&log, nil))
 			id := ask(t, h, event(cfn.RequestCreate, "default"))["default"]
 			old := bucket.Limit{Name: "tpm", Capacity: 7_000, Amount: 7_000, Period: 60_000}
 			put, b := table.Create(table.NewBucket{Namespace: id, Entity: "other", Resource: "gpt-4",
@@ -114,6 +117,9 @@ func TestBucketsThatWereNotReached(t *testing.T) {
 			_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
 			if errors.Is(err, admin.ErrReach) != lasting || !lasting && err != nil {
 				t.Errorf("lasting %v: %v", lasting, err)
+			}
+			if !lasting && !strings.Contains(log.String(), "changes=3 ") { // all are stored, one at the second attempt
+				t.Errorf("told %s", log.String())
 			}
 			db.SetHook(nil)
 			if b, err = table.DecodeShard(read(t, db, b.Key())); err != nil {

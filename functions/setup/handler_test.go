@@ -299,14 +299,15 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 		Diffs: []string{"stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES"}}
 	for _, answer := range []error{wrong, limitertable.ErrNotFound} {
 		h, db := rig(t)
-		h.check = func(context.Context, string) error { return answer }
+		looks := 0
+		h.check = func(context.Context, string) error { looks++; return answer }
 		db.SetHook(func(op memdb.Op) (bool, error) {
 			t.Errorf("call %v of a table that is not as it must be", op.Name)
 			return true, nil
 		})
 		_, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default"))
-		if !errors.Is(err, answer) {
-			t.Errorf("error %v, want %v", err, answer)
+		if !errors.Is(err, answer) || looks != 1 {
+			t.Errorf("error %v after %d looks, want %v at once", err, looks, answer)
 		}
 	}
 }
@@ -325,6 +326,22 @@ func (d described) DescribeTable(context.Context, *dynamodb.DescribeTableInput, 
 func (described) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options),
 ) (*dynamodb.DescribeTimeToLiveOutput, error) {
 	return &dynamodb.DescribeTimeToLiveOutput{}, nil
+}
+
+// Ids of more namespaces than fit into an answer of CloudFormation are left out of it.
+func TestIDsOfManyNamespaces(t *testing.T) {
+	for _, n := range []int{50, 60} {
+		h, _ := rig(t)
+		var names []any
+		for i := range n {
+			names = append(names, fmt.Sprintf("%s-%02d", strings.Repeat("n", 40), i))
+		}
+		_, data, err := h.Handle(t.Context(), event(cfn.RequestCreate, names...))
+		list := data[function.SetupNamespaceIDs].(string)
+		if most := 3 << 10; err != nil || len(list) > most || (list == "") != (n == 60) {
+			t.Errorf("%d namespaces: %d bytes, %v", n, len(list), err)
+		}
+	}
 }
 
 // TestStreamsThatAreWrongAreRefused with a sentence: one without the images that are needed,

@@ -125,6 +125,22 @@ func TestLastDaysOfMonths(t *testing.T) {
 	}
 }
 
+// A leap day that is a Sunday comes every 28 years, and after forty where a year like 2100 is none. It is found
+// from the beginning of 1970 on, which says that there is one, and from any other instant.
+func TestLeapDaysOnSundays(t *testing.T) {
+	c, err := Parse("m0h0D29M2w*/7@UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int64(0)
+	for _, year := range []int{1976, 2004, 2032, 2060, 2088, 2128} {
+		at = c.Next(at)
+		if want := time.Date(year, 2, 29, 0, 0, 0, 0, time.UTC); at != want.UnixMilli() {
+			t.Errorf("%s, want %s", time.UnixMilli(at).UTC(), want)
+		}
+	}
+}
+
 func TestDaysOf23And25Hours(t *testing.T) {
 	c, err := Parse("m0h0@Europe/Berlin")
 	if err != nil {
