@@ -241,6 +241,10 @@ func TestRequestedWithoutARequest(t *testing.T) {
 	if got[0].Requested != 3 || got[1].Requested != 5 {
 		t.Errorf("%+v", got)
 	}
+	req.Costs = limiter.Costs{"tpm": 5} // of another request, then
+	if got := (httplimit.Denial{LimitError: denied, Request: req}).Body().Limits[0].Requested; got != 0 {
+		t.Errorf("%d requested of a limit that the request does not name", got)
+	}
 }
 
 // For a debt of centuries there is no number: nobody waits for it. The time in which an enormous
@@ -263,9 +267,39 @@ func TestFieldsOfCenturies(t *testing.T) {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}
 		}
+		quota := []limiter.Status{{Limit: "budget", Capacity: 1, ResetAfter: longest, RetryAfter: time.Second}}
+		body := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: quota}}.Body()
+		if at := body.Limits[0].ResetsAtMS; body.Limits[0].Kind != "quota" || at != 0 {
+			t.Errorf("%s resets at %d", body.Limits[0].Kind, at)
+		}
 		httplimit.XRateLimit(h, []limiter.Status{{Limit: "rpm", Capacity: 1, ResetAfter: 1}})
 		if got, want := h.Get("X-RateLimit-Reset"), strconv.FormatInt(time.Now().Unix()+1, 10); got != want {
 			t.Errorf("a reset a nanosecond from now is at %s, want %s", got, want)
 		}
 	})
+}
+
+// A reset that an outer middleware has set goes where no wait helps within, or nobody knows how long one would be.
+func TestAResetIsTakenBack(t *testing.T) {
+	const century = 101 * 365 * 24 * time.Hour
+	openAI := httplimit.OpenAI("rpm", "")
+	for _, within := range []limiter.Status{
+		{RetryAfter: -1, ResetAfter: time.Minute}, {RetryAfter: time.Second, ResetAfter: -1},
+		{RetryAfter: century, ResetAfter: time.Minute}, {ResetAfter: century},
+	} {
+		h := http.Header{}
+		soon := []limiter.Status{{Limit: "rpm", Capacity: 10, Remaining: 9, ResetAfter: time.Minute}}
+		httplimit.XRateLimit(h, soon)
+		openAI(h, soon)
+		const reset, own = "X-RateLimit-Reset", "X-RateLimit-Reset-Requests"
+		if h.Get(reset) == "" || h.Get(own) != "1m0s" {
+			t.Fatalf("%v", h)
+		}
+		within.Limit, within.Capacity = "rpm", 10
+		httplimit.XRateLimit(h, []limiter.Status{within})
+		openAI(h, []limiter.Status{within})
+		if h.Get(reset) != "" || h.Get(own) != "" {
+			t.Errorf("%+v: %v", within, h)
+		}
+	}
 }

@@ -111,6 +111,27 @@ func TestChargesOfAnItemWhoseClockIsAhead(t *testing.T) {
 	}
 }
 
+// An item without a count is of unknown capacity: a charge begins a generation and says that it is one shard.
+func TestAChargeOfAnItemWithoutACount(t *testing.T) {
+	const now, s = 1_700_000_000_000, 1_000
+	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
+	for _, missing := range []bool{false, true} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now),
+			NoShardCount: missing}
+		stored := b.Item()
+		if missing {
+			delete(stored, table.AttrShardCount)
+		}
+		after, held, err := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update.Apply(stored)
+		if err != nil || !held {
+			t.Fatalf("missing %v: held %v, %v", missing, held, err)
+		}
+		if is := decode(t, after); is.Generation != 1 != missing || is.NoShardCount || is.State.Shards != 1 {
+			t.Errorf("missing %v: generation %d, %d shards", missing, is.Generation, is.State.Shards)
+		}
+	}
+}
+
 // A request that waits takes into debt what may be owed. What may not, because it leaves something to
 // others, is taken only as far as it is covered.
 func TestWhatIsOwedIsTakenIntoDebt(t *testing.T) {
