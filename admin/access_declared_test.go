@@ -195,6 +195,25 @@ func TestCascadesAreStored(t *testing.T) {
 	}
 }
 
+// A bucket is not marked as one that charges a parent, where its entity has none.
+func TestACascadePolicyWithoutAParent(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	for _, e := range []Entity{{ID: "org"}, {ID: "acme", Parent: "org"}, {ID: "alone"}} {
+		w.create(e)
+	}
+	for _, id := range []string{"acme", "alone", "unknown"} {
+		w.take(id, "gpt-4", limiter.Costs{"rpm": 1})
+	}
+	_, err := w.ns.SetCascade(t.Context(), Scope{Resource: "gpt-4"}, CascadeOn)
+	w.must(err)
+	for id, parent := range map[string]string{"acme": "org", "alone": "", "unknown": ""} {
+		if b := w.bucket(id, "gpt-4", 0); b.Cascade != (parent != "") || b.Parent != parent {
+			t.Errorf("%s: cascade %v, parent %q", id, b.Cascade, b.Parent)
+		}
+	}
+}
+
 // A switch is stored and taken back where the limits of the scope cannot be read, and these stay.
 // Limits that replace them keep the switch.
 func TestSwitchesOfLimitsThatCannotBeRead(t *testing.T) {

@@ -146,6 +146,7 @@ func TestDisableRefuses(t *testing.T) {
 	}{
 		{}:              {AccessDisabled, `scope is "*/*", want an entity, a resource or both`},
 		{Resource: "a"}: {4, `access is "Access(4)", want AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed`},
+		{Resource: "b"}: {-1, `access is "Access(-1)", want AccessInherited`},
 		{Entity: "a"}:   {7, `access is "Access(7)", want AccessInherited`}, {Entity: "\n"}: {AccessDisabled, "Entity is "},
 	} {
 		_, err := w.ns.SetAccess(t.Context(), at, c.to)

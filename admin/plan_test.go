@@ -475,6 +475,24 @@ func TestApplyThatFindsNoBuckets(t *testing.T) {
 	}
 }
 
+// Limits that are deleted are managed no more, also where their buckets cannot be looked for.
+func TestADeletionThatFindsNoBuckets(t *testing.T) {
+	w := newWorld(t)
+	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm10}}})
+	p := w.plan(Manifest{Namespace: "prod"})
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.Query {
+			return false, memdb.Fail(store.Setup)
+		}
+		return true, nil
+	})
+	w.wants(w.ns.Apply(t.Context(), p), ErrReach)
+	w.db.SetHook(nil)
+	if state := w.state(); len(state.Resources) != 0 {
+		t.Errorf("managed: %+v", state)
+	}
+}
+
 // What a hash is taken of is JSON, whatever a limit has.
 func TestLimitsInAHash(t *testing.T) {
 	for _, l := range []limiter.Limit{
