@@ -70,6 +70,7 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 	SEEDS=10000 KINDS=500 $(GOTEST) -run 'TestSimulation$$|TestKindsTogether$$' ./internal/simulation
+	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/known
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
 	cd test/bench/fleet && LONG=1 $(GOTEST) -count=1 -run 'TestTakenAhead$$|TestSlowTables' .
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
