@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
@@ -19,9 +20,11 @@ type attempt struct {
 	desk     *desk        // of the bucket; held to the end, also if it is evicted meanwhile
 	bound    bound        // of the call
 	within   *bound       // the context of its calls at the bucket
-	// ready gets true when the waiter is answered, and false when it waits behind a call of others; nil
-	// before the first call.
+	// ready gets true when the waiter is answered, and false once, when it first waits behind a call of
+	// others: both have room. Nil before the first call.
 	ready  chan bool
+	queues atomic.Bool    // false was sent
+	behind bool           // and read
 	room   [1]known.Want  // for what is wanted of one entity, as long as it does not cascade
 	grants [1]known.Grant // for what it was given
 }
@@ -40,6 +43,9 @@ func (t *attempt) kept() bool { return !t.standing && t.Calls+t.Trips > 0 }
 
 // prepare sets what the waiter of an attempt needs to know of its caller, whose context is ctx.
 func (l *Limiter) prepare(ctx context.Context, t *attempt) {
+	if t.Handle != nil {
+		return
+	}
 	t.Handle, t.within = t, l.within(ctx)
 	t.Bound = t.within.until
 	t.Deadline, _ = ctx.Deadline()
@@ -49,10 +55,25 @@ func (l *Limiter) prepare(ctx context.Context, t *attempt) {
 func (l *Limiter) ask(ctx context.Context, k *desk, asked known.Want, t *attempt) known.Answer {
 	l.prepare(ctx, t)
 	t.Want = asked
+	answered := false
+	defer func() {
+		if !answered { // an observer panics
+			l.abandon(ctx, k, t)
+		}
+	}()
 	var e known.Effects
 	k.Ask(&t.Waiter, ctx.Err() == nil, l.moment, &e)
 	l.carryOut(ctx, k, &e)
-	return l.await(ctx, k, t)
+	a := l.await(ctx, k, t)
+	answered = true
+	return a
+}
+
+// abandon gives back what an attempt has taken, or takes yet, whose caller panics.
+func (l *Limiter) abandon(ctx context.Context, k *desk, t *attempt) {
+	if k.Leave(&t.Waiter) == known.Answered && t.Answer.Result == known.Granted {
+		l.dropped(ctx, l.lease(t.Answer.Grant))
+	}
 }
 
 // await waits for the answer of an attempt. A caller that leaves does not end the call that has its
@@ -63,12 +84,15 @@ func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) known.Answer {
 	}
 	done := t.within.caller.Done()
 	for {
+		if t.behind {
+			done = ctx.Done() // the call of others may last longer than its own would
+		}
 		select {
 		case answered := <-t.ready:
 			if answered {
 				return t.answer(ctx)
 			}
-			done = ctx.Done() // the call of others may last longer than its own would
+			t.behind = true
 		case <-done:
 			failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
 			switch k.Leave(&t.Waiter) {
@@ -87,6 +111,7 @@ func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) known.Answer {
 // answer is that of the waiter.
 func (t *attempt) answer(ctx context.Context) known.Answer {
 	if t.Answer.Result == known.Ended {
+		<-ctx.Done() // it ends at this very instant, if it has not
 		failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
 		return known.Answer{Result: known.Failed, Err: failure}
 	}

@@ -12,13 +12,18 @@ type background struct {
 
 // Go runs f in a goroutine of its own.
 func (b *background) Go(f func()) {
-	b.mu.Lock()
-	b.n++
-	b.mu.Unlock()
+	b.begin()
 	go func() {
 		defer b.done()
 		f()
 	}()
+}
+
+// begin counts a goroutine that is about to start and calls done at its end.
+func (b *background) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n++
 }
 
 func (b *background) done() {

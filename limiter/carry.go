@@ -16,28 +16,34 @@ import (
 // What the steps of a bucket decide is carried out here. Every call has a goroutine of its own, which
 // does not end when a caller leaves: what it then takes for that caller is given back.
 
-// carryOut does what a step has decided. Events come last: an observer may panic.
+// carryOut does what a step has decided. Events come first; an observer that panics keeps nobody waiting.
 func (l *Limiter) carryOut(ctx context.Context, k *desk, e *known.Effects) {
+	defer l.goOn(ctx, k, e)
+	for _, w := range e.Yielded {
+		l.tellYield(ctx, w)
+	}
+}
+
+// goOn starts what a step has decided, and lets the callers of answered waiters go on.
+func (l *Limiter) goOn(ctx context.Context, k *desk, e *known.Effects) {
 	for _, w := range e.Queued {
-		of(w).ready <- false
+		if t := of(w); t.queues.CompareAndSwap(false, true) {
+			t.ready <- false
+		}
 	}
 	for _, c := range e.Calls {
 		if t := of(c.First()); c.Choice.Owe {
 			t.turn = l.sleepers.Turn()
 		}
-		l.background.Go(func() { l.carry(k, c) })
+		l.background.begin()
+		go l.carry(k, c)
 	}
-	if c := e.Late; c != nil {
-		time.AfterFunc(e.LateIn, func() {
+	for _, late := range e.Late {
+		time.AfterFunc(late.In, func() {
 			var e known.Effects
-			k.Overdue(c, time.Now(), &e)
+			k.Overdue(late.Call, time.Now(), &e)
 			l.carryOut(context.Background(), k, &e)
 		})
-	}
-	for _, w := range e.Answered {
-		if t := of(w); t.ready != nil {
-			t.ready <- true
-		}
 	}
 	for _, g := range e.Left {
 		l.dropped(ctx, l.lease(g))
@@ -48,8 +54,10 @@ func (l *Limiter) carryOut(ctx context.Context, k *desk, e *known.Effects) {
 	for _, p := range e.Plans {
 		l.work(ctx, p.Name, p.Plan, p.Count)
 	}
-	for _, w := range e.Yielded {
-		l.tellYield(ctx, w)
+	for _, w := range e.Answered {
+		if t := of(w); t.ready != nil {
+			t.ready <- true
+		}
 	}
 }
 
@@ -59,7 +67,8 @@ func of(w *known.Waiter) *attempt { return w.Handle.(*attempt) }
 // carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
 // observer ends it with an error for all that ride with it.
 func (l *Limiter) carry(k *desk, c *known.Call) {
-	ctx := of(c.First()).within.outliving()
+	defer l.background.done()
+	ctx, n := of(c.First()).within.outliving(), c.First().Want.Name
 	ctx.until = c.Until
 	defer ctx.end()
 	defer func() {
@@ -82,14 +91,19 @@ func (l *Limiter) carry(k *desk, c *known.Call) {
 			continue
 		}
 		k.Done(c, out, l.moment, &done)
-		if out.Held {
-			l.mind(k, c.First().Want.Name, c.Shard)
-			l.grow(&ctx, k, *out.Image)
-		}
-		l.carryOut(&ctx, k, &done)
+		l.finish(&ctx, k, n, out, &done)
 		if c.Next == known.Over {
 			return
 		}
+	}
+}
+
+// finish carries out what follows from the answer to a call, also if the caller's clock panics here.
+func (l *Limiter) finish(ctx context.Context, k *desk, n known.Name, out known.Outcome, e *known.Effects) {
+	defer l.carryOut(ctx, k, e)
+	if out.Held {
+		l.mind(k, n, out.Image.State.Shard)
+		l.grow(ctx, k, *out.Image)
 	}
 }
 

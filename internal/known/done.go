@@ -116,10 +116,11 @@ func (k *facts) end(c *Call, err error, now Now, e *Effects) {
 func (b *Bucket) Abort(c *Call, err error, at time.Time, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
+	if c.landed {
+		return
+	}
 	if c.onWay {
 		k.unanswered(c.Planned, true)
 	}
-	if !c.landed {
-		k.end(c, err, Now{At: at}, e)
-	}
+	k.end(c, err, Now{At: at}, e)
 }

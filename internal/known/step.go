@@ -90,7 +90,10 @@ func (k *facts) send(w *Waiter, c Choice, now Now, e *Effects) {
 		e.Queued = append(e.Queued, w)
 		if !f.timed {
 			f.timed = true
-			e.Late, e.LateIn = f, now.patience()-now.At.Sub(f.began)
+			if e.Late == nil {
+				e.Late = e.few.late[:0]
+			}
+			e.Late = append(e.Late, Late{f, now.patience() - now.At.Sub(f.began)})
 		}
 		return
 	}
@@ -139,11 +142,11 @@ const (
 func (b *Bucket) Leave(w *Waiter) Left {
 	k := b.lock()
 	defer b.mu.Unlock()
-	if w.answered {
+	c := w.call
+	if w.answered || c == nil {
 		return Answered
 	}
 	w.gone = true
-	c := w.call
 	if i := slices.Index(c.queue, w); i >= 0 {
 		c.queue = slices.Delete(c.queue, i, i+1)
 		k.at(c.Choice.Shard).end(w.decided)

@@ -101,7 +101,7 @@ func TestStoryOfAGroup(t *testing.T) {
 	s.advance(c, 1)
 	second, queued := s.ask(3)
 	third, more := s.ask(2)
-	if len(queued.Queued) != 1 || queued.Late != c || queued.LateIn != 10*msec || more.Late != nil {
+	if len(queued.Queued) != 1 || queued.Late[0] != (Late{c, 10 * msec}) || more.Late != nil {
 		t.Fatalf("%+v, %+v: they wait behind the call, which is late in 10 ms", queued, more)
 	}
 	e = s.write(c, true)

@@ -97,14 +97,20 @@ type Effects struct {
 	Renew    []Renewal
 	Yielded  []Want // with limits that are used in place of replaced ones from now on
 	Plans    []Work
-	Late     *Call         // [Bucket.Overdue] is due for it
-	LateIn   time.Duration // after this time
-	Left     []Grant       // taken for callers that have left: to be given back
+	Late     []Late
+	Left     []Grant // taken for callers that have left: to be given back
 
 	few struct { // room for the usual step
+		late     [1]Late
 		answered [1]*Waiter
 		calls    [1]*Call
 	}
+}
+
+// Late is a call for which [Bucket.Overdue] is due after a time.
+type Late struct {
+	Call *Call
+	In   time.Duration
 }
 
 // Renewal is an allotment to be renewed, by [Bucket.Renew].
