@@ -387,7 +387,8 @@ func TestWhatIsStoredInWords(t *testing.T) {
 		"update acme/gpt-4: nothing -> " + words:      {Action: ActionUpdate, Scope: at, To: limits},
 		"update acme/gpt-4: " + words + " -> nothing": {Action: ActionUpdate, Scope: at, From: limits},
 		"unchanged acme/gpt-4":                        {Action: ActionUnchanged, Scope: at, From: limits, To: limits},
-		"create */*: budget: $12.50 each 0 0 1 * * UTC, soft; spend: 5 per 24h0m0s, capacity 5; token-budget: 5 each 0 0 * * * UTC": {
+		"create */*: budget: $12.50 each 0 0 1 * * UTC, soft; spend: 5 per 24h0m0s, capacity 5; " +
+			"token-budget: 5 each 0 0 * * * UTC": {
 			Action: ActionCreate, To: Config{Limits: []limiter.Limit{
 				limiter.Quota("budget", 12_500_000, limiter.Monthly(1, "")).AsSoft(), limiter.PerDay("spend", 5),
 				limiter.Quota("token-budget", 5, limiter.Daily("")),

@@ -72,7 +72,8 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 }
 
 // chargeRest charges the levels that held tokens do not cover.
-func (l *Limiter) chargeRest(ctx context.Context, wants []known.Want, tries *attempt) ([]known.Grant, known.Name, error) {
+func (l *Limiter) chargeRest(ctx context.Context, wants []known.Want,
+	tries *attempt) ([]known.Grant, known.Name, error) {
 	if len(wants) > 1 {
 		return l.chargeAll(ctx, wants, tries)
 	}
@@ -84,7 +85,8 @@ func (l *Limiter) chargeRest(ctx context.Context, wants []known.Want, tries *att
 func takesAhead(w known.Want) bool { return w.Ahead > 0 }
 
 // takeBesides charges the levels of a request that are not bypassed, all or none.
-func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want, tries *attempt) ([]known.Grant, known.Name, error) {
+func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want,
+	tries *attempt) ([]known.Grant, known.Name, error) {
 	var charged []known.Grant
 	if rest := slices.DeleteFunc(slices.Clone(wants), isBypassed); len(rest) > 0 {
 		var at known.Name
@@ -129,7 +131,8 @@ func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attemp
 
 // chargeAll charges all levels at once, those whose buckets are not there in one
 // transaction, and gives back what was charged unless all of them were.
-func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want, tries *attempt) ([]known.Grant, known.Name, error) {
+func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want,
+	tries *attempt) ([]known.Grant, known.Name, error) {
 	grants, errs, parts := make([]known.Grant, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
 	for i := range parts {
 		parts[i] = tries.level()

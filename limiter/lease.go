@@ -80,7 +80,8 @@ type Lease struct {
 
 // lease makes the lease on a grant. What was granted of an entity that is bypassed has charged nothing.
 func (l *Limiter) lease(g known.Grant) *Lease {
-	le := &Lease{limiter: l, name: g.Name, counts: g.Levels, after: g.Image, limits: slices.Clip(g.Limits), ahead: g.Ahead}
+	le := &Lease{limiter: l, name: g.Name, counts: g.Levels, after: g.Image, limits: slices.Clip(g.Limits),
+		ahead: g.Ahead}
 	le.items = le.one[:0]
 	for _, p := range g.Parts {
 		le.items = append(le.items, leaseItem{name: g.Name, key: p.Key, shard: p.Shard, taken: p.Taken})

@@ -268,7 +268,8 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		}
 		items := db.Len()
 		err := handle(margin + 200*perChange - time.Millisecond)
-		if err == nil || !strings.Contains(err.Error(), "200 to change, time for 199") || !strings.Contains(err.Error(), "zae-limiter apply") {
+		if err == nil || !strings.Contains(err.Error(), "200 to change, time for 199") ||
+			!strings.Contains(err.Error(), "zae-limiter apply") {
 			t.Errorf("error %v", err)
 		}
 		if db.Len() != items {
@@ -279,7 +280,8 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := fits(ctx, 1); err == nil || !strings.HasPrefix(err.Error(), "1 to change, time for 0 in the 0s that are left;") {
+		err = fits(ctx, 1)
+		if err == nil || !strings.HasPrefix(err.Error(), "1 to change, time for 0 in the 0s that are left;") {
 			t.Errorf("one change: %v", err)
 		}
 		if err := handle(margin + time.Millisecond); err != nil {

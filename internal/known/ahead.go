@@ -108,12 +108,6 @@ func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 	return Held{}, false
 }
 
-// Grant is the grant of a request on a bucket.
-func (h Held) Grant(n Name) Grant {
-	return Grant{Name: n, Image: h.Image, Limits: h.Limits, Ahead: true,
-		Parts: []Part{{Key: h.Key, Shard: h.Image.State.Shard, Taken: h.Costs}}}
-}
-
 // tells reports whether a charge has to tell that less is held, or what has ended unspent.
 func (s *seen) tells(now Now) bool { return s.holding != nil && s.holding.Tells(now.instant()) }
 

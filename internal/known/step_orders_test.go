@@ -42,7 +42,6 @@ type orders struct {
 	gone    map[*Waiter]bool
 	calls   []*carried
 	ticks   int
-	log     []string
 }
 
 // world says what a run begins with.

@@ -76,6 +76,12 @@ type Grant struct {
 	Worked bool           // the image was worked out: others may have written before the charge
 }
 
+// Grant is the grant of a request on a bucket.
+func (h Held) Grant(n Name) Grant {
+	return Grant{Name: n, Image: h.Image, Limits: h.Limits, Ahead: true,
+		Parts: []Part{{Key: h.Key, Shard: h.Image.State.Shard, Taken: h.Costs}}}
+}
+
 // Part is what one item has paid of a grant.
 type Part struct {
 	Key   item.Key

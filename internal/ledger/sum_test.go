@@ -96,8 +96,8 @@ func TestAmountsSaturate(t *testing.T) {
 	if got := AmountOf(stored); got.Tokens["bytes"] != math.MaxInt64 || got.Events != 3 {
 		t.Errorf("2^63 are read as %+v", got)
 	}
-	s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z", Part: "2023-11-14",
-		Amount: half, Summed: Summed{Version: 1, Base: &half}}
+	s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+		Part: "2023-11-14", Amount: half, Summed: Summed{Version: 1, Base: &half}}
 	u, _ := s.Update(nil)
 	after, _, err := u.Apply(nil)
 	if got := AmountOf(after); err != nil || !reflect.DeepEqual(got, most) {
