@@ -22,11 +22,14 @@ type attempt struct {
 	within   *bound       // the context of its calls at the bucket
 	// ready gets true when the waiter is answered, and false once, when it first waits behind a call of
 	// others: both have room. Nil before the first call.
-	ready  chan bool
-	queues atomic.Bool    // false was sent
-	behind bool           // and read
-	room   [1]known.Want  // for what is wanted of one entity, as long as it does not cascade
-	grants [1]known.Grant // for what it was given
+	ready   chan bool
+	queues  atomic.Bool   // false was sent
+	behind  bool          // and read
+	effects known.Effects // of asking
+	first   carrier       // of the first call that it leads
+	leads   bool
+	room    [1]known.Want  // for what is wanted of one entity, as long as it does not cascade
+	grants  [1]known.Grant // for what it was given
 }
 
 // Pending implements [known.Handle].
@@ -61,9 +64,9 @@ func (l *Limiter) ask(ctx context.Context, k *desk, asked known.Want, t *attempt
 			l.abandon(ctx, k, t)
 		}
 	}()
-	var e known.Effects
-	k.Ask(&t.Waiter, ctx.Err() == nil, l.moment, &e)
-	l.carryOut(ctx, k, &e)
+	t.effects = known.Effects{}
+	k.Ask(&t.Waiter, ctx.Err() == nil, l.moment, &t.effects)
+	l.carryOut(ctx, k, &t.effects)
 	a := l.await(ctx, k, t)
 	answered = true
 	return a

@@ -32,11 +32,17 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *known.Effects) {
 		}
 	}
 	for _, c := range e.Calls {
-		if t := of(c.First()); c.Choice.Owe {
+		t := of(c.First())
+		if c.Choice.Owe {
 			t.turn = l.sleepers.Turn()
 		}
+		with := &t.first
+		if t.leads {
+			with = &carrier{}
+		}
+		t.leads = true
 		l.background.begin()
-		go l.carry(k, c)
+		go l.carry(k, c, with)
 	}
 	for _, late := range e.Late {
 		time.AfterFunc(late.In, func() {
@@ -61,37 +67,45 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *known.Effects) {
 	}
 }
 
+// carrier is what carrying out a call needs.
+type carrier struct {
+	bound   bound
+	effects known.Effects
+}
+
 // of returns the attempt of a waiter.
 func of(w *known.Waiter) *attempt { return w.Handle.(*attempt) }
 
 // carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
 // observer ends it with an error for all that ride with it.
-func (l *Limiter) carry(k *desk, c *known.Call) {
+func (l *Limiter) carry(k *desk, c *known.Call, with *carrier) {
 	defer l.background.done()
-	ctx, n := of(c.First()).within.outliving(), c.First().Want.Name
+	with.bound = of(c.First()).within.outliving()
+	ctx, e, n := &with.bound, &with.effects, c.First().Want.Name
 	ctx.until = c.Until
 	defer ctx.end()
 	defer func() {
 		if p := recover(); p != nil {
-			var e known.Effects
+			*e = known.Effects{}
 			err := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
-			k.Abort(c, err, time.Now(), &e)
-			l.carryOut(&ctx, k, &e)
+			k.Abort(c, err, time.Now(), e)
+			l.carryOut(ctx, k, e)
 		}
 	}()
 	for {
-		var planned, done known.Effects
-		k.Advance(c, l.moment, &planned)
-		l.carryOut(&ctx, k, &planned)
+		*e = known.Effects{}
+		k.Advance(c, l.moment, e)
+		l.carryOut(ctx, k, e)
 		if c.Next == known.Over {
 			return
 		}
-		out, ok := l.perform(&ctx, k, c)
+		out, ok := l.perform(ctx, k, c)
 		if !ok {
 			continue
 		}
-		k.Done(c, out, l.moment, &done)
-		l.finish(&ctx, k, n, out, &done)
+		*e = known.Effects{}
+		k.Done(c, out, l.moment, e)
+		l.finish(ctx, k, n, out, e)
 		if c.Next == known.Over {
 			return
 		}

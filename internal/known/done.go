@@ -18,7 +18,7 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	if now := clock(); out.Held {
-		k.taken(c, *out.Image, now, e)
+		k.taken(c, out.Image, now, e)
 		b.holds.Store(k.holds())
 	} else {
 		k.failed(c, out, now, e)
@@ -27,10 +27,10 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 
 // taken takes in that a write holds, and answers the group. One grant has what was taken for callers that
 // have left. From here on the tokens are taken, whatever else goes wrong.
-func (k *facts) taken(c *Call, image table.Shard, now Now, e *Effects) {
+func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	var few [4]Want
 	wants := wantsOf(c.riders, few[:0])
-	levels := k.took(image, c.Planned, Joined(wants), wants, now.Ms)
+	levels := k.took(*image, c.Planned, Joined(wants), wants, now.Ms)
 	k.land(c, now.At, e)
 	if !c.Takes {
 		for _, w := range c.riders {
@@ -44,13 +44,13 @@ func (k *facts) taken(c *Call, image table.Shard, now Now, e *Effects) {
 			left = append(left, w.decided)
 			continue
 		}
-		parts := append(w.part[:0], Part{Key: image.Key(), Shard: c.Shard, Taken: w.decided.Costs})
+		parts := append(w.part[:0], Part{Key: c.Write.Target(), Shard: c.Shard, Taken: w.decided.Costs})
 		e.answer(w, Answer{Result: Granted, Want: w.decided, Owes: w.owes,
-			Grant: Grant{Name: w.Want.Name, Parts: parts, Image: &image, Levels: levels}})
+			Grant: Grant{Name: w.Want.Name, Parts: parts, Image: image, Levels: levels}})
 	}
 	if len(left) > 0 {
-		parts := []Part{{Key: image.Key(), Shard: c.Shard, Taken: Joined(left).Costs}}
-		e.Left = append(e.Left, Grant{Name: c.Wants().Name, Parts: parts, Image: &image, Levels: levels})
+		parts := []Part{{Key: c.Write.Target(), Shard: c.Shard, Taken: Joined(left).Costs}}
+		e.Left = append(e.Left, Grant{Name: c.Wants().Name, Parts: parts, Image: image, Levels: levels})
 	}
 }
 
