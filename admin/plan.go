@@ -90,7 +90,7 @@ func (c Config) Lines() (out []string) {
 		out = append(out, "what is not served ("+c.Err.Error()+")")
 	}
 	for _, l := range c.Limits {
-		out = append(out, limitText(l))
+		out = append(out, l.String())
 	}
 	if c.OnUnavailable != limiter.PolicyDefault {
 		out = append(out, "on unavailable: "+c.OnUnavailable.String())
@@ -102,17 +102,6 @@ func (c Config) Lines() (out []string) {
 		out = append(out, "cascade: "+c.Cascade.String())
 	}
 	return out
-}
-
-// limitText returns a limit as limiter.Limit.String does, and the capacity of a quota in dollars if its
-// name says that it counts money: "budget: $500 each 0 0 1 * * UTC".
-func limitText(l limiter.Limit) string {
-	text := l.String()
-	rest, quota := strings.CutPrefix(text, fmt.Sprintf("%s: %d each ", l.Name, l.Capacity))
-	if quota && argument.InDollars(l.Name) {
-		return fmt.Sprintf("%s: %s each %s", l.Name, argument.Dollars(l.Capacity), rest)
-	}
-	return text
 }
 
 // lines are what a description says.

@@ -104,8 +104,11 @@ func (e *LimitError) Error() string {
 	} else if e.Never() {
 		retry = "never granted"
 	}
-	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%d wanted, %d left, %s",
-		e.Entity+"/"+e.Resource, e.Limit, what, e.Wanted, e.Remaining, retry)
+	quota := slices.ContainsFunc(e.Statuses, func(s Status) bool {
+		return s.Limit == e.Limit && s.Refill == 0 && !s.InFlight
+	})
+	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%s wanted, %s left, %s", e.Entity+"/"+e.Resource, e.Limit,
+		what, argument.Amount(e.Limit, quota, e.Wanted), argument.Amount(e.Limit, quota, e.Remaining), retry)
 }
 
 // Never reports whether no wait helps: a limit is blocked, or its debt outlasts what a Duration holds.

@@ -133,7 +133,8 @@ func (l Limit) WithAhead(d time.Duration) Limit {
 }
 
 // String returns the limit as "rpm: 100 per 1m0s, capacity 100", and what has a name of its
-// own by that: "images: blocked".
+// own by that: "images: blocked". Of a quota whose name says that it counts money, such as "budget" or
+// "spend.day", the capacity is in dollars: "budget: $500 each 0 0 1 * * UTC".
 func (l Limit) String() string {
 	s := l.Name + ": "
 	switch {
@@ -144,7 +145,7 @@ func (l Limit) String() string {
 	case l.InFlight:
 		s += fmt.Sprintf("%d in flight, epochs of %s", l.Capacity, l.Period)
 	case l.IsQuota():
-		s += fmt.Sprintf("%d each %s", l.Capacity, l.Reset)
+		s += fmt.Sprintf("%s each %s", argument.Amount(l.Name, true, l.Capacity), l.Reset)
 	default:
 		s += fmt.Sprintf("%d per %s, capacity %d", l.Refill, l.Period, l.Capacity)
 	}

@@ -23,6 +23,8 @@ func TestLimitConstructors(t *testing.T) {
 		{Blocked("f"), lim("f", 1, 1, blockedPeriod), "f: blocked"},
 		{Unlimited("g"), PerSecond("g", MaxTokens), "g: unlimited"},
 		{Quota("h", 5, Daily("")), Limit{Name: "h", Capacity: 5, Reset: Daily("")}, "h: 5 each " + Daily("").String()},
+		{Quota("spend.day", USD(500), Daily("")), Limit{Name: "spend.day", Capacity: 500_000_000, Reset: Daily("")},
+			"spend.day: $500 each " + Daily("").String()},
 		{PerSecond("i", 5).AsSoft(), Limit{Name: "i", Capacity: 5, Refill: 5, Period: time.Second, Soft: true},
 			"i: 5 per 1s, capacity 5, soft"},
 		{PerSecond("j", 5).WithFloor("batch", 40).WithAhead(time.Second), Limit{Name: "j", Capacity: 5, Refill: 5,

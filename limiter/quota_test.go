@@ -435,3 +435,20 @@ func TestAQuotaChangesItsCalendar(t *testing.T) {
 		t.Errorf("%d of 10 granted", 9+more)
 	}
 }
+
+// A denial of a quota of money is about money, and one of another limit of that name is not.
+func TestADenialOfMoneySaysDollars(t *testing.T) {
+	for _, c := range []struct {
+		limit Limit
+		want  string
+	}{
+		{Quota("budget", USD(1), Daily("")), "limit budget: $2.50 wanted, $1 left"},
+		{PerSecond("budget", USD(1)), "limit budget: 2500000 wanted, 1000000 left"},
+	} {
+		e := &LimitError{Entity: acme, Resource: gpt, Limit: "budget", Wanted: 2_500_000, Remaining: USD(1),
+			Statuses: []Status{{Limit: "rpm"}, {Limit: "budget", Refill: c.limit.Refill}}}
+		if !strings.Contains(e.Error(), c.want) {
+			t.Errorf("%v, want %q", e, c.want)
+		}
+	}
+}

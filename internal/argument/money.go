@@ -3,6 +3,7 @@ package argument
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -28,4 +29,12 @@ func Dollars(millionths int64) string {
 	}
 	digits := strings.TrimRight(fmt.Sprintf("%06d", part), "0")
 	return fmt.Sprintf("%s$%d.%s", sign, whole, digits+"0"[:max(0, 2-len(digits))])
+}
+
+// Amount writes tokens of a limit, in dollars if it is a quota whose name says that it counts money.
+func Amount(limit string, quota bool, tokens int64) string {
+	if quota && InDollars(limit) {
+		return Dollars(tokens)
+	}
+	return strconv.FormatInt(tokens, 10)
 }
