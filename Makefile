@@ -30,7 +30,7 @@ GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)
 REVIVE       = $$(go -C $(CURDIR)/test tool -n revive)
 FORBIDIGO    = $$(go -C $(CURDIR)/test tool -n forbidigo)
 # Packages that compute and do nothing else: instants and identities are arguments there.
-PURE        := ahead archive bill bucket calendar config item known layout ledger stream table usage
+PURE        := ahead archive bill bucket calendar config decide item layout ledger stream table usage
 IMPURE      := ^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|(os|net|http|rand|log|slog)\..*)$$
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
@@ -70,7 +70,7 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
 	SEEDS=10000 KINDS=500 $(GOTEST) -run 'TestSimulation$$|TestKindsTogether$$' ./internal/simulation
-	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/known
+	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/decide
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
 	cd test/bench/fleet && LONG=1 $(GOTEST) -count=1 -run 'TestTakenAhead$$|TestSlowTables' .
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -51,7 +51,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	n := known.Name{Entity: req.Entity, Resource: req.Resource}
+	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
 	own, err := req.validate(l.desks.peek(n))
 	if err != nil {
 		return nil, err
@@ -104,14 +104,14 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 }
 
 // charge decides from what is known of the bucket and writes, until a write holds,
-// the request is denied, or a call fails. It ends: after known.MaxTrips round trips, or in any
-// case after known.MaxRounds rounds, the request is denied.
+// the request is denied, or a call fails. It ends: after decide.MaxTrips round trips, or in any
+// case after decide.MaxRounds rounds, the request is denied.
 //
 // Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
 // now. A request for 5 is sent as one write under the condition that others have
 // taken at most 1 since. If they have taken 3, the write is refused and brings the
 // new image: 3 by now. The next round denies without a call, until 2 s later.
-func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) (known.Grant, error) {
+func (l *Limiter) charge(ctx context.Context, asked decide.Want, tries *attempt) (decide.Grant, error) {
 	if tries.desk == nil {
 		tries.desk = l.desks.of(asked.Name)
 	}
@@ -119,15 +119,15 @@ func (l *Limiter) charge(ctx context.Context, asked known.Want, tries *attempt) 
 	for {
 		a := l.ask(ctx, k, asked, tries)
 		switch a.Result {
-		case known.Failed:
-			return known.Grant{}, a.Err
-		case known.Denied: // no shard covers the costs, and the images are fresh
-			return known.Grant{}, refusal(a.Decision)
-		case known.Absent: // of a cascade: all its buckets are created at once
-			return known.Grant{}, errAbsent
+		case decide.Failed:
+			return decide.Grant{}, a.Err
+		case decide.Denied: // no shard covers the costs, and the images are fresh
+			return decide.Grant{}, refusal(a.Decision)
+		case decide.Absent: // of a cascade: all its buckets are created at once
+			return decide.Grant{}, errAbsent
 		}
 		g := a.Grant
-		if a.Result == known.Gathers {
+		if a.Result == decide.Gathers {
 			if a.Owes {
 				tries.turn = l.sleepers.Turn()
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -16,7 +16,7 @@ import (
 // cover it, if the request cascades or is granted anyway, or if what is in force has to be
 // looked up. It makes no call, and does not ask whether one would be answered.
 func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
-	n := known.Name{Entity: req.Entity, Resource: req.Resource}
+	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
 	k := l.desks.get(n)
 	if k == nil || !k.Holds() {
 		return nil
@@ -44,7 +44,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	}
 	w, reused := l.wants(n, costs, cfg, own), (*slots.Lease)(nil)
 	if slices.ContainsFunc(costs, isSlots) {
-		wants := []known.Want{w}
+		wants := []decide.Want{w}
 		reused, w = l.reuse(wants), wants[0]
 		defer func() { l.unused(reused, false) }() // unless a lease has them
 	}
@@ -61,7 +61,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 }
 
 // fromHeld grants a request from what this process has taken ahead, if that covers it.
-func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want) (g known.Grant, ok bool) {
+func (l *Limiter) fromHeld(ctx context.Context, k *desk, w decide.Want) (g decide.Grant, ok bool) {
 	h, ok := k.Grant(w, l.moment)
 	if !ok {
 		return g, false
@@ -71,7 +71,7 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w known.Want) (g known.
 }
 
 // from notes what a lease was granted from.
-func (le *Lease) from(n known.Name, h known.Held) {
+func (le *Lease) from(n decide.Name, h decide.Held) {
 	le.after, le.limits = h.Image, slices.Clip(h.Limits)
 	le.one[0] = leaseItem{name: n, key: h.Key, shard: h.Image.State.Shard, taken: h.Costs}
 	le.items = le.one[:1:1]
@@ -79,7 +79,7 @@ func (le *Lease) from(n known.Name, h known.Held) {
 
 // renew takes more ahead in the background where a grant says so, by a request for nothing of the
 // limits that it was granted by.
-func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, h known.Held) {
+func (l *Limiter) renew(ctx context.Context, k *desk, w decide.Want, h decide.Held) {
 	if h.Renew {
 		l.takeMore(ctx, k, w, h)
 	}
@@ -87,7 +87,7 @@ func (l *Limiter) renew(ctx context.Context, k *desk, w known.Want, h known.Held
 
 // takeMore takes more ahead of the shard that a request was granted from. It is no part of renew: what
 // its goroutine needs would be made for each grant.
-func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.Held) {
+func (l *Limiter) takeMore(ctx context.Context, k *desk, w decide.Want, h decide.Held) {
 	ctx = context.WithoutCancel(ctx)
 	w.Costs = table.Costs(table.LimitsOf(h.Costs))
 	shard := h.Image.State.Shard
@@ -99,14 +99,14 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 		l.prepare(within, tries)
 		tries.Want, tries.Renews = w, true
 		_ = guarded(func() {
-			var effects known.Effects
+			var effects decide.Effects
 			k.Renew(&tries.Waiter, shard, l.moment, &effects)
 			l.carryOut(within, k, &effects)
 			a := l.await(within, k, tries)
 			if a.Err != nil || tries.Calls > 0 { // else another's write has renewed it
 				l.heard(ctx, w.Name, w.Name, a.Err)
 			}
-			if sent := tries.Calls; a.Result != known.Granted && sent > 0 {
+			if sent := tries.Calls; a.Result != decide.Granted && sent > 0 {
 				e := Event{Kind: EventAhead, Entity: w.Name.Entity, Resource: w.Name.Resource, Writes: sent}
 				if a.Err != nil {
 					e.Err = outcome("take ahead", w.Name, a.Err)
@@ -122,7 +122,7 @@ func (l *Limiter) takeMore(ctx context.Context, k *desk, w known.Want, h known.H
 func (l *Limiter) absorb(it leaseItem, image table.Shard, costs []table.Cost) bool {
 	k := l.desks.peek(it.name)
 	if k == nil || slices.ContainsFunc(costs, isSlots) || image.Entity == "" || image.State.Shard != it.shard ||
-		known.PaidBack(image, limitNames(costs)) > l.now() {
+		decide.PaidBack(image, limitNames(costs)) > l.now() {
 		return false
 	}
 	return k.GiveBack(it.shard, negative(costs), l.moment)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -55,7 +55,7 @@ func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
 
 // heldOf is what a process holds of a limit of an entity, in tokens.
 func heldOf(l *Limiter, entity, limit string) int64 {
-	return l.desks.of(known.Name{Entity: entity, Resource: gpt}).Left(0, limit, l.moment) / 1000
+	return l.desks.of(decide.Name{Entity: entity, Resource: gpt}).Left(0, limit, l.moment) / 1000
 }
 
 // A busy process writes once for many requests; what it does not use is not counted as used.
@@ -173,7 +173,7 @@ func TestCascadesTakeAhead(t *testing.T) {
 		w.pass(20 * time.Second)
 		w.busy(l, req, 1)
 		for _, entity := range []string{acme, "org"} {
-			held := l.desks.of(known.Name{Entity: entity, Resource: gpt}).Left(0, "rpm", l.moment) / 1000
+			held := l.desks.of(decide.Name{Entity: entity, Resource: gpt}).Left(0, "rpm", l.moment) / 1000
 			if used, ended := w.countedOf(l, entity); used-ended-held != int64(granted)+1 {
 				t.Errorf("%s: %d used, %d of it ended unspent, %d held, %d were granted", entity, used, ended, held, granted+1)
 			}

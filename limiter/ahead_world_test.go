@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 )
 
@@ -156,7 +156,7 @@ func TestWaitsBesideWhatIsTakenAhead(t *testing.T) {
 		late := a.trip.Milliseconds() + 1 // instants are cut to milliseconds
 		if seed%4 == 3 {
 			a.org = PerSecond("rps", 3*rate/2).WithCapacity(rate / 2)
-			late *= known.MaxTrips
+			late *= decide.MaxTrips
 		}
 		a.play()
 		for entity, h := range a.history {

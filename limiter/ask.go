@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // attempt is one call of Acquire at one bucket: the waiter, and what its caller has done so far.
 type attempt struct {
-	known.Waiter
+	decide.Waiter
 	goesOn   int64        // when a request that waits may go on, epoch ms; zero: at once
 	owed     []queue.Owed // of a request that waits: on which shards
 	turn     int64        // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
@@ -23,16 +23,16 @@ type attempt struct {
 	// ready gets true when the waiter is answered, and false once, when it first waits behind a call of
 	// others: both have room. Nil before the first call.
 	ready   chan bool
-	queues  atomic.Bool   // false was sent
-	behind  bool          // and read
-	effects known.Effects // of asking
-	first   carrier       // of the first call that it leads
+	queues  atomic.Bool    // false was sent
+	behind  bool           // and read
+	effects decide.Effects // of asking
+	first   carrier        // of the first call that it leads
 	leads   bool
-	room    [1]known.Want  // for what is wanted of one entity, as long as it does not cascade
-	grants  [1]known.Grant // for what it was given
+	room    [1]decide.Want  // for what is wanted of one entity, as long as it does not cascade
+	grants  [1]decide.Grant // for what it was given
 }
 
-// Pending implements [known.Handle].
+// Pending implements [decide.Handle].
 func (t *attempt) Pending() {
 	if t.ready == nil {
 		t.ready = make(chan bool, 2)
@@ -55,7 +55,7 @@ func (l *Limiter) prepare(ctx context.Context, t *attempt) {
 }
 
 // ask gets an attempt its answer at a bucket.
-func (l *Limiter) ask(ctx context.Context, k *desk, asked known.Want, t *attempt) known.Answer {
+func (l *Limiter) ask(ctx context.Context, k *desk, asked decide.Want, t *attempt) decide.Answer {
 	l.prepare(ctx, t)
 	t.Want = asked
 	answered := false
@@ -64,7 +64,7 @@ func (l *Limiter) ask(ctx context.Context, k *desk, asked known.Want, t *attempt
 			l.abandon(ctx, k, t)
 		}
 	}()
-	t.effects = known.Effects{}
+	t.effects = decide.Effects{}
 	k.Ask(&t.Waiter, ctx.Err() == nil, l.moment, &t.effects)
 	l.carryOut(ctx, k, &t.effects)
 	a := l.await(ctx, k, t)
@@ -74,14 +74,14 @@ func (l *Limiter) ask(ctx context.Context, k *desk, asked known.Want, t *attempt
 
 // abandon gives back what an attempt has taken, or takes yet, whose caller panics.
 func (l *Limiter) abandon(ctx context.Context, k *desk, t *attempt) {
-	if k.Leave(&t.Waiter) == known.Answered && t.Answer.Result == known.Granted {
+	if k.Leave(&t.Waiter) == decide.Answered && t.Answer.Result == decide.Granted {
 		l.dropped(ctx, l.lease(t.Answer.Grant))
 	}
 }
 
 // await waits for the answer of an attempt. A caller that leaves does not end the call that has its
 // costs; what that turns out to have taken is given back.
-func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) known.Answer {
+func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) decide.Answer {
 	if t.ready == nil { // it was answered without a call
 		return t.answer(ctx)
 	}
@@ -99,24 +99,24 @@ func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) known.Answer {
 		case <-done:
 			failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
 			switch k.Leave(&t.Waiter) {
-			case known.OnItsWay:
+			case decide.OnItsWay:
 				failure.Kind = store.Unknown
-			case known.Answered:
+			case decide.Answered:
 				for !<-t.ready {
 				}
 				return t.answer(ctx)
 			}
-			return known.Answer{Result: known.Failed, Err: failure}
+			return decide.Answer{Result: decide.Failed, Err: failure}
 		}
 	}
 }
 
 // answer is that of the waiter.
-func (t *attempt) answer(ctx context.Context) known.Answer {
-	if t.Answer.Result == known.Ended {
+func (t *attempt) answer(ctx context.Context) decide.Answer {
+	if t.Answer.Result == decide.Ended {
 		<-ctx.Done() // it ends at this very instant, if it has not
 		failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
-		return known.Answer{Result: known.Failed, Err: failure}
+		return decide.Answer{Result: decide.Failed, Err: failure}
 	}
 	return t.Answer
 }

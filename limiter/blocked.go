@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // Unlimited returns a limit that counts and, in practice, denies nothing: MaxTokens can be
@@ -35,7 +35,7 @@ func (l Limit) IsBlocked() bool { l.Floors, l.Ahead = "", 0; return l == Blocked
 // blocked returns the denial of a request that takes from a blocked limit, nil if
 // it takes from none. Nothing is looked up for it: the statuses of the other limits
 // are those of a bucket that nobody uses.
-func blocked(n known.Name, costs Costs, limits []bucket.Limit) *LimitError {
+func blocked(n decide.Name, costs Costs, limits []bucket.Limit) *LimitError {
 	i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return costs[l.Name] > 0 && public(l).IsBlocked() })
 	if i < 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -29,7 +29,7 @@ type breaker struct {
 	silent int            // calls without an answer in a row
 	last   *store.Failure // the last of them, which all have that went out together
 	probed time.Time      // when a call was last sent while it was open, or had no answer
-	at     known.Name     // where a call was throttled last
+	at     decide.Name    // where a call was throttled last
 }
 
 var errOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
@@ -105,7 +105,7 @@ func (b *breaker) heard(s said, f *store.Failure) (open, changed bool) {
 
 // elsewhere notes where a call was throttled, and reports whether that is another bucket
 // than the last time.
-func (b *breaker) elsewhere(at known.Name) bool {
+func (b *breaker) elsewhere(at decide.Name) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.at

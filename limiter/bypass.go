@@ -1,7 +1,7 @@
 package limiter
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // An entity may be bypassed on a resource: everything is granted, and nothing is taken or
@@ -10,7 +10,7 @@ import (
 
 // besides puts the leases on the levels that were charged where they belong, beside those
 // that are bypassed.
-func (l *Limiter) besides(wants []known.Want, charged []*Lease, cause error) *Lease {
+func (l *Limiter) besides(wants []decide.Want, charged []*Lease, cause error) *Lease {
 	leases := make([]*Lease, len(wants))
 	for i, w := range wants {
 		if w.Bypass {
@@ -24,4 +24,4 @@ func (l *Limiter) besides(wants []known.Want, charged []*Lease, cause error) *Le
 	return leases[0]
 }
 
-func isBypassed(w known.Want) bool { return w.Bypass }
+func isBypassed(w decide.Want) bool { return w.Bypass }

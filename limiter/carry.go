@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -17,7 +17,7 @@ import (
 // does not end when a caller leaves: what it then takes for that caller is given back.
 
 // carryOut does what a step has decided. Events come first; an observer that panics keeps nobody waiting.
-func (l *Limiter) carryOut(ctx context.Context, k *desk, e *known.Effects) {
+func (l *Limiter) carryOut(ctx context.Context, k *desk, e *decide.Effects) {
 	defer l.goOn(ctx, k, e)
 	for _, w := range e.Yielded {
 		l.tellYield(ctx, w)
@@ -25,7 +25,7 @@ func (l *Limiter) carryOut(ctx context.Context, k *desk, e *known.Effects) {
 }
 
 // goOn starts what a step has decided, and lets the callers of answered waiters go on.
-func (l *Limiter) goOn(ctx context.Context, k *desk, e *known.Effects) {
+func (l *Limiter) goOn(ctx context.Context, k *desk, e *decide.Effects) {
 	for _, w := range e.Queued {
 		if t := of(w); t.queues.CompareAndSwap(false, true) {
 			t.ready <- false
@@ -46,7 +46,7 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *known.Effects) {
 	}
 	for _, late := range e.Late {
 		time.AfterFunc(late.In, func() {
-			var e known.Effects
+			var e decide.Effects
 			k.Overdue(late.Call, time.Now(), &e)
 			l.carryOut(context.Background(), k, &e)
 		})
@@ -70,15 +70,15 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *known.Effects) {
 // carrier is what carrying out a call needs.
 type carrier struct {
 	bound   bound
-	effects known.Effects
+	effects decide.Effects
 }
 
 // of returns the attempt of a waiter.
-func of(w *known.Waiter) *attempt { return w.Handle.(*attempt) }
+func of(w *decide.Waiter) *attempt { return w.Handle.(*attempt) }
 
 // carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
 // observer ends it with an error for all that ride with it.
-func (l *Limiter) carry(k *desk, c *known.Call, with *carrier) {
+func (l *Limiter) carry(k *desk, c *decide.Call, with *carrier) {
 	defer l.background.done()
 	with.bound = of(c.First()).within.outliving()
 	ctx, e, n := &with.bound, &with.effects, c.First().Want.Name
@@ -86,34 +86,34 @@ func (l *Limiter) carry(k *desk, c *known.Call, with *carrier) {
 	defer ctx.end()
 	defer func() {
 		if p := recover(); p != nil {
-			*e = known.Effects{}
+			*e = decide.Effects{}
 			err := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
 			k.Abort(c, err, time.Now(), e)
 			l.carryOut(ctx, k, e)
 		}
 	}()
 	for {
-		*e = known.Effects{}
+		*e = decide.Effects{}
 		k.Advance(c, l.moment, e)
 		l.carryOut(ctx, k, e)
-		if c.Next == known.Over {
+		if c.Next == decide.Over {
 			return
 		}
 		out, ok := l.perform(ctx, k, c)
 		if !ok {
 			continue
 		}
-		*e = known.Effects{}
+		*e = decide.Effects{}
 		k.Done(c, out, l.moment, e)
 		l.finish(ctx, k, n, out, e)
-		if c.Next == known.Over {
+		if c.Next == decide.Over {
 			return
 		}
 	}
 }
 
 // finish carries out what follows from the answer to a call, also if the caller's clock panics here.
-func (l *Limiter) finish(ctx context.Context, k *desk, n known.Name, out known.Outcome, e *known.Effects) {
+func (l *Limiter) finish(ctx context.Context, k *desk, n decide.Name, out decide.Outcome, e *decide.Effects) {
 	defer l.carryOut(ctx, k, e)
 	if out.Held {
 		l.mind(k, n, out.Image.State.Shard)
@@ -122,12 +122,12 @@ func (l *Limiter) finish(ctx context.Context, k *desk, n known.Name, out known.O
 }
 
 // perform does what a call needs next. ok is false if it is to be planned again.
-func (l *Limiter) perform(ctx *bound, k *desk, c *known.Call) (out known.Outcome, ok bool) {
-	if c.Next == known.Siblings {
+func (l *Limiter) perform(ctx *bound, k *desk, c *decide.Call) (out decide.Outcome, ok bool) {
+	if c.Next == decide.Siblings {
 		err := l.siblings(ctx, creation{c.Wants(), k})
-		return known.Outcome{Err: err}, err != nil
+		return decide.Outcome{Err: err}, err != nil
 	}
-	if n := c.First().Want.Name; c.Choice.Do == known.Look {
+	if n := c.First().Want.Name; c.Choice.Do == decide.Look {
 		l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
 	}
 	it, err := l.store.Write(ctx, c.Write)
@@ -141,15 +141,15 @@ func (l *Limiter) perform(ctx *bound, k *desk, c *known.Call) (out known.Outcome
 			err = l.unread(ctx, c, err)
 		}
 		k.Returned(c, true)
-		return known.Outcome{Err: err}, true
+		return decide.Outcome{Err: err}, true
 	}
 	l.tellAhead(ctx, c)
-	return known.Outcome{Held: true, Image: &b}, true
+	return decide.Outcome{Held: true, Image: &b}, true
 }
 
 // explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again
 // then.
-func (l *Limiter) explained(ctx context.Context, k *desk, c *known.Call, cause error) (out known.Outcome, ok bool) {
+func (l *Limiter) explained(ctx context.Context, k *desk, c *decide.Call, cause error) (out decide.Outcome, ok bool) {
 	if r, refused := errors.AsType[*store.Refused](cause); refused {
 		if r.Old == nil {
 			k.Missing(l.now(), c.Shard)
@@ -158,23 +158,23 @@ func (l *Limiter) explained(ctx context.Context, k *desk, c *known.Call, cause e
 		}
 		b, err := table.DecodeShard(r.Old)
 		if err != nil { // an answer, and the trouble of this bucket alone
-			return known.Outcome{Err: err}, true
+			return decide.Outcome{Err: err}, true
 		}
 		if c.Charges {
 			l.tell(ctx, Event{Kind: EventRefused, Entity: b.Entity, Resource: b.Resource})
 		}
-		return known.Outcome{Image: &b}, true
+		return decide.Outcome{Image: &b}, true
 	}
 	if !c.Last() && pause(ctx, cause, c) {
 		return out, false
 	}
 	b, err := l.explain(ctx, cause, c.Write, &c.Mended)
-	return known.Outcome{Image: &b, Err: err}, true
+	return decide.Outcome{Image: &b, Err: err}, true
 }
 
 // unread gives back what a group has taken from an item that turned out to be unreadable: a plain
 // add looks only at what it takes from. It returns the result for the group.
-func (l *Limiter) unread(ctx context.Context, c *known.Call, cause error) error {
+func (l *Limiter) unread(ctx context.Context, c *decide.Call, cause error) error {
 	bounded := l.bounded(context.WithoutCancel(ctx))
 	defer bounded.end()
 	w := c.Wants()

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -488,7 +488,7 @@ func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
 		c := newCrowd(t)
 		first, behind := c.behind(2)
 		first.by(true, nil)
-		for range known.MaxTrips - 1 {
+		for range decide.MaxTrips - 1 {
 			next := c.next()
 			next.by(false, c.w.refusedNow(next.op))
 		}
@@ -549,18 +549,18 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 		c := newCrowd(t)
 		hung := c.start(1)
 		c.next() // and never answered
-		time.Sleep(known.LeastPatience / 10)
+		time.Sleep(decide.LeastPatience / 10)
 		b := c.start(2)
-		time.Sleep(known.LeastPatience / 2)
+		time.Sleep(decide.LeastPatience / 2)
 		d := c.start(3)
 		c.quiet()
-		time.Sleep(known.LeastPatience/2 - known.LeastPatience/10)
+		time.Sleep(decide.LeastPatience/2 - decide.LeastPatience/10)
 		synctest.Wait()
 		c.next().by(true, nil)
 		c.want(b, "granted")
 		c.want(d, "granted")
-		if b.took != known.LeastPatience*9/10 || d.took != known.LeastPatience*4/10 {
-			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, known.LeastPatience)
+		if b.took != decide.LeastPatience*9/10 || d.took != decide.LeastPatience*4/10 {
+			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, decide.LeastPatience)
 		}
 		e := c.start(4) // it does not wait for the one that hangs
 		c.next().by(true, nil)
@@ -579,9 +579,9 @@ func TestTheWriteThatOvertakesIsMet(t *testing.T) {
 		c := newCrowd(t)
 		first := c.start(1)
 		hung := c.next()
-		time.Sleep(known.LeastPatience / 10)
+		time.Sleep(decide.LeastPatience / 10)
 		b := c.start(2)
-		time.Sleep(known.LeastPatience)
+		time.Sleep(decide.LeastPatience)
 		synctest.Wait()
 		second := c.next()
 		d := c.start(3)
@@ -666,7 +666,7 @@ func TestOneHungWriteFailsOneRequest(t *testing.T) {
 							return
 						}
 						granted++
-						if took > known.LeastPatience+2*write {
+						if took > decide.LeastPatience+2*write {
 							t.Errorf("a request waited %s", took)
 						}
 					})
@@ -740,13 +740,13 @@ func TestWhoJoinsALateWriteIsLetGoToo(t *testing.T) {
 		c := newCrowd(t)
 		first, behind := c.behind(2)
 		behind[0].cancel()
-		time.Sleep(2 * known.LeastPatience) // nobody is left in the queue
+		time.Sleep(2 * decide.LeastPatience) // nobody is left in the queue
 		c.l.store.mu.Lock()
-		c.l.store.pace = pace{trip: 5 * known.LeastPatience, late: 10 * known.LeastPatience}
+		c.l.store.pace = pace{trip: 5 * decide.LeastPatience, late: 10 * decide.LeastPatience}
 		c.l.store.mu.Unlock()
 		d := c.start(3)
 		c.quiet()
-		time.Sleep(10 * known.LeastPatience)
+		time.Sleep(10 * decide.LeastPatience)
 		synctest.Wait()
 		c.next().by(true, nil)
 		c.want(d, "granted")

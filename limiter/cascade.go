@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -17,7 +17,7 @@ import (
 // take charges all levels of a request or none, and returns what it was given of each. Its error is a
 // denial, or that of a call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
-func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) (grants []known.Grant, at known.Name,
+func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant, at decide.Name,
 	err error) {
 	if at = wants[0].Name; slices.ContainsFunc(wants, isBypassed) {
 		return l.takeBesides(ctx, wants, tries)
@@ -34,9 +34,9 @@ func (l *Limiter) take(ctx context.Context, wants []known.Want, tries *attempt) 
 
 // takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
 // is busier than each of its children, so often only one level is written.
-func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *attempt) (grants []known.Grant,
-	at known.Name, err error) {
-	grants = make([]known.Grant, len(wants))
+func (l *Limiter) takeLevels(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant,
+	at decide.Name, err error) {
+	grants = make([]decide.Grant, len(wants))
 	var rest []int
 	for i, w := range wants {
 		if h, ok := l.fromHeld(ctx, l.desks.of(w.Name), w); ok {
@@ -53,11 +53,11 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 		break
 	}
 	if err == nil && len(rest) > 0 {
-		asked := make([]known.Want, len(rest))
+		asked := make([]decide.Want, len(rest))
 		for j, i := range rest {
 			asked[j] = wants[i]
 		}
-		var charged []known.Grant
+		var charged []decide.Grant
 		if charged, at, err = l.chargeRest(ctx, asked, tries); err == nil {
 			for j, i := range rest {
 				grants[i] = charged[j]
@@ -72,30 +72,30 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []known.Want, tries *att
 }
 
 // chargeRest charges the levels that held tokens do not cover.
-func (l *Limiter) chargeRest(ctx context.Context, wants []known.Want,
-	tries *attempt) ([]known.Grant, known.Name, error) {
+func (l *Limiter) chargeRest(ctx context.Context, wants []decide.Want,
+	tries *attempt) ([]decide.Grant, decide.Name, error) {
 	if len(wants) > 1 {
 		return l.chargeAll(ctx, wants, tries)
 	}
 	g, err := l.charge(ctx, wants[0], tries)
-	return []known.Grant{g}, wants[0].Name, err
+	return []decide.Grant{g}, wants[0].Name, err
 }
 
 // takesAhead reports whether tokens of a level may be taken ahead.
-func takesAhead(w known.Want) bool { return w.Ahead > 0 }
+func takesAhead(w decide.Want) bool { return w.Ahead > 0 }
 
 // takeBesides charges the levels of a request that are not bypassed, all or none.
-func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want,
-	tries *attempt) ([]known.Grant, known.Name, error) {
-	var charged []known.Grant
+func (l *Limiter) takeBesides(ctx context.Context, wants []decide.Want,
+	tries *attempt) ([]decide.Grant, decide.Name, error) {
+	var charged []decide.Grant
 	if rest := slices.DeleteFunc(slices.Clone(wants), isBypassed); len(rest) > 0 {
-		var at known.Name
+		var at decide.Name
 		var err error
 		if charged, at, err = l.take(ctx, rest, tries); err != nil {
 			return nil, at, err
 		}
 	}
-	grants := make([]known.Grant, len(wants))
+	grants := make([]decide.Grant, len(wants))
 	for i, w := range wants {
 		if grants[i].Name = w.Name; !w.Bypass {
 			grants[i], charged = charged[0], charged[1:]
@@ -106,12 +106,12 @@ func (l *Limiter) takeBesides(ctx context.Context, wants []known.Want,
 
 // level returns what one level of a request begins with.
 func (a *attempt) level() *attempt {
-	return &attempt{Waiter: known.Waiter{Attempt: known.Attempt{Waits: a.Waits, InLine: a.InLine}, End: a.End}}
+	return &attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: a.Waits, InLine: a.InLine}, End: a.End}}
 }
 
 // foresee denies what the image of one level cannot cover, before any level is
 // charged.
-func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attempt) (known.Name, error) {
+func (l *Limiter) foresee(ctx context.Context, wants []decide.Want, tries *attempt) (decide.Name, error) {
 	errs := make([]error, len(wants))
 	for i, w := range wants {
 		level := tries.level()
@@ -121,7 +121,7 @@ func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attemp
 			l.tellYield(ctx, d.Want)
 		}
 		l.work(ctx, w.Name, d.Mend, d.Count)
-		if d.Do == known.Deny || d.Do == known.Never {
+		if d.Do == decide.Deny || d.Do == decide.Never {
 			errs[i] = refusal(d)
 		}
 	}
@@ -131,9 +131,9 @@ func (l *Limiter) foresee(ctx context.Context, wants []known.Want, tries *attemp
 
 // chargeAll charges all levels at once, those whose buckets are not there in one
 // transaction, and gives back what was charged unless all of them were.
-func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want,
-	tries *attempt) ([]known.Grant, known.Name, error) {
-	grants, errs, parts := make([]known.Grant, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
+func (l *Limiter) chargeAll(ctx context.Context, wants []decide.Want,
+	tries *attempt) ([]decide.Grant, decide.Name, error) {
+	grants, errs, parts := make([]decide.Grant, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
 	for i := range parts {
 		parts[i] = tries.level()
 		parts[i].Apart = true
@@ -167,19 +167,19 @@ func (l *Limiter) chargeAll(ctx context.Context, wants []known.Want,
 }
 
 // chargeOne is charge for one of several levels. Without a grant nothing is to be given back.
-func (l *Limiter) chargeOne(ctx context.Context, w known.Want, tries *attempt) (g known.Grant, err error) {
+func (l *Limiter) chargeOne(ctx context.Context, w decide.Want, tries *attempt) (g decide.Grant, err error) {
 	if p := guarded(func() { g, err = l.charge(ctx, w, tries) }); p != nil {
 		err = p
 	}
 	if err != nil {
-		return known.Grant{}, err
+		return decide.Grant{}, err
 	}
 	return g, nil
 }
 
 // giveBackSoon gives back what was granted. When ctx is done and a round trip has passed since, it goes on
 // in the background: nobody waits for a table that hangs.
-func (l *Limiter) giveBackSoon(ctx context.Context, grants []known.Grant) []error {
+func (l *Limiter) giveBackSoon(ctx context.Context, grants []decide.Grant) []error {
 	var leases []*Lease
 	for _, g := range grants {
 		if len(g.Parts) > 0 {

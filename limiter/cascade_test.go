@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -590,7 +590,7 @@ func TestGivingBackBlocksNobody(t *testing.T) {
 				defer cancel()
 				begin := time.Now()
 				_, err := l.Acquire(ctx, stored(Costs{"rpm": 1}))
-				if took := time.Since(begin); took > most+known.LeastPatience || !errors.Is(err, ErrUnknown) {
+				if took := time.Since(begin); took > most+decide.LeastPatience || !errors.Is(err, ErrUnknown) {
 					t.Errorf("a context of %v: %v after %v, want ErrUnknown after %v at most", within, err, took, most)
 				}
 				if denies && (!errors.Is(err, ErrLimited) || !strings.Contains(err.Error(),

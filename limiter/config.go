@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -56,16 +56,16 @@ const noLimitsFor = 3000
 // others of its kind.
 type cacheKey struct {
 	rec  int
-	name known.Name
+	name decide.Name
 }
 
-func keysOf(n known.Name) [records]cacheKey {
+func keysOf(n decide.Name) [records]cacheKey {
 	return [records]cacheKey{
 		recEntity:        {recEntity, n},
-		recEntityDefault: {recEntityDefault, known.Name{Entity: n.Entity}},
-		recResource:      {recResource, known.Name{Resource: n.Resource}},
+		recEntityDefault: {recEntityDefault, decide.Name{Entity: n.Entity}},
+		recResource:      {recResource, decide.Name{Resource: n.Resource}},
 		recSystem:        {rec: recSystem},
-		recMeta:          {recMeta, known.Name{Entity: n.Entity}},
+		recMeta:          {recMeta, decide.Name{Entity: n.Entity}},
 		recNamespace:     {rec: recNamespace},
 	}
 }
@@ -100,7 +100,7 @@ func (c *configs) namespaceFound(now int64) {
 // is stored with them. If reading fails, configuration that has outlived its time
 // in the cache still serves; without it the error is a *store.Failure or names
 // the stored value that is not acceptable.
-func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit, now int64) (resolved, error) {
+func (c *configs) resolve(ctx context.Context, n decide.Name, own []bucket.Limit, now int64) (resolved, error) {
 	if out, ok := c.ready(n, own != nil, now); ok {
 		if own != nil {
 			out.limits = own
@@ -130,7 +130,7 @@ func (c *configs) resolve(ctx context.Context, n known.Name, own []bucket.Limit,
 // last returns the configuration that was read last, however old, without I/O. It fails
 // if that does not tell which limits are in force, and with ErrDisabled if it tells that
 // nothing is granted.
-func (c *configs) last(n known.Name, own []bucket.Limit) (resolved, error) {
+func (c *configs) last(n decide.Name, own []bucket.Limit) (resolved, error) {
 	recs, _, _, _ := c.cached(keysOf(n), own != nil, 0)
 	for i := range recMeta {
 		if own == nil && recs[i].at == 0 {

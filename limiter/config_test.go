@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -665,7 +665,7 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	reads = 0
-	n := known.Name{Entity: "another", Resource: gpt}
+	n := decide.Name{Entity: "another", Resource: gpt}
 	_, err := l.configs.resolve(ended, n, nil, l.now())
 	if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Unavailable || f.Op != "BatchGetItem" ||
 		!errors.Is(err, context.Canceled) || reads > 0 {

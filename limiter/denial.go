@@ -4,20 +4,20 @@ import (
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // refusal is the error of a decision that grants nothing.
-func refusal(d known.Decision) error {
-	if d.Do == known.Never {
+func refusal(d decide.Decision) error {
+	if d.Do == decide.Never {
 		return tooLarge(d)
 	}
 	return limitError(d.Want, d.Denial)
 }
 
 // limitError is what a caller is told of a denial.
-func limitError(w known.Want, d known.Denial) *LimitError {
+func limitError(w decide.Want, d decide.Denial) *LimitError {
 	e := &LimitError{
 		Entity: w.Name.Entity, Resource: w.Name.Resource, Limit: d.Limit, RetryAfter: wait(0, d.After),
 		Estimated: d.Estimated, full: d.Full, Statuses: statuses(w.Name.Entity, d.Levels),
@@ -31,7 +31,7 @@ func limitError(w known.Want, d known.Denial) *LimitError {
 }
 
 // tooLarge explains a request that no shard can ever hold.
-func tooLarge(d known.Decision) error {
+func tooLarge(d decide.Decision) error {
 	cost, _ := table.Find(d.Want.Costs, d.Limit)
 	share := bucket.Share(cost.Limit.Capacity, 0, d.Count) // no shard has more
 	cause := fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",

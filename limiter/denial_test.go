@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -47,8 +47,8 @@ func TestDenialText(t *testing.T) {
 
 // What no shard can ever hold is too large, and says how much one of them holds.
 func TestWhatNoShardEverHoldsIsTooLarge(t *testing.T) {
-	w := known.Want{Name: acmeGPT, Costs: []table.Cost{{Limit: rpm10.stored(), Milli: 8000}}}
-	err := refusal(known.Decision{Choice: known.Choice{Do: known.Never, Limit: "rpm"}, Want: w, Count: 32})
+	w := decide.Want{Name: acmeGPT, Costs: []table.Cost{{Limit: rpm10.stored(), Milli: 8000}}}
+	err := refusal(decide.Decision{Choice: decide.Choice{Do: decide.Never, Limit: "rpm"}, Want: w, Count: 32})
 	const text = `limiter: request too large: acquire "acme/gpt-4": cost of "rpm" is 8, ` +
 		`want at most the 0.313 tokens that one of 32 shards holds`
 	if !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrLimited) || err.Error() != text {
@@ -311,7 +311,7 @@ func BenchmarkDenial(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*desk) {}) })
 		b.Run(fmt.Sprintf("anew/%d shards", count), func(b *testing.B) {
-			deny(b, func(k *desk) { k.See(k.Seen(0).Image, w.now.Load(), known.Unsent) })
+			deny(b, func(k *desk) { k.See(k.Seen(0).Image, w.now.Load(), decide.Unsent) })
 		})
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 )
@@ -14,8 +14,8 @@ import (
 // for tokens, the slots of its leases, the configuration in force, the share of PolicyLocal,
 // and the breaker.
 type desk struct {
-	*known.Bucket
-	name      known.Name
+	*decide.Bucket
+	name      decide.Name
 	valid     atomic.Pointer[valid]
 	warm      [2]atomic.Pointer[warm] // see warmFor
 	throttled breaker                 // of requests that were throttled: a hot bucket is its own trouble

@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -14,13 +14,13 @@ import (
 // after that if they have taken tokens ahead: their next write reports what has expired unused. A
 // desk that is pinned is in use, and stays beside them until its last pin is off.
 //
-// mu is taken after all other locks of the limiter but that of a known.Bucket. So who holds a
+// mu is taken after all other locks of the limiter but that of a decide.Bucket. So who holds a
 // desk's lock, or one of those that guard a part of all desks, may look for desks and pin them.
 type desks struct {
-	settings known.Settings
+	settings decide.Settings
 	size     int
 	mu       sync.Mutex
-	by       map[known.Name]*desk
+	by       map[decide.Name]*desk
 	recent   list.List // of *desk, as owing, the least recently used first
 	owing    list.List
 }
@@ -32,12 +32,12 @@ type position struct {
 	at   *list.Element // of in
 }
 
-func newDesks(size int, settings known.Settings) *desks {
-	return &desks{settings: settings, size: size, by: make(map[known.Name]*desk)}
+func newDesks(size int, settings decide.Settings) *desks {
+	return &desks{settings: settings, size: size, by: make(map[decide.Name]*desk)}
 }
 
 // of returns the desk of a bucket.
-func (ds *desks) of(n known.Name) *desk {
+func (ds *desks) of(n decide.Name) *desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	k := ds.at(n)
@@ -46,7 +46,7 @@ func (ds *desks) of(n known.Name) *desk {
 }
 
 // get is of, without making a desk: then nil.
-func (ds *desks) get(n known.Name) *desk {
+func (ds *desks) get(n decide.Name) *desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	k := ds.by[n]
@@ -57,14 +57,14 @@ func (ds *desks) get(n known.Name) *desk {
 }
 
 // peek is get, by which the bucket does not count as used.
-func (ds *desks) peek(n known.Name) *desk {
+func (ds *desks) peek(n decide.Name) *desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return ds.by[n]
 }
 
 // pin is of, and keeps the desk from being evicted until unpin.
-func (ds *desks) pin(n known.Name) *desk {
+func (ds *desks) pin(n decide.Name) *desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	k := ds.at(n)
@@ -74,7 +74,7 @@ func (ds *desks) pin(n known.Name) *desk {
 }
 
 // unpin ends one pin. The bucket counts as used by it.
-func (ds *desks) unpin(n known.Name) {
+func (ds *desks) unpin(n decide.Name) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	k := ds.by[n]
@@ -87,14 +87,14 @@ func (ds *desks) unpin(n known.Name) {
 
 // see remembers an image that came with the answer to a call that took nothing.
 func (ds *desks) see(b table.Shard, now int64, since int) {
-	ds.of(known.Name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
+	ds.of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
 }
 
 // at returns the desk of a bucket, a new one if there is none. mu is held, as by all that follow.
-func (ds *desks) at(n known.Name) *desk {
+func (ds *desks) at(n decide.Name) *desk {
 	k := ds.by[n]
 	if k == nil {
-		k = &desk{Bucket: known.NewBucket(&ds.settings), name: n}
+		k = &desk{Bucket: decide.NewBucket(&ds.settings), name: n}
 		ds.by[n] = k
 	}
 	return k
@@ -143,7 +143,7 @@ type parts[T any] struct {
 }
 
 // Find returns the part of a bucket, nil if that has no desk.
-func (p parts[T]) Find(n known.Name) *T {
+func (p parts[T]) Find(n decide.Name) *T {
 	if k := p.peek(n); k != nil {
 		return p.of(k)
 	}
@@ -151,7 +151,7 @@ func (p parts[T]) Find(n known.Name) *T {
 }
 
 // Pin returns the part of a bucket, whose desk is pinned until Unpin.
-func (p parts[T]) Pin(n known.Name) *T { return p.of(p.pin(n)) }
+func (p parts[T]) Pin(n decide.Name) *T { return p.of(p.pin(n)) }
 
 // Unpin ends one pin.
-func (p parts[T]) Unpin(n known.Name) { p.unpin(n) }
+func (p parts[T]) Unpin(n decide.Name) { p.unpin(n) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -19,7 +19,7 @@ func (ds *desks) forget() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for _, k := range ds.by {
-		k.Bucket = known.NewBucket(&ds.settings)
+		k.Bucket = decide.NewBucket(&ds.settings)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestForgottenBucketsAreBounded(t *testing.T) {
 	for i := range 10 {
 		must(t, l, Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(6000)})
 	}
-	ds, n := l.desks, known.Name{Entity: "t7", Resource: gpt}
+	ds, n := l.desks, decide.Name{Entity: "t7", Resource: gpt}
 	if in, out := ds.recent.Len(), ds.owing.Len(); in != 2 || out != 2 || len(ds.by) != 4 {
 		t.Errorf("%d buckets are remembered and %d kept, of %d; want 2 and 2 of 4", in, out, len(ds.by))
 	}
@@ -104,12 +104,12 @@ func TestForgottenBucketsAreBounded(t *testing.T) {
 func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{MaxBuckets: 3})
-	name := func(entity string) known.Name { return known.Name{Entity: entity, Resource: gpt} }
+	name := func(entity string) decide.Name { return decide.Name{Entity: entity, Resource: gpt} }
 	for _, entity := range []string{"a", "b", "c", "a", "d"} {
 		must(t, l, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
 		l.desks.peek(name("b"))
 	}
-	ds := newDesks(3, known.Settings{}) // by itself, too
+	ds := newDesks(3, decide.Settings{}) // by itself, too
 	for _, entity := range []string{"a", "b", "c", "a", "d"} {
 		ds.of(name(entity))
 	}
@@ -125,7 +125,7 @@ func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
 // Requests that meet at a bucket which is not remembered get the same desk.
 func TestRequestsMeetAtOneDesk(t *testing.T) {
 	for range 3000 {
-		ds := newDesks(10, known.Settings{})
+		ds := newDesks(10, decide.Settings{})
 		var got [4]*desk
 		begin := make(chan struct{})
 		var all sync.WaitGroup
@@ -145,8 +145,8 @@ func TestRequestsMeetAtOneDesk(t *testing.T) {
 
 // A desk that is pinned is neither evicted nor counted. After its last pin it is the one that was used last.
 func TestPinnedDesksStay(t *testing.T) {
-	ds := newDesks(2, known.Settings{})
-	name := func(i int) known.Name { return known.Name{Entity: fmt.Sprint(i), Resource: gpt} }
+	ds := newDesks(2, decide.Settings{})
+	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: gpt} }
 	pinned := ds.pin(name(0))
 	for i := range 5 {
 		if ds.pin(name(0)) != pinned || ds.of(name(0)) != pinned || ds.get(name(0)) != pinned {
@@ -184,7 +184,7 @@ func TestOneMapByBucket(t *testing.T) {
 		if seen[in] {
 			return
 		}
-		if in == reflect.TypeFor[sync.Map]() || in.Kind() == reflect.Map && in.Key() == reflect.TypeFor[known.Name]() {
+		if in == reflect.TypeFor[sync.Map]() || in.Kind() == reflect.Map && in.Key() == reflect.TypeFor[decide.Name]() {
 			maps = append(maps, path)
 			return
 		}
@@ -228,7 +228,7 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 		job := Request{Entity: "busy", Resource: gpt, Costs: Costs{"jobs": 1},
 			Limits: []Limit{InFlight("jobs", 1, time.Minute)}}
 		lease := must(t, l, job)
-		l.locals.take([]known.Want{{Name: known.Name{Entity: "alone", Resource: gpt},
+		l.locals.take([]decide.Want{{Name: decide.Name{Entity: "alone", Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, l.now())
 		flood()
 		if !l.lines.Any(acmeGPT, "") || len(l.desks.by) != 4 {
@@ -259,9 +259,9 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 // However many buckets a limiter has met, the number of its desks is bounded.
 func TestDesksAreBounded(t *testing.T) {
 	const room, names = 100, 100_000
-	ds := newDesks(room, known.Settings{})
+	ds := newDesks(room, decide.Settings{})
 	for i := range names {
-		n := known.Name{Entity: fmt.Sprint(i), Resource: gpt}
+		n := decide.Name{Entity: fmt.Sprint(i), Resource: gpt}
 		if ds.of(n); i%2 == 0 {
 			ds.pin(n)
 			ds.unpin(n)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -118,8 +118,8 @@ func (e *LimitError) Never() bool {
 }
 
 // beside adds what this process had of slots, in tokens, beside those that it asked the table for.
-func (e *LimitError) beside(asked Costs, had func(n known.Name, limit string) int64) {
-	n := known.Name{Entity: e.Entity, Resource: e.Resource}
+func (e *LimitError) beside(asked Costs, had func(n decide.Name, limit string) int64) {
+	n := decide.Name{Entity: e.Entity, Resource: e.Resource}
 	if more := had(n, e.Limit); e.Wanted+more <= asked[e.Limit] { // else other limits decided, of which it had none
 		e.Wanted, e.Remaining = e.Wanted+more, e.Remaining+more
 	}
@@ -136,7 +136,7 @@ func (e *LimitError) Is(target error) bool {
 // opError is an error of one operation on one entity and resource.
 type opError struct {
 	op    string
-	name  known.Name
+	name  decide.Name
 	kind  error // the sentinel
 	cause error // may be nil
 }
@@ -153,7 +153,7 @@ func (e *opError) Is(target error) bool { return target == e.kind }
 func (e *opError) Unwrap() error        { return e.cause }
 
 // outcome is what a caller is told of a call that failed.
-func outcome(op string, n known.Name, err error) error {
+func outcome(op string, n decide.Name, err error) error {
 	if store.KindOf(err) == 0 && errors.Is(err, ErrUnreadable) {
 		return &opError{op, n, ErrUnreadable, err}
 	}
@@ -162,7 +162,7 @@ func outcome(op string, n known.Name, err error) error {
 
 // canceled is the outcome of a call that the caller's context has ended. It tells,
 // as outcome does, whether anything may have been taken.
-func canceled(op string, n known.Name, cause, err error) error {
+func canceled(op string, n decide.Name, cause, err error) error {
 	known := ErrUnavailable
 	if store.KindOf(err) == store.Unknown {
 		known = ErrUnknown

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -19,7 +19,7 @@ var errAbsent = errors.New("no bucket")
 // createAll creates the buckets that levels have found absent, if no other level was
 // denied or failed. If somebody else has been faster, they are charged each by
 // itself.
-func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*attempt, grants []known.Grant,
+func (l *Limiter) createAll(ctx context.Context, wants []decide.Want, parts []*attempt, grants []decide.Grant,
 	errs []error) {
 	var first []int
 	failed := false
@@ -51,8 +51,8 @@ func (l *Limiter) createAll(ctx context.Context, wants []known.Want, parts []*at
 
 // create creates buckets in one transaction. Without an error, it reports whether
 // none of them was there.
-func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attempt, first []int,
-	grants []known.Grant) (ok bool, err error) {
+func (l *Limiter) create(ctx context.Context, wants []decide.Want, parts []*attempt, first []int,
+	grants []decide.Grant) (ok bool, err error) {
 	all := make([]creation, len(first))
 	for j, i := range first {
 		all[j] = creation{wants[i], parts[i].desk}
@@ -63,7 +63,7 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	if err != nil {
 		return false, err
 	}
-	plans, writes := make([]known.Planned, len(first)), make([]item.Write, len(first))
+	plans, writes := make([]decide.Planned, len(first)), make([]item.Write, len(first))
 	for j, c := range all {
 		plans[j] = c.desk.Create(c.want, l.moment())
 		if !plans[j].Takes { // other shards of it live on
@@ -71,8 +71,8 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 		}
 		writes[j] = plans[j].Write
 	}
-	created := func() []known.Grant {
-		made := make([]known.Grant, len(first))
+	created := func() []decide.Grant {
+		made := make([]decide.Grant, len(first))
 		for j, c := range all {
 			b, err := table.DecodeShard(plans[j].Write.(item.Put).Item)
 			if err != nil {
@@ -86,7 +86,7 @@ func (l *Limiter) create(ctx context.Context, wants []known.Want, parts []*attem
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
 		for j, r := range canceled.Reasons {
 			if b, err := table.DecodeShard(r.Old); err == nil {
-				all[j].desk.See(b, l.now(), known.Unsent)
+				all[j].desk.See(b, l.now(), decide.Unsent)
 			}
 		}
 		return false, nil

@@ -6,23 +6,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // grow splits a shard where this process is the one that sees the need (see
-// [known.Bucket.Growth]). It is best effort: the request it follows is granted already and
+// [decide.Bucket.Growth]). It is best effort: the request it follows is granted already and
 // does not wait for it, every step is conditional, and the aggregator does the same.
 func (l *Limiter) grow(ctx context.Context, k *desk, b table.Shard) {
 	plan, count := k.Growth(b, l.now())
-	l.work(ctx, known.Name{Entity: b.Entity, Resource: b.Resource}, plan, count)
+	l.work(ctx, decide.Name{Entity: b.Entity, Resource: b.Resource}, plan, count)
 }
 
 // work carries a plan out in the background, one at a time for each bucket.
-func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, before int) {
+func (l *Limiter) work(ctx context.Context, n decide.Name, plan *shard.Plan, before int) {
 	if plan == nil {
 		return
 	}
@@ -42,8 +42,8 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 		now := l.now()
 		k.Missing(now, plan.Absent()...)
 		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
-			if !slices.ContainsFunc(given, func(g table.Shard) bool { return known.Same(g, image) }) {
-				l.desks.see(image, now, known.Unsent)
+			if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
+				l.desks.see(image, now, decide.Unsent)
 			} // else it is no news, and must not look fresh: who never looks again waits for ever
 			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
 				l.tell(ctx, splitOrMerge(n, before, image.State.Shards))
@@ -54,7 +54,7 @@ func (l *Limiter) work(ctx context.Context, n known.Name, plan *shard.Plan, befo
 
 // startGrowing returns the desk of a bucket whose shards the caller may change until stopGrowing,
 // nil if another goroutine of this process is changing them.
-func (ds *desks) startGrowing(n known.Name) *desk {
+func (ds *desks) startGrowing(n decide.Name) *desk {
 	k := ds.pin(n)
 	if !k.growing.CompareAndSwap(false, true) {
 		ds.unpin(n)
@@ -99,7 +99,7 @@ func (e each) bounded(ctx context.Context) (within context.Context, end func()) 
 }
 
 // splitOrMerge is the event of a bucket that has more shards than before, or fewer.
-func splitOrMerge(n known.Name, before, after int) Event {
+func splitOrMerge(n decide.Name, before, after int) Event {
 	e := Event{Kind: EventSplit, Entity: n.Entity, Resource: n.Resource, Shards: after}
 	if after < before {
 		e.Kind = EventMerge
@@ -108,7 +108,7 @@ func splitOrMerge(n known.Name, before, after int) Event {
 }
 
 // restore puts back a shard that is missing, if that is safe (see
-// [known.Bucket.Restorable]). Best effort, like grow. If one shard was deleted, others may
+// [decide.Bucket.Restorable]). Best effort, like grow. If one shard was deleted, others may
 // have been too, so it looks at all that are not known.
 func (l *Limiter) restore(ctx context.Context, k *desk, missing int) {
 	if missing == 0 {
@@ -119,7 +119,7 @@ func (l *Limiter) restore(ctx context.Context, k *desk, missing int) {
 		return
 	}
 	writes := table.Restore(like, missing, like.State.Shards, l.now(), random())
-	n := known.Name{Entity: like.Entity, Resource: like.Resource}
+	n := decide.Name{Entity: like.Entity, Resource: like.Resource}
 	at := l.desks.startGrowing(n)
 	if at == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -55,7 +55,7 @@ func TestShardLeftBehindIsTakenUp(t *testing.T) {
 			}
 			run(shard.Double(at(0)))
 			run(shard.Double(at(0))) // shard 1 is behind
-			l.desks.see(at(0), w.now.Load(), known.Unsent)
+			l.desks.see(at(0), w.now.Load(), decide.Unsent)
 			if tt.merged {
 				run(shard.Shrink(at(0), 2))
 			}

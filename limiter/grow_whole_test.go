@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
@@ -322,7 +322,7 @@ func TestAShardIsKnownOncePutBack(t *testing.T) {
 		must(t, l, asks(Costs{"rph": 1}, limit))
 		w.split(l, 2)
 		for _, b := range w.shards(l, acme, gpt) {
-			l.desks.see(b, l.now(), known.Unsent)
+			l.desks.see(b, l.now(), decide.Unsent)
 		}
 		w.remove(l, 1)
 		if fails {
@@ -346,7 +346,7 @@ func TestAShardIsKnownOncePutBack(t *testing.T) {
 // What is not known to be safe is not put back.
 func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 	at := func(entity, resource string) func(*world, *Limiter) {
-		return func(_ *world, l *Limiter) { l.desks.startGrowing(known.Name{Entity: entity, Resource: resource}) }
+		return func(_ *world, l *Limiter) { l.desks.startGrowing(decide.Name{Entity: entity, Resource: resource}) }
 	}
 	for name, c := range map[string]struct {
 		prepare func(w *world, l *Limiter)
@@ -366,7 +366,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 		must(t, l, asks(Costs{"rph": 1}, limit))
 		w.split(l, 2)
 		for _, b := range w.shards(l, acme, gpt) {
-			l.desks.see(b, l.now(), known.Unsent)
+			l.desks.see(b, l.now(), decide.Unsent)
 		}
 		w.remove(l, 1)
 		c.prepare(w, l)
@@ -417,7 +417,7 @@ func TestShardsMissingBesideOneAreKnown(t *testing.T) {
 	must(t, l, asks(Costs{"rph": 1}, limit))
 	w.split(l, 4)
 	for _, b := range w.shards(l, acme, gpt)[:3] {
-		l.desks.see(b, l.now(), known.Unsent)
+		l.desks.see(b, l.now(), decide.Unsent)
 	}
 	w.remove(l, 1, 3)
 	l.desks.of(acmeGPT).Missing(l.now(), 1)

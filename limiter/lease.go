@@ -8,8 +8,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -17,7 +17,7 @@ import (
 
 // leaseItem is one stored item that a lease has taken from.
 type leaseItem struct {
-	name  known.Name
+	name  decide.Name
 	key   item.Key
 	shard int
 	taken []table.Cost
@@ -56,14 +56,14 @@ func (it leaseItem) held(limit string) int64 {
 type Lease struct {
 	limiter *Limiter
 	request Request // what was acquired, for Charge
-	name    known.Name
+	name    decide.Name
 	cause   error    // why nothing was charged, nil when something was
 	above   []*Lease // on the entities that it cascades to, guarded by mu like all of theirs
 
 	mu     sync.Mutex
 	items  []leaseItem
 	limits []bucket.Limit   // those that can be settled; nil: of the image after the charge, see settles
-	counts []known.Level    // what its status is worked out from
+	counts []decide.Level   // what its status is worked out from
 	status []Status         // nil: until it is asked for
 	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
 	one    [1]leaseItem     // room for items
@@ -79,7 +79,7 @@ type Lease struct {
 }
 
 // lease makes the lease on a grant. What was granted of an entity that is bypassed has charged nothing.
-func (l *Limiter) lease(g known.Grant) *Lease {
+func (l *Limiter) lease(g decide.Grant) *Lease {
 	le := &Lease{limiter: l, name: g.Name, counts: g.Levels, after: g.Image, limits: slices.Clip(g.Limits),
 		ahead: g.Ahead}
 	le.items = le.one[:0]
@@ -96,7 +96,7 @@ func (l *Limiter) lease(g known.Grant) *Lease {
 }
 
 // leaseOf makes the lease on what was granted of all levels of a request.
-func (l *Limiter) leaseOf(grants []known.Grant) *Lease {
+func (l *Limiter) leaseOf(grants []decide.Grant) *Lease {
 	le := l.lease(grants[0])
 	for _, g := range grants[1:] {
 		le.above = append(le.above, l.lease(g))
@@ -105,8 +105,8 @@ func (l *Limiter) leaseOf(grants []known.Grant) *Lease {
 }
 
 // charged reports whether anything was charged.
-func charged(grants []known.Grant) bool {
-	return slices.ContainsFunc(grants, func(g known.Grant) bool { return len(g.Parts) > 0 })
+func charged(grants []decide.Grant) bool {
+	return slices.ContainsFunc(grants, func(g decide.Grant) bool { return len(g.Parts) > 0 })
 }
 
 // settles returns the limits that can be settled: all that the written item has, not only those in force.
@@ -178,7 +178,7 @@ func (le *Lease) Status() []Status {
 // nowHeld is the status of a lease on what was taken ahead.
 func (le *Lease) nowHeld() []Status {
 	k := le.limiter.desks.of(le.name)
-	return statuses(le.name.Entity, k.Levels(known.Want{Costs: le.items[0].taken}, le.limiter.now()))
+	return statuses(le.name.Entity, k.Levels(decide.Want{Costs: le.items[0].taken}, le.limiter.now()))
 }
 
 // Overdrawn returns the soft limits that were in debt right after the last charge of this lease.

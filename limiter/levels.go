@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -17,23 +17,23 @@ import (
 const maxLevels = 4
 
 // want works out what a request needs of the bucket of one entity.
-func (l *Limiter) want(n known.Name, req Request, cfg resolved) (known.Want, error) {
+func (l *Limiter) want(n decide.Name, req Request, cfg resolved) (decide.Want, error) {
 	if cfg.bypass {
-		return known.Want{Namespace: l.namespace, Name: n, Bypass: true}, nil
+		return decide.Want{Namespace: l.namespace, Name: n, Bypass: true}, nil
 	}
 	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
-		return known.Want{}, denied
+		return decide.Want{}, denied
 	}
 	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), req, cfg.limits)
 	if err != nil {
-		return known.Want{}, err
+		return decide.Want{}, err
 	}
 	return l.wants(n, priced, cfg, cfg.limits), nil
 }
 
 // wants returns the costs wanted of the bucket of one entity, under these limits.
-func (l *Limiter) wants(n known.Name, costs []table.Cost, cfg resolved, limits []bucket.Limit) known.Want {
-	w := known.Want{Namespace: l.namespace, Name: n, Costs: costs, Lifetime: table.Expires,
+func (l *Limiter) wants(n decide.Name, costs []table.Cost, cfg resolved, limits []bucket.Limit) decide.Want {
+	w := decide.Want{Namespace: l.namespace, Name: n, Costs: costs, Lifetime: table.Expires,
 		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read,
 		Ahead: l.aheadOf(limits)}
 	if cfg.own {
@@ -56,16 +56,16 @@ func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
 // levels works out what a request needs of its entity, whose configuration is given, and of those
 // that it cascades to, in the room it is given. Warm, it does no I/O. With an error it returns
 // the entity that the error is about.
-func (l *Limiter) levels(ctx context.Context, n known.Name, req Request, cfg resolved,
-	room []known.Want) ([]known.Want, known.Name, error) {
+func (l *Limiter) levels(ctx context.Context, n decide.Name, req Request, cfg resolved,
+	room []decide.Want) ([]decide.Want, decide.Name, error) {
 	w, err := l.want(n, req, cfg)
 	if err != nil {
 		return nil, n, err
 	}
 	wants := append(room, w)
 	for cfg.cascade {
-		parent := known.Name{Entity: cfg.parent, Resource: n.Resource}
-		circle := slices.ContainsFunc(wants, func(w known.Want) bool { return w.Name == parent })
+		parent := decide.Name{Entity: cfg.parent, Resource: n.Resource}
+		circle := slices.ContainsFunc(wants, func(w decide.Want) bool { return w.Name == parent })
 		if circle || len(wants) == maxLevels {
 			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
 				n.Entity, path(wants, parent), maxLevels)
@@ -89,7 +89,7 @@ func (l *Limiter) levels(ctx context.Context, n known.Name, req Request, cfg res
 }
 
 // path names the entities of levels and the parent after them.
-func path(wants []known.Want, parent known.Name) string {
+func path(wants []decide.Want, parent decide.Name) string {
 	var b strings.Builder
 	for _, w := range wants {
 		b.WriteString(w.Name.Entity + " -> ")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
@@ -208,7 +208,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	}
 	clocked := &clocked{Store: s}
 	late := func() time.Duration { return clocked.lately().late }
-	ds := newDesks(opts.MaxBuckets, known.Settings{
+	ds := newDesks(opts.MaxBuckets, decide.Settings{
 		DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
 	})
 	l := &Limiter{
@@ -232,9 +232,9 @@ func (l *Limiter) now() int64 {
 }
 
 // moment is what a decision depends on beside the bucket and the request.
-func (l *Limiter) moment() known.Now {
+func (l *Limiter) moment() decide.Now {
 	pace, at := l.store.lately(), time.Now()
-	return known.Now{Ms: l.now(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: random(), At: at,
+	return decide.Now{Ms: l.now(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: random(), At: at,
 		Late: pace.late}
 }
 

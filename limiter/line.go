@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // standInLine waits for room in the queue, and takes the costs then.
-func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tries *attempt) (lease *Lease,
+func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, tries *attempt) (lease *Lease,
 	after time.Duration, err error) {
 	me, follow := l.lines.Join(n, req.Class), 0
 	defer func() { me.Leave(follow) }()
@@ -32,7 +32,7 @@ func (l *Limiter) standInLine(ctx context.Context, n known.Name, req Request, tr
 		full := queueFull(err)
 		at := n
 		if full != nil {
-			at = known.Name{Entity: full.Entity, Resource: full.Resource}
+			at = decide.Name{Entity: full.Entity, Resource: full.Resource}
 		}
 		missed, first := me.Asked(mine.Calls > 0, full != nil, at)
 		if full == nil {

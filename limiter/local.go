@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -29,7 +29,7 @@ func (l *localFacts) share(whole bucket.Limit) bucket.Limit {
 
 // at returns the bucket at now under the limits in force. A limit that is new begins
 // full if there is room for it, else empty.
-func (l *localFacts) at(w known.Want, room bool, now int64) bucket.State {
+func (l *localFacts) at(w decide.Want, room bool, now int64) bucket.State {
 	old, known := l.get(w.Name)
 	old = old.At(now)
 	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.Costs))}
@@ -58,11 +58,11 @@ var errShare = errors.New("more than this process's share of a limit")
 
 // take takes the costs of all levels or of none. The error is a *LimitError or
 // errShare.
-func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
+func (all *locals) take(wants []decide.Want, now int64) ([]*Lease, error) {
 	l := all.lock()
 	defer all.mu.Unlock()
 	leases, after := make([]*Lease, len(wants)), make([]bucket.State, len(wants))
-	names := make([]known.Name, len(wants))
+	names := make([]decide.Name, len(wants))
 	for i, w := range wants {
 		names[i] = w.Name
 	}
@@ -102,13 +102,13 @@ func (all *locals) take(wants []known.Want, now int64) ([]*Lease, error) {
 // adjust takes so much more from a bucket, into debt if need be, or gives it back. One
 // that has been forgotten was full: it takes nothing back, and what it owes now is kept
 // beyond the size, until it is full again. Nothing is given back to a later period of a quota.
-func (all *locals) adjust(n known.Name, costs []table.Cost, now int64) {
+func (all *locals) adjust(n decide.Name, costs []table.Cost, now int64) {
 	l := all.lock()
 	defer all.mu.Unlock()
 	if !l.makeRoom(now, n) && !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 }) {
 		return
 	}
-	state := l.at(known.Want{Name: n, Costs: costs}, true, now)
+	state := l.at(decide.Want{Name: n, Costs: costs}, true, now)
 	if old, ok := l.get(n); ok {
 		state = old.At(now)
 	}
@@ -127,7 +127,7 @@ func localCost(c table.Cost, state bucket.State) table.Cost {
 	return c
 }
 
-func localStatus(w known.Want, state bucket.State) []Status {
+func localStatus(w decide.Want, state bucket.State) []Status {
 	out := make([]Status, len(state.Slots))
 	for i, sl := range state.Slots {
 		out[i] = statusOf(w.Name.Entity, sl.Limit, sl.Tokens, sl.Rest, state.Rate(i).Edge)
@@ -137,7 +137,7 @@ func localStatus(w known.Want, state bucket.State) []Status {
 	return out
 }
 
-func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) *LimitError {
+func localDenial(w decide.Want, state bucket.State, v bucket.Verdict, now int64) *LimitError {
 	short := w.Costs[v.Slot]
 	e := &LimitError{
 		Entity: w.Name.Entity, Resource: w.Name.Resource, Limit: short.Limit.Name,
@@ -158,8 +158,8 @@ func localDenial(w known.Want, state bucket.State, v bucket.Verdict, now int64) 
 // from the call or from the configuration that was read last, however old. If they are not known,
 // or the share can never hold the costs, the cause is returned.
 func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
-	var wants []known.Want
-	for n := (known.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
+	var wants []decide.Want
+	for n := (decide.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
 		cfg, err := l.configs.last(n, own)
 		if errors.Is(err, ErrDisabled) {
 			return nil, &opError{"acquire", n, ErrDisabled, err}

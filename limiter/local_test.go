@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -417,7 +417,7 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
-	l.locals = newLocals(100, newDesks(maxLevels, known.Settings{}))
+	l.locals = newLocals(100, newDesks(maxLevels, decide.Settings{}))
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	req := func(entity string) Request {
 		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
@@ -554,9 +554,9 @@ func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
 // Full buckets are forgotten for new ones, but none that the request is for, and none that is not full.
 func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 	const now = 1_000_000
-	names := func(ids ...string) (out []known.Want) {
+	names := func(ids ...string) (out []decide.Want) {
 		for _, id := range ids {
-			out = append(out, known.Want{Name: known.Name{Entity: id, Resource: gpt},
+			out = append(out, decide.Want{Name: decide.Name{Entity: id, Resource: gpt},
 				Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)})
 		}
 		return out
@@ -570,13 +570,13 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 		{"a", []string{"a", "e"}, false}, {"ab", []string{"a", "e"}, true}, {"a", []string{"e", "f"}, false},
 		{"ac", []string{"e", "f"}, true},
 	} {
-		all := newLocals(100, newDesks(maxLevels, known.Settings{}))
+		all := newLocals(100, newDesks(maxLevels, decide.Settings{}))
 		for _, id := range []string{"a", "b", "c", "d"} {
 			if _, err := all.take(names(id), now); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(c.full, id) {
-				all.adjust(known.Name{Entity: id, Resource: gpt}, negative(names(id)[0].Costs), now)
+				all.adjust(decide.Name{Entity: id, Resource: gpt}, negative(names(id)[0].Costs), now)
 			}
 		}
 		_, err := all.take(names(c.wants...), now)
@@ -584,7 +584,7 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 			t.Errorf("%q are full: %q is granted %v, %v", c.full, c.wants, err == nil, err)
 		}
 		for _, id := range []string{"a", "b", "c", "d"} {
-			there := all.facts.of(known.Name{Entity: id, Resource: gpt})
+			there := all.facts.of(decide.Name{Entity: id, Resource: gpt})
 			if there == nil && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
 				t.Errorf("%q are full: %s is forgotten for %q", c.full, id, c.wants)
 			}
@@ -596,18 +596,18 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 // back to a bucket that was forgotten is nothing, and what it owes is kept.
 func TestLocalBucketsWithoutRoom(t *testing.T) {
 	const now = 1_000_000
-	want := func(id string, milli int64) known.Want {
-		return known.Want{Name: known.Name{Entity: id, Resource: gpt},
+	want := func(id string, milli int64) decide.Want {
+		return decide.Want{Name: decide.Name{Entity: id, Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, milli)}
 	}
-	all := newLocals(100, newDesks(maxLevels, known.Settings{}))
+	all := newLocals(100, newDesks(maxLevels, decide.Settings{}))
 	for _, id := range []string{"a", "b", "c", "d"} {
-		if _, err := all.take([]known.Want{want(id, 2000)}, now); err != nil {
+		if _, err := all.take([]decide.Want{want(id, 2000)}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	e := want("e", 0)
-	if _, err := all.take([]known.Want{e}, now); err != nil {
+	if _, err := all.take([]decide.Want{e}, now); err != nil {
 		t.Errorf("a request for nothing: %v", err)
 	}
 	all.adjust(e.Name, want("e", -1000).Costs, now)
@@ -624,15 +624,15 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 // A limit that becomes a quota from the first use begins its period with what is spent, if anything is.
 func TestALocalLimitBecomesAQuota(t *testing.T) {
 	const now = 1_000_000
-	n := known.Name{Entity: acme, Resource: gpt}
+	n := decide.Name{Entity: acme, Resource: gpt}
 	quota := Quota("rpm", 10, FromFirstUse(time.Hour)).stored()
 	for spent, want := range map[int64]int64{0: 0, 2000: now + time.Hour.Milliseconds()} {
-		all := newLocals(100, newDesks(maxLevels, known.Settings{}))
-		for _, w := range []known.Want{
+		all := newLocals(100, newDesks(maxLevels, decide.Settings{}))
+		for _, w := range []decide.Want{
 			{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, spent)},
 			{Name: n, Costs: table.Costs([]bucket.Limit{quota}, 0)},
 		} {
-			if _, err := all.take([]known.Want{w}, now); err != nil {
+			if _, err := all.take([]decide.Want{w}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -695,7 +695,7 @@ func TestSharesOfLimits(t *testing.T) {
 		{99, lim("a", MaxTokens, MaxTokens, time.Second), 990 * MaxTokens, 990 * MaxTokens},
 		{10, Quota("a", 100, Daily("")), 10_000, 0}, {1, Quota("a", 5, Daily("")), 1000, 0},
 	} {
-		all := newLocals(c.percent, newDesks(10, known.Settings{}))
+		all := newLocals(c.percent, newDesks(10, decide.Settings{}))
 		want := c.limit.stored()
 		want.Capacity, want.Amount = c.capacity, c.amount
 		if got := all.facts.share(c.limit.stored()); got != want {
@@ -714,9 +714,9 @@ func TestSharesOfLimits(t *testing.T) {
 // changes keeps the part of a millitoken that it had.
 func TestALocalShareRefillsExactly(t *testing.T) {
 	seven := lim("rpm", 7, 7, time.Minute)
-	all, n := newLocals(100, newDesks(10, known.Settings{})), acmeGPT
+	all, n := newLocals(100, newDesks(10, decide.Settings{})), acmeGPT
 	take := func(limit Limit, milli, now int64) error {
-		_, err := all.take([]known.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
+		_, err := all.take([]decide.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
 		return err
 	}
 	granted, now := 0, int64(1_000_000)
@@ -742,14 +742,14 @@ func TestALocalShareRefillsExactly(t *testing.T) {
 // others, so one that is full further behind is found by a later request.
 func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 	const now, size = 1_000_000, 20
-	want := func(i int) known.Want {
-		return known.Want{Name: known.Name{Entity: fmt.Sprint(i), Resource: gpt},
+	want := func(i int) decide.Want {
+		return decide.Want{Name: decide.Name{Entity: fmt.Sprint(i), Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)}
 	}
 	for full := range size {
-		all := newLocals(100, newDesks(size, known.Settings{}))
+		all := newLocals(100, newDesks(size, decide.Settings{}))
 		for i := range size {
-			if _, err := all.take([]known.Want{want(i)}, now); err != nil {
+			if _, err := all.take([]decide.Want{want(i)}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -757,7 +757,7 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 		b.state.Slots[0].Tokens = b.state.Slots[0].Capacity
 		denied := 0
 		for denied < size {
-			if _, err := all.take([]known.Want{want(99)}, now); err == nil {
+			if _, err := all.take([]decide.Want{want(99)}, now); err == nil {
 				break
 			}
 			denied++

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
@@ -42,7 +42,7 @@ func newLocals(percent int, ds *desks) *locals {
 }
 
 // of returns a local bucket, nil if there is none.
-func (l *localFacts) of(n known.Name) *localBucket {
+func (l *localFacts) of(n decide.Name) *localBucket {
 	if k := l.desks.peek(n); k != nil {
 		return k.local
 	}
@@ -50,7 +50,7 @@ func (l *localFacts) of(n known.Name) *localBucket {
 }
 
 // get returns the state of a bucket, which counts as used by it.
-func (l *localFacts) get(n known.Name) (state bucket.State, ok bool) {
+func (l *localFacts) get(n decide.Name) (state bucket.State, ok bool) {
 	b := l.of(n)
 	if b == nil {
 		return bucket.State{}, false
@@ -60,7 +60,7 @@ func (l *localFacts) get(n known.Name) (state bucket.State, ok bool) {
 }
 
 // set changes the state of a bucket, a new one if there is none.
-func (l *localFacts) set(n known.Name, state bucket.State) {
+func (l *localFacts) set(n decide.Name, state bucket.State) {
 	b := l.of(n)
 	if b == nil {
 		b = &localBucket{desk: l.desks.pin(n)}
@@ -83,7 +83,7 @@ const maxFullSought = 8
 // makeRoom forgets full buckets until there is room for the new ones among some, and
 // reports whether there is. Those that are not full go to the end of the line, so that
 // others are looked at the next time.
-func (l *localFacts) makeRoom(now int64, wants ...known.Name) bool {
+func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
 	fresh := 0
 	for _, n := range wants {
 		if l.of(n) == nil {

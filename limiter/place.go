@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -15,7 +15,7 @@ import (
 // place tells a request that waits from when it may go on, by the images of the shards that it
 // was charged to. Others may have come before, and the limiter did not know of them. If it is too
 // late then, everything is given back and the request is denied.
-func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, g known.Grant, tries *attempt) error {
+func (l *Limiter) place(ctx context.Context, k *desk, w decide.Want, g decide.Grant, tries *attempt) error {
 	images := []table.Shard{*g.Image}
 	if len(g.Parts) > 1 { // a transaction brings no images
 		var err error
@@ -29,9 +29,9 @@ func (l *Limiter) place(ctx context.Context, k *desk, w known.Want, g known.Gran
 		for _, p := range g.Parts {
 			if p.Shard == b.State.Shard {
 				owed := queue.Owed{Image: b, Limits: limitNames(w.Costs), Asked: tries.turn}
-				tries.goesOn = max(tries.goesOn, known.PaidBack(b, owed.Limits))
+				tries.goesOn = max(tries.goesOn, decide.PaidBack(b, owed.Limits))
 				tries.owed = append(tries.owed, owed)
-				room, _ := known.RoomIn(b, w, func(limit string) int64 { return -p.Of(limit) })
+				room, _ := decide.RoomIn(b, w, func(limit string) int64 { return -p.Of(limit) })
 				full = full || len(g.Parts) == 1 && room > b.State.RF
 			}
 		}

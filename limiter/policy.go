@@ -5,11 +5,11 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // unresolved turns a failed resolution into the caller's error or policy.
-func (l *Limiter) unresolved(ctx context.Context, req Request, n known.Name, own []bucket.Limit, cfg resolved,
+func (l *Limiter) unresolved(ctx context.Context, req Request, n decide.Name, own []bucket.Limit, cfg resolved,
 	err error) (*Lease, error) {
 	if errors.Is(err, ErrLimited) {
 		return nil, err
@@ -24,7 +24,7 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n known.Name, own
 
 // undecided turns a call that got no decision or no answer into the caller's error,
 // or applies the policy.
-func (l *Limiter) undecided(ctx context.Context, req Request, n known.Name, own []bucket.Limit, stored Policy,
+func (l *Limiter) undecided(ctx context.Context, req Request, n decide.Name, own []bucket.Limit, stored Policy,
 	err error) (*Lease, error) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrUnreadable) {
 		return nil, canceled("acquire", n, cause, err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -16,7 +16,7 @@ import (
 // partition alone may be too hot. So that opens the bucket's breaker, and the breaker for all
 // only if other buckets are throttled too. A throttled read opens its bucket's breaker alone, and
 // only while nothing is known of the bucket: a known bucket needs no read.
-func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
+func (l *Limiter) heard(ctx context.Context, n, at decide.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *desk
 	if slowRead(err) {
@@ -36,11 +36,11 @@ func (l *Limiter) heard(ctx context.Context, n, at known.Name, err error) {
 	if throttled && !l.breaker.elsewhere(at) {
 		return
 	}
-	l.opens(ctx, &l.breaker, s, known.Name{}, err)
+	l.opens(ctx, &l.breaker, s, decide.Name{}, err)
 }
 
 // opens tells a breaker what a call says; n is its bucket, empty for that of all.
-func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n known.Name, err error) {
+func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n decide.Name, err error) {
 	f, _ := errors.AsType[*store.Failure](err)
 	switch open, changed := b.heard(s, f); {
 	case changed && open:
@@ -52,7 +52,7 @@ func (l *Limiter) opens(ctx context.Context, b *breaker, s said, n known.Name, e
 
 // answers reports whether a request may be sent: not while its bucket is throttled, nor
 // while nothing has an answer.
-func (l *Limiter) answers(ctx context.Context, n known.Name, req Request, own []bucket.Limit) bool {
+func (l *Limiter) answers(ctx context.Context, n decide.Name, req Request, own []bucket.Limit) bool {
 	if k := l.desks.peek(n); k != nil && !l.lets(ctx, &k.throttled, n, req, own) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (l *Limiter) answers(ctx context.Context, n known.Name, req Request, own []
 // and one caller in a while probes: it sends what takes nothing, and waits a moment for
 // the answer. One that comes later closes the breaker too, so a table that has become
 // slow is used again; in a process that is frozen meanwhile, when that goes on.
-func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, req Request, own []bucket.Limit) bool {
+func (l *Limiter) lets(ctx context.Context, b *breaker, n decide.Name, req Request, own []bucket.Limit) bool {
 	if !b.open() {
 		return true
 	}
@@ -95,7 +95,7 @@ func (l *Limiter) lets(ctx context.Context, b *breaker, n known.Name, req Reques
 // probe tries all the calls that a request needs: it reads the configuration if that is not known,
 // and sends its bucket a write whose condition never holds. A bucket that is not there is read
 // before it is created, so it does that, too. In no case does it take anything.
-func (l *Limiter) probe(ctx context.Context, n known.Name, req Request, own []bucket.Limit) error {
+func (l *Limiter) probe(ctx context.Context, n decide.Name, req Request, own []bucket.Limit) error {
 	cfg, err := l.configs.resolve(ctx, n, own, l.now())
 	if err == nil {
 		_, _, err = l.levels(ctx, n, req, cfg, nil)

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -133,7 +133,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 			}
 		}
 		for _, child := range []string{acme, "sister"} {
-			if !l.desks.of(known.Name{Entity: child, Resource: gpt}).throttled.open() {
+			if !l.desks.of(decide.Name{Entity: child, Resource: gpt}).throttled.open() {
 				t.Errorf("requests of %s are still sent", child)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
@@ -30,5 +30,5 @@ func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Le
 
 // waiting is what a request begins with that waits until an instant at most; zero: for ever.
 func waiting(end time.Time) *attempt {
-	return &attempt{Waiter: known.Waiter{Attempt: known.Attempt{Waits: true}, End: end}}
+	return &attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: true}, End: end}}
 }

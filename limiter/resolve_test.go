@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -122,12 +122,12 @@ func TestWhichRecordDecides(t *testing.T) {
 func TestWhichRecordsAreReadAgain(t *testing.T) {
 	const now = 1_000_000
 	r := rand.New(rand.NewPCG(6, 2))
-	n := known.Name{Entity: acme, Resource: gpt}
+	n := decide.Name{Entity: acme, Resource: gpt}
 	keys := keysOf(n)
 	for run := range 10_000 {
 		ttl := []int64{5000, 2000, -1}[r.IntN(3)]
 		recs, given := anyRecords(r, now, 10_000), r.IntN(2) == 0
-		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, newDesks(100, known.Settings{}))
+		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, newDesks(100, decide.Settings{}))
 		limited, until := given, int64(bucket.Never)
 		for i, k := range keys {
 			if recs[i].at != 0 {
@@ -166,7 +166,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 // While the table does not answer, what was read last decides: of a namespace whose record is forgotten
 // it is that the namespace is there, as it was opened; limits that were never read are not known.
 func TestWhatWasReadLast(t *testing.T) {
-	n := known.Name{Entity: acme, Resource: gpt}
+	n := decide.Name{Entity: acme, Resource: gpt}
 	keys := keysOf(n)
 	own := []bucket.Limit{rpm10.stored()}
 	for name, c := range map[string]struct {
@@ -191,7 +191,7 @@ func TestWhatWasReadLast(t *testing.T) {
 		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
 		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
 		for i, k := range keys {
 			if recs[i].at != 0 {
 				cfgs.cache.Add(k, recs[i])
@@ -217,7 +217,7 @@ func TestWhatWasReadLast(t *testing.T) {
 // Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
 func TestHowLongOldConfigurationServes(t *testing.T) {
 	const hung = 1_000_000
-	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
+	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
 	if c.quiet(5) {
 		t.Error("nothing has hung")
 	}
@@ -233,7 +233,7 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 
 // What was taken from the cache before it was dropped is not kept, nor is what is over already.
 func TestWhatIsKeptWarm(t *testing.T) {
-	n := known.Name{Entity: acme, Resource: gpt}
+	n := decide.Name{Entity: acme, Resource: gpt}
 	for name, c := range map[string]struct {
 		w     warm
 		keeps bool
@@ -243,7 +243,7 @@ func TestWhatIsKeptWarm(t *testing.T) {
 		"over":      {warm{from: 5, until: 5, forgotten: 1}, false},
 		"never was": {warm{from: 5, until: 4, forgotten: 1}, false},
 	} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
 		cfgs.forget()
 		cfgs.desks.of(n)
 		cfgs.keep(n, false, c.w)
@@ -257,7 +257,7 @@ func TestWhatIsKeptWarm(t *testing.T) {
 		}
 	}
 	for own, want := range map[bool]int{false: 1, true: 0} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, known.Settings{}))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
 		cfgs.keep(n, own, warm{from: 5, until: 10})
 		if _, ok := cfgs.ready(n, own, 5); ok {
 			t.Error("kept without a desk")
@@ -272,8 +272,8 @@ func TestWhatIsKeptWarm(t *testing.T) {
 
 // Configuration is kept of as many buckets as are remembered; the least recently used goes first.
 func TestHowMuchIsKeptWarm(t *testing.T) {
-	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(3, known.Settings{}))
-	name := func(i int) known.Name { return known.Name{Entity: fmt.Sprint(i), Resource: gpt} }
+	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(3, decide.Settings{}))
+	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: gpt} }
 	for i := range 5 {
 		for _, k := range keysOf(name(i)) {
 			cfgs.cache.Add(k, cached{at: 5})

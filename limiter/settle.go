@@ -8,8 +8,8 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -58,7 +58,7 @@ func (l *Limiter) settle(ctx context.Context, it leaseItem, image table.Shard, t
 
 // settling begins to settle costs, none of them zero, on one item.
 func (l *Limiter) settling(it leaseItem, image table.Shard, costs []table.Cost) *settling {
-	s := &settling{l: l, item: it, image: image, since: known.Unsent, costs: costs}
+	s := &settling{l: l, item: it, image: image, since: decide.Unsent, costs: costs}
 	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
 	if !s.known() && image.State.Shard != it.shard {
 		s.image = table.Shard{} // of another shard that paid
@@ -153,7 +153,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		if !ok {
 			return true // the bucket is gone
 		}
-		s.item, s.image, s.since = parent, table.Shard{}, known.Unsent // the shard had merged: its parent has what it held
+		s.item, s.image, s.since = parent, table.Shard{}, decide.Unsent // the shard had merged: its parent has what it held
 		s.known()
 		return false
 	}
@@ -256,7 +256,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g queue.Return) {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := l.now()
-	l.desks.see(b, now, known.Unsent)
+	l.desks.see(b, now, decide.Unsent)
 	g.Given = queue.MomentOf(b)
 	l.sleepers.Wake(g)
 	l.lines.Wake(g.Name)
@@ -268,7 +268,7 @@ func (l *Limiter) settled(ctx context.Context, item item.Item, g queue.Return) {
 		_, err := l.store.Write(ctx, u)
 		return err
 	})
-	if n := (known.Name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
+	if n := (decide.Name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
 		l.tell(ctx, Event{Kind: EventUpkeep, Entity: n.Entity, Resource: n.Resource, Err: outcome("prolong", n, err)})
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
@@ -18,7 +18,7 @@ import (
 // creation is a bucket that is about to be created. What it is known by is held from the
 // read to the write: meanwhile it may be evicted from what the Limiter remembers.
 type creation struct {
-	want known.Want
+	want decide.Want
 	desk *desk
 }
 

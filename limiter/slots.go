@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
@@ -24,7 +24,7 @@ import (
 // reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
 // nil if there are none. A request that leaves a part to others takes none over: what is idle here is
 // at work for it, too.
-func (l *Limiter) reuse(wants []known.Want) (s *slots.Lease) {
+func (l *Limiter) reuse(wants []decide.Want) (s *slots.Lease) {
 	for i, w := range wants {
 		for j, c := range w.Costs {
 			if !isSlots(c) || c.Milli <= 0 || c.Floor > 0 {
@@ -62,7 +62,7 @@ func (l *Limiter) giveSlots(all map[item.Key][]table.Cost) {
 	for key, costs := range all {
 		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		l.background.Go(func() {
-			n := known.Name{Entity: entity, Resource: resource}
+			n := decide.Name{Entity: entity, Resource: resource}
 			e := Event{Kind: EventAhead, Entity: entity, Resource: resource, Writes: 1}
 			if err := l.backOf(n, key, costs); err != nil {
 				e.Err = outcome("give back", n, err)
@@ -74,7 +74,7 @@ func (l *Limiter) giveSlots(all map[item.Key][]table.Cost) {
 
 // hold notes the slots that a new lease has taken, beside those that it has taken over, and begins to
 // renew them. It goes on for as long as anybody has the lease, or until that ends.
-func (l *Limiter) hold(le *Lease, wants []known.Want, s *slots.Lease) {
+func (l *Limiter) hold(le *Lease, wants []decide.Want, s *slots.Lease) {
 	s = l.slotsOf(le, le.name, wants, s)
 	for _, a := range le.above {
 		s = l.slotsOf(a, le.name, wants, s)
@@ -89,7 +89,7 @@ func (l *Limiter) hold(le *Lease, wants []known.Want, s *slots.Lease) {
 
 // slotsOf sets apart the slots that a lease has taken on one level, and adds them to s; nil
 // is none. The caller has named the bucket n.
-func (l *Limiter) slotsOf(a *Lease, n known.Name, wants []known.Want, s *slots.Lease) *slots.Lease {
+func (l *Limiter) slotsOf(a *Lease, n decide.Name, wants []decide.Want, s *slots.Lease) *slots.Lease {
 	for i, it := range a.items {
 		if !slices.ContainsFunc(it.taken, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
 			continue
@@ -117,8 +117,8 @@ func (l *Limiter) slotsOf(a *Lease, n known.Name, wants []known.Want, s *slots.L
 
 // reusable is for how long, in milliseconds, slots that are taken of a bucket now may be taken over by
 // other leases.
-func (l *Limiter) reusable(n known.Name, wants []known.Want) int64 {
-	i := slices.IndexFunc(wants, func(w known.Want) bool { return w.Name == n })
+func (l *Limiter) reusable(n decide.Name, wants []decide.Want) int64 {
+	i := slices.IndexFunc(wants, func(w decide.Want) bool { return w.Name == n })
 	if i < 0 || wants[i].Ahead == 0 {
 		return 0
 	}
@@ -140,7 +140,7 @@ func (l *Limiter) release(s *slots.Lease) map[item.Key][]table.Cost {
 }
 
 // wake lets the first in the line of each bucket ask for the slots that are idle there.
-func (l *Limiter) wake(idle []known.Name) {
+func (l *Limiter) wake(idle []decide.Name) {
 	for _, n := range idle {
 		l.lines.Wake(n)
 	}
@@ -154,7 +154,7 @@ func (l *Limiter) tellLost() {
 }
 
 // keepUp looks at what is held of a bucket: tells who has lost slots, and renews what is due.
-func (l *Limiter) keepUp(n known.Name) {
+func (l *Limiter) keepUp(n decide.Name) {
 	r, idle := l.keeper.Next(n, l.now())
 	l.tellLost() // the renewal may take long
 	if idle != nil {
@@ -184,12 +184,12 @@ func (l *Limiter) move(r *slots.Renewal) (lost error) {
 	write, token := table.Renew(r.Key(), ttl, r.Costs), rand.Text()
 	for {
 		bounded := l.bounded(context.Background())
-		err := l.transactAs(bounded, token, []item.Write{write}, &known.Attempt{})
+		err := l.transactAs(bounded, token, []item.Write{write}, &decide.Attempt{})
 		bounded.end()
 		now := l.now()
 		came, b := moved(err)
 		if b != nil {
-			l.desks.see(*b, now, known.Unsent)
+			l.desks.see(*b, now, decide.Unsent)
 		}
 		if came == slots.Unknown {
 			lost = err
@@ -223,7 +223,7 @@ func moved(err error) (came slots.Outcome, b *table.Shard) {
 
 // backOf gives back slots of leases that have ended, which those did not give back: they were just
 // moved, or idle. What cannot be given back is free when its epochs are over.
-func (l *Limiter) backOf(n known.Name, key item.Key, back []table.Cost) (err error) {
+func (l *Limiter) backOf(n decide.Name, key item.Key, back []table.Cost) (err error) {
 	if len(back) == 0 {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -24,8 +24,8 @@ const spreadAttempts = 4
 // take from the shards meanwhile, and a round trip is left, it is planned once more from the
 // images that the refusal brings. The grant is empty if they do not hold enough; what they hold
 // is known then. Owing, every shard pays its part, into debt.
-func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
-	tries *attempt) (g known.Grant, err error) {
+func (l *Limiter) spread(ctx context.Context, k *desk, w decide.Want, owe bool,
+	tries *attempt) (g decide.Grant, err error) {
 	k.Gather(w)
 	defer func() { k.Gathered(w, g.Parts != nil, g.Parts == nil && err == nil) }()
 	images, err := l.readShards(ctx, k, w)
@@ -35,9 +35,9 @@ func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
 		if last {
 			slack = 0 // any
 		}
-		pay := known.ByLevels(images, w, l.now())
+		pay := decide.ByLevels(images, w, l.now())
 		if owe {
-			pay = known.ByShares(images, w)
+			pay = decide.ByShares(images, w)
 		}
 		if len(pay) == 0 {
 			return g, nil
@@ -52,13 +52,13 @@ func (l *Limiter) spread(ctx context.Context, k *desk, w known.Want, owe bool,
 			break
 		}
 	}
-	return known.Grant{}, err
+	return decide.Grant{}, err
 }
 
 // outpaid puts the images that a refused transaction brings in the place of those that it was
 // planned from. It reports whether it can be planned again from them: not if shards have split
 // or merged meanwhile.
-func (l *Limiter) outpaid(k *desk, images []table.Shard, pay []known.Payment,
+func (l *Limiter) outpaid(k *desk, images []table.Shard, pay []decide.Payment,
 	refused *store.Canceled) (again bool, err error) {
 	again = true
 	for i, r := range refused.Reasons {
@@ -75,7 +75,7 @@ func (l *Limiter) outpaid(k *desk, images []table.Shard, pay []known.Payment,
 		if err != nil {
 			return false, err
 		}
-		k.See(b, l.now(), known.Unsent)
+		k.See(b, l.now(), decide.Unsent)
 		j := slices.IndexFunc(images, func(o table.Shard) bool { return o.State.Shard == old.Shard })
 		images[j] = b
 		again = again && b.State.Count() == old.Count()
@@ -84,7 +84,7 @@ func (l *Limiter) outpaid(k *desk, images []table.Shard, pay []known.Payment,
 }
 
 // readShards reads the images of all shards, and remembers them.
-func (l *Limiter) readShards(ctx context.Context, k *desk, w known.Want) ([]table.Shard, error) {
+func (l *Limiter) readShards(ctx context.Context, k *desk, w decide.Want) ([]table.Shard, error) {
 	keys := make([]item.Key, k.ReadAll(l.now()))
 	for i := range keys {
 		keys[i] = layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, i)
@@ -101,13 +101,13 @@ func (l *Limiter) readShards(ctx context.Context, k *desk, w known.Want) ([]tabl
 }
 
 // pay writes the charges of all shards that pay, as one transaction.
-func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []known.Payment, slack int64,
-	tries *attempt) (g known.Grant, refused *store.Canceled, err error) {
+func (l *Limiter) pay(ctx context.Context, k *desk, w decide.Want, payments []decide.Payment, slack int64,
+	tries *attempt) (g decide.Grant, refused *store.Canceled, err error) {
 	now, writes := l.now(), make([]item.Write, len(payments))
 	for i, s := range payments {
 		writes[i] = s.Write(w, now, slack)
 	}
-	paid := func() []known.Grant { return []known.Grant{k.Paid(payments, writes, w, now, l.now())} }
+	paid := func() []decide.Grant { return []decide.Grant{k.Paid(payments, writes, w, now, l.now())} }
 	err = l.transact(ctx, writes, tries, paid)
 	if refused, ok := errors.AsType[*store.Canceled](err); ok {
 		return g, refused, nil
@@ -121,11 +121,11 @@ func (l *Limiter) pay(ctx context.Context, k *desk, w known.Want, payments []kno
 // transact sends a transaction on a goroutine of its own. If the caller leaves meanwhile, what the
 // transaction then takes is given back: taken says what that is.
 func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *attempt,
-	taken func() []known.Grant) error {
+	taken func() []decide.Grant) error {
 	if err := ctx.Err(); err != nil {
 		return &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
 	}
-	caller, mine := l.within(ctx), &known.Attempt{Calls: tries.Calls}
+	caller, mine := l.within(ctx), &decide.Attempt{Calls: tries.Calls}
 	var over atomic.Bool // it has an answer, or its caller has left
 	answers := make(chan error, 1)
 	l.background.Go(func() {
@@ -159,7 +159,7 @@ func (l *Limiter) transact(ctx context.Context, writes []item.Write, tries *atte
 // transactAs sends a transaction, again with the same token when its answer is lost,
 // which carries it out once. If it never is answered, nobody knows.
 func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Write,
-	tries *known.Attempt) error {
+	tries *decide.Attempt) error {
 	var lost error
 	for {
 		tries.Calls++
@@ -168,7 +168,7 @@ func (l *Limiter) transactAs(ctx context.Context, token string, writes []item.Wr
 		switch _, canceled := errors.AsType[*store.Canceled](err); {
 		case err == nil, canceled:
 			return err
-		case store.KindOf(err) == store.Unknown && tries.Calls < known.MaxRounds && ctx.Err() == nil:
+		case store.KindOf(err) == store.Unknown && tries.Calls < decide.MaxRounds && ctx.Err() == nil:
 			lost = err
 			continue
 		case lost != nil:

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -122,7 +122,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 				return true, nil
 			})
 			costs := []table.Cost{{Limit: limit.stored(), Milli: c.cost * 1000}}
-			me, want := &attempt{}, known.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}
+			me, want := &attempt{}, decide.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}
 			for range c.trips {
 				me.Waited(false)
 			}

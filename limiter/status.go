@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // Status is one limit in force of a bucket, as far as the caller's process knows
@@ -78,7 +78,7 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 }
 
 // statuses are those of levels of one entity.
-func statuses(entity string, levels []known.Level) []Status {
+func statuses(entity string, levels []decide.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
 		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
@@ -93,7 +93,7 @@ func statuses(entity string, levels []known.Level) []Status {
 }
 
 // leaveRoom says what is held of a level, and how long that lets the limit take to be full.
-func (s *Status) leaveRoom(l known.Level) {
+func (s *Status) leaveRoom(l decide.Level) {
 	if l.Held <= 0 || !l.Limit.Refills() {
 		return
 	}

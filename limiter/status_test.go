@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // What a status says of a level that processes hold a part of, or of which the class of the request
@@ -18,32 +18,32 @@ func TestStatusesOfLevels(t *testing.T) {
 	slow := bucket.Limit{Name: "slow", Capacity: 10_000, Amount: 1000, Period: 10_000_000} // 10 s for a thousandth
 	day := 24 * time.Hour
 	for name, c := range map[string]struct {
-		level known.Level
+		level decide.Level
 		want  Status
 	}{
-		"nothing held": {known.Level{Limit: rate, Milli: 4500, Remaining: 4},
+		"nothing held": {decide.Level{Limit: rate, Milli: 4500, Remaining: 4},
 			Status{Remaining: 4, RefillAfter: 500 * time.Millisecond, ResetAfter: 5500 * time.Millisecond}},
-		"2 held for a minute": {known.Level{Limit: rate, Milli: 4500, Remaining: 4, Held: 2000, Over: 60_000},
+		"2 held for a minute": {decide.Level{Limit: rate, Milli: 4500, Remaining: 4, Held: 2000, Over: 60_000},
 			Status{Remaining: 4, Held: 2, RefillAfter: 500 * time.Millisecond, ResetAfter: 62 * time.Second}},
-		"what is held leaves no room": {known.Level{Limit: rate, Milli: 8000, Remaining: 8, Held: 2000, Over: 60_000},
+		"what is held leaves no room": {decide.Level{Limit: rate, Milli: 8000, Remaining: 8, Held: 2000, Over: 60_000},
 			Status{Remaining: 8, Held: 2, RefillAfter: 61 * time.Second, ResetAfter: 62 * time.Second}},
-		"half of a thousandth, 2 held for a second": {known.Level{Limit: slow, Milli: 4999, Rest: 5_000_000, Remaining: 4,
+		"half of a thousandth, 2 held for a second": {decide.Level{Limit: slow, Milli: 4999, Rest: 5_000_000, Remaining: 4,
 			Held: 2000, Over: 1000},
 			Status{Remaining: 4, Held: 2, RefillAfter: 5 * time.Second, ResetAfter: 50_005 * time.Second}},
-		"a floor of 2.5": {known.Level{Limit: rate, Milli: 4000, Floor: 2500, Remaining: 1},
+		"a floor of 2.5": {decide.Level{Limit: rate, Milli: 4000, Floor: 2500, Remaining: 1},
 			Status{Remaining: 1, Floor: 3, RefillAfter: 500 * time.Millisecond, ResetAfter: 6 * time.Second}},
-		"a soft limit leaves no floor": {known.Level{Limit: soft, Milli: 4000, Floor: 2500, Remaining: 4},
+		"a soft limit leaves no floor": {decide.Level{Limit: soft, Milli: 4000, Floor: 2500, Remaining: 4},
 			Status{Remaining: 4, Soft: true, RefillAfter: time.Second, ResetAfter: 6 * time.Second}},
-		"a quota": {known.Level{Limit: daily, Milli: 4000, Remaining: 4, Edge: day.Milliseconds()},
+		"a quota": {decide.Level{Limit: daily, Milli: 4000, Remaining: 4, Edge: day.Milliseconds()},
 			Status{Remaining: 4, RefillAfter: day, ResetAfter: day}},
-		"a quota with a floor": {known.Level{Limit: daily, Milli: 4000, Floor: 3000, Remaining: 1, Edge: day.Milliseconds()},
+		"a quota with a floor": {decide.Level{Limit: daily, Milli: 4000, Floor: 3000, Remaining: 1, Edge: day.Milliseconds()},
 			Status{Remaining: 1, Floor: 3, RefillAfter: day, ResetAfter: day}},
-		"in debt, with a floor": {known.Level{Limit: rate, Milli: -1500, Floor: 2500, Remaining: -2},
+		"in debt, with a floor": {decide.Level{Limit: rate, Milli: -1500, Floor: 2500, Remaining: -2},
 			Status{Remaining: -2, Floor: 3, RefillAfter: 500 * time.Millisecond, ResetAfter: 11_500 * time.Millisecond}},
-		"a floor that leaves the last token": {known.Level{Limit: rate, Milli: 10_000, Floor: 2000, Remaining: 8},
+		"a floor that leaves the last token": {decide.Level{Limit: rate, Milli: 10_000, Floor: 2000, Remaining: 8},
 			Status{Remaining: 8, Floor: 2}},
 	} {
-		got := statuses(acme, []known.Level{c.level})[0]
+		got := statuses(acme, []decide.Level{c.level})[0]
 		c.want.Entity, c.want.Limit, c.want.Capacity = acme, c.level.Limit.Name, 10
 		if c.want.Refill = c.level.Limit.Amount / bucket.Milli; c.want.Refill > 0 {
 			c.want.Period = time.Duration(c.level.Limit.Period) * time.Millisecond
@@ -65,7 +65,7 @@ func TestStatusesComeTrue(t *testing.T) {
 		period := time.Duration(1+r.Int64N(3000)) * time.Millisecond
 		limit := lim("rps", capacity, 1+r.Int64N(7), period).stored()
 		limit.Soft = r.IntN(5) == 0
-		l := known.Level{Limit: limit, Milli: limit.Capacity - r.Int64N(limit.Capacity+3000), Rest: r.Int64N(limit.Period)}
+		l := decide.Level{Limit: limit, Milli: limit.Capacity - r.Int64N(limit.Capacity+3000), Rest: r.Int64N(limit.Period)}
 		if r.IntN(4) == 0 {
 			l.Milli, l.Rest = limit.Capacity, 0
 			full++
@@ -88,7 +88,7 @@ func TestStatusesComeTrue(t *testing.T) {
 			Slots: []bucket.Slot{{Limit: limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
 		level := func(ms int64) int64 { return state.At(state.RF + ms).Slots[0].Tokens }
 		has := func(ms int64) int64 { return bucket.WholeAbove(level(ms), floor) }
-		s := statuses(acme, []known.Level{l})[0]
+		s := statuses(acme, []decide.Level{l})[0]
 		more, whole := s.RefillAfter.Milliseconds(), s.ResetAfter.Milliseconds()
 		can := bucket.WholeAbove(limit.Capacity, floor) > has(0)
 		if (more > 0) != can || can && (has(more) <= has(0) || has(more-1) != has(0)) {

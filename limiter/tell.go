@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -92,7 +92,7 @@ func (le *Lease) slotsAsked() (all []table.Cost) {
 }
 
 // tellAhead tells what a charge has taken ahead, and what has ended of earlier charges.
-func (l *Limiter) tellAhead(ctx context.Context, c *known.Call) {
+func (l *Limiter) tellAhead(ctx context.Context, c *decide.Call) {
 	if l.opts.Observe == nil {
 		return
 	}
@@ -109,7 +109,7 @@ func (l *Limiter) tellAhead(ctx context.Context, c *known.Call) {
 }
 
 // tellYield tells by which limits a bucket is gone by from now on.
-func (l *Limiter) tellYield(ctx context.Context, w known.Want) {
+func (l *Limiter) tellYield(ctx context.Context, w decide.Want) {
 	e := Event{Kind: EventYield, Entity: w.Name.Entity, Resource: w.Name.Resource}
 	for _, c := range w.Costs {
 		e.Limits = append(e.Limits, public(c.Limit))

@@ -6,8 +6,8 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -27,7 +27,7 @@ const (
 
 // pause waits until the write of a call that was throttled, or met a transaction, may be sent again. It
 // reports whether it may: not after other errors, not for ever, and not when ctx has ended.
-func pause(ctx context.Context, err error, c *known.Call) bool {
+func pause(ctx context.Context, err error, c *decide.Call) bool {
 	var d time.Duration
 	switch store.KindOf(err) {
 	case store.Conflict:

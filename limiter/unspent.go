@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -15,14 +15,14 @@ import (
 // and may no longer grant, with one write for all that has ended on a shard.
 
 // mind has tokens of quotas given back that end unspent on a shard.
-func (l *Limiter) mind(k *desk, n known.Name, shard int) {
+func (l *Limiter) mind(k *desk, n decide.Name, shard int) {
 	if ms, ok := k.Mind(shard, l.moment); ok {
 		l.mindIn(time.Duration(ms)*time.Millisecond, k, n, shard, l.opts.Timeout)
 	}
 }
 
 // mindIn gives back after a while. If that is not written, it pauses.
-func (l *Limiter) mindIn(after time.Duration, k *desk, n known.Name, shard int, pause time.Duration) {
+func (l *Limiter) mindIn(after time.Duration, k *desk, n decide.Name, shard int, pause time.Duration) {
 	time.AfterFunc(after+time.Millisecond, func() { _ = guarded(func() { l.giveUnspent(k, n, shard, pause) }) })
 }
 
@@ -31,7 +31,7 @@ const longestPause = time.Minute
 
 // giveUnspent gives back what has ended unspent on a shard. Where nothing was written it is
 // tried again, after pauses that grow, for as long as the period goes on.
-func (l *Limiter) giveUnspent(k *desk, n known.Name, shard int, pause time.Duration) {
+func (l *Limiter) giveUnspent(k *desk, n decide.Name, shard int, pause time.Duration) {
 	u, ms, more := k.Unspent(shard, l.moment)
 	if more {
 		l.mindIn(time.Duration(ms)*time.Millisecond, k, n, shard, pause)

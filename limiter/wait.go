@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // A request that waits takes its costs at once, into debt, and may go on when the
@@ -54,7 +54,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // wait takes the costs, as soon as the queue has room for them, and sleeps until they
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
-	n := known.Name{Entity: req.Entity, Resource: req.Resource}
+	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
 	tries.InLine = l.lines.Any(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {

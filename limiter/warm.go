@@ -3,7 +3,7 @@ package limiter
 import (
 	"sync/atomic"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // What the records of one entity and resource come to is kept at the desk of the bucket until the
@@ -29,7 +29,7 @@ func (k *desk) warmFor(own bool) *atomic.Pointer[warm] {
 
 // ready returns the configuration in force for n, as resolve does, if it is known without
 // I/O and without looking at each record. A call with limits of its own has to set them.
-func (c *configs) ready(n known.Name, own bool, now int64) (resolved, bool) {
+func (c *configs) ready(n decide.Name, own bool, now int64) (resolved, bool) {
 	k := c.desks.peek(n)
 	if k == nil {
 		return resolved{}, false
@@ -42,7 +42,7 @@ func (c *configs) ready(n known.Name, own bool, now int64) (resolved, bool) {
 }
 
 // keep notes what records come to that are all fresh.
-func (c *configs) keep(n known.Name, own bool, w warm) {
+func (c *configs) keep(n decide.Name, own bool, w warm) {
 	k := c.desks.peek(n)
 	if k == nil || w.until <= w.from {
 		return

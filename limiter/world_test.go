@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -27,7 +27,7 @@ const (
 	gpt  = "gpt-4"
 )
 
-var acmeGPT = known.Name{Entity: acme, Resource: gpt}
+var acmeGPT = decide.Name{Entity: acme, Resource: gpt}
 
 // asks is a request on that bucket.
 func asks(costs Costs, limits ...Limit) Request {
@@ -275,8 +275,8 @@ func (w *world) refusedNow(op memdb.Op) error {
 }
 
 // seen returns what a process knows of the shards of the bucket.
-func seen(l *Limiter) map[int]known.Seen {
-	out, k := make(map[int]known.Seen), l.desks.of(acmeGPT)
+func seen(l *Limiter) map[int]decide.Seen {
+	out, k := make(map[int]decide.Seen), l.desks.of(acmeGPT)
 	for i := range bucket.MaxShards {
 		if s := k.Seen(i); s.Absent || s.Image.Entity != "" {
 			out[i] = s

@@ -24,7 +24,7 @@ const module = "github.com/zeroae/zae-limiter-go"
 // what they like.
 var mayImport = map[string][]string{
 	"limiter": {"internal/argument", "internal/bucket", "internal/calendar", "internal/config", "internal/item",
-		"internal/known", "internal/layout", "internal/namespace", "internal/queue", "internal/shard", "internal/slots",
+		"internal/decide", "internal/layout", "internal/namespace", "internal/queue", "internal/shard", "internal/slots",
 		"internal/store", "internal/table"},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
 		"internal/argument", "internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
@@ -48,17 +48,17 @@ var mayImport = map[string][]string{
 	"internal/config":            {"internal/bucket", "internal/calendar", "internal/item", "internal/layout"},
 	"internal/ledger":            {"internal/bucket", "internal/item", "internal/layout", "internal/sequence"},
 	"internal/store":             {"internal/item"},
-	"internal/ahead":             {"internal/bucket", "internal/table"}, // pure, for internal/known
+	"internal/ahead":             {"internal/bucket", "internal/table"}, // pure, for internal/decide
 	"internal/shard": {"internal/bucket", "internal/item", "internal/layout", "internal/store",
 		"internal/table"},
-	"internal/known": { // what a process knows of a bucket, and decides
+	"internal/decide": { // what a process knows of a bucket, and decides
 		"internal/ahead", "internal/bucket", "internal/item", "internal/shard", "internal/table",
 	},
 	"internal/queue": { // who waits in a process; makes no calls
-		"internal/bucket", "internal/item", "internal/known", "internal/table",
+		"internal/bucket", "internal/item", "internal/decide", "internal/table",
 	},
 	"internal/slots": { // what leases hold of in-flight limits; makes no calls
-		"internal/bucket", "internal/item", "internal/known", "internal/table",
+		"internal/bucket", "internal/item", "internal/decide", "internal/table",
 	},
 	"internal/stream": {"internal/bucket", "internal/item", "internal/layout", "internal/sequence",
 		"internal/table"},

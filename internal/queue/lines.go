@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // Requests that find the queue of a bucket full stand in line until it has room. The line is
@@ -25,15 +25,15 @@ type Lines struct {
 // oneLine is those who stand in line for one bucket.
 type oneLine struct {
 	all    []*Standing
-	missed int        // how much more often than not others had taken the room, of late
-	at     known.Name // the bucket that has denied the first
-	parent *Room      // of at, if that is the bucket of a parent
+	missed int         // how much more often than not others had taken the room, of late
+	at     decide.Name // the bucket that has denied the first
+	parent *Room       // of at, if that is the bucket of a parent
 }
 
 // Standing is a request that stands in line.
 type Standing struct {
 	lines *Lines
-	name  known.Name
+	name  decide.Name
 	room  *Room // of the bucket of that name, kept until it leaves
 	class string
 	turn  chan struct{} // holds one when it is to ask for room
@@ -43,7 +43,7 @@ type Standing struct {
 func (s *Standing) Turn() <-chan struct{} { return s.turn }
 
 // Any reports whether somebody stands in line.
-func (ls *Lines) Any(n known.Name, class string) bool {
+func (ls *Lines) Any(n decide.Name, class string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	room := ls.Rooms.Find(n)
@@ -51,7 +51,7 @@ func (ls *Lines) Any(n known.Name, class string) bool {
 }
 
 // Join adds a request at the end of a line. End it by Leave.
-func (ls *Lines) Join(n known.Name, class string) *Standing {
+func (ls *Lines) Join(n decide.Name, class string) *Standing {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	me := &Standing{ls, n, ls.Rooms.Pin(n), class, make(chan struct{}, 1)}
@@ -92,7 +92,7 @@ func (s *Standing) Leave(next int) {
 // Asked notes whether the request, which has sent a write, found that others had taken the
 // room, and at which bucket: its own, or that of a parent. It returns by how much that has been so
 // of late, 0 to 2, and whether the request is the first of its line.
-func (s *Standing) Asked(sent, full bool, at known.Name) (missed int, first bool) {
+func (s *Standing) Asked(sent, full bool, at decide.Name) (missed int, first bool) {
 	ls := s.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Standing) Asked(sent, full bool, at known.Name) (missed int, first bool
 
 // Wake lets the first of each line of a bucket ask again, because the bucket has got tokens back.
 // Of the lines of its children that is one: if it is let in, the next one asks.
-func (ls *Lines) Wake(n known.Name) {
+func (ls *Lines) Wake(n decide.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if room := ls.Rooms.Find(n); room != nil {
@@ -123,7 +123,7 @@ func (ls *Lines) Wake(n known.Name) {
 }
 
 // next lets the first of the lines behind a parent ask.
-func (ls *Lines) next(n known.Name) {
+func (ls *Lines) next(n decide.Name) {
 	if room := ls.Rooms.Find(n); room != nil && len(room.behind) > 0 {
 		room.behind[0].all[0].call()
 	}
@@ -131,7 +131,7 @@ func (ls *Lines) next(n known.Name) {
 
 // move puts a line of a bucket behind the bucket that has denied its first. The room of a parent is
 // kept while a line is behind it.
-func (ls *Lines) move(l *oneLine, own, at known.Name) {
+func (ls *Lines) move(l *oneLine, own, at decide.Name) {
 	if l.at == at {
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 func (s *Standing) called() bool {
@@ -115,8 +115,10 @@ func TestMissedRoom(t *testing.T) {
 func TestLinesBehindAParent(t *testing.T) {
 	all := rooms{}
 	ls := Lines{Rooms: all}
-	org := known.Name{Entity: "org", Resource: acme.Resource}
-	join := func(entity string) *Standing { return ls.Join(known.Name{Entity: entity, Resource: acme.Resource}, "") }
+	org := decide.Name{Entity: "org", Resource: acme.Resource}
+	join := func(entity string) *Standing {
+		return ls.Join(decide.Name{Entity: entity, Resource: acme.Resource}, "")
+	}
 	a, b, c := join("a"), join("b"), join("c")
 	after := join("b")
 	called(a, b, c, after)

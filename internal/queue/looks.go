@@ -3,8 +3,8 @@ package queue
 import (
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -71,7 +71,7 @@ func (all *Sleepers) Saw(k Look, b table.Shard) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, o := range k.who {
-		paid := known.PaidBack(b, o.part.limits)
+		paid := decide.PaidBack(b, o.part.limits)
 		if b.State.Count() == o.part.image.State.Count() && paid < o.part.until() {
 			o.part.paid = paid
 			o.by.wake()

@@ -2,7 +2,7 @@ package queue
 
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -43,7 +43,7 @@ func (t Taking) before(image Moment, asked int64) bool {
 
 // Return is what a lease has given back on one shard.
 type Return struct {
-	Name  known.Name
+	Name  decide.Name
 	Taken Taking
 	Given Moment // when it was given back
 	Costs []table.Cost

@@ -1,6 +1,6 @@
 package queue
 
-import "github.com/zeroae/zae-limiter-go/internal/known"
+import "github.com/zeroae/zae-limiter-go/internal/decide"
 
 // Room is where the requests of this process wait for one bucket. The zero value is empty.
 type Room struct {
@@ -14,9 +14,9 @@ type Room struct {
 // Rooms are the rooms of all buckets. The locks of Lines and Sleepers are held when it is called.
 type Rooms interface {
 	// Find returns the room of a bucket, nil if it has none.
-	Find(known.Name) *Room
+	Find(decide.Name) *Room
 	// Pin returns the room of a bucket, a new one if it has none. It stays that of the bucket until
 	// Unpin was called as often.
-	Pin(known.Name) *Room
-	Unpin(known.Name)
+	Pin(decide.Name) *Room
+	Unpin(decide.Name)
 }

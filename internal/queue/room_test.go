@@ -1,9 +1,9 @@
 package queue
 
-import "github.com/zeroae/zae-limiter-go/internal/known"
+import "github.com/zeroae/zae-limiter-go/internal/decide"
 
 // rooms are there for as long as they are pinned.
-type rooms map[known.Name]*pinned
+type rooms map[decide.Name]*pinned
 
 type pinned struct {
 	Room
@@ -11,7 +11,7 @@ type pinned struct {
 }
 
 // Find implements [Rooms].
-func (all rooms) Find(n known.Name) *Room {
+func (all rooms) Find(n decide.Name) *Room {
 	if all[n] == nil {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (all rooms) Find(n known.Name) *Room {
 }
 
 // Pin implements [Rooms].
-func (all rooms) Pin(n known.Name) *Room {
+func (all rooms) Pin(n decide.Name) *Room {
 	if all[n] == nil {
 		all[n] = &pinned{}
 	}
@@ -28,7 +28,7 @@ func (all rooms) Pin(n known.Name) *Room {
 }
 
 // Unpin implements [Rooms].
-func (all rooms) Unpin(n known.Name) {
+func (all rooms) Unpin(n decide.Name) {
 	if all[n].pins--; all[n].pins > 0 {
 		return
 	}

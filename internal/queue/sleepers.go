@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -40,7 +40,7 @@ func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
 
 // debtor is what a sleeper owes on one shard.
 type debtor struct {
-	name   known.Name
+	name   decide.Name
 	room   *Room       // of the bucket of that name, kept while it sleeps
 	image  table.Shard // with its charge in it, and what was given back since
 	limits []string    // in force
@@ -50,7 +50,7 @@ type debtor struct {
 }
 
 // until is from when nothing is owed any more.
-func (d *debtor) until() int64 { return min(d.paid, known.PaidBack(d.image, d.limits)) }
+func (d *debtor) until() int64 { return min(d.paid, decide.PaidBack(d.image, d.limits)) }
 
 // hear adds what was given back to the debtor's level, and reports whether it concerns the debtor.
 // It does if it was taken before the debtor's charge and given back after. What was given back
@@ -90,7 +90,7 @@ func (all *Sleepers) Add(owed []Owed) *Sleeper {
 	s := &Sleeper{sooner: make(chan struct{}, 1)}
 	for _, o := range owed {
 		o.Image.State.Slots = slices.Clone(o.Image.State.Slots)
-		s.parts = append(s.parts, debtor{name: known.Name{Entity: o.Image.Entity, Resource: o.Image.Resource},
+		s.parts = append(s.parts, debtor{name: decide.Name{Entity: o.Image.Entity, Resource: o.Image.Resource},
 			image: o.Image, limits: o.Limits, asked: o.Asked,
 			paid: bucket.Never, looked: time.Now()})
 	}

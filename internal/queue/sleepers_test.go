@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -16,7 +16,7 @@ const (
 )
 
 var (
-	acme = known.Name{Entity: "acme", Resource: "gpt"}
+	acme = decide.Name{Entity: "acme", Resource: "gpt"}
 	rps  = bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000} // each shard refills 1 a second
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -37,7 +37,7 @@ func (b *Shelf) rest(h *held, now int64) {
 // Reuse gives a lease idle slots of a limit, at most as many as it costs, and returns it, and how
 // many, in thousandths. A lease that is nil is made if there are any, with the bucket that its caller
 // has named. The lease must be released, or kept by Add and released.
-func (k *Keeper) Reuse(s *Lease, named, n known.Name, c table.Cost, now int64) (*Lease, int64) {
+func (k *Keeper) Reuse(s *Lease, named, n decide.Name, c table.Cost, now int64) (*Lease, int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
 	b := a.Shelves.Find(n)
@@ -73,7 +73,7 @@ func (k *Keeper) Reuse(s *Lease, named, n known.Name, c table.Cost, now int64) (
 }
 
 // Of returns how many slots of a limit the lease has taken over, as whole ones.
-func (s *Lease) Of(n known.Name, limit string) (whole int64) {
+func (s *Lease) Of(n decide.Name, limit string) (whole int64) {
 	for _, h := range s.all {
 		if h.Name == n && h.Cost.Limit.Name == limit {
 			whole += h.Cost.Milli / bucket.Milli

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -66,7 +66,7 @@ func (o *office) equal(step string, got, want int64) {
 func quiet(t *testing.T, f func(o *office)) {
 	t.Helper()
 	inOffice(t, func(o *office) {
-		o.Wake = func(known.Name) {}
+		o.Wake = func(decide.Name) {}
 		f(o)
 	})
 }
@@ -109,7 +109,7 @@ func TestIdleSlotsOfOthers(t *testing.T) {
 		other.Capacity++
 		_, got := o.Reuse(nil, acme, acme, table.Cost{Limit: other, Milli: 1000}, o.now())
 		o.equal("another limit", got, 0)
-		name := known.Name{Entity: "other", Resource: "gpt"}
+		name := decide.Name{Entity: "other", Resource: "gpt"}
 		_, got = o.Reuse(nil, acme, name, table.Cost{Limit: jobs, Milli: 1000}, o.now())
 		o.equal("another bucket", got, 0)
 	})
@@ -119,7 +119,7 @@ func TestIdleSlotsOfOthers(t *testing.T) {
 func TestIdleSlotsGoBackTogether(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var back []int64
-		o.Wake = func(n known.Name) {
+		o.Wake = func(n decide.Name) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			back = append(back, o.expires())

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -30,7 +30,7 @@ import (
 // Lease is what one lease holds, on all its levels. Take fills it before it is kept; then it
 // belongs to the keeper.
 type Lease struct {
-	name    known.Name // the bucket that its caller has named
+	name    decide.Name // the bucket that its caller has named
 	lost    chan struct{}
 	all     []*held
 	told    bool // lost is closed; guarded by the keeper, as all of this
@@ -39,7 +39,7 @@ type Lease struct {
 
 // NewLease returns what a lease holds that has taken no slots yet. The name is that of the
 // bucket that its caller has named.
-func NewLease(n known.Name) *Lease { return &Lease{name: n, lost: make(chan struct{})} }
+func NewLease(n decide.Name) *Lease { return &Lease{name: n, lost: make(chan struct{})} }
 
 // Take adds what the lease has taken of one limit.
 func (s *Lease) Take(p Part) { s.all = append(s.all, &held{Part: p, of: s}) }
@@ -49,10 +49,10 @@ func (s *Lease) Lost() <-chan struct{} { return s.lost }
 
 // Part is what a lease has taken of one limit of a bucket.
 type Part struct {
-	Name known.Name // of the bucket
-	Key  item.Key   // of its item
-	TTL  int64      // of the item when it was taken
-	Cost table.Cost // what was taken, and when the epoch ends that it counts in
+	Name decide.Name // of the bucket
+	Key  item.Key    // of its item
+	TTL  int64       // of the item when it was taken
+	Cost table.Cost  // what was taken, and when the epoch ends that it counts in
 	// When its lease has ended, another one may have it, from the first of these instants to the
 	// second, epoch ms. Both zero: it is given back then.
 	From, Until int64
@@ -70,22 +70,22 @@ type held struct {
 // Keeper has all slots that leases of one limiter hold, on the shelves of the buckets. With all fields set
 // it is ready, and safe for concurrent use. Instants are in epoch milliseconds.
 type Keeper struct {
-	Wake    func(known.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
+	Wake    func(decide.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
 	Random  func() uint64
 	Shelves Shelves
 
 	mu   sync.Mutex
-	news []known.Name // the buckets of leases that have lost slots, for observers
+	news []decide.Name // the buckets of leases that have lost slots, for observers
 }
 
 // Shelves are the shelves of all buckets. The lock of the keeper is held when it is called.
 type Shelves interface {
 	// Find returns the shelf of a bucket, nil if it has none.
-	Find(known.Name) *Shelf
+	Find(decide.Name) *Shelf
 	// Pin returns the shelf of a bucket, a new one if it has none. It stays that of the bucket until
 	// Unpin.
-	Pin(known.Name) *Shelf
-	Unpin(known.Name)
+	Pin(decide.Name) *Shelf
+	Unpin(decide.Name)
 }
 
 // locked is a keeper whose lock is held, by which alone its news and its shelves are reached.
@@ -99,7 +99,7 @@ func (k *Keeper) lock() locked {
 
 // Shelf is what is held of one bucket. The zero value is empty. While it is not, the keeper has it pinned.
 type Shelf struct {
-	name    known.Name
+	name    decide.Name
 	all     []*held
 	idle    []*held // those of all that no lease has, and perhaps some that are over
 	renews  bool    // a renewal is under way
@@ -124,7 +124,7 @@ func (k *Keeper) Add(s *Lease, now int64) {
 }
 
 // shelf returns the shelf of a bucket, of which something is held from now on.
-func (a locked) shelf(n known.Name) *Shelf {
+func (a locked) shelf(n decide.Name) *Shelf {
 	if b := a.Shelves.Find(n); b != nil && b.timer != nil {
 		return b
 	}
@@ -220,7 +220,7 @@ func (k *Keeper) Look(s *Lease, now int64) {
 }
 
 // News returns the buckets that were named by leases that have lost slots, each once.
-func (k *Keeper) News() []known.Name {
+func (k *Keeper) News() []decide.Name {
 	a := k.lock()
 	defer k.mu.Unlock()
 	news := a.news
@@ -231,7 +231,7 @@ func (k *Keeper) News() []known.Name {
 // Release ends what a lease holds, and returns by item what gives it back. Of the idle buckets other
 // leases may take some of it over. What a renewal is moving just now, [Keeper.Moved] returns. Another
 // call returns nothing.
-func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, idle []known.Name) {
+func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, idle []decide.Name) {
 	a := k.lock()
 	defer k.mu.Unlock()
 	a.look(s.all, now)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -19,19 +19,19 @@ import (
 const epoch = int64(60_000)
 
 var (
-	acme = known.Name{Entity: "acme", Resource: "gpt"}
+	acme = decide.Name{Entity: "acme", Resource: "gpt"}
 	key  = layout.BucketKey("ns", "acme", "gpt", 0)
 	jobs = bucket.Limit{Name: "jobs", Capacity: 10_000, Period: epoch, AtOnce: true}
 )
 
 // shelves are there while they are pinned.
-type shelves map[known.Name]*Shelf
+type shelves map[decide.Name]*Shelf
 
 // Find implements [Shelves].
-func (all shelves) Find(n known.Name) *Shelf { return all[n] }
+func (all shelves) Find(n decide.Name) *Shelf { return all[n] }
 
 // Pin implements [Shelves].
-func (all shelves) Pin(n known.Name) *Shelf {
+func (all shelves) Pin(n decide.Name) *Shelf {
 	if all[n] != nil {
 		panic("a shelf is pinned twice")
 	}
@@ -40,7 +40,7 @@ func (all shelves) Pin(n known.Name) *Shelf {
 }
 
 // Unpin implements [Shelves].
-func (all shelves) Unpin(n known.Name) {
+func (all shelves) Unpin(n decide.Name) {
 	if s := all[n]; s == nil || s.timer != nil || len(s.all)+len(s.idle) > 0 {
 		panic("something is held on a shelf that is not pinned")
 	}
@@ -75,7 +75,7 @@ func inOffice(t *testing.T, f func(o *office)) {
 		o := &office{T: t, shelves: shelves{}, begun: time.Now().UnixMilli()}
 		o.Shelves = o.shelves
 		o.Random = func() uint64 { return 0 }
-		o.Wake = func(n known.Name) {
+		o.Wake = func(n decide.Name) {
 			o.mu.Lock()
 			o.woken = append(o.woken, fmt.Sprintf("%s at %d", n.Entity, (o.now()-o.begun)/1000))
 			o.mu.Unlock()
@@ -155,7 +155,7 @@ func TestWhenSlotsAreRenewed(t *testing.T) {
 	}{{0, 71}, {0x8000, 76}, {0xffff, 80.9}, {0x1_0000, 71}} { // of what is drawn 16 bits count
 		inOffice(t, func(o *office) {
 			o.Random = func() uint64 { return c.part }
-			o.Wake = func(known.Name) {}
+			o.Wake = func(decide.Name) {}
 			o.job(1)
 			o.until(30)
 			o.job(2)
@@ -194,7 +194,7 @@ func TestWhenTheKeeperWakes(t *testing.T) {
 	})
 	inOffice(t, func(o *office) {
 		wake := o.Wake
-		o.Wake = func(n known.Name) {
+		o.Wake = func(n decide.Name) {
 			if at := (o.now() - o.begun) / 1000; at != 71 {
 				wake(n)
 			} else if r, got := o.next(); got != "[1 jobs]" {
@@ -224,7 +224,7 @@ func TestWhenTheKeeperWakes(t *testing.T) {
 // What is not renewed is lost a second before anybody else may have it, and told once.
 func TestSlotsAreLostByTheClock(t *testing.T) {
 	inOffice(t, func(o *office) {
-		o.Wake = func(known.Name) {}
+		o.Wake = func(decide.Name) {}
 		s := o.takes(o.part(jobs, 1), o.part(bucket.Limit{Name: "calls", Period: epoch, AtOnce: true}, 1))
 		o.until(118.9)
 		if o.Look(s, o.now()); s.isLost() || len(o.News()) > 0 {
@@ -235,7 +235,7 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 			o.Error("not lost in time")
 		}
 		o.Look(s, o.now())
-		if news := o.News(); !slices.Equal(news, []known.Name{acme}) || len(o.News()) > 0 {
+		if news := o.News(); !slices.Equal(news, []decide.Name{acme}) || len(o.News()) > 0 {
 			o.Errorf("told of %v", news)
 		}
 		other := o.takes(o.part(jobs, 1))
@@ -258,7 +258,7 @@ func TestNextTellsOfWhatIsLost(t *testing.T) {
 		"dropped":      func(o *office, s *Lease) { o.Drop(s) },
 	} {
 		inOffice(t, func(o *office) {
-			o.Wake = func(known.Name) {}
+			o.Wake = func(decide.Name) {}
 			s := o.job(1)
 			lose(o, s)
 			if _, got := o.next(); got != "nothing" || !s.isLost() || len(o.News()) != 1 || len(o.shelves) != 0 {

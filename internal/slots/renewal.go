@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/known"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Renewal moves all slots that this process holds of a bucket into the present epoch. The
 // caller writes it by [table.Renew], and says by [Keeper.Moved] what came of it.
 type Renewal struct {
-	Name  known.Name
+	Name  decide.Name
 	Costs []table.Cost // of all of them, each limit once
 	held  []*held
 }
@@ -62,7 +62,7 @@ func (r *Renewal) back() []table.Cost {
 // Next looks at what is held of a bucket: it tells leases that have lost slots, and returns
 // the renewal that is due, nil for none. After a renewal, Moved has to follow. Idle are slots that
 // the caller gives back: nobody has used them again. Their costs are negative; nil is none.
-func (k *Keeper) Next(n known.Name, now int64) (r, idle *Renewal) {
+func (k *Keeper) Next(n decide.Name, now int64) (r, idle *Renewal) {
 	a := k.lock()
 	defer k.mu.Unlock()
 	b := a.Shelves.Find(n)

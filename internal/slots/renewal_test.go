@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/known"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -24,7 +24,7 @@ func TestOutcomesOfARenewal(t *testing.T) {
 		{"unknown", Unknown, true, "[]", 0},
 	} {
 		inOffice(t, func(o *office) {
-			o.Wake = func(known.Name) {}
+			o.Wake = func(decide.Name) {}
 			stays, ends := o.job(1), o.job(2)
 			o.until(71)
 			r, got := o.next()
@@ -61,7 +61,7 @@ func TestOutcomesOfARenewal(t *testing.T) {
 // A renewal takes along what may be moved, of each limit slots of one epoch.
 func TestWhatARenewalTakesAlong(t *testing.T) {
 	inOffice(t, func(o *office) {
-		o.Wake = func(known.Name) {}
+		o.Wake = func(decide.Name) {}
 		calls, longer := jobs, jobs
 		calls.Name, longer.Name, longer.Period = "calls", "longer", 10*epoch
 		another, later := jobs, o.part(jobs, 8)
@@ -98,7 +98,7 @@ func TestARenewalThatIsRefusedForOneLimit(t *testing.T) {
 		{"an epoch that is over", 3, 3, true},
 	} {
 		inOffice(t, func(o *office) {
-			o.Wake = func(known.Name) {}
+			o.Wake = func(decide.Name) {}
 			calls := jobs
 			calls.Name = "calls"
 			one, two, other := o.job(1), o.job(2), o.takes(o.part(calls, 2))

@@ -1,0 +1,299 @@
+package decide
+
+import (
+	"iter"
+
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A busy process takes tokens ahead with a charge, and grants its next requests from them. Package
+// ahead decides how much it takes, what it still holds of a shard, and what that means for the
+// image. This file joins that to what is known of the bucket.
+
+// holding is what this process has taken ahead of one shard.
+type holding struct {
+	ahead.Holding
+	demand ahead.Demand
+	pace   ahead.Pace
+	taken  []table.Cost // by the last charge that took ahead
+	key    item.Key     // of the shard
+	limits []bucket.Limit
+	image  *table.Shard // a copy of the last one
+	serial int          // of that image
+	renews bool         // a charge that takes ahead before it is needed is on its way
+	minded bool         // somebody gives back what ends unspent of quotas
+}
+
+// instant is now by both clocks.
+func (n Now) instant() ahead.Instant { return ahead.Instant{Wall: n.Ms, Mono: n.Mono} }
+
+// Held is a request that was granted from what was taken ahead.
+type Held struct {
+	Image  *table.Shard   // the last one of the shard that it was taken from; not to be changed
+	Key    item.Key       // of that shard
+	Limits []bucket.Limit // those of the image; not to be changed
+	Costs  []table.Cost   // what was granted, by the limits in force
+	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
+}
+
+// hold lets a process hold of a shard, if requests say for how long.
+func (k *facts) hold(s *seen) {
+	if k.ahead == 0 || s.holding != nil {
+		return
+	}
+	if s.holding = (&holding{}); s.imaged() {
+		s.holding.See(s.image, k.ahead)
+	}
+}
+
+// Holds reports whether anything may be granted from tokens taken ahead. It tells what the last
+// grant or charge has found. It waits for nobody.
+func (b *Bucket) Holds() bool { return b.holds.Load() }
+
+// holds reports whether anything is held of any shard.
+func (k *facts) holds() bool {
+	for _, s := range k.shards {
+		if s.holding != nil && s.holding.Some() {
+			return true
+		}
+	}
+	return false
+}
+
+// each goes through what is known of the shards, in any order. Most buckets have one.
+func (k *facts) each() iter.Seq[*seen] {
+	return func(yield func(*seen) bool) {
+		if s := k.shards[0]; s != nil && len(k.shards) == 1 {
+			yield(s)
+			return
+		}
+		for _, s := range k.shards {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// Grant grants a request from what was taken ahead; ok is false if that does not cover it.
+func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if h, ok = k.grant(w, clock()); !ok {
+		b.holds.Store(k.holds())
+	}
+	return h, ok
+}
+
+func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
+	k.ahead = w.Ahead
+	w, _ = k.inForce(w, now.Ms)
+	if h, ok = k.grantSlots(w, now.Ms); ok {
+		return h, true
+	}
+	for s := range k.each() {
+		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
+			continue
+		}
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now.Ms)
+		h = s.held()
+		h.Costs = w.Costs
+		h.Renew = k.low(s, w, now)
+		s.holding.renews = s.holding.renews || h.Renew
+		return h, true
+	}
+	return Held{}, false
+}
+
+// tells reports whether a charge has to tell that less is held, or what has ended unspent.
+func (s *seen) tells(now Now) bool { return s.holding != nil && s.holding.Tells(now.instant()) }
+
+// held is what a request is told that was granted from a shard. It is worked out once for
+// each image.
+func (s *seen) held() Held {
+	h := s.holding
+	if h.serial != s.serial && s.imaged() { // else that from before the shard was gone
+		image := s.image
+		h.image, h.key, h.limits, h.serial = &image, image.Key(), image.State.Limits(), s.serial
+	}
+	return Held{Image: h.image, Key: h.key, Limits: h.limits}
+}
+
+// low reports whether more is to be taken ahead now.
+func (k *facts) low(s *seen, w Want, now Now) bool {
+	h := s.holding
+	if h.renews || h.Asking() || h.pace.Saturated(now.Ms) {
+		return false
+	}
+	if !h.Low(&h.demand, h.taken, now.Trip, now.instant()) {
+		return false
+	}
+	life := k.life(s, w.Costs, now.Trip, now.Ms)
+	take, _ := k.size(s, w, life, now)
+	return h.pace.Free(life, now.Ms) <= now.Ms && take != nil
+}
+
+// Renewed notes that the charge that Grant asked for has ended, in success or not.
+func (b *Bucket) Renewed(shard int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if h := k.at(shard).holding; h != nil {
+		h.renews = false
+	}
+}
+
+// GiveBack puts back what a lease on a shard does not need (positive costs), or takes more for it
+// (negative ones). It reports whether the held tokens have room for all of that. If not, nothing is
+// changed, and the caller settles with the table.
+func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.shards[shard]
+	if s == nil || s.holding == nil {
+		return false
+	}
+	return s.holding.Settle(costs, clock().instant())
+}
+
+// leaves is what others have most likely left when a write arrives that is trip milliseconds under way.
+func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
+	levels := make([]int64, len(costs))
+	for i, c := range costs {
+		others := s.others.rate(c.Limit.Name) * (float64(max(now-s.at, 0)) + trip)
+		levels[i] = s.level(c.Limit, now) - int64(others)
+	}
+	return levels
+}
+
+// size is how much is taken ahead with a charge, nil for nothing. It goes by the level that others
+// have most likely left, so that no charge is refused for tokens that nobody asked for.
+func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, short bool) {
+	levels := s.leaves(w.Costs, now.Trip, now.Ms)
+	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
+	return s.holding.demand.Size(w.Costs, levels, left, life, now.Ms)
+}
+
+// takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
+// does neither comes back as it is, without Ahead. A charge that brings other limits in force takes
+// nothing ahead. The costs are under way already.
+func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.Charge {
+	h := s.holding
+	if h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) {
+		return charge
+	}
+	life := k.life(s, w.Costs, now.Trip, now.Ms)
+	var take []table.Cost
+	if w.stored(s.image.State) {
+		var short bool
+		h.pace.Wrote(life, now.Ms, now.Random)
+		if take, short = k.size(s, w, life, now); short {
+			h.pace.Short(now.Ms)
+		}
+	}
+	if take == nil {
+		if !s.tells(now) {
+			return charge
+		}
+		take = table.Costs(table.LimitsOf(w.Costs))
+	}
+	charge.Ahead = h.Ask(s.image, take, life, now.instant())
+	if charge.Ahead == nil {
+		return charge
+	}
+	charge.Costs = make([]table.Cost, len(w.Costs))
+	for i, c := range w.Costs {
+		charge.Costs[i] = table.Cost{Limit: c.Limit, Milli: bucket.AddSat(c.Milli, take[i].Milli)}
+	}
+	charge.Slack = 0 // near full a level is shown lower by what is held anyway
+	return charge
+}
+
+// granted takes in an answer to a plan: what it took ahead is held from now on.
+func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now int64) {
+	if k.ahead == 0 && p.ahead == nil || len(group) > 0 && group[0].floored() {
+		return
+	}
+	k.hold(s)
+	h := s.holding
+	for _, w := range group {
+		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
+	}
+	if p.ahead != nil {
+		h.taken = p.ahead.Take
+		h.Done(ahead.Written, image) // which may not be the last one
+	}
+	h.pace.Answered()
+	if len(group) == 0 {
+		return
+	}
+	life := float64(ahead.Life(group[0].Costs, k.ahead))
+	for _, c := range group[0].Costs {
+		need := (2*h.demand.Of(c.Limit.Name) + s.others.rate(c.Limit.Name)) * life
+		if c.Milli > 0 && !c.Limit.Lends() && float64(s.level(c.Limit, now)) <= need {
+			return
+		}
+	}
+	h.pace.Calm()
+}
+
+// asked takes in a request that is denied.
+func (k *facts) asked(shard int, w Want, now int64) {
+	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
+	}
+}
+
+// short takes in that a charge was refused: if there is less than it would have taken, the
+// bucket has too little for this process.
+func (k *facts) short(s *seen, p Planned, now int64) {
+	if s.holding == nil || p.ahead == nil {
+		return
+	}
+	for _, c := range p.took {
+		if i := s.image.State.Index(c.Limit.Name); i >= 0 && !c.Limit.Lends() {
+			if level, _ := s.image.State.LevelAt(i, now); level < c.Milli {
+				s.holding.pace.Short(now)
+			}
+		}
+	}
+}
+
+// unanswered takes in that a plan did not hold: it was not written, or nobody knows.
+func (k *facts) unanswered(p Planned, written bool) {
+	if p.ahead == nil {
+		return
+	}
+	outcome := ahead.Refused
+	if written {
+		outcome = ahead.Unknown
+	}
+	k.at(p.Shard).holding.Done(outcome, table.Shard{})
+}
+
+// held is what processes may hold at most of a limit, on the shards that were seen, and for
+// how long, in ms.
+func (k *facts) held(limit string, now int64) (milli, over int64) {
+	for n, s := range k.shards {
+		until := int64(0)
+		if n < k.count && s.imaged() {
+			until = s.image.State.HeldAfter(now) - now
+		}
+		if i := s.image.State.Index(limit); until > 0 && i >= 0 && s.image.State.Slots[i].Held > 0 {
+			milli, over = bucket.AddSat(milli, s.image.State.Slots[i].Held), max(over, until)
+		}
+	}
+	return milli, over
+}
+
+// Left returns how much of a limit this process holds of a shard, in millitokens.
+func (b *Bucket) Left(shard int, limit string, clock func() Now) (milli int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if s := k.shards[shard]; s != nil && s.holding != nil {
+		return s.holding.Left(limit, clock().instant())
+	}
+	return 0
+}

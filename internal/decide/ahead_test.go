@@ -1,0 +1,693 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// plenty refills a hundred tokens a second: what is taken ahead of it may be held for half a
+// second, in which it fills halfway.
+var plenty = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000}
+
+// costing is a request for so many millitokens.
+func costing(milli int64, l bucket.Limit) Want {
+	w := asks(0, l)
+	w.Costs, w.Ahead = table.Costs([]bucket.Limit{l}, milli), 2000
+	return w
+}
+
+// ten requests for a token each.
+func ten() []Want { return slices.Repeat([]Want{costing(1000, plenty)}, 10) }
+
+// process knows of a bucket, and takes ahead.
+type process struct {
+	*Bucket
+	t     *testing.T
+	image table.Shard // as it is stored
+}
+
+func newProcess(t *testing.T) *process {
+	p := &process{Bucket: NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), t: t}
+	p.image = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
+		State: bucket.New([]bucket.Limit{plenty}, 0, 1, noon)}
+	p.See(p.image, noon, Unsent)
+	return p
+}
+
+// hadItsTurn lets the process have had its turn on a bucket that is saturated.
+func (p *process) hadItsTurn() {
+	k := p.lock()
+	defer p.mu.Unlock()
+	pace := &k.shards[0].holding.pace
+	pace.Short(noon)
+	pace.Wrote(500, noon, 0)
+	pace.Answered()
+}
+
+// ofAQuota gives the bucket a quota in place of its limits.
+func (p *process) ofAQuota() []bucket.Limit {
+	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
+	p.image.State = bucket.New(limits, 0, 1, noon)
+	p.image.Calendars.Has, p.image.Calendars.Until = true, p.image.State.PeriodEnd()
+	p.See(p.image, noon, Unsent)
+	return limits
+}
+
+// shows lets the bucket be seen with so many millitokens.
+func (p *process) shows(milli int64) {
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = milli
+	p.See(p.image, noon, Unsent)
+}
+
+// sends plans a charge for requests that were not under way before.
+func (p *process) sends(group []Want, ms int64) Planned {
+	p.t.Helper()
+	for _, w := range group {
+		p.Begin(Choice{Do: Take}, w, noon+ms)
+	}
+	n, plan := p.Plan(Choice{Do: Take}, group, len(group), clock(noon+ms))
+	if n != len(group) || !plan.Takes {
+		p.t.Fatalf("%d of %d, %+v", n, len(group), plan)
+	}
+	return plan
+}
+
+// charges sends a charge, which holds, and returns how much it has taken ahead.
+func (p *process) charges(group []Want, ms int64) (ahead int64) {
+	p.t.Helper()
+	plan := p.sends(group, ms)
+	after, held, err := plan.Write.Apply(p.image.Item())
+	if err != nil || !held {
+		p.t.Fatalf("not held: %v", err)
+	}
+	if p.image, err = table.DecodeShard(after); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Took(p.image, plan, Joined(group), group, noon+ms)
+	return took(plan)
+}
+
+func took(p Planned) int64 {
+	if p.ahead == nil {
+		return 0
+	}
+	c, _ := table.Find(p.ahead.Take, "rps")
+	return c.Milli
+}
+
+// grants grants requests without a write, and returns the numbers of those that ask for more
+// to be taken ahead. All of them are granted.
+func (p *process) grants(n int, milli, ms int64) (renew []int) {
+	p.t.Helper()
+	for i := range n {
+		h, ok := p.Grant(costing(milli, plenty), clock(noon+ms))
+		if !ok || h.Costs[0].Milli != milli {
+			p.t.Fatalf("request %d: granted %v, %+v", i, ok, h)
+		}
+		if h.Renew {
+			renew = append(renew, i)
+		}
+	}
+	return renew
+}
+
+func (p *process) left(ms, want int64) {
+	p.t.Helper()
+	if got := p.Left(0, "rps", clock(noon+ms)); got != want {
+		p.t.Errorf("after %d ms %d are left, want %d", ms, got, want)
+	}
+}
+
+// A process that was asked for ten tokens takes five more with the next charge: 80 % of what
+// half a second asks for by the first requests, which stand for 723 ms. It grants them without a
+// write, and asks for more when 20 % is left.
+func TestBusyProcessTakesAhead(t *testing.T) {
+	p := newProcess(t)
+	if n := p.charges(ten(), 0); n != 0 || p.Holds() {
+		t.Errorf("%d taken ahead by a process that nobody had asked", n)
+	}
+	if n := p.charges(ten(), 0); n != 5000 || !p.Holds() {
+		t.Fatalf("%d taken ahead, want 5000", n)
+	}
+	level, _ := p.image.State.LevelAt(p.image.State.Index("rps"), noon)
+	if p.left(0, 5000); level != 75_000 {
+		t.Errorf("%d of 100 tokens are left, want 75", level)
+	}
+	if h, ok := p.Grant(costing(5001, plenty), clock(noon)); ok {
+		t.Errorf("more was granted than is held: %+v", h)
+	}
+	other := plenty
+	other.Amount /= 2
+	if h, ok := p.Grant(costing(1000, other), clock(noon)); ok {
+		t.Errorf("granted under another limit: %+v", h)
+	}
+	if renew := p.grants(22, 200, 0); !slices.Equal(renew, []int{19}) {
+		t.Errorf("requests %v ask for more, want the one after which 1000 of 5000 are left, once", renew)
+	}
+	p.Renewed(0)
+	p.Renewed(1) // of which nothing is known
+	if renew := p.grants(1, 200, 0); len(renew) != 1 {
+		t.Error("once that is over, nobody asks again")
+	}
+	p.Renewed(0)
+	plan := p.sends(ten(), 0)
+	if renew := p.grants(1, 200, 0); len(renew) != 0 {
+		t.Error("more is asked for than what is under way")
+	}
+	p.Unanswered(plan, false)
+	p.left(499, 200)
+	p.left(500, 0) // over
+	if h, ok := p.Grant(costing(200, plenty), clock(noon+500)); ok {
+		t.Errorf("granted when it was over: %+v", h)
+	}
+	p.sends(ten(), 500) // tells that it ended
+	if p.Grant(costing(200, plenty), clock(noon+500)); p.Holds() {
+		t.Error("it holds what is over")
+	}
+}
+
+// Nothing more is asked for while the bucket has too little.
+func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
+	for name, play := range map[string]func(p *process){
+		"empty": func(p *process) {
+			p.shows(0)
+		},
+		"saturated": func(p *process) { p.lock().shards[0].holding.pace.Short(noon); p.mu.Unlock() },
+	} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.charges(ten(), 0)
+		if play(p); len(p.grants(20, 200, 0)) != 0 {
+			t.Errorf("%s: more is asked for", name)
+		}
+	}
+}
+
+// What a request is told that was granted from what is held is of the last image.
+func TestHeldIsToldOfTheLastImage(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	h, _ := p.Grant(costing(1000, plenty), clock(noon))
+	if h.Key != p.image.Key() || !slices.Equal(h.Limits, p.image.State.Limits()) {
+		t.Errorf("%+v, want key %v and limits %v", h, p.image.Key(), p.image.State.Limits())
+	}
+	wider := plenty
+	wider.Capacity *= 2
+	p.image.State.Slots[p.image.State.Index("rps")].Limit = wider
+	p.See(p.image, noon, Unsent)
+	if h, _ = p.Grant(costing(1000, plenty), clock(noon)); !slices.Equal(h.Limits, p.image.State.Limits()) {
+		t.Errorf("limits %v, want %v", h.Limits, p.image.State.Limits())
+	}
+}
+
+// When others have replaced the limits, nothing is granted from what was held under the old ones.
+func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	faster := plenty
+	faster.Amount *= 2
+	p.image.State.Slots[p.image.State.Index("rps")].Limit = faster
+	p.image.Generation++
+	if !p.Refused(p.image, Planned{since: Unsent}, noon) {
+		t.Fatal("not replaced")
+	}
+	if h, ok := p.Grant(costing(1000, plenty), clock(noon)); ok {
+		t.Errorf("granted %+v", h)
+	}
+}
+
+// A lease gives back into what is held, as far as that was told.
+func TestGiveBackIntoWhatIsHeld(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.grants(1, 3000, 0)
+	for _, c := range []struct {
+		shard    int
+		milli    int64
+		want     bool
+		leftThen int64
+	}{{0, 2000, true, 4000}, {0, 1001, false, 4000}, {0, -500, true, 3500}, {1, 1, false, 3500}} {
+		got := p.GiveBack(c.shard, table.Costs([]bucket.Limit{plenty}, c.milli), clock(noon))
+		if p.left(0, c.leftThen); got != c.want {
+			t.Errorf("%d to shard %d: %v", c.milli, c.shard, got)
+		}
+	}
+	if seenAs(plenty, 10).GiveBack(0, table.Costs([]bucket.Limit{plenty}, 0), clock(noon)) {
+		t.Error("a process that holds nothing takes something back")
+	}
+}
+
+// What ended unspent is told again if the charge was refused, and not if its answer was lost.
+func TestUnansweredChargesTellAgain(t *testing.T) {
+	for written, want := range map[bool]int{false: 1, true: 0} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.charges(ten(), 0)
+		p.Unanswered(p.sends(ten(), 500), written)
+		p.End(0, ten()...)
+		p.Unanswered(Planned{}, true) // of a charge that tells nothing
+		if plan := p.sends(ten(), 500); plan.ahead == nil || len(plan.ahead.Ended) != want {
+			t.Errorf("written %v: tells %+v, want that %d limits ended", written, plan.ahead, want)
+		}
+	}
+}
+
+// Of a saturated bucket a busy process asks in turns. Between them requests are denied until
+// the next one, but for those that wait, and unless there is plenty again.
+func TestTurnsOnASaturatedBucket(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	plan := p.sends(ten(), 0)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 13_999 // it would have taken 14
+	p.Refused(p.image, plan, noon)
+	p.Unanswered(plan, false)
+	p.End(0, ten()...)
+	d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon))
+	if d.Do != Deny || !d.guess || d.Denial.Limit != "rps" || d.at != noon+275 { // 0.55 of 500 ms
+		t.Errorf("after its turn: %+v", d.Choice)
+	}
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+275)); d.Do != Take {
+		t.Errorf("in the next turn: %+v", d.Choice)
+	}
+	waits := &Attempt{Waits: true, Until: bucket.Never}
+	if d := p.Decide(costing(1000, plenty), waits, clock(noon)); d.Do != Take {
+		t.Errorf("a request that waits: %+v", d.Choice)
+	}
+	for i, ms := range []int64{0, 275} { // chosen before, and planned only now
+		p.Begin(Choice{Do: Take}, costing(1000, plenty), noon)
+		n, _ := p.Plan(Choice{Do: Take}, []Want{costing(1000, plenty)}, 1, clock(noon+ms))
+		if n != i {
+			t.Errorf("after %d ms %d go out, want %d", ms, n, i)
+		}
+	}
+
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 90_000 // somebody gave them back
+	p.image.State.RF++
+	p.See(p.image, noon+1, Unsent)
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != Take {
+		t.Errorf("in the same turn, with plenty: %+v", d.Choice)
+	}
+}
+
+// A process that has had its turn goes on at once where there is plenty again.
+func TestPlentyEndsTheWaitForTheNextTurn(t *testing.T) {
+	for level, want := range map[int64]Action{90_000: Take, 13_000: Deny} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.shows(level)
+		p.hadItsTurn()
+		if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != want {
+			t.Errorf("%d are there: %+v", level, d.Choice)
+		}
+	}
+}
+
+// A charge that is refused because others have replaced its limits says nothing of their tokens.
+func TestOtherLimitsAreNoShortage(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	plan := p.sends(ten(), 0)
+	p.image.State = bucket.New([]bucket.Limit{each("other", 1)}, 0, 1, noon)
+	p.Refused(p.image, plan, noon)
+	k := p.lock()
+	defer p.mu.Unlock()
+	if took(plan) == 0 || k.shards[0].holding.pace.Saturated(noon) {
+		t.Errorf("%+v: short of a limit that is not there", plan.ahead)
+	}
+}
+
+// A denial between two turns names a limit that is asked for, not one of which nothing is wanted.
+func TestADenialBetweenTurnsNamesWhatIsAsked(t *testing.T) {
+	calm := plenty
+	calm.Name = "aaa"
+	want := asks(0)
+	want.Costs, want.Ahead = table.Costs([]bucket.Limit{calm, plenty}, 0, 1000), 2000
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
+		State: bucket.New([]bucket.Limit{calm, plenty}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rps")].Tokens = 20_000
+	b.See(image, noon, Unsent)
+	k := b.lock()
+	k.ahead = want.Ahead
+	k.hold(k.shards[0])
+	h := k.shards[0].holding
+	for range 20 {
+		h.demand.Asked(want.Costs, 500, noon)
+	}
+	h.pace.Short(noon)
+	h.pace.Wrote(500, noon, 0)
+	h.pace.Answered()
+	b.mu.Unlock()
+	if d := b.Decide(want, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Limit != "rps" || !d.Denial.Estimated {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// What is held of any shard is granted from.
+func TestGrantsOfTheSecondShard(t *testing.T) {
+	b, c := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), Choice{Do: Take, Shard: 1}
+	var image table.Shard
+	for shard := range 2 {
+		image = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
+			State: bucket.New([]bucket.Limit{plenty}, shard, 2, noon)}
+		b.See(image, noon, Unsent)
+	}
+	for range 2 {
+		for _, w := range ten() {
+			b.Begin(c, w, noon)
+		}
+		_, plan := b.Plan(c, ten(), 10, clock(noon))
+		it, held, err := plan.Write.Apply(image.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if image, err = table.DecodeShard(it); err != nil {
+			t.Fatal(err)
+		}
+		b.Took(image, plan, Joined(ten()), ten(), noon)
+	}
+	if h, ok := b.Grant(costing(1000, plenty), clock(noon)); !ok || h.Key != image.Key() {
+		t.Errorf("granted %v of %v, want %v", ok, h.Key, image.Key())
+	}
+}
+
+// A process that creates a bucket holds nothing of it yet, and may hold from its next charge on.
+func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
+	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), costing(1000, plenty)
+	b.Missing(noon, 0)
+	b.Decide(w, &Attempt{}, clock(noon))
+	p := b.Create(w, Now{Ms: noon})
+	it, _, err := p.Write.Apply(nil)
+	image, err2 := table.DecodeShard(it)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	b.Took(image, p, w, nil, noon)
+	if _, ok := b.Grant(w, clock(noon)); ok {
+		t.Error("granted from nothing")
+	}
+}
+
+// A denial by what is there tells a busy process that the bucket has too little for it.
+func TestADeniedProcessIsShort(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.shows(0)
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || !d.Denial.Estimated {
+		t.Fatalf("%+v", d.Choice)
+	}
+	k := p.lock()
+	defer p.mu.Unlock()
+	if !k.shards[0].holding.pace.Saturated(noon) {
+		t.Error("it goes on as if there were enough")
+	}
+}
+
+// What has ended unspent is told with the next write, also where others have taken so much that
+// a plain add would go out first.
+func TestWhatEndedIsToldInACrowd(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	of := &p.image.State.Slots[p.image.State.Index("rps")]
+	of.Tokens, of.Used = of.Tokens-60_000, of.Used+60_000 // others took 60 tokens
+	p.See(p.image, noon+500, Unsent)
+	s := p.lock().shards[0]
+	if p.mu.Unlock(); !s.crowded(costing(1000, plenty), noon+1500, p.facts.Slack) {
+		t.Fatal("nobody takes much")
+	}
+	plan := p.sends([]Want{costing(1000, plenty)}, 1500)
+	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != 5000 {
+		t.Errorf("tells %+v, want that 5000 ended unspent", ended)
+	}
+}
+
+// A write that holds ends the turn on a saturated bucket, also where one more would be free.
+func TestAWriteThatHoldsEndsTheTurn(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.shows(-20_000)
+	k := p.lock()
+	pace := &k.shards[0].holding.pace
+	pace.Short(noon)
+	p.mu.Unlock()
+	p.charges([]Want{costing(1000, plenty)}, 300) // in the next turn: ten are there again
+	if !pace.Saturated(noon+300) || pace.Free(500, noon+300) == noon+300 {
+		t.Errorf("saturated %v, and it may write again in the same turn", pace.Saturated(noon+300))
+	}
+}
+
+// A charge that takes nothing ahead and has nothing to tell says nothing of what is held. An answer
+// of which nothing was under way changes nothing that is held.
+func TestNothingIsToldWhereNothingIsHeld(t *testing.T) {
+	p := newProcess(t)
+	if taken, ended := p.sends([]Want{costing(1000, plenty)}, 0).Ahead(); taken != nil || ended != nil {
+		t.Errorf("it tells of %v and %v", taken, ended)
+	}
+	p = newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.Took(p.image, Planned{}, costing(0, plenty), nil, noon)
+	p.left(0, 5000)
+}
+
+// What is denied counts as asked for: a process that gets little of a saturated bucket would else
+// ask for less and less. A request that leaves a part has no share in what is taken ahead.
+func TestDeniedRequestsAreDemand(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.shows(0)
+	requests := func() float64 {
+		k := p.lock()
+		defer p.mu.Unlock()
+		return k.shards[0].holding.demand.Requests(noon) * 722.5 // which they stand for
+	}
+	was := requests()
+	for i := range 3 { // the second and third by the denial that is remembered
+		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon)); d.Do != Deny {
+			t.Fatalf("%+v", d.Choice)
+		}
+		if got := requests() - was; int(got+.5) != i+1 {
+			t.Errorf("%v requests were asked for, want %d", got, i+1)
+		}
+	}
+	floored := costing(5000, plenty)
+	floored.Costs[0].Floor = 40
+	if p.Decide(floored, &Attempt{}, clock(noon)); int(requests()-was+.5) != 3 {
+		t.Errorf("a request that leaves 40 percent is demand")
+	}
+	p.shows(90_000)
+	if p.charges([]Want{floored}, 0); int(requests()-was+.5) != 3 {
+		t.Errorf("a request that leaves 40 percent is demand once it is granted")
+	}
+}
+
+// A charge that leaves too little to take ahead takes none, and tells that the bucket is short.
+func TestTooLittleToTakeAheadIsShort(t *testing.T) {
+	for level, short := range map[int64]bool{90_000: false, 2000: true} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.shows(level)
+		plan := p.sends([]Want{costing(1000, plenty)}, 0)
+		k := p.lock()
+		if got := k.shards[0].holding.pace.Saturated(noon); got != short || (took(plan) == 0) != short {
+			t.Errorf("%d are there: %d taken ahead, short %v", level, took(plan), got)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// A bucket with plenty calms a process that was short; one that is low does not.
+func TestPlentyCalms(t *testing.T) {
+	for level, saturated := range map[int64]bool{90_000: false, -20_000: true} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.shows(level)
+		k := p.lock()
+		pace := &k.shards[0].holding.pace
+		pace.Short(noon)
+		p.mu.Unlock()
+		p.charges([]Want{costing(1000, plenty)}, 300)
+		if got := pace.Saturated(noon + 300); got != saturated {
+			t.Errorf("%d are there: saturated %v", level, got)
+		}
+	}
+}
+
+// What is held ends by the clock that is never set, too.
+func TestWhatIsHeldEndsByEitherClock(t *testing.T) {
+	for mono, want := range map[int64]bool{0: true, 499: true, 500: false} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		p.charges(ten(), 0)
+		now := func() Now { return Now{Ms: noon, Mono: mono} }
+		if _, ok := p.Grant(costing(1000, plenty), now); ok != want {
+			t.Errorf("after %d ms by that clock: granted %v", mono, ok)
+		}
+	}
+}
+
+// A busy process that has had its turn is denied for as long as the image tells, if that denies it.
+func TestADenialByTheImageBetweenTurns(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.shows(-20_000)
+	p.hadItsTurn()
+	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 210 {
+		t.Errorf("%+v, %+v, want the 210 ms until 21 tokens are refilled", d.Choice, d.Denial)
+	}
+}
+
+// A charge that was refused although the bucket has what it takes is no shortage.
+func TestARefusalWithPlentyIsNoShortage(t *testing.T) {
+	for level, short := range map[int64]bool{99_000: false, 15_000: false, 14_999: true} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		plan := p.sends(ten(), 0)
+		if took(plan) != 5000 {
+			t.Fatalf("%d taken ahead", took(plan))
+		}
+		p.image.State.Slots = slices.Clone(p.image.State.Slots)
+		p.image.State.Slots[p.image.State.Index("rps")].Tokens = level
+		p.Refused(p.image, plan, noon)
+		if got := p.facts.shards[0].holding.pace.Saturated(noon); got != short {
+			t.Errorf("%d are there: short %v", level, got)
+		}
+	}
+}
+
+// What is granted from what is held is asked for as much as what is charged.
+func TestGrantedRequestsAreDemand(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	was := p.demand()
+	if p.grants(5, 1000, 0); p.demand() < was*1.24 || p.demand() > was*1.26 {
+		t.Errorf("a demand of %v, and of %v with five requests more than twenty", was, p.demand())
+	}
+}
+
+// Nothing is taken ahead by a request that owes, nor from an image without a clock.
+func TestWhatTakesNothingAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		owes, noClock bool
+		floor         int64
+		partial       []table.PartialLimit
+		want          int64
+	}{
+		"a request":        {want: 5000},
+		"one that owes":    {owes: true},
+		"no clock":         {noClock: true},
+		"one that leaves":  {floor: 10},
+		"stored in part":   {partial: []table.PartialLimit{{}}},
+		"stored and known": {partial: []table.PartialLimit{}, want: 5000},
+	} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		if c.noClock {
+			p.image.State.NoClock, p.image.State.RF = true, 0
+		}
+		p.image.Partial = c.partial
+		p.See(p.image, noon, p.Seen(0).Serial)
+		choice := Choice{Do: Take, Owe: c.owes}
+		group := ten()
+		for i := range group {
+			group[i].Costs = slices.Clone(group[i].Costs)
+			group[i].Costs[0].Floor = c.floor
+			p.Begin(choice, group[i], noon)
+		}
+		if _, plan := p.Plan(choice, group, 10, clock(noon)); took(plan) != c.want {
+			t.Errorf("%s: %d taken ahead, want %d", name, took(plan), c.want)
+		}
+	}
+}
+
+// A quota was made whole, as the next image shows: what is held of before is granted no more.
+func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
+	p := newProcess(t)
+	limits := p.ofAQuota()
+	w := costing(1000, limits[0])
+	for range 2 {
+		p.charges([]Want{w, w, w, w, w, w, w, w, w, w}, 0)
+	}
+	if p.Left(0, "rpy", clock(noon)) == 0 {
+		t.Fatal("nothing is held")
+	}
+	p.image.State.Slots = slices.Clone(p.image.State.Slots)
+	p.image.State.Slots[0].Resets++
+	p.See(p.image, noon+1, Unsent)
+	if got := p.Left(0, "rpy", clock(noon+1)); got != 0 {
+		t.Errorf("%d are held", got)
+	}
+}
+
+// A busy process has a pace of its own: its share denies it nothing.
+func TestOthersDenyABusyProcessNothing(t *testing.T) {
+	for requests, want := range map[int]Action{1: Deny, 20: Take} {
+		p := newProcess(t)
+		p.charges(ten()[:1], 0)
+		p.shows(5000)
+		k := p.lock()
+		s := k.shards[0]
+		for range requests {
+			s.holding.demand.Asked(costing(1, plenty).Costs, 500, noon)
+		}
+		s.shares = sharing(.1, noon+100)
+		p.mu.Unlock()
+		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon+100)); d.Do != want {
+			t.Errorf("%d requests: %+v", requests, d.Choice)
+		}
+	}
+}
+
+// Nothing is taken ahead that may not be held for longer than the charge is under way: it would be
+// over when the answer comes, or soon after.
+func TestWhatIsTakenAheadOutlivesTheCharge(t *testing.T) {
+	for trip, want := range map[float64]bool{0: true, 4: true, 333: true, 334: false, 1000: false} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		for _, w := range ten() {
+			p.Begin(Choice{Do: Take}, w, noon)
+		}
+		_, plan := p.Plan(Choice{Do: Take}, ten(), 10, func() Now { return Now{Ms: noon, Trip: trip} })
+		if took(plan) > 0 != want {
+			t.Errorf("of 500 ms with %v ms a call: %+v, want that it takes ahead: %v", trip, plan.ahead, want)
+		}
+	}
+}
+
+// A request that leaves a part to others neither takes ahead nor tells of that, so its floor is a
+// condition of the write: of 100 tokens 30 are left meanwhile, and batch must leave 40.
+func TestAFloorHoldsWhileSomethingIsToBeReported(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	if p.charges(ten(), 0) == 0 {
+		t.Fatal("nothing is taken ahead")
+	}
+	const later = 5000 // all that was held has ended
+	batch := costing(1000, plenty)
+	batch.Costs[0].Floor = 40
+	p.Begin(Choice{Do: Take}, batch, noon+later)
+	n, plan := p.Plan(Choice{Do: Take}, []Want{batch}, 1, clock(noon+later))
+	if n != 1 || plan.ahead != nil {
+		t.Errorf("n %d, ahead %+v", n, plan.ahead)
+	}
+	stored := p.image
+	stored.State = stored.State.At(noon + later)
+	i := stored.State.Index("rps")
+	stored.State.Slots[i].Tokens, stored.State.Slots[i].Used = 30_000, stored.State.Slots[i].Used+70_000
+	stored.State.RF = p.image.State.RF
+	if _, held, err := plan.Write.Apply(stored.Item()); err != nil || held {
+		t.Errorf("held %v, %v: batch got a token of the 40 that it leaves to others", held, err)
+	}
+}

@@ -1,0 +1,82 @@
+package decide
+
+import (
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// took remembers the image that a successful write brought. The requests of the group are no longer
+// under way; a nil group had none. It returns the levels of the limits in force.
+func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
+	var own []table.Cost
+	if p.Takes {
+		if own = w.Costs; p.ahead != nil {
+			own = p.took
+		}
+	}
+	others := k.see(image, now, p.since, own)
+	s := k.at(p.Shard)
+	s.underWay.removeAll(group) // the image shows it
+	if p.Takes && p.members > 0 {
+		s.learn(p.want, p.members, false, others, now)
+	}
+	s.added = false
+	k.granted(s, image, p, group, now)
+	k.confirm(image, w, now)
+	return k.levels(w.Costs, now)
+}
+
+// refused remembers the image that a refused write brought. If the write was
+// planned from one that covered its costs, others have taken them. It reports whether
+// others have replaced limits of this process.
+func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool) {
+	s := k.at(image.State.Shard)
+	same := s.image.Generation == image.Generation
+	others := k.see(image, now, p.since, nil)
+	if p.Takes && same {
+		s.learn(p.want, p.members, p.Charges, others, now)
+	}
+	k.short(s, p, now)
+	s.added = p.adds
+	return k.displace(s, now)
+}
+
+// outbid tells what the refusal of a write means, once its image is known. answered: the bucket
+// exists, and has answered. lost: others have taken the tokens. A refused charge means that if the
+// bucket still has the rules that it was planned by. A bucket that is missing, or has come back,
+// says nothing about tokens.
+func (k *facts) outbid(p Planned) (answered, lost bool) {
+	s := k.at(p.Shard)
+	return s.imaged() && !p.Creates, p.Charges && p.Takes && s.image.Generation == p.generation
+}
+
+// Paid is the grant of a request for which shards have paid together, by writes of the instant sent. A
+// transaction brings no images: they are worked out from its writes.
+func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, sent, now int64) Grant {
+	k := b.lock()
+	defer b.mu.Unlock()
+	g := Grant{Name: w.Name, Worked: true}
+	for i, s := range payments {
+		g.Parts = append(g.Parts, Part{Key: s.Image.Key(), Shard: s.Image.State.Shard, Taken: s.Taken(sent)})
+		it, held, err := writes[i].Apply(s.Image.Item())
+		if err != nil || !held {
+			continue
+		}
+		if image, err := table.DecodeShard(it); err == nil {
+			k.see(image, now, k.at(image.State.Shard).serial, s.Costs)
+			k.confirm(image, w, now)
+		}
+	}
+	image := k.at(g.Parts[0].Shard).image
+	g.Image, g.Levels = &image, k.levels(w.Costs, now)
+	return g
+}
+
+// Created is the grant of a request for which p has created the bucket, and nothing was under way.
+func (b *Bucket) Created(p Planned, image table.Shard, w Want, now int64) Grant {
+	k := b.lock()
+	defer b.mu.Unlock()
+	levels := k.took(image, p, w, nil, now)
+	b.holds.Store(k.holds())
+	return Grant{Name: w.Name, Parts: []Part{{Key: image.Key(), Taken: w.Costs}}, Image: &image, Levels: levels}
+}

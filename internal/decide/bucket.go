@@ -1,0 +1,220 @@
+package decide
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Settings are the same for all buckets of a process.
+type Settings struct {
+	DenyFor   int64 // how long, in ms, an image may deny without asking
+	Slack     int64 // how much lower than it is a full limit may be shown, in percent of its capacity
+	MaxShards int   // the most shards that a bucket is split into
+}
+
+// Now is what a decision depends on beside the bucket and the request. Decisions ask for it under
+// the lock of their bucket, so the instants of a bucket's decisions are in order. Out of order, the
+// later decision would think that the clock had been set back.
+type Now struct {
+	Ms     int64   // the instant, epoch ms
+	Mono   int64   // by a clock that is never set, ms since any instant
+	Trip   float64 // how long, in ms, a write and its answer are under way
+	Random uint64
+	At     time.Time     // the instant by a clock that is never set
+	Late   time.Duration // after how long a write is late; zero where nothing is known
+}
+
+// trip is how long a write and its answer are under way.
+func (n Now) trip() time.Duration {
+	return time.Duration(math.Round(n.Trip * float64(time.Millisecond)))
+}
+
+// Bucket is what this process knows of one bucket. It is safe for concurrent use.
+type Bucket struct {
+	mu    sync.Mutex
+	facts facts // reached by lock only
+	holds atomic.Bool
+}
+
+// NewBucket returns a bucket of which nothing is known.
+func NewBucket(s *Settings) *Bucket { return &Bucket{facts: facts{Settings: s, count: 1}} }
+
+// lock locks the bucket, until the caller unlocks mu.
+func (b *Bucket) lock() *facts {
+	b.mu.Lock()
+	return &b.facts
+}
+
+// facts are what is known of a bucket. A function that has them holds its lock.
+type facts struct {
+	*Settings
+	ahead     int64   // the last request's Want.Ahead
+	trip      float64 // the last Now.Trip: how long, in ms, a write and its answer are under way
+	count     int     // largest shard count seen, at least 1
+	shards    map[int]*seen
+	home      home
+	lookedAt  int64            // when the last look went out, epoch ms
+	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
+	readAt    int64            // when all shards were last read because of that, epoch ms
+	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
+	largest   map[string]int64 // by limit: the largest cost seen
+	several   several          // requests that take from several shards at once
+	denied    *denied          // the last denial, for as long as nothing new is seen
+	yields    []yield          // limits of this process that others have replaced
+	replaced  int              // how often they have
+}
+
+func (k *facts) at(shard int) *seen {
+	s := k.shards[shard]
+	if s == nil {
+		s = &seen{}
+		if k.shards == nil {
+			k.shards = make(map[int]*seen, 1)
+		}
+		k.shards[shard] = s
+	}
+	return s
+}
+
+// see remembers an image. Own is what the write that brought it took. Since is the serial
+// number of the image that was known when that write was sent: if it is known still, the
+// new one replaces it. Else answers of concurrent calls have overtaken each other, and an
+// older image is dropped. It reports whether others have taken since the image before.
+func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (others bool) {
+	s := k.at(b.State.Shard)
+	if s.serial != since && s.imaged() && older(b, s.image) {
+		return false
+	}
+	if s.imaged() && s.image.Generation == b.Generation {
+		others = s.others.learn(s.image.State, b.State, own, now-s.at)
+	}
+	if s.imaged() && raised(s.image.State, b.State, now) {
+		k.raisedAt = now
+	}
+	if !s.imaged() || !s.image.State.SameLimits(b.State) { // a shard that merges keeps those that it has
+		s.rules = table.Began(b.Generation)
+	}
+	s.image, s.at, s.absent = b, now, false
+	s.serial++
+	if s.holding != nil {
+		s.holding.See(b, k.ahead)
+	}
+	if n := b.State.Shards; n <= bucket.MaxShards && (n > k.count || b.State.Shard == 0) {
+		k.count = max(n, 1) // what shard 0 says is the truth, also when shards have merged
+	}
+	k.denied = nil
+	return others
+}
+
+// missing remembers that a shard was not there. When it is shard 0 of an
+// unsplit bucket, there is no bucket.
+func (k *facts) missing(shard int, now int64) {
+	s := k.at(shard)
+	if s.holding != nil {
+		s.held() // what is granted on is of the last image
+	}
+	s.image, s.at, s.absent = table.Shard{}, now, true
+	s.serial++
+	k.denied = nil
+}
+
+// Unsent is the serial number for an image that answers no write on its shard.
+const Unsent = -1
+
+// See remembers an image that came with the answer to a call that took nothing. Since is
+// the serial number of the image that was known when the call was sent, or Unsent.
+func (b *Bucket) See(image table.Shard, now int64, since int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.see(image, now, since, nil)
+}
+
+// Missing remembers that shards were not there.
+func (b *Bucket) Missing(now int64, shards ...int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	for _, shard := range shards {
+		k.missing(shard, now)
+	}
+}
+
+// Seen is a copy of what is known of one shard.
+type Seen struct {
+	Image  table.Shard // the last one; without a key if there is none
+	Serial int         // counts the images seen
+	Absent bool        // the item was not there
+	Idle   bool        // nothing of this process is under way
+}
+
+// Seen returns what is known of a shard.
+func (b *Bucket) Seen(shard int) Seen {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.shards[shard]
+	if s == nil {
+		return Seen{Idle: true}
+	}
+	return Seen{Image: s.image, Serial: s.serial, Absent: s.absent, Idle: len(s.underWay) == 0 && s.call == nil}
+}
+
+// Absent reports whether shard 0 is not there, so that the bucket has to be created.
+func (b *Bucket) Absent() bool { return b.Seen(0).Absent }
+
+// Survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
+// that shard 0 had. If there is no such shard, it had not been split off yet; else the count
+// follows from the shard. An item that a late settlement of another client has left behind
+// is no shard. If the item cannot be read, nobody knows what it and others hold.
+func (b *Bucket) Survives(shard int, it item.Item, now int64) (count int, err error) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	count = shard
+	if it != nil {
+		image, err := table.DecodeShard(it)
+		if err != nil {
+			return 0, err
+		}
+		if !(image.State.NoClock && image.NoShardCount) {
+			k.see(image, now, Unsent, nil)
+			count = max(bucket.CountWith(shard), min(image.State.Shards, bucket.MaxShards))
+		}
+	}
+	if zero := k.shards[0]; zero != nil && zero.absent { // nobody has seen it meanwhile
+		k.count = count
+	}
+	return count, nil
+}
+
+// ReadAll notes that all shards are about to be read, and returns how many there are.
+func (b *Bucket) ReadAll(now int64) (count int) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.readAt, k.raisedAt = now, min(k.raisedAt, now) // the clock may have been set back since
+	return k.count
+}
+
+// SeeAll remembers the items of all shards that were read, and returns the images of
+// those that are there.
+func (b *Bucket) SeeAll(items []item.Item, now int64) ([]table.Shard, error) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	var images []table.Shard
+	for i, it := range items {
+		if it == nil {
+			k.missing(i, now)
+			continue
+		}
+		image, err := table.DecodeShard(it)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+		k.see(image, now, k.at(i).serial, nil)
+	}
+	return images, nil
+}

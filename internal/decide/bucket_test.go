@@ -1,0 +1,189 @@
+package decide
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Answers of concurrent calls overtake each other. One that is certainly older than
+// what is known is dropped; one to a write that was sent since is believed.
+func TestOvertakenAnswerIsDropped(t *testing.T) {
+	images := make([]table.Shard, 3)
+	for i := range images { // after one write, two and three
+		images[i] = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perHour20}, 0, 1, 1)}
+		for j := range images[i].State.Slots {
+			images[i].State.Slots[j].Used = int64(i+1) * bucket.Milli
+		}
+	}
+	k := factsOf(1)
+	k.see(images[1], 0, Unsent, nil)
+	since := k.at(0).serial
+	for _, c := range []struct {
+		image, since, want int
+	}{{0, Unsent, 1}, {2, Unsent, 2}, {1, since, 2}, {0, k.at(0).serial + 1, 0}} {
+		k.see(images[c.image], 1, c.since, nil)
+		want := images[c.want].State
+		if got := k.at(0).image.State; got.Slots[got.Index("rph")].Used != want.Slots[want.Index("rph")].Used {
+			t.Errorf("after image %d, asked for since %d: %v is known, want image %d", c.image, c.since, got, c.want)
+		}
+	}
+}
+
+// Of all shards that were read, those that are there are remembered, and the others as missing.
+func TestAllShardsAreSeen(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	images, err := b.SeeAll([]item.Item{imageOf(0, 2, 3).Item(), nil}, noon)
+	if err != nil || len(images) != 1 || images[0].State.Shard != 0 {
+		t.Fatalf("%+v, %v", images, err)
+	}
+	if zero, one := b.Seen(0), b.Seen(1); zero.Absent || zero.Image.Entity != "acme" || !one.Absent {
+		t.Errorf("remembered %+v and %+v", zero, one)
+	}
+	images, err = b.SeeAll([]item.Item{nil, imageOf(1, 4, 3).Item(), nil, imageOf(3, 4, 3).Item()}, noon)
+	if err != nil || len(images) != 2 || !b.Seen(0).Absent || b.Seen(1).Absent || !b.Seen(2).Absent || b.Seen(3).Absent {
+		t.Errorf("of four: %+v, %v", images, err)
+	}
+	broken := imageOf(0, 1, 3).Item()
+	broken["rf"] = item.S("x")
+	if _, err := b.SeeAll([]item.Item{broken}, noon); err == nil {
+		t.Error("an item that cannot be read is no error")
+	}
+}
+
+// A bucket has as many shards as an image says, up to the most that there may be, and after a merge
+// as many as shard 0 says.
+func TestHowManyShardsThereAre(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		images []table.Shard
+		want   int
+	}{
+		{"one of four", []table.Shard{imageOf(3, 4, 1)}, 4},
+		{"as many as there may be", []table.Shard{imageOf(3, bucket.MaxShards, 1)}, bucket.MaxShards},
+		{"more than there may be", []table.Shard{imageOf(3, 2*bucket.MaxShards, 1)}, 1},
+		{"fewer, by another shard", []table.Shard{imageOf(3, 4, 1), imageOf(1, 2, 1)}, 4},
+		{"fewer, by shard 0", []table.Shard{imageOf(3, 4, 1), imageOf(0, 2, 1)}, 2},
+		{"none, by shard 0", []table.Shard{imageOf(3, 4, 1), imageOf(0, 0, 1)}, 1},
+	} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for _, image := range c.images {
+			b.See(image, noon, Unsent)
+		}
+		if b.facts.count != c.want {
+			t.Errorf("%s: %d, want %d", c.name, b.facts.count, c.want)
+		}
+	}
+}
+
+// Two images show the same state of a shard if they are of one write of it.
+func TestSame(t *testing.T) {
+	written := func(b table.Shard, writes int64) table.Shard {
+		b.State.Slots[b.State.Index(bucket.WCU)].Used = writes
+		return b
+	}
+	for _, c := range []struct {
+		a, b table.Shard
+		want bool
+	}{
+		{written(imageOf(1, 4, 3), 7), written(imageOf(1, 4, 3), 7), true},
+		{written(imageOf(1, 4, 3), 7), written(imageOf(1, 4, 3), 8), false},
+		{written(imageOf(1, 4, 3), 8), written(imageOf(1, 4, 3), 7), false},
+		{imageOf(1, 4, 3), imageOf(2, 4, 3), false},
+		{imageOf(1, 4, 3), imageOf(1, 2, 3), false},
+		{imageOf(1, 4, 3), imageOf(2, 2, 3), false},
+	} {
+		if got := Same(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %t", c.a.State, c.b.State, got)
+		}
+	}
+}
+
+// Two shards that hold four and a half tokens each hold nine, of which one request can have
+// eight: each pays in whole ones. What is not seen is taken to be as full.
+func TestLevelsOfTwoShards(t *testing.T) {
+	half := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 1000, Period: 1000}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	for shard := range 2 {
+		image := imageOf(shard, 2, 0)
+		image.State = bucket.New([]bucket.Limit{half}, shard, 2, noon)
+		image.State.Slots[image.State.Index("rps")].Tokens = 4500
+		b.See(image, noon, Unsent)
+		if l := b.Levels(asks(1, half), noon)[0]; l.Milli != 9000 || l.Estimated != (shard == 0) {
+			t.Errorf("with shard %d seen: %+v, want 9 tokens", shard, l)
+		}
+	}
+	if l := b.Levels(asks(1, half), noon)[0]; l.Remaining != 8 {
+		t.Errorf("%+v, want 8 for one request", l)
+	}
+	merged := imageOf(0, 1, 0)
+	merged.Generation++
+	merged.State = bucket.New([]bucket.Limit{half}, 0, 1, noon)
+	merged.State.Slots[merged.State.Index("rps")].Tokens = 9000
+	b.See(merged, noon, Unsent)
+	if l := b.Levels(asks(1, half), noon)[0]; l.Milli != 9000 || l.Remaining != 9 || l.Estimated {
+		t.Errorf("%+v, want 9 tokens of the shard that is left", l)
+	}
+}
+
+// The parts of a step, one by one, as the tests of a decision need them.
+
+func (b *Bucket) Begin(c Choice, w Want, now int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(c.Shard).begin(w)
+	if c.Do == Look || c.Asks {
+		k.lookedAt = now
+	}
+	if c.Do == Adopt {
+		k.adoptedAt = now
+	}
+}
+
+func (b *Bucket) Plan(c Choice, group []Want, hurried int, clock func() Now) (n int, p Planned) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.planFor(c, group, hurried, clock())
+}
+
+func (b *Bucket) Took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
+	k := b.lock()
+	defer b.mu.Unlock()
+	defer func() { b.holds.Store(k.holds()) }()
+	return k.took(image, p, w, group, now)
+}
+
+func (b *Bucket) Refused(image table.Shard, p Planned, now int64) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.refused(image, p, now)
+}
+
+func (b *Bucket) Outbid(p Planned) (answered, lost bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.outbid(p)
+}
+
+func (b *Bucket) Unanswered(p Planned, written bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.unanswered(p, written)
+}
+
+func (b *Bucket) End(shard int, group ...Want) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(shard).end(group...)
+}
+
+// askMany lets requests ask at one instant.
+func askMany(b *Bucket, n int, w Want, a Attempt, ms int64) (e Effects) {
+	for range n {
+		b.Ask(&Waiter{Want: w, Attempt: a}, true, clock(ms), &e)
+	}
+	return e
+}

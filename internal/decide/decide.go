@@ -1,0 +1,162 @@
+package decide
+
+import "github.com/zeroae/zae-limiter-go/internal/bucket"
+
+// Decide decides what to do next about a request that does not ask yet.
+func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.choose(w, a, clock())
+}
+
+// choose decides what to do next about a request. It answers why something was denied:
+//
+//	others replaced the limits   it goes by theirs for a while (yield.go)
+//	denied a moment ago          and nothing new was seen since: denied again
+//	one shard covers the costs   a write to that one
+//	no shard does                look, bring limits, take from several, or deny (see decide)
+//	outrun by others             denied for the time in which the costs refill
+//	it waits                     into debt instead, if the queue has room (queue.go)
+//
+// A denial caused by a wrong count of shards, or by missing ones, comes with the plan that
+// mends that.
+func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
+	k.ahead, k.trip = w.Ahead, now.Trip
+	w, y := k.inForce(w, now.Ms)
+	w.replaced = k.replaced
+	out := Decision{Want: w, Yielded: y != nil && !y.told, Count: k.count}
+	if y != nil {
+		y.told = true
+	}
+	if !a.Waits && k.denied.covers(w, now.Ms) {
+		k.asked(k.denied.c.Shard, w, now.Ms)
+		out.Denial = k.denied.explain(k, now.Ms)
+		return out
+	}
+	d := decider{facts: k, want: w, now: now.Ms, attempt: a, pick: now.Random}
+	c := d.paced(d.decide())
+	tries := max(a.Rounds, a.Calls)
+	if n := c.trips(); n > 0 && (a.Trips+n > MaxTrips && w.hard() || tries >= MaxRounds) { // others take what there is
+		c = d.giveUp(c)
+	}
+	if a.Waits && (c.Do == Deny || c.Do == Look || c.Do == Adopt || a.InLine) {
+		c = d.behind(c)
+	}
+	a.Rounds++
+	out.Choice = c
+	if c.Do == Deny {
+		k.asked(c.Shard, w, now.Ms)
+		denied := d.deny(c)
+		out.Denial = denied.explain(k, now.Ms)
+		if !a.Waits { // else it says nothing about those that do not
+			k.denied = denied
+		}
+	}
+	if c.Do == Deny || c.Do == Never {
+		if out.Mend = k.repair(); out.Mend == nil {
+			out.Mend = k.complete()
+		}
+	}
+	return out
+}
+
+// decide picks a shard to write to, or denies. Shards are tried from one on that this
+// process visits for a while, else from a random one, so that requests spread over them:
+//
+//	its image covers the costs     write to it
+//	it has no image                write to it, which brings one; to two of them at most
+//	its image does not cover them  try the next shard
+//
+// A second shard without an image is asked only if its share can cover the costs, or before a
+// denial. When all were tried in vain, the request is denied without a call (D4), unless the shards
+// cover the costs together, or the images are too old to deny.
+func (d decider) decide() Choice {
+	if z := d.shards[0]; z != nil && z.absent { // there is no bucket: the write creates it
+		return Choice{Do: Take}
+	}
+	d.need()
+	start, soonest := d.first(), Choice{Do: Never, at: bucket.Never}
+	stale, staleAt, taken, unseen := -1, int64(bucket.Never), false, -1
+	for i := range d.count {
+		k := d.nearest((start + i) % d.count)
+		s := d.shards[k]
+		if !s.imaged() {
+			if d.attempt.Trips == 0 || d.attempt.Trips == 1 && d.fits(k) || d.blind() {
+				return Choice{Do: Take, Shard: k}
+			}
+			unseen = k
+			continue
+		}
+		got := d.decideOn(k, s)
+		if got.Do == Take {
+			d.visit(k)
+			return got
+		}
+		soonest, taken = sooner(soonest, got), taken || got.taken
+		if d.outlived(s, d.DenyFor) && (stale < 0 || got.at < staleAt ||
+			got.at == staleAt && d.seenAt(s) < d.seenAt(d.shards[stale])) {
+			stale, staleAt = k, got.at
+		}
+	}
+	out := d.decideTogether(soonest, stale, taken)
+	if out.Do == Deny && unseen >= 0 && d.attempt.Trips == 1 {
+		return Choice{Do: Take, Shard: unseen}
+	}
+	return out
+}
+
+// decideOn decides on one shard from its image.
+func (d decider) decideOn(k int, s *seen) Choice {
+	v, short := s.covers(d.want, d.now)
+	out := Choice{Shard: k, at: v.At, Limit: short}
+	switch {
+	case v.Granted:
+		out.Do = Take
+		at, limit, looks := d.allowed(s)
+		if out.Asks = looks; at > d.now { // but it is the share of others
+			out.Do, out.at, out.Limit, out.taken, out.guess = Deny, at, limit, true, true
+		}
+	case s.clockless(d.now):
+		out.Do = Take // without a clock to refill from, the denial would never end
+	case v.At == bucket.Never: // a cost exceeds the share
+		out.Do = Never
+	}
+	return out
+}
+
+// decideTogether decides when no single shard covers the costs: soonest is the denial that ends
+// first, and stale the shard to look at, or -1. Taken says that a shard would cover them if
+// others took nothing.
+func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
+	switch {
+	case d.count > 1 && soonest.Do == Never && !d.attempt.Spread && d.together() <= d.now:
+		return d.gathers(soonest) // larger than a share; all shards are read for it, which is better than a look
+	case d.outdated(): // tokens were put into the bucket since: read all shards
+		return Choice{Do: Several}
+	case stale >= 0 && d.attempt.Calls == 0 && d.again(d.lookedAt):
+		return Choice{Do: Look, Shard: stale} // one for all: recovers first, or has the oldest image
+	}
+	if k, ok := d.unadopted(soonest); ok { // bring the limits before they deny
+		return Choice{Do: Adopt, Shard: k}
+	}
+	if taken { // if others do leave it, one shard has it: a transaction finds no more
+		return soonest
+	}
+	if d.count == 1 {
+		if soonest.Do == Never && d.repair() != nil { // shard 0 has a count that is not believed
+			soonest = d.mending(soonest)
+		}
+		return soonest
+	}
+	switch at := d.together(); {
+	case at <= d.now && !d.attempt.Spread: // two shards that hold 3 each cover 5
+		return d.gathers(soonest)
+	case at < soonest.at: // they will, before any of them does alone
+		soonest = d.until(soonest, at)
+	case soonest.Do == Never:
+		// The shares are fractions of tokens that do not add up to so many whole ones:
+		// shards merge now (see repair), and then it can be had.
+		soonest = d.mending(soonest)
+	}
+	return soonest
+}

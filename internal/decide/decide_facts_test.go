@@ -1,0 +1,1211 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What lives on of a bucket whose shard 0 is gone: a shard says what the count was, an item
+// that is none says nothing, and one that cannot be read is an error.
+func TestWhatSurvives(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stored func() item.Item
+		count  int
+		fails  bool
+	}{
+		{"nothing", func() item.Item { return nil }, 1, false},
+		{"a shard of four", func() item.Item { return imageOf(1, 4, 3).Item() }, 4, false},
+		{"a shard with a count that cannot be its own", func() item.Item { return imageOf(1, 1, 3).Item() }, 2, false},
+		{"what a settlement left behind", func() item.Item {
+			it := item.KeyOf(imageOf(1, 4, 3).Item()).Item()
+			it["b_rps_tk"], it["b_rps_tc"] = item.N(-5), item.N(5)
+			return it
+		}, 1, false},
+		{"what cannot be read", func() item.Item {
+			it := imageOf(1, 4, 3).Item()
+			it["rf"] = item.S("x")
+			return it
+		}, 0, true},
+	} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.Missing(noon, 0)
+		count, err := b.Survives(1, c.stored(), noon)
+		if count != c.count || (err != nil) != c.fails {
+			t.Errorf("%s: count %d, %v, want %d", c.name, count, err, c.count)
+		}
+	}
+}
+
+// What lives on says nothing of the count where nobody knows that shard 0 is gone.
+func TestWhatSurvivesBesideAShardThatWasNotSeen(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	if count, err := b.Survives(1, nil, noon); count != 1 || err != nil || b.ReadAll(noon) != 1 {
+		t.Errorf("count %d, %v", count, err)
+	}
+	b.See(imageOf(0, 8, 3), noon, Unsent)
+	if _, err := b.Survives(1, imageOf(1, 4, 3).Item(), noon); err != nil || b.ReadAll(noon) != 8 {
+		t.Errorf("%d shards, %v, want the 8 of shard 0", b.ReadAll(noon), err)
+	}
+}
+
+// Where shard 0 is gone and a shard that should be there is not, the count is no larger than what
+// that one would be split off at.
+func TestTheCountFollowsFromWhatIsMissing(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(imageOf(1, 4, 3), noon, Unsent)
+	b.Missing(noon, 0)
+	if _, err := b.Survives(2, nil, noon); err != nil {
+		t.Fatal(err)
+	}
+	it, _, err := b.Create(asks(1, perSecond), Now{Ms: noon}).Write.Apply(nil)
+	if image, err2 := table.DecodeShard(it); err != nil || err2 != nil || image.State.Shards != 2 {
+		t.Errorf("shard 0 comes back with %d shards, %v, %v, want 2", image.State.Shards, err, err2)
+	}
+}
+
+// A process that takes nothing ahead grants nothing without a write.
+func TestNothingIsHeld(t *testing.T) {
+	if h, ok := seenAs(perSecond, 10).Grant(asks(0, perSecond), clock(noon)); ok {
+		t.Errorf("granted %+v", h)
+	}
+}
+
+// What processes hold at most is told of all shards, for as long as it may be held.
+func TestDenialsTellWhatIsHeld(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	for shard, held := range []int64{1000, 2000} {
+		image := imageOf(shard, 2, 0)
+		image.State.HeldUntil = noon + 5000
+		image.State.Slots[image.State.Index("rps")].Held = held
+		b.See(image, noon, Unsent)
+	}
+	for ms, want := range map[int64]int64{0: 3000, 4999: 3000, 5000: 0} {
+		d := b.Decide(asks(10, perSecond), &Attempt{Spread: true}, clock(noon+ms))
+		if d.Do != Deny || d.Denial.Levels[0].Held != want {
+			t.Errorf("after %d ms: %+v, %+v, want %d held", ms, d.Choice, d.Denial.Levels, want)
+		}
+	}
+}
+
+// A limit that covers its cost takes no time, whatever another one takes.
+func TestOnlyWhatIsShortTakesTime(t *testing.T) {
+	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perDay, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rpd")].Tokens = 3000
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b.See(image, noon, Unsent)
+	for day, after := range map[int64]int64{3: 0, 4: 864_000} { // a token in 864 s
+		want := asks(0)
+		want.Costs = table.Costs([]bucket.Limit{perDay, perSecond}, day*bucket.Milli, 3000)
+		d := b.Decide(want, &Attempt{}, clock(noon))
+		if l := d.Denial.Levels; d.Do != Deny || l[0].After != after || l[1].After != 2000 {
+			t.Errorf("%d of the day: %+v, %+v", day, d.Choice, d.Denial)
+		}
+	}
+}
+
+// A limit that the image does not have starts full; those that it has deny all the same.
+func TestALimitThatIsNewDoesNotHideOthers(t *testing.T) {
+	first := bucket.Limit{Name: "aaa", Capacity: 10_000, Amount: 1000, Period: 1000}
+	b, want := seenAs(perSecond, 0), asks(0)
+	want.Costs = table.Costs([]bucket.Limit{first, perSecond}, 1000, 1000)
+	if d := b.Decide(want, &Attempt{Adopted: true}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// A request that waits for two shards together is denied if both have enough too late.
+func TestWaitsForTwoShardsUntilItsEnd(t *testing.T) {
+	for until, want := range map[int64]Action{1999: Deny, 2000: Several} {
+		d := seenAs(perSecond, 3, 3).Decide(asks(8, perSecond), &Attempt{Waits: true, Until: noon + until}, clock(noon))
+		if d.Do != want || d.Owe != (want == Several) {
+			t.Errorf("until %d ms: %+v, owes %v", until, d.Choice, d.Owe)
+		}
+	}
+}
+
+// A refused write that brings the limits of this process has displaced none.
+func TestOnlyOtherLimitsDisplace(t *testing.T) {
+	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
+	for _, c := range []struct {
+		now       bucket.Limit
+		displaced bool
+	}{{perSecond, false}, {faster, true}} {
+		b := seenAs(perSecond, 5)
+		b.Took(imageOf(0, 1, 4), Planned{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
+		image := imageOf(0, 1, 0)
+		image.State.Slots[image.State.Index("rps")].Limit = c.now
+		image.Generation = table.Began(1)<<20 + 2<<40
+		if got := b.Refused(image, Planned{since: Unsent}, noon+1); got != c.displaced {
+			t.Errorf("amount %d: displaced %v, want %v", c.now.Amount, got, c.displaced)
+		}
+	}
+}
+
+// Which of two images was taken before the other: the generation says it, then the meter,
+// which counts every write, then the clock.
+func TestOlder(t *testing.T) {
+	image := func(generation, writes, rf int64) table.Shard {
+		b := imageOf(0, 1, 5)
+		b.Generation, b.State.RF = generation, rf
+		b.State.Slots[b.State.Index(bucket.WCU)].Used = writes
+		return b
+	}
+	for _, c := range []struct {
+		a, b  table.Shard
+		older bool
+	}{
+		{image(1, 9, 9), image(2, 3, 3), true},
+		{image(2, 3, 3), image(1, 9, 9), false},
+		{image(1, 3, 9), image(1, 9, 3), true},
+		{image(0, 3, 9), image(7, 9, 3), true}, // another client has no generation
+		{image(7, 9, 3), image(0, 3, 9), false},
+		{image(7, 3, 9), image(0, 9, 3), true},
+		{image(0, 9, 3), image(7, 3, 9), false},
+		{image(1, 3, 3), image(1, 3, 9), true},
+		{image(1, 3, 3), image(1, 3, 3), false},
+	} {
+		if got := older(c.a, c.b); got != c.older {
+			t.Errorf("generation %d, %v is older than %d, %v: %v", c.a.Generation, c.a.State, c.b.Generation, c.b.State, got)
+		}
+	}
+}
+
+// What a write finds is less than the image by what others take until it arrives: 1 a second, of 5
+// that gain 1 a second, a second after the image and two before it is there.
+func TestOthersTakeUntilAWriteArrives(t *testing.T) {
+	s := &seen{image: imageOf(0, 1, 5), at: noon,
+		others: others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}}
+	if got := s.leaves(asks(1, perSecond).Costs, 2000, noon+1000); got[0] != 5000+1000-3000 {
+		t.Errorf("others leave %d", got[0])
+	}
+	if got := s.leaves(asks(1, perSecond).Costs, 2000, noon-9000); got[0] != 5000-2000 {
+		t.Errorf("others leave %d where the clock was set back since: they gave nothing back", got[0])
+	}
+}
+
+// In a crowd two fifths of the slack are left for plain adds, one percent at least.
+func TestRoomOf(t *testing.T) {
+	for slack, want := range map[int64]int64{0: 1, 2: 1, 5: 2, 30: 12, 100: 40} {
+		if got := roomOf(slack); got != want {
+			t.Errorf("a slack of %d %%: %d %%, want %d", slack, got, want)
+		}
+	}
+}
+
+// An image is recent while what has been refilled since is less than a part of every
+// capacity that is asked for: 20 % of 10 tokens, 1 per second, is 2 s.
+func TestRecent(t *testing.T) {
+	for ms, want := range map[int64]bool{0: true, 2000: true, 2001: false} {
+		s := &seen{image: imageOf(0, 1, 5)}
+		if got := s.recent(asks(1, perSecond), noon+ms, 20); got != want {
+			t.Errorf("after %d ms: %v", ms, got)
+		}
+		if !s.recent(asks(0, perSecond), noon+ms, 20) {
+			t.Errorf("after %d ms: what nothing is taken from counts", ms)
+		}
+	}
+}
+
+// A full shard is crowded if others have taken more than the slack since its image, as far
+// as they have been watched.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		elapsed float64 // for how long others were watched, ms
+		ms      int64
+		slack   int64 // percent
+		want    bool
+	}{
+		{"1 token a second took 2 of 10 in 2 s", 5000, 2000, 19, true},
+		{"which a slack of 20 % lets pass", 5000, 2000, 20, false},
+		{"after 9 s, what was seen in 5 s", 5000, 9000, 49, true},
+		{"and no more", 5000, 9000, 51, false},
+	} {
+		s := &seen{image: imageOf(0, 1, 10), at: noon}
+		s.others.taken, s.others.elapsed = map[string]float64{"rps": c.elapsed}, c.elapsed
+		if got := s.crowded(asks(1, perSecond), noon+c.ms, c.slack); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// A shard of which nothing is known is no home.
+func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
+	d := decider{facts: factsOf(2), want: asks(1, perSecond), now: noon}
+	if d.halfFull(nil) || d.halfFull(&seen{absent: true}) || !d.halfFull(&seen{image: imageOf(0, 2, 5)}) {
+		t.Error("half full: what was not seen, or not what was")
+	}
+}
+
+// An image without a clock that can be used is good at now.
+func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
+	for name, change := range map[string]func(*bucket.State){
+		"none":       func(s *bucket.State) { s.NoClock, s.RF = true, 0 },
+		"far ahead":  func(s *bucket.State) { s.RF += 10 * bucket.MaxSkew },
+		"one of now": func(*bucket.State) {},
+	} {
+		image := imageOf(0, 1, 1)
+		change(&image.State)
+		s := &seen{image: image}
+		if v, short := s.covers(asks(3, perSecond), noon); v.Granted || v.At != noon+2000 || short != "rps" {
+			t.Errorf("%s: %+v, %q", name, v, short)
+		}
+	}
+}
+
+// A refusal was answered by a bucket that is there, unless the write was to create it, and tells
+// that others have taken the tokens if it was a charge under the rules that are in force still.
+func TestWhatARefusalMeans(t *testing.T) {
+	b := seenAs(perSecond, 5) // of generation 1
+	for name, c := range map[string]struct {
+		plan           Planned
+		answered, lost bool
+	}{
+		"a charge":            {Planned{Charges: true, Takes: true, generation: 1}, true, true},
+		"a refill":            {Planned{Charges: true, generation: 1}, true, false},
+		"an add":              {Planned{Takes: true, generation: 1}, true, false},
+		"other rules":         {Planned{Charges: true, Takes: true, generation: 2}, true, false},
+		"a creation":          {Planned{Creates: true, Takes: true}, false, false},
+		"a shard not seen":    {Planned{Shard: 3, Takes: true}, false, false},
+		"a creation over one": {Planned{Shard: 3, Creates: true, Takes: true}, false, false},
+	} {
+		if answered, lost := b.Outbid(c.plan); answered != c.answered || lost != c.lost {
+			t.Errorf("%s: answered %v, lost %v; want %v, %v", name, answered, lost, c.answered, c.lost)
+		}
+	}
+}
+
+// What is under way is counted by limit, and forgotten with the last of it: then the shard is idle.
+// A request that takes nothing is never under way.
+func TestIdleOnceNothingIsUnderWay(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	for _, milli := range []int64{0, 1, 1000, -1} {
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{perSecond}, milli)
+		b.Begin(Choice{Do: Take}, w, noon)
+		if idle := b.Seen(0).Idle; idle != (milli == 0) {
+			t.Errorf("%d under way: idle %v", milli, idle)
+		}
+		if b.End(0, w); !b.Seen(0).Idle || len(b.facts.shards[0].underWay) != 0 {
+			t.Errorf("%d: not idle at the end", milli)
+		}
+	}
+}
+
+// A request of more limits than most have is decided by each of its limits.
+func TestManyLimitsAreDecidedByEach(t *testing.T) {
+	var limits []bucket.Limit
+	for i := range 20 {
+		l := perSecond
+		l.Name = "l" + string(rune('a'+i))
+		limits = append(limits, l)
+	}
+	for _, i := range []int{0, 10, 19} {
+		b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New(limits, 0, 1, noon)}
+		image.State.Slots[image.State.Index(limits[i].Name)].Tokens = 2000
+		b.See(image, noon, Unsent)
+		costs := make([]int64, len(limits))
+		for j := range costs {
+			costs[j] = 2000
+		}
+		w := asks(0)
+		if w.Costs = table.Costs(limits, costs...); b.Decide(w, &Attempt{}, clock(noon)).Do != Take {
+			t.Errorf("2 of 2 of limit %d: not granted", i)
+		}
+		w.Costs[i].Milli = 3000
+		if d := b.Decide(w, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Limit != limits[i].Name {
+			t.Errorf("3 of 2 of limit %d: %+v, %+v", i, d.Choice, d.Denial)
+		}
+	}
+}
+
+// An image that shows a tenth of a share more than refill explains raises what is known; one of
+// another count or without a clock, or a limit that is new or changed or held, tells nothing.
+func TestRaised(t *testing.T) {
+	const ms = 1000 // later, in which a token is refilled
+	other := perSecond
+	other.Amount *= 2
+	for _, c := range []struct {
+		name   string
+		newer  func(s *bucket.State)
+		level  int64 // in millitokens; it was 3000
+		raised bool
+	}{
+		{"as refilled", nil, 4000, false},
+		{"a tenth more", nil, 5000, false},
+		{"more than that", nil, 5001, true},
+		{"another count", func(s *bucket.State) { s.Shards = 2 }, 10_000, false},
+		{"no clock", func(s *bucket.State) { s.NoClock = true }, 10_000, false},
+		{"a changed limit", func(s *bucket.State) { s.Slots[0].Limit = other }, 10_000, false},
+		{"held", func(s *bucket.State) { s.Slots[0].Held = 1 }, 10_000, false},
+	} {
+		old, newer := imageOf(0, 1, 3).State, imageOf(0, 1, 0).State
+		newer.RF, newer.Slots[0].Tokens = noon+ms, c.level
+		if c.newer != nil {
+			c.newer(&newer)
+		}
+		if got := raised(old, newer, noon+ms); got != c.raised {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	old, newer := imageOf(0, 2, 0).State, imageOf(0, 1, 9).State
+	if raised(old, newer, noon) || raised(imageOf(0, 1, 0).State, imageOf(0, 2, 5).State, noon) {
+		t.Error("what a shard gains by merging, or has kept in a split, raises it")
+	}
+	wide := each("rps", 1)
+	wide.Capacity = 100_000
+	for level, want := range map[int64]bool{10_000: false, 10_001: true} {
+		old, newer := bucket.New([]bucket.Limit{wide}, 0, 1, noon), bucket.New([]bucket.Limit{wide}, 0, 1, noon)
+		old.Slots[0].Tokens, newer.Slots[0].Tokens = 0, level
+		if got := raised(old, newer, noon); got != want {
+			t.Errorf("%d more of 100 tokens: raised %v", level, got)
+		}
+	}
+	old, newer = imageOf(0, 1, 3).State, imageOf(0, 1, 3).State
+	if newer.Slots[1].Tokens, old.Slots[1].Tokens = 1000*bucket.Milli, 0; raised(old, newer, noon) {
+		t.Error("the write meter raises it")
+	}
+	if old.Slots[0].Held, newer.Slots[0].Tokens = 1, 10_000; raised(old, newer, noon) {
+		t.Error("what was held raises it")
+	}
+}
+
+// A refused write brings an image like any other: what it shows is known from then on, and the
+// shard is there.
+func TestRefusedWritesBringAnImage(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	b.Missing(noon, 0)
+	if b.Refused(imageOf(0, 1, 2), Planned{since: b.Seen(0).Serial}, noon+1); b.Absent() {
+		t.Error("it is still missing")
+	}
+	if got := b.Seen(0).Image.State; got.Slots[0].Tokens != 2000 {
+		t.Errorf("it has %d", got.Slots[0].Tokens)
+	}
+}
+
+// A request that asks for more than the limits of others ever hold is decided by its own.
+func TestWhatOthersNeverHoldIsDecidedByOwnLimits(t *testing.T) {
+	for cost, yields := range map[int64]bool{5: true, 6: false} {
+		b := seenAs(perSecond, 10)
+		b.Took(b.Seen(0).Image, Planned{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
+		theirs := bucket.Limit{Name: "rps", Capacity: 5000, Amount: 1000, Period: 1000}
+		image := seenAs(theirs, 5).Seen(0).Image
+		image.Generation = 2
+		b.Refused(image, Planned{Charges: true, since: Unsent}, noon)
+		d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon))
+		if got := d.Want.Costs[0].Limit; d.Yielded != yields || (got == theirs) != yields {
+			t.Errorf("%d tokens: yields %v, by %v", cost, d.Yielded, got)
+		}
+	}
+}
+
+// Who waits and is not let in is told so, and the bucket goes on.
+func TestRefusal(t *testing.T) {
+	b := seenAs(perSecond, 4)
+	for range 2 {
+		if d := b.Refusal(asks(7, perSecond), noon+1, noon); d.Limit != "rps" || d.After < 1 || len(d.Levels) != 1 {
+			t.Errorf("%+v", d)
+		}
+	}
+	// Its own tokens are taken and not yet given back, so the queue seems to have room: it is full for it.
+	d := b.Refusal(asks(7, perSecond), noon+60_000, noon)
+	if !d.Full || d.Limit != "rps" {
+		t.Errorf("of the queue: %+v", d)
+	}
+	if l := d.Levels[0]; l.After != 3000 { // 7 of 4, one a second: what it needs, not when it may ask
+		t.Errorf("of the limit: %+v, of the queue %+v", l, d)
+	}
+}
+
+// Nothing is known of a bucket in shards none of which was seen: the levels are estimates of nothing.
+func TestLevelsOfNothing(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(imageOf(0, 2, 3), noon, Unsent)
+	want := asks(1, perSecond)
+	if l := b.Levels(want, noon)[0]; l.Milli != 6000 || !l.Estimated {
+		t.Errorf("3 on one of two shards are told as %+v", l)
+	}
+	b.Missing(noon, 0)
+	if l := b.Levels(want, noon)[0]; l.Milli != 0 || !l.Estimated {
+		t.Errorf("of nothing is told %+v", l)
+	}
+}
+
+// What has been refilled of the next millitoken is told of a bucket that has one shard.
+func TestLevelsTellTheRest(t *testing.T) {
+	for count, want := range map[int]int64{1: 7, 2: 0} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		image := imageOf(0, count, 3)
+		image.State.Slots[image.State.Index("rps")].Rest = 7
+		b.See(image, noon, Unsent)
+		if l := b.Levels(asks(1, perSecond), noon)[0]; l.Rest != want {
+			t.Errorf("%d shards: %+v, want a rest of %d", count, l, want)
+		}
+	}
+}
+
+// A shard that has been missing for long may have come back: it counts as full.
+func TestWhatIsMissingForLongCountsAsFull(t *testing.T) {
+	for ms, want := range map[int64]int64{absentFor - 1: 5, absentFor: 10} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(imageOf(0, 2, 5), noon, Unsent)
+		b.Missing(noon, 1)
+		if l := b.Levels(asks(1, perSecond), noon+ms)[0]; l.Remaining != want {
+			t.Errorf("after %d ms: %+v, want %d", ms, l, want)
+		}
+	}
+}
+
+// An item that has a refill instant, or a count of shards, is a shard: only one that has neither was
+// left behind.
+func TestWhatIsAShard(t *testing.T) {
+	for _, gone := range []string{"rf", "shard_count"} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.Missing(noon, 0)
+		it := imageOf(1, 4, 3).Item()
+		if _, ok := it[gone]; !ok {
+			t.Fatalf("an item has no %s", gone)
+		}
+		delete(it, gone)
+		if _, err := b.Survives(1, it, noon); err != nil || b.Seen(1).Image.Entity == "" {
+			t.Errorf("without %s: %v, %+v", gone, err, b.Seen(1))
+		}
+	}
+}
+
+// Shards that have paid together are known by what they have left, and with the limits in force.
+func TestPaid(t *testing.T) {
+	b, w := seenAs(perSecond, 5, 5), asks(7, perSecond)
+	payments := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
+	var writes []item.Write
+	for _, p := range payments {
+		writes = append(writes, p.Write(w, noon, 30))
+	}
+	if b.Paid(payments, writes, w, noon, noon); len(payments) != 2 {
+		t.Fatalf("%d pay", len(payments))
+	}
+	if l := b.Levels(w, noon)[0]; l.Milli != 3000 {
+		t.Errorf("%d are left of ten", l.Milli)
+	}
+	payments[0].Image = imageOf(payments[0].Image.State.Shard, 2, 0)
+	if b.Paid(payments[:1], writes[:1], w, noon, noon); b.Levels(w, noon)[0].Milli != 3000 {
+		t.Error("a write that its image does not allow has brought news")
+	}
+	b = seenAs(perSecond, 5, 5) // a write that is not allowed does not hide the next one
+	late := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
+	late[0].Image.State.Slots = slices.Clone(late[0].Image.State.Slots)
+	late[0].Image.State.Slots[late[0].Image.State.Index("rps")].Used += 99_000 // others have taken it all
+	if b.Paid(late, writes, w, noon, noon); b.Levels(w, noon)[0].Milli != 8000 {
+		t.Errorf("%+v are left behind a write that is not allowed", b.Levels(w, noon))
+	}
+	theirs := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000}
+	image := seenAs(theirs, 20).Seen(0).Image
+	image.Generation = b.Seen(0).Image.Generation + 1
+	if !b.Refused(image, Planned{since: Unsent}, noon) {
+		t.Error("others replace limits that were not known to be in force")
+	}
+}
+
+// What is owed beside a full image is taken as long as the bucket has anything: what is short is under
+// way in this process, and others have taken half.
+func TestOwedOnAFullImage(t *testing.T) {
+	b := seenAs(perSecond, 10)
+	b.Begin(Choice{Do: Take}, asks(9, perSecond), noon)
+	w, owes := asks(3, perSecond), Choice{Do: Take, Owe: true}
+	b.Begin(owes, w, noon)
+	_, p := b.Plan(owes, []Want{w}, 1, clock(noon))
+	stored := imageOf(0, 1, 5)
+	stored.State.Slots[stored.State.Index("rps")].Used += 5000
+	it, held, err := p.Write.Apply(stored.Item())
+	if err != nil || !held || !p.Takes {
+		t.Fatalf("held %v, %v: %+v", held, err, p)
+	}
+	if after, err := table.DecodeShard(it); err != nil || after.State.Slots[after.State.Index("rps")].Tokens != 2000 {
+		t.Errorf("%+v, %v", after.State, err)
+	}
+}
+
+// The first write to a shard of several holds on the shard of a bucket of that many.
+func TestTheFirstWriteToAShard(t *testing.T) {
+	b, w, c := seenAs(perSecond), asks(1, perSecond), Choice{Do: Take, Shard: 1}
+	b.See(imageOf(0, 2, 5), noon, Unsent)
+	b.Begin(c, w, noon)
+	_, p := b.Plan(c, []Want{w}, 1, clock(noon))
+	for count, want := range map[int]bool{2: true, 4: false} {
+		if _, held, err := p.Write.Apply(imageOf(1, count, 2).Item()); err != nil || held != want {
+			t.Errorf("of %d shards: held %v, %v", count, held, err)
+		}
+	}
+}
+
+// Where a charge would be refused a plain add goes out, which leaves room for those of others; once
+// that was refused, a charge; and once one has held, an add again.
+func TestAddsInACrowd(t *testing.T) {
+	b, w := seenAs(perSecond, 10), asks(1, perSecond)
+	plan := func() Planned {
+		b.Begin(Choice{Do: Take}, w, noon+4000)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+4000))
+		b.End(0, w)
+		return p
+	}
+	k := b.lock()
+	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+	b.mu.Unlock()
+	p := plan()
+	if !p.adds || p.Charges || !p.Takes {
+		t.Fatalf("first %+v, want an add", p)
+	}
+	b.Refused(b.Seen(0).Image, p, noon+4000)
+	k = b.lock()
+	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+	b.mu.Unlock()
+	if p = plan(); p.adds || !p.Charges {
+		t.Errorf("after its refusal %+v, want a charge", p)
+	}
+	b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
+	if k = b.lock(); k.shards[0].added {
+		t.Error("an answer that holds is taken for a refused add")
+	}
+	b.mu.Unlock()
+}
+
+// Levels tell what is held of a limit and for how long, when a quota is whole again, and of a limit
+// that the bucket does not have yet that it is full.
+func TestLevels(t *testing.T) {
+	const edge = 1_700_006_400_000
+	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	fresh := bucket.Limit{Name: "x", Capacity: 4000, Amount: 1000, Period: 1000}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perSecond, quota}, 0, 1, edge-90_000)}
+	image.State.HeldUntil = edge - 50_000
+	i := image.State.Index("rps")
+	image.State.Slots[i].Tokens, image.State.Slots[i].Held = 3000, 2000
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, edge-90_000, Unsent)
+	got := b.Levels(asks(1, quota, perSecond, fresh), edge-60_000)
+	if q := got[0]; q.Edge != 60_000+bucket.EdgeMargin || q.Milli != 5000 || q.Held != 0 || q.Over != 0 {
+		t.Errorf("of the quota %+v", q)
+	}
+	if r := got[1]; r.Edge != 0 || r.Held != 2000 || r.Over != 10_000 || r.Milli != 8000 {
+		t.Errorf("of the rate %+v", r)
+	}
+	if x := got[2]; x.Milli != 4000 || x.Remaining != 4 || x.Held != 0 || x.Estimated {
+		t.Errorf("of the limit that is new %+v", x)
+	}
+}
+
+// An image that a call brings which was sent before a shard was found missing is not taken for the
+// answer to a later one: what is missing counts as news too.
+func TestMissingIsNews(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	was := b.Seen(0).Serial
+	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Deny {
+		t.Errorf("7 of 5: %+v", d.Choice)
+	}
+	if b.Missing(noon, 0); b.Seen(0).Serial == was {
+		t.Error("the serial number stays")
+	}
+	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
+		t.Errorf("7 of 5 that are not there any more: %+v", d.Choice)
+	}
+}
+
+// An image of a shard that lives on is dropped if it is older than one that came meanwhile.
+func TestSurvivorsAreNotTakenBack(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.Missing(noon, 0)
+	newer, older := imageOf(1, 4, 9), imageOf(1, 4, 2)
+	newer.Generation = 2
+	b.See(newer, noon, Unsent)
+	if _, err := b.Survives(1, older.Item(), noon); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Seen(1).Image; got.Generation != 2 {
+		t.Errorf("generation %d replaces a newer one", got.Generation)
+	}
+}
+
+// Shards that hold the same pay in one order, however their images come.
+func TestShardsThatHoldTheSamePayInOneOrder(t *testing.T) {
+	var first []Payment
+	for _, order := range [][]int{{2, 0, 1}, {0, 1, 2}, {1, 2, 0}} {
+		var images []table.Shard
+		for _, k := range order {
+			images = append(images, imageOf(k, 4, 3))
+		}
+		got := ByLevels(images, asks(5, perSecond), noon)
+		if first == nil {
+			first = got
+		}
+		for i, p := range got {
+			if len(got) != 3 || p.Image.State.Shard != first[i].Image.State.Shard || p.Costs[0] != first[i].Costs[0] {
+				t.Errorf("%v: payment %d is of shard %d, was of %d", order, i, p.Image.State.Shard, first[i].Image.State.Shard)
+			}
+		}
+	}
+}
+
+// A shard that has nothing of one limit may still pay of another one, and one in debt pays of none.
+func TestWhoHasNothingOfOneLimitPaysOfTheOther(t *testing.T) {
+	other := perSecond
+	other.Name = "tps"
+	shard := func(k int, rps, tps int64) table.Shard {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perSecond, other}, k, 2, noon)}
+		image.State.Slots[image.State.Index("rps")].Tokens = rps * bucket.Milli
+		image.State.Slots[image.State.Index("tps")].Tokens = tps * bucket.Milli
+		return image
+	}
+	w := Want{Costs: table.Costs([]bucket.Limit{perSecond, other}, 3*bucket.Milli, 4*bucket.Milli)}
+	for rps, pays := range map[int64]bool{0: true, -1: false} {
+		got := ByLevels([]table.Shard{shard(0, 5, 0), shard(1, rps, 5)}, w, noon)
+		if (len(got) == 2) != pays {
+			t.Errorf("with %d of one limit: %+v", rps, got)
+		}
+	}
+}
+
+// An image of another life of a shard tells nothing of what others have taken: its counter began anew.
+func TestAnotherLifeTeachesNothing(t *testing.T) {
+	for generation, taught := range map[int64]bool{1: true, 2: false} {
+		b, image := seenAs(perSecond, 9), imageOf(0, 1, 4)
+		image.Generation, image.State.RF = generation, noon+1000
+		image.State.Slots[image.State.Index("rps")].Used = 5 * bucket.Milli
+		b.See(image, noon+1000, Unsent)
+		k := b.lock()
+		if got := k.shards[0].others.images > 0; got != taught {
+			t.Errorf("in generation %d: %+v", generation, k.shards[0].others)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// A charge that was planned is of a generation of a shard, and leaves what its requests leave: so a
+// refusal is told from one by other rules.
+func TestAPlanKnowsItsImage(t *testing.T) {
+	b, w := seenAs(perSecond, 3, 9), asks(1, perSecond)
+	b.Begin(Choice{Do: Take, Shard: 1}, w, noon)
+	_, p := b.Plan(Choice{Do: Take, Shard: 1}, []Want{w}, 1, clock(noon))
+	if p.Shard != 1 || p.since != b.Seen(1).Serial || p.generation != 1 {
+		t.Errorf("planned for shard %d, image %d of life %d", p.Shard, p.since, p.generation)
+	}
+	if answered, lost := b.Outbid(p); !answered || !lost {
+		t.Errorf("a refusal of the same rules: %v, %v", answered, lost)
+	}
+	image := imageOf(1, 2, 0)
+	image.Generation = 2
+	b.See(image, noon, Unsent)
+	if _, lost := b.Outbid(p); lost {
+		t.Error("a refusal of other rules speaks of tokens")
+	}
+}
+
+// Limits that were stored and are read again are confirmed alone; those of calls stand beside each
+// other.
+func TestConfirmedLimits(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	both := func(read int64) int {
+		b := seenAs(perSecond, 5)
+		first, second := asks(1, perSecond), asks(1)
+		first.Read, second.Read = read, read
+		k := b.lock()
+		defer b.mu.Unlock()
+		s := k.shards[0]
+		k.confirm(s.image, first, noon)
+		k.confirm(s.image, first, noon)
+		if len(s.confirmed) != 1 {
+			t.Errorf("the same limits are confirmed %d times", len(s.confirmed))
+		}
+		k.confirm(s.image, second, noon)
+		return len(s.confirmed)
+	}
+	b := seenAs(perSecond, 5)
+	for _, w := range []Want{asks(1, perSecond), asks(1), asks(1, perSecond), asks(1)} {
+		b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
+	}
+	if n := len(b.facts.shards[0].confirmed); n != 2 {
+		t.Errorf("two calls by turns confirm %d", n)
+	}
+	if calls, stored := both(0), both(5); calls != 2 || stored != 1 {
+		t.Errorf("%d of calls and %d of stored limits are confirmed", calls, stored)
+	}
+}
+
+// Others are yielded to where they have changed a limit or taken one out, and as long as that is so.
+func TestHowLongAYieldLasts(t *testing.T) {
+	own, other := []bucket.Limit{perSecond}, []bucket.Limit{perHour20}
+	for _, c := range []struct {
+		name string
+		y    yield
+		now  int64
+		want bool
+	}{
+		{"changed", yield{own: own, inForce: other, since: noon}, noon, true},
+		{"until a minute later", yield{own: own, inForce: other, since: noon}, noon + yieldFor, false},
+		{"the clock set back by less", yield{own: own, inForce: other, since: noon}, noon - yieldFor + 1, true},
+		{"by more", yield{own: own, inForce: other, since: noon}, noon - yieldFor, false},
+		{"the same", yield{own: own, inForce: own, since: noon}, noon, false},
+		{"taken out", yield{own: own, inForce: own, removed: []string{"rps"}, since: noon}, noon, true},
+	} {
+		if got := c.y.lasts(c.now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// Of a shard of which nothing is known nothing is under way, and nothing is held.
+func TestAShardThatWasNeverSeen(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	if got := b.Seen(7); !got.Idle || got.Absent || got.Serial != 0 || got.Image.Entity != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := b.Left(7, "rps", clock(noon)) + b.Left(0, "rps", clock(noon)); got != 0 {
+		t.Errorf("%d are held", got)
+	}
+}
+
+// Requests go out together if their limits, what they leave and how long the bucket lives are the same.
+func TestWhoGoesTogether(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	base := asks(1, perSecond)
+	leaves, forever := asks(1, perSecond), asks(1, perSecond)
+	leaves.Costs[0].Floor = 40
+	forever.Lifetime = table.NeverExpires
+	for name, c := range map[string]struct {
+		other Want
+		want  bool
+	}{
+		"the same": {asks(1, perSecond), true}, "another cost": {asks(5, perSecond), true},
+		"another limit": {asks(1, faster), false}, "one more": {asks(1, perSecond, perHour20), false},
+		"it leaves more": {leaves, false}, "another life": {forever, false},
+	} {
+		if got := base.GoesWith(c.other); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A level never exceeds what can be counted, however much is under way.
+func TestUnderWaySaturates(t *testing.T) {
+	var u underWay
+	for range 3 {
+		u.add([]table.Cost{{Limit: perSecond, Milli: bucket.Never}})
+	}
+	if got := u.of("rps"); got != bucket.Never {
+		t.Errorf("%d are under way", got)
+	}
+	for range 3 {
+		u.remove([]table.Cost{{Limit: perSecond, Milli: bucket.Never}})
+	}
+	if got := u.of("rps"); got != 0 || len(u) != 0 {
+		t.Errorf("%d are under way in the end", got)
+	}
+}
+
+// When a period that was seen is over, or nothing was seen, a quota is whole again at its next edge.
+func TestTheEdgeThatComesNext(t *testing.T) {
+	const edge = 1_700_006_400_000
+	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	if l := b.Levels(asks(1, quota), edge-7000)[0]; l.Edge != 7000+bucket.EdgeMargin {
+		t.Errorf("of nothing: after %d ms", l.Edge)
+	}
+	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{quota}, 0, 1, edge-90_000)}, edge-90_000, Unsent)
+	const day = 86_400_000
+	for at, want := range map[int64]int64{-7000: 7000 + bucket.EdgeMargin, bucket.EdgeMargin - 1: 1,
+		bucket.EdgeMargin: day, 5000: day - 5000 + bucket.EdgeMargin} {
+		if l := b.Levels(asks(1, quota), edge+at)[0]; l.Edge != want {
+			t.Errorf("%d ms after the edge: whole after %d ms, want %d", at, l.Edge, want)
+		}
+	}
+}
+
+// A bucket that is created takes the costs, and tells its parent; where shards live on, shard 0 comes
+// back with their count and takes nothing.
+func TestCreate(t *testing.T) {
+	for _, count := range []int{1, 4} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(3, perSecond)
+		w.Parent, w.Cascade = "org", true
+		b.Missing(noon, 0)
+		if count > 1 {
+			if _, err := b.Survives(1, imageOf(1, count, 2).Item(), noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := b.Create(w, Now{Ms: noon, Random: 7})
+		it, held, err := p.Write.Apply(nil)
+		if err != nil || !held || !p.Creates || p.Takes != (count == 1) || p.since != Unsent {
+			t.Fatalf("%d shards: %+v, %v", count, p, err)
+		}
+		image, err := table.DecodeShard(it)
+		want := map[int]int64{1: 7000, 4: 0}[count]
+		if level := image.State.Slots[image.State.Index("rps")].Tokens; err != nil || level != want {
+			t.Errorf("%d shards: it has %d, want %d, %v", count, level, want, err)
+		}
+		if image.State.Shards != count || image.Parent != "org" || !image.Cascade {
+			t.Errorf("%d shards: %+v", count, image)
+		}
+		b.See(image, noon, Unsent) // nobody is locked out
+	}
+}
+
+// A charge of somebody who is denied if it is refused goes by the level alone, however low that may
+// show a full limit; an image without a clock, or without the limits, is mended first.
+func TestChargesThatMend(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *table.Shard)
+		takes  bool
+	}{
+		"as it is": {func(*table.Shard) {}, true},
+		"empty":    {func(s *table.Shard) { s.State.Slots[0].Tokens = 0 }, false},
+		"no clock": {func(s *table.Shard) { s.State.NoClock, s.State.Slots[0].Tokens = true, 0 }, false},
+	} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		image := imageOf(0, 1, 5)
+		c.change(&image)
+		b.See(image, noon, Unsent)
+		b.Begin(Choice{Do: Adopt}, w, noon)
+		_, p := b.Plan(Choice{Do: Adopt}, []Want{w}, 1, clock(noon))
+		if !p.Charges || p.Takes != c.takes {
+			t.Errorf("%s: %+v", name, p)
+		}
+		after, held, err := p.Write.Apply(image.Item())
+		mended, odd := table.DecodeShard(after)
+		if err != nil || odd != nil || !held || mended.State.NoClock {
+			t.Fatalf("%s: held %v, %v, %v, %v", name, held, err, odd, mended.State)
+		}
+		was, is := image.State.Slots[0].Tokens, mended.State.Slots[0].Tokens
+		if is != was && !c.takes || is != was-1000 && c.takes {
+			t.Errorf("%s: a level of %d becomes %d", name, was, is)
+		}
+		b.End(0, w)
+	}
+}
+
+// A look asks a shard that is known for its image with a write that needs none of it.
+func TestALookNeedsNoImage(t *testing.T) {
+	b, w := seenAs(perSecond, 5), asks(1, perSecond)
+	b.Begin(Choice{Do: Look}, w, noon)
+	if _, p := b.Plan(Choice{Do: Look}, []Want{w}, 1, clock(noon)); p.Charges || !p.Takes {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A crowd's charge, after a refused add, leaves room for the adds of others while somebody has charged
+// of late, 12 % of a capacity of 10 where full limits may be shown lower by 30 %; else it goes by the
+// fresh image alone.
+func TestChargesInACrowdLeaveRoom(t *testing.T) {
+	for ms, want := range map[int64]int64{100: 8800, 30_000: 9000} {
+		b, w := seenAs(perSecond, 10), asks(1, perSecond)
+		k := b.lock()
+		k.shards[0].added = true
+		k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+		b.mu.Unlock()
+		b.Begin(Choice{Do: Take}, w, noon+ms)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+ms))
+		if !p.Charges || p.adds {
+			t.Errorf("after %d ms: %+v", ms, p)
+		}
+		after, held, err := p.Write.Apply(b.Seen(0).Image.Item())
+		if err != nil || !held {
+			t.Fatalf("after %d ms: held %v, %v", ms, held, err)
+		}
+		image, err := table.DecodeShard(after)
+		if got := image.State.Slots[image.State.Index("rps")].Tokens; got != want || err != nil {
+			t.Errorf("after %d ms: a level of %d, %v, want %d", ms, got, err, want)
+		}
+	}
+}
+
+// Who yields goes by the newest of the limits that others have set, and tells once. Limits that they
+// have taken out cost nothing, if the call's own are stored ones.
+func TestYieldsFollowTheNewestLimits(t *testing.T) {
+	theirs := func(generation, capacity int64, names ...string) table.Shard {
+		var limits []bucket.Limit
+		for _, n := range names {
+			limits = append(limits, bucket.Limit{Name: n, Capacity: capacity, Amount: 1000, Period: 1000})
+		}
+		return table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: generation << 40,
+			State: bucket.New(limits, 0, 1, noon)}
+	}
+	tps := perSecond
+	tps.Name = "tps"
+	want := asks(1, perSecond, tps)
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	first := theirs(1, 10_000, "rps", "tps")
+	b.See(first, noon, Unsent)
+	b.Took(first, Planned{Takes: true, since: Unsent}, want, nil, noon)
+	capacity := func() int64 { return b.Decide(want, &Attempt{}, clock(noon)).Want.Costs[0].Limit.Capacity }
+	if !b.Refused(theirs(3, 30_000, "rps", "tps"), Planned{since: Unsent}, noon) || capacity() != 30_000 {
+		t.Errorf("a capacity of %d", capacity())
+	}
+	b.Refused(theirs(2, 20_000, "rps", "tps"), Planned{since: Unsent}, noon) // older
+	if got := capacity(); got != 30_000 {
+		t.Errorf("after an older image a capacity of %d", got)
+	}
+	b.Refused(theirs(5, 50_000, "rps", "tps"), Planned{since: Unsent}, noon)
+	b.Refused(theirs(4, 40_000, "rps", "tps"), Planned{since: Unsent}, noon)
+	if got := capacity(); got != 50_000 {
+		t.Errorf("after a newer one, and one between, a capacity of %d", got)
+	}
+	for _, c := range []struct{ generation, capacity int64 }{{3, 50_000}, {4, 40_000}} {
+		other := theirs(c.generation, c.capacity, "rps", "tps")
+		other.State.Shard, other.State.Shards = 1, 2
+		b.Refused(other, Planned{Shard: 1, since: Unsent}, noon)
+	}
+	if got := capacity(); got != 50_000 {
+		t.Errorf("after two older ones of another shard a capacity of %d", got)
+	}
+	b.Refused(theirs(6, 60_000, "rps"), Planned{since: Unsent}, noon)
+	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 2 {
+		t.Errorf("limits of the call: decided by %v", d.Want.Costs)
+	}
+	want.Read = noon - 1
+	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 1 || d.Want.Costs[0].Limit.Capacity != 60_000 {
+		t.Errorf("stored limits: decided by %v", d.Want.Costs)
+	}
+	want.Read = noon + 1
+	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 2 || d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("limits that were read since: decided by %v", d.Want.Costs)
+	}
+}
+
+// A shard that is new here, and that others changed after those that are known, displaces too.
+func TestANewShardDisplaces(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	for _, c := range []struct {
+		generation int64
+		limit      bucket.Limit
+		want       bool
+	}{{2, faster, true}, {2, perSecond, false}, {1, faster, false}, {0, faster, false}} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+		zero := imageOf(0, 2, 3)
+		zero.Generation = 1 << 40
+		b.See(zero, noon, Unsent)
+		b.Took(zero, Planned{Takes: true, since: Unsent}, w, nil, noon)
+		image := imageOf(1, 2, 3)
+		image.Generation = c.generation << 40
+		image.State.Slots[image.State.Index("rps")].Limit = c.limit
+		if got := b.Refused(image, Planned{Shard: 1, since: Unsent}, noon); got != c.want {
+			t.Errorf("%+v: displaced %v", c, got)
+		}
+		if d := b.Decide(w, &Attempt{}, clock(noon)); (d.Want.Costs[0].Limit == faster) != c.want {
+			t.Errorf("%+v: decided by %v", c, d.Want.Costs[0].Limit)
+		}
+	}
+}
+
+// A write that was decided on before others replaced its limits does not bring them again: its
+// request decides once more. So does what is taken ahead in the background.
+func TestNoPlanBringsReplacedLimits(t *testing.T) {
+	faster := perSecond
+	faster.Amount *= 2
+	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+	first := imageOf(0, 1, 3)
+	first.Generation = 1 << 40
+	b.See(first, noon, Unsent)
+	b.Took(first, Planned{Takes: true, since: Unsent}, w, nil, noon)
+	theirs := asks(1, faster)
+	group := []Want{theirs, w, theirs}
+	for _, want := range group {
+		b.Begin(Choice{Do: Take}, want, noon)
+	}
+	image := imageOf(0, 1, 3)
+	image.Generation = 2 << 40
+	image.State.Slots[image.State.Index("rps")].Limit = faster
+	if !b.Refused(image, Planned{since: Unsent}, noon) {
+		t.Fatal("others have replaced nothing")
+	}
+	if n, p := b.Plan(Choice{Do: Take}, group, 3, clock(noon)); n != 1 || !p.Takes || !p.Replaced {
+		t.Errorf("%d of the group are planned for, want the one before the old limits", n)
+	}
+	b.End(0, theirs)
+	b.Begin(Choice{Do: Take}, w, noon)
+	if n, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon)); n != 0 || p.Write != nil || !p.Replaced ||
+		!b.Seen(0).Idle {
+		t.Errorf("a plan under the old limits: for %d, %+v, idle %v", n, p.Write, b.Seen(0).Idle)
+	}
+}
+
+// A shard that is seen for the first time tells nothing of limits that are as old as its generation,
+// or older than that of a shard that has the process's own.
+func TestAShardSeenLateDisplacesNothing(t *testing.T) {
+	old := perSecond
+	old.Amount *= 2
+	image := func(shard int, limit bucket.Limit, generation int64) table.Shard {
+		b := imageOf(shard, 2, 3)
+		b.Generation = generation << 40
+		b.State.Slots[b.State.Index("rps")].Limit = limit
+		return b
+	}
+	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+	for _, generation := range []int64{2, 6} { // shard 0 was given the limits at 2, and has split at 6
+		b.See(image(0, perSecond, generation), noon, Unsent)
+		b.Took(image(0, perSecond, generation), Planned{Takes: true, since: Unsent}, w, nil, noon)
+	}
+	if b.Refused(image(1, old, 3), Planned{Shard: 1, since: Unsent}, noon) { // split at 3, with what it had
+		t.Error("displaced")
+	}
+	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("decided by %v", d.Want.Costs[0].Limit)
+	}
+
+	theirs := asks(1, old) // a process of the old release: it yields, and goes on yielding
+	b = NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image(0, old, 1), noon, Unsent)
+	b.Took(image(0, old, 1), Planned{Takes: true, since: Unsent}, theirs, nil, noon)
+	b.Refused(image(0, perSecond, 2), Planned{since: Unsent}, noon)
+	b.Refused(image(0, perSecond, 6), Planned{since: Unsent}, noon)
+	b.Refused(image(1, old, 3), Planned{Shard: 1, since: Unsent}, noon)
+	if d := b.Decide(theirs, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
+		t.Errorf("the old release goes by %v again", d.Want.Costs[0].Limit)
+	}
+}
+
+// A shard that merges begins a generation under the limits that it has had: that says nothing of
+// those that others have changed meanwhile.
+func TestAShardThatMergesDisplacesNothing(t *testing.T) {
+	old := perSecond
+	old.Amount *= 2
+	image := func(shard, shards int, limit bucket.Limit, generation int64) table.Shard {
+		b := imageOf(shard, shards, 3)
+		b.Generation = generation << 40
+		b.State.Slots[b.State.Index("rps")].Limit = limit
+		return b
+	}
+	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
+	b.See(image(1, 4, old, 1), noon, Unsent)
+	zero := image(0, 2, perSecond, 2)
+	b.See(zero, noon, Unsent)
+	b.Took(zero, Planned{Takes: true, since: Unsent}, w, nil, noon)
+	for i, c := range []struct {
+		image     table.Shard
+		displaced bool
+	}{
+		{image(1, 2, old, 3), false}, // it has merged with shard 3
+		{image(1, 2, perSecond, 4), false},
+		{image(1, 2, old, 5), true}, // others have changed it back
+	} {
+		if got := b.Refused(c.image, Planned{Shard: 1, since: Unsent}, noon); got != c.displaced {
+			t.Errorf("image %d: displaced %v", i, got)
+		}
+		if d := b.Decide(w, &Attempt{}, clock(noon)); (d.Want.Costs[0].Limit == old) != c.displaced {
+			t.Errorf("image %d: decided by %v", i, d.Want.Costs[0].Limit)
+		}
+	}
+	b.Refused(image(0, 1, perSecond, 6), Planned{since: Unsent}, noon) // it has merged with shard 1
+	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != old {
+		t.Errorf("goes by %v, and others have changed that on a shard", d.Want.Costs[0].Limit)
+	}
+}
+
+// A limit that the bucket has and the request is not under denies nothing, in debt or not.
+func TestLimitsOfOthersDenyNothing(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rph")].Tokens = -5000
+	b.See(image, noon, Unsent)
+	for _, cost := range []int64{0, 10} {
+		if d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
+			t.Errorf("%d tokens: %+v", cost, d.Choice)
+		}
+	}
+}
+
+// A shard that owes of one limit pays nothing of another: it adds nothing to what can be had.
+func TestAShardInDebtPaysNothingOfOtherLimits(t *testing.T) {
+	limits := []bucket.Limit{each("a", 1), each("b", 1)}
+	w := asks(0)
+	w.Costs = table.Costs(limits, 7000, 1000)
+	for debt, want := range map[int64]int64{0: 8, -1: 4} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for shard, level := range []int64{5000, debt} {
+			image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+				State: bucket.New(limits, shard, 2, noon)}
+			image.State.Slots[image.State.Index("a")].Tokens = 4000
+			image.State.Slots[image.State.Index("b")].Tokens = level
+			b.See(image, noon, Unsent)
+		}
+		d := b.Decide(w, &Attempt{}, clock(noon))
+		if l := b.Levels(w, noon); l[0].Remaining != want || (d.Do == Several) != (want == 8) {
+			t.Errorf("%d of b: %d of a can be had, want %d; %+v", debt, l[0].Remaining, want, d.Choice)
+		}
+	}
+}
+
+// What is stored in part cannot be divided: no count of it is mended.
+func TestWhatIsStoredInPartIsNotMended(t *testing.T) {
+	for partial, mends := range map[bool]bool{false: true, true: false} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		image := imageOf(0, 64, 0) // of shares without a token
+		if partial {
+			image.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
+		}
+		b.See(image, noon, Unsent)
+		k := b.lock()
+		if got := k.repair() != nil; got != mends {
+			t.Errorf("in part %v: repairs %v", partial, got)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// One shard takes from no others: what it can never hold is denied to who waits, too.
+func TestNothingIsGatheredFromOneShard(t *testing.T) {
+	d := seenAs(perSecond, 5).Decide(asks(11, perSecond), &Attempt{Waits: true, Until: noon + 60_000}, clock(noon))
+	if d.Do != Deny && d.Do != Never {
+		t.Errorf("%+v", d.Choice)
+	}
+}
+
+// Any random number picks one of the shards.
+func TestAnyRandomNumberPicksAShard(t *testing.T) {
+	for random, want := range map[uint64]int{0: 0, 1: 1, 6: 0, 1<<64 - 1: 1} {
+		d := seenAs(perSecond, 5, 5).Decide(asks(1, perSecond), &Attempt{},
+			func() Now { return Now{Ms: noon, Random: random} })
+		if d.Do != Take || d.Shard != want {
+			t.Errorf("%d: %+v, want shard %d", random, d.Choice, want)
+		}
+	}
+}
+
+// The first write to a bucket never seen holds if less than half of its capacity may have been refilled
+// since the stored level: 5 of 10 tokens, 1 per second, are 5 s.
+func TestAFirstWriteAllowsForHalf(t *testing.T) {
+	for ms, want := range map[int64]bool{0: true, 4990: true, 5000: false} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+		b.Begin(Choice{Do: Take}, w, noon+ms)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+ms))
+		if _, held, err := p.Write.Apply(imageOf(0, 1, 5).Item()); err != nil || held != want {
+			t.Errorf("after %d ms: held %v, %v", ms, held, err)
+		}
+	}
+}
+
+// Of two choices that is taken which comes sooner: a denial that ends before another, or at all.
+func TestTheSoonerOfTwoDenials(t *testing.T) {
+	never := Choice{Do: Never, at: noon, Limit: "rps"}
+	early, late := Choice{Do: Deny, at: noon + 1, Limit: "rps"}, Choice{Do: Deny, at: noon + 2, Limit: "rps"}
+	for _, c := range []struct{ a, b, want Choice }{
+		{early, late, early}, {late, early, early}, {never, late, late}, {late, never, late}, {Choice{}, never, never},
+	} {
+		if got := sooner(c.a, c.b); got.Do != c.want.Do || got.at != c.want.at {
+			t.Errorf("of %+v and %+v: %+v", c.a, c.b, got)
+		}
+	}
+}

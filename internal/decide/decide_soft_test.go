@@ -1,0 +1,123 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// tried is a soft limit beside perSecond.
+var tried = bucket.Limit{Name: "tps", Capacity: 10_000, Amount: 1000, Period: 1000, Soft: true}
+
+// seenWithSoft is a bucket whose shards were seen at noon with so many tokens of perSecond and
+// of tried.
+func seenWithSoft(tokens ...[2]int64) *Bucket {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	for shard, n := range tokens {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{perSecond, tried}, shard, len(tokens), noon)}
+		image.State.Slots[image.State.Index(perSecond.Name)].Tokens = n[0] * bucket.Milli
+		image.State.Slots[image.State.Index(tried.Name)].Tokens = n[1] * bucket.Milli
+		b.See(image, noon, Unsent)
+	}
+	return b
+}
+
+func asksBoth(hard, soft int64) Want {
+	w := asks(0, perSecond, tried)
+	w.Costs[0].Milli, w.Costs[1].Milli = hard*bucket.Milli, soft*bucket.Milli
+	return w
+}
+
+// What is under way of a soft limit on several shards keeps nobody from taking from them.
+func TestSoftLimitsUnderWayOnSeveralShards(t *testing.T) {
+	b := seenWithSoft([2]int64{5, 5}, [2]int64{5, 5}, [2]int64{5, 5}, [2]int64{5, 5})
+	for range 2 { // of shares of 2 whole tokens each
+		d := b.Decide(asksBoth(4, 50), &Attempt{}, clock(noon))
+		if d.Do != Several {
+			t.Fatalf("%+v %+v", d.Choice, d.Denial)
+		}
+		b.Gather(d.Want)
+	}
+}
+
+// A cost of a soft limit that no share holds, which is taken into debt, neither merges shards
+// nor keeps them from being split.
+func TestLargeCostsOfSoftLimitsAndShards(t *testing.T) {
+	b := seenWithSoft([2]int64{0, 0}, [2]int64{0, 0}, [2]int64{0, 0}, [2]int64{0, 0})
+	k := b.lock()
+	defer b.mu.Unlock()
+	zero := k.shards[0].image.State
+	decider{facts: k, want: asksBoth(1, 9), now: noon}.need()
+	if !k.granular(zero, 4) || k.repair() != nil {
+		t.Error("the shards are to merge for a cost of a soft limit")
+	}
+	if n := k.needs(zero)[zero.Index(tried.Name)]; n != 0 {
+		t.Errorf("a share has to hold %d of a soft limit", n)
+	}
+}
+
+// Refused writes deny nobody who asks for soft limits only.
+func TestSoftLimitsAreNotOutrun(t *testing.T) {
+	b := seenAs(tried, 9)
+	for _, a := range []*Attempt{{Trips: MaxTrips}, {Trips: MaxTrips, Waits: true, Until: noon + 1e6}} {
+		if d := b.Decide(asks(50, tried), a, clock(noon)); d.Do != Take {
+			t.Errorf("%+v: decided %+v, %+v", a, d.Choice, d.Denial)
+		}
+	}
+}
+
+// The parts that shards pay are few and add up, and a shard pays what it has of a limit that
+// is not soft.
+func TestPartsOfSoftLimits(t *testing.T) {
+	levels := make([][2]int64, 8)
+	for i := range levels {
+		levels[i] = [2]int64{1, 1}
+	}
+	b := seenWithSoft(levels...)
+	var images []table.Shard
+	for i := range levels {
+		images = append(images, b.Seen(i).Image)
+	}
+	for _, asked := range [][2]int64{{2, 50}, {8, 50}, {3, 2}, {2, 0}} {
+		parts := ByLevels(images, asksBoth(asked[0], asked[1]), noon)
+		if len(parts) != int(asked[0]) {
+			t.Errorf("%v: %d shards pay", asked, len(parts))
+		}
+		sum := [2]int64{}
+		for _, p := range parts {
+			sum[0], sum[1] = sum[0]+p.Costs[0].Milli, sum[1]+p.Costs[1].Milli
+			if p.Costs[0].Milli > bucket.Milli {
+				t.Errorf("%v: a shard with 1 token pays %d", asked, p.Costs[0].Milli)
+			}
+		}
+		if sum != [2]int64{asked[0] * bucket.Milli, asked[1] * bucket.Milli} {
+			t.Errorf("%v: paid %v", asked, sum)
+		}
+	}
+}
+
+// A soft limit that is in debt takes no time beside one that denies.
+func TestASoftLimitInDebtTakesNoTime(t *testing.T) {
+	d := seenWithSoft([2]int64{0, -5}).Decide(asksBoth(2, 1), &Attempt{}, clock(noon))
+	if l := d.Denial.Levels; d.Do != Deny || l[0].After != 2000 || l[1].After != 0 {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// A process that yields goes by its limits as the bucket has them. One that the bucket does not
+// have stays as it is and is named as removed; one that the bucket has as a soft one stays hard.
+func TestLimitsAsTheBucketHasThem(t *testing.T) {
+	stored := perSecond
+	stored.Capacity *= 2
+	b := table.Shard{State: bucket.New([]bucket.Limit{stored, tried}, 0, 1, noon)}
+	gone, hard := bucket.Limit{Name: "gone", Capacity: 1000, Amount: 1000, Period: 1000}, tried
+	hard.Soft = false
+	out, removed := storedLimitsOf(b, []bucket.Limit{perSecond, gone, hard, tried})
+	want := []bucket.Limit{stored, gone, hard, tried}
+	if !slices.Equal(out, want) || !slices.Equal(removed, []string{"gone"}) {
+		t.Errorf("%+v without %q, want %+v", out, removed, want)
+	}
+}

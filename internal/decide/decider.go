@@ -1,0 +1,130 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// decider decides one attempt from what is known. It performs no I/O; now and the
+// random number that picks the shard are given.
+type decider struct {
+	*facts
+	want    Want
+	now     int64
+	attempt *Attempt
+	pick    uint64
+	looks   bool // what is sent is the look, and was noted as that
+	members int  // of the group that wants this; zero: one
+}
+
+// nearest returns the shard to use for pick k: k itself, or the shard that it is split from when it
+// is not there. Example: of four shards, shard 3 was never seen. It is split off shard 1. While
+// shard 1 counts two shards, it still has the share of both and is used. Once it counts four, shard
+// 3 exists and is asked.
+func (d decider) nearest(k int) int {
+	for k > 0 {
+		s := d.shards[k]
+		if s.imaged() {
+			return k
+		}
+		gone := s != nil && s.absent && !d.outlived(s, absentFor)
+		parent := d.shards[bucket.SplitParent(k)]
+		if !gone && (!parent.imaged() || parent.image.State.Shards >= bucket.CountWith(k)) {
+			return k
+		}
+		k = bucket.SplitParent(k)
+	}
+	return 0
+}
+
+// fits reports whether a shard, full, covers the costs.
+func (d decider) fits(shard int) bool {
+	share := bucket.State{Shard: shard, Shards: d.count}
+	return !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
+		return c.Need(share) > share.CapacityOf(c.Limit) && !c.Limit.Soft
+	})
+}
+
+// blind reports whether there is no image of any shard.
+func (d decider) blind() bool {
+	for _, s := range d.shards {
+		if s.imaged() {
+			return false
+		}
+	}
+	return true
+}
+
+// absentFor is how long, in ms, a missing shard is not asked for again.
+const absentFor = 10_000
+
+// outlived reports whether an image is older than ms, or was seen when the clock
+// showed a later time than now.
+func (d decider) outlived(s *seen, ms int64) bool {
+	return d.now-s.at >= ms || d.now < s.at
+}
+
+// again reports whether what was last done at an instant may be done again: when an image
+// may not deny for any longer, or the clock has been set back since.
+func (d decider) again(last int64) bool { return d.now-last >= d.DenyFor || d.now < last }
+
+// seenAt returns when an image was seen. An image from a later time than now counts as the
+// oldest: the clock has been set back.
+func (d decider) seenAt(s *seen) int64 {
+	if s.at > d.now {
+		return 0
+	}
+	return s.at
+}
+
+// outdated reports whether some image was seen before tokens were put into the bucket (see
+// raised), so that all shards are to be read. That happens no more often than looks go out,
+// and only if one call can read them all.
+func (d decider) outdated() bool {
+	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.Spread || !d.again(d.readAt) {
+		return false
+	}
+	for n, s := range d.shards {
+		if n < d.count && s.imaged() && s.at < d.raisedAt {
+			return true
+		}
+	}
+	return false
+}
+
+// unadopted returns the shard on which the limits that deny have to be brought in force
+// first. A denial by limits that are not stored might never end: what is stored refills by
+// the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
+// force. Denied for 100 ms, the caller would come back to a bucket that needs hours. A cost
+// that no shard can hold is taken from several, and they refill by the limits they store.
+func (d decider) unadopted(denial Choice) (shard int, ok bool) {
+	if denial.Do == Deny {
+		return denial.Shard, d.adopts(d.shards[denial.Shard])
+	}
+	for k := range d.count {
+		if d.adopts(d.shards[k]) {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+func (d decider) adopts(s *seen) bool {
+	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.Adopted && d.again(d.adoptedAt)
+}
+
+// need remembers the largest shares needed, which keep the bucket from being split so
+// far that they could not be had. Those of soft limits can be had of any shard.
+func (d decider) need() {
+	for _, c := range d.want.Costs {
+		if share := c.Share(); share > d.largest[c.Limit.Name] && !c.Limit.Soft {
+			if d.facts.largest == nil {
+				d.facts.largest = make(map[string]int64, len(d.want.Costs))
+			}
+			d.facts.largest[c.Limit.Name] = share
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package decide
+
+import (
+	"math"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Denial says why a request is denied, and for how long.
+type Denial struct {
+	Limit     string  // the one that takes longest to recover
+	After     int64   // how long until the request is covered, in ms, at least 1
+	Estimated bool    // After may be wrong
+	Full      bool    // the queue of those who wait is full
+	Levels    []Level // of the limits that it was decided by
+}
+
+// denied is a remembered denial. It holds until something new is seen of the bucket. Without it, a
+// flood would look at every shard for every request.
+type denied struct {
+	want   Want
+	c      Choice
+	until  int64 // the choice holds before it, epoch ms
+	at     int64
+	limits []supply // in the order of the costs
+	unseen bool     // of some shards nothing is known
+}
+
+// supply is what there was of a limit when it denied, on the shards that were known.
+type supply struct {
+	level float64 // less what was under way
+	rate  float64 // what it gains per ms
+	whole int64   // what it can hold
+	floor int64   // what of it has to be left
+	edge  int64   // of a quota: when it is whole again, epoch ms
+}
+
+// covers reports whether a denial is one of this request too: it wants as much under
+// the same limits.
+func (d *denied) covers(w Want, now int64) bool {
+	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.Costs, w.Costs)
+}
+
+// deny makes a denial of a choice, with what is needed to say later how much is there by
+// then. It holds until the first shard covers the costs, or the oldest image is due for a
+// look.
+func (d decider) deny(c Choice) *denied {
+	c = d.named(c)
+	out := &denied{want: d.want, c: c, at: d.now, until: c.at, limits: make([]supply, len(d.want.Costs))}
+	seenShards := 0
+	for n, s := range d.shards {
+		if n >= d.count || !s.imaged() { // one beyond the count has merged
+			continue
+		}
+		seenShards++
+		out.until = min(out.until, min(max(s.at, d.lookedAt), d.now)+max(d.DenyFor, 1))
+		state := s.image.State
+		for i, c := range d.want.Costs {
+			r, sum := state.RateOf(c.Limit), &out.limits[i]
+			sum.whole = bucket.AddSat(sum.whole, r.Capacity)
+			sum.floor = bucket.AddSat(sum.floor, c.FloorIn(state))
+			sum.rate += float64(r.Amount) / float64(r.Period)
+			sum.edge = max(sum.edge, edgeOf(r, state.RF))
+			level := r.Capacity // a limit that the shard does not have yet starts full
+			if j := state.Index(c.Limit.Name); j >= 0 {
+				level, _ = state.LevelAt(j, d.now)
+			}
+			sum.level += float64(level) - float64(s.underWay.of(c.Limit.Name))
+		}
+	}
+	if out.unseen = seenShards < d.count; out.unseen {
+		for i, c := range d.want.Costs {
+			out.limits[i].extrapolate(c)
+		}
+	}
+	return out
+}
+
+// extrapolate lets shards that were not seen be as full as those that were.
+func (s *supply) extrapolate(c table.Cost) {
+	if s.whole <= 0 || s.whole >= c.Limit.Capacity {
+		return
+	}
+	times := float64(c.Limit.Capacity) / float64(s.whole)
+	s.level, s.rate = s.level*times, s.rate*times
+	s.whole, s.floor = c.Limit.Capacity, c.FloorIn(bucket.State{})
+}
+
+// explain returns the denial as it is at now.
+func (d *denied) explain(k *facts, now int64) Denial {
+	out := Denial{
+		Limit: d.c.Limit, After: bucket.SubSat(max(d.c.at, now+1), now), Estimated: d.unseen || d.c.guess, Full: d.c.full,
+		Levels: make([]Level, len(d.want.Costs)),
+	}
+	then := decider{facts: k, want: d.want, now: d.at}
+	for i, c := range d.want.Costs {
+		sum := d.limits[i]
+		level := min(sum.level+sum.rate*float64(now-d.at), float64(sum.whole))
+		l := Level{Limit: c.Limit, At: now, Milli: int64(math.Floor(level)), Floor: c.FloorIn(bucket.State{}),
+			Estimated: d.unseen}
+		l.Held, l.Over = k.held(c.Limit.Name, now)
+		l.Remaining = bucket.WholeAbove(l.Milli, sum.floor)
+		if k.count > 1 {
+			l.Remaining = min(l.Remaining, then.holds(c, now)/bucket.Milli)
+		}
+		need := c.Milli
+		if need > 0 {
+			need = bucket.AddSat(need, sum.floor)
+		}
+		if short := float64(need) - level; c.Limit.Name == d.c.Limit && !d.c.full {
+			l.After = out.After
+			if c.Milli > 0 && !c.Limit.Soft { // the image may show more, which others take by then
+				l.Remaining = min(l.Remaining, c.Milli/bucket.Milli-1)
+			}
+		} else if short > 0 && !c.Limit.Soft {
+			l.After = sum.after(short, now)
+		}
+		if c.Limit.Lends() {
+			l.After = min(l.After, slotsAfter)
+		}
+		l.Edge = max(0, bucket.SubSat(sum.edge, now))
+		out.Levels[i] = l
+	}
+	out.slots(d.want)
+	return out
+}
+
+// slotsAfter is what is told, in ms, of slots that are not free: holders give them back when
+// they are done, which nobody knows. A second later one look tells more.
+const slotsAfter = 1000
+
+// slots makes a denial by slots an estimate: for as long as the other limits need, and for
+// slotsAfter at most otherwise.
+func (out *Denial) slots(w Want) {
+	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.Lends() })
+	if i < 0 {
+		return
+	}
+	out.After, out.Estimated = min(out.After, slotsAfter), true
+	for _, l := range out.Levels {
+		if l.After > out.After {
+			out.Limit, out.After = l.Limit.Name, l.After
+		}
+	}
+}
+
+// after returns how long until there is so much more than there was.
+func (s supply) after(short float64, now int64) int64 {
+	if s.edge > 0 {
+		return min(max(1, bucket.SubSat(s.edge, now)), longest)
+	}
+	return int64(math.Ceil(min(short/s.rate, longest)))
+}
+
+// edgeOf returns the instant at which a quota is whole again that refills by a rate seen
+// from another, 0 for a rate.
+func edgeOf(r bucket.Rate, from int64) int64 {
+	if r.Edge == 0 {
+		return 0
+	}
+	return bucket.AddSat(from, r.Edge)
+}
+
+// longest bounds how long, in ms, a limit is said to need: 31,000 years.
+const longest = 1e15
+
+// Refusal returns the denial of a request that has been charged and does not wait for as
+// long as it would have to, or is not let into the queue.
+func (b *Bucket) Refusal(w Want, until, now int64) Denial {
+	k := b.lock()
+	defer b.mu.Unlock()
+	d := decider{facts: k, want: w, now: now, attempt: &Attempt{Waits: true, Until: until, InLine: true}}
+	return d.deny(d.behind(Choice{Do: Deny, at: now + 1})).explain(k, now)
+}
+
+// giveUp returns the denial of a request that has used up its round trips before it did c. If others
+// have taken the tokens, the denial lasts until the costs have refilled. In two cases it lasts no
+// longer than an image denies: several shards hold the costs together, but no time is left for that;
+// or the writes were refused for other reasons, as while shards merge.
+func (d decider) giveUp(c Choice) Choice {
+	out := Choice{Do: Deny, at: d.now, guess: true}
+	for _, c := range d.want.Costs {
+		if !c.Limit.Refills() || c.Limit.Soft || c.Milli == 0 { // what others keep taking may be there all the same
+			continue
+		}
+		if at := bucket.AddSat(d.now, bucket.Wait(0, 0, c.Limit.Whole(), c.Milli)); at >= out.at {
+			out.at, out.Limit = at, c.Limit.Name
+		}
+	}
+	switch soon := bucket.AddSat(d.now, max(d.DenyFor, 1)); {
+	case out.Limit == "":
+		out.at = soon
+	case !d.attempt.Lost, c.Do == Several:
+		out.at = min(out.at, soon)
+	}
+	return out
+}
+
+// named names a limit if the denial names none: the first that is asked for and may deny, else
+// one that may deny for what it owes, or any.
+func (d decider) named(c Choice) Choice {
+	if c.Limit == "" && len(d.want.Costs) > 0 {
+		c.Limit = slices.MaxFunc(d.want.Costs, func(a, b table.Cost) int { return denies(a) - denies(b) }).Limit.Name
+	}
+	return c
+}
+
+// denies orders costs by how likely their limit denies.
+func denies(c table.Cost) int {
+	switch {
+	case c.Limit.Soft:
+		return 0
+	case c.Milli == 0:
+		return 1
+	}
+	return 2
+}
+
+// mending returns the denial of what can be had once shards have merged.
+func (d decider) mending(c Choice) Choice {
+	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, max(mergeTime, d.lag())), true
+	return c
+}
+
+const (
+	// mergeTime is about how long, in ms, it takes until shards have merged, at least.
+	mergeTime = 1000
+	// mergeTrips is how many round trips it takes for each of them: a look and a transaction.
+	mergeTrips = 2
+)

@@ -1,0 +1,432 @@
+package decide
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A limit is short of what has to be left for others too: of 10, half of it for others, a cost of
+// 3 needs 8. What costs nothing leaves everything.
+func TestDenialsReckonWithFloors(t *testing.T) {
+	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{perDay, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rpd")].Tokens = 0
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b.See(image, noon, Unsent)
+	for cost, after := range map[int64]int64{3000: 7000, 1: 4001, 0: 0} {
+		want := asks(0)
+		want.Costs = table.Costs([]bucket.Limit{perDay, perSecond}, 1000, cost)
+		want.Costs[1].Floor = 50
+		d := b.Decide(want, &Attempt{}, clock(noon))
+		if l := d.Denial.Levels; d.Do != Deny || l[0].After != 864_000 || l[1].After != after {
+			t.Errorf("a cost of %d: %+v, %+v, want %d ms", cost, d.Choice, d.Denial.Levels, after)
+		}
+	}
+}
+
+// A denial by limits that are not stored has them stored first, on the shard that denies, or
+// where none ever can, on the first that has others.
+func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
+	before := perSecond
+	before.Amount = 7000
+	for _, c := range []struct {
+		denial Choice
+		stored [2]bucket.Limit
+		shard  int
+		adopts bool
+	}{
+		{Choice{Do: Deny, Shard: 1}, [2]bucket.Limit{perSecond, before}, 1, true},
+		{Choice{Do: Deny, Shard: 0}, [2]bucket.Limit{perSecond, before}, 0, false},
+		{Choice{Do: Never, Shard: 0}, [2]bucket.Limit{perSecond, before}, 1, true},
+		{Choice{Do: Never, Shard: 1}, [2]bucket.Limit{before, before}, 0, true},
+		{Choice{Do: Never, Shard: 1}, [2]bucket.Limit{perSecond, perSecond}, 0, false},
+	} {
+		k := factsOf(2)
+		for shard, limit := range c.stored {
+			image := imageOf(shard, 2, 0)
+			image.State.Slots[image.State.Index("rps")].Limit = limit
+			k.see(image, noon, Unsent, nil)
+		}
+		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+		if shard, adopts := d.unadopted(c.denial); adopts != c.adopts || adopts && shard != c.shard {
+			t.Errorf("%+v of %v: on shard %d, %t", c.denial, c.stored, shard, adopts)
+		}
+		d.attempt.Adopted = true // this request has tried
+		if _, adopts := d.unadopted(c.denial); adopts {
+			t.Errorf("%+v of %v: again", c.denial, c.stored)
+		}
+	}
+}
+
+// Of two shards with four and a half tokens each one request can have eight, so a denial says that
+// eight remain, not nine. A single shard tells its debt.
+func TestDenialsTellWhatOneRequestCanHave(t *testing.T) {
+	for _, c := range []struct {
+		tokens []int64 // millitokens
+		want   int64
+	}{{[]int64{4500, 4500}, 8}, {[]int64{4500, -3000}, 1}, {[]int64{4500}, 4}, {[]int64{-3000}, -3}} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for shard, milli := range c.tokens {
+			image := imageOf(shard, len(c.tokens), 0)
+			image.State.Slots[image.State.Index("rps")].Tokens = milli
+			b.See(image, noon, Unsent)
+		}
+		d := b.Decide(asks(10, perSecond), &Attempt{}, clock(noon))
+		if d.Do != Deny || d.Denial.Levels[0].Remaining != c.want {
+			t.Errorf("%v: %+v, %+v, want %d", c.tokens, d.Choice, d.Denial.Levels, c.want)
+		}
+		if l := b.Levels(asks(0, perSecond), noon)[0]; l.Remaining != c.want {
+			t.Errorf("%v: %+v are told without a denial, want %d", c.tokens, l, c.want)
+		}
+	}
+}
+
+// A denial that names no limit is by the first that is asked for, or by one that may deny, or by any.
+func TestADenialNamesALimit(t *testing.T) {
+	for _, c := range []struct {
+		given string
+		costs []int64
+		soft  int // so many of the limits are soft
+		want  string
+	}{
+		{"", []int64{0, 5, 6}, 0, "b"}, {"c", []int64{0, 5, 6}, 0, "c"}, {"", []int64{0, 0, 0}, 0, "a"},
+		{"", []int64{5, 0, 6}, 1, "c"}, {"", []int64{5, 0, 0}, 1, "b"}, {"", []int64{0, 5, 6}, 3, "a"},
+	} {
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 1), each("c", 1)}, c.costs...)
+		for i := range c.soft {
+			w.Costs[i].Limit.Soft = true
+		}
+		d := decider{want: w}
+		if got := d.named(Choice{Limit: c.given}).Limit; got != c.want {
+			t.Errorf("%q of %v, %d soft, becomes %q, want %q", c.given, c.costs, c.soft, got, c.want)
+		}
+	}
+}
+
+// A denial mends what it comes upon, a grant leaves that: here shard 1 of two is missing.
+func TestDenialsMend(t *testing.T) {
+	for cost, mends := range map[int64]bool{1: false, 4: true, 11: true} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(imageOf(0, 2, 3), noon, Unsent)
+		b.Missing(noon, 1)
+		d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon))
+		if (d.Mend != nil) != mends || (d.Do == Deny || d.Do == Never) != mends {
+			t.Errorf("a cost of %d: %+v, mends %t", cost, d.Choice, d.Mend != nil)
+		}
+	}
+}
+
+// That shards of a bucket of one are to be folded says nothing of a denial that the image tells.
+func TestADenialIsNoMending(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	b.See(imageOf(1, 2, 0), noon, Unsent)
+	b.See(imageOf(0, 1, 4), noon, Unsent)
+	d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon))
+	if d.Do != Deny || d.Denial.After != 3000 || d.Denial.Estimated || d.Mend == nil {
+		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
+	}
+}
+
+// A request that has waited too often of a bucket whose shard 0 was never seen is denied.
+func TestDeniedWithoutShard0(t *testing.T) {
+	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+	b.See(imageOf(1, 2, 0), noon, Unsent)
+	w.Ahead = 2000
+	d := b.Decide(w, &Attempt{Trips: MaxTrips, Lost: true}, clock(noon))
+	if d.Do != Deny || d.Denial.After != 1000 || !d.Denial.Estimated || d.Mend != nil {
+		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
+	}
+}
+
+// A denial by slots is told for a second at most, as an estimate, unless a limit beside them takes
+// longer: then for that one.
+func TestDenialsBySlots(t *testing.T) {
+	fly := bucket.Limit{Name: "fly", Capacity: 2000, Period: 30_000, AtOnce: true}
+	for _, c := range []struct {
+		level int64 // of ten, of which five are wanted
+		limit string
+		after int64
+	}{{5000, "fly", slotsAfter}, {4500, "fly", slotsAfter}, {4000, "fly", slotsAfter}, {1000, "rps", 4000}} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+		image.State.Slots[image.State.Index("rps")].Tokens = c.level
+		i := image.State.Index("fly")
+		image.State.Slots[i] = image.State.Emptied().Slots[i]
+		b.See(image, noon, Unsent)
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)
+		d := b.Decide(w, &Attempt{}, clock(noon))
+		if d.Do != Deny || d.Denial.Limit != c.limit || d.Denial.After != c.after || !d.Denial.Estimated {
+			t.Errorf("beside a level of %d: %+v, %+v", c.level, d.Choice, d.Denial)
+		}
+	}
+	b := seenAs(perSecond, 1)
+	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Denial.After != 4000 || d.Denial.Estimated {
+		t.Errorf("without slots: %+v", d.Denial)
+	}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b = NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, noon, Unsent)
+	w := asks(0)
+	w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)
+	free := b.Decide(w, &Attempt{}, clock(noon)).Denial
+	if free.Limit != "rps" || free.After != 4000 || free.Estimated || free.Levels[0].After != 0 {
+		t.Errorf("with slots that are free: %+v", free)
+	}
+}
+
+// Others who are faster each time deny for the time in which the costs refill; of limits that do not
+// refill, for as long as an image denies; at most for that if it was not for the tokens, or if several
+// shards have them. The denial names a limit that something is asked of.
+func TestGivingUp(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	other := quota
+	other.Name = "other"
+	soft := bucket.Limit{Name: "s", Capacity: 10_000, Amount: 1, Period: 1000, Soft: true}
+	slow := bucket.Limit{Name: "slow", Capacity: 10_000, Amount: 500, Period: 1000}
+	for _, c := range []struct {
+		limits []bucket.Limit
+		costs  []int64
+		limit  string
+		after  int64
+	}{
+		{[]bucket.Limit{quota}, []int64{2000}, "q", 60_000},
+		{[]bucket.Limit{quota, perSecond, soft}, []int64{2000, 2000, 2000}, "rps", 2000},
+		{[]bucket.Limit{perSecond, slow}, []int64{2000, 2000}, "slow", 4000},
+		{[]bucket.Limit{perSecond, slow}, []int64{0, 2000}, "slow", 4000},
+		{[]bucket.Limit{perSecond, slow}, []int64{2000, 0}, "rps", 2000},
+		{[]bucket.Limit{quota, perSecond}, []int64{2000, 0}, "q", 60_000},
+		{[]bucket.Limit{other, quota}, []int64{0, 2000}, "q", 60_000},
+		{[]bucket.Limit{soft, quota}, []int64{2000, 2000}, "q", 60_000},
+		{[]bucket.Limit{soft, slow}, []int64{2000, 0}, "slow", 60_000}, // what is owed of it denies
+	} {
+		k := factsOf(1)
+		for _, g := range []struct {
+			lost          bool
+			did           Action
+			denies, after int64 // ms
+		}{{true, Take, 60_000, c.after}, {true, Several, 1500, 1500}, {false, Take, 1500, 1500}} {
+			k.DenyFor = g.denies
+			d := decider{facts: k, now: noon, attempt: &Attempt{Lost: g.lost}}
+			d.want.Costs = table.Costs(c.limits, c.costs...)
+			got := d.deny(d.giveUp(Choice{Do: g.did})).c
+			if got.Do != Deny || !got.guess || got.Limit != c.limit || got.at != noon+g.after {
+				t.Errorf("%v of %v, %+v: %+v, want %s", c.costs, c.limits, g, got, c.limit)
+			}
+		}
+	}
+}
+
+// A denial tells of a quota when it is whole again, from each of its shards the latest.
+func TestDenialsTellTheEdge(t *testing.T) {
+	const edge = 1_700_006_400_000
+	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{quota, perSecond}, 0, 1, edge-9000)}
+	image.State.Slots[image.State.Index("q")].Tokens = 0
+	b.See(image, edge-9000, Unsent)
+	d := b.Decide(asks(1, quota, perSecond), &Attempt{}, clock(edge-8000))
+	if l := d.Denial.Levels; d.Do != Deny || l[0].Edge != 8000+bucket.EdgeMargin || l[1].Edge != 0 ||
+		d.Denial.After != 8000+bucket.EdgeMargin {
+		t.Errorf("%+v, %+v", d.Choice, d.Denial)
+	}
+}
+
+// What is short comes by a rate, rounded up, or at the edge of a quota: in a millisecond at the least,
+// and in no time that cannot be told.
+func TestHowLongASupplyTakes(t *testing.T) {
+	for _, c := range []struct {
+		s           supply
+		short       float64
+		after, want int64
+	}{
+		{supply{rate: 2}, 10, 0, 5}, {supply{rate: 3}, 10, 0, 4}, {supply{rate: 1e-30}, 10, 0, longest}, {supply{},
+			10, 0, longest},
+		{supply{edge: noon + 70}, 10, noon, 70}, {supply{edge: noon}, 10, noon, 1}, {supply{edge: noon - 70}, 10, noon, 1},
+		{supply{edge: bucket.Never}, 10, noon, longest},
+	} {
+		if got := c.s.after(c.short, c.after); got != c.want {
+			t.Errorf("%+v: %d ms, want %d", c.s, got, c.want)
+		}
+	}
+}
+
+// Who has to wait until shards have merged is told a second, or two round trips for each of them.
+func TestMergingFollowsTheRoundTrip(t *testing.T) {
+	for trip, after := range map[float64]int64{0: 1000, 4: 1000, 150: 2400} {
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		for i := range 8 {
+			b.See(imageOf(i, 8, 1), noon, Unsent)
+		}
+		now := func() Now { return Now{Ms: noon, Trip: trip} }
+		d := b.Decide(asks(10, perSecond), &Attempt{}, now) // of shares of 1.25 that are 8 whole tokens
+		if d.Do != Deny || d.Mend == nil || d.Denial.After != after || !d.Denial.Estimated {
+			t.Errorf("with %v ms a call: %+v, %+v, want %d ms", trip, d.Choice, d.Denial, after)
+		}
+	}
+}
+
+// Shards that were not seen are taken to be as full as those that were: of four, one that has 1 of 2.5
+// tokens makes 4 of 10, and 1 where half of each share is to be left. One that owes 100 makes 400.
+func TestDenialsSpeakOfTheWholeBucket(t *testing.T) {
+	for _, c := range []struct {
+		rps   int64 // millitokens
+		floor int64
+		want  int64
+	}{{1000, 0, 4}, {1500, 50, 1}} {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New([]bucket.Limit{each("other", 1), perSecond}, 0, 4, noon)}
+		image.State.Slots[image.State.Index("other")].Tokens = -100_000
+		image.State.Slots[image.State.Index("rps")].Tokens = c.rps
+		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+		b.See(image, noon, Unsent)
+		w := asks(0)
+		w.Costs = table.Costs([]bucket.Limit{each("other", 1), perSecond}, 0, 5000)
+		w.Costs[1].Floor = c.floor
+		d := b.Decide(w, &Attempt{Trips: MaxTrips}, clock(noon))
+		l := d.Denial.Levels
+		if d.Do != Deny || l[0].Remaining != -400 || l[0].After != 400_000 || l[1].Remaining != c.want || !l[1].Estimated {
+			t.Errorf("%+v: %+v, %+v", c, d.Choice, d.Denial)
+		}
+	}
+}
+
+// A denial lasts a millisecond at least, and its limit is said to need just as long as the denial
+// lasts, whatever its level lets expect.
+func TestADenialAndItsLimitLastAsLong(t *testing.T) {
+	for _, c := range []struct{ at, now, after int64 }{
+		{noon + 7000, noon, 7000}, {noon + 7000, noon + 6000, 1000}, {noon, noon, 1}, {noon - 5, noon, 1},
+	} {
+		k := factsOf(1)
+		k.see(imageOf(0, 1, 0), noon, Unsent, nil)
+		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+		got := d.deny(Choice{Do: Deny, Limit: "rps", at: c.at, guess: true}).explain(k, c.now)
+		if got.After != c.after || got.Levels[0].After != c.after || !got.Estimated {
+			t.Errorf("until %d, at %d: %+v, want %d ms", c.at-noon, c.now-noon, got, c.after)
+		}
+	}
+}
+
+// Who is outrun where nothing says when tokens come back is denied for as long as an image denies,
+// a millisecond at least.
+func TestOutrunWithoutACost(t *testing.T) {
+	for denyFor, want := range map[int64]int64{0: 1, 1: 1, 2: 2, 60_000: 60_000} {
+		k := factsOf(1)
+		k.Settings = &Settings{DenyFor: denyFor, MaxShards: 32}
+		k.see(imageOf(0, 1, 0), noon, Unsent, nil)
+		d := decider{facts: k, now: noon, want: asks(0, perSecond), attempt: &Attempt{Lost: true}}
+		if got := d.giveUp(Choice{Do: Take}); got.at != noon+want || got.Do != Deny {
+			t.Errorf("DenyFor %d: denied for %d ms, want %d", denyFor, got.at-noon, want)
+		}
+	}
+}
+
+// A quota that is short, beside one that is short for longer, is told to be whole at its edge.
+func TestADenialTellsWhenEachQuotaIsWhole(t *testing.T) {
+	const edge = 1_700_006_400_000 // midnight
+	hourly := bucket.Limit{Name: "a", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
+	daily := bucket.Limit{Name: "b", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+		State: bucket.New([]bucket.Limit{hourly, daily}, 0, 1, edge-7_100_000)}
+	image.State.Slots[image.State.Index("a")].Tokens = 0
+	image.State.Slots[image.State.Index("b")].Tokens = 0
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, edge-7_100_000, Unsent)
+	w := asks(0)
+	w.Costs = table.Costs([]bucket.Limit{hourly, daily}, 1000, 1000)
+	d := b.Decide(w, &Attempt{}, clock(edge-7_050_000))
+	if d.Do != Deny || d.Denial.Limit != "b" {
+		t.Fatalf("%+v, %+v", d.Choice, d.Denial)
+	}
+	for i, want := range []int64{3_450_000 + bucket.EdgeMargin, 7_050_000 + bucket.EdgeMargin} {
+		if l := d.Denial.Levels[i]; l.After != want {
+			t.Errorf("%s is whole after %d ms, want %d", l.Limit.Name, l.After, want)
+		}
+	}
+}
+
+// A denial tells what there is of every limit beside what is under way, as much as all shards have
+// together, and how long each takes; and it holds until the image that ends first is due for a look.
+func TestDenialsTellWhatAllShardsHave(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 3))
+	for n := range 3000 {
+		d := anyBucket(r)
+		limit := d.want.Costs[r.IntN(4)].Limit.Name
+		end := d.now + 1 + r.Int64N(3000)
+		denied := d.deny(Choice{Do: Deny, Limit: limit, at: end})
+		until := []int64{end}
+		for _, s := range d.seenOf() {
+			until = append(until, min(max(s.at, d.lookedAt), d.now)+d.DenyFor)
+		}
+		if denied.until != slices.Min(until) {
+			t.Fatalf("bucket %d: holds until %d, want the first of %v", n, denied.until, until)
+		}
+		if len(d.seenOf()) == 0 {
+			continue
+		}
+		later := d.now + r.Int64N(300)
+		got := denied.explain(d.facts, later)
+		unseen := len(d.seenOf()) < d.count
+		if got.Limit != limit || got.After != max(end-later, 1) || got.Estimated != unseen {
+			t.Fatalf("bucket %d, until %d at %d: %+v", n, end, later, got)
+		}
+		for i, l := range got.Levels {
+			c := d.want.Costs[i]
+			all := d.naively(c.Limit)
+			level, rate := float64(sum(all.levels)-sum(all.underWay)), 0.0
+			for _, s := range d.seenOf() {
+				r := s.image.State.RateOf(c.Limit)
+				rate += float64(r.Amount) / float64(r.Period)
+			}
+			seen := sum(all.parts)
+			if unseen {
+				level, rate = level*float64(c.Limit.Capacity)/float64(seen), rate*float64(c.Limit.Capacity)/float64(seen)
+				seen = c.Limit.Capacity
+			}
+			level = min(level+rate*float64(later-d.now), float64(seen))
+			if math.Abs(float64(l.Milli)-level) > 1 || l.Estimated != unseen || l.Floor != (c.Limit.Capacity*c.Floor+99)/100 {
+				t.Fatalf("bucket %d: level %+v, want %.1f, estimated %v", n, l, level, unseen)
+			}
+			left := bucket.WholeAbove(l.Milli, l.Floor)
+			if d.count > 1 {
+				left = min(left, d.payable(c, later))
+			}
+			if c.Limit.Name == limit && c.Milli > 0 && !c.Limit.Soft { // it does not cover what is denied
+				left = min(left, c.Milli/bucket.Milli-1)
+			}
+			if c.Floor == 0 && l.Remaining != left {
+				t.Fatalf("bucket %d: %d remain of %+v, want %d", n, l.Remaining, l, left)
+			}
+			edge := max(0, most(all.edges)-later)
+			short := float64(c.Milli) - level
+			if c.Floor > 0 && c.Milli > 0 {
+				short = float64(l.After) * rate // shares of floors are rounded: see TestDenialsReckonWithFloors
+			}
+			after := int64(0)
+			switch {
+			case c.Limit.Name == limit:
+				after = got.After
+			case short <= 0 || c.Limit.Soft:
+			case c.Limit.Reset != "":
+				after = max(1, edge)
+			default:
+				after = int64(math.Ceil(short / rate))
+			}
+			if l.After-after > 1 || after-l.After > 1 || (l.After > 0) != (after > 0) || l.Edge != edge {
+				t.Fatalf("bucket %d: %+v, want %d ms, the edge in %d", n, l, after, edge)
+			}
+		}
+	}
+}

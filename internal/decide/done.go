@@ -1,0 +1,126 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Outcome is how the write of a call ended.
+type Outcome struct {
+	Held  bool         // the write holds; else it was refused, or has failed
+	Image *table.Shard // of the shard, with the write or with what has refused it; nil: there is none
+	Err   error        // why it has failed
+}
+
+// Done takes in how the write of a call ended. Unless the call has landed, [Bucket.Advance] goes on.
+func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if now := clock(); out.Held {
+		k.taken(c, out.Image, now, e)
+		b.holds.Store(k.holds())
+	} else {
+		k.failed(c, out, now, e)
+	}
+}
+
+// taken takes in that a write holds, and answers the group. One grant has what was taken for callers that
+// have left. From here on the tokens are taken, whatever else goes wrong.
+func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
+	var few [4]Want
+	wants := wantsOf(c.riders, few[:0])
+	levels := k.took(*image, c.Planned, Joined(wants), wants, now.Ms)
+	k.land(c, now.At, e)
+	if !c.Takes {
+		for _, w := range c.riders {
+			k.again(w, now, e)
+		}
+		return
+	}
+	left := wants[:0]
+	for _, w := range c.riders {
+		if w.gone {
+			left = append(left, w.decided)
+			continue
+		}
+		parts := append(w.part[:0], Part{Key: c.Write.Target(), Shard: c.Shard, Taken: w.decided.Costs})
+		e.answer(w, Answer{Result: Granted, Want: w.decided, Owes: w.owes,
+			Grant: Grant{Name: w.Want.Name, Parts: parts, Image: image, Levels: levels}})
+	}
+	if len(left) > 0 {
+		parts := []Part{{Key: c.Write.Target(), Shard: c.Shard, Taken: Joined(left).Costs}}
+		e.Left = append(e.Left, Grant{Name: c.Wants().Name, Parts: parts, Image: image, Levels: levels})
+	}
+}
+
+// Returned takes in that the write of a call does not hold, or that nobody knows. [Bucket.Done] says later
+// why, or [Bucket.Advance] plans it again.
+func (b *Bucket) Returned(c *Call, unknown bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.unanswered(c.Planned, unknown)
+	k.stay(c)
+}
+
+// failed takes in why a write did not hold. If the call is over, its group is answered with the error, or
+// decides again.
+func (k *facts) failed(c *Call, out Outcome, now Now, e *Effects) {
+	over := true
+	if out.Err == nil {
+		over = c.Last()
+		switch {
+		case out.Image == nil: // there is no such shard: decide again without it
+			over = over || c.Choice.Shard > 0 || c.apart
+		case k.refused(*out.Image, c.Planned, now.Ms):
+			over = true
+		default: // the image says what there is: plan again
+			over = over || c.Choice.Do == Look
+		}
+		k.outbidAll(c)
+	}
+	if over {
+		k.end(c, out.Err, now, e)
+	}
+}
+
+// outbidAll tells a group that its write was refused, and whether others have taken the tokens.
+func (k *facts) outbidAll(c *Call) {
+	answered, lost := k.outbid(c.Planned)
+	for _, w := range c.riders {
+		if w.lost = w.lost || lost; answered {
+			w.trips++
+		}
+	}
+}
+
+// end ends a call that has taken nothing.
+func (k *facts) end(c *Call, err error, now Now, e *Effects) {
+	for _, w := range c.riders {
+		k.at(c.Choice.Shard).end(w.decided)
+	}
+	k.land(c, now.At, e)
+	for _, w := range c.riders {
+		switch {
+		case w.gone:
+		case err != nil:
+			e.answer(w, Answer{Result: Failed, Err: err})
+		default:
+			k.again(w, now, e)
+		}
+	}
+}
+
+// Abort ends a call that cannot go on, with an error for its group. Unlike the other steps it needs no
+// clock.
+func (b *Bucket) Abort(c *Call, err error, at time.Time, e *Effects) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if c.landed {
+		return
+	}
+	if c.onWay {
+		k.unanswered(c.Planned, true)
+	}
+	k.end(c, err, Now{At: at}, e)
+}

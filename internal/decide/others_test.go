@@ -1,0 +1,305 @@
+package decide
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// perHour20 is a limit that hardly refills while a test lasts.
+var perHour20 = bucket.Limit{Name: "rph", Capacity: 20_000, Amount: 20_000, Period: 3_600_000}
+
+// factsOf are those of a bucket of so many shards, of which nothing has been seen.
+func factsOf(count int) *facts {
+	return &facts{Settings: &Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}, count: count}
+}
+
+// denyFor is how long, in ms, an image denies in these tests.
+const denyFor = 1000
+
+// A write to one of several shards is a look, too, where the share of this process has no room and the
+// image is old. That of a single shard never is.
+func TestWhichWriteIsALookToo(t *testing.T) {
+	for _, c := range []struct {
+		count int
+		ms    int64 // since the image came
+		paced bool
+		do    Action
+		asks  bool
+	}{
+		{2, denyFor, true, Take, true}, {2, denyFor - 1, true, Deny, false}, {2, denyFor, false, Take, false},
+		{1, denyFor, true, Take, false},
+	} {
+		k := factsOf(c.count)
+		for shard := range c.count {
+			k.see(imageOf(shard, c.count, 5), noon, Unsent, nil)
+			if c.paced {
+				k.shards[shard].shares = sharing(.1, noon+c.ms)
+			}
+		}
+		d := decider{facts: k, now: noon + c.ms, attempt: &Attempt{}, want: asks(1, perSecond)}
+		if got := d.decide(); got.Do != c.do || got.Asks != c.asks {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
+// A share without room does not make a small request a transaction: shards of which one holds
+// enough by its image hold no more together.
+func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
+	const now = 1_700_000_000_000
+	limit := perHour20
+	for _, c := range []struct {
+		name   string
+		tokens [2]int64 // by shard
+		cost   int64
+		want   Action
+	}{
+		{"one shard has it by its image", [2]int64{0, 5}, 1, Deny},
+		{"each has it", [2]int64{5, 5}, 1, Deny},
+		{"no shard has it, both together do", [2]int64{5, 5}, 7, Several},
+	} {
+		k := factsOf(1)
+		for shard, tokens := range c.tokens {
+			b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+				State: bucket.New([]bucket.Limit{limit}, shard, 2, now-900)}
+			b.State.Slots[b.State.Index("rph")].Tokens = tokens * bucket.Milli
+			k.see(b, now-900, Unsent, nil)
+			k.shards[shard].shares = sharing(.1, now)
+		}
+		d := decider{facts: k, now: now, attempt: &Attempt{},
+			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
+		for d.pick = range uint64(2) {
+			if got := d.decide(); got.Do != c.want {
+				t.Errorf("%s: decided %+v, want %d", c.name, got, c.want)
+			}
+		}
+	}
+}
+
+// The estimate is what the counters have grown by, less what this process took,
+// and fades.
+func TestOthersLearn(t *testing.T) {
+	state := func(used int64) bucket.State {
+		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used}}}
+	}
+	var o others
+	if o.rate("rph") != 0 {
+		t.Error("a rate of nothing seen")
+	}
+	o.learn(state(1000), state(6000), []table.Cost{{Limit: perHour20, Milli: 2000}}, 1000)
+	if got := o.rate("rph"); got != 3 {
+		t.Errorf("others take %v millitokens a millisecond, want 3", got)
+	}
+	for range 40 {
+		o.learn(state(6000), state(6000), nil, 1000)
+	}
+	if got := o.rate("rph"); got <= 0 || got > 0.01 {
+		t.Errorf("after forty seconds of nothing %v, want next to nothing", got)
+	}
+	o.learn(state(6000), state(0), nil, 1)
+	if got := o.rate("rph"); got != 0 {
+		t.Errorf("after a give-back %v", got)
+	}
+}
+
+// Others take by turns: 30 tokens within a tenth of a second, seen in ten images, and then
+// nothing for 0.9 s. In the mean they take 30 a second, whenever one looks.
+func TestOthersTakeByTurns(t *testing.T) {
+	state := func(used int64) bucket.State {
+		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used * bucket.Milli}}}
+	}
+	var o others
+	used := int64(0)
+	for turn := range 20 {
+		for range 10 {
+			o.learn(state(used), state(used+3), nil, 10)
+			used += 3
+		}
+		if busy := o.rate("rph"); busy > 35 && turn > 4 {
+			t.Errorf("after a burst others seem to take %.1f a second, want about 30", busy)
+		}
+		o.learn(state(used), state(used), nil, 900)
+		if idle := o.rate("rph"); idle < 25 {
+			t.Errorf("after a pause others seem to take %.1f a second, want about 30", idle)
+		}
+	}
+}
+
+// The slack follows what others take between two images, and what they leave.
+func TestSlackFollowsTheFleet(t *testing.T) {
+	limit := bucket.Limit{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000} // 10 per second
+	state := bucket.State{Shards: 1, Slots: []bucket.Slot{{Limit: limit}}}
+	w := Want{Costs: []table.Cost{{Limit: limit, Milli: 1000}}}
+	for _, c := range []struct {
+		name    string
+		taken   float64 // tokens between two images
+		elapsed float64 // seconds between two images
+		want    int64   // percent
+	}{
+		{"alone", 0, 1, 3}, // 3.5
+		{"16 processes at nine tenths", 15, 15 / 9.0, 8}, // 3.5 + 2.0 * 2.5
+		{"16 processes at a tenth", 15, 15, 10},          // 3.5 + 2.8 * 2.5
+		{"64 processes at nine tenths", 63, 63 / 9.0, 24},
+		{"more than is refilled", 15, 15 / 20.0, 8},    // 3.5 + 1.9 * 2.5
+		{"256 processes, bounded", 255, 255 / 9.0, 30}, // 3.5 + 2.0 * 42.5
+		{"others give back", -15, 1, 3},                // no negative slack
+	} {
+		o := others{taken: map[string]float64{"rpm": 8000 * c.taken}, elapsed: 8000 * c.elapsed, images: 8}
+		if got := o.slack(state, w, 30); got != c.want {
+			t.Errorf("%s: slack %d %%, want %d", c.name, got, c.want)
+		}
+	}
+	once := &others{taken: map[string]float64{"rpm": 15_000}, elapsed: 15_000 / 9.0, images: 1}
+	if got := once.slack(state, w, 30); got != 8 {
+		t.Errorf("slack %d %% by one pair of images, want 8", got)
+	}
+	if got := (&others{}).slack(state, w, 30); got != 3 {
+		t.Errorf("slack %d %% with nothing known, want 3", got)
+	}
+}
+
+// What others take fades with each image, and with the time between two of them: what was seen a
+// second ago weighs seven eighths of what is seen now.
+func TestWhatOthersTakeFades(t *testing.T) {
+	at := func(used, other int64) bucket.State {
+		s := bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)
+		s.Slots[s.Index("rph")].Used, s.Slots[s.Index("rps")].Used = used, other
+		return s
+	}
+	var o others
+	if o.rate("rph") != 0 {
+		t.Errorf("before anything was seen they take %v", o.rate("rph"))
+	}
+	o.learn(at(0, 0), at(5000, 100), []table.Cost{{Limit: perHour20, Milli: 1000}}, 1000)
+	if o.images != 1 || o.elapsed != 1000 || o.rate("rph") != 4 || o.rate("rps") != 0.1 {
+		t.Errorf("after one image: %+v", o)
+	}
+	o.learn(at(5000, 100), at(7000, 100), nil, 2000)
+	if o.images != 1.875 || o.elapsed != 2875 || o.taken["rph"] != 4000*fade+2000 || o.taken["rps"] != 100*fade {
+		t.Errorf("after two: %+v", o)
+	}
+	o = others{}
+	o.learn(at(0, 0), at(5000, 0), nil, 0)
+	if o.elapsed != 1 {
+		t.Errorf("images of one millisecond count for %v", o.elapsed)
+	}
+	o.learn(bucket.New([]bucket.Limit{perSecond}, 0, 1, noon), at(9000, 0), nil, 1)
+	if got := o.taken["rph"]; got > 5000 {
+		t.Errorf("a limit that the image before did not have counts for %v", got)
+	}
+}
+
+// A charge is thought to be refused where others have taken more than the slack of a limit that is
+// full by now: of one that is not full yet a charge shows nothing lower.
+func TestCrowdedWhenFullByNow(t *testing.T) {
+	for _, c := range []struct {
+		level int64 // at noon, of 10
+		taken float64
+		ms    int64
+		want  bool
+	}{
+		{10, 1, 4000, true}, {10, 1, 3000, false}, {10, 0.5, 4000, false},
+		{7, 1, 4000, true}, {6, 1, 4000, true}, {5, 1, 4000, false}, {0, 1, 9999, false}, {0, 1, 10_000, true},
+	} {
+		s := &seen{image: imageOf(0, 1, c.level), at: noon,
+			others: others{taken: map[string]float64{"rps": c.taken * 10_000}, elapsed: 10_000}}
+		if got := s.crowded(asks(1, perSecond), noon+c.ms, 30); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if s.crowded(asks(0, perSecond), noon+c.ms, 30) {
+			t.Errorf("%+v: crowded for a request that takes nothing", c)
+		}
+	}
+}
+
+// Each limit is reckoned with by itself, in whatever order they stand: a request costs what the slowest
+// of its limits needs, meets a crowd if one of them does, finds a recent image if
+// all do, and a queue with room when all have some.
+func TestLimitsAreReckonedOneByOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 7))
+	crowds, old, denied, waits := 0, 0, 0, 0
+	for n := range 4000 {
+		d := anyBucket(r)
+		if len(d.seenOf()) == 0 {
+			continue
+		}
+		s := d.seenOf()[0]
+		s.others = others{taken: map[string]float64{}, elapsed: 1000, images: 1}
+		for _, c := range d.want.Costs {
+			s.others.taken[c.Limit.Name] = float64(r.IntN(20_000))
+		}
+		for i := range s.image.State.Slots {
+			if r.IntN(2) == 0 {
+				s.image.State.Slots[i].Tokens = s.image.State.Rate(i).Capacity - r.Int64N(2000)
+			}
+			if r.IntN(3) == 0 {
+				s.image.State.Slots[i].Tokens -= 2 * s.image.State.Rate(i).Capacity
+			}
+		}
+		all, slack, part := d.want, int64(r.IntN(30)), int64(r.IntN(60))
+		at, limit := s.costs(all)
+		crowded, recent := s.crowded(all, d.now, slack), s.recent(all, d.now, part)
+		most := s.others.slack(s.image.State, all, 100)
+		room, by := RoomIn(s.image, all, s.underWay.of)
+		var wantRoom, wantMost int64
+		wantAt := 0.
+		wantLimit, wantBy, wantCrowded, wantRecent := "", "", false, true
+		for _, c := range all.Costs {
+			one := d
+			one.want.Costs = []table.Cost{c}
+			if a, l := s.costs(one.want); a > wantAt {
+				wantAt, wantLimit = a, l
+			}
+			if a, l := RoomIn(s.image, one.want, s.underWay.of); a > wantRoom {
+				wantRoom, wantBy = a, l
+			}
+			wantCrowded = wantCrowded || s.crowded(one.want, d.now, slack)
+			wantRecent = wantRecent && s.recent(one.want, d.now, part)
+			wantMost = max(wantMost, s.others.slack(s.image.State, one.want, 100))
+		}
+		if at != wantAt || limit != wantLimit || room != wantRoom || by != wantBy {
+			t.Fatalf("bucket %d: costs %v ms of %q and room at %d by %q, want %v of %q and %d by %q",
+				n, at, limit, room, by, wantAt, wantLimit, wantRoom, wantBy)
+		}
+		if crowded != wantCrowded || recent != wantRecent || most != wantMost {
+			t.Fatalf("bucket %d: crowded %v, recent %v, a slack of %d, want %v, %v and %d",
+				n, crowded, recent, most, wantCrowded, wantRecent, wantMost)
+		}
+		for found, counter := range map[*int]bool{&crowds: crowded, &old: !recent, &denied: at > 0, &waits: room > 0} {
+			if counter {
+				*found++
+			}
+		}
+	}
+	if min(crowds, old, denied, waits) < 100 {
+		t.Errorf("%d crowds, %d old images, %d denied, %d wait: the random buckets show little", crowds, old, denied, waits)
+	}
+}
+
+// A write that took nothing leaves all that the counter grew by to others, one that took the costs less.
+func TestWhatAWriteTookIsNotOthers(t *testing.T) {
+	for takes, want := range map[bool]float64{true: 4, false: 5} {
+		b := seenAs(perSecond, 9)
+		image := imageOf(0, 1, 4)
+		image.State.Slots[image.State.Index("rps")].Used = 5000
+		b.Took(image, Planned{Takes: takes, since: b.Seen(0).Serial}, asks(1, perSecond), nil, noon+1000)
+		if got := b.facts.shards[0].others.rate("rps"); got != want {
+			t.Errorf("takes %v: others take %v a second, want %v", takes, got, want)
+		}
+	}
+}
+
+// A limit that was taken out between two images tells nothing, and hides no other.
+func TestLearnsBesideALimitThatChanged(t *testing.T) {
+	state := func(first string, used int64) bucket.State {
+		return bucket.State{Slots: []bucket.Slot{{Limit: each(first, 1), Used: used}, {Limit: perHour20, Used: used}}}
+	}
+	var o others
+	o.learn(state("a", 1000), state("b", 3000), nil, 1000)
+	if o.rate("rph") != 2 || o.rate("b") != 0 || o.rate("a") != 0 {
+		t.Errorf("others take %v", o.taken)
+	}
+}

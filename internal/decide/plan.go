@@ -1,0 +1,213 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Planned is a planned write on a shard, for a group of requests or one.
+type Planned struct {
+	Write      item.Write
+	Shard      int
+	Takes      bool  // it takes the costs
+	Creates    bool  // it creates the bucket, or restores its shard 0
+	Charges    bool  // it depends on the image
+	Replaced   bool  // it ends where others have replaced the limits of the rest of the group
+	adds       bool  // it is a plain add in place of a charge
+	since      int   // the serial number of the image when it was planned
+	generation int64 // of that image
+	want       Want  // what its group wants, together
+	members    int   // of the group
+	ahead      *table.Ahead
+	took       []table.Cost // with ahead: the costs with what is taken ahead
+}
+
+// Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
+// unspent.
+func (p Planned) Ahead() (taken, ended []table.Cost) {
+	if p.ahead == nil {
+		return nil, nil
+	}
+	return p.ahead.Take, p.ahead.Ended
+}
+
+// planFor plans the write of a choice for as much of a group as the shard covers, from its
+// first on, and returns for how many that is. All of the group were under way; the others
+// are not any more. From the member hurried on, somebody is denied if the write is refused.
+func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p Planned) {
+	s := k.at(c.Shard)
+	k.ahead, k.trip = group[0].Ahead, now.Trip
+	k.hold(s)
+	s.end(group...)
+	n = 1
+	valid := k.unreplaced(group, now.Ms)
+	cut := valid < len(group)
+	if group = group[:valid]; valid == 0 {
+		n = 0
+	} else if !c.Alone() {
+		d := decider{facts: k, now: now.Ms, looks: c.Asks}
+		if n = d.covered(c.Shard, group); d.waits(s, group[0]) {
+			n = 0
+		}
+	}
+	replaced := cut && n == valid
+	if n == 0 {
+		return 0, Planned{Replaced: replaced}
+	}
+	s.begin(group[:n]...)
+	c.last = hurried < n
+	joined := Joined(group[:n])
+	p = k.plan(c, joined, now)
+	p.want, p.members, p.Replaced = joined, n, replaced
+	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
+	return n, p
+}
+
+// covered returns how many requests of a group, counted from the first, a shard covers together. It
+// goes by the shard's image. One without an image is asked for half of each capacity at most: if one
+// write asked for more than there is, it would be refused for all.
+func (d decider) covered(shard int, group []Want) (n int) {
+	s := d.at(shard)
+	for n < len(group) {
+		d.want, d.members = Joined(group[:n+1]), n+1
+		if s.imaged() {
+			if d.decideOn(shard, s).Do != Take {
+				break
+			}
+		} else if n > 0 && slices.ContainsFunc(d.want.Costs,
+			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 && !c.Limit.Soft }) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// coldRoom is the room, in percent of the capacity, that a first write asks for.
+const coldRoom = 50
+
+// roomOf is the room, in percent of the capacity, that is left for plain adds in a
+// crowd, where full limits may be shown lower by the slack.
+func roomOf(slack int64) int64 { return max(slack*2/5, 1) }
+
+// plan returns the write for a shard.
+func (k *facts) plan(c Choice, w Want, now Now) Planned {
+	s := k.at(c.Shard)
+	add := func(room int64) Planned {
+		return Planned{Takes: true, Write: table.Add{
+			Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Shard: c.Shard, Shards: k.count,
+			Costs: w.Costs, Now: now.Ms, Room: room,
+		}.Plan()}
+	}
+	switch {
+	case c.Shard == 0 && s.absent:
+		return k.create(w, now)
+	case !s.imaged(), c.Do == Look:
+		return add(coldRoom)
+	}
+	slack := s.others.slack(s.image.State, w, k.Slack)
+	if c.last { // refused only if the tokens are gone, however low that may show a full limit
+		slack = 100
+	}
+	charge := table.Charge{Image: s.image, Costs: w.Costs, Now: now.Ms, Lifetime: w.Lifetime, Slack: slack}
+	switch {
+	case c.Owe:
+		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what is short is under way in this process
+	case c.last:
+	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
+		charge.Room = roomOf(slack)
+	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
+	case s.image.State.HeldAfter(now.Ms) > now.Ms: // adds do not hold there
+	case s.tells(now): // what has ended unspent, which an add cannot
+	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
+		p := add(roomOf(slack))
+		p.adds = true
+		return p
+	}
+	if c.Do == Take && !c.Owe {
+		if more := k.takeAhead(s, w, charge, now); more.Ahead != nil {
+			if planned := more.Plan(); planned.Verdict.Granted {
+				return Planned{Write: planned.Update, Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs}
+			}
+			s.holding.Done(ahead.Refused, table.Shard{})
+		}
+	}
+	planned := charge.Plan()
+	if !planned.Verdict.Granted && !c.Owe { // only the clock is missing, or the limits: mend that, take nothing
+		charge.Refill = true
+		return Planned{Write: charge.Plan().Update, Charges: true}
+	}
+	return Planned{Write: planned.Update, Charges: true, Takes: true}
+}
+
+// Create returns the write that creates a bucket whose shard 0 is not there, for a request
+// of which nothing is under way. It takes nothing if shards live on.
+func (b *Bucket) Create(w Want, now Now) Planned {
+	k := b.lock()
+	defer b.mu.Unlock()
+	p := k.create(w, now)
+	p.since = Unsent
+	return p
+}
+
+// create returns the write for a bucket whose shard 0 is not there. The bucket begins full, unless
+// other shards live on (see Survives). Then a full shard 0 would grant their tokens a second time,
+// so it comes back empty, with the count that it had.
+func (k *facts) create(w Want, now Now) Planned {
+	fresh := table.NewBucket{
+		Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Parent: w.Parent, Cascade: w.Cascade,
+		Costs: w.Costs, Lifetime: w.Lifetime, Now: now.Ms, Draw: now.Random,
+	}
+	if k.count > 1 {
+		put, _ := table.CreateEmpty(fresh, k.count)
+		return Planned{Write: put, Creates: true}
+	}
+	put, _ := table.Create(fresh)
+	return Planned{Write: put, Takes: true, Creates: true}
+}
+
+// crowded reports whether a charge would show a full limit lower than it is by more than the slack.
+// That is an estimate, by what others have been seen to take. Such a charge would most likely be
+// refused, so a plain add that leaves room is tried first. Example: of a capacity of 100, 10 are
+// refilled per second and others take 9. An image of five seconds ago shows 100; the 45 that they
+// have taken since are more than a slack of 30.
+func (s *seen) crowded(w Want, now int64, slack int64) bool {
+	state := s.image.State
+	for _, c := range w.Costs {
+		i := state.Index(c.Limit.Name)
+		if i < 0 || c.Milli == 0 {
+			continue
+		}
+		r := state.Rate(i)
+		if !c.Limit.Refills() { // it never overflows
+			continue
+		}
+		gone := s.others.rate(c.Limit.Name) * min(float64(now-s.at), s.others.elapsed)
+		if gone <= float64(r.Capacity)*float64(slack)/100 {
+			continue
+		}
+		if w := bucket.Wait(state.Slots[i].Tokens, state.Slots[i].Rest, r, r.Capacity); bucket.AddSat(state.RF, w) <= now {
+			return true
+		}
+	}
+	return false
+}
+
+// recent reports whether the shard was refilled too recently to have gained a part of its
+// capacities since. The part is in percent: at 10 per second, 12 % of a capacity of 100 take 1.2 s.
+func (s *seen) recent(w Want, now int64, part int64) bool {
+	state := s.image.State
+	for _, c := range w.Costs {
+		if i := state.Index(c.Limit.Name); i >= 0 && c.Milli > 0 && c.Limit.Refills() {
+			r := state.Rate(i)
+			if now-state.RF > bucket.Wait(0, 0, r, r.Capacity*part/100) {
+				return false
+			}
+		}
+	}
+	return true
+}

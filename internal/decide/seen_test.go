@@ -1,0 +1,89 @@
+package decide
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// A shard that owes of a hard limit in force pays nothing. What it owes of a soft one, or of one that
+// is not asked for, or did owe, keeps it from nothing.
+func TestWhatAShardOwes(t *testing.T) {
+	for _, c := range []struct {
+		hard, soft int64
+		want       Want
+		at         int64
+		owes       bool
+	}{
+		{-5, 5, asksBoth(1, 1), noon, true}, {-5, 5, asksBoth(1, 1), noon + 10_000, false},
+		{-5, 5, asks(1, tried), noon, false}, {0, 5, asksBoth(1, 1), noon, false},
+		{5, -5, asksBoth(1, 1), noon, false}, {5, 5, asksBoth(1, 1), noon, false},
+	} {
+		k := seenWithSoft([2]int64{c.hard, c.soft}).lock()
+		if got := k.shards[0].owes(c.want, c.at); got != c.owes {
+			t.Errorf("%+v: owes %v", c, got)
+		}
+	}
+}
+
+// All shards are read once somebody has put tokens into one that no refill explains, by those that
+// have not read them for that yet.
+func TestWhenAllShardsAreRead(t *testing.T) {
+	for _, c := range []struct {
+		more   int64 // than was seen there a second before, in tokens
+		spread bool
+		reads  bool
+	}{{0, false, false}, {1, false, false}, {2, false, true}, {5, false, true}, {5, true, false}} {
+		k := factsOf(2)
+		for shard := range 2 {
+			k.see(imageOf(shard, 2, 0), noon, Unsent, nil)
+		}
+		image := imageOf(0, 2, 0)
+		image.State.RF = noon + 1000
+		image.State.Slots[image.State.Index("rps")].Tokens = c.more * bucket.Milli
+		k.see(image, noon+1000, k.at(0).serial, nil)
+		d := decider{facts: k, now: noon + 1000, want: asks(1, perSecond), attempt: &Attempt{Spread: c.spread}}
+		if got := d.outdated(); got != c.reads {
+			t.Errorf("%+v: reads %v", c, got)
+		}
+		k.readAt = noon + 1000
+		if d.outdated() {
+			t.Errorf("%+v: reads again", c)
+		}
+	}
+}
+
+// Once all shards were read there is nothing to read: neither for one that is missing or has merged,
+// nor by a clock that was set back since tokens were put in.
+func TestShardsAreReadOnce(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
+	b.See(imageOf(2, 4, 0), noon-10, Unsent)
+	b.See(imageOf(0, 2, 0), noon-10, Unsent)
+	b.Missing(noon-10, 1)
+	more := imageOf(0, 2, 5)
+	more.State.Slots[more.State.Index(bucket.WCU)].Used++
+	b.See(more, noon, Unsent)
+	if b.facts.raisedAt != noon {
+		t.Fatalf("raised at %d", b.facts.raisedAt)
+	}
+	d := decider{facts: &b.facts, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+	if d.outdated() {
+		t.Error("reads for shards that are not there")
+	}
+	for _, shard := range []int{0, 1} {
+		b.See(imageOf(shard, 2, 5), noon-5000, Unsent)
+	}
+	if d.now = noon - 5000; !d.outdated() {
+		t.Error("does not read what was seen before tokens were put in")
+	}
+	if n := b.ReadAll(d.now); n != 2 {
+		t.Errorf("%d shards are read", n)
+	}
+	if _, err := b.SeeAll([]item.Item{imageOf(0, 2, 5).Item(), imageOf(1, 2, 5).Item()}, d.now); err != nil {
+		t.Fatal(err)
+	}
+	if d.now += denyFor; d.outdated() {
+		t.Error("reads again")
+	}
+}

@@ -1,0 +1,234 @@
+package decide
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Processes that share a bucket which is nearly empty share its refill: each paces itself by the level
+// that each answer shows, by additive increase and multiplicative decrease, as TCP does with explicit
+// congestion notification. So hardly any write is refused, and equal demand gets equal shares, or what
+// it asks for if that is less (Chiu and Jain, 1989). A process that is alone, or sees a level above
+// half of the capacity or 20 marks, has no pace at all.
+//
+// The level is compared with a mark. A process that sees less, while others take too, begins with half
+// of the refill. Then each answer changes its share:
+//
+//	refused           less by 15 %
+//	below the mark    less by up to 10 %, the lower the more
+//	at or above it    more, by 0.5 % of the refill for each mark that is there, 3 at most
+//
+// Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second each
+// begin with 50. The level falls below 6, and they give way, until each has 25 and the level stays
+// about 6. One that wants 9 never needs more than its share. The constants are those of a few tried
+// that shared most evenly in test/bench/fleet, at 4 to 60 ms a write.
+
+const (
+	shareBegins  = 0.5   // of the refill, for a process that meets others
+	shareLeast   = 0.001 // of the refill
+	shareMost    = 2     // of the refill: of several limits each may be the slowest of some requests
+	shareRefused = 0.85  // times the share, after a refused write
+	shareBelow   = 0.1   // what it loses of itself for a level of zero
+	shareMore    = 0.005 // of the refill, for a level of one mark
+	shareMarks   = 3     // for so many marks at most
+	markTime     = 60    // ms of the refill that make a mark
+	markMost     = 0.08  // of the capacity, that a mark is at most
+	markTells    = 0.25  // of the capacity: a level of so few requests says nothing of who takes them
+	shareRoom    = 0.5   // of the capacity, above which there is no pace
+	shareFree    = 20    // marks, above which there is none either
+)
+
+// share is the part of a shard's refill that this process takes. The zero share takes what there is.
+// Costs are in milliseconds of the whole refill: 1 token of 100 per second costs 10.
+type share struct {
+	part   float64 // zero: no pace
+	credit float64 // what may be taken at the instant at
+	at     int64
+	most   float64 // the largest cost that was asked for: so much is saved up
+}
+
+// answered takes in what a write of a cost has shown: the level in marks, whether the write was refused
+// because of it, whether others take, too, and whether there is plenty. What was refused is spent.
+func (p *share) answered(cost, level float64, refused, others, plenty bool, now int64) {
+	switch {
+	case plenty, p.part == 0 && (!others || level >= 1 && !refused):
+		*p = share{}
+	case p.part == 0: // what was refused is given back: it may try once more
+		*p = share{part: shareBegins, at: now, most: cost}
+		if !refused {
+			p.credit = cost
+		}
+	case refused:
+		p.part *= shareRefused
+		p.credit = min(p.credit, 0) - cost // which is given back
+	case level < 1:
+		p.part *= 1 - shareBelow*(1-max(0, level))
+	default:
+		p.part += shareMore * min(level, shareMarks)
+	}
+	if p.part > 0 {
+		p.part = min(max(p.part, shareLeast), shareMost)
+	}
+}
+
+// asked takes in what a request costs, so that so much is saved up for it.
+func (p *share) asked(cost float64) { p.most = max(p.most, cost) }
+
+// from returns the instant from which a cost may be taken.
+func (p *share) from(cost float64, now int64) int64 {
+	if p.part == 0 {
+		return now
+	}
+	more := p.credit + p.part*float64(max(0, now-p.at))
+	p.credit, p.at = max(p.credit, min(more, max(p.most, p.part*markTime))), now
+	return now + int64(math.Ceil(min(max(0, cost-p.credit)/p.part, longest)))
+}
+
+// take takes a cost, or gives it back if it is negative.
+func (p *share) take(cost float64) {
+	if p.part > 0 {
+		p.credit -= cost
+	}
+}
+
+// share returns that of requests that leave as much as w does: a class that leaves more sees a lower
+// level, and has its own.
+func (s *seen) share(w Want) *share {
+	floor := w.floor()
+	p := s.shares[floor]
+	if p == nil {
+		if s.shares == nil {
+			s.shares = make(map[int64]*share, 1)
+		}
+		p = &share{}
+		s.shares[floor] = p
+	}
+	return p
+}
+
+// paced reports whether a cost counts for a share: of a limit that refills, and may deny.
+func paced(c table.Cost) bool { return c.Milli > 0 && c.Limit.Refills() && !c.Limit.Soft }
+
+// costs returns what a request costs, in milliseconds of the refill of the shard: of its limits, the one
+// that takes longest to refill it.
+func (s *seen) costs(w Want) (ms float64, limit string) {
+	if !s.imaged() {
+		return 0, ""
+	}
+	for _, c := range w.Costs {
+		if r := s.image.State.RateOf(c.Limit); paced(c) && r.Amount > 0 {
+			if need := float64(c.Milli) * float64(r.Period) / float64(r.Amount); need > ms {
+				ms, limit = need, c.Limit.Name
+			}
+		}
+	}
+	return ms, limit
+}
+
+// begin notes that costs of requests are under way.
+func (s *seen) begin(group ...Want) {
+	for _, w := range group {
+		s.underWay.add(w.Costs)
+		if len(s.shares) > 0 {
+			ms, _ := s.costs(w)
+			s.share(w).take(ms)
+		}
+	}
+}
+
+// end notes that costs of requests are not under way any more, and were not taken.
+func (s *seen) end(group ...Want) {
+	for _, w := range group {
+		s.underWay.remove(w.Costs)
+		if len(s.shares) > 0 {
+			ms, _ := s.costs(w)
+			s.share(w).take(-ms)
+		}
+	}
+}
+
+// learn lets the share of a group follow the level that the answer to its write shows. Refused: the
+// image that the write was planned from covered it. Others: they have taken since that image.
+func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
+	lowest, plenty := s.marks(w, members)
+	if !math.IsInf(lowest, 1) {
+		cost, _ := s.costs(w)
+		s.share(w).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
+	} else if s.tiny(w) {
+		delete(s.shares, w.floor())
+	}
+}
+
+// tiny reports whether a shard is too small for any mark, as after a split: a share that has begun before
+// would never end.
+func (s *seen) tiny(w Want) (tiny bool) {
+	for _, c := range w.Costs {
+		if !paced(c) {
+			continue
+		}
+		r := s.image.State.RateOf(c.Limit)
+		if float64(r.Capacity-c.FloorIn(s.image.State))*markTells >= bucket.Milli {
+			return false
+		}
+		tiny = true
+	}
+	return tiny
+}
+
+// marks returns how many marks the image shows at least of what a group takes, infinitely many if that
+// says nothing, and whether there is plenty of all of it.
+func (s *seen) marks(w Want, members int) (lowest float64, plenty bool) {
+	lowest, plenty = math.Inf(1), true
+	for _, c := range w.Costs {
+		i := s.image.State.Index(c.Limit.Name)
+		if i < 0 || !paced(c) {
+			continue
+		}
+		r, floor := s.image.State.Rate(i), c.FloorIn(s.image.State)
+		left := float64(bucket.SubSat(s.image.State.Slots[i].Tokens, floor)) // then: since, others may have taken
+		capacity := float64(r.Capacity - floor)
+		mark := max(min(markTime*float64(r.Amount)/float64(r.Period), markMost*capacity),
+			bucket.Milli, float64(c.Milli)/float64(max(1, members)))
+		if mark > markTells*capacity {
+			continue
+		}
+		lowest = min(lowest, left/mark)
+		plenty = plenty && left > min(shareRoom*capacity, shareFree*mark)
+	}
+	return lowest, plenty && !math.IsInf(lowest, 1)
+}
+
+// allowed returns from when the share of this process has room for the costs, and the limit that it is
+// bounded by. It speaks only for as long as the image may deny; then a write goes out all the same, of
+// several shards only if it is the look at all of them. Otherwise each process would ask each shard once
+// in that time: 8 processes on 8 shards would send 64 writes a second even if nothing is left.
+func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
+	if len(s.shares) == 0 || d.busy(s) {
+		return d.now, "", false
+	}
+	ms, limit := s.costs(d.want)
+	if ms == 0 { // it takes nothing of what is shared
+		return d.now, "", false
+	}
+	p := s.share(d.want)
+	if d.attempt != nil {
+		p.asked(ms)
+	}
+	at, seen := p.from(ms, d.now), s.at
+	if at > d.now && len(d.want.Costs) > 1 { // it may be another limit that is short
+		if _, plenty := s.marks(d.want, d.members); plenty {
+			return d.now, "", false
+		}
+	}
+	switch outlived := d.outlived(s, d.DenyFor); {
+	case at <= d.now || outlived && d.count == 1:
+		return d.now, "", false
+	case outlived && (d.looks || d.again(d.lookedAt)):
+		return d.now, "", true
+	case d.count > 1:
+		seen = min(max(s.at, d.lookedAt), d.now)
+	}
+	return min(at, max(seen+d.DenyFor, d.now+1)), limit, false
+}

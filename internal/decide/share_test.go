@@ -1,0 +1,372 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// sharing is a share that allows so much of the refill and has saved nothing up.
+func sharing(part float64, at int64) map[int64]*share {
+	return map[int64]*share{0: {part: part, credit: -1e6, at: at}}
+}
+
+// The rule as a story. A cost is 10 ms of the refill.
+func TestShareFollowsTheLevel(t *testing.T) {
+	var p share
+	for i, step := range []struct {
+		level                   float64
+		refused, others, plenty bool
+		part, credit            float64
+		why                     string
+	}{
+		{0.2, false, false, false, 0, 0, "alone, it takes what there is"},
+		{0.2, true, false, false, 0, 0, "also where it was refused"},
+		{3, false, true, false, 0, 0, "others take, and there is room"},
+		{0.2, false, true, false, 0.5, 10, "others take, and little is left"},
+		{0.5, false, true, false, 0.475, 10, "half a mark: less by 5 %"},
+		{0, false, true, false, 0.4275, 10, "nothing left: less by 10 %"},
+		{-4, false, true, false, 0.38475, 10, "a debt is no less than that"},
+		{1, false, true, false, 0.38975, 10, "at the mark: 0.5 % of the refill more"},
+		{2.5, false, false, false, 0.40225, 10, "also while others take nothing"},
+		{9, false, true, false, 0.41725, 10, "three marks count at most"},
+		{0.9, true, true, false, 0.3546625, -10, "refused: less by 15 %, and what it had saved is gone"},
+		{0.9, true, true, false, 0.301463125, -20, "what was refused is given back by the caller"},
+		{9, false, true, true, 0, 0, "plenty: no pace"},
+		{0.1, true, true, false, 0.5, 0, "a refusal that begins it leaves one try, which is given back"},
+	} {
+		p.answered(10, step.level, step.refused, step.others, step.plenty, noon)
+		if math.Abs(p.part-step.part) > 1e-9 || math.Abs(p.credit-step.credit) > 1e-9 {
+			t.Fatalf("%d, %s: %+v, want %v and %v", i, step.why, p, step.part, step.credit)
+		}
+	}
+	for range 100 {
+		p.answered(10, 0, true, true, false, noon)
+	}
+	if p.part != shareLeast {
+		t.Errorf("the least share is %v", p.part)
+	}
+	for range 1000 {
+		p.answered(10, 3, false, true, false, noon)
+	}
+	if p.part != shareMost {
+		t.Errorf("the largest share is %v", p.part)
+	}
+	if p.credit = -1e300; p.from(1e300, noon) != noon+longest {
+		t.Errorf("a cost without end is due in %d ms", p.from(1e300, noon)-noon)
+	}
+}
+
+// What a share lets go, against a version that counts every millisecond; and never more in any time
+// than its part of that, and what may be saved up.
+func TestShareLetsItsPartGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 11))
+	for n := range 200 {
+		p := share{part: 0.001 + r.Float64(), at: noon}
+		naive, went, at := 0., 0., int64(noon)
+		for range 300 {
+			cost := float64(1 + r.IntN(40))
+			p.asked(cost)
+			next := at + int64(r.IntN(60))
+			for ; at < next; at++ {
+				naive = max(naive, min(naive+p.part, max(p.most, p.part*markTime)))
+			}
+			from := p.from(cost, at)
+			if may := naive >= cost-1e-6; may != (from <= at) && math.Abs(naive-cost) > 1e-6 {
+				t.Fatalf("share %d: %v of %v saved, from %d ms on", n, naive, cost, from-at)
+			}
+			if later := naive + p.part*float64(from-at); from > at && later < cost-1e-6 {
+				t.Fatalf("share %d: told %d ms, when %v of %v are saved", n, from-at, later, cost)
+			}
+			if from <= at {
+				p.take(cost)
+				naive, went = naive-cost, went+cost
+			}
+			if most := p.part*float64(at-noon) + max(p.most, p.part*markTime); went > most+1e-6 {
+				t.Fatalf("share %d: %v went in %d ms, of %v", n, went, at-noon, most)
+			}
+		}
+	}
+	var none share
+	if none.take(5); none.from(1e9, noon) != noon || none.credit != 0 {
+		t.Errorf("without a pace: %+v", none)
+	}
+	back := share{part: .5, at: noon + 60_000}
+	if got := back.from(10, noon); got != noon+20 || back.at != noon {
+		t.Errorf("the clock was set back: from %d ms on", got-noon)
+	}
+}
+
+// Processes with one bucket between them, in steps of 10 ms: equal demand comes to equal shares, and
+// less demand is served.
+func TestSharesConverge(t *testing.T) {
+	for name, demand := range map[string][]float64{ // tokens per second, of 100
+		"two alike": {250, 250}, "eight alike": {60, 60, 60, 60, 60, 60, 60, 60}, "one large": {9, 9, 9, 473},
+	} {
+		r := rand.New(rand.NewPCG(4, 12))
+		level, used := 100., int64(0)
+		all, saw, got := make([]share, len(demand)), make([]int64, len(demand)), make([]float64, len(demand))
+		for step := range 6000 {
+			now := noon + int64(step)*10
+			level = min(100, level+1)
+			for _, i := range r.Perm(len(demand)) {
+				if r.Float64() > demand[i]/100 && demand[i] < 100 {
+					continue
+				}
+				p := &all[i]
+				if p.asked(10); p.from(10, now) > now {
+					continue
+				}
+				p.take(10)
+				refused, others := level < 1, used > saw[i]
+				if !refused {
+					level--
+					used++
+					if step > 3000 {
+						got[i]++
+					}
+				}
+				saw[i] = used
+				p.answered(10, level/6, refused, others, level > 50, now)
+				if refused {
+					p.take(-10)
+				}
+			}
+		}
+		sum, squares, most := 0., 0., 0.
+		for i, n := range got {
+			part := n / 30 / min(demand[i], 100/float64(len(demand)))
+			sum, squares, most = sum+part, squares+part*part, max(most, part)
+			if name == "one large" && i < 3 && part < .8 {
+				t.Errorf("%s: process %d got %.2f of its demand", name, i, part)
+			}
+		}
+		if j := sum * sum / (float64(len(got)) * squares); name != "one large" && j < .99 {
+			t.Errorf("%s: Jain's index %.3f, of %v", name, j, got)
+		}
+	}
+}
+
+// A class has a share of its own: what is left of a limit above its floor is less.
+func TestClassesHaveSharesOfTheirOwn(t *testing.T) {
+	b, low := seenAs(perSecond, 5), asks(1, perSecond)
+	low.Costs[0].Floor = 40
+	for _, w := range []Want{low, asks(1, perSecond)} {
+		b.Begin(Choice{Do: Take}, w, noon)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon))
+		image := imageOf(0, 1, 4) // a fifth of what the low class leaves is free, and 4 marks for others
+		image.State.Slots[image.State.Index("rps")].Used = 5000
+		b.Refused(image, p, noon)
+	}
+	s := b.lock().shards[0]
+	defer b.mu.Unlock()
+	if got := [2]bool{s.share(low).part > 0, s.share(asks(1, perSecond)).part > 0}; got != [2]bool{true, false} {
+		t.Errorf("paced %v", got)
+	}
+}
+
+// Only limits that refill, that may deny, and that something is taken of count for a share; of several
+// the one that takes longest.
+func TestWhatCountsForAShare(t *testing.T) {
+	soft, quota, slow := perHour20, perHour20, bucket.Limit{Name: "slow", Capacity: 9000, Amount: 1000, Period: 60_000}
+	soft.Soft = true
+	quota.Amount, quota.Period, quota.Reset = 0, bucket.QuotaPeriod, "m0h0D1@UTC"
+	for name, c := range map[string]struct {
+		costs []table.Cost
+		ms    float64
+		limit string
+	}{
+		"a rate":        {[]table.Cost{{Limit: perHour20, Milli: 4000}}, 720_000, "rph"},
+		"nothing taken": {[]table.Cost{{Limit: perHour20}}, 0, ""},
+		"soft":          {[]table.Cost{{Limit: soft, Milli: 4000}}, 0, ""},
+		"a quota":       {[]table.Cost{{Limit: quota, Milli: 4000}}, 0, ""},
+		"the slower":    {[]table.Cost{{Limit: perHour20, Milli: 100}, {Limit: slow, Milli: 1000}}, 60_000, "slow"},
+		"of both":       {[]table.Cost{{Limit: perHour20, Milli: 4000}, {Limit: slow, Milli: 1000}}, 720_000, "rph"},
+	} {
+		s := &seen{image: imageOf(0, 1, 5)}
+		if ms, limit := s.costs(Want{Costs: c.costs}); ms != c.ms || limit != c.limit {
+			t.Errorf("%s: %v ms of %q", name, ms, limit)
+		}
+	}
+}
+
+// A share denies until it has room, but no longer than its image does. Of several shards one look is for
+// all: an older image denies for as long as that one may.
+func TestAShareDeniesUntilTheNextLook(t *testing.T) {
+	for _, c := range []struct {
+		count       int
+		looked, now int64 // ms since the image came
+		until       int64 // 0: it denies nothing
+	}{
+		{1, denyFor, denyFor + 1, 0}, {2, denyFor, denyFor + 1, 2 * denyFor},
+		{1, 400, 500, denyFor}, {2, 400, 500, 400 + denyFor},
+		{2, -100, -50, denyFor - 50}, // the clock was set back
+	} {
+		k := factsOf(c.count)
+		k.see(imageOf(0, c.count, 5), noon, Unsent, nil)
+		k.lookedAt = noon + c.looked
+		s := k.shards[0]
+		s.shares = sharing(.1, noon+c.now)
+		d := decider{facts: k, now: noon + c.now, attempt: &Attempt{}, want: asks(1, perSecond)}
+		at, limit, _ := d.allowed(s)
+		if want := c.until; (limit == "rps") != (want > 0) || limit != "" && at-noon != want {
+			t.Errorf("%+v: denied by %q until %d ms", c, limit, at-noon)
+		}
+	}
+}
+
+// A denial by a share tells when that has room, as an estimate.
+func TestWhatADenialByAShareTells(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon + 100, credit: 900}} // of 1000
+	b.mu.Unlock()
+	d := b.Decide(asks(1, perSecond), &Attempt{}, clock(noon+100))
+	if d.Do != Deny || d.Denial.After != 400 || !d.Denial.Estimated || d.Denial.Limit != "rps" ||
+		d.Denial.Levels[0].Remaining != 0 {
+		t.Fatalf("%+v, %+v", d.Choice, d.Denial)
+	}
+	if d = b.Decide(asks(1, perSecond), &Attempt{}, clock(noon+499)); d.Do != Deny {
+		t.Errorf("a millisecond early: %+v", d.Choice)
+	}
+	if d = b.Decide(asks(1, perSecond), &Attempt{}, clock(noon+500)); d.Do != Take {
+		t.Errorf("then: %+v", d.Choice)
+	}
+}
+
+// What is under way counts for the share, until it turns out that it is not sent.
+func TestAShareCountsWhatIsUnderWay(t *testing.T) {
+	b, w := seenAs(perSecond, 5), asks(1, perSecond)
+	s := b.lock().shards[0]
+	s.shares = map[int64]*share{0: {part: .25, at: noon, credit: 2500}}
+	b.mu.Unlock()
+	credit := func() string { return fmt.Sprint(s.shares[0].credit) }
+	take := Choice{Do: Take}
+	b.Begin(take, w, noon)
+	b.Begin(take, w, noon)
+	if credit() != "500" {
+		t.Errorf("%s after two have begun", credit())
+	}
+	if b.End(0, w); credit() != "1500" {
+		t.Errorf("%s after one has left", credit())
+	}
+	n, p := b.Plan(take, []Want{w}, 1, clock(noon))
+	if n != 1 || credit() != "1500" {
+		t.Errorf("%s when %d are sent", credit(), n)
+	}
+	image := imageOf(0, 1, 4)
+	b.Took(image, p, w, []Want{w}, noon)
+	if credit() != "1500" {
+		t.Errorf("%s after it was granted", credit())
+	}
+}
+
+// A write that was refused leaves nothing of what was saved up, so it is not sent again at once.
+func TestARefusedShareIsSpent(t *testing.T) {
+	b, w := seenAs(perSecond, 5), asks(1, perSecond)
+	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, credit: 2500}}
+	b.mu.Unlock()
+	take := Choice{Do: Take}
+	b.Begin(take, w, noon)
+	_, p := b.Plan(take, []Want{w}, 1, clock(noon))
+	image := imageOf(0, 1, 0)
+	image.State.Slots[image.State.Index("rps")].Used, image.State.Slots[image.State.Index("rps")].Tokens = 5000, 900
+	image.State.RF = noon - 100 // 1 and 9 tenths by now
+	b.Refused(image, p, noon)
+	if n, _ := b.Plan(take, []Want{w}, 1, clock(noon)); n != 0 {
+		t.Error("it is sent again")
+	}
+	if d := b.Decide(w, &Attempt{Trips: 1}, clock(noon)); d.Do != Deny {
+		t.Errorf("%+v", d.Choice)
+	}
+}
+
+// The look at several shards is sent, although it was noted when it began.
+func TestTheLookOfAShareIsSent(t *testing.T) {
+	b, w := seenAs(perSecond, 3, 3), asks(1, perSecond)
+	k := b.lock()
+	k.shards[0].shares, k.shards[1].shares = sharing(.1, noon), sharing(.1, noon)
+	b.mu.Unlock()
+	then := clock(noon + 60_000)
+	d := b.Decide(w, &Attempt{}, then)
+	if b.Begin(d.Choice, w, noon+60_000); d.Do != Take || !d.Asks {
+		t.Fatalf("%+v", d.Choice)
+	}
+	if n, _ := b.Plan(d.Choice, []Want{w}, 1, then); n != 1 {
+		t.Error("it is not sent")
+	}
+}
+
+// A bucket that was empty for a while and has many tokens now, though less than half, denies nothing.
+func TestNoShareWhereThereIsRoom(t *testing.T) {
+	perDay := bucket.Limit{Name: "rpd", Capacity: 1_000_000, Amount: 1_000_000, Period: 86_400_000}
+	b, w := seenAs(perDay, 400), asks(1, perDay)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	for i := range int64(20) {
+		d := b.Decide(w, &Attempt{}, clock(noon+60_000+i))
+		if d.Do != Take {
+			t.Fatalf("request %d: %+v", i, d.Denial)
+		}
+		b.Begin(d.Choice, w, noon+60_000+i)
+		_, p := b.Plan(d.Choice, []Want{w}, 1, clock(noon+60_000+i))
+		image := imageOf(0, 1, 0)
+		image.State = bucket.New([]bucket.Limit{perDay}, 0, 1, noon+60_000+i)
+		j := image.State.Index("rpd")
+		image.State.Slots[j].Tokens, image.State.Slots[j].Used = (399-i)*bucket.Milli, (1+i)*bucket.Milli
+		b.Took(image, p, w, []Want{w}, noon+60_000+i)
+	}
+}
+
+// A request that takes nothing of what is shared is not denied for it: for slots, of a quota, or for nothing.
+func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	if d := b.Decide(asks(0, perSecond), &Attempt{}, clock(noon+100)); d.Do != Take {
+		t.Errorf("%+v", d.Choice)
+	}
+}
+
+// A limit that is short denies nothing that is asked of another one alone.
+func TestAShareOfOneLimitDeniesNothingOfAnother(t *testing.T) {
+	other := bucket.Limit{Name: "other", Capacity: 10_000_000, Amount: 1_000_000, Period: 1000}
+	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
+	image := imageOf(0, 1, 0)
+	image.State = bucket.New([]bucket.Limit{other, perSecond}, 0, 1, noon)
+	image.State.Slots[image.State.Index("rps")].Tokens = 1000
+	b.See(image, noon, Unsent)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	w := asks(1, other, perSecond)
+	if d := b.Decide(w, &Attempt{}, clock(noon+100)); d.Do != Take {
+		t.Errorf("of the other: %+v", d.Choice)
+	}
+	w.Costs[1].Milli = 1000
+	if d := b.Decide(w, &Attempt{}, clock(noon+100)); d.Do != Deny {
+		t.Errorf("of both: %+v", d.Choice)
+	}
+}
+
+// A share that has begun ends with the next answer of a shard that has become too small to tell of others.
+func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
+	for tokens, ends := range map[int64]bool{3: true, 10: false} {
+		l := perSecond
+		l.Capacity = tokens * bucket.Milli
+		b := seenAs(l, tokens)
+		k := b.lock()
+		k.shards[0].shares = sharing(.1, noon)
+		k.shards[0].learn(asks(1, l), 1, false, true, noon)
+		if left := len(k.shards[0].shares); (left == 0) != ends {
+			t.Errorf("capacity %d: %d shares left", tokens, left)
+		}
+		k.shards[0].shares = sharing(.1, noon)
+		if k.shards[0].learn(asks(0, l), 1, false, true, noon); len(k.shards[0].shares) != 1 {
+			t.Errorf("capacity %d: a request for nothing ends a share", tokens)
+		}
+		b.mu.Unlock()
+	}
+}

@@ -1,0 +1,47 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A process keeps slots of requests that are done for its next ones: see package slots.
+
+// Reusable is for how long, in ms, slots that a request has taken may serve other requests once it is
+// done: as tokens that are taken ahead may be held. It is zero if that does not pay, and while less than
+// half of the slots are free: others who need one would not see those that are idle here.
+func (b *Bucket) Reusable(w Want, now int64) int64 {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s, life := k.shards[0], ahead.Life(w.Costs, w.Ahead)
+	if s == nil || s.holding == nil || !s.imaged() || !s.holding.demand.Busy(life, now) {
+		return 0
+	}
+	for _, c := range w.Costs {
+		if c.Limit.Lends() && s.level(c.Limit, now) < c.Limit.Capacity/2 {
+			return 0
+		}
+	}
+	return life
+}
+
+// grantSlots grants a request that asks for nothing but slots, if this process has them.
+func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
+	s := k.shards[0]
+	if s == nil || s.holding == nil || !s.imaged() || w.Ahead == 0 || !w.asksNothing() || !w.stored(s.image.State) {
+		return Held{}, false
+	}
+	s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, w.Ahead), now)
+	h = s.held()
+	h.Costs = w.Costs
+	return h, true
+}
+
+// asksNothing reports whether the request asks the table for nothing, because all limits are of slots
+// and this process has them.
+func (w Want) asksNothing() bool {
+	asks := func(c table.Cost) bool { return !c.Limit.Lends() || c.Milli > 0 }
+	return w.Reused != nil && !slices.ContainsFunc(w.Costs, asks)
+}

@@ -1,0 +1,245 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
+
+// The steps of a bucket. Each is called by the driver when something has happened: a request asks, a call
+// has an answer, a caller leaves, a call is late. It decides, and says what the driver has to do. At most
+// one call is on its way to a shard, unless that is late. Requests that come meanwhile wait behind it, and
+// go out together with the next one, as a charge of the sum.
+
+// Ask decides about a waiter: it is answered, or it has a call, or waits behind one. Sends says whether
+// calls may be made for it.
+func (b *Bucket) Ask(w *Waiter, sends bool, clock func() Now, e *Effects) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.ask(w, sends, clock(), e)
+}
+
+func (k *facts) ask(w *Waiter, sends bool, now Now, e *Effects) {
+	w.answered, w.call, w.owes = false, nil, false
+	w.Trips, w.Lost = w.Spent(now)
+	if w.Until = bucket.Never; !w.End.IsZero() {
+		w.Until = bucket.AddSat(now.Ms, w.End.Sub(now.At).Milliseconds())
+	}
+	if k.serveHeld(w, now, e) {
+		return
+	}
+	d := k.choose(w.Want, &w.Attempt, now)
+	if w.decided = d.Want; d.Yielded {
+		e.Yielded = append(e.Yielded, d.Want)
+	}
+	if d.Mend != nil {
+		e.Plans = append(e.Plans, Work{w.Want.Name, d.Mend, d.Count})
+	}
+	switch zero := k.shards[0]; {
+	case d.Do == Deny || d.Do == Never:
+		e.answer(w, Answer{Result: Denied, Decision: d})
+	case w.Apart && zero != nil && zero.absent: // of a cascade: all its buckets are created at once
+		e.answer(w, Answer{Result: Absent})
+	case !sends:
+		e.answer(w, Answer{Result: Ended})
+	case d.Do == Several:
+		w.Spread = true
+		e.answer(w, Answer{Result: Gathers, Want: d.Want, Owes: d.Owe})
+	default:
+		w.owes = d.Owe
+		k.send(w, d.Choice, now, e)
+	}
+}
+
+// serveHeld answers a waiter from what was taken ahead, and reports whether that covers it.
+func (k *facts) serveHeld(w *Waiter, now Now, e *Effects) bool {
+	if w.Waits || w.Renews {
+		return false
+	}
+	h, ok := k.grant(w.Want, now)
+	if !ok {
+		return false
+	}
+	if h.Renew {
+		e.Renew = append(e.Renew, Renewal{w, h})
+	}
+	e.answer(w, Answer{Result: Granted, Grant: h.Grant(w.Want.Name)})
+	return true
+}
+
+// Renew asks for an allotment on a shard, by a waiter that asks for nothing else.
+func (b *Bucket) Renew(w *Waiter, shard int, clock func() Now, e *Effects) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	w.decided, w.answered = w.Want, false
+	k.send(w, Choice{Do: Take, Shard: shard}, clock(), e)
+}
+
+// send lets a waiter wait behind the call on its way to a shard, or starts one for it. Its costs count as
+// taken from then on.
+func (k *facts) send(w *Waiter, c Choice, now Now, e *Effects) {
+	s := k.at(c.Shard)
+	if s.begin(w.decided); w.Handle != nil {
+		w.Handle.Pending()
+	}
+	if f := s.call; f != nil && !c.Alone() && f.canJoin(w, now) {
+		w.trips++
+		w.queued, w.call = true, f
+		f.queue = append(f.queue, w)
+		e.Queued = append(e.Queued, w)
+		if !f.timed {
+			f.timed = true
+			if e.Late == nil {
+				e.Late = e.few.late[:0]
+			}
+			e.Late = append(e.Late, Late{f, now.patience() - now.At.Sub(f.began)})
+		}
+		return
+	}
+	if c.Do == Look || c.Asks {
+		k.lookedAt = now.Ms
+	}
+	if c.Do == Adopt {
+		k.adoptedAt, w.Adopted = now.Ms, true
+	}
+	k.start(c, append(w.alone[:0], w), now.At, e)
+}
+
+// again lets a waiter decide again, from a newer image.
+func (k *facts) again(w *Waiter, now Now, e *Effects) {
+	if w.gone {
+		return
+	}
+	if w.Renews {
+		e.answer(w, Answer{})
+		return
+	}
+	k.ask(w, w.Deadline.IsZero() || now.At.Before(w.Deadline), now, e)
+}
+
+// Overdue starts the next call for the waiters behind a call that is late. A waiter that comes from now
+// on, because the table has become slower, waits behind no other.
+func (b *Bucket) Overdue(c *Call, at time.Time, e *Effects) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	if c.timed = false; !c.landed {
+		k.startQueue(c, at, e)
+	}
+}
+
+// Left says what a caller leaves.
+type Left int
+
+// What a caller leaves.
+const (
+	Answered Left = iota // nothing: it was answered at the same moment
+	NotSent              // nothing was sent with its costs
+	OnItsWay             // its costs are on their way; what they turn out to have taken is given back
+)
+
+// Leave takes a waiter out whose caller does not wait any longer.
+func (b *Bucket) Leave(w *Waiter) Left {
+	k := b.lock()
+	defer b.mu.Unlock()
+	c := w.call
+	if w.answered || c == nil {
+		return Answered
+	}
+	w.gone = true
+	if i := slices.Index(c.queue, w); i >= 0 {
+		c.queue = slices.Delete(c.queue, i, i+1)
+		k.at(c.Choice.Shard).end(w.decided)
+		return NotSent
+	}
+	if c.onWay {
+		return OnItsWay
+	}
+	return NotSent
+}
+
+// Advance plans the write of a call, for as much of its group as the image covers, and says in Next
+// what it needs. The rest of the group decides again.
+func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	now := clock()
+	k.stay(c)
+	k.serve(c, now, e)
+	cut := k.dismiss(c, now)
+	var replaced bool
+	if len(c.riders) > 0 {
+		var few [4]Want
+		hurried := slices.IndexFunc(c.riders, func(w *Waiter) bool { return w.Last(now) })
+		if hurried < 0 {
+			hurried = len(c.riders)
+		}
+		var n int
+		n, c.Planned = k.planFor(c.Choice, wantsOf(c.riders, few[:0]), hurried, now)
+		replaced = c.Replaced
+		for _, w := range c.riders[n:] {
+			w.lost = w.lost || !replaced
+		}
+		cut, c.riders = append(cut, c.riders[n:]...), c.riders[:n:n]
+	}
+	if len(c.riders) == 0 {
+		k.land(c, now.At, e)
+	} else {
+		c.toSend()
+	}
+	for _, w := range cut {
+		k.again(w, now, e)
+	}
+}
+
+// toSend notes what a call that is planned needs, and its write with the first whose caller waits for it.
+func (c *Call) toSend() {
+	if c.looked = c.Creates && !c.looked; c.looked { // plan it again with what lives on
+		c.Next = Siblings
+		return
+	}
+	c.Next, c.onWay = Send, true
+	c.Sent++
+	c.writes++
+	for _, w := range c.riders {
+		if !w.gone && (!w.Renews || len(c.riders) == 1) {
+			w.Calls++
+			return
+		}
+	}
+}
+
+// serve answers those of a group that are covered by what was taken ahead meanwhile.
+func (k *facts) serve(c *Call, now Now, e *Effects) {
+	if len(c.riders) == 0 || c.riders[0].decided.Ahead == 0 {
+		return
+	}
+	left := c.riders[:0:0]
+	for _, w := range c.riders {
+		asked := w.decided
+		if k.serveHeld(w, now, e) {
+			k.at(c.Choice.Shard).end(asked)
+		} else {
+			left = append(left, w)
+		}
+	}
+	c.riders = left
+}
+
+// dismiss takes those out of a group that others have outrun.
+func (k *facts) dismiss(c *Call, now Now) (out []*Waiter) {
+	if c.Choice.Alone() || !slices.ContainsFunc(c.riders, func(w *Waiter) bool { return w.outrun(now) }) {
+		return nil
+	}
+	left := c.riders[:0:0]
+	for _, w := range c.riders {
+		if w.outrun(now) {
+			k.at(c.Choice.Shard).end(w.decided)
+			out = append(out, w)
+		} else {
+			left = append(left, w)
+		}
+	}
+	c.riders = left
+	return out
+}

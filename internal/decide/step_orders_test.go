@@ -1,0 +1,413 @@
+package decide
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// The client itself in every order of what can happen to it: requests ask, writes arrive, answers come or
+// are lost, callers leave, calls are late, time passes. Two processes, one table, no clock and no goroutine.
+
+// perFive is the limit of these worlds: five tokens, one of which comes back in 100 ms.
+var perFive = bucket.Limit{Name: "rps", Capacity: 5000, Amount: 1000, Period: 100}
+
+// besidePerFive is their second limit, which decides nothing.
+var besidePerFive = bucket.Limit{Name: "tps", Capacity: 9000, Amount: 9000, Period: 1000}
+
+// orders is a run of one world, in the order that the choices say.
+type orders struct {
+	world
+	choices *choices
+	table   map[item.Key]item.Item
+	ms      int64
+	begun   int64 // tokens in the table at the start
+	applied int64 // millitokens that writes have taken
+	lost    int64 // of those, taken by writes whose answer was lost
+	granted int64 // to callers that were there
+	left    int64 // to be given back
+	procs   [2]*Bucket
+	waiting []*Waiter
+	gone    map[*Waiter]bool
+	calls   []*carried
+	ticks   int
+}
+
+// world says what a run begins with.
+type world struct {
+	name   string
+	shards int     // zero: there is no bucket
+	seen   [2]bool // which processes have seen it
+	asks   [2]int  // requests of each process
+	cost   int64
+	faults int // so many things that need not happen
+	defect string
+}
+
+// carried is a call of a process.
+type carried struct {
+	*Call
+	proc  int
+	held  *bool // its write has arrived: it holds, or was refused
+	image *table.Shard
+	costs int64
+}
+
+// choices goes through all sequences of choices, the last one first, or takes one at random.
+type choices struct {
+	path, width []int
+	at          int
+	random      *rand.Rand
+}
+
+func (c *choices) pick(n int) int {
+	if c.random != nil {
+		c.path = append(c.path, c.random.IntN(n))
+		return c.path[len(c.path)-1]
+	}
+	if c.at == len(c.path) {
+		c.path, c.width = append(c.path, 0), append(c.width, n)
+	}
+	c.at++
+	return c.path[c.at-1]
+}
+
+// next goes on to the next sequence, and reports whether there is one.
+func (c *choices) next() bool {
+	for c.at = 0; len(c.path) > 0; {
+		last := len(c.path) - 1
+		if c.path[last]++; c.path[last] < c.width[last] {
+			return true
+		}
+		c.path, c.width = c.path[:last], c.width[:last]
+	}
+	return false
+}
+
+func (o *orders) now() Now {
+	return Now{Ms: noon + o.ms, Mono: o.ms, At: time.UnixMilli(noon + o.ms), Trip: 4, Late: 6 * msec}
+}
+
+// begin sets the world up.
+func (o *orders) begin() {
+	o.table, o.gone = map[item.Key]item.Item{}, map[*Waiter]bool{}
+	limits := []bucket.Limit{perFive, besidePerFive}
+	var images []table.Shard
+	for shard := range o.shards {
+		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
+			State: bucket.New(limits, shard, o.shards, noon)}
+		if slot := &image.State.Slots[image.State.Index("rps")]; o.shards == 1 {
+			slot.Tokens = 3000
+		}
+		o.begun += image.State.Slots[image.State.Index("rps")].Tokens
+		images = append(images, image)
+		o.table[image.Key()] = image.Item()
+	}
+	if o.shards == 0 {
+		o.begun = perFive.Capacity
+	}
+	for p := range o.procs {
+		o.procs[p] = NewBucket(&Settings{DenyFor: 1000, Slack: 30, MaxShards: 2})
+		for _, image := range images {
+			if o.seen[p] {
+				o.procs[p].See(image, noon, Unsent)
+			}
+		}
+	}
+}
+
+// actions are what can happen next.
+func (o *orders) actions() (all []func()) {
+	for p := range o.procs {
+		if o.asks[p] > 0 {
+			all = append(all, func() { o.ask(p) })
+		}
+	}
+	for _, c := range o.calls {
+		switch {
+		case c.landed:
+			continue
+		case c.held == nil:
+			all = append(all, func() { o.arrive(c) })
+		default:
+			all = append(all, func() { o.answer(c) })
+		}
+		if o.faults == 0 {
+			continue
+		}
+		if c.held != nil && *c.held || c.held == nil {
+			all = append(all, func() { o.faults--; o.lose(c) })
+		}
+		if len(c.queue) > 0 {
+			all = append(all, func() { o.faults--; o.overdue(c) })
+		}
+	}
+	if len(all) == 0 { // the rest can happen only while something else does
+		return nil
+	}
+	if o.faults > 0 {
+		for _, w := range o.waiting {
+			if !w.answered && !o.gone[w] {
+				all = append(all, func() { o.faults--; o.leave(w) })
+			}
+		}
+		if o.ticks == 0 {
+			all = append(all, func() { o.faults--; o.ticks++; o.ms += 150 })
+		}
+	}
+	return all
+}
+
+func (o *orders) ask(p int) {
+	o.asks[p]--
+	w := &Waiter{Want: asks(0, perFive, besidePerFive)}
+	w.Want.Costs[0].Milli = o.cost * bucket.Milli
+	o.waiting = append(o.waiting, w)
+	var e Effects
+	o.procs[p].Ask(w, true, o.now, &e)
+	o.do(p, &e)
+}
+
+// do carries effects out: calls are planned at once, and wait for their write to arrive.
+func (o *orders) do(p int, e *Effects) {
+	for _, g := range e.Left {
+		if o.defect != "left" {
+			o.left += g.Parts[0].Of("rps")
+		}
+	}
+	for _, w := range e.Answered {
+		if w.Answer.Result == Granted {
+			o.granted += w.Answer.Grant.Parts[0].Of("rps")
+		}
+	}
+	for _, c := range e.Calls {
+		carried := &carried{Call: c, proc: p}
+		o.calls = append(o.calls, carried)
+		o.advance(carried)
+	}
+}
+
+func (o *orders) advance(c *carried) {
+	for b := o.procs[c.proc]; ; {
+		var e Effects
+		b.Advance(c.Call, o.now, &e)
+		o.do(c.proc, &e)
+		if c.Next != Siblings {
+			return
+		}
+		key := layout.BucketKey("ns", "acme", "gpt-4", 1)
+		if _, err := b.Survives(1, o.table[key], o.now().Ms); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// arrive lets the table decide about the write of a call.
+func (o *orders) arrive(c *carried) {
+	key := c.Write.Target()
+	it, held, err := c.Write.Apply(o.table[key])
+	if err != nil {
+		panic(err)
+	}
+	if o.defect == "condition" && !held && c.Takes && o.table[key] != nil {
+		u := c.Write.(item.Update)
+		u.If = item.Exists(item.AttrPK)
+		it, held, _ = u.Apply(o.table[key])
+	}
+	if c.held = &held; held {
+		o.table[key] = it
+		if c.Takes {
+			w := c.Wants()
+			c.costs = w.Costs[0].Milli
+			o.applied += c.costs
+		}
+	}
+	if c.image = nil; o.table[key] != nil {
+		image, err := table.DecodeShard(o.table[key])
+		if err != nil {
+			panic(err)
+		}
+		c.image = &image
+	}
+}
+
+// answer delivers how the write of a call ended.
+func (o *orders) answer(c *carried) {
+	b, held, image := o.procs[c.proc], *c.held, c.image
+	c.held = nil
+	var e Effects
+	if !held {
+		if b.Returned(c.Call, false); image == nil {
+			b.Missing(o.now().Ms, c.Shard)
+		}
+	}
+	b.Done(c.Call, Outcome{Held: held, Image: image}, o.now, &e)
+	o.do(c.proc, &e)
+	if !c.landed {
+		o.advance(c)
+	}
+}
+
+// lose loses the answer to a write that has arrived, or the write.
+func (o *orders) lose(c *carried) {
+	if c.held != nil {
+		o.lost += c.costs
+	}
+	b, e := o.procs[c.proc], Effects{}
+	b.Returned(c.Call, true)
+	b.Done(c.Call, Outcome{Err: errors.New("no answer")}, o.now, &e)
+	o.do(c.proc, &e)
+}
+
+func (o *orders) overdue(c *carried) {
+	var e Effects
+	o.procs[c.proc].Overdue(c.Call, o.now().At, &e)
+	o.do(c.proc, &e)
+}
+
+func (o *orders) leave(w *Waiter) {
+	for _, b := range o.procs {
+		if k := b.lock(); w.call != nil && k.at(w.call.Choice.Shard) != nil && slices.Contains(k.callsOf(o), w.call) {
+			b.mu.Unlock()
+			o.gone[w] = b.Leave(w) != Answered
+			return
+		}
+		b.mu.Unlock()
+	}
+}
+
+// callsOf are the calls of the process that k is of.
+func (k *facts) callsOf(o *orders) (all []*Call) {
+	for _, c := range o.calls {
+		if &o.procs[c.proc].facts == k {
+			all = append(all, c.Call)
+		}
+	}
+	return all
+}
+
+// wrong says what is wrong, now or at the end.
+func (o *orders) wrong(end bool) string {
+	if most := o.begun + o.ms*10; o.applied > min(most, perFive.Capacity+o.ms*10) {
+		return fmt.Sprintf("%d millitokens are taken of %d", o.applied, most)
+	}
+	if !end {
+		return ""
+	}
+	if sum := o.granted + o.left + o.lost; sum != o.applied {
+		return fmt.Sprintf("%d are taken; %d granted, %d to be given back, %d lost", o.applied, o.granted, o.left, o.lost)
+	}
+	for _, w := range o.waiting {
+		if !w.answered && !o.gone[w] {
+			return "a request has no answer"
+		}
+	}
+	for p, b := range o.procs {
+		for shard := range 2 {
+			if !b.Seen(shard).Idle {
+				return fmt.Sprintf("process %d: something is under way on shard %d", p, shard)
+			}
+		}
+	}
+	return ""
+}
+
+// run plays one order, and says what is wrong.
+func (o *orders) run() string {
+	o.begin()
+	for steps := 0; steps < 60; steps++ {
+		all := o.actions()
+		if len(all) == 0 {
+			return o.wrong(true)
+		}
+		all[o.choices.pick(len(all))]()
+		if wrong := o.wrong(false); wrong != "" {
+			return wrong
+		}
+	}
+	return "it does not end"
+}
+
+// every plays a world in every order.
+func every(w world) (runs int, wrong string) {
+	for c := (&choices{}); ; {
+		runs++
+		if wrong = (&orders{world: w, choices: c}).run(); wrong != "" {
+			return runs, fmt.Sprintf("order %v: %s", c.path[:c.at], wrong)
+		}
+		if !c.next() {
+			return runs, ""
+		}
+	}
+}
+
+var ordersWorlds = []world{
+	{name: "warm", shards: 1, seen: [2]bool{true, true}, asks: [2]int{1, 1}, cost: 1, faults: 1},
+	{name: "contended", shards: 1, seen: [2]bool{true, true}, asks: [2]int{2, 1}, cost: 2},
+	{name: "one cold", shards: 1, seen: [2]bool{true, false}, asks: [2]int{1, 1}, cost: 2, faults: 1},
+	{name: "no bucket", asks: [2]int{1, 1}, cost: 3, faults: 1},
+	{name: "two shards", shards: 2, seen: [2]bool{true, true}, asks: [2]int{2, 1}, cost: 1},
+	{name: "one process", shards: 1, seen: [2]bool{true, true}, asks: [2]int{3, 0}, cost: 1, faults: 2},
+}
+
+// In every order nothing is over, every token has one owner at the end, every request an answer, and
+// nothing stays under way. LONG plays one more fault.
+func TestAllOrdersOfSteps(t *testing.T) {
+	for _, w := range ordersWorlds {
+		if os.Getenv("LONG") != "" {
+			w.faults++
+		}
+		runs, wrong := every(w)
+		if wrong != "" {
+			t.Errorf("%s: %s", w.name, wrong)
+		}
+		t.Logf("%s: %d orders", w.name, runs)
+	}
+}
+
+// So it is in orders at random, of more requests and faults. SEEDS plays so many.
+func TestRandomOrdersOfSteps(t *testing.T) {
+	seeds, err := strconv.Atoi(cmp.Or(os.Getenv("SEEDS"), "1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range ordersWorlds {
+		for p := range w.asks {
+			w.asks[p] += 2
+		}
+		w.faults += 3
+		for seed := range seeds {
+			c := &choices{random: rand.New(rand.NewPCG(uint64(seed), 1))}
+			if wrong := (&orders{world: w, choices: c}).run(); wrong != "" {
+				t.Fatalf("%s, seed %d, order %v: %s", w.name, seed, c.path, wrong)
+			}
+		}
+	}
+}
+
+// Defects that are planted are seen: tokens of callers that left are kept, and a write without its
+// condition.
+func TestAllOrdersSeePlantedDefects(t *testing.T) {
+	for _, defect := range []string{"left", "condition"} {
+		seen := false
+		for _, w := range ordersWorlds {
+			w.defect = defect
+			_, wrong := every(w)
+			seen = seen || wrong != ""
+		}
+		if !seen {
+			t.Errorf("%s: not seen", defect)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package decide
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// story plays the steps of one bucket by hand, on an item as DynamoDB would keep it.
+type story struct {
+	*testing.T
+	b    *Bucket
+	it   item.Item
+	ms   int64 // since noon
+	asks map[*Waiter]bool
+}
+
+// newStory is about a bucket that was seen with so many tokens of ten a second.
+func newStory(t *testing.T, tokens int64) *story {
+	b := seenAs(perSecond, tokens)
+	return &story{T: t, b: b, it: b.Seen(0).Image.Item(), asks: map[*Waiter]bool{}}
+}
+
+func (s *story) now() Now {
+	return Now{Ms: noon + s.ms, Mono: s.ms, At: time.UnixMilli(noon + s.ms), Trip: 4, Late: 6 * msec}
+}
+
+// ask lets a request ask for tokens.
+func (s *story) ask(tokens int64) (*Waiter, Effects) {
+	w := &Waiter{Want: asks(tokens, perSecond)}
+	var e Effects
+	s.b.Ask(w, true, s.now, &e)
+	return w, e
+}
+
+// advance plans the write of a call, and checks how many ride with it; zero: it has landed.
+func (s *story) advance(c *Call, riders int) Effects {
+	s.Helper()
+	var e Effects
+	s.b.Advance(c, s.now, &e)
+	if got := len(c.riders); (c.Next == Send) != (riders > 0) || riders > 0 && got != riders {
+		s.Fatalf("%d ride, next %d, want %d", got, c.Next, riders)
+	}
+	return e
+}
+
+// write sends the write of a call, which holds or is refused.
+func (s *story) write(c *Call, holds bool) Effects {
+	s.Helper()
+	it, held, err := c.Write.Apply(s.it)
+	if err != nil || held != holds {
+		s.Fatalf("held %v, %v", held, err)
+	}
+	if held {
+		s.it = it
+	}
+	image, err := table.DecodeShard(s.it)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var e Effects
+	if !held {
+		s.b.Returned(c, false)
+	}
+	s.b.Done(c, Outcome{Held: held, Image: &image}, s.now, &e)
+	return e
+}
+
+// answers checks what waiters are told.
+func (s *story) answers(e Effects, want map[*Waiter]Result) {
+	s.Helper()
+	if len(e.Answered) != len(want) {
+		s.Errorf("%d are answered, want %d", len(e.Answered), len(want))
+	}
+	for w, r := range want {
+		if !slices.Contains(e.Answered, w) || w.Answer.Result != r {
+			s.Errorf("answer %+v, want %d", w.Answer, r)
+		}
+	}
+}
+
+// atRest checks that nothing is under way.
+func (s *story) atRest() {
+	s.Helper()
+	if !s.b.Seen(0).Idle || len(s.b.OnTheirWay()) > 0 {
+		s.Errorf("idle %v, %v on their way", s.b.Seen(0).Idle, s.b.OnTheirWay())
+	}
+}
+
+// The first request has a call; two that come meanwhile wait behind it, and go out together in the next
+// one, as far as the image covers them: of 10 tokens 4 are taken, then 3, and 4 are denied.
+func TestStoryOfAGroup(t *testing.T) {
+	s := newStory(t, 10)
+	first, e := s.ask(4)
+	c := e.Calls[0]
+	s.advance(c, 1)
+	second, queued := s.ask(3)
+	third, more := s.ask(2)
+	if len(queued.Queued) != 1 || queued.Late[0] != (Late{c, 10 * msec}) || more.Late != nil {
+		t.Fatalf("%+v, %+v: they wait behind the call, which is late in 10 ms", queued, more)
+	}
+	e = s.write(c, true)
+	s.answers(e, map[*Waiter]Result{first: Granted})
+	next := e.Calls[0]
+	s.advance(next, 2)
+	e = s.write(next, true)
+	s.answers(e, map[*Waiter]Result{second: Granted, third: Granted})
+	if got := second.Answer.Grant; got.Parts[0].Of("rps") != 3000 || got.Levels[0].Milli != 1000 {
+		t.Errorf("%+v", got)
+	}
+	fourth, e := s.ask(4)
+	s.answers(e, map[*Waiter]Result{fourth: Denied})
+	s.atRest()
+}
+
+// A call that is refused is planned again from the image that refused it. Who is not covered any more is
+// denied by it; each write counts for the first whose caller waits.
+func TestStoryOfARefusal(t *testing.T) {
+	s := newStory(t, 10)
+	a, e := s.ask(4)
+	c := e.Calls[0]
+	s.advance(c, 1)
+	b, _ := s.ask(4)
+	e = s.write(c, true)
+	c = e.Calls[0]
+	s.answers(e, map[*Waiter]Result{a: Granted})
+	s.advance(c, 1)
+	other := newStory(t, 0) // another process takes five meanwhile
+	other.it = s.it
+	image, _ := table.DecodeShard(s.it)
+	other.b.See(image, noon, Unsent)
+	_, theirs := other.ask(5)
+	other.advance(theirs.Calls[0], 1)
+	other.write(theirs.Calls[0], true)
+	s.it = other.it
+	s.write(c, false)
+	e = s.advance(c, 0)
+	s.answers(e, map[*Waiter]Result{b: Denied})
+	if b.Calls != 1 || a.Calls != 1 || !b.Lost {
+		t.Errorf("%d and %d writes, outrun %v", a.Calls, b.Calls, b.Lost)
+	}
+	s.atRest()
+}
+
+// A caller that goes from behind a call, or before its write is on its way, has taken nothing. With its
+// write on the way nobody knows: what that takes is given back. One that is answered at that moment keeps
+// its answer.
+func TestStoryOfCallersThatLeave(t *testing.T) {
+	s := newStory(t, 10)
+	first, e := s.ask(1)
+	c := e.Calls[0]
+	early, _ := s.ask(1)
+	if s.b.Leave(early) != NotSent || s.b.OnTheirWay()[0] != 0 {
+		t.Error("it waits still")
+	}
+	s.advance(c, 1)
+	behind, _ := s.ask(2)
+	if got := s.b.Leave(first); got != OnItsWay {
+		t.Errorf("left %d", got)
+	}
+	e = s.write(c, true)
+	s.answers(e, nil)
+	if len(e.Left) != 1 || e.Left[0].Parts[0].Of("rps") != 1000 || e.Left[0].Name != first.Want.Name {
+		t.Errorf("%+v is to be given back", e.Left)
+	}
+	next := e.Calls[0]
+	s.advance(next, 1)
+	s.answers(s.write(next, true), map[*Waiter]Result{behind: Granted})
+	if s.b.Leave(behind) != Answered {
+		t.Error("it was answered")
+	}
+	last, e := s.ask(1)
+	if s.b.Leave(last) != NotSent { // planned, but not sent
+		t.Error("it was not sent")
+	}
+	s.advance(e.Calls[0], 0)
+	s.atRest()
+}
+
+// A call that is late delays nobody: those behind it go out in one of their own, and the late one is
+// answered when it is.
+func TestStoryOfALateCall(t *testing.T) {
+	s := newStory(t, 10)
+	first, e := s.ask(1)
+	c := e.Calls[0]
+	s.advance(c, 1)
+	second, _ := s.ask(2)
+	s.ms = 10
+	var overdue Effects
+	s.b.Overdue(c, s.now().At, &overdue)
+	s.b.Overdue(c, s.now().At, &overdue) // nobody waits any more
+	if len(overdue.Calls) != 1 {
+		t.Fatalf("%d calls", len(overdue.Calls))
+	}
+	s.advance(overdue.Calls[0], 1)
+	s.answers(s.write(overdue.Calls[0], true), map[*Waiter]Result{second: Granted})
+	s.write(c, false) // the other has moved the clock of the bucket
+	s.advance(c, 1)
+	s.answers(s.write(c, true), map[*Waiter]Result{first: Granted})
+	s.b.Overdue(c, s.now().At, &overdue)
+	s.atRest()
+}
+
+// A failure is told to all that ride, and those behind go on; a panic is one, at any moment.
+func TestStoryOfAFailure(t *testing.T) {
+	cause := errors.New("no answer")
+	for name, fail := range map[string]func(s *story, c *Call, e *Effects){
+		"failed": func(s *story, c *Call, e *Effects) {
+			s.b.Returned(c, true)
+			s.b.Done(c, Outcome{Err: cause}, s.now, e)
+		},
+		"panicked": func(s *story, c *Call, e *Effects) {
+			s.b.Abort(c, cause, s.now().At, e)
+			s.b.Abort(c, cause, s.now().At, e) // it has landed
+		},
+	} {
+		s := newStory(t, 10)
+		first, e := s.ask(1)
+		c := e.Calls[0]
+		s.advance(c, 1)
+		second, _ := s.ask(2)
+		var failed Effects
+		fail(s, c, &failed)
+		s.answers(failed, map[*Waiter]Result{first: Failed})
+		if first.Answer.Err != cause || len(failed.Calls) != 1 {
+			t.Fatalf("%s: %v, %d calls", name, first.Answer.Err, len(failed.Calls))
+		}
+		s.advance(failed.Calls[0], 1)
+		s.answers(s.write(failed.Calls[0], true), map[*Waiter]Result{second: Granted})
+		s.atRest()
+	}
+}
+
+// The rounds of a request are bounded, also for the first of a group after many: it is not sent again.
+func TestStoryOfManyRounds(t *testing.T) {
+	s := newStory(t, 10)
+	w := &Waiter{Want: asks(1, perSecond), Attempt: Attempt{Calls: MaxRounds - 2}}
+	var e Effects
+	s.b.Ask(w, true, s.now, &e)
+	c := e.Calls[0]
+	for n := 1; ; n++ {
+		if s.advance(c, 1); c.Last() {
+			if n != 2 {
+				t.Errorf("last after %d writes, want 2", n)
+			}
+			break
+		}
+		s.b.Returned(c, false) // throttled, and planned again
+	}
+	s.b.Done(c, Outcome{Err: errors.New("throttled")}, s.now, &e)
+	s.atRest()
+}
+
+// What a waiter may not send for is not sent, and says so; a level of a cascade creates no bucket.
+func TestStoryOfWhatIsNotSent(t *testing.T) {
+	s := newStory(t, 10)
+	w := &Waiter{Want: asks(1, perSecond)}
+	var e Effects
+	s.b.Ask(w, false, s.now, &e)
+	s.answers(e, map[*Waiter]Result{w: Ended})
+	s.b.Missing(noon, 0)
+	w, e = &Waiter{Want: asks(1, perSecond), Apart: true}, Effects{}
+	s.b.Ask(w, true, s.now, &e)
+	s.answers(e, map[*Waiter]Result{w: Absent})
+	w, e = &Waiter{Want: asks(1, perSecond)}, Effects{}
+	s.b.Ask(w, true, s.now, &e)
+	if c := e.Calls[0]; true {
+		s.b.Advance(c, s.now, &e)
+		if c.Next != Siblings { // it creates the bucket, unless other shards live on
+			t.Fatalf("next %d", c.Next)
+		}
+		if count, err := s.b.Survives(1, nil, noon); count != 1 || err != nil {
+			t.Fatal(count, err)
+		}
+		s.it = nil
+		s.advance(c, 1)
+		s.answers(s.write(c, true), map[*Waiter]Result{w: Granted})
+	}
+	s.atRest()
+}
+
+// A request in a group whose limits others have replaced meanwhile decides again, and was not outrun. One
+// that was outrun before stays so.
+func TestStoryOfReplacedLimits(t *testing.T) {
+	for _, c := range []struct{ replaced, before, want bool }{
+		{false, false, true}, {false, true, true}, {true, false, false}, {true, true, true},
+	} {
+		s := newStory(t, 10)
+		first, e := s.ask(7)
+		s.advance(e.Calls[0], 1)
+		s.write(e.Calls[0], true)
+		call := &Call{Choice: Choice{Do: Take}, Until: s.now().At}
+		k := s.b.lock()
+		for range 2 {
+			w := &Waiter{Want: asks(2, perSecond), lost: c.before, decided: asks(2, perSecond), call: call}
+			k.at(0).begin(w.decided)
+			call.riders = append(call.riders, w)
+		}
+		rest := call.riders[1:]
+		if c.replaced {
+			twice := perSecond
+			twice.Capacity *= 2
+			k.yields = []yield{{own: []bucket.Limit{perSecond}, inForce: []bucket.Limit{twice}, since: noon}}
+			k.replaced++
+			rest = call.riders
+		}
+		rest = slices.Clone(rest)
+		s.b.mu.Unlock()
+		e = Effects{}
+		s.b.Advance(call, s.now, &e)
+		for _, w := range rest {
+			if w.lost != c.want {
+				t.Errorf("%+v: outrun %v (%d first)", c, w.lost, first.Answer.Result)
+			}
+		}
+	}
+}
+
+// OnTheirWay returns the calls that others may wait behind: by shard, how many do.
+func (b *Bucket) OnTheirWay() map[int]int {
+	k := b.lock()
+	defer b.mu.Unlock()
+	out := make(map[int]int)
+	for i, s := range k.shards {
+		if s.call != nil {
+			out[i] = len(s.call.queue)
+		}
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package decide
+
+import "github.com/zeroae/zae-limiter-go/internal/table"
+
+// What is taken ahead of a quota and ends unspent is given back to the table, as nothing
+// refills it. Somebody minds that, from Mind until Unspent says that there is no more.
+
+// Mind reports whether the caller is to mind a shard from now on: something of a quota is held, and
+// nobody minds it. Unspent has something to give back after so many milliseconds.
+func (b *Bucket) Mind(shard int, clock func() Now) (ms int64, ok bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.shards[shard]
+	if s == nil || s.holding == nil || s.holding.minded {
+		return 0, false
+	}
+	ms, s.holding.minded = s.holding.BackIn(clock().instant())
+	return ms, s.holding.minded
+}
+
+// Unspent is what of quotas ended unspent, to be given back.
+type Unspent struct {
+	Shard int
+	Costs []table.Cost // negative, with the periods that they are of; nil for nothing
+}
+
+// Unspent returns what is to be given back to a shard, and after how many milliseconds to ask
+// again. Without more, the shard is minded no longer.
+func (b *Bucket) Unspent(shard int, clock func() Now) (u Unspent, ms int64, more bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.at(shard)
+	s.holding.minded = false // also if the clock panics
+	now := clock().instant()
+	u = Unspent{Shard: shard, Costs: s.holding.Back(now)}
+	ms, s.holding.minded = s.holding.BackIn(now)
+	return u, ms, s.holding.minded
+}
+
+// Late takes in what of Unspent could not be given back any more, because its period is over.
+func (b *Bucket) Late(shard int, costs []table.Cost) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.at(shard).holding.Lost(costs)
+}
+
+// Unwritten takes in that nothing of u was written: it is to be given back still. It reports
+// whether the caller is to mind the shard on.
+func (b *Bucket) Unwritten(u Unspent, clock func() Now) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	h, now := k.at(u.Shard).holding, clock().instant()
+	h.GoesBack(u.Costs, now)
+	minds := !h.minded
+	_, h.minded = h.BackIn(now)
+	return minds && h.minded
+}
+
+// TakesAhead reports whether this process has taken ahead of the bucket, so that something may have
+// ended unspent which is not told yet.
+func (b *Bucket) TakesAhead() bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	for _, s := range k.shards {
+		if s.holding != nil {
+			return true
+		}
+	}
+	return false
+}

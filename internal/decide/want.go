@@ -1,0 +1,100 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Name identifies a bucket within a namespace.
+type Name struct{ Entity, Resource string }
+
+// Want is what a request needs of one bucket, worked out from the request and the
+// configuration.
+type Want struct {
+	Namespace string
+	Name      Name
+	Costs     []table.Cost // of all limits in force
+	Lifetime  table.Lifetime
+	Read      int64  // when the limits were read, epoch ms; zero if the call gave them
+	Parent    string // with Cascade, what the bucket tells other clients
+	Cascade   bool
+	Ahead     int64   // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
+	Bypass    bool    // nothing is taken; it has no costs
+	Reused    []int64 // by cost: what it has of slots of this process, so that it costs less; nil: nothing
+	replaced  int     // facts.replaced when it was decided on
+}
+
+// stored reports whether the limits in force are stored exactly like this.
+func (w Want) stored(s bucket.State) bool {
+	return !slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !s.Has(c.Limit) })
+}
+
+// under reports whether a request is to be decided by these limits.
+func (w Want) under(limits []bucket.Limit) bool {
+	return slices.EqualFunc(w.Costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit == l })
+}
+
+// hard reports whether any limit in force may deny.
+func (w Want) hard() bool {
+	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !c.Limit.Soft })
+}
+
+// floored reports whether the request leaves a part of some limit to others. It has no part in
+// what is taken ahead: that is taken by those that leave nothing, and held for them.
+func (w Want) floored() bool { return w.floor() > 0 }
+
+// floor is how much the request leaves of its limits, in percent of each, together.
+func (w Want) floor() (percents int64) {
+	for _, c := range w.Costs {
+		percents += c.Floor
+	}
+	return percents
+}
+
+// GoesWith reports whether two requests can go out in one write. They must bring the same limits in
+// force and leave the same floors. Otherwise the floor of one would decide for both.
+func (w Want) GoesWith(other Want) bool {
+	return w.Lifetime == other.Lifetime &&
+		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool {
+			return a.Limit == b.Limit && a.Floor == b.Floor
+		})
+}
+
+// Joined is what all of a group want, as one.
+func Joined(group []Want) Want {
+	w := group[0]
+	for i, m := range group[1:] {
+		if i == 0 {
+			w.Costs, w.Reused = slices.Clone(w.Costs), nil
+		}
+		for j, c := range m.Costs {
+			w.Costs[j].Milli = bucket.AddSat(w.Costs[j].Milli, c.Milli)
+		}
+	}
+	return w
+}
+
+// Attempt is what a request has done so far that matters to its next decision.
+type Attempt struct {
+	Spread  bool  // it has tried to take from several shards
+	Rounds  int   // decisions
+	Calls   int   // writes sent for it
+	Adopted bool  // it has brought limits in force
+	Trips   int   // round trips that it has waited for, or MaxTrips if there is no time for another
+	Lost    bool  // others have taken the tokens in one of them
+	Waits   bool  // it takes its costs into debt instead of being denied
+	Until   int64 // with Waits: it does not wait for longer, epoch ms
+	InLine  bool  // with Waits: others stand in line before it, so it owes nothing yet
+}
+
+const (
+	// MaxTrips bounds the round trips of a request that is denied: writes, reads of all shards,
+	// and writes of others that it waits for. Every refused write brings the image that
+	// explains it, so more than two mean that others take what there is.
+	MaxTrips = 3
+	// MaxRounds bounds the decisions of one request, whatever it finds: buckets that come
+	// and go, limits that others bring.
+	MaxRounds = 24
+)
