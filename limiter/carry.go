@@ -31,18 +31,8 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *decide.Effects) {
 			t.ready <- false
 		}
 	}
-	for _, c := range e.Calls {
-		t := of(c.First())
-		if c.Choice.Owe {
-			t.turn = l.sleepers.Turn()
-		}
-		with := &t.first
-		if t.leads {
-			with = &carrier{}
-		}
-		t.leads = true
+	for range e.Calls {
 		l.background.begin()
-		go l.carry(k, c, with)
 	}
 	for _, late := range e.Late {
 		time.AfterFunc(late.In, func() {
@@ -64,6 +54,18 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *decide.Effects) {
 		if t := of(w); t.ready != nil {
 			t.ready <- true
 		}
+	}
+	for _, c := range e.Calls { // after the answers: those that come next are told later
+		t := of(c.First())
+		if c.Choice.Owe {
+			t.turn = l.sleepers.Turn()
+		}
+		with := &t.first
+		if t.leads {
+			with = &carrier{}
+		}
+		t.leads = true
+		go l.carry(k, c, with)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 //
 // A bounded number is remembered; the least recently used is evicted first. As many again are kept
 // after that if they have taken tokens ahead: their next write reports what has expired unused. A
-// desk that is pinned is in use, and stays beside them until its last pin is off.
+// desk that is pinned is in use, and stays until its last pin is off.
 //
 // mu is taken after all other locks of the limiter but that of a decide.Bucket. So who holds a
 // desk's lock, or one of those that guard a part of all desks, may look for desks and pin them.
@@ -70,6 +70,7 @@ func (ds *desks) pin(n decide.Name) *desk {
 	k := ds.at(n)
 	k.position.pins++
 	ds.move(k, nil)
+	ds.trim()
 	return k
 }
 
@@ -106,7 +107,14 @@ func (ds *desks) use(k *desk) {
 		return
 	}
 	ds.move(k, &ds.recent)
-	if ds.recent.Len() > ds.size {
+	ds.trim()
+}
+
+// trim evicts the desks that there are too many of. Those in use count too, but leave room for half as many
+// others as are remembered.
+func (ds *desks) trim() {
+	used := len(ds.by) - ds.recent.Len() - ds.owing.Len()
+	for ds.recent.Len() > max(ds.size-used, (ds.size+1)/2) {
 		oldest := ds.recent.Front().Value.(*desk)
 		if !oldest.TakesAhead() {
 			ds.evict(oldest)

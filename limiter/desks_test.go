@@ -143,10 +143,22 @@ func TestRequestsMeetAtOneDesk(t *testing.T) {
 	}
 }
 
-// A desk that is pinned is neither evicted nor counted. After its last pin it is the one that was used last.
+// A desk that is pinned is not evicted, and counts, as long as half of the room is left to others. After its
+// last pin it is the one that was used last.
 func TestPinnedDesksStay(t *testing.T) {
-	ds := newDesks(2, decide.Settings{})
+	ds := newDesks(3, decide.Settings{})
 	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: gpt} }
+	for i := range 3 {
+		ds.pin(name(100 + i))
+	}
+	ds.of(name(10))
+	ds.of(name(11))
+	if ds.of(name(12)); len(ds.by) != 5 || ds.recent.Len() != 2 {
+		t.Errorf("beside three in use of three, %d others are remembered, want 2", ds.recent.Len())
+	}
+	for i := range 3 {
+		ds.unpin(name(100 + i))
+	}
 	pinned := ds.pin(name(0))
 	for i := range 5 {
 		if ds.pin(name(0)) != pinned || ds.of(name(0)) != pinned || ds.get(name(0)) != pinned {
@@ -160,11 +172,12 @@ func TestPinnedDesksStay(t *testing.T) {
 		}
 		ds.unpin(name(0))
 	}
-	if len(ds.by) != 2 || ds.peek(name(0)) != pinned || ds.peek(name(14)) == nil {
+	if len(ds.by) != 3 || ds.peek(name(0)) != pinned || ds.peek(name(14)) == nil {
 		t.Error("a desk that is not pinned any more is not the one used last")
 	}
 	ds.of(name(20))
-	if ds.of(name(21)); ds.peek(name(0)) != nil || len(ds.by) != 2 {
+	ds.of(name(21))
+	if ds.of(name(22)); ds.peek(name(0)) != nil || len(ds.by) != 3 {
 		t.Error("a desk that was pinned stays for ever")
 	}
 	defer func() {

@@ -78,8 +78,9 @@ type Options struct {
 	// The least recently used is forgotten first; when it is used again, that costs a
 	// second write. As many again are kept of which tokens were taken ahead, until they are
 	// written again: that tells what has ended unspent, without which usage would be too high.
-	// Buckets in use are kept beside them: those that requests wait for, those whose slots leases
-	// hold, and up to MaxBuckets more of which this process keeps a share under PolicyLocal.
+	// Buckets in use are kept in any case: those that requests wait for, those whose slots leases
+	// hold, and up to MaxBuckets of which this process keeps a share under PolicyLocal. They leave room
+	// for half of MaxBuckets of others.
 	MaxBuckets int
 	// MaxShards is the most shards a bucket is split into, a power of two.
 	// Default 32; 1: never split.
