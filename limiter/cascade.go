@@ -17,8 +17,8 @@ import (
 // take charges all levels of a request or none, and returns what it was given of each. Its error is a
 // denial, or that of a call without a decision, about the entity it names. A request that waits does so
 // for the level that is paid back last.
-func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant, at decide.Name,
-	err error) {
+func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant,
+	at decide.Name, err error) {
 	if at = wants[0].Name; slices.ContainsFunc(wants, isBypassed) {
 		return l.takeBesides(ctx, wants, tries)
 	} else if len(wants) > 1 && !tries.Waits && slices.ContainsFunc(wants, takesAhead) {

@@ -36,7 +36,8 @@ func TestStatusesOfLevels(t *testing.T) {
 			Status{Remaining: 4, Soft: true, RefillAfter: time.Second, ResetAfter: 6 * time.Second}},
 		"a quota": {decide.Level{Limit: daily, Milli: 4000, Remaining: 4, Edge: day.Milliseconds()},
 			Status{Remaining: 4, RefillAfter: day, ResetAfter: day}},
-		"a quota with a floor": {decide.Level{Limit: daily, Milli: 4000, Floor: 3000, Remaining: 1, Edge: day.Milliseconds()},
+		"a quota with a floor": {
+			decide.Level{Limit: daily, Milli: 4000, Floor: 3000, Remaining: 1, Edge: day.Milliseconds()},
 			Status{Remaining: 1, Floor: 3, RefillAfter: day, ResetAfter: day}},
 		"in debt, with a floor": {decide.Level{Limit: rate, Milli: -1500, Floor: 2500, Remaining: -2},
 			Status{Remaining: -2, Floor: 3, RefillAfter: 500 * time.Millisecond, ResetAfter: 11_500 * time.Millisecond}},

@@ -14,7 +14,7 @@ var fiveFiles = []string{
 	"limiter/doc.go",            // what it is, and which method to call
 	"internal/bucket/refill.go", // the arithmetic
 	"internal/table/charge.go",  // the one write
-	"internal/decide/decide.go",  // what the client decides
+	"internal/decide/decide.go", // what the client decides
 	"streams/batch.go",          // what the aggregator does with the stream of it
 }
 
