@@ -36,7 +36,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	granted := &struct { // one piece of memory
 		Lease
 		costs [2]table.Cost
-	}{Lease: Lease{limiter: l, name: n, request: req, ahead: true}}
+	}{Lease: Lease{limiter: l, request: req, ahead: true}}
 	lease := &granted.Lease
 	costs, err := price(granted.costs[:0], req, own)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 		return nil
 	}
 	l.renew(ctx, k, w, h)
-	lease.from(n, h)
+	lease.fill(n, h.Image, h.Limits, h.Part())
 	l.hold(lease, nil, reused)
 	reused = nil
 	l.tellAcquire(ctx, req, begin, &attempt{held: true}, lease, nil)
@@ -68,13 +68,6 @@ func (l *Limiter) fromHeld(ctx context.Context, k *desk, w decide.Want) (g decid
 	}
 	l.renew(ctx, k, w, h)
 	return h.Grant(w.Name), true
-}
-
-// from notes what a lease was granted from.
-func (le *Lease) from(n decide.Name, h decide.Held) {
-	le.after, le.limits = h.Image, slices.Clip(h.Limits)
-	le.one[0] = leaseItem{name: n, key: h.Key, shard: h.Image.State.Shard, taken: h.Costs}
-	le.items = le.one[:1:1]
 }
 
 // renew takes more ahead in the background where a grant says so, by a request for nothing of the

@@ -97,16 +97,15 @@ func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) decide.Answer 
 			}
 			t.behind = true
 		case <-done:
-			failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
 			switch k.Leave(&t.Waiter) {
 			case decide.OnItsWay:
-				failure.Kind = store.Unknown
-			case decide.Answered:
-				for !<-t.ready {
-				}
-				return t.answer(ctx)
+				return left(ctx, store.Unknown)
+			case decide.NotSent:
+				return left(ctx, store.Unavailable)
 			}
-			return decide.Answer{Result: decide.Failed, Err: failure}
+			for !<-t.ready { // it was answered at this moment
+			}
+			return t.answer(ctx)
 		}
 	}
 }
@@ -115,8 +114,12 @@ func (l *Limiter) await(ctx context.Context, k *desk, t *attempt) decide.Answer 
 func (t *attempt) answer(ctx context.Context) decide.Answer {
 	if t.Answer.Result == decide.Ended {
 		<-ctx.Done() // it ends at this very instant, if it has not
-		failure := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: ctx.Err()}
-		return decide.Answer{Result: decide.Failed, Err: failure}
+		return left(ctx, store.Unavailable)
 	}
 	return t.Answer
+}
+
+// left is the answer of an attempt whose context has ended.
+func left(ctx context.Context, kind store.Kind) decide.Answer {
+	return decide.Answer{Result: decide.Failed, Err: &store.Failure{Kind: kind, Op: "UpdateItem", Err: ctx.Err()}}
 }

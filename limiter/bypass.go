@@ -13,13 +13,9 @@ import (
 func (l *Limiter) besides(wants []decide.Want, charged []*Lease, cause error) *Lease {
 	leases := make([]*Lease, len(wants))
 	for i, w := range wants {
-		if w.Bypass {
-			leases[i] = &Lease{limiter: l, name: w.Name, cause: cause}
-		} else {
-			leases[i], charged = charged[0], charged[1:]
-		}
-		leases[i].above = nil
+		leases[i] = &Lease{limiter: l, name: w.Name, cause: cause}
 	}
+	insert(leases, charged, func(i int) bool { return !wants[i].Bypass })
 	leases[0].above = leases[1:]
 	return leases[0]
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -48,7 +47,7 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *decide.Effects) {
 		l.takeMore(of(r.For).within, k, r.For.Want, r.Held)
 	}
 	for _, p := range e.Plans {
-		l.work(ctx, p.Name, p.Plan, p.Count)
+		l.work(ctx, k.name, p.Plan, p.Count)
 	}
 	for _, w := range e.Answered {
 		if t := of(w); t.ready != nil {
@@ -83,7 +82,7 @@ func of(w *decide.Waiter) *attempt { return w.Handle.(*attempt) }
 func (l *Limiter) carry(k *desk, c *decide.Call, with *carrier) {
 	defer l.background.done()
 	with.bound = of(c.First()).within.outliving()
-	ctx, e, n := &with.bound, &with.effects, c.First().Want.Name
+	ctx, e := &with.bound, &with.effects
 	ctx.until = c.Until
 	defer ctx.end()
 	defer func() {
@@ -107,7 +106,7 @@ func (l *Limiter) carry(k *desk, c *decide.Call, with *carrier) {
 		}
 		*e = decide.Effects{}
 		k.Done(c, out, l.moment, e)
-		l.finish(ctx, k, n, out, e)
+		l.finish(ctx, k, out, e)
 		if c.Next == decide.Over {
 			return
 		}
@@ -115,10 +114,10 @@ func (l *Limiter) carry(k *desk, c *decide.Call, with *carrier) {
 }
 
 // finish carries out what follows from the answer to a call, also if the caller's clock panics here.
-func (l *Limiter) finish(ctx context.Context, k *desk, n decide.Name, out decide.Outcome, e *decide.Effects) {
+func (l *Limiter) finish(ctx context.Context, k *desk, out decide.Outcome, e *decide.Effects) {
 	defer l.carryOut(ctx, k, e)
 	if out.Held {
-		l.mind(k, n, out.Image.State.Shard)
+		l.mind(k, k.name, out.Image.State.Shard)
 		l.grow(ctx, k, *out.Image)
 	}
 }
@@ -129,8 +128,8 @@ func (l *Limiter) perform(ctx *bound, k *desk, c *decide.Call) (out decide.Outco
 		err := l.siblings(ctx, creation{c.Wants(), k})
 		return decide.Outcome{Err: err}, err != nil
 	}
-	if n := c.First().Want.Name; c.Choice.Do == decide.Look {
-		l.tell(ctx, Event{Kind: EventLook, Entity: n.Entity, Resource: n.Resource})
+	if c.Choice.Do == decide.Look {
+		l.tell(ctx, Event{Kind: EventLook, Entity: k.name.Entity, Resource: k.name.Resource})
 	}
 	it, err := l.store.Write(ctx, c.Write)
 	if err != nil {
@@ -180,8 +179,7 @@ func (l *Limiter) unread(ctx context.Context, c *decide.Call, cause error) error
 	bounded := l.bounded(context.WithoutCancel(ctx))
 	defer bounded.end()
 	w := c.Wants()
-	key := layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, c.Shard)
-	it := leaseItem{name: w.Name, key: key, shard: c.Shard}
+	it := leaseItem{name: w.Name, key: c.Write.Target(), shard: c.Shard}
 	err := l.settle(bounded, it, table.Shard{}, queue.Taking{}, negative(w.Costs))
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
@@ -190,7 +188,7 @@ func (l *Limiter) unread(ctx context.Context, c *decide.Call, cause error) error
 }
 
 // dropped gives back in the background what was taken for callers that have left.
-func (l *Limiter) dropped(ctx context.Context, leases ...*Lease) {
+func (l *Limiter) dropped(ctx context.Context, lease *Lease) {
 	ctx = context.WithoutCancel(ctx)
-	l.background.Go(func() { l.giveBack(ctx, leases) }) // which reports the result
+	l.background.Go(func() { l.giveBack(ctx, []*Lease{lease}) }) // which reports the result
 }

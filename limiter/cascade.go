@@ -23,13 +23,22 @@ func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt)
 		return l.takeBesides(ctx, wants, tries)
 	} else if len(wants) > 1 && !tries.Waits && slices.ContainsFunc(wants, takesAhead) {
 		return l.takeLevels(ctx, wants, tries)
-	} else if len(wants) == 1 {
-		grants = tries.grants[:]
-		grants[0], err = l.charge(ctx, wants[0], tries)
-	} else if at, err = l.foresee(ctx, wants, tries); err == nil {
-		grants, at, err = l.chargeAll(ctx, wants, tries)
+	} else if len(wants) > 1 {
+		if at, err = l.foresee(ctx, wants, tries); err != nil {
+			return nil, at, err
+		}
 	}
-	return grants, at, err
+	return l.chargeEach(ctx, wants, tries)
+}
+
+// chargeEach charges all levels, or the only one.
+func (l *Limiter) chargeEach(ctx context.Context, wants []decide.Want,
+	tries *attempt) (grants []decide.Grant, at decide.Name, err error) {
+	if len(wants) > 1 {
+		return l.chargeAll(ctx, wants, tries)
+	}
+	tries.grants[0], err = l.charge(ctx, wants[0], tries)
+	return tries.grants[:], wants[0].Name, err
 }
 
 // takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
@@ -37,13 +46,13 @@ func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt)
 func (l *Limiter) takeLevels(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant,
 	at decide.Name, err error) {
 	grants = make([]decide.Grant, len(wants))
-	var rest []int
+	var rest []decide.Want
 	for i, w := range wants {
-		if h, ok := l.fromHeld(ctx, l.desks.of(w.Name), w); ok {
-			grants[i] = h
+		var ok bool
+		if grants[i], ok = l.fromHeld(ctx, l.desks.of(w.Name), w); ok {
 			continue
 		}
-		rest = append(rest, i)
+		rest = append(rest, w)
 		if at, err = l.foresee(ctx, wants[i:i+1], tries); err == nil {
 			continue
 		}
@@ -53,15 +62,9 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []decide.Want, tries *at
 		break
 	}
 	if err == nil && len(rest) > 0 {
-		asked := make([]decide.Want, len(rest))
-		for j, i := range rest {
-			asked[j] = wants[i]
-		}
 		var charged []decide.Grant
-		if charged, at, err = l.chargeRest(ctx, asked, tries); err == nil {
-			for j, i := range rest {
-				grants[i] = charged[j]
-			}
+		if charged, at, err = l.chargeEach(ctx, rest, tries); err == nil {
+			insert(grants, charged, func(i int) bool { return len(grants[i].Parts) == 0 })
 		}
 	}
 	if err != nil {
@@ -69,16 +72,6 @@ func (l *Limiter) takeLevels(ctx context.Context, wants []decide.Want, tries *at
 	}
 	tries.held = len(rest) == 0
 	return grants, at, nil
-}
-
-// chargeRest charges the levels that held tokens do not cover.
-func (l *Limiter) chargeRest(ctx context.Context, wants []decide.Want,
-	tries *attempt) ([]decide.Grant, decide.Name, error) {
-	if len(wants) > 1 {
-		return l.chargeAll(ctx, wants, tries)
-	}
-	g, err := l.charge(ctx, wants[0], tries)
-	return []decide.Grant{g}, wants[0].Name, err
 }
 
 // takesAhead reports whether tokens of a level may be taken ahead.
@@ -97,11 +90,19 @@ func (l *Limiter) takeBesides(ctx context.Context, wants []decide.Want,
 	}
 	grants := make([]decide.Grant, len(wants))
 	for i, w := range wants {
-		if grants[i].Name = w.Name; !w.Bypass {
-			grants[i], charged = charged[0], charged[1:]
+		grants[i].Name = w.Name
+	}
+	insert(grants, charged, func(i int) bool { return !wants[i].Bypass })
+	return grants, wants[0].Name, nil
+}
+
+// insert puts what was charged, in order, into the places that are open for it.
+func insert[T any](all, charged []T, open func(i int) bool) {
+	for i := range all {
+		if open(i) {
+			all[i], charged = charged[0], charged[1:]
 		}
 	}
-	return grants, wants[0].Name, nil
 }
 
 // level returns what one level of a request begins with.
@@ -114,13 +115,10 @@ func (a *attempt) level() *attempt {
 func (l *Limiter) foresee(ctx context.Context, wants []decide.Want, tries *attempt) (decide.Name, error) {
 	errs := make([]error, len(wants))
 	for i, w := range wants {
-		level := tries.level()
-		level.Until = l.instant(level.End)
-		d := l.desks.of(w.Name).Decide(w, &level.Attempt, l.moment)
-		if d.Yielded {
-			l.tellYield(ctx, d.Want)
-		}
-		l.work(ctx, w.Name, d.Mend, d.Count)
+		level, k := tries.level(), l.desks.of(w.Name)
+		level.Want = w
+		d := k.Foresee(&level.Waiter, l.moment, &level.effects)
+		l.carryOut(ctx, k, &level.effects)
 		if d.Do == decide.Deny || d.Do == decide.Never {
 			errs[i] = refusal(d)
 		}

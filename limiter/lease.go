@@ -80,12 +80,8 @@ type Lease struct {
 
 // lease makes the lease on a grant. What was granted of an entity that is bypassed has charged nothing.
 func (l *Limiter) lease(g decide.Grant) *Lease {
-	le := &Lease{limiter: l, name: g.Name, counts: g.Levels, after: g.Image, limits: slices.Clip(g.Limits),
-		ahead: g.Ahead}
-	le.items = le.one[:0]
-	for _, p := range g.Parts {
-		le.items = append(le.items, leaseItem{name: g.Name, key: p.Key, shard: p.Shard, taken: p.Taken})
-	}
+	le := &Lease{limiter: l, counts: g.Levels, ahead: g.Ahead}
+	le.fill(g.Name, g.Image, g.Limits, g.Parts...)
 	if len(g.Parts) == 0 {
 		le.cause = ErrBypassed
 	}
@@ -93,6 +89,15 @@ func (l *Limiter) lease(g decide.Grant) *Lease {
 		le.turn = l.sleepers.Turn() // a transaction brings no images
 	}
 	return le
+}
+
+// fill notes who has paid for a lease.
+func (le *Lease) fill(n decide.Name, image *table.Shard, limits []bucket.Limit, parts ...decide.Part) {
+	le.name, le.after, le.limits = n, image, slices.Clip(limits)
+	le.items = le.one[:0]
+	for _, p := range parts {
+		le.items = append(le.items, leaseItem{name: n, key: p.Key, shard: p.Shard, taken: p.Taken})
+	}
 }
 
 // leaseOf makes the lease on what was granted of all levels of a request.

@@ -3,9 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -36,21 +34,12 @@ func (l *Limiter) place(ctx context.Context, k *desk, w decide.Want, g decide.Gr
 			}
 		}
 	}
-	until := l.instant(tries.End)
+	until := tries.WaitsUntil(l.moment())
 	if tries.goesOn <= until && !full {
 		return nil
 	}
 	err := l.lease(g).Rollback(ctx)
 	return errors.Join(limitError(w, k.Refusal(w, until, l.now())), err)
-}
-
-// instant returns an instant of the system's clock by the one that decisions go by. That may
-// be corrected at any time, so it holds for one decision. Zero is never.
-func (l *Limiter) instant(t time.Time) int64 {
-	if t.IsZero() {
-		return bucket.Never
-	}
-	return bucket.AddSat(l.now(), time.Until(t).Milliseconds())
 }
 
 // keptBy is what is known of a request that a call has ended after it had taken its

@@ -80,7 +80,7 @@ func (c *clocked) lately() pace {
 }
 
 // patience bounds how long a caller that has left waits for what is given back.
-func (p pace) patience() time.Duration { return max(decide.LeastPatience, p.late) }
+func (p pace) patience() time.Duration { return decide.Patience(p.late) }
 
 // ms returns the round trip in milliseconds.
 func (p pace) ms() float64 { return float64(p.trip) / float64(time.Millisecond) }

@@ -131,6 +131,12 @@ func TestLevelsOfTwoShards(t *testing.T) {
 
 // The parts of a step, one by one, as the tests of a decision need them.
 
+func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.choose(w, a, clock())
+}
+
 func (b *Bucket) Begin(c Choice, w Want, now int64) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,6 @@ type Call struct {
 	apart  bool      // it creates no bucket
 	looked bool      // the siblings of the bucket that it creates were read
 	onWay  bool      // it is on its way
-	landed bool
 }
 
 // Next is what a call needs next.
@@ -47,9 +46,6 @@ func (c *Call) Renews() bool { return len(c.riders) == 1 && c.riders[0].Renews }
 // Last reports whether the call is not sent again.
 func (c *Call) Last() bool { return c.writes >= MaxRounds }
 
-// Apart reports whether the call is for one of several levels, alone, and creates no bucket.
-func (c *Call) Apart() bool { return c.apart }
-
 // Wants is what the group wants, as one.
 func (c *Call) Wants() Want {
 	var few [4]Want
@@ -60,15 +56,15 @@ func (c *Call) Wants() Want {
 // of which nothing is known.
 const LeastPatience = 10 * time.Millisecond
 
-// patience bounds how long a waiter waits behind a call: until that is late. A call that hangs delays
+// Patience bounds how long anybody waits for a call of others: until that is late. A call that hangs delays
 // nobody for longer.
-func (n Now) patience() time.Duration { return max(LeastPatience, n.Late) }
+func Patience(late time.Duration) time.Duration { return max(LeastPatience, late) }
 
 // canJoin reports whether a waiter waits behind the call: if that is not late, and the caller waits for
 // the answers to it and to the next one.
 func (c *Call) canJoin(w *Waiter, now Now) bool {
 	under := now.At.Sub(c.began)
-	return under < now.patience() && (len(c.queue) == 0 || c.queue[0].decided.GoesWith(w.decided)) &&
+	return under < Patience(now.Late) && (len(c.queue) == 0 || c.queue[0].decided.GoesWith(w.decided)) &&
 		!w.hurried(max(0, now.trip()-under)+now.Late, now)
 }
 
@@ -101,26 +97,34 @@ func (k *facts) startQueue(c *Call, at time.Time, e *Effects) {
 // land ends a call, and starts the next one of the shard. That comes before the group is answered, so
 // none of the group meets it again.
 func (k *facts) land(c *Call, at time.Time, e *Effects) {
-	c.landed, c.Next = true, Over
+	c.Next = Over
 	if s := k.at(c.Choice.Shard); s.call == c {
 		s.call = nil
 	}
 	k.startQueue(c, at, e)
 }
 
-// stay drops those of a group whose callers have left, while nothing is on its way.
-func (k *facts) stay(c *Call) {
-	c.onWay = false
-	if !slices.ContainsFunc(c.riders, func(w *Waiter) bool { return w.gone }) {
-		return
-	}
-	left := c.riders[:0:0]
-	for _, w := range c.riders {
-		if w.gone {
+// keep drops the riders that do not stay, and returns them. Their costs are not under way any more.
+func (k *facts) keep(c *Call, stays func(*Waiter) bool) (out []*Waiter) {
+	left := c.riders
+	for i, w := range c.riders {
+		switch {
+		case !stays(w):
+			if out == nil { // else it has a copy already
+				left = slices.Clone(c.riders[:i])
+			}
 			k.at(c.Choice.Shard).end(w.decided)
-		} else {
+			out = append(out, w)
+		case out != nil:
 			left = append(left, w)
 		}
 	}
 	c.riders = left
+	return out
+}
+
+// stay drops the riders whose callers have left, while nothing is on its way.
+func (k *facts) stay(c *Call) {
+	c.onWay = false
+	k.keep(c, func(w *Waiter) bool { return !w.gone })
 }

@@ -2,13 +2,6 @@ package decide
 
 import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
-// Decide decides what to do next about a request that does not ask yet.
-func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
-	k := b.lock()
-	defer b.mu.Unlock()
-	return k.choose(w, a, clock())
-}
-
 // choose decides what to do next about a request. It answers why something was denied:
 //
 //	others replaced the limits   it goes by theirs for a while (yield.go)

@@ -50,7 +50,7 @@ func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	}
 	if len(left) > 0 {
 		parts := []Part{{Key: c.Write.Target(), Shard: c.Shard, Taken: Joined(left).Costs}}
-		e.Left = append(e.Left, Grant{Name: c.Wants().Name, Parts: parts, Image: image, Levels: levels})
+		e.Left = append(e.Left, Grant{Name: left[0].Name, Parts: parts, Image: image, Levels: levels})
 	}
 }
 
@@ -116,7 +116,7 @@ func (k *facts) end(c *Call, err error, now Now, e *Effects) {
 func (b *Bucket) Abort(c *Call, err error, at time.Time, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	if c.landed {
+	if c.Next == Over {
 		return
 	}
 	if c.onWay {

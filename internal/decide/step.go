@@ -3,8 +3,6 @@ package decide
 import (
 	"slices"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
 // The steps of a bucket. Each is called by the driver when something has happened: a request asks, a call
@@ -23,19 +21,11 @@ func (b *Bucket) Ask(w *Waiter, sends bool, clock func() Now, e *Effects) {
 func (k *facts) ask(w *Waiter, sends bool, now Now, e *Effects) {
 	w.answered, w.call, w.owes = false, nil, false
 	w.Trips, w.Lost = w.Spent(now)
-	if w.Until = bucket.Never; !w.End.IsZero() {
-		w.Until = bucket.AddSat(now.Ms, w.End.Sub(now.At).Milliseconds())
-	}
 	if k.serveHeld(w, now, e) {
 		return
 	}
-	d := k.choose(w.Want, &w.Attempt, now)
-	if w.decided = d.Want; d.Yielded {
-		e.Yielded = append(e.Yielded, d.Want)
-	}
-	if d.Mend != nil {
-		e.Plans = append(e.Plans, Work{w.Want.Name, d.Mend, d.Count})
-	}
+	d := k.foresee(w, now, e)
+	w.decided = d.Want
 	switch zero := k.shards[0]; {
 	case d.Do == Deny || d.Do == Never:
 		e.answer(w, Answer{Result: Denied, Decision: d})
@@ -50,6 +40,25 @@ func (k *facts) ask(w *Waiter, sends bool, now Now, e *Effects) {
 		w.owes = d.Owe
 		k.send(w, d.Choice, now, e)
 	}
+}
+
+// Foresee decides about a waiter that does not ask yet.
+func (b *Bucket) Foresee(w *Waiter, clock func() Now, e *Effects) Decision {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return k.foresee(w, clock(), e)
+}
+
+func (k *facts) foresee(w *Waiter, now Now, e *Effects) Decision {
+	w.Until = w.WaitsUntil(now)
+	d := k.choose(w.Want, &w.Attempt, now)
+	if d.Yielded {
+		e.Yielded = append(e.Yielded, d.Want)
+	}
+	if d.Mend != nil {
+		e.Plans = append(e.Plans, Work{d.Mend, d.Count})
+	}
+	return d
 }
 
 // serveHeld answers a waiter from what was taken ahead, and reports whether that covers it.
@@ -93,7 +102,7 @@ func (k *facts) send(w *Waiter, c Choice, now Now, e *Effects) {
 			if e.Late == nil {
 				e.Late = e.few.late[:0]
 			}
-			e.Late = append(e.Late, Late{f, now.patience() - now.At.Sub(f.began)})
+			e.Late = append(e.Late, Late{f, Patience(now.Late) - now.At.Sub(f.began)})
 		}
 		return
 	}
@@ -123,7 +132,7 @@ func (k *facts) again(w *Waiter, now Now, e *Effects) {
 func (b *Bucket) Overdue(c *Call, at time.Time, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	if c.timed = false; !c.landed {
+	if c.timed = false; c.Next != Over {
 		k.startQueue(c, at, e)
 	}
 }
@@ -165,9 +174,8 @@ func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 	defer b.mu.Unlock()
 	now := clock()
 	k.stay(c)
-	k.serve(c, now, e)
-	cut := k.dismiss(c, now)
-	var replaced bool
+	k.keep(c, func(w *Waiter) bool { return w.decided.Ahead == 0 || !k.serveHeld(w, now, e) })
+	cut := k.keep(c, func(w *Waiter) bool { return c.Choice.Alone() || !w.outrun(now) })
 	if len(c.riders) > 0 {
 		var few [4]Want
 		hurried := slices.IndexFunc(c.riders, func(w *Waiter) bool { return w.Last(now) })
@@ -176,9 +184,8 @@ func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 		}
 		var n int
 		n, c.Planned = k.planFor(c.Choice, wantsOf(c.riders, few[:0]), hurried, now)
-		replaced = c.Replaced
 		for _, w := range c.riders[n:] {
-			w.lost = w.lost || !replaced
+			w.lost = w.lost || !c.Replaced
 		}
 		cut, c.riders = append(cut, c.riders[n:]...), c.riders[:n:n]
 	}
@@ -207,39 +214,4 @@ func (c *Call) toSend() {
 			return
 		}
 	}
-}
-
-// serve answers those of a group that are covered by what was taken ahead meanwhile.
-func (k *facts) serve(c *Call, now Now, e *Effects) {
-	if len(c.riders) == 0 || c.riders[0].decided.Ahead == 0 {
-		return
-	}
-	left := c.riders[:0:0]
-	for _, w := range c.riders {
-		asked := w.decided
-		if k.serveHeld(w, now, e) {
-			k.at(c.Choice.Shard).end(asked)
-		} else {
-			left = append(left, w)
-		}
-	}
-	c.riders = left
-}
-
-// dismiss takes those out of a group that others have outrun.
-func (k *facts) dismiss(c *Call, now Now) (out []*Waiter) {
-	if c.Choice.Alone() || !slices.ContainsFunc(c.riders, func(w *Waiter) bool { return w.outrun(now) }) {
-		return nil
-	}
-	left := c.riders[:0:0]
-	for _, w := range c.riders {
-		if w.outrun(now) {
-			k.at(c.Choice.Shard).end(w.decided)
-			out = append(out, w)
-		} else {
-			left = append(left, w)
-		}
-	}
-	c.riders = left
-	return out
 }

@@ -136,7 +136,7 @@ func (o *orders) actions() (all []func()) {
 	}
 	for _, c := range o.calls {
 		switch {
-		case c.landed:
+		case c.Next == Over:
 			continue
 		case c.held == nil:
 			all = append(all, func() { o.arrive(c) })
@@ -254,7 +254,7 @@ func (o *orders) answer(c *carried) {
 	}
 	b.Done(c.Call, Outcome{Held: held, Image: image}, o.now, &e)
 	o.do(c.proc, &e)
-	if !c.landed {
+	if c.Next != Over {
 		o.advance(c)
 	}
 }

@@ -78,9 +78,11 @@ type Grant struct {
 
 // Grant is the grant of a request on a bucket.
 func (h Held) Grant(n Name) Grant {
-	return Grant{Name: n, Image: h.Image, Limits: h.Limits, Ahead: true,
-		Parts: []Part{{Key: h.Key, Shard: h.Image.State.Shard, Taken: h.Costs}}}
+	return Grant{Name: n, Image: h.Image, Limits: h.Limits, Ahead: true, Parts: []Part{h.Part()}}
 }
+
+// Part is what the item has paid that the request was granted from.
+func (h Held) Part() Part { return Part{Key: h.Key, Shard: h.Image.State.Shard, Taken: h.Costs} }
 
 // Part is what one item has paid of a grant.
 type Part struct {
@@ -127,7 +129,6 @@ type Renewal struct {
 
 // Work is a plan that changes the shards of a bucket, and the count of shards before.
 type Work struct {
-	Name  Name
 	Plan  *shard.Plan
 	Count int
 }
@@ -168,6 +169,15 @@ func (w *Waiter) Spent(now Now) (trips int, lost bool) {
 func (w *Waiter) Waited(lost bool) {
 	w.trips++
 	w.lost = w.lost || lost
+}
+
+// WaitsUntil returns the instant until which a request that waits does so, epoch ms. The clock that decides
+// may be corrected at any time, so it holds for one step.
+func (w *Waiter) WaitsUntil(now Now) int64 {
+	if w.End.IsZero() {
+		return bucket.Never
+	}
+	return bucket.AddSat(now.Ms, w.End.Sub(now.At).Milliseconds())
 }
 
 // outrun reports whether to give up because others were faster.
