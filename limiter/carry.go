@@ -15,7 +15,7 @@ import (
 // What the steps of a bucket decide is carried out here. Every call has a goroutine of its own, which
 // does not end when a caller leaves: what it then takes for that caller is given back.
 
-// carryOut does what a step has decided. Events come first; an observer that panics keeps nobody waiting.
+// carryOut does what a step has decided. Events come first. If an observer panics, all callers are still woken.
 func (l *Limiter) carryOut(ctx context.Context, k *desk, e *decide.Effects) {
 	defer l.goOn(ctx, k, e)
 	for _, w := range e.Yielded {
@@ -23,7 +23,7 @@ func (l *Limiter) carryOut(ctx context.Context, k *desk, e *decide.Effects) {
 	}
 }
 
-// goOn starts what a step has decided, and lets the callers of answered waiters go on.
+// goOn starts what a step has decided, and wakes the callers of answered waiters.
 func (l *Limiter) goOn(ctx context.Context, k *desk, e *decide.Effects) {
 	for _, w := range e.Queued {
 		if t := of(w); t.queues.CompareAndSwap(false, true) {
@@ -54,7 +54,7 @@ func (l *Limiter) goOn(ctx context.Context, k *desk, e *decide.Effects) {
 			t.ready <- true
 		}
 	}
-	for _, c := range e.Calls { // after the answers: those that come next are told later
+	for _, c := range e.Calls { // after the answers, so that callers wake in the order of the writes
 		t := of(c.First())
 		if c.Choice.Owe {
 			t.turn = l.sleepers.Turn()

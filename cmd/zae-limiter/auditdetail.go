@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -54,7 +53,7 @@ func detail(value any) string {
 		return strings.Join(parts, "; ")
 	case map[string]any:
 		if l := limiter.Limit(argument.LimitIn(v, limiter.ParseCalendar)); l.Validate() == nil {
-			return admin.Config{Limits: []limiter.Limit{l}}.Lines()[0]
+			return l.String()
 		}
 		parts := make([]string, 0, len(v))
 		for _, name := range sortedKeys(v) {

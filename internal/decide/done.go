@@ -13,7 +13,7 @@ type Outcome struct {
 	Err   error        // why it has failed
 }
 
-// Done takes in how the write of a call ended. Unless the call has landed, [Bucket.Advance] goes on.
+// Done handles the outcome of a call's write. Unless the call has landed, [Bucket.Advance] follows.
 func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -25,8 +25,8 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	}
 }
 
-// taken takes in that a write holds, and answers the group. One grant has what was taken for callers that
-// have left. From here on the tokens are taken, whatever else goes wrong.
+// taken answers the group of a write that holds. One grant covers all callers that have left. From here on
+// the tokens are taken, whatever else goes wrong.
 func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	var few [4]Want
 	wants := wantsOf(c.riders, few[:0])
@@ -54,8 +54,8 @@ func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	}
 }
 
-// Returned takes in that the write of a call does not hold, or that nobody knows. [Bucket.Done] says later
-// why, or [Bucket.Advance] plans it again.
+// Returned handles a write that does not hold, or whose outcome is unknown. [Bucket.Done] follows with the
+// reason, or [Bucket.Advance] plans the write again.
 func (b *Bucket) Returned(c *Call, unknown bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -63,8 +63,8 @@ func (b *Bucket) Returned(c *Call, unknown bool) {
 	k.stay(c)
 }
 
-// failed takes in why a write did not hold. If the call is over, its group is answered with the error, or
-// decides again.
+// failed handles the reason why a write did not hold. If the call is over, its group is answered with the
+// error, or decides again.
 func (k *facts) failed(c *Call, out Outcome, now Now, e *Effects) {
 	over := true
 	if out.Err == nil {
@@ -84,7 +84,7 @@ func (k *facts) failed(c *Call, out Outcome, now Now, e *Effects) {
 	}
 }
 
-// outbidAll tells a group that its write was refused, and whether others have taken the tokens.
+// outbidAll counts a refused write as a round trip of its group.
 func (k *facts) outbidAll(c *Call) {
 	answered, lost := k.outbid(c.Planned)
 	for _, w := range c.riders {

@@ -85,8 +85,8 @@ func (b *Bucket) Renew(w *Waiter, shard int, clock func() Now, e *Effects) {
 	k.send(w, Choice{Do: Take, Shard: shard}, clock(), e)
 }
 
-// send lets a waiter wait behind the call on its way to a shard, or starts one for it. Its costs count as
-// taken from then on.
+// send queues a waiter behind the call on its way to a shard, or starts a call for it. From then on its costs
+// count as taken.
 func (k *facts) send(w *Waiter, c Choice, now Now, e *Effects) {
 	s := k.at(c.Shard)
 	if s.begin(w.decided); w.Handle != nil {
@@ -115,7 +115,7 @@ func (k *facts) send(w *Waiter, c Choice, now Now, e *Effects) {
 	k.start(c, append(w.alone[:0], w), now.At, e)
 }
 
-// again lets a waiter decide again, from a newer image.
+// again decides about a waiter again, from a newer image.
 func (k *facts) again(w *Waiter, now Now, e *Effects) {
 	if w.gone {
 		return
@@ -137,10 +137,10 @@ func (b *Bucket) Overdue(c *Call, at time.Time, e *Effects) {
 	}
 }
 
-// Left says what a caller leaves.
+// Left says what a caller leaves behind.
 type Left int
 
-// What a caller leaves.
+// What a caller leaves behind.
 const (
 	Answered Left = iota // nothing: it was answered at the same moment
 	NotSent              // nothing was sent with its costs

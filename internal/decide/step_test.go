@@ -38,6 +38,14 @@ func (s *story) ask(tokens int64) (*Waiter, Effects) {
 	return w, e
 }
 
+// sent is a request that asks for tokens, whose write is on its way.
+func (s *story) sent(tokens int64) (*Waiter, *Call) {
+	s.Helper()
+	w, e := s.ask(tokens)
+	s.advance(e.Calls[0], 1)
+	return w, e.Calls[0]
+}
+
 // advance plans the write of a call, and checks how many ride with it; zero: it has landed.
 func (s *story) advance(c *Call, riders int) Effects {
 	s.Helper()
@@ -96,15 +104,13 @@ func (s *story) atRest() {
 // one, as far as the image covers them: of 10 tokens 4 are taken, then 3, and 4 are denied.
 func TestStoryOfAGroup(t *testing.T) {
 	s := newStory(t, 10)
-	first, e := s.ask(4)
-	c := e.Calls[0]
-	s.advance(c, 1)
+	first, c := s.sent(4)
 	second, queued := s.ask(3)
 	third, more := s.ask(2)
 	if len(queued.Queued) != 1 || queued.Late[0] != (Late{c, 10 * msec}) || more.Late != nil {
 		t.Fatalf("%+v, %+v: they wait behind the call, which is late in 10 ms", queued, more)
 	}
-	e = s.write(c, true)
+	e := s.write(c, true)
 	s.answers(e, map[*Waiter]Result{first: Granted})
 	next := e.Calls[0]
 	s.advance(next, 2)
@@ -122,11 +128,9 @@ func TestStoryOfAGroup(t *testing.T) {
 // denied by it; each write counts for the first whose caller waits.
 func TestStoryOfARefusal(t *testing.T) {
 	s := newStory(t, 10)
-	a, e := s.ask(4)
-	c := e.Calls[0]
-	s.advance(c, 1)
+	a, c := s.sent(4)
 	b, _ := s.ask(4)
-	e = s.write(c, true)
+	e := s.write(c, true)
 	c = e.Calls[0]
 	s.answers(e, map[*Waiter]Result{a: Granted})
 	s.advance(c, 1)
@@ -186,9 +190,7 @@ func TestStoryOfCallersThatLeave(t *testing.T) {
 // answered when it is.
 func TestStoryOfALateCall(t *testing.T) {
 	s := newStory(t, 10)
-	first, e := s.ask(1)
-	c := e.Calls[0]
-	s.advance(c, 1)
+	first, c := s.sent(1)
 	second, _ := s.ask(2)
 	s.ms = 10
 	var overdue Effects
@@ -220,9 +222,7 @@ func TestStoryOfAFailure(t *testing.T) {
 		},
 	} {
 		s := newStory(t, 10)
-		first, e := s.ask(1)
-		c := e.Calls[0]
-		s.advance(c, 1)
+		first, c := s.sent(1)
 		second, _ := s.ask(2)
 		var failed Effects
 		fail(s, c, &failed)

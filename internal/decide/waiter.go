@@ -20,12 +20,12 @@ type Waiter struct {
 	Apart    bool      // it is one of several levels and creates no bucket
 	Renews   bool      // it asks for nothing but an allotment
 	Handle   Handle    // of the driver
-	Answer   Answer    // valid once the driver is told that it is answered
+	Answer   Answer    // valid once an effect lists the waiter as answered
 
 	decided  Want  // under the limits in force, by the last decision
 	call     *Call // that it rides on, or waits behind
 	trips    int   // round trips that it has waited for: of calls for it, and of calls before
-	lost     bool  // a charge was refused it because others had taken the tokens, or had no room for it
+	lost     bool  // one of its charges was refused because others had taken the tokens, or had no room for it
 	queued   bool  // it waits behind a call, or did
 	owes     bool  // it is charged into debt
 	gone     bool  // its caller has left
@@ -55,7 +55,7 @@ const (
 	Failed
 )
 
-// Answer is what a waiter is told.
+// Answer is the result for a waiter.
 type Answer struct {
 	Result   Result
 	Want     Want     // of Granted and Gathers: under the limits in force
@@ -97,7 +97,7 @@ func (p Part) Of(limit string) int64 {
 	return c.Milli
 }
 
-// Effects are what a driver has to do after a step. The zero value is nothing to do.
+// Effects list what a driver has to do after a step. The zero value is nothing.
 type Effects struct {
 	Answered []*Waiter
 	Queued   []*Waiter // waiters that wait behind a call from now on
@@ -165,7 +165,7 @@ func (w *Waiter) Spent(now Now) (trips int, lost bool) {
 	return w.trips, w.lost
 }
 
-// Waited takes in that a round trip for it is over, and whether others had taken the tokens meanwhile.
+// Waited counts a round trip, in which others may have taken the tokens.
 func (w *Waiter) Waited(lost bool) {
 	w.trips++
 	w.lost = w.lost || lost
