@@ -251,9 +251,9 @@ func skewed(l bucket.Limit, skew int64) int64 { return (2*skew*l.Amount + l.Peri
 // worlds returns the worlds in which clocks are so far off. AHEAD_WORLDS says how many; `make test-long`
 // plays more.
 func worlds(skew int64) playtest.Kind[*world] {
-	k := playtest.Kind[*world]{Steps: 400, Worlds: 200, Env: "AHEAD_WORLDS",
+	k := playtest.Kind[*world]{Steps: 480, Worlds: 200, Env: "AHEAD_WORLDS",
 		New: func(seed uint64, planted string) *world { return newWorld(seed, planted, skew) },
-		Least: map[string]float64{"local": 10, "mends": 1, "refused": 1, "periods": .8, "back": .1, "reshards": .01,
+		Least: map[string]float64{"local": 10, "mends": 1, "refused": 1, "periods": 1, "back": .125, "reshards": .01,
 			"settled": .01, "remade": .01, "filled": .01, "turned": .01},
 		First: map[string]uint64{untilBack: 267, mendToZero: 1888, youngMark: 2686},
 	}
