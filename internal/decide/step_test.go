@@ -333,3 +333,114 @@ func (b *Bucket) OnTheirWay() map[int]int {
 	}
 	return out
 }
+
+// Those of a group are served whose costs are covered by what was taken ahead. Renewals, requests that wait
+// and those that want more go to the table. What a caller would have got that has left stays held.
+func TestStoryOfAGroupThatIsServed(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	if held := p.charges(ten(), 0); held != 5000 {
+		t.Fatalf("%d taken ahead, want 5000", held)
+	}
+	waits, served, renews := &Waiter{Want: costing(2000, plenty)}, &Waiter{Want: costing(2000, plenty)}, &Waiter{}
+	gone, more, last := &Waiter{}, &Waiter{Want: costing(6000, plenty)}, &Waiter{Want: costing(1000, plenty)}
+	waits.Waits, renews.Renews, gone.gone = true, true, true
+	renews.Want, gone.Want = costing(0, plenty), costing(3000, plenty)
+	call := &Call{Choice: Choice{Do: Take}, riders: []*Waiter{waits, served, renews, gone, more, last}}
+	for _, w := range call.riders {
+		w.decided, w.call = w.Want, call
+		p.Begin(call.Choice, w.Want, noon)
+	}
+	var e Effects
+	p.Advance(call, clock(noon), &e)
+	for _, w := range e.Answered {
+		want := map[*Waiter]int64{served: 2000, last: 1000}[w]
+		if got := w.Answer.Grant; !got.Ahead || want == 0 || got.Parts[0].Of("rps") != want {
+			t.Errorf("%+v is granted to one that wants %d", got, w.Want.Costs[0].Milli)
+		}
+	}
+	if p.left(0, 2000); len(e.Answered) != 2 || !slices.Equal(call.riders, []*Waiter{waits, renews, more}) {
+		t.Errorf("%d are served, %d ride on", len(e.Answered), len(call.riders))
+	}
+}
+
+// Waiters behind a call go out to its shard, whether it lands or is late.
+func TestStoryOfAQueueOfAnotherShard(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		b := seenAs(perSecond, 5, 5)
+		now := func() Now { return Now{Ms: noon, At: time.UnixMilli(noon)} }
+		call := &Call{Choice: Choice{Do: Take, Shard: 1}, began: now().At}
+		k := b.lock()
+		k.shards[1].call = call
+		w := &Waiter{Want: asks(1, perSecond), decided: asks(1, perSecond), call: call}
+		k.shards[1].begin(w.decided)
+		call.queue = []*Waiter{w}
+		b.mu.Unlock()
+		var e Effects
+		if late {
+			b.Overdue(call, now().At, &e)
+			b.Overdue(call, now().At, &e) // nobody waits any more
+		} else {
+			b.Advance(call, now, &e) // nobody rides with it
+		}
+		if len(e.Calls) != 1 || e.Calls[0].Choice.Shard != 1 {
+			t.Fatalf("late %v: %+v", late, e.Calls)
+		}
+		b.Advance(e.Calls[0], now, &e)
+		if c := e.Calls[0]; c.Next != Send || c.Shard != 1 || !b.Seen(0).Idle || b.Seen(1).Idle {
+			t.Errorf("late %v: next %d, to shard %d", late, c.Next, c.Shard)
+		}
+	}
+}
+
+// A request that was outrun once was outrun, whatever its next write is refused for. An answer of a bucket
+// that is there is a round trip, and a creation that came too late is none.
+func TestOutrunOnce(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	k := b.lock()
+	defer b.mu.Unlock()
+	generation := k.shards[0].image.Generation
+	charge := Planned{Charges: true, Takes: true, generation: generation}
+	add := Planned{Takes: true, generation: generation}
+	for i, c := range []struct {
+		plans []Planned
+		trips int
+		lost  bool
+	}{
+		{nil, 0, false}, {[]Planned{add}, 1, false}, {[]Planned{charge}, 1, true},
+		{[]Planned{charge, add}, 2, true}, {[]Planned{add, charge}, 2, true},
+		{[]Planned{{Creates: true, Takes: true}, add}, 1, false},
+	} {
+		call := &Call{riders: []*Waiter{{}, {}}}
+		for _, p := range c.plans {
+			call.Planned = p
+			k.outbidAll(call)
+		}
+		for _, w := range call.riders {
+			if w.trips != c.trips || w.lost != c.lost {
+				t.Errorf("case %d: %d round trips, outrun %v, want %d and %v", i, w.trips, w.lost, c.trips, c.lost)
+			}
+		}
+	}
+}
+
+// A step that queues waiters behind two calls has both of them overtaken when they are late.
+func TestStoryOfTwoCallsThatMayBeLate(t *testing.T) {
+	b := seenAs(perSecond, 5, 5)
+	now := Now{Ms: noon, At: time.UnixMilli(noon)}
+	k := b.lock()
+	defer b.mu.Unlock()
+	var e Effects
+	var calls []*Call
+	for shard := range 2 {
+		calls = append(calls, &Call{Choice: Choice{Do: Take, Shard: shard}, began: now.At})
+		k.shards[shard].call = calls[shard]
+		for range 2 {
+			w := &Waiter{Want: asks(1, perSecond), decided: asks(1, perSecond)}
+			k.send(w, Choice{Do: Take, Shard: shard}, now, &e)
+		}
+	}
+	if len(e.Queued) != 4 || len(e.Late) != 2 || e.Late[0].Call != calls[0] || e.Late[1].Call != calls[1] {
+		t.Errorf("%d wait, %+v may be late", len(e.Queued), e.Late)
+	}
+}
