@@ -19,7 +19,7 @@ import (
 // for the level that is paid back last.
 func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant,
 	at decide.Name, err error) {
-	if at = wants[0].Name; slices.ContainsFunc(wants, isBypassed) {
+	if slices.ContainsFunc(wants, isBypassed) {
 		return l.takeBesides(ctx, wants, tries)
 	} else if len(wants) > 1 && !tries.Waits && slices.ContainsFunc(wants, takesAhead) {
 		return l.takeLevels(ctx, wants, tries)
