@@ -111,13 +111,10 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 // now. A request for 5 is sent as one write under the condition that others have
 // taken at most 1 since. If they have taken 3, the write is refused and brings the
 // new image: 3 by now. The next round denies without a call, until 2 s later.
-func (l *Limiter) charge(ctx context.Context, asked decide.Want, tries *attempt) (decide.Grant, error) {
-	if tries.desk == nil {
-		tries.desk = l.desks.of(asked.Name)
-	}
-	k := tries.desk
+func (l *Limiter) charge(ctx context.Context, tries *attempt) (decide.Grant, error) {
+	k := l.deskOf(tries)
 	for {
-		a := l.ask(ctx, k, asked, tries)
+		a := l.ask(ctx, k, tries)
 		switch a.Result {
 		case decide.Failed:
 			return decide.Grant{}, a.Err
@@ -133,15 +130,16 @@ func (l *Limiter) charge(ctx context.Context, asked decide.Want, tries *attempt)
 			}
 			var err error
 			if g, err = l.spread(ctx, k, a.Want, a.Owes, tries); err != nil {
-				return g, err
+				return decide.Grant{}, err
 			}
 			if g.Parts == nil { // they do not hold enough: decide again
 				continue
 			}
 		}
-		tries.held = g.Ahead
 		if a.Owes { // taken into debt by a request that waits: keep its place
-			return g, l.place(ctx, k, a.Want, g, tries)
+			if err := l.place(ctx, k, a.Want, g, tries); err != nil {
+				return decide.Grant{}, err
+			}
 		}
 		return g, nil
 	}

@@ -60,16 +60,6 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	return lease
 }
 
-// fromHeld grants a request from what this process has taken ahead, if that covers it.
-func (l *Limiter) fromHeld(ctx context.Context, k *desk, w decide.Want) (g decide.Grant, ok bool) {
-	h, ok := k.Grant(w, l.moment)
-	if !ok {
-		return g, false
-	}
-	l.renew(ctx, k, w, h)
-	return h.Grant(w.Name), true
-}
-
 // renew takes more ahead in the background where a grant says so, by a request for nothing of the
 // limits that it was granted by.
 func (l *Limiter) renew(ctx context.Context, k *desk, w decide.Want, h decide.Held) {

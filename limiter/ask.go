@@ -9,7 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// attempt is one call of Acquire at one bucket: the waiter, and what its caller has done so far.
+// attempt is one call of Acquire at one bucket: the waiter, and what its caller has done so far. One that
+// cascades has parts, which are attempts of their own.
 type attempt struct {
 	decide.Waiter
 	goesOn   int64        // when a request that waits may go on, epoch ms; zero: at once
@@ -17,6 +18,8 @@ type attempt struct {
 	turn     int64        // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
 	standing bool         // it is a request that waits, and stands in line
 	held     bool         // it was granted from what was taken ahead, without a call
+	grant    decide.Grant // once it was granted; given back if the request fails elsewhere
+	err      error        // or why it was not
 	desk     *desk        // of the bucket; held to the end, also if it is evicted meanwhile
 	bound    bound        // of the call
 	within   *bound       // the context of its calls at the bucket
@@ -29,6 +32,7 @@ type attempt struct {
 	first   carrier        // of the first call that it leads
 	leads   bool
 	room    [1]decide.Want  // for what is wanted of one entity, as long as it does not cascade
+	few     [1]*attempt     // for its parts
 	grants  [1]decide.Grant // for what it was given
 }
 
@@ -54,10 +58,17 @@ func (l *Limiter) prepare(ctx context.Context, t *attempt) {
 	t.Deadline, _ = ctx.Deadline()
 }
 
+// deskOf returns the desk at which an attempt asks.
+func (l *Limiter) deskOf(t *attempt) *desk {
+	if t.desk == nil {
+		t.desk = l.desks.of(t.Want.Name)
+	}
+	return t.desk
+}
+
 // ask gets an attempt its answer at a bucket.
-func (l *Limiter) ask(ctx context.Context, k *desk, asked decide.Want, t *attempt) decide.Answer {
+func (l *Limiter) ask(ctx context.Context, k *desk, t *attempt) decide.Answer {
 	l.prepare(ctx, t)
-	t.Want = asked
 	answered := false
 	defer func() {
 		if !answered { // an observer panics

@@ -13,9 +13,12 @@ import (
 func (l *Limiter) besides(wants []decide.Want, charged []*Lease, cause error) *Lease {
 	leases := make([]*Lease, len(wants))
 	for i, w := range wants {
-		leases[i] = &Lease{limiter: l, name: w.Name, cause: cause}
+		if w.Bypass {
+			leases[i] = &Lease{limiter: l, name: w.Name, cause: cause}
+		} else {
+			leases[i], charged = charged[0], charged[1:]
+		}
 	}
-	insert(leases, charged, func(i int) bool { return !wants[i].Bypass })
 	leases[0].above = leases[1:]
 	return leases[0]
 }

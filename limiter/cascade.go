@@ -14,174 +14,147 @@ import (
 // parent cascades, they are charged to the parent's parent as well. Each is charged on a shard of
 // its own, all at once, and those that paid are given back unless all did.
 
-// take charges all levels of a request or none, and returns what it was given of each. Its error is a
-// denial, or that of a call without a decision, about the entity it names. A request that waits does so
-// for the level that is paid back last.
+// take takes from all levels of a request or from none, and returns what it was given of each, which is
+// nothing of one that is bypassed. Its error is a denial, or that of a call without a decision, about the
+// entity it names. A request that waits does so for the level that is paid back last.
 func (l *Limiter) take(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant,
 	at decide.Name, err error) {
-	if slices.ContainsFunc(wants, isBypassed) {
-		return l.takeBesides(ctx, wants, tries)
-	} else if len(wants) > 1 && !tries.Waits && slices.ContainsFunc(wants, takesAhead) {
-		return l.takeLevels(ctx, wants, tries)
-	} else if len(wants) > 1 {
-		if at, err = l.foresee(ctx, wants, tries); err != nil {
-			return nil, at, err
-		}
+	parts := tries.split(wants)
+	if len(parts) > 1 {
+		l.foresee(ctx, parts)
 	}
-	return l.chargeEach(ctx, wants, tries)
-}
-
-// chargeEach charges all levels, or the only one.
-func (l *Limiter) chargeEach(ctx context.Context, wants []decide.Want,
-	tries *attempt) (grants []decide.Grant, at decide.Name, err error) {
-	if len(wants) > 1 {
-		return l.chargeAll(ctx, wants, tries)
+	if !slices.ContainsFunc(parts, failed) {
+		l.chargeAll(ctx, parts)
 	}
-	tries.grants[0], err = l.charge(ctx, wants[0], tries)
-	return tries.grants[:], wants[0].Name, err
-}
-
-// takeLevels takes from all levels of a cascade, and from held tokens where they suffice. A parent
-// is busier than each of its children, so often only one level is written.
-func (l *Limiter) takeLevels(ctx context.Context, wants []decide.Want, tries *attempt) (grants []decide.Grant,
-	at decide.Name, err error) {
-	grants = make([]decide.Grant, len(wants))
-	var rest []decide.Want
-	for i, w := range wants {
-		var ok bool
-		if grants[i], ok = l.fromHeld(ctx, l.desks.of(w.Name), w); ok {
+	tries.join(parts)
+	var few [maxLevels]error
+	errs := few[:0]
+	for _, p := range parts {
+		errs = append(errs, p.err)
+	}
+	worst := gravest(errs)
+	if len(parts) > 0 && errs[worst] != nil {
+		return nil, parts[worst].Want.Name, l.takeNone(ctx, parts, worst)
+	}
+	grants = tries.grants[:0]
+	for _, w := range wants {
+		if w.Bypass {
+			grants = append(grants, decide.Grant{Name: w.Name})
 			continue
 		}
-		rest = append(rest, w)
-		if at, err = l.foresee(ctx, wants[i:i+1], tries); err == nil {
-			continue
-		}
-		if longer, more := l.foresee(ctx, wants[i:], tries); more != nil { // and take nothing of its parents
-			at, err = longer, more
-		}
-		break
+		grants, parts = append(grants, parts[0].grant), parts[1:]
 	}
-	if err == nil && len(rest) > 0 {
-		var charged []decide.Grant
-		if charged, at, err = l.chargeEach(ctx, rest, tries); err == nil {
-			insert(grants, charged, func(i int) bool { return len(grants[i].Parts) == 0 })
-		}
-	}
-	if err != nil {
-		return nil, at, errors.Join(append([]error{err}, l.giveBackSoon(ctx, grants)...)...)
-	}
-	tries.held = len(rest) == 0
-	return grants, at, nil
-}
-
-// takesAhead reports whether tokens of a level may be taken ahead.
-func takesAhead(w decide.Want) bool { return w.Ahead > 0 }
-
-// takeBesides charges the levels of a request that are not bypassed, all or none.
-func (l *Limiter) takeBesides(ctx context.Context, wants []decide.Want,
-	tries *attempt) ([]decide.Grant, decide.Name, error) {
-	var charged []decide.Grant
-	if rest := slices.DeleteFunc(slices.Clone(wants), isBypassed); len(rest) > 0 {
-		var at decide.Name
-		var err error
-		if charged, at, err = l.take(ctx, rest, tries); err != nil {
-			return nil, at, err
-		}
-	}
-	grants := make([]decide.Grant, len(wants))
-	for i, w := range wants {
-		grants[i].Name = w.Name
-	}
-	insert(grants, charged, func(i int) bool { return !wants[i].Bypass })
 	return grants, wants[0].Name, nil
 }
 
-// insert puts what was charged, in order, into the places that are open for it.
-func insert[T any](all, charged []T, open func(i int) bool) {
-	for i := range all {
-		if open(i) {
-			all[i], charged = charged[0], charged[1:]
+// split makes the parts of a request, one for each level that is not bypassed. A request of one level is
+// its only part.
+func (t *attempt) split(wants []decide.Want) []*attempt {
+	parts := t.few[:0]
+	for _, w := range wants {
+		p := t
+		if len(wants) > 1 {
+			p = &attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: t.Waits, InLine: t.InLine}, End: t.End}}
+		}
+		if p.Want = w; !w.Bypass {
+			parts = append(parts, p)
 		}
 	}
+	return parts
 }
 
-// level returns what one level of a request begins with.
-func (a *attempt) level() *attempt {
-	return &attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: a.Waits, InLine: a.InLine}, End: a.End}}
-}
-
-// foresee denies what the image of one level cannot cover, before any level is
-// charged.
-func (l *Limiter) foresee(ctx context.Context, wants []decide.Want, tries *attempt) (decide.Name, error) {
-	errs := make([]error, len(wants))
-	for i, w := range wants {
-		level, k := tries.level(), l.desks.of(w.Name)
-		level.Want = w
-		d := k.Foresee(&level.Waiter, l.moment, &level.effects)
-		l.carryOut(ctx, k, &level.effects)
-		if d.Do == decide.Deny || d.Do == decide.Never {
-			errs[i] = refusal(d)
-		}
+// join notes what the parts of a request have done.
+func (t *attempt) join(parts []*attempt) {
+	if len(parts) == 1 && parts[0] == t {
+		t.held = t.grant.Ahead
+		return
 	}
-	i := gravest(errs)
-	return wants[i].Name, errs[i]
-}
-
-// chargeAll charges all levels at once, those whose buckets are not there in one
-// transaction, and gives back what was charged unless all of them were.
-func (l *Limiter) chargeAll(ctx context.Context, wants []decide.Want,
-	tries *attempt) ([]decide.Grant, decide.Name, error) {
-	grants, errs, parts := make([]decide.Grant, len(wants)), make([]error, len(wants)), make([]*attempt, len(wants))
-	for i := range parts {
-		parts[i] = tries.level()
-		parts[i].Apart = true
-	}
-	atOnce(len(wants), func(i int) { grants[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i]) })
-	l.createAll(ctx, wants, parts, grants, errs)
+	t.held = len(parts) > 0
 	for _, p := range parts {
-		tries.Calls += p.Calls
+		t.Calls += p.Calls
+		t.held = t.held && p.grant.Ahead
+		t.goesOn, t.owed = max(t.goesOn, p.goesOn), append(t.owed, p.owed...)
 	}
-	worst := gravest(errs)
-	if errs[worst] == nil {
-		for _, p := range parts {
-			tries.goesOn, tries.owed = max(tries.goesOn, p.goesOn), append(tries.owed, p.owed...)
-		}
-		return grants, wants[0].Name, nil
-	}
-	left := l.giveBackSoon(ctx, grants)
-	for i, err := range errs {
-		if i != worst && store.KindOf(err) == store.Unknown {
-			left = append(left, outcome("acquire", wants[i].Name, err))
-		}
-	}
-	err := errs[worst]
-	if len(left) > 0 {
-		err = errors.Join(slices.Insert(left, 0, err)...)
-		if !decided(err) && store.KindOf(err) != store.Setup {
-			err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
-		}
-	}
-	return nil, wants[worst].Name, err
 }
 
-// chargeOne is charge for one of several levels. Without a grant nothing is to be given back.
-func (l *Limiter) chargeOne(ctx context.Context, w decide.Want, tries *attempt) (g decide.Grant, err error) {
-	if p := guarded(func() { g, err = l.charge(ctx, w, tries) }); p != nil {
-		err = p
+func failed(p *attempt) bool { return p.err != nil }
+
+// isOpen reports whether a part was neither granted nor denied so far.
+func isOpen(p *attempt) bool { return p.err == nil && len(p.grant.Parts) == 0 }
+
+// foresee grants from held tokens the parts of a request that these cover, and denies those that the image
+// does not cover, before any is charged. A parent is busier than each of its children, so often only one
+// level is written.
+//
+// Nothing is taken after the first denial. Children come first, so a flood on one of them takes nothing
+// from its parent.
+func (l *Limiter) foresee(ctx context.Context, parts []*attempt) {
+	takes := true
+	for _, p := range parts {
+		l.prepare(ctx, p)
+		k := l.deskOf(p)
+		k.Foresee(&p.Waiter, takes, l.moment, &p.effects)
+		l.carryOut(ctx, k, &p.effects)
+		switch a := p.Answer; a.Result {
+		case decide.Granted:
+			p.grant = a.Grant
+		case decide.Denied:
+			p.err, takes = refusal(a.Decision), false
+		}
 	}
-	if err != nil {
-		return decide.Grant{}, err
-	}
-	return g, nil
 }
 
-// giveBackSoon gives back what was granted. When ctx is done and a round trip has passed since, it goes on
+// chargeAll charges the open parts of a request at once, and creates in one transaction those whose buckets
+// are not there.
+func (l *Limiter) chargeAll(ctx context.Context, parts []*attempt) {
+	if len(parts) == 1 {
+		parts[0].grant, parts[0].err = l.charge(ctx, parts[0])
+		return
+	}
+	open := slices.DeleteFunc(slices.Clone(parts), func(p *attempt) bool { return !isOpen(p) })
+	for _, p := range open {
+		p.Apart = len(open) > 1
+	}
+	l.chargeApart(ctx, open)
+	l.createAll(ctx, open)
+}
+
+// chargeApart charges some parts of a request at once.
+func (l *Limiter) chargeApart(ctx context.Context, parts []*attempt) {
+	atOnce(len(parts), func(i int) {
+		p := parts[i]
+		if err := guarded(func() { p.grant, p.err = l.charge(ctx, p) }); err != nil {
+			p.err = err
+		}
+	})
+}
+
+// takeNone gives back what the parts of a request were granted, of which one has failed worst. It returns
+// the error of that, joined with those of parts that may be taken all the same.
+func (l *Limiter) takeNone(ctx context.Context, parts []*attempt, worst int) error {
+	err, others := parts[worst].err, l.giveBackSoon(ctx, parts)
+	for i, p := range parts {
+		if i != worst && store.KindOf(p.err) == store.Unknown {
+			others = append(others, outcome("acquire", p.Want.Name, p.err))
+		}
+	}
+	if len(others) == 0 {
+		return err
+	}
+	err = errors.Join(slices.Insert(others, 0, err)...)
+	if !decided(err) && store.KindOf(err) != store.Setup {
+		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
+	}
+	return err
+}
+
+// giveBackSoon gives back what parts were granted. When ctx is done and a round trip has passed since, it goes on
 // in the background: nobody waits for a table that hangs.
-func (l *Limiter) giveBackSoon(ctx context.Context, grants []decide.Grant) []error {
+func (l *Limiter) giveBackSoon(ctx context.Context, parts []*attempt) []error {
 	var leases []*Lease
-	for _, g := range grants {
-		if len(g.Parts) > 0 {
-			leases = append(leases, l.lease(g))
+	for _, p := range parts {
+		if len(p.grant.Parts) > 0 {
+			leases = append(leases, l.lease(p.grant))
 		}
 	}
 	if len(leases) == 0 {

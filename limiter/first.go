@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -16,46 +17,37 @@ import (
 // errAbsent: the bucket of a level is not there, and nothing was written.
 var errAbsent = errors.New("no bucket")
 
-// createAll creates the buckets that levels have found absent, if no other level was
-// denied or failed. If somebody else has been faster, they are charged each by
-// itself.
-func (l *Limiter) createAll(ctx context.Context, wants []decide.Want, parts []*attempt, grants []decide.Grant,
-	errs []error) {
-	var first []int
-	failed := false
-	for i, err := range errs {
-		if err == errAbsent {
-			first, errs[i] = append(first, i), nil
-			parts[i].Apart = false
-		} else if err != nil {
-			failed = true
+// createAll creates the buckets that parts of a request have found absent, if no other part was denied or
+// failed. If somebody else has been faster, they are charged each by itself.
+func (l *Limiter) createAll(ctx context.Context, parts []*attempt) {
+	var first []*attempt
+	for _, p := range parts {
+		if p.err == errAbsent {
+			p.err, p.Apart = nil, false
+			first = append(first, p)
 		}
 	}
-	if failed {
+	if len(first) == 0 || slices.ContainsFunc(parts, failed) {
 		return
 	}
 	if len(first) > 1 {
-		created, err := l.create(ctx, wants, parts, first, grants)
-		for _, i := range first {
-			errs[i] = err
+		created, err := l.create(ctx, first)
+		for _, p := range first {
+			p.err = err
 		}
 		if created || err != nil {
 			return
 		}
 	}
-	atOnce(len(first), func(j int) {
-		i := first[j]
-		grants[i], errs[i] = l.chargeOne(ctx, wants[i], parts[i])
-	})
+	l.chargeApart(ctx, first)
 }
 
-// create creates buckets in one transaction. Without an error, it reports whether
-// none of them was there.
-func (l *Limiter) create(ctx context.Context, wants []decide.Want, parts []*attempt, first []int,
-	grants []decide.Grant) (ok bool, err error) {
-	all := make([]creation, len(first))
-	for j, i := range first {
-		all[j] = creation{wants[i], parts[i].desk}
+// create creates the buckets of parts in one transaction. Without an error, it reports whether none of them
+// was there.
+func (l *Limiter) create(ctx context.Context, parts []*attempt) (ok bool, err error) {
+	all := make([]creation, len(parts))
+	for i, p := range parts {
+		all[i] = creation{p.Want, p.desk}
 	}
 	if p := guarded(func() { err = l.siblings(ctx, all...) }); p != nil {
 		return false, p
@@ -63,30 +55,30 @@ func (l *Limiter) create(ctx context.Context, wants []decide.Want, parts []*atte
 	if err != nil {
 		return false, err
 	}
-	plans, writes := make([]decide.Planned, len(first)), make([]item.Write, len(first))
-	for j, c := range all {
-		plans[j] = c.desk.Create(c.want, l.moment())
-		if !plans[j].Takes { // other shards of it live on
+	plans, writes := make([]decide.Planned, len(parts)), make([]item.Write, len(parts))
+	for i, c := range all {
+		plans[i] = c.desk.Create(c.want, l.moment())
+		if !plans[i].Takes { // other shards of it live on
 			return false, nil
 		}
-		writes[j] = plans[j].Write
+		writes[i] = plans[i].Write
 	}
 	created := func() []decide.Grant {
-		made := make([]decide.Grant, len(first))
-		for j, c := range all {
-			b, err := table.DecodeShard(plans[j].Write.(item.Put).Item)
+		made := make([]decide.Grant, len(parts))
+		for i, c := range all {
+			b, err := table.DecodeShard(plans[i].Write.(item.Put).Item)
 			if err != nil {
 				panic("bug: " + err.Error())
 			}
-			made[j] = c.desk.Created(plans[j], b, c.want, l.now())
+			made[i] = c.desk.Created(plans[i], b, c.want, l.now())
 		}
 		return made
 	}
-	err = l.transact(ctx, writes, parts[first[0]], created)
+	err = l.transact(ctx, writes, parts[0], created)
 	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
-		for j, r := range canceled.Reasons {
+		for i, r := range canceled.Reasons {
 			if b, err := table.DecodeShard(r.Old); err == nil {
-				all[j].desk.See(b, l.now(), decide.Unsent)
+				all[i].desk.See(b, l.now(), decide.Unsent)
 			}
 		}
 		return false, nil
@@ -94,8 +86,8 @@ func (l *Limiter) create(ctx context.Context, wants []decide.Want, parts []*atte
 	if err != nil {
 		return false, err
 	}
-	for j, g := range created() {
-		grants[first[j]] = g
+	for i, g := range created() {
+		parts[i].grant = g
 	}
 	return true, nil
 }

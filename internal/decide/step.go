@@ -42,11 +42,18 @@ func (k *facts) ask(w *Waiter, sends bool, now Now, e *Effects) {
 	}
 }
 
-// Foresee decides about a waiter that does not ask yet.
-func (b *Bucket) Foresee(w *Waiter, clock func() Now, e *Effects) Decision {
+// Foresee decides about a waiter that does not ask yet: it is granted from an allotment, if takes is set and
+// one covers it, or denied by the image. Otherwise it has no answer.
+func (b *Bucket) Foresee(w *Waiter, takes bool, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	return k.foresee(w, clock(), e)
+	now := clock()
+	if takes && k.serveHeld(w, now, e) {
+		return
+	}
+	if d := k.foresee(w, now, e); d.Do == Deny || d.Do == Never {
+		e.answer(w, Answer{Result: Denied, Decision: d})
+	}
 }
 
 func (k *facts) foresee(w *Waiter, now Now, e *Effects) Decision {
