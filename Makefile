@@ -23,7 +23,7 @@ AS           = $(if $(PROFILE),env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY
 GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
-RACED       := ./admin/... ./functions/... ./httplimit ./internal/function ./internal/memdb ./internal/play ./internal/proc ./internal/queue ./internal/simulation ./internal/slots ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
+RACED       := ./admin/... ./functions/... ./httplimit ./internal/desk ./internal/function ./internal/memdb ./internal/play ./internal/proc ./internal/queue ./internal/simulation ./internal/slots ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
 # Tools that the module of the tests pins, apart from what users of the library get to see.
 STATICCHECK  = $$(go -C $(CURDIR)/test tool -n staticcheck)
 GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)

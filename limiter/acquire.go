@@ -3,15 +3,16 @@ package limiter
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Words of this file: a want is what a request needs of one bucket, limits and costs. The desk has
-// what this process knows of that bucket, and the requests that wait there. An attempt is what this
-// call has done so far. A grant is what a request was given of one bucket, and becomes a lease.
+// Words of this file: a want is what a request needs of one bucket, limits and costs. A desk decides about
+// it, see internal/desk. An attempt is what this call has done so far. A grant is what a request was given of
+// one bucket, and becomes a lease.
 
 // Acquire takes the costs from all limits of an entity and resource, all or nothing, and
 // returns a lease on what it took. It never waits for tokens.
@@ -42,7 +43,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	if lease := l.atHand(ctx, req); lease != nil {
 		return lease, nil
 	}
-	begin, tries := l.begin(), &attempt{}
+	begin, tries := l.begin(), &desk.Attempt{}
 	lease, err := l.acquire(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
@@ -50,9 +51,9 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
-func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
+func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
 	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
-	own, err := req.validate(l.desks.peek(n))
+	own, err := req.validate(l.desks.Peek(n))
 	if err != nil {
 		return nil, err
 	}
@@ -61,86 +62,56 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *attempt) (*Le
 		if errors.Is(err, ErrDisabled) { // that is known all the same
 			return l.unresolved(ctx, req, n, own, cfg, err)
 		}
-		return l.undecided(ctx, req, n, own, cfg.policy, errOpen)
+		return l.undecided(ctx, req, n, own, cfg.policy, desk.ErrOpen)
 	}
-	bounded := &tries.bound
-	*bounded = bound{caller: ctx, until: time.Now().Add(l.opts.Timeout)}
-	defer bounded.end()
+	bounded := l.desks.Begin(ctx, tries)
+	defer bounded.End()
 	cfg, err := l.configs.resolve(bounded, n, own, l.now())
 	if err != nil { // which limits are in force is not known, so nothing was asked for
 		if store.KindOf(err) != 0 { // else it may come from the cache
-			l.heard(ctx, n, n, err)
+			l.desks.Heard(ctx, n, n, err)
 		}
 		return l.unresolved(ctx, req, n, own, cfg, err)
 	}
-	wants, at, err := l.levels(bounded, n, req, cfg, tries.room[:0])
+	wants, at, err := l.levels(bounded, n, req, cfg, tries.Room[:0])
 	if err != nil {
 		if store.KindOf(err) != 0 { // else no call was made, which says nothing about the table
-			l.heard(ctx, n, at, err)
+			l.desks.Heard(ctx, n, at, err)
 		}
 		return l.unresolved(ctx, req, at, own, cfg, err)
 	}
-	reused := l.reuse(wants)
-	defer func() { l.unused(reused, tries.kept()) }() // unless a lease has them
-	grants, at, err := l.take(bounded, wants, tries)
+	reused := l.desks.Reuse(wants)
+	defer func() { l.desks.Unused(reused, tries.Kept()) }() // unless a lease has them
+	got := l.desks.Take(bounded, wants, tries)
+	err = failure(got)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
 		denied.beside(req.Costs, reused.Of)
 	}
 	// Else nothing was asked: it is bypassed, granted from what is held, or denied by what is known.
-	if err == nil && !tries.held && charged(grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
-		l.heard(ctx, n, at, err)
+	if err == nil && !tries.Held && charged(got.Grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
+		l.desks.Heard(ctx, n, got.At, err)
 	}
 	if !decided(err) { // unavailable or unknown
-		return l.undecided(ctx, req, at, own, cfg.policy, err)
+		return l.undecided(ctx, req, got.At, own, cfg.policy, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	lease := l.leaseOf(grants)
+	lease := l.leaseOf(got.Grants)
 	lease.request = req
 	l.hold(lease, wants, reused)
 	reused = nil
 	return lease, nil
 }
 
-// charge decides from what is known of the bucket and writes, until a write holds,
-// the request is denied, or a call fails. It ends: after decide.MaxTrips round trips, or in any
-// case after decide.MaxRounds rounds, the request is denied.
-//
-// Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
-// now. A request for 5 is sent as one write under the condition that others have
-// taken at most 1 since. If they have taken 3, the write is refused and brings the
-// new image: 3 by now. The next round denies without a call, until 2 s later.
-func (l *Limiter) charge(ctx context.Context, tries *attempt) (decide.Grant, error) {
-	k := l.deskOf(tries)
-	for {
-		a := l.ask(ctx, k, tries)
-		switch a.Result {
-		case decide.Failed:
-			return decide.Grant{}, a.Err
-		case decide.Denied: // no shard covers the costs, and the images are fresh
-			return decide.Grant{}, refusal(a.Decision)
-		case decide.Absent: // of a cascade: all its buckets are created at once
-			return decide.Grant{}, errAbsent
+// answers reports whether a request may be sent: not while its bucket is throttled, nor while nothing has an
+// answer.
+func (l *Limiter) answers(ctx context.Context, n decide.Name, req Request, own []bucket.Limit) bool {
+	return l.desks.Sends(n) || l.desks.Probes(ctx, n, func(ctx context.Context) error {
+		cfg, err := l.configs.resolve(ctx, n, own, l.now())
+		if err == nil {
+			_, _, err = l.levels(ctx, n, req, cfg, nil)
 		}
-		g := a.Grant
-		if a.Result == decide.Gathers {
-			if a.Owes {
-				tries.turn = l.sleepers.Turn()
-			}
-			var err error
-			if g, err = l.spread(ctx, k, a.Want, a.Owes, tries); err != nil {
-				return decide.Grant{}, err
-			}
-			if g.Parts == nil { // they do not hold enough: decide again
-				continue
-			}
-		}
-		if a.Owes { // taken into debt by a request that waits: keep its place
-			if err := l.place(ctx, k, a.Want, g, tries); err != nil {
-				return decide.Grant{}, err
-			}
-		}
-		return g, nil
-	}
+		return err
+	})
 }

@@ -61,7 +61,7 @@ func TestWhatBoundsACallEndsWithIt(t *testing.T) {
 					return true, nil
 				})
 				play(t, w, l)
-				l.background.Wait()
+				l.desks.Wait()
 				synctest.Wait()
 				for i, done := range bounds {
 					select {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -377,10 +378,10 @@ func TestRecoveryMintsNothing(t *testing.T) {
 				}
 				w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
 				for i := range 50 {
-					time.Sleep(probesEvery) // so that every one is sent, or probes
+					time.Sleep(desk.ProbesEvery) // so that every one is sent, or probes
 					_, err := l.Acquire(t.Context(), req)
 					want := ErrUnavailable
-					if kind == store.Unknown && i < breaksAfter { // a probe takes nothing
+					if kind == store.Unknown && i < desk.BreaksAfter { // a probe takes nothing
 						want = ErrUnknown
 					}
 					if !errors.Is(err, want) {
@@ -388,7 +389,7 @@ func TestRecoveryMintsNothing(t *testing.T) {
 					}
 				}
 				w.db.SetHook(nil)
-				time.Sleep(probesEvery)
+				time.Sleep(desk.ProbesEvery)
 				w.wantHeld(l, rpm10, 6)
 				if n := drain(t, l, req); n != 6 {
 					t.Fatalf("%d granted after recovery, want the 6 that were left", n)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -58,7 +59,7 @@ func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
 			})
 			large := reqs[0]
 			large.Costs = Costs{"rpm": heldOf(l, acme, "rpm") + 1}
-			for range breaksAfter { // more than what is held: they have to ask
+			for range desk.BreaksAfter { // more than what is held: they have to ask
 				if _, err := l.Acquire(t.Context(), large); !errors.Is(err, ErrUnknown) {
 					t.Fatal(err)
 				}
@@ -67,7 +68,7 @@ func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
 				req := reqs[n%2]
 				held := heldOf(l, req.Entity, "rpm")
 				_, err := l.Acquire(t.Context(), req)
-				l.background.Wait()
+				l.desks.Wait()
 				if (err == nil) != (held > 0) || err != nil && !errors.Is(err, ErrUnavailable) {
 					t.Fatalf("with %d held of %s: %v", held, req.Entity, err)
 				}
@@ -75,7 +76,7 @@ func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
 			if _, err := l.Acquire(t.Context(), reqs[0]); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("one more: %v", err)
 			}
-			l.background.Wait()
+			l.desks.Wait()
 		})
 	}
 }
@@ -90,7 +91,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 			l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
 			limit := PerSecond("rps", 100).WithCapacity(3000)
 			w.busy(l, asks(Costs{"rps": 1}, limit), 300)
-			k := l.desks.of(acmeGPT)
+			k := l.desks.Of(acmeGPT)
 			if _, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 3000}, limit)); err != nil || after == 0 {
 				t.Fatal(err, after)
 			}
@@ -98,7 +99,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := k.Left(0, "rps", l.moment) / bucket.Milli
+			n := k.Left(0, "rps", l.desks.Moment) / bucket.Milli
 			if n == 0 {
 				t.Fatal("nothing is held")
 			}
@@ -110,7 +111,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 				s := w.shards(l, acme, gpt)[0].State
 				return s.Slots[s.Index("rps")].Tokens
 			}
-			held, level := k.Left(0, "rps", l.moment), stored()
+			held, level := k.Left(0, "rps", l.desks.Moment), stored()
 			if err := last.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -118,10 +119,10 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 			if paid {
 				wantHeld, wantLevel = held+1000, level
 			}
-			if got, is := k.Left(0, "rps", l.moment), stored(); got != wantHeld || is != wantLevel {
+			if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel {
 				t.Errorf("paid: %t: %d held and %d in the table, want %d and %d", paid, got, is, wantHeld, wantLevel)
 			}
-			l.background.Wait()
+			l.desks.Wait()
 		})
 	}
 }
@@ -144,10 +145,10 @@ func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
 		for range 300 { // 3 s: what refills is theirs
 			w.pass(10 * time.Millisecond)
 			_, _ = l.Acquire(ctx, req)
-			if !l.lines.Any(acmeGPT, "") {
+			if !l.desks.Lines.Any(acmeGPT, "") {
 				continue
 			}
-			if lined++; l.desks.of(acmeGPT).Left(0, "rps", l.moment) > 0 {
+			if lined++; l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) > 0 {
 				t.Fatal("something is held while somebody stands in line")
 			}
 		}
@@ -156,7 +157,7 @@ func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		l.background.Wait()
+		l.desks.Wait()
 	})
 }
 
@@ -174,7 +175,7 @@ func TestWhoWaitsIsNotServedFromWhatIsHeld(t *testing.T) {
 					t.Fatal(err, after)
 				}
 			}
-			left := func() int64 { return l.desks.of(acmeGPT).Left(0, "rps", l.moment) }
+			left := func() int64 { return l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) }
 			held, counted := left(), w.used(l, "rps")
 			lease, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 2}, limit))
 			if err != nil || lease.ahead || after > 0 != owes {
@@ -183,7 +184,7 @@ func TestWhoWaitsIsNotServedFromWhatIsHeld(t *testing.T) {
 			if used := w.used(l, "rps"); left() < held || held == 0 || used < counted+2 {
 				t.Errorf("owes %t: %d of %d are held, %d counted before and %d after", owes, left(), held, counted, used)
 			}
-			l.background.Wait()
+			l.desks.Wait()
 		})
 	}
 }
@@ -205,7 +206,7 @@ func TestWhatIsHeldIsToldAndRefillsLate(t *testing.T) {
 		if s.Remaining+s.Held > s.Capacity || s.Held < 20 {
 			t.Fatalf("%+v", s)
 		}
-		image := l.desks.of(acmeGPT).Seen(0).Image.State
+		image := l.desks.Of(acmeGPT).Seen(0).Image.State
 		want := image.Wait(0, 600_000) - (w.now.Load() - image.RF)
 		if got := s.ResetAfter.Milliseconds(); got != want {
 			t.Errorf("full after %d ms, want %d: %+v", got, want, s)

@@ -38,7 +38,7 @@ func TestToldInstantsHoldBesideTakingAhead(t *testing.T) {
 				}
 				w.pass(time.Duration(r.IntN(3000)) * time.Millisecond)
 				lease, err := l.Acquire(context.Background(), req)
-				l.background.Wait()
+				l.desks.Wait()
 				if err == nil {
 					if r.IntN(3) == 0 {
 						if err := lease.Rollback(context.Background()); err != nil {
@@ -56,7 +56,7 @@ func TestToldInstantsHoldBesideTakingAhead(t *testing.T) {
 				if _, err := l.Acquire(context.Background(), req); err != nil {
 					t.Fatalf("seed %d: %v of %v: %v, and then %v", seed, costs, limits, d, err)
 				}
-				l.background.Wait()
+				l.desks.Wait()
 			}
 		})
 	}

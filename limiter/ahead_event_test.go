@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -87,16 +88,17 @@ func TestRenewalsThatFailOpenTheBreaker(t *testing.T) {
 		var renewals atomic.Int64
 		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: only(EventAhead, func(Event) { renewals.Add(1) })})
 		req := asks(Costs{"rps": 1}, rps1000)
-		if w.busy(l, req, 200); l.breaker.open() || l.breaker.silent > 0 || renewals.Load() == 0 {
+		if w.busy(l, req, 200); l.desks.Breaker.Open() || l.desks.Breaker.Silent > 0 || renewals.Load() == 0 {
 			t.Fatalf("open after %d renewals that hold", renewals.Load())
 		}
 		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
 		renewals.Store(0)
-		for heldOf(l, acme, "rps") > 0 && !l.breaker.open() { // nobody else asks the table
+		for heldOf(l, acme, "rps") > 0 && !l.desks.Breaker.Open() { // nobody else asks the table
 			must(t, l, req)
 		}
-		if !l.breaker.open() || renewals.Load() != breaksAfter {
-			t.Errorf("open: %v after %d renewals, with %d held", l.breaker.open(), renewals.Load(), heldOf(l, acme, "rps"))
+		if !l.desks.Breaker.Open() || renewals.Load() != desk.BreaksAfter {
+			t.Errorf("open: %v after %d renewals, with %d held", l.desks.Breaker.Open(), renewals.Load(),
+				heldOf(l, acme, "rps"))
 		}
 	})
 }
@@ -117,11 +119,11 @@ func TestRenewalsThatHoldAreAnswers(t *testing.T) {
 			failed++
 			return false, memdb.Fail(store.Unavailable)
 		})
-		for failed < 2*breaksAfter && !l.breaker.open() {
+		for failed < 2*desk.BreaksAfter && !l.desks.Breaker.Open() {
 			w.busy(l, req, 1)
 		}
-		if l.breaker.open() || l.breaker.silent > 1 {
-			t.Errorf("open: %v after %d failures of %d renewals", l.breaker.open(), failed, renewals)
+		if l.desks.Breaker.Open() || l.desks.Breaker.Silent > 1 {
+			t.Errorf("open: %v after %d failures of %d renewals", l.desks.Breaker.Open(), failed, renewals)
 		}
 	})
 }
@@ -145,8 +147,8 @@ func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
 		}
 		time.Sleep(l.opts.Timeout + time.Second)
 		synctest.Wait()
-		if l.breaker.silent != 1 {
-			t.Errorf("%d calls without an answer, want 1", l.breaker.silent)
+		if l.desks.Breaker.Silent != 1 {
+			t.Errorf("%d calls without an answer, want 1", l.desks.Breaker.Silent)
 		}
 	})
 }

@@ -37,8 +37,8 @@ func TestStoredLimitsSayWhatIsTakenAhead(t *testing.T) {
 					t.Errorf("500 grants are %d writes", n)
 				}
 				w.configure(l, level.entity, level.resource, rps1000)
-				if n := writes(); n != 500 || l.desks.of(acmeGPT).Left(0, "rps", l.moment) != 0 {
-					t.Errorf("500 grants are %d writes, and %d is held", n, l.desks.of(acmeGPT).Left(0, "rps", l.moment))
+				if n := writes(); n != 500 || l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) != 0 {
+					t.Errorf("500 grants are %d writes, and %d is held", n, l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment))
 				}
 				if used, ended := w.countedOf(l, acme); used-ended != 2100 {
 					t.Errorf("%d used, of which %d ended unspent; 2100 were granted", used, ended)
@@ -131,7 +131,7 @@ func TestADenialHasFewerLeftThanItWanted(t *testing.T) {
 			w.pass(time.Millisecond)
 			for _, l := range []*Limiter{a, b} {
 				_, err := l.Acquire(t.Context(), asks(Costs{"rps": 1}, limit))
-				l.background.Wait()
+				l.desks.Wait()
 				if e, ok := errors.AsType[*LimitError](err); ok {
 					denied++
 					if e.Remaining >= e.Wanted || e.Statuses[0].Remaining != e.Remaining {

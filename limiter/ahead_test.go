@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -34,7 +35,7 @@ func (w *world) busy(l *Limiter, req Request, n int) (granted int, last *Lease) 
 	for range n {
 		w.pass(10 * time.Millisecond)
 		lease, err := l.Acquire(context.Background(), req)
-		l.background.Wait()
+		l.desks.Wait()
 		if err == nil {
 			granted, last = granted+1, lease
 		} else if !errors.Is(err, ErrLimited) {
@@ -55,7 +56,7 @@ func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
 
 // heldOf is what a process holds of a limit of an entity, in tokens.
 func heldOf(l *Limiter, entity, limit string) int64 {
-	return l.desks.of(decide.Name{Entity: entity, Resource: gpt}).Left(0, limit, l.moment) / 1000
+	return l.desks.Of(decide.Name{Entity: entity, Resource: gpt}).Left(0, limit, l.desks.Moment) / 1000
 }
 
 // A busy process writes once for many requests; what it does not use is not counted as used.
@@ -83,7 +84,7 @@ func TestOneWriteTakesForManyRequests(t *testing.T) {
 		}
 		w.pass(2 * time.Second) // what is left has ended
 		w.busy(l, req, 1)
-		held := l.desks.of(acmeGPT).Left(0, "rps", l.moment) / 1000
+		held := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) / 1000
 		if used, ended := w.countedOf(l, acme); used-ended-held != 701 || ended == 0 {
 			t.Errorf("%d used, %d of it ended unspent, %d is held, 701 were granted", used, ended, held)
 		}
@@ -120,8 +121,8 @@ func TestLeasesAreSettledIntoWhatIsHeld(t *testing.T) {
 		l := w.process(Options{Ahead: 500 * time.Millisecond})
 		ctx, req := context.Background(), asks(Costs{"rps": 2}, rps1000)
 		_, lease := w.busy(l, req, 200)
-		k := l.desks.of(acmeGPT)
-		held := func() int64 { return k.Left(0, "rps", l.moment) / 1000 }
+		k := l.desks.Of(acmeGPT)
+		held := func() int64 { return k.Left(0, "rps", l.desks.Moment) / 1000 }
 		for held() < 10 {
 			_, lease = w.busy(l, req, 1)
 		}
@@ -173,7 +174,7 @@ func TestCascadesTakeAhead(t *testing.T) {
 		w.pass(20 * time.Second)
 		w.busy(l, req, 1)
 		for _, entity := range []string{acme, "org"} {
-			held := l.desks.of(decide.Name{Entity: entity, Resource: gpt}).Left(0, "rpm", l.moment) / 1000
+			held := l.desks.Of(decide.Name{Entity: entity, Resource: gpt}).Left(0, "rpm", l.desks.Moment) / 1000
 			if used, ended := w.countedOf(l, entity); used-ended-held != int64(granted)+1 {
 				t.Errorf("%s: %d used, %d of it ended unspent, %d held, %d were granted", entity, used, ended, held, granted+1)
 			}
@@ -239,7 +240,7 @@ func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
 			w.pass(2 * time.Second) // the next write tells what of it has ended
 			table.odd = odd
 			err := errors.New("panic")
-			_ = guarded(func() { _, err = l.Acquire(context.Background(), req) })
+			_ = desk.Guarded(func() { _, err = l.Acquire(context.Background(), req) })
 			if err == nil || table.odd != nil {
 				t.Errorf("%s: granted, or without a write", name)
 			}
@@ -248,7 +249,7 @@ func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
 			if n := w.db.Stats().WriteUnits; more != 300 || n > 30 {
 				t.Errorf("%s: %d granted of 300, with %d writes", name, more, n)
 			}
-			held := l.desks.of(acmeGPT).Left(0, "rps", l.moment) / 1000
+			held := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) / 1000
 			if used, ended := w.countedOf(l, acme); used-ended-held < int64(granted+more) || ended == 0 {
 				t.Errorf("%s: %d used, %d of it ended unspent, %d is held, %d were granted", name, used, ended, held,
 					granted+more)
@@ -288,9 +289,9 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 					w.pass(time.Second)
 				}
 				err := errors.New("panic")
-				_ = guarded(func() { _, err = ps[rng.IntN(3)].Acquire(context.Background(), req) })
+				_ = desk.Guarded(func() { _, err = ps[rng.IntN(3)].Acquire(context.Background(), req) })
 				for _, l := range ps {
-					l.background.Wait()
+					l.desks.Wait()
 				}
 				exact = min(100, exact+float64(w.now.Load()-at)/10)
 				if at = w.now.Load(); err == nil {
@@ -362,7 +363,7 @@ func holds(t testing.TB) (*world, *Limiter, Request) {
 func TestGrantsFromWhatIsHeldAllocateLittle(t *testing.T) {
 	_, l, req := holds(t)
 	n := testing.AllocsPerRun(1000, func() { must(t, l, req) })
-	l.background.Wait()
+	l.desks.Wait()
 	if n > 2 {
 		t.Errorf("%v allocations, want at most 2", n)
 	}
@@ -377,7 +378,7 @@ func BenchmarkHeld(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	l.background.Wait()
+	l.desks.Wait()
 	b.ReportMetric(float64(w.db.Stats().WriteUnits)/float64(b.N), "writes/op")
 }
 
@@ -411,7 +412,7 @@ func TestInvalidRequestsBesideWhatIsHeld(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 500 * time.Millisecond})
 		w.busy(l, asks(Costs{"rps": 1}, rps1000), 100)
-		held := l.desks.of(acmeGPT).Left(0, "rps", l.moment)
+		held := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment)
 		for name, c := range map[string]struct {
 			req Request
 			err error
@@ -426,7 +427,7 @@ func TestInvalidRequestsBesideWhatIsHeld(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", name, lease, err, c.err)
 			}
 		}
-		if left := l.desks.of(acmeGPT).Left(0, "rps", l.moment); left != held || held == 0 {
+		if left := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment); left != held || held == 0 {
 			t.Errorf("%d of %d are held", left, held)
 		}
 	})
@@ -441,7 +442,7 @@ func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
 		w.busy(l, req, 100)
 		w.says(l, acme, gpt, "disabled", item.S("bypass"))
 		l.ForgetConfig()
-		left := func() int64 { return l.desks.of(acmeGPT).Left(0, "rps", l.moment) }
+		left := func() int64 { return l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) }
 		before := left()
 		for i := range 3 {
 			lease := must(t, l, req)
@@ -481,7 +482,7 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 		leave()
 		synctest.Wait()
 		close(hold)
-		l.background.Wait()
+		l.desks.Wait()
 		if now := heldOf(l, acme, "rps"); now <= before || sent.Load() != 1 {
 			t.Errorf("%d held before, %d after %d writes", before, now, sent.Load())
 		}
@@ -497,7 +498,7 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 		w.split(first, 2)
 		for shard := range 2 {
 			l, req := first, asks(Costs{"rps": 1}, rps1000)
-			holds := func(shard int) int64 { return l.desks.of(acmeGPT).Left(shard, "rps", l.moment) }
+			holds := func(shard int) int64 { return l.desks.Of(acmeGPT).Left(shard, "rps", l.desks.Moment) }
 			for try := 0; holds(shard) == 0 || holds(1-shard) > 0; try++ {
 				if try == 100 {
 					t.Fatalf("no process holds of shard %d alone", shard)

@@ -124,7 +124,7 @@ func (a *aheadWorld) play() {
 		var all sync.WaitGroup
 		for range 1 + a.seed%3 {
 			l := process()
-			defer l.background.Wait()
+			defer l.desks.Wait()
 			l.opts.Ahead = []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}[r.IntN(4)]
 			for range 4 + r.IntN(8) {
 				r := rand.New(rand.NewPCG(a.seed, r.Uint64()))

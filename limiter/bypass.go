@@ -1,8 +1,6 @@
 package limiter
 
-import (
-	"github.com/zeroae/zae-limiter-go/internal/decide"
-)
+import "github.com/zeroae/zae-limiter-go/internal/decide"
 
 // An entity may be bypassed on a resource: everything is granted, and nothing is taken or
 // counted. The entities that it cascades to are charged all the same, unless they are

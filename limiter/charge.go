@@ -67,12 +67,12 @@ const mostCost = 2 * MaxTokens
 func (le *Lease) join(extra *Lease, costs Costs) {
 	le.part(extra.image().State)
 	for _, it := range extra.items {
-		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.key == it.key }) // local ones have none
+		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.Key == it.Key }) // local ones have none
 		if i < 0 {
 			le.items = append(le.items, it)
 			continue
 		}
-		le.items[i].taken = plus(le.items[i].taken, it.taken)
+		le.items[i].Taken = plus(le.items[i].Taken, it.Taken)
 	}
 	for _, limit := range extra.settles() {
 		if !hasLimit(le.settles(), limit.Name) {
@@ -85,7 +85,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		}
 	}
 	if le.status, le.counts, le.ahead = extra.status, extra.counts, extra.ahead; extra.Charged() {
-		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.sleepers.Turn()
+		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.desks.Sleepers.Turn()
 	}
 }
 
@@ -102,9 +102,9 @@ func (le *Lease) part(now bucket.State) {
 			continue
 		}
 		for i, it := range le.items {
-			if c, ok := table.Find(it.taken, sl.Name); ok {
+			if c, ok := table.Find(it.Taken, sl.Name); ok {
 				le.gone = plus(le.gone, []table.Cost{c})
-				le.items[i].taken = plus(it.taken, negative([]table.Cost{c}))
+				le.items[i].Taken = plus(it.Taken, table.Negative([]table.Cost{c}))
 			}
 		}
 	}

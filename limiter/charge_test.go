@@ -57,7 +57,7 @@ func TestNeverGivesBackMoreThanWasTaken(t *testing.T) {
 // several4 returns a lease that four shards have paid for, 6 of 8 tokens.
 func several4(t *testing.T, w *world, l *Limiter) *Lease {
 	limit := PerMinute("rpm", 8)
-	l.opts.MaxShards = 4
+	l.desks.Settings.MaxShards = 4
 	must(t, l, asks(Costs{"rpm": 0}, limit))
 	w.split(l, 4)
 	must(t, l, asks(Costs{"rpm": 0}, limit))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -68,18 +69,9 @@ func (le *Lease) rollback(ctx context.Context) error {
 func (le *Lease) back() [][]table.Cost {
 	back := make([][]table.Cost, len(le.items))
 	for i, it := range le.items {
-		back[i] = negative(it.taken)
+		back[i] = table.Negative(it.Taken)
 	}
 	return back
-}
-
-// negative returns what gives costs back.
-func negative(costs []table.Cost) []table.Cost {
-	out := slices.Clone(costs)
-	for i := range out {
-		out[i].Milli = -out[i].Milli
-	}
-	return out
 }
 
 // due returns, by item, the settled costs less the taken ones. If more is due, the first item pays.
@@ -93,7 +85,7 @@ func (le *Lease) due() [][]table.Cost {
 		}
 		left := bucket.SubSat(actual*bucket.Milli, le.held(limit.Name))
 		for i, it := range le.items {
-			if part := max(left, -it.held(limit.Name)); part != 0 {
+			if part := max(left, -it.Of(limit.Name)); part != 0 {
 				out[i] = append(out[i], table.Cost{Limit: limit, Milli: part})
 				left -= part
 			}
@@ -106,30 +98,40 @@ func (le *Lease) due() [][]table.Cost {
 // on many shards would not be written within the time of one call. What is written is noted
 // as taken, so that a repeated call does not settle it twice.
 func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
-	bounded := le.limiter.bounded(ctx)
-	defer bounded.end()
+	bounded := le.limiter.desks.Bounded(ctx)
+	defer bounded.End()
 	var errs []error
 	came := make([]error, len(le.items))
-	settle := func(i int) { came[i] = le.limiter.settle(bounded, le.items[i], le.image(), le.taken(), due[i]) }
-	atOnce(len(le.items), func(i int) {
+	settle := func(i int) { came[i] = le.settleItem(bounded, le.items[i], due[i]) }
+	desk.InParallel(len(le.items), func(i int) {
 		if len(le.items) == 1 {
 			settle(i)
-		} else if p := guarded(func() { settle(i) }); p != nil {
+		} else if p := desk.Guarded(func() { settle(i) }); p != nil {
 			came[i] = p
 		}
 	})
 	for i, err := range came {
 		if err == nil {
 			it := &le.items[i]
-			it.taken = plus(it.taken, due[i][:len(due[i])-len(it.slots)])
+			it.Taken = plus(it.Taken, due[i][:len(due[i])-len(it.slots)])
 			it.slots = nil
 			continue
 		}
-		errs = append(errs, outcome(op, le.name, err))
+		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(errs...)}
+		return settleError(op, le.name, errs...)
 	}
+	return nil
+}
+
+// settleItem settles costs on one item.
+func (le *Lease) settleItem(ctx context.Context, it leaseItem, costs []table.Cost) error {
+	if !it.local {
+		return le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs)
+	}
+	now := le.limiter.now()
+	le.limiter.locals.adjust(it.name, desk.Pinned(costs, table.Shard{State: it.state}, now), now)
 	return nil
 }
 
@@ -145,17 +147,17 @@ func (le *Lease) taken() queue.Taking {
 func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
 	begin, all := le.limiter.begin(), le.levels()
 	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
-	released := le.limiter.release(le.slots)
+	released := le.limiter.desks.Release(le.slots)
 	for i, a := range all {
 		dues[i] = due(a)
 		for j := range a.items {
-			a.items[j].slots = append(a.items[j].slots, released[a.items[j].key]...)
+			a.items[j].slots = append(a.items[j].slots, released[a.items[j].Key]...)
 			dues[i][j] = append(dues[i][j], a.items[j].slots...)
-			delete(released, a.items[j].key)
+			delete(released, a.items[j].Key)
 		}
 	}
-	le.limiter.giveSlots(released) // taken over, beside tokens of another shard
-	atOnce(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
+	le.limiter.desks.GiveSlots(released) // taken over, beside tokens of another shard
+	desk.InParallel(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
 	err := le.settledAll(op, errs)
 	le.tellSettled(ctx, op, begin, dues, err)
 	return err

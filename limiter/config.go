@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -24,7 +25,7 @@ import (
 // lock is held during it.
 type configs struct {
 	store     store.Store
-	desks     *desks // have what is warm
+	desks     *desk.Desks // have what is warm
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
@@ -38,12 +39,12 @@ type configs struct {
 }
 
 func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, late func() time.Duration,
-	ds *desks) *configs {
-	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.size, nil)
+	ds *desk.Desks) *configs {
+	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.Size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: probeWait,
+	return &configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: desk.ProbeWait,
 		late: late, cache: cache}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 )
 
@@ -83,7 +84,7 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 		ttl, timeout, left time.Duration // left 0: its caller waits for ever
 		waits              time.Duration
 	}{
-		"no longer than for a probe":       {time.Second, 2 * time.Second, 0, probeWait},
+		"no longer than for a probe":       {time.Second, 2 * time.Second, 0, desk.ProbeWait},
 		"half of the time of a call":       {time.Second, 100 * ms, 0, 50 * ms},
 		"half of the time of its caller":   {time.Second, 2 * time.Second, 60 * ms, 30 * ms},
 		"every call reads":                 {-1, 2 * time.Second, 0, time.Second},

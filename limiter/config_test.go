@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -578,7 +579,11 @@ func TestCachesAreBounded(t *testing.T) {
 			must(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 3}})
 		}
 	}
-	if b, c := len(l.desks.by), l.configs.cache.Len(); b > 10 || c > 60 {
+	var entities []string
+	for i := range 100 {
+		entities = append(entities, fmt.Sprint("e", i))
+	}
+	if b, c := remembered(l, entities...), l.configs.cache.Len(); b > 10 || c > 60 {
 		t.Fatalf("%d buckets and %d configuration items remembered", b, c)
 	}
 	for i := range 100 {
@@ -656,7 +661,7 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	reads := 0
 	w.db.SetHook(func(memdb.Op) (bool, error) { reads++; return false, memdb.Fail(store.Unavailable) })
 	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
-	for range breaksAfter + 1 { // sent, and when no more are sent
+	for range desk.BreaksAfter + 1 { // sent, and when no more are sent
 		if lease, err := l.Acquire(t.Context(), other); err != nil || lease.Charged() ||
 			!errors.Is(lease.Cause(), ErrUnavailable) {
 			t.Errorf("%v, want a lease of the policy", err)

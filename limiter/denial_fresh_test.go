@@ -23,7 +23,7 @@ func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
 				w.db.ResetStats()
 				_, err := fresh.Acquire(t.Context(), asks(Costs{"rph": cost}, limit))
 				writes := w.db.Stats().Calls() - w.db.Stats().Reads
-				fresh.background.Wait()
+				fresh.desks.Wait()
 				d, ok := errors.AsType[*LimitError](err)
 				if !ok || writes > 2 {
 					t.Fatalf("%v after %d writes, want denied after two", err, writes)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -296,8 +297,8 @@ func BenchmarkDenial(b *testing.B) {
 	for _, count := range []int{1, 32, 1024} {
 		w, l, req := exhausted(b, count)
 		calls := w.db.Stats().Calls()
-		deny := func(b *testing.B, before func(k *desk)) {
-			k := l.desks.of(acmeGPT)
+		deny := func(b *testing.B, before func(k *desk.Desk)) {
+			k := l.desks.Of(acmeGPT)
 			b.ReportAllocs()
 			for b.Loop() {
 				before(k)
@@ -309,9 +310,9 @@ func BenchmarkDenial(b *testing.B) {
 				b.Fatalf("%d calls, want none", n)
 			}
 		}
-		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*desk) {}) })
+		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*desk.Desk) {}) })
 		b.Run(fmt.Sprintf("anew/%d shards", count), func(b *testing.B) {
-			deny(b, func(k *desk) { k.See(k.Seen(0).Image, w.now.Load(), decide.Unsent) })
+			deny(b, func(k *desk.Desk) { k.See(k.Seen(0).Image, w.now.Load(), decide.Unsent) })
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -158,6 +159,37 @@ func outcome(op string, n decide.Name, err error) error {
 		return &opError{op, n, ErrUnreadable, err}
 	}
 	return &opError{op, n, store.Outcome(err), err}
+}
+
+// settleError is what a caller is told of a lease that could not be settled.
+func settleError(op string, n decide.Name, errs ...error) error {
+	for i, err := range errs {
+		errs[i] = outcome(op, n, err)
+	}
+	return &SettleError{op, n.Entity, n.Resource, errors.Join(errs...)}
+}
+
+// failure is the error of a request that was not granted, nil if it was.
+func failure(t desk.Taken) error {
+	err := t.Err
+	if denied, ok := errors.AsType[*desk.Denied](err); ok {
+		err = refusal(denied.Decision)
+	}
+	if len(t.Others) == 0 {
+		return err
+	}
+	all := []error{err}
+	for _, o := range t.Others {
+		if o.Op == "rollback" {
+			all = append(all, settleError(o.Op, o.Name, o.Err))
+		} else {
+			all = append(all, outcome(o.Op, o.Name, o.Err))
+		}
+	}
+	if err = errors.Join(all...); !decided(err) && store.KindOf(err) != store.Setup {
+		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
+	}
+	return err
 }
 
 // canceled is the outcome of a call that the caller's context has ended. It tells,

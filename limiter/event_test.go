@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -198,14 +199,14 @@ func TestTheBreakerIsTold(t *testing.T) {
 		must(t, l.Limiter, req)
 		l.told = nil
 		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
-		for range breaksAfter + 2 {
+		for range desk.BreaksAfter + 2 {
 			l.Acquire(t.Context(), req)
 		}
 		failed := "acquire unknown map[rpm:1] 1 0s"
 		l.expect(failed, failed, "breaker open", failed,
 			"acquire unavailable map[rpm:1] 0 0s", "acquire unavailable map[rpm:1] 0 0s")
 		w.db.SetHook(nil)
-		time.Sleep(probesEvery)
+		time.Sleep(desk.ProbesEvery)
 		must(t, l.Limiter, req)
 		must(t, l.Limiter, req)
 		l.expect("look", "breaker", "acquire ok map[rpm:1] 1 0s", "acquire ok map[rpm:1] 1 0s")
@@ -224,7 +225,7 @@ func TestEventsAreLogged(t *testing.T) {
 	denial := &LimitError{Entity: "parent", Resource: gpt, Limit: "rpm", RetryAfter: 6 * time.Second}
 	for _, e := range []Event{
 		{Kind: EventAcquire, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Err: denial, Elapsed: time.Millisecond},
-		{Kind: EventAcquire, Entity: acme, Resource: gpt, Err: outcome("acquire", acmeGPT, errOpen),
+		{Kind: EventAcquire, Entity: acme, Resource: gpt, Err: outcome("acquire", acmeGPT, desk.ErrOpen),
 			Policy: PolicyAllow},
 		{Kind: EventCommit, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 4}, Writes: 1},
 		{Kind: EventRollback, Entity: acme, Resource: gpt, Costs: Costs{"rpm": -1}, Writes: 2, Elapsed: time.Millisecond},

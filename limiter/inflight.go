@@ -73,8 +73,8 @@ func (le *Lease) Lost() <-chan struct{} {
 	if le.slots == nil {
 		return nil
 	}
-	le.limiter.keeper.Look(le.slots, le.limiter.now())
-	le.limiter.tellLost()
+	le.limiter.desks.Slots.Look(le.slots, le.limiter.now())
+	le.limiter.desks.ObserveLost()
 	return le.slots.Lost()
 }
 

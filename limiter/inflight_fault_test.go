@@ -105,8 +105,8 @@ func TestSlotsHeldThroughSplits(t *testing.T) {
 		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
 		for i := range 40 {
 			if i%8 == 0 {
-				w.background.Wait()
-				other.background.Wait()
+				w.desks.Wait()
+				other.desks.Wait()
 				b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 				if err != nil {
 					t.Fatal(err)
@@ -250,7 +250,7 @@ func TestLostSlotsAreObserved(t *testing.T) {
 			"the clock":  {func(*Lease) { w.crash(); time.Sleep(3 * epoch); w.on(nil) }, 1},
 			"Lost":       {func(le *Lease) { frozen(le); le.Lost() }, 1},
 			"Commit":     {frozen, 1},
-			"dropped":    {func(le *Lease) { w.keeper.Drop(le.slots); time.Sleep(epoch) }, 1},
+			"dropped":    {func(le *Lease) { w.desks.Slots.Drop(le.slots); time.Sleep(epoch) }, 1},
 			"held":       {func(*Lease) { time.Sleep(5 * epoch) }, 0},
 			"ended soon": {func(*Lease) {}, 0},
 		} {

@@ -148,7 +148,7 @@ func (w *worker) crash() {
 // renewsAt has what the worker takes from now on renewed when a part of the time for it has
 // passed, 0 to 0xffff. It returns the worker.
 func (w *worker) renewsAt(part uint64) *worker {
-	w.keeper.Random = func() uint64 { return part }
+	w.desks.Slots.Random = func() uint64 { return part }
 	return w
 }
 
@@ -454,8 +454,8 @@ func TestSlotsOfShards(t *testing.T) {
 			time.Sleep(epoch / 3)
 		}
 		o.free("held", 0)
-		w.background.Wait()
-		other.background.Wait()
+		w.desks.Wait()
+		other.desks.Wait()
 		if o.db.Item(layout.BucketKey(o.ns, acme, gpt, 1)) != nil {
 			t.Error("a bucket with slots is still divided")
 		}
@@ -528,7 +528,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		w := o.worker(0, Options{})
 		lease := o.must(w, takesJob(2))
 		before := w.count("transact")
-		w.keeper.Drop(lease.slots) // as the collector of garbage does
+		w.desks.Slots.Drop(lease.slots) // as the collector of garbage does
 		time.Sleep(2*epoch + 2*time.Second)
 		o.free("dropped", 2)
 		if n := w.count("transact") - before; n > 0 || !isLost(lease) {
@@ -544,7 +544,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		s, lease = le.slots, weak.Make(le)
 	})
 	taken.Wait()
-	l.background.Wait()
+	l.desks.Wait()
 	for range 3 { // a pool keeps what it has for two
 		runtime.GC()
 	}
@@ -552,7 +552,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		t.Fatal("a lease that nobody has is kept by its limiter")
 	}
 	for dropped := false; !dropped; runtime.Gosched() { // the collector has it, and the cleanup is on its way
-		l.keeper.Look(s, l.now())
+		l.desks.Slots.Look(s, l.now())
 		select {
 		case <-s.Lost():
 			dropped = true

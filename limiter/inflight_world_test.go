@@ -120,7 +120,7 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 					judge.end(lease)
 					switch trouble.n(8) {
 					case 0: // never ended
-						w.keeper.Drop(lease.slots)
+						w.desks.Slots.Drop(lease.slots)
 					case 1:
 						_ = lease.Rollback(context.Background())
 					case 2: // what DynamoDB did not take is sent again

@@ -9,38 +9,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// leaseItem is one stored item that a lease has taken from.
+// leaseItem is one item that a lease has taken from.
 type leaseItem struct {
+	decide.Part
 	name  decide.Name
-	key   item.Key
-	shard int
-	taken []table.Cost
 	local bool         // it is a bucket of this process, which has no key
 	state bucket.State // of that bucket, after it was charged
-	slots []table.Cost // what the next settling gives back beside
-}
-
-// parent returns the item of the shard that this one merges into.
-func (it leaseItem) parent() (leaseItem, bool) {
-	ns, _, _, _, ok := layout.ParseBucketPK(it.key.PK)
-	if !ok || it.shard == 0 {
-		return it, false
-	}
-	it.shard = bucket.SplitParent(it.shard)
-	it.key = layout.BucketKey(ns, it.name.Entity, it.name.Resource, it.shard)
-	return it, true
-}
-
-// held returns what the item has paid of a limit, in millitokens.
-func (it leaseItem) held(limit string) int64 {
-	c, _ := table.Find(it.taken, limit)
-	return c.Milli
+	slots []table.Cost // what the next settling gives back besides
 }
 
 // Lease is what a granted request holds. The tokens are taken already. A lease that is
@@ -85,9 +64,7 @@ func (l *Limiter) lease(g decide.Grant) *Lease {
 	if len(g.Parts) == 0 {
 		le.cause = ErrBypassed
 	}
-	if le.worked = g.Worked; g.Worked {
-		le.turn = l.sleepers.Turn() // a transaction brings no images
-	}
+	le.worked, le.turn = g.Worked, g.Turn
 	return le
 }
 
@@ -96,7 +73,7 @@ func (le *Lease) fill(n decide.Name, image *table.Shard, limits []bucket.Limit, 
 	le.name, le.after, le.limits = n, image, slices.Clip(limits)
 	le.items = le.one[:0]
 	for _, p := range parts {
-		le.items = append(le.items, leaseItem{name: n, key: p.Key, shard: p.Shard, taken: p.Taken})
+		le.items = append(le.items, leaseItem{name: n, Part: p})
 	}
 }
 
@@ -182,8 +159,8 @@ func (le *Lease) Status() []Status {
 
 // nowHeld is the status of a lease on what was taken ahead.
 func (le *Lease) nowHeld() []Status {
-	k := le.limiter.desks.of(le.name)
-	return statuses(le.name.Entity, k.Levels(decide.Want{Costs: le.items[0].taken}, le.limiter.now()))
+	k := le.limiter.desks.Of(le.name)
+	return statuses(le.name.Entity, k.Levels(decide.Want{Costs: le.items[0].Taken}, le.limiter.now()))
 }
 
 // Overdrawn returns the soft limits that were in debt right after the last charge of this lease.
@@ -249,7 +226,7 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 	for limit, n := range actual {
 		if !hasLimit(le.settles(), limit) {
 			return nil, argument.Invalid("settle limit", limit,
-				fmt.Sprintf("one of %q, the limits of %q", limitNames(table.Costs(le.settles())), le.name.Entity))
+				fmt.Sprintf("one of %q, the limits of %q", table.NamesOf(table.Costs(le.settles())), le.name.Entity))
 		}
 		if slices.ContainsFunc(le.settles(), func(l bucket.Limit) bool { return l.Name == limit && l.Lends() }) {
 			return nil, argument.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
@@ -264,9 +241,9 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 
 // held returns what has been taken of a limit, in millitokens.
 func (le *Lease) held(limit string) int64 {
-	milli := leaseItem{taken: le.gone}.held(limit)
+	milli := decide.Part{Taken: le.gone}.Of(limit)
 	for _, it := range le.items {
-		milli = bucket.AddSat(milli, it.held(limit))
+		milli = bucket.AddSat(milli, it.Of(limit))
 	}
 	return milli
 }

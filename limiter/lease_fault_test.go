@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -205,7 +206,7 @@ func TestRollbackGoesToTheShardThatPaid(t *testing.T) {
 	for n := 0; n < 200 || len(hit) < 4 && n < 3000; n++ {
 		before := levels()
 		lease := must(t, l, asks(Costs{"rpm": 3}, limit))
-		shard := lease.items[0].shard
+		shard := lease.items[0].Shard
 		hit[shard] = true
 		if after := levels(); after[shard] != before[shard]-3000 {
 			t.Fatalf("lease names shard %d, levels went from %d to %d", shard, before, after)
@@ -274,7 +275,7 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.db.SetHook(nil)
-	if refused == 0 || refused >= settleAttempts {
+	if refused == 0 || refused >= desk.SettleAttempts {
 		t.Errorf("%d charges were refused before it was taken", refused)
 	}
 	w.wantHeld(l, rpm10, 5)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -381,7 +383,7 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 		}))
 		return more(le, Costs{"rpm": 1})
 	})
-	if !errors.Is(err, ErrUnavailable) || writes != unavailableAttempts {
+	if !errors.Is(err, ErrUnavailable) || writes != desk.UnavailableAttempts {
 		t.Fatalf("got %v after %d writes, want that of the commit and no rollback after it", err, writes)
 	}
 }
@@ -453,7 +455,7 @@ func TestWhatIsDueAddsUp(t *testing.T) {
 		le := &Lease{limits: limits, actual: map[string]int64{}}
 		for range 1 + r.IntN(4) {
 			costs := table.Costs(limits, r.Int64N(5)*1000, r.Int64N(5)*1000, r.Int64N(5)*1000)
-			le.items = append(le.items, leaseItem{taken: costs[:1+r.IntN(3)]})
+			le.items = append(le.items, leaseItem{Part: decide.Part{Taken: costs[:1+r.IntN(3)]}})
 		}
 		for _, l := range limits {
 			if r.IntN(3) > 0 {
@@ -465,10 +467,10 @@ func TestWhatIsDueAddsUp(t *testing.T) {
 			taken, settled := int64(0), int64(0)
 			for i, it := range le.items {
 				c, _ := table.Find(due[i], l.Name)
-				if was := it.held(l.Name); was+c.Milli < 0 || c.Milli > 0 && i > 0 {
+				if was := it.Of(l.Name); was+c.Milli < 0 || c.Milli > 0 && i > 0 {
 					t.Fatalf("run %d: item %d has paid %d of %s, and %d is due", n, i, was, l.Name, c.Milli)
 				}
-				taken, settled = taken+it.held(l.Name), settled+it.held(l.Name)+c.Milli
+				taken, settled = taken+it.Of(l.Name), settled+it.Of(l.Name)+c.Milli
 			}
 			want := taken
 			if said, ok := le.actual[l.Name]; ok {

@@ -122,7 +122,7 @@ func TestHardBesideSoft(t *testing.T) {
 				}
 				wg.Wait()
 				for _, p := range fleet {
-					p.background.Wait()
+					p.desks.Wait()
 				}
 				most := 400 + 40*(w.now.Load()-begin)/1000
 				if granted > most {

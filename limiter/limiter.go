@@ -10,9 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
-	"github.com/zeroae/zae-limiter-go/internal/slots"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -188,18 +187,13 @@ func (o *Options) durations() error {
 // namespace is enough, and shares what it learns. Nothing closes it. A process that ends loses what it
 // has taken ahead (Options.Ahead), and its slots of in-flight limits are free after two epochs at most.
 type Limiter struct {
-	store      *clocked
-	opts       Options
-	namespace  string               // the namespace's id, the prefix of every key
-	offset     func() time.Duration // what to add to the clock; nil: nothing
-	breaker    breaker
-	desks      *desks
-	configs    *configs
-	locals     *locals
-	sleepers   queue.Sleepers
-	lines      queue.Lines
-	keeper     slots.Keeper
-	background background // work that no caller waits for
+	store     *desk.Timed
+	opts      Options
+	namespace string               // the namespace's id, the prefix of every key
+	offset    func() time.Duration // what to add to the clock; nil: nothing
+	desks     *desk.Desks
+	configs   *configs
+	locals    *locals
 }
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.
@@ -207,20 +201,16 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	if opts.Observe != nil {
 		s = watched{s, opts.Observe}
 	}
-	clocked := &clocked{Store: s}
-	late := func() time.Duration { return clocked.lately().late }
-	ds := newDesks(opts.MaxBuckets, decide.Settings{
-		DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack), MaxShards: opts.MaxShards,
+	l := &Limiter{opts: opts, namespace: namespaceID}
+	l.desks = desk.New(s, desk.Options{
+		Settings: decide.Settings{DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack),
+			MaxShards: opts.MaxShards},
+		Namespace: namespaceID, Timeout: opts.Timeout, Size: opts.MaxBuckets, Now: l.now, Observe: l.happened,
+		Notes: func() any { return &notes{} },
 	})
-	l := &Limiter{
-		store: clocked, opts: opts, namespace: namespaceID, desks: ds,
-		locals:  newLocals(opts.LocalShare, ds),
-		configs: newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, late, ds),
-	}
-	rooms := parts[queue.Room]{ds, func(k *desk) *queue.Room { return &k.room }}
-	l.sleepers.Rooms, l.lines.Rooms = rooms, rooms
-	l.keeper.Wake, l.keeper.Random = l.keepUp, random
-	l.keeper.Shelves = parts[slots.Shelf]{ds, func(k *desk) *slots.Shelf { return &k.shelf }}
+	l.store = l.desks.Store
+	l.locals = newLocals(opts.LocalShare, opts.MaxBuckets, l.desks)
+	l.configs = newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks.Late, l.desks)
 	return l
 }
 
@@ -231,18 +221,6 @@ func (l *Limiter) now() int64 {
 	}
 	return now.UnixMilli()
 }
-
-// moment is what a decision depends on beside the bucket and the request.
-func (l *Limiter) moment() decide.Now {
-	pace, at := l.store.lately(), time.Now()
-	return decide.Now{Ms: l.now(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: random(), At: at,
-		Late: pace.late}
-}
-
-// started is an instant of the clock that is never set.
-var started = time.Now()
-
-func random() uint64 { return store.Random() }
 
 // NamespaceID returns the id that prefixes the keys of this limiter's
 // namespace.

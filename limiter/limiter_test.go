@@ -35,6 +35,8 @@ func (w *world) advance(d time.Duration) { w.now.Add(d.Milliseconds()) }
 // bounded by real time in a test gets it.
 const ages = 24 * time.Hour
 
+const ms = time.Millisecond
+
 // process returns a limiter with caches of its own, on a namespace that it
 // registers if need be. Only a test that says so has a bound that matters; it runs in
 // a bubble of testing/synctest then, because bounds are about real time.

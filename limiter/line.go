@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // standInLine waits for room in the queue, and takes the costs then.
-func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, tries *attempt) (lease *Lease,
+func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, tries *desk.Attempt) (lease *Lease,
 	after time.Duration, err error) {
-	me, follow := l.lines.Join(n, req.Class), 0
+	me, follow := l.desks.Lines.Join(n, req.Class), 0
 	defer func() { me.Leave(follow) }()
 	asks := time.NewTimer(0)
 	defer asks.Stop()
@@ -26,7 +27,7 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 			return nil, 0, canceled("wait", n, context.Cause(ctx), nil)
 		}
 		mine := waiting(tries.End)
-		mine.standing = true
+		mine.Standing = true
 		lease, after, err = l.reserve(ctx, req, mine)
 		tries.Calls += mine.Calls
 		full := queueFull(err)
@@ -36,7 +37,7 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 		}
 		missed, first := me.Asked(mine.Calls > 0, full != nil, at)
 		if full == nil {
-			follow, tries.owed = followers(lease, req), mine.owed
+			follow, tries.Owed = followers(lease, req), mine.Owed
 			return lease, after, err
 		}
 		if first {

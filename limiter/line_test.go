@@ -74,7 +74,7 @@ func TestWaitWaitsForRoom(t *testing.T) {
 				t.Errorf("%d processes: %d writes, want at most %d", processes, writes, most)
 			}
 			for _, l := range all4 {
-				if l.lines.Any(acmeGPT, "") {
+				if l.desks.Lines.Any(acmeGPT, "") {
 					t.Error("somebody is left in line")
 				}
 			}
@@ -112,7 +112,7 @@ func TestReserveAtAFullQueue(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		w := newWorld(t)
 		l := w.process(Options{})
-		l.opts.MaxShards = 4
+		l.desks.Settings.MaxShards = 4
 		limit := PerSecond("rps", 40)
 		must(t, l, asks(Costs{"rps": 0}, limit))
 		if shards > 1 {
@@ -210,7 +210,7 @@ func TestStandingInLine(t *testing.T) {
 		if last < 8100*time.Millisecond || last > 8300*time.Millisecond { // 21 owed, and 61 in line
 			t.Errorf("the last in line after %s, want 8.2s", last)
 		}
-		if l.lines.Any(acmeGPT, "") {
+		if l.desks.Lines.Any(acmeGPT, "") {
 			t.Error("somebody is left in line")
 		}
 	})
@@ -271,7 +271,7 @@ func TestLineSeesWhatAnOperatorPutsBack(t *testing.T) {
 		if sent := w.db.Stats().Updates - writes; sent > 10*60/15 {
 			t.Errorf("%d writes in ten minutes, want one in 15s", sent)
 		}
-		it := w.db.Item(lease.items[0].key)
+		it := w.db.Item(lease.items[0].Key)
 		it["b_rph_tk"] = item.N(10 * bucket.Milli)
 		w.db.Store(it)
 		for range 5 {
@@ -318,7 +318,7 @@ func TestWritesOfALineAreTold(t *testing.T) {
 		var told atomic.Int64
 		l.opts.Observe = only(EventAcquire, func(e Event) { told.Add(int64(e.Writes)) })
 		must(t, l, asks(Costs{"rpm": 0}, slots20))
-		l.background.Wait()
+		l.desks.Wait()
 		told.Store(0)
 		w.db.ResetStats()
 		var all sync.WaitGroup

@@ -82,7 +82,7 @@ func (all *locals) take(wants []decide.Want, now int64) ([]*Lease, error) {
 		}
 		after[i] = state.Take(costs)
 		leases[i] = &Lease{name: w.Name, status: localStatus(w, after[i]), limits: table.LimitsOf(w.Costs),
-			items: []leaseItem{{name: w.Name, taken: w.Costs, local: true, state: after[i]}}}
+			items: []leaseItem{{Part: decide.Part{Taken: w.Costs}, name: w.Name, local: true, state: after[i]}}}
 	}
 	for i, w := range wants {
 		old, known := l.get(w.Name)

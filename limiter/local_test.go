@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -60,7 +61,7 @@ func TestLocalGrantsAShare(t *testing.T) {
 		w.advance(time.Millisecond)
 		must(t, l, req)
 		w.db.SetHook(nil)
-		time.Sleep(probesEvery)
+		time.Sleep(desk.ProbesEvery)
 		if lease := must(t, l, req); !lease.Charged() {
 			t.Error("the table answers, and nothing was charged")
 		}
@@ -112,7 +113,7 @@ func testLocalLeaseSettles(t *testing.T) {
 	w.advance(40 * time.Second)
 	remaining(0)
 	w.db.SetHook(nil)
-	time.Sleep(probesEvery)
+	time.Sleep(desk.ProbesEvery)
 	lease = must(t, l, req(0))
 	if err := lease.Charge(t.Context(), Costs{"tpm": 10}); err != nil || w.used(l, "tpm") != 10 {
 		t.Fatalf("%v, %d counted", err, w.used(l, "tpm"))
@@ -234,7 +235,7 @@ func TestStoredPolicyWhileTheBreakerIsOpen(t *testing.T) {
 		w.configurePolicy(l, "allow", rpm10)
 		must(t, l, stored(Costs{"rpm": 1}))
 		w.down()
-		for i := range breaksAfter + 2 {
+		for i := range desk.BreaksAfter + 2 {
 			if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err != nil || lease.Charged() {
 				t.Fatalf("call %d: %v", i, err)
 			}
@@ -417,7 +418,7 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
-	l.locals = newLocals(100, newDesks(maxLevels, decide.Settings{}))
+	l.locals = newLocals(100, maxLevels, newDesks(maxLevels))
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	req := func(entity string) Request {
 		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
@@ -452,7 +453,7 @@ func TestLimitsOfAnEntityAreNotGuessed(t *testing.T) {
 		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
 		must(t, l, other)
 		w.down()
-		for range 2 * breaksAfter {
+		for range 2 * desk.BreaksAfter {
 			must(t, l, other)
 		}
 		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); lease != nil || !errors.Is(err, ErrUnavailable) {
@@ -570,13 +571,13 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 		{"a", []string{"a", "e"}, false}, {"ab", []string{"a", "e"}, true}, {"a", []string{"e", "f"}, false},
 		{"ac", []string{"e", "f"}, true},
 	} {
-		all := newLocals(100, newDesks(maxLevels, decide.Settings{}))
+		all := newLocals(100, maxLevels, newDesks(maxLevels))
 		for _, id := range []string{"a", "b", "c", "d"} {
 			if _, err := all.take(names(id), now); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(c.full, id) {
-				all.adjust(decide.Name{Entity: id, Resource: gpt}, negative(names(id)[0].Costs), now)
+				all.adjust(decide.Name{Entity: id, Resource: gpt}, table.Negative(names(id)[0].Costs), now)
 			}
 		}
 		_, err := all.take(names(c.wants...), now)
@@ -600,7 +601,7 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 		return decide.Want{Name: decide.Name{Entity: id, Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, milli)}
 	}
-	all := newLocals(100, newDesks(maxLevels, decide.Settings{}))
+	all := newLocals(100, maxLevels, newDesks(maxLevels))
 	for _, id := range []string{"a", "b", "c", "d"} {
 		if _, err := all.take([]decide.Want{want(id, 2000)}, now); err != nil {
 			t.Fatal(err)
@@ -627,7 +628,7 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 	n := decide.Name{Entity: acme, Resource: gpt}
 	quota := Quota("rpm", 10, FromFirstUse(time.Hour)).stored()
 	for spent, want := range map[int64]int64{0: 0, 2000: now + time.Hour.Milliseconds()} {
-		all := newLocals(100, newDesks(maxLevels, decide.Settings{}))
+		all := newLocals(100, maxLevels, newDesks(maxLevels))
 		for _, w := range []decide.Want{
 			{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, spent)},
 			{Name: n, Costs: table.Costs([]bucket.Limit{quota}, 0)},
@@ -695,7 +696,7 @@ func TestSharesOfLimits(t *testing.T) {
 		{99, lim("a", MaxTokens, MaxTokens, time.Second), 990 * MaxTokens, 990 * MaxTokens},
 		{10, Quota("a", 100, Daily("")), 10_000, 0}, {1, Quota("a", 5, Daily("")), 1000, 0},
 	} {
-		all := newLocals(c.percent, newDesks(10, decide.Settings{}))
+		all := newLocals(c.percent, 10, newDesks(10))
 		want := c.limit.stored()
 		want.Capacity, want.Amount = c.capacity, c.amount
 		if got := all.facts.share(c.limit.stored()); got != want {
@@ -714,7 +715,7 @@ func TestSharesOfLimits(t *testing.T) {
 // changes keeps the part of a millitoken that it had.
 func TestALocalShareRefillsExactly(t *testing.T) {
 	seven := lim("rpm", 7, 7, time.Minute)
-	all, n := newLocals(100, newDesks(10, decide.Settings{})), acmeGPT
+	all, n := newLocals(100, 10, newDesks(10)), acmeGPT
 	take := func(limit Limit, milli, now int64) error {
 		_, err := all.take([]decide.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
 		return err
@@ -747,7 +748,7 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)}
 	}
 	for full := range size {
-		all := newLocals(100, newDesks(size, decide.Settings{}))
+		all := newLocals(100, size, newDesks(size))
 		for i := range size {
 			if _, err := all.take([]decide.Want{want(i)}, now); err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 )
 
 // locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
@@ -26,25 +27,25 @@ func (all *locals) lock() *localFacts {
 type localFacts struct {
 	percent int64
 	size    int // how many there are at most
-	desks   *desks
+	desks   *desk.Desks
 	all     list.List // of *localBucket, the least recently used first
 }
 
 // localBucket is a bucket of PolicyLocal. Its desk is pinned.
 type localBucket struct {
-	desk  *desk
+	desk  *desk.Desk
 	state bucket.State
 	at    *list.Element // of localFacts.all
 }
 
-func newLocals(percent int, ds *desks) *locals {
-	return &locals{facts: localFacts{percent: int64(percent), size: max(ds.size, maxLevels), desks: ds}}
+func newLocals(percent, size int, ds *desk.Desks) *locals {
+	return &locals{facts: localFacts{percent: int64(percent), size: max(size, maxLevels), desks: ds}}
 }
 
 // of returns a local bucket, nil if there is none.
 func (l *localFacts) of(n decide.Name) *localBucket {
-	if k := l.desks.peek(n); k != nil {
-		return k.local
+	if k := l.desks.Peek(n); k != nil {
+		return k.Notes.(*notes).local
 	}
 	return nil
 }
@@ -63,8 +64,8 @@ func (l *localFacts) get(n decide.Name) (state bucket.State, ok bool) {
 func (l *localFacts) set(n decide.Name, state bucket.State) {
 	b := l.of(n)
 	if b == nil {
-		b = &localBucket{desk: l.desks.pin(n)}
-		b.at, b.desk.local = l.all.PushBack(b), b
+		b = &localBucket{desk: l.desks.Pin(n)}
+		b.at, b.desk.Notes.(*notes).local = l.all.PushBack(b), b
 	}
 	b.state = state
 	l.all.MoveToBack(b.at)
@@ -73,8 +74,8 @@ func (l *localFacts) set(n decide.Name, state bucket.State) {
 // forget drops a bucket.
 func (l *localFacts) forget(b *localBucket) {
 	l.all.Remove(b.at)
-	b.desk.local = nil
-	l.desks.unpin(b.desk.name)
+	b.desk.Notes.(*notes).local = nil
+	l.desks.Unpin(b.desk.Name)
 }
 
 // maxFullSought is how many buckets are looked at for one that can be forgotten.
@@ -95,7 +96,7 @@ func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
 			return false
 		}
 		oldest := l.all.Front().Value.(*localBucket)
-		if oldest.state.FullAt(now) <= now && !slices.Contains(wants, oldest.desk.name) {
+		if oldest.state.FullAt(now) <= now && !slices.Contains(wants, oldest.desk.Name) {
 			l.forget(oldest)
 		} else {
 			l.all.MoveToBack(oldest.at)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -90,7 +90,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 // condition never holds: it stores nothing and costs one write unit. A table that
 // does not answer is no matter of setup.
 func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
-	_, err := s.Write(ctx, inVain(layout.BucketKey(namespaceID, "-", "-", 0)))
+	_, err := s.Write(ctx, desk.InVain(layout.BucketKey(namespaceID, "-", "-", 0)))
 	if store.KindOf(err) == store.Setup {
 		return fmt.Errorf("%w: open: %w", ErrSetup, err)
 	}
@@ -131,12 +131,6 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 		}
 	}
 	return "", fmt.Errorf("%w: open namespace %q: %w", store.Outcome(err), o.Namespace, err)
-}
-
-// inVain is an update that writes nothing, because its condition never holds. It costs one
-// write unit, and needs the right to write.
-func inVain(key item.Key) item.Update {
-	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))}
 }
 
 // tellClock returns what tells of changes of the clock's correction.

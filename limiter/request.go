@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -88,7 +89,7 @@ type Request struct {
 // validate checks everything that can be checked without configuration. It returns the call's
 // own limits, not to be changed, or nil if it has none. A busy process brings the same ones
 // again and again: those of the last request for the bucket need no second look.
-func (r Request) validate(k *desk) ([]bucket.Limit, error) {
+func (r Request) validate(k *desk.Desk) ([]bucket.Limit, error) {
 	if err := argument.Entity("Entity", r.Entity); err != nil {
 		return nil, err
 	}
@@ -122,12 +123,13 @@ func (r Request) validate(k *desk) ([]bucket.Limit, error) {
 	if k == nil {
 		return storedLimits("Limits", r.Limits)
 	}
-	if last := k.valid.Load(); last != nil && slices.Equal(last.limits, r.Limits) {
+	kept := &k.Notes.(*notes).valid
+	if last := kept.Load(); last != nil && slices.Equal(last.limits, r.Limits) {
 		return last.stored, nil
 	}
 	stored, err := storedLimits("Limits", r.Limits)
 	if err == nil {
-		k.valid.Store(&valid{slices.Clone(r.Limits), stored})
+		kept.Store(&valid{slices.Clone(r.Limits), stored})
 	}
 	return stored, err
 }
@@ -159,17 +161,8 @@ func price(room []table.Cost, req Request, limits []bucket.Limit) ([]table.Cost,
 	for name, n := range costs {
 		if _, ok := table.Find(out, name); !ok {
 			return nil, argument.Invalid(fmt.Sprintf("Costs[%q]", name), n,
-				"only limits in force: "+strings.Join(limitNames(out), ", "))
+				"only limits in force: "+strings.Join(table.NamesOf(out), ", "))
 		}
 	}
 	panic("bug: a limit is in force twice")
-}
-
-// limitNames returns the names of the limits of costs.
-func limitNames(costs []table.Cost) []string {
-	out := make([]string, len(costs))
-	for i, c := range costs {
-		out[i] = c.Limit.Name
-	}
-	return out
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 )
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
@@ -19,16 +20,16 @@ func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Durati
 }
 
 // reserve takes the costs, into debt if that is paid back in time.
-func (l *Limiter) reserve(ctx context.Context, req Request, tries *attempt) (*Lease, time.Duration, error) {
+func (l *Limiter) reserve(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, time.Duration, error) {
 	lease, err := l.acquire(ctx, req, tries)
 	if err != nil {
 		return lease, 0, err
 	}
 	now := l.now()
-	return lease, wait(now, max(tries.goesOn, now)), nil
+	return lease, wait(now, max(tries.GoesOn, now)), nil
 }
 
 // waiting is what a request begins with that waits until an instant at most; zero: for ever.
-func waiting(end time.Time) *attempt {
-	return &attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: true}, End: end}}
+func waiting(end time.Time) *desk.Attempt {
+	return &desk.Attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: true}, End: end}}
 }

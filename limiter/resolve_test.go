@@ -127,7 +127,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 	for run := range 10_000 {
 		ttl := []int64{5000, 2000, -1}[r.IntN(3)]
 		recs, given := anyRecords(r, now, 10_000), r.IntN(2) == 0
-		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, newDesks(100, decide.Settings{}))
+		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, newDesks(100))
 		limited, until := given, int64(bucket.Never)
 		for i, k := range keys {
 			if recs[i].at != 0 {
@@ -191,7 +191,7 @@ func TestWhatWasReadLast(t *testing.T) {
 		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
 		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
 		for i, k := range keys {
 			if recs[i].at != 0 {
 				cfgs.cache.Add(k, recs[i])
@@ -217,7 +217,7 @@ func TestWhatWasReadLast(t *testing.T) {
 // Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
 func TestHowLongOldConfigurationServes(t *testing.T) {
 	const hung = 1_000_000
-	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
+	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
 	if c.quiet(5) {
 		t.Error("nothing has hung")
 	}
@@ -243,9 +243,9 @@ func TestWhatIsKeptWarm(t *testing.T) {
 		"over":      {warm{from: 5, until: 5, forgotten: 1}, false},
 		"never was": {warm{from: 5, until: 4, forgotten: 1}, false},
 	} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
 		cfgs.forget()
-		cfgs.desks.of(n)
+		cfgs.desks.Of(n)
 		cfgs.keep(n, false, c.w)
 		for now, in := range map[int64]bool{4: false, 5: true, 9: true, 10: false} {
 			if _, ok := cfgs.ready(n, false, now); ok != (c.keeps && in) {
@@ -257,12 +257,12 @@ func TestWhatIsKeptWarm(t *testing.T) {
 		}
 	}
 	for own, want := range map[bool]int{false: 1, true: 0} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100, decide.Settings{}))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
 		cfgs.keep(n, own, warm{from: 5, until: 10})
 		if _, ok := cfgs.ready(n, own, 5); ok {
 			t.Error("kept without a desk")
 		}
-		cfgs.desks.of(n)
+		cfgs.desks.Of(n)
 		cfgs.keep(n, own, warm{cfg: resolved{limits: []bucket.Limit{rpm10.stored()}}, from: 5, until: 10})
 		if cfg, ok := cfgs.ready(n, own, 5); !ok || len(cfg.limits) != want {
 			t.Errorf("of calls that bring limits %v, %v is kept", own, cfg.limits)
@@ -272,13 +272,13 @@ func TestWhatIsKeptWarm(t *testing.T) {
 
 // Configuration is kept of as many buckets as are remembered; the least recently used goes first.
 func TestHowMuchIsKeptWarm(t *testing.T) {
-	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(3, decide.Settings{}))
+	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(3))
 	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: gpt} }
 	for i := range 5 {
 		for _, k := range keysOf(name(i)) {
 			cfgs.cache.Add(k, cached{at: 5})
 		}
-		cfgs.desks.of(name(i))
+		cfgs.desks.Of(name(i))
 		cfgs.keep(name(i), false, warm{from: 5, until: 10})
 	}
 	for i := range 5 {

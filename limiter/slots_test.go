@@ -68,7 +68,7 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 				if o.free("given back", 2); w.count("write") != before+1 {
 					t.Errorf("%d writes give a slot back, want 1", w.count("write")-before)
 				}
-				if w.background.Wait(); told.Load() != int64(w.count("write")-opening) {
+				if w.desks.Wait(); told.Load() != int64(w.count("write")-opening) {
 					t.Errorf("events tell of %d writes, want %d", told.Load(), w.count("write")-opening)
 				}
 			})
@@ -103,7 +103,7 @@ func TestGivingIdleSlotsBackIsTold(t *testing.T) {
 				w.on(func(string, []item.Write) fate { return fate{err: memdb.Fail(kind)} })
 			}
 			time.Sleep(4 * time.Second)
-			w.background.Wait()
+			w.desks.Wait()
 			mu.Lock()
 			defer mu.Unlock()
 			if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || told[0].Writes != 1 ||
@@ -233,7 +233,7 @@ func TestWhoStandsInLineGetsTheSlotOfOneThatIsDenied(t *testing.T) {
 		w, other := o.worker(0, Options{Ahead: 10 * time.Second}), o.worker(0, Options{})
 		o.busy(w, job)
 		beside := o.must(other, asks(Costs{"jobs": 1, "rpm": 100}, jobs2, rpm)) // w has not seen that
-		w.background.Wait()
+		w.desks.Wait()
 		var slow atomic.Bool
 		slow.Store(true)
 		w.on(func(op string, _ []item.Write) fate {
@@ -273,12 +273,12 @@ func TestIdleSlotsBesideTokensOfAnotherShard(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{Ahead: time.Second})
 		lease := o.must(w, o.busy(w, takesJob(1)))
-		lease.items[0].key = layout.BucketKey(o.ns, acme, gpt, 1)
+		lease.items[0].Key = layout.BucketKey(o.ns, acme, gpt, 1)
 		time.Sleep(2 * time.Second)
 		if err := lease.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		w.background.Wait()
+		w.desks.Wait()
 		o.free("given back", 2)
 	})
 }
@@ -351,7 +351,7 @@ func TestSlotsTakenOverAndTaken(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(10 * time.Millisecond)
-					w.background.Wait()
+					w.desks.Wait()
 					o.free("all are given back", 6)
 				})
 			})
@@ -368,7 +368,7 @@ func TestWhoWaitsForMoreThanIsIdle(t *testing.T) {
 		o.busy(w, takesJob(1, six))
 		beside := o.must(other, takesJob(5, six))
 		time.AfterFunc(2*time.Second, func() { _ = beside.Commit(context.Background()) })
-		w.background.Wait()
+		w.desks.Wait()
 		now := w.opts.Now
 		w.opts.Now = func() time.Time {
 			if readings.Add(1) > 10_000 {
@@ -614,7 +614,7 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 		ten := InFlight("jobs", 2, 10*time.Minute)
 		lease := o.must(w, takesJob(2, ten))
 		for range 4 {
-			w.desks.forget()
+			forget(w.Limiter, acmeGPT)
 			time.Sleep(10 * time.Minute)
 			b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
 			if err != nil || b.TTL == 0 || b.TTL < time.Now().Add(10*time.Minute).Unix() {

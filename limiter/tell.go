@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -26,13 +29,13 @@ func (l *Limiter) begin() (at time.Time) {
 }
 
 // tellAcquire tells what came of an acquire.
-func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *attempt, lease *Lease,
+func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
 	err error) {
 	if l.opts.Observe == nil {
 		return
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
-		Writes: tries.Calls, Ahead: err == nil && tries.held, Elapsed: time.Since(begin)}
+		Writes: tries.Calls, Ahead: err == nil && tries.Held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
 		lease.told = err == nil
@@ -73,7 +76,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 			}
 		}
 	}
-	e.Costs = e.Costs.plus(negative(le.slotsAsked()))
+	e.Costs = e.Costs.plus(table.Negative(le.slotsAsked()))
 	le.limiter.opts.Observe(ctx, e)
 }
 
@@ -91,28 +94,82 @@ func (le *Lease) slotsAsked() (all []table.Cost) {
 	return all
 }
 
-// tellAhead tells what a charge has taken ahead, and what has ended of earlier charges.
-func (l *Limiter) tellAhead(ctx context.Context, c *decide.Call) {
+// happened passes an event of a desk to the observer.
+func (l *Limiter) happened(ctx context.Context, d desk.Event) {
 	if l.opts.Observe == nil {
 		return
 	}
-	taken, ended := c.Ahead()
-	n := c.First().Want.Name
-	e := Event{Kind: EventAhead, Entity: n.Entity, Resource: n.Resource,
-		Taken: Costs(nil).plus(taken), Ended: Costs(nil).plus(ended)}
-	if c.Renews() {
-		e.Writes = c.Sent
-	} else if e.Taken == nil && e.Ended == nil {
-		return
+	e := Event{Entity: d.Name.Entity, Resource: d.Name.Resource, Err: d.Err, Writes: d.Writes, Elapsed: d.Elapsed,
+		Open: d.Open, Taken: Costs(nil).plus(d.Taken), Ended: Costs(nil).plus(d.Ended)}
+	if d.Op != "" && d.Err != nil {
+		e.Err = outcome(d.Op, d.Name, d.Err)
+	}
+	switch d.Kind {
+	case desk.Refused:
+		e.Kind = EventRefused
+	case desk.Looked:
+		e.Kind = EventLook
+	case desk.Upkeep:
+		e.Kind = EventUpkeep
+	case desk.Ahead:
+		if e.Kind = EventAhead; e.Writes == 0 && e.Err == nil && e.Taken == nil && e.Ended == nil {
+			return
+		}
+	case desk.Yielded:
+		e.Kind = EventYield
+		for _, lim := range d.Limits {
+			e.Limits = append(e.Limits, public(lim))
+		}
+	case desk.Reshaped:
+		e.Kind, e.Shards = EventSplit, d.After
+		if d.After < d.Before {
+			e.Kind = EventMerge
+		}
+	case desk.Lost:
+		e.Kind = EventLost
+	case desk.Switched:
+		e.Kind = EventBreaker
+	case desk.Returned:
+		if e.Kind = EventRollback; d.Err != nil {
+			e.Err = settleError("rollback", d.Name, d.Err)
+			e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(d.Costs), isSlots))
+		}
 	}
 	l.opts.Observe(ctx, e)
 }
 
-// tellYield tells by which limits a bucket is gone by from now on.
-func (l *Limiter) tellYield(ctx context.Context, w decide.Want) {
-	e := Event{Kind: EventYield, Entity: w.Name.Entity, Resource: w.Name.Resource}
-	for _, c := range w.Costs {
-		e.Limits = append(e.Limits, public(c.Limit))
+// watched is a store that tells the observer of throttled calls.
+type watched struct {
+	store.Store
+	observe func(context.Context, Event)
+}
+
+func (w watched) tell(ctx context.Context, key item.Key, err error) {
+	if store.KindOf(err) == store.Throttled {
+		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
+		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
 	}
-	l.tell(ctx, e)
+}
+
+// Write implements [store.Store].
+func (w watched) Write(ctx context.Context, write item.Write) (item.Item, error) {
+	it, err := w.Store.Write(ctx, write)
+	w.tell(ctx, write.Target(), err)
+	return it, err
+}
+
+// Transact implements [store.Store].
+func (w watched) Transact(ctx context.Context, token string, writes []item.Write) error {
+	err := w.Store.Transact(ctx, token, writes)
+	w.tell(ctx, writes[0].Target(), err)
+	return err
+}
+
+// Read implements [store.Store].
+func (w watched) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	items, err := w.Store.Read(ctx, consistent, keys...)
+	if len(keys) > 0 {
+		w.tell(ctx, keys[0], err)
+	}
+	return items, err
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -32,7 +33,7 @@ func TestWhatIsGrantedWithoutTheTableIsTold(t *testing.T) {
 		l.expect("breaker open", "acquire unavailable map[rpm:1] 0 0s allow")
 		w.db.SetHook(nil)
 		w.says(l.Limiter, acme, gpt, "disabled", item.S("bypass"))
-		time.Sleep(probesEvery)
+		time.Sleep(desk.ProbesEvery)
 		must(t, l.Limiter, req).Rollback(t.Context())
 		l.expect("look", "breaker", "acquire ok map[] 0 0s")
 	})

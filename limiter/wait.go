@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 )
 
 // A request that waits takes its costs at once, into debt, and may go on when the
@@ -53,9 +54,9 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 
 // wait takes the costs, as soon as the queue has room for them, and sleeps until they
 // are paid back.
-func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease, error) {
+func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
 	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
-	tries.InLine = l.lines.Any(n, req.Class)
+	tries.InLine = l.desks.Lines.Any(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
 		lease, after, err = l.standInLine(ctx, n, req, tries)
@@ -63,7 +64,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *attempt) (*Lease
 	if err != nil || after == 0 {
 		return lease, err
 	}
-	if l.sleep(ctx, tries.owed, after) {
+	if l.desks.Sleep(ctx, tries.Owed, after) {
 		return lease, nil
 	}
 	return nil, errors.Join(canceled("wait", lease.name, context.Cause(ctx), nil), lease.Rollback(ctx))

@@ -50,7 +50,7 @@ func TestGivenBackBetweenChargeAndSleep(t *testing.T) {
 		if err := before.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !l.sleep(t.Context(), tries.owed, after) || time.Since(begin) != 6*time.Second {
+		if !l.desks.Sleep(t.Context(), tries.Owed, after) || time.Since(begin) != 6*time.Second {
 			t.Errorf("slept for %s, want the 6s of its own token", time.Since(begin))
 		}
 	})
@@ -73,7 +73,7 @@ func TestWhoCameLaterWakesNobody(t *testing.T) {
 					t.Error(err)
 					return true, nil
 				}
-				if tries.owed[0].Image.State.Shard != 0 {
+				if tries.Owed[0].Image.State.Shard != 0 {
 					n--
 				}
 			}
@@ -86,7 +86,7 @@ func TestWhoCameLaterWakesNobody(t *testing.T) {
 		}
 		begin, done := time.Now(), make(chan time.Duration)
 		go func() {
-			l.sleep(t.Context(), tries.owed, after)
+			l.desks.Sleep(t.Context(), tries.Owed, after)
 			done <- time.Since(begin)
 		}()
 		time.Sleep(time.Second)

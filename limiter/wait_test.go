@@ -352,7 +352,7 @@ func emptyFour(t *testing.T) (*world, *Limiter, Limit) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	limit := PerMinute("rpm", 60)
-	l.opts.MaxShards = 4
+	l.desks.Settings.MaxShards = 4
 	must(t, l, asks(Costs{"rpm": 0}, limit))
 	w.split(l, 4)
 	must(t, l, asks(Costs{"rpm": 60}, limit))

@@ -3,12 +3,27 @@ package limiter
 import (
 	"sync/atomic"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
 // What the records of one entity and resource come to is kept at the desk of the bucket until the
 // first of them has to be read again: a busy process asks for nothing else. Where there is no desk
 // yet, it is worked out from the records each time.
+
+// notes are what this package keeps at the desk of a bucket.
+type notes struct {
+	valid atomic.Pointer[valid]
+	warm  [2]atomic.Pointer[warm] // see warmFor
+	local *localBucket            // guarded by locals.mu; nil is none; the desk is pinned while there is one
+}
+
+// valid are limits that requests have brought, as they were passed and as they are stored.
+// Neither is changed any more.
+type valid struct {
+	limits []Limit
+	stored []bucket.Limit
+}
 
 // warm is configuration that holds from one instant until before another, epoch ms, and unless the
 // records were dropped since it was worked out. It is not changed any more.
@@ -20,21 +35,21 @@ type warm struct {
 
 // warmFor returns where the configuration of a desk is kept: calls that bring limits along need
 // fewer records.
-func (k *desk) warmFor(own bool) *atomic.Pointer[warm] {
+func (n *notes) warmFor(own bool) *atomic.Pointer[warm] {
 	if own {
-		return &k.warm[1]
+		return &n.warm[1]
 	}
-	return &k.warm[0]
+	return &n.warm[0]
 }
 
 // ready returns the configuration in force for n, as resolve does, if it is known without
 // I/O and without looking at each record. A call with limits of its own has to set them.
 func (c *configs) ready(n decide.Name, own bool, now int64) (resolved, bool) {
-	k := c.desks.peek(n)
+	k := c.desks.Peek(n)
 	if k == nil {
 		return resolved{}, false
 	}
-	w := k.warmFor(own).Load()
+	w := k.Notes.(*notes).warmFor(own).Load()
 	if w == nil || w.forgotten != c.forgotten.Load() || now < w.from || now >= w.until {
 		return resolved{}, false
 	}
@@ -43,14 +58,14 @@ func (c *configs) ready(n decide.Name, own bool, now int64) (resolved, bool) {
 
 // keep notes what records come to that are all fresh.
 func (c *configs) keep(n decide.Name, own bool, w warm) {
-	k := c.desks.peek(n)
+	k := c.desks.Peek(n)
 	if k == nil || w.until <= w.from {
 		return
 	}
 	if own {
 		w.cfg.limits = nil // those of the call
 	}
-	k.warmFor(own).Store(&w)
+	k.Notes.(*notes).warmFor(own).Store(&w)
 }
 
 // forget drops all cached configuration.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -117,8 +118,8 @@ func (s *schedule) run() map[string]*buckettest.History {
 // Counts that leave a shard less than one token are not looked at.
 func (s *schedule) refilled() {
 	p := s.procs[s.r.IntN(len(s.procs))]
-	time.Sleep(probesEvery) // the table answers again, and that is found out
-	p.opts.MaxShards = 1    // no more splits: a shard that has the old limit yet could be split too far for the new one
+	time.Sleep(desk.ProbesEvery)   // the table answers again, and that is found out
+	p.desks.Settings.MaxShards = 1 // else a shard with the old limit could be split too far for the new one
 	for _, l := range s.limits[s.now] {
 		req := asks(Costs{l.Name: 1}, s.limits[s.now]...)
 		if slices.ContainsFunc(s.w.shards(p, acme, gpt),
@@ -224,7 +225,7 @@ func (s *schedule) acquire(p *Limiter) {
 	at := s.w.now.Load()
 	s.judge.begin()
 	lease, err := p.Acquire(context.Background(), asks(costs, s.limits[s.now]...))
-	p.background.Wait()
+	p.desks.Wait()
 	s.outcomes[kindName(err)]++
 	s.log = append(s.log, fmt.Sprintf("%d acquire %v: %s", at, costs, kindName(err)))
 	switch {
@@ -299,7 +300,7 @@ func (s *schedule) settle() {
 // a limit any more.
 func (s *schedule) lacking(lease *Lease, limit string) bool {
 	return slices.ContainsFunc(lease.items, func(it leaseItem) bool {
-		stored := s.w.db.Item(it.key)
+		stored := s.w.db.Item(it.Key)
 		return stored == nil || stored["b_"+limit+"_tk"] == nil
 	})
 }
@@ -308,7 +309,7 @@ func (s *schedule) lacking(lease *Lease, limit string) bool {
 func paidBy(lease *Lease) Costs {
 	out := Costs{}
 	for _, it := range lease.items {
-		for _, c := range it.taken {
+		for _, c := range it.Taken {
 			out[c.Limit.Name] += c.Milli / bucket.Milli
 		}
 	}

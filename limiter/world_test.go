@@ -41,7 +41,7 @@ func must(t testing.TB, l *Limiter, req Request) *Lease {
 	if err != nil {
 		t.Fatalf("acquire %v: %v", req.Costs, err)
 	}
-	l.background.Wait()
+	l.desks.Wait()
 	return lease
 }
 
@@ -51,7 +51,7 @@ func drain(t testing.TB, l *Limiter, req Request) int {
 	t.Helper()
 	for n := 0; ; n++ {
 		_, err := l.Acquire(context.Background(), req)
-		l.background.Wait()
+		l.desks.Wait()
 		switch {
 		case errors.Is(err, ErrLimited):
 			return n
@@ -276,7 +276,7 @@ func (w *world) refusedNow(op memdb.Op) error {
 
 // seen returns what a process knows of the shards of the bucket.
 func seen(l *Limiter) map[int]decide.Seen {
-	out, k := make(map[int]decide.Seen), l.desks.of(acmeGPT)
+	out, k := make(map[int]decide.Seen), l.desks.Of(acmeGPT)
 	for i := range bucket.MaxShards {
 		if s := k.Seen(i); s.Absent || s.Image.Entity != "" {
 			out[i] = s

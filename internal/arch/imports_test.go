@@ -24,8 +24,12 @@ const module = "github.com/zeroae/zae-limiter-go"
 // what they like.
 var mayImport = map[string][]string{
 	"limiter": {"internal/argument", "internal/bucket", "internal/calendar", "internal/config", "internal/item",
-		"internal/decide", "internal/layout", "internal/namespace", "internal/queue", "internal/shard", "internal/slots",
+		"internal/decide", "internal/desk", "internal/layout", "internal/namespace", "internal/queue", "internal/slots",
 		"internal/store", "internal/table"},
+	"internal/desk": { // carries out what internal/decide says: all calls, goroutines and timers of the client
+		"internal/bucket", "internal/decide", "internal/item", "internal/layout", "internal/queue", "internal/shard",
+		"internal/slots", "internal/store", "internal/table",
+	},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
 		"internal/argument", "internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
 		"internal/namespace", "internal/store", "internal/table", "limiter",

@@ -1,6 +1,10 @@
 package table
 
-import "github.com/zeroae/zae-limiter-go/internal/bucket"
+import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+)
 
 // Cost is a limit with what a write takes from it, in millitokens; negative gives
 // back. Public costs are whole tokens, so Milli is a multiple of 1000. Lists of costs
@@ -77,6 +81,24 @@ func LimitsOf(costs []Cost) []bucket.Limit {
 	out := make([]bucket.Limit, len(costs))
 	for i, c := range costs {
 		out[i] = c.Limit
+	}
+	return out
+}
+
+// NamesOf returns the names of the limits of costs, in their order.
+func NamesOf(costs []Cost) []string {
+	out := make([]string, len(costs))
+	for i, c := range costs {
+		out[i] = c.Limit.Name
+	}
+	return out
+}
+
+// Negative returns what gives costs back.
+func Negative(costs []Cost) []Cost {
+	out := slices.Clone(costs)
+	for i := range out {
+		out[i].Milli = -out[i].Milli
 	}
 	return out
 }

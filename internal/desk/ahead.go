@@ -1,0 +1,70 @@
+package desk
+
+import (
+	"context"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
+// next requests from that, without a call. See docs/hot-keys.md.
+
+// FromHeld grants a request from what this process has taken ahead, if that covers it. It makes no call.
+func (d *Desks) FromHeld(ctx context.Context, k *Desk, w decide.Want) (h decide.Held, ok bool) {
+	if h, ok = k.Grant(w, d.Moment); ok && h.Renew {
+		d.takeMore(ctx, k, w, h)
+	}
+	return h, ok
+}
+
+// takeMore takes more ahead of the shard that a request was granted from. It is no part of FromHeld: what
+// its goroutine needs would be made for each grant.
+func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.Held) {
+	ctx = context.WithoutCancel(ctx)
+	w.Costs = table.Costs(table.LimitsOf(h.Costs))
+	shard := h.Image.State.Shard
+	d.background.Go(func() {
+		defer k.Renewed(shard)
+		within := d.Bounded(ctx)
+		defer within.End()
+		tries := &Attempt{}
+		d.prepare(within, tries)
+		tries.Want, tries.Renews = w, true
+		_ = Guarded(func() {
+			var effects decide.Effects
+			k.Renew(&tries.Waiter, shard, d.Moment, &effects)
+			d.carryOut(within, k, &effects)
+			a := d.await(within, k, tries)
+			if a.Err != nil || tries.Calls > 0 { // else another's write has renewed it
+				d.Heard(ctx, w.Name, w.Name, a.Err)
+			}
+			if sent := tries.Calls; a.Result != decide.Granted && sent > 0 {
+				d.observe(within, Event{Kind: Ahead, Name: w.Name, Op: "take ahead", Err: a.Err, Writes: sent})
+			}
+		})
+	})
+}
+
+// absorb settles costs with what is held of a shard, and reports whether that has room. What is
+// owed still, by the image with which the lease was charged, was never there: it is the table's.
+func (d *Desks) absorb(n decide.Name, shard int, image table.Shard, costs []table.Cost) bool {
+	k := d.Peek(n)
+	if k == nil || slices.ContainsFunc(costs, isSlots) || image.Entity == "" || image.State.Shard != shard ||
+		decide.PaidBack(image, table.NamesOf(costs)) > d.clock() {
+		return false
+	}
+	return k.GiveBack(shard, table.Negative(costs), d.Moment)
+}
+
+// observeAhead reports what a charge has taken ahead, and what has expired of earlier charges.
+func (d *Desks) observeAhead(ctx context.Context, c *decide.Call) {
+	e := Event{Kind: Ahead, Name: c.First().Want.Name}
+	if e.Taken, e.Ended = c.Ahead(); c.Renews() {
+		e.Writes = c.Sent
+	}
+	if e.Writes > 0 || e.Taken != nil || e.Ended != nil {
+		d.observe(ctx, e)
+	}
+}

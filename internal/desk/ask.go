@@ -1,0 +1,144 @@
+package desk
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Attempt is one request, or one part of it: the waiter at a bucket, and what its caller has done so far.
+// The exported fields that are set before [Desks.Take] are those of the waiter, and Standing.
+type Attempt struct {
+	decide.Waiter
+	GoesOn   int64          // of a request that waits: when it may go on, epoch ms; zero: at once
+	Owed     []queue.Owed   // of a request that waits: on which shards
+	Standing bool           // it is a request that waits, and stands in line
+	Held     bool           // it was granted from what was taken ahead, without a call
+	Room     [1]decide.Want // for what is wanted of one entity, as long as it does not cascade
+	turn     int64          // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
+	grant    decide.Grant   // once it was granted; given back if the request fails elsewhere
+	err      error          // or why it was not
+	others   []Trouble      // and what was not given back then
+	desk     *Desk          // of the bucket; held to the end, also if it is evicted meanwhile
+	bound    Bound          // of the call
+	within   *Bound         // the context of its calls at the bucket
+	// ready gets true when the waiter is answered, and false once, when it first waits behind a call of
+	// others: both have room. Nil before the first call.
+	ready   chan bool
+	queues  atomic.Bool    // false was sent
+	behind  bool           // and read
+	effects decide.Effects // of asking
+	first   carrier        // of the first call that it leads
+	leads   bool
+	few     [1]*Attempt     // for its parts
+	grants  [1]decide.Grant // for what it was given
+}
+
+// Pending implements [decide.Handle].
+func (t *Attempt) Pending() {
+	if t.ready == nil {
+		t.ready = make(chan bool, 2)
+	}
+}
+
+// Begin returns the context of all calls of an attempt. The caller ends it.
+func (d *Desks) Begin(ctx context.Context, t *Attempt) *Bound {
+	t.bound = Bound{caller: ctx, until: time.Now().Add(d.Timeout)}
+	return &t.bound
+}
+
+// Kept reports whether others may have missed what the attempt had while it made calls. An attempt that
+// stands in line keeps nothing from others: the first of two lines would wake each other for ever. Nor does
+// an attempt without a call: in a flood of such denials, the first in line would ask for each.
+func (t *Attempt) Kept() bool { return !t.Standing && t.Calls+t.Trips > 0 }
+
+// prepare sets what the waiter of an attempt needs to know of its caller, whose context is ctx.
+func (d *Desks) prepare(ctx context.Context, t *Attempt) {
+	if t.Handle != nil {
+		return
+	}
+	t.Handle, t.within = t, d.within(ctx)
+	t.Bound = t.within.until
+	t.Deadline, _ = ctx.Deadline()
+}
+
+// deskOf returns the desk at which an attempt asks.
+func (d *Desks) deskOf(t *Attempt) *Desk {
+	if t.desk == nil {
+		t.desk = d.Of(t.Want.Name)
+	}
+	return t.desk
+}
+
+// ask gets an attempt its answer at a bucket.
+func (d *Desks) ask(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
+	d.prepare(ctx, t)
+	answered := false
+	defer func() {
+		if !answered { // an observer panics
+			d.abandon(ctx, k, t)
+		}
+	}()
+	t.effects = decide.Effects{}
+	k.Ask(&t.Waiter, ctx.Err() == nil, d.Moment, &t.effects)
+	d.carryOut(ctx, k, &t.effects)
+	a := d.await(ctx, k, t)
+	answered = true
+	return a
+}
+
+// abandon gives back what an attempt has taken, or takes yet, whose caller panics.
+func (d *Desks) abandon(ctx context.Context, k *Desk, t *Attempt) {
+	if k.Leave(&t.Waiter) == decide.Answered && t.Answer.Result == decide.Granted {
+		d.dropped(ctx, t.Answer.Grant)
+	}
+}
+
+// await waits for the answer of an attempt. A caller that leaves does not end the call that has its
+// costs; what that turns out to have taken is given back.
+func (d *Desks) await(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
+	if t.ready == nil { // it was answered without a call
+		return t.answer(ctx)
+	}
+	done := t.within.caller.Done()
+	for {
+		if t.behind {
+			done = ctx.Done() // the call of others may last longer than its own would
+		}
+		select {
+		case answered := <-t.ready:
+			if answered {
+				return t.answer(ctx)
+			}
+			t.behind = true
+		case <-done:
+			switch k.Leave(&t.Waiter) {
+			case decide.OnItsWay:
+				return left(ctx, store.Unknown)
+			case decide.NotSent:
+				return left(ctx, store.Unavailable)
+			}
+			for !<-t.ready { // it was answered at this moment
+			}
+			return t.answer(ctx)
+		}
+	}
+}
+
+// answer is that of the waiter.
+func (t *Attempt) answer(ctx context.Context) decide.Answer {
+	if t.Answer.Result == decide.Ended {
+		<-ctx.Done() // it ends at this very instant, if it has not
+		return left(ctx, store.Unavailable)
+	}
+	return t.Answer
+}
+
+// left is the answer of an attempt whose context has ended.
+func left(ctx context.Context, kind store.Kind) decide.Answer {
+	return decide.Answer{Result: decide.Failed, Err: &store.Failure{Kind: kind, Op: "UpdateItem", Err: ctx.Err()}}
+}

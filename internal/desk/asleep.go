@@ -1,0 +1,63 @@
+package desk
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Sleep waits until the debt of a request is paid back. It reports whether ctx let it.
+func (d *Desks) Sleep(ctx context.Context, owed []queue.Owed, after time.Duration) bool {
+	s := d.Sleepers.Add(owed)
+	defer d.Sleepers.Remove(s)
+	timer, looks := time.NewTimer(after), time.NewTimer(queue.LongestPause)
+	defer timer.Stop()
+	defer looks.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-s.Sooner():
+			timer.Reset(millis(bucket.SubSat(d.Sleepers.Until(s), d.clock())))
+		case <-looks.C:
+			looks.Reset(d.lookFor(ctx, s))
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// lookFor reads the shards that a sleeper owes on, for all that sleep for them. A shard that
+// it cannot read changes nothing: they sleep for as long as they knew. It returns when to look
+// again.
+func (d *Desks) lookFor(ctx context.Context, s *queue.Sleeper) time.Duration {
+	looks, next := d.Sleepers.Due(s)
+	if len(looks) == 0 {
+		return next
+	}
+	d.background.Go(func() {
+		_ = Guarded(func() {
+			bounded := d.Bounded(context.WithoutCancel(ctx)) // others go by it, also if this one leaves
+			defer bounded.End()
+			for _, k := range looks {
+				items, err := d.Store.Read(bounded, true, k.Key)
+				if err != nil || items[0] == nil {
+					continue
+				}
+				if b, err := table.DecodeShard(items[0]); err == nil {
+					d.Sleepers.Saw(k, b)
+				}
+			}
+		})
+	})
+	return next
+}
+
+// millis is a time in ms, at least zero and at most what a Duration holds.
+func millis(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+}

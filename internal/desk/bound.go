@@ -1,0 +1,103 @@
+package desk
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounded returns ctx with the limiter's own bound.
+func (d *Desks) Bounded(ctx context.Context) *Bound {
+	return &Bound{caller: ctx, until: time.Now().Add(d.Timeout)}
+}
+
+// within returns the bound that ctx is, or a new one.
+func (d *Desks) within(ctx context.Context) *Bound {
+	if b, ok := ctx.(*Bound); ok {
+		return b
+	}
+	return d.Bounded(ctx)
+}
+
+// outliving returns a bound that ends at the same instant, and not when the caller's context does. Where
+// that is one instant, the caller leaves first.
+func (b *Bound) outliving() Bound {
+	until := b.until
+	if d, ok := b.caller.Deadline(); ok && d.Equal(until) {
+		until = until.Add(1)
+	}
+	return Bound{caller: b.caller, until: until, outlives: true}
+}
+
+// Bound is the context of one call, which ends with the caller's or at an instant.
+// Nothing waits for that until somebody asks for it: a denial without a call to
+// DynamoDB needs no timer.
+type Bound struct {
+	caller context.Context
+	until  time.Time
+	// outlives: it has the values of the caller's context, and does not end with that.
+	outlives bool
+	once     sync.Once
+	begun    atomic.Bool // somebody has asked for more than the deadline and Err: ctx and cancel are there
+	ctx      context.Context
+	cancel   context.CancelFunc
+}
+
+func (b *Bound) started() context.Context {
+	b.once.Do(func() {
+		parent := b.caller
+		if b.outlives {
+			parent = context.Background()
+		}
+		b.ctx, b.cancel = context.WithDeadline(parent, b.until)
+		b.begun.Store(true)
+	})
+	return b.ctx
+}
+
+// End frees what the bound holds. It is called once, when the call is over;
+// what the caller's context holds can still be asked for then.
+func (b *Bound) End() {
+	b.once.Do(func() {
+		b.ctx = b.caller
+		b.begun.Store(true)
+	})
+	if b.cancel != nil {
+		b.cancel()
+	}
+}
+
+// Deadline implements [context.Context].
+func (b *Bound) Deadline() (time.Time, bool) {
+	if d, ok := b.caller.Deadline(); ok && d.Before(b.until) && !b.outlives {
+		return d, true
+	}
+	return b.until, true
+}
+
+// Done implements [context.Context].
+func (b *Bound) Done() <-chan struct{} { return b.started().Done() }
+
+// Err implements [context.Context]. It starts no timer before the bound: most calls ask just this,
+// before they are sent.
+func (b *Bound) Err() error {
+	if b.begun.Load() {
+		return b.ctx.Err()
+	}
+	if err := b.caller.Err(); err != nil && !b.outlives {
+		return err
+	}
+	if time.Now().Before(b.until) {
+		return nil
+	}
+	return b.started().Err()
+}
+
+// Value implements [context.Context].
+func (b *Bound) Value(key any) any {
+	if v := b.started().Value(key); v != nil || !b.outlives {
+		return v
+	}
+	return b.caller.Value(key)
+}

@@ -1,0 +1,169 @@
+package desk
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// cache has all desks, in the only map by bucket. It is safe for concurrent use.
+//
+// A bounded number is remembered; the least recently used is evicted first. As many again are kept
+// after that if they have taken tokens ahead: their next write reports what has expired unused. A
+// desk that is pinned is in use, and stays until its last pin is off.
+//
+// mu is taken after all other locks of the client but that of a decide.Bucket. So a goroutine with a desk's
+// lock, or with one of those that guard a part of all desks, may look for desks and pin them.
+type cache struct {
+	Settings decide.Settings
+	notes    func() any // see Options.Notes
+	Size     int        // how many desks are remembered
+	mu       sync.Mutex
+	by       map[decide.Name]*Desk
+	recent   list.List // of *Desk, as owing, the least recently used first
+	owing    list.List
+}
+
+// position is where a desk stands among the desks, whose mu guards it.
+type position struct {
+	pins int           // how many users keep it from being evicted
+	in   *list.List    // recent or owing; nil: it is pinned
+	at   *list.Element // of in
+}
+
+func newCache(size int, settings decide.Settings, notes func() any) *cache {
+	return &cache{Settings: settings, Size: size, notes: notes, by: make(map[decide.Name]*Desk)}
+}
+
+// Of returns the desk of a bucket.
+func (ds *cache) Of(n decide.Name) *Desk {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	k := ds.at(n)
+	ds.use(k)
+	return k
+}
+
+// Get is Of, without making a desk: then nil.
+func (ds *cache) Get(n decide.Name) *Desk {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	k := ds.by[n]
+	if k != nil {
+		ds.use(k)
+	}
+	return k
+}
+
+// Peek is Get, by which the bucket does not count as used.
+func (ds *cache) Peek(n decide.Name) *Desk {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.by[n]
+}
+
+// Pin is Of, and keeps the desk from being evicted until Unpin.
+func (ds *cache) Pin(n decide.Name) *Desk {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	k := ds.at(n)
+	k.position.pins++
+	ds.move(k, nil)
+	ds.trim()
+	return k
+}
+
+// Unpin ends one pin. The bucket counts as used by it.
+func (ds *cache) Unpin(n decide.Name) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	k := ds.by[n]
+	if k == nil || k.position.pins == 0 {
+		panic("bug: a desk is unpinned that is not pinned")
+	}
+	k.position.pins--
+	ds.use(k)
+}
+
+// see remembers an image that came with the answer to a call that took nothing.
+func (ds *cache) see(b table.Shard, now int64, since int) {
+	ds.Of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
+}
+
+// at returns the desk of a bucket, a new one if there is none. mu is held, as by all that follow.
+func (ds *cache) at(n decide.Name) *Desk {
+	k := ds.by[n]
+	if k == nil {
+		k = &Desk{Bucket: decide.NewBucket(&ds.Settings), Name: n}
+		if ds.notes != nil {
+			k.Notes = ds.notes()
+		}
+		ds.by[n] = k
+	}
+	return k
+}
+
+// use makes a desk the most recently used one, and evicts another if there are too many then.
+func (ds *cache) use(k *Desk) {
+	if k.position.pins > 0 {
+		return
+	}
+	ds.move(k, &ds.recent)
+	ds.trim()
+}
+
+// trim evicts the desks that there are too many of. Those in use count too, but leave room for half as many
+// others as are remembered.
+func (ds *cache) trim() {
+	used := len(ds.by) - ds.recent.Len() - ds.owing.Len()
+	for ds.recent.Len() > max(ds.Size-used, (ds.Size+1)/2) {
+		oldest := ds.recent.Front().Value.(*Desk)
+		if !oldest.TakesAhead() {
+			ds.evict(oldest)
+		} else if ds.move(oldest, &ds.owing); ds.owing.Len() > ds.Size {
+			ds.evict(ds.owing.Front().Value.(*Desk))
+		}
+	}
+}
+
+// move puts a desk at the end of a list, nil for none.
+func (ds *cache) move(k *Desk, to *list.List) {
+	p := &k.position
+	if p.in == to && to != nil {
+		to.MoveToBack(p.at)
+		return
+	}
+	if p.in != nil {
+		p.in.Remove(p.at)
+	}
+	if p.in, p.at = to, nil; to != nil {
+		p.at = to.PushBack(k)
+	}
+}
+
+func (ds *cache) evict(k *Desk) {
+	ds.move(k, nil)
+	delete(ds.by, k.Name)
+}
+
+// facets are the same part of all desks, as packages see it that know no desk.
+type facets[T any] struct {
+	*cache
+	of func(*Desk) *T
+}
+
+// Find returns the part of a bucket, nil if that has no desk.
+func (p facets[T]) Find(n decide.Name) *T {
+	if k := p.Peek(n); k != nil {
+		return p.of(k)
+	}
+	return nil
+}
+
+// Pin returns the part of a bucket, whose desk is pinned until Unpin.
+func (p facets[T]) Pin(n decide.Name) *T { return p.of(p.cache.Pin(n)) }
+
+// Unpin ends one pin.
+func (p facets[T]) Unpin(n decide.Name) { p.cache.Unpin(n) }

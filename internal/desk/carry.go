@@ -1,0 +1,194 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// What the steps of a bucket decide is carried out here. Every call has a goroutine of its own, which
+// does not end when a caller leaves: what it then takes for that caller is given back.
+
+// carryOut does what a step has decided. Events come first. If an observer panics, all callers are still woken.
+func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
+	defer d.goOn(ctx, k, e)
+	for _, w := range e.Yielded {
+		d.observe(ctx, Event{Kind: Yielded, Name: w.Name, Limits: table.LimitsOf(w.Costs)})
+	}
+}
+
+// goOn starts what a step has decided, and wakes the callers of answered waiters.
+func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
+	for _, w := range e.Queued {
+		if t := of(w); t.queues.CompareAndSwap(false, true) {
+			t.ready <- false
+		}
+	}
+	for range e.Calls {
+		d.background.begin()
+	}
+	for _, late := range e.Late {
+		time.AfterFunc(late.In, func() {
+			var e decide.Effects
+			k.Overdue(late.Call, time.Now(), &e)
+			d.carryOut(context.Background(), k, &e)
+		})
+	}
+	for _, g := range e.Left {
+		d.dropped(ctx, g)
+	}
+	for _, r := range e.Renew {
+		d.takeMore(of(r.For).within, k, r.For.Want, r.Held)
+	}
+	for _, p := range e.Plans {
+		d.work(ctx, k.Name, p.Plan, p.Count)
+	}
+	for _, w := range e.Answered {
+		if t := of(w); t.ready != nil {
+			t.ready <- true
+		}
+	}
+	for _, c := range e.Calls { // after the answers, so that callers wake in the order of the writes
+		t := of(c.First())
+		if c.Choice.Owe {
+			t.turn = d.Sleepers.Turn()
+		}
+		with := &t.first
+		if t.leads {
+			with = &carrier{}
+		}
+		t.leads = true
+		go d.carry(k, c, with)
+	}
+}
+
+// carrier is what carrying out a call needs.
+type carrier struct {
+	bound   Bound
+	effects decide.Effects
+}
+
+// of returns the attempt of a waiter.
+func of(w *decide.Waiter) *Attempt { return w.Handle.(*Attempt) }
+
+// carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
+// observer ends it with an error for all that ride with it.
+func (d *Desks) carry(k *Desk, c *decide.Call, with *carrier) {
+	defer d.background.done()
+	with.bound = of(c.First()).within.outliving()
+	ctx, e := &with.bound, &with.effects
+	ctx.until = c.Until
+	defer ctx.End()
+	defer func() {
+		if p := recover(); p != nil {
+			*e = decide.Effects{}
+			err := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: fmt.Errorf("panic: %v", p)}
+			k.Abort(c, err, time.Now(), e)
+			d.carryOut(ctx, k, e)
+		}
+	}()
+	for {
+		*e = decide.Effects{}
+		k.Advance(c, d.Moment, e)
+		d.carryOut(ctx, k, e)
+		if c.Next == decide.Over {
+			return
+		}
+		out, ok := d.perform(ctx, k, c)
+		if !ok {
+			continue
+		}
+		*e = decide.Effects{}
+		k.Done(c, out, d.Moment, e)
+		d.finish(ctx, k, out, e)
+		if c.Next == decide.Over {
+			return
+		}
+	}
+}
+
+// finish carries out what follows from the answer to a call, also if the caller's clock panics here.
+func (d *Desks) finish(ctx context.Context, k *Desk, out decide.Outcome, e *decide.Effects) {
+	defer d.carryOut(ctx, k, e)
+	if out.Held {
+		d.mind(k, out.Image.State.Shard)
+		d.grow(ctx, k, *out.Image)
+	}
+}
+
+// perform does what a call needs next. ok is false if it is to be planned again.
+func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call) (out decide.Outcome, ok bool) {
+	if c.Next == decide.Siblings {
+		err := d.siblings(ctx, creation{c.Wants(), k})
+		return decide.Outcome{Err: err}, err != nil
+	}
+	if c.Choice.Do == decide.Look {
+		d.observe(ctx, Event{Kind: Looked, Name: k.Name})
+	}
+	it, err := d.Store.Write(ctx, c.Write)
+	if err != nil {
+		k.Returned(c, store.KindOf(err) == store.Unknown)
+		return d.explained(ctx, k, c, err)
+	}
+	b, err := table.DecodeShard(it)
+	if err != nil {
+		if c.Takes {
+			err = d.unread(ctx, c, err)
+		}
+		k.Returned(c, true)
+		return decide.Outcome{Err: err}, true
+	}
+	d.observeAhead(ctx, c)
+	return decide.Outcome{Held: true, Image: &b}, true
+}
+
+// explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again
+// then.
+func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, cause error) (out decide.Outcome, ok bool) {
+	if r, refused := errors.AsType[*store.Refused](cause); refused {
+		if r.Old == nil {
+			k.Missing(d.clock(), c.Shard)
+			d.Restore(ctx, k, c.Shard)
+			return out, true
+		}
+		b, err := table.DecodeShard(r.Old)
+		if err != nil { // an answer, and the trouble of this bucket alone
+			return decide.Outcome{Err: err}, true
+		}
+		if c.Charges {
+			d.observe(ctx, Event{Kind: Refused, Name: k.Name})
+		}
+		return decide.Outcome{Image: &b}, true
+	}
+	if !c.Last() && pause(ctx, cause, c) {
+		return out, false
+	}
+	b, err := d.explain(ctx, cause, c.Write, &c.Mended)
+	return decide.Outcome{Image: &b, Err: err}, true
+}
+
+// unread gives back what a group has taken from an item that turned out to be unreadable: a plain
+// add looks only at what it takes from. It returns the result for the group.
+func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
+	bounded := d.Bounded(context.WithoutCancel(ctx))
+	defer bounded.End()
+	w := c.Wants()
+	p := decide.Part{Key: c.Write.Target(), Shard: c.Shard}
+	err := d.Settle(bounded, w.Name, p, table.Shard{}, queue.Taking{}, table.Negative(w.Costs))
+	if err != nil {
+		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
+	}
+	return cause
+}
+
+// dropped gives back in the background what was taken for callers that have left.
+func (d *Desks) dropped(ctx context.Context, grants ...decide.Grant) {
+	ctx = context.WithoutCancel(ctx)
+	d.background.Go(func() { d.giveBack(ctx, grants) }) // which reports the result
+}

@@ -1,0 +1,23 @@
+package desk
+
+import (
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
+)
+
+// Desk is where the requests of this process for one bucket meet. It owns everything that this process
+// has of the bucket: what is known of it, the requests that wait and their calls, those that wait
+// for tokens, the slots of its leases, and the breaker.
+type Desk struct {
+	*decide.Bucket
+	Name      decide.Name
+	Notes     any         // made by Options.Notes
+	Throttled Breaker     // of requests that were throttled: a hot bucket is its own trouble
+	room      queue.Room  // the desk is pinned while somebody is in it
+	shelf     slots.Shelf // the desk is pinned while leases hold slots of it
+	growing   atomic.Bool // its shards are being changed; the desk is pinned meanwhile
+	position  position    // among the desks
+}

@@ -1,0 +1,69 @@
+// Package desk makes the calls of the client. A desk has everything that a process has of one bucket, and
+// internal/decide decides there what to do; this package sends, waits, and reports. It has the only goroutines
+// and timers of the client. It knows values only: grants, denials, failures and events, of which package
+// limiter makes leases, errors and events of its own.
+package desk
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Options are the settings of [Desks]. All are needed, except those that say so.
+type Options struct {
+	decide.Settings
+	Namespace string        // the id that prefixes the keys of all buckets
+	Timeout   time.Duration // bounds every call, besides the caller's context
+	Size      int           // how many desks are remembered
+	Now       func() int64  // the clock, epoch ms
+	Observe   func(context.Context, Event)
+	// Notes makes what the package above keeps at a desk. Optional.
+	Notes func() any
+}
+
+// Desks are all buckets of a process. They are safe for concurrent use by any number of goroutines.
+type Desks struct {
+	*cache
+	Store      *Timed
+	Timeout    time.Duration
+	Breaker    Breaker // of all buckets
+	Sleepers   queue.Sleepers
+	Lines      queue.Lines
+	Slots      slots.Keeper
+	namespace  string
+	clock      func() int64
+	observe    func(context.Context, Event)
+	background background // work that no caller waits for
+}
+
+// New returns the desks of buckets in a store.
+func New(s store.Store, o Options) *Desks {
+	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s}, Timeout: o.Timeout,
+		namespace: o.Namespace, clock: o.Now, observe: o.Observe}
+	rooms := facets[queue.Room]{d.cache, func(k *Desk) *queue.Room { return &k.room }}
+	d.Sleepers.Rooms, d.Lines.Rooms = rooms, rooms
+	d.Slots.Wake, d.Slots.Random = d.keepUp, store.Random
+	d.Slots.Shelves = facets[slots.Shelf]{d.cache, func(k *Desk) *slots.Shelf { return &k.shelf }}
+	return d
+}
+
+// Moment is what a decision depends on besides the bucket and the request.
+func (d *Desks) Moment() decide.Now {
+	pace, at := d.Store.lately(), time.Now()
+	return decide.Now{Ms: d.clock(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: store.Random(),
+		At: at, Late: pace.late}
+}
+
+// started is an instant of the clock that is never set.
+var started = time.Now()
+
+// Late is after how long a write is late; zero where nothing is known.
+func (d *Desks) Late() time.Duration { return d.Store.lately().late }
+
+// Wait returns at an instant at which no work goes on that no caller waits for.
+func (d *Desks) Wait() { d.background.Wait() }

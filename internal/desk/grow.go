@@ -1,0 +1,131 @@
+package desk
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// grow splits a shard where this process is the one that sees the need (see
+// [decide.Bucket.Growth]). It is best effort: the request it follows is granted already and
+// does not wait for it, every step is conditional, and the aggregator does the same.
+func (d *Desks) grow(ctx context.Context, k *Desk, b table.Shard) {
+	plan, count := k.Growth(b, d.clock())
+	d.work(ctx, decide.Name{Entity: b.Entity, Resource: b.Resource}, plan, count)
+}
+
+// work carries a plan out in the background, one at a time for each bucket.
+func (d *Desks) work(ctx context.Context, n decide.Name, plan *shard.Plan, before int) {
+	if plan == nil {
+		return
+	}
+	k := d.StartGrowing(n)
+	if k == nil {
+		return
+	}
+	d.background.Go(func() {
+		defer d.StopGrowing(k)
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), time.Now().Add(d.Timeout).Add(longestPlan))
+		defer cancel()
+		given := plan.Images()
+		steps, err := shard.Run(ctx, each{d.Store, d}, plan, d.clock)
+		if err != nil {
+			d.observe(ctx, Event{Kind: Upkeep, Name: n, Op: "split", Err: err})
+		}
+		now := d.clock()
+		k.Missing(now, plan.Absent()...)
+		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
+			if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
+				d.see(image, now, decide.Unsent)
+			} // else it is no news, and must not look fresh: who never looks again waits for ever
+			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
+				d.observe(ctx, Event{Kind: Reshaped, Name: n, Before: before, After: image.State.Shards})
+			}
+		}
+	})
+}
+
+// StartGrowing returns the desk of a bucket whose shards the caller may change until StopGrowing,
+// nil if another goroutine of this process is changing them.
+func (ds *cache) StartGrowing(n decide.Name) *Desk {
+	k := ds.Pin(n)
+	if !k.growing.CompareAndSwap(false, true) {
+		ds.Unpin(n)
+		return nil
+	}
+	return k
+}
+
+func (ds *cache) StopGrowing(k *Desk) {
+	k.growing.Store(false)
+	ds.Unpin(k.Name)
+}
+
+// longestPlan is how long a plan is worked on at most, beside Options.Timeout for one call that has
+// no answer. Another process, or a later request, goes on with it.
+const longestPlan = time.Minute
+
+// each is the store with Options.Timeout for each call on its own: a plan for 32 shards takes
+// 62 calls, one after the other, and behind a slow table none of them is late. All of them are writes.
+type each struct {
+	store.Store
+	desks *Desks
+}
+
+// Write implements [store.Store].
+func (e each) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	ctx, end := e.bounded(ctx)
+	defer end()
+	return e.Store.Write(ctx, w)
+}
+
+// Transact implements [store.Store].
+func (e each) Transact(ctx context.Context, token string, writes []item.Write) error {
+	ctx, end := e.bounded(ctx)
+	defer end()
+	return e.Store.Transact(ctx, token, writes)
+}
+
+func (e each) bounded(ctx context.Context) (within context.Context, end func()) {
+	b := e.desks.Bounded(ctx)
+	return b, b.End
+}
+
+// Restore puts back a shard that is missing, if that is safe (see
+// [decide.Bucket.Restorable]). Best effort, like grow. If one shard was deleted, others may
+// have been too, so it looks at all that are not known.
+func (d *Desks) Restore(ctx context.Context, k *Desk, missing int) {
+	if missing == 0 {
+		return
+	}
+	like, ok := k.Restorable(missing)
+	if !ok {
+		return
+	}
+	writes := table.Restore(like, missing, like.State.Shards, d.clock(), store.Random())
+	n := decide.Name{Entity: like.Entity, Resource: like.Resource}
+	at := d.StartGrowing(n)
+	if at == nil {
+		return
+	}
+	err := func() error {
+		defer d.StopGrowing(at)
+		return d.Store.Transact(ctx, rand.Text(), writes)
+	}()
+	if err != nil {
+		return // somebody else restored it, shard 0 has moved on, or nobody answered
+	}
+	b, err := table.DecodeShard(writes[0].(item.Put).Item)
+	if err != nil {
+		return
+	}
+	plan, count := k.Restored(b, like, d.clock())
+	d.work(ctx, n, plan, count)
+}

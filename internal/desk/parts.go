@@ -1,0 +1,262 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// An entity cascades if its metadata says so: its costs are charged to its parent too. If the
+// parent cascades, they are charged to the parent's parent as well. Each is charged on a shard of
+// its own, all at once, and those that paid are given back unless all did.
+
+// Taken is what became of a request.
+type Taken struct {
+	Grants []decide.Grant // of each level; one that is bypassed gives nothing. Nil if not all were granted
+	At     decide.Name    // the level that Err is about, or the first one
+	Err    error          // a *Denied, or the error of a call without a decision
+	Others []Trouble      // what may be taken all the same
+}
+
+// Take takes from all levels of a request or from none. Err is the gravest error of all levels. A request
+// that waits does so for the level that is paid back last. Take blocks until the calls are answered or ctx
+// ends. What a call takes for a caller that has left is given back.
+func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) Taken {
+	parts := tries.split(wants)
+	if len(parts) > 1 {
+		d.foresee(ctx, parts)
+	}
+	if !slices.ContainsFunc(parts, failed) {
+		d.chargeAll(ctx, parts)
+	}
+	tries.join(parts)
+	var few [4]error
+	errs := few[:0]
+	for _, p := range parts {
+		errs = append(errs, p.err)
+	}
+	worst := gravest(errs)
+	if len(parts) > 0 && errs[worst] != nil {
+		return d.takeNone(ctx, parts, worst)
+	}
+	grants := tries.grants[:0]
+	for _, w := range wants {
+		if w.Bypass {
+			grants = append(grants, decide.Grant{Name: w.Name})
+			continue
+		}
+		grants, parts = append(grants, parts[0].grant), parts[1:]
+	}
+	return Taken{Grants: grants, At: wants[0].Name}
+}
+
+// split makes the parts of a request, one for each level that is not bypassed. A request of one level is
+// its only part.
+func (t *Attempt) split(wants []decide.Want) []*Attempt {
+	parts := t.few[:0]
+	for _, w := range wants {
+		p := t
+		if len(wants) > 1 {
+			p = &Attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: t.Waits, InLine: t.InLine}, End: t.End}}
+		}
+		if p.Want = w; !w.Bypass {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// join notes what the parts of a request have done.
+func (t *Attempt) join(parts []*Attempt) {
+	if len(parts) == 1 && parts[0] == t {
+		t.Held = t.grant.Ahead
+		return
+	}
+	t.Held = len(parts) > 0
+	for _, p := range parts {
+		t.Calls += p.Calls
+		t.Held = t.Held && p.grant.Ahead
+		t.GoesOn, t.Owed = max(t.GoesOn, p.GoesOn), append(t.Owed, p.Owed...)
+	}
+}
+
+func failed(p *Attempt) bool { return p.err != nil }
+
+// isOpen reports whether a part was neither granted nor denied so far.
+func isOpen(p *Attempt) bool { return p.err == nil && len(p.grant.Parts) == 0 }
+
+// foresee grants from held tokens the parts of a request that these cover, and denies those that the image
+// does not cover, before any is charged. A parent is busier than each of its children, so often only one
+// level is written.
+//
+// Nothing is taken after the first denial. Children come first, so a flood on one of them takes nothing
+// from its parent.
+func (d *Desks) foresee(ctx context.Context, parts []*Attempt) {
+	takes := true
+	for _, p := range parts {
+		d.prepare(ctx, p)
+		k := d.deskOf(p)
+		k.Foresee(&p.Waiter, takes, d.Moment, &p.effects)
+		d.carryOut(ctx, k, &p.effects)
+		switch a := p.Answer; a.Result {
+		case decide.Granted:
+			p.grant = a.Grant
+		case decide.Denied:
+			p.err, takes = &Denied{a.Decision}, false
+		}
+	}
+}
+
+// chargeAll charges the open parts of a request at once, and creates in one transaction those whose buckets
+// are not there.
+func (d *Desks) chargeAll(ctx context.Context, parts []*Attempt) {
+	if len(parts) == 1 {
+		parts[0].grant, parts[0].err = d.charge(ctx, parts[0])
+		return
+	}
+	open := slices.DeleteFunc(slices.Clone(parts), func(p *Attempt) bool { return !isOpen(p) })
+	for _, p := range open {
+		p.Apart = len(open) > 1
+	}
+	d.chargeApart(ctx, open)
+	d.createAll(ctx, open)
+}
+
+// chargeApart charges some parts of a request at once.
+func (d *Desks) chargeApart(ctx context.Context, parts []*Attempt) {
+	InParallel(len(parts), func(i int) {
+		p := parts[i]
+		if err := Guarded(func() { p.grant, p.err = d.charge(ctx, p) }); err != nil {
+			p.err = err
+		}
+	})
+}
+
+// takeNone gives back what the parts of a request were granted, of which one has failed worst.
+func (d *Desks) takeNone(ctx context.Context, parts []*Attempt, worst int) Taken {
+	out := Taken{At: parts[worst].Want.Name, Err: parts[worst].err, Others: d.giveBackSoon(ctx, parts)}
+	for i, p := range parts {
+		out.Others = append(out.Others, p.others...)
+		if i != worst && store.KindOf(p.err) == store.Unknown {
+			out.Others = append(out.Others, Trouble{"acquire", p.Want.Name, p.err})
+		}
+	}
+	return out
+}
+
+// giveBackSoon gives back what parts were granted. When ctx is done and a round trip has passed since, it
+// goes on in the background: nobody waits for a table that hangs.
+func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
+	var grants []decide.Grant
+	for _, p := range parts {
+		if len(p.grant.Parts) > 0 {
+			grants = append(grants, p.grant)
+		}
+	}
+	if len(grants) == 0 {
+		return nil
+	}
+	done := make(chan []Trouble, 1)
+	d.background.Go(func() { done <- d.giveBack(ctx, grants) })
+	select {
+	case left := <-done:
+		return left
+	case <-ctx.Done():
+	}
+	select {
+	case left := <-done:
+		return left
+	case <-time.After(d.Store.lately().patience()):
+		gone := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}
+		return []Trouble{{"rollback", grants[0].Name, gone}}
+	}
+}
+
+// giveBack gives back what was granted, also if ctx has ended. It returns what failed.
+func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
+	errs := make([]error, len(grants))
+	InParallel(len(grants), func(i int) {
+		if err := Guarded(func() { errs[i] = d.giveBackOne(ctx, grants[i]) }); err != nil {
+			errs[i] = err
+		}
+	})
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, Trouble{"rollback", grants[i].Name, err})
+		}
+	}
+	return failed
+}
+
+// giveBackOne gives back what was granted of one bucket, to all shards at once.
+func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) error {
+	begin := time.Now()
+	bounded := d.Bounded(context.WithoutCancel(ctx))
+	defer bounded.End()
+	e := Event{Kind: Returned, Name: g.Name}
+	back, errs := make([][]table.Cost, len(g.Parts)), make([]error, len(g.Parts))
+	for i, p := range g.Parts {
+		if back[i] = table.Negative(p.Taken); slices.ContainsFunc(back[i], func(c table.Cost) bool { return c.Milli != 0 }) {
+			e.Writes++
+		}
+		e.Costs = append(e.Costs, back[i]...)
+	}
+	taken := takingOf(g)
+	InParallel(len(g.Parts), func(i int) {
+		if err := Guarded(func() { errs[i] = d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i]) }); err != nil {
+			errs[i] = err
+		}
+	})
+	e.Err, e.Elapsed = errors.Join(errs...), time.Since(begin)
+	d.observe(ctx, e)
+	return e.Err
+}
+
+// takingOf is when all of a grant was taken, if that is certain.
+func takingOf(g decide.Grant) queue.Taking {
+	if g.Worked { // a transaction brings no images
+		return queue.Taking{Turn: g.Turn}
+	}
+	return queue.Taking{Moment: queue.MomentOf(*g.Image)}
+}
+
+// gravest returns the index of the error that the caller is told, 0 if there is none. In this
+// order: the request can never be granted; it is denied; a bucket cannot be read; a call had no
+// decision. Of denials it is the one that holds longest, of such calls the one that may have
+// written.
+func gravest(errs []error) int {
+	worst, most := 0, -1
+	var longest int64 // ms
+	for i, err := range errs {
+		rank := 0
+		denied, _ := errors.AsType[*Denied](err)
+		switch kind := store.KindOf(err); {
+		case err == nil:
+		case denied != nil && denied.Do == decide.Never:
+			rank = 6
+		case denied != nil:
+			rank = 5
+		case kind == 0 && errors.Is(err, table.ErrUnreadable):
+			rank = 4 // no policy makes a lease of it
+		case kind == store.Unknown:
+			rank = 3
+		case kind == store.Setup:
+			rank = 2
+		default:
+			rank = 1
+		}
+		if rank > most || denied != nil && rank == most && denied.Denial.After > longest {
+			worst, most = i, rank
+			if denied != nil {
+				longest = denied.Denial.After
+			}
+		}
+	}
+	return worst
+}

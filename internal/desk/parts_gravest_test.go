@@ -1,0 +1,58 @@
+package desk
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Of what the levels of a cascade end with, the caller is told the gravest, whatever their order,
+// and of denials the one that holds longest.
+func TestGravest(t *testing.T) {
+	failure := func(kind store.Kind) error {
+		return fmt.Errorf("wrapped: %w", &store.Failure{Kind: kind, Op: "UpdateItem", Err: errors.New("x")})
+	}
+	denied := func(do decide.Action, after int64) error {
+		return &Denied{decide.Decision{Choice: decide.Choice{Do: do}, Denial: decide.Denial{After: after}}}
+	}
+	rising := []error{
+		nil,
+		failure(store.Throttled),
+		failure(store.Setup),
+		failure(store.Unknown),
+		fmt.Errorf("wrapped: %w", table.ErrUnreadable),
+		denied(decide.Deny, 0), // until its instant is known
+		denied(decide.Deny, 1000),
+		denied(decide.Deny, 60_000),
+		fmt.Errorf("wrapped: %w", denied(decide.Never, 0)),
+	}
+	for i, less := range rising {
+		for _, more := range rising[i+1:] {
+			if got := gravest([]error{less, more}); got != 1 {
+				t.Errorf("%v is graver than %v", less, more)
+			}
+			if got := gravest([]error{more, less}); got != 0 {
+				t.Errorf("%v, told second, is graver than %v", less, more)
+			}
+			if got := gravest([]error{less, more, less}); got != 1 {
+				t.Errorf("%v between two of %v is not the gravest", more, less)
+			}
+		}
+	}
+	if got := gravest([]error{nil, nil}); got != 0 {
+		t.Errorf("of no errors: %d", got)
+	}
+	other := errors.New("other")
+	if gravest([]error{other, failure(store.Setup)}) != 1 || gravest([]error{nil, other}) != 1 {
+		t.Error("an error that says nothing of the table is graver than one that does")
+	}
+	lost := fmt.Errorf("%w: %w", table.ErrUnreadable, failure(store.Unknown)) // it may have been written
+	unreadable := fmt.Errorf("wrapped: %w", table.ErrUnreadable)
+	if gravest([]error{unreadable, lost}) != 0 || gravest([]error{lost, unreadable}) != 1 {
+		t.Error("an answer that was lost is graver than a bucket that cannot be read")
+	}
+}

@@ -1,0 +1,43 @@
+package desk
+
+import (
+	"context"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// place tells a request that waits from when it may go on, by the images of the shards that it
+// was charged to. Others may have come before, and the limiter did not know of them. If it is too
+// late then, everything is given back and the request is denied.
+func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Grant, tries *Attempt) error {
+	images := []table.Shard{*g.Image}
+	if len(g.Parts) > 1 { // a transaction brings no images
+		var err error
+		if images, err = d.readShards(ctx, k, w); err != nil {
+			tries.others = d.giveBack(ctx, []decide.Grant{g})
+			return err
+		}
+	}
+	tries.GoesOn, tries.Owed = 0, nil
+	full := false
+	for _, b := range images {
+		for _, p := range g.Parts {
+			if p.Shard == b.State.Shard {
+				owed := queue.Owed{Image: b, Limits: table.NamesOf(w.Costs), Asked: tries.turn}
+				tries.GoesOn = max(tries.GoesOn, decide.PaidBack(b, owed.Limits))
+				tries.Owed = append(tries.Owed, owed)
+				room, _ := decide.RoomIn(b, w, func(limit string) int64 { return -p.Of(limit) })
+				full = full || len(g.Parts) == 1 && room > b.State.RF
+			}
+		}
+	}
+	until := tries.WaitsUntil(d.Moment())
+	if tries.GoesOn <= until && !full {
+		return nil
+	}
+	tries.others = d.giveBack(ctx, []decide.Grant{g})
+	denial := k.Refusal(w, until, d.clock())
+	return &Denied{decide.Decision{Choice: decide.Choice{Do: decide.Deny}, Want: w, Denial: denial}}
+}

@@ -1,0 +1,290 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	smithytime "github.com/aws/smithy-go/time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+const (
+	SettleAttempts = 8
+	// UnavailableAttempts is how often a settlement is sent that DynamoDB did not take.
+	// Nothing was written then, and nobody else will settle it.
+	UnavailableAttempts = 4
+)
+
+// Settle settles costs on the item that has paid a part of a grant, whose image after the charge is given; zero
+// if that is not known. A bucket that is no longer there has nothing
+// to settle, nor has a limit that the bucket no longer has. taken is when that was taken which
+// is given back: requests that were charged later and sleep are woken.
+//
+// Giving back is one update that holds whatever the item looks like. Taking more
+// must reckon with what the bucket has gained since. Example: 8 of 10 are stored as of a
+// minute ago, and it is full by now. An update that takes 5 leaves 3 as of a minute ago,
+// which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
+// from the last image, planned again when that turns out to be old. If others keep
+// changing the item, a plain update takes it anyway.
+func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken queue.Taking,
+	costs []table.Cost) error {
+	if image.State.Shard != p.Shard {
+		image.Born = 0 // of another shard that paid, which may be older
+	}
+	costs = Pinned(costs, image, d.clock())
+	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
+	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) {
+		return nil
+	}
+	return d.settling(n, p, image, costs).run(ctx, taken)
+}
+
+// settling begins to settle costs, none of them zero, on one item.
+func (d *Desks) settling(n decide.Name, p decide.Part, image table.Shard, costs []table.Cost) *settling {
+	s := &settling{d: d, name: n, key: p.Key, shard: p.Shard, image: image, since: decide.Unsent, costs: costs}
+	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
+	if !s.known() && image.State.Shard != p.Shard {
+		s.image = table.Shard{} // of another shard that paid
+	}
+	return s
+}
+
+// run settles, see Settle.
+func (s *settling) run(ctx context.Context, taken queue.Taking) error {
+	d, all := s.d, queue.Return{Name: s.name, Taken: taken, Costs: s.costs}
+	for try := 1; ; try++ {
+		now := d.clock()
+		write, charges := s.write(try, now)
+		item, err := d.Store.Write(ctx, write)
+		if err == nil {
+			d.settled(ctx, item, all)
+			return nil
+		}
+		if refused, ok := errors.AsType[*store.Refused](err); ok {
+			if s.refused(refused.Old, charges, now) {
+				return nil
+			}
+			continue
+		}
+		if !sentAgain(ctx, try, err) {
+			if s.image, err = d.explain(ctx, err, write, &s.mended); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sentAgain pauses after a settlement that was not written, and reports whether it is
+// to be sent again.
+func sentAgain(ctx context.Context, try int, err error) bool {
+	attempts, pause, most := 2*SettleAttempts, contentionPause, 32*contentionPause
+	switch kind := store.KindOf(err); {
+	case kind == store.Unavailable:
+		attempts, pause = UnavailableAttempts, 5*contentionPause
+	case kind == store.Throttled:
+		attempts, pause, most = SettleAttempts, ThrottlePause, 4*ThrottlePause
+	case !store.Passes(err):
+		return false
+	}
+	return try < attempts && smithytime.SleepWithContext(ctx, store.Jitter(try-1, pause, most)) == nil
+}
+
+// settling is the settling of costs on one item, which moves on to the parent
+// shard when the shard has merged.
+type settling struct {
+	d     *Desks
+	name  decide.Name
+	key   item.Key
+	shard int
+	image table.Shard  // what a charge is planned from; the zero one is none
+	since int          // the serial number of the image
+	costs []table.Cost // what is left to settle, none of them zero
+	more  bool         // something is taken
+	plain bool         // the item is written without looking, and the write is not counted
+	late  []table.Cost // what was not given back, because its period is over
+	// mended: a limit that is half written has explained a write that was rejected.
+	mended bool
+}
+
+// known takes the image of the item that this process has, and reports whether it has
+// one.
+func (s *settling) known() bool {
+	seen := s.d.Of(s.name).Seen(s.shard)
+	if seen.Image.Entity == "" {
+		return false
+	}
+	s.image, s.since = seen.Image, seen.Serial
+	return true
+}
+
+// write returns the next write to try, and whether it is a charge.
+func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
+	switch {
+	case s.more && s.image.Entity != "" && try < SettleAttempts:
+		return table.Charge{Image: s.image, Costs: adjustable(s.image.State, s.costs), Now: now,
+			Lifetime: table.KeepLifetime, Slack: s.d.Settings.Slack, Force: true}.Plan().Update, true
+	case s.plain:
+		return table.AdjustUnmetered(s.key, s.costs), false
+	}
+	return table.Adjust(s.key, s.costs), false
+}
+
+// refused takes in the item that a write was refused by, nil for none. It reports whether nothing
+// is left to settle.
+func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
+	b, err := table.DecodeShard(old)
+	if old == nil || slices.ContainsFunc(s.costs, func(c table.Cost) bool { return c.Younger(b) }) {
+		if s.shard == 0 {
+			return true // the bucket is gone
+		}
+		s.shard = bucket.SplitParent(s.shard) // the shard had merged: its parent has what it held
+		s.key = layout.BucketKey(s.d.namespace, s.name.Entity, s.name.Resource, s.shard)
+		s.image, s.since = table.Shard{}, decide.Unsent
+		s.known()
+		return false
+	}
+	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.plain {
+		s.image, s.plain = table.Shard{}, true
+		return false
+	}
+	if left := current(b, s.costs); len(left) < len(s.costs) {
+		s.late = append(s.late, without(s.costs, left)...)
+		s.costs, s.image = left, b
+		return len(left) == 0
+	}
+	if !charged {
+		left := still(b, s.costs)
+		if len(left) == 0 || len(left) == len(s.costs) {
+			return true // what was charged is not there any more
+		}
+		s.costs = left
+		return false
+	}
+	s.d.see(b, now, s.since)
+	s.image = b
+	return false
+}
+
+// Pinned returns costs with the period of the item in which those were taken that are given back to quotas.
+// It is the period of the image after the charge, or of now if there is no image. Slots are given back to the
+// epoch that they count in. If that is not known, they are not given back: they are free when it is
+// over.
+func Pinned(costs []table.Cost, image table.Shard, now int64) []table.Cost {
+	costs = slices.Clone(costs)
+	for i, c := range costs {
+		if c.Limit.Lends() && c.End == 0 {
+			if j := image.State.Index(c.Limit.Name); j >= 0 && image.State.Slots[j].Limit == c.Limit && image.State.Shard == 0 {
+				costs[i].End = image.State.Slots[j].End
+			} else {
+				costs[i].Milli = 0
+			}
+			continue
+		}
+		if !c.Limit.Renews() || c.Milli > 0 {
+			continue
+		}
+		if j := image.State.Index(c.Limit.Name); j >= 0 {
+			sl := image.State.Slots[j]
+			costs[i].End, costs[i].Resets, costs[i].Born = sl.End, sl.Resets, image.Born
+		} else { // of the period before rather than of the next one
+			at := now - bucket.EdgeMargin
+			costs[i].End = bucket.AddSat(at, c.Limit.WholeAt(at, 0).Edge) - bucket.EdgeMargin
+		}
+	}
+	return costs
+}
+
+// current returns the costs without those that give back to a period of a quota that is
+// over, and slots that do not count any more.
+func current(b table.Shard, costs []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		if c.Limit.Lends() {
+			return !c.Counts(b.State)
+		}
+		i := b.State.Index(c.Limit.Name)
+		return i >= 0 && c.Late(b.State.Slots[i])
+	})
+}
+
+// without returns the costs of limits that others do not name.
+func without(costs, others []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		_, ok := table.Find(others, c.Limit.Name)
+		return ok
+	})
+}
+
+// still returns the costs of limits that the bucket still has.
+func still(b table.Shard, costs []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
+		return b.State.Index(c.Limit.Name) < 0 &&
+			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit.Name && p.HasTokens })
+	})
+}
+
+// adjustable returns the costs of all limits of a state except the write meter. If one
+// write cannot name as many, it returns the given costs only.
+func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
+	out := table.Costs(s.Limits())
+	for i, c := range out {
+		given, _ := table.Find(costs, c.Limit.Name)
+		out[i].Milli, out[i].End, out[i].Resets = given.Milli, given.End, given.Resets
+	}
+	if len(s.Slots) > bucket.MaxSlots {
+		out = slices.DeleteFunc(out, func(c table.Cost) bool { return c.Milli == 0 })
+	}
+	return out
+}
+
+// settled remembers the image of a settled item, and wakes who slept behind what was
+// given back. When its debt could outlive it, its expiry is moved.
+func (d *Desks) settled(ctx context.Context, item item.Item, g queue.Return) {
+	b, err := table.DecodeShard(item)
+	if err != nil {
+		return // the next acquire will say what is wrong with the item
+	}
+	now := d.clock()
+	d.see(b, now, decide.Unsent)
+	g.Given = queue.MomentOf(b)
+	d.Sleepers.Wake(g)
+	d.Lines.Wake(g.Name)
+	u, ok := table.Prolong(b, now)
+	if !ok {
+		return
+	}
+	err = store.Retry(ctx, SettleAttempts, contentionPause, func() error {
+		_, err := d.Store.Write(ctx, u)
+		return err
+	})
+	if n := (decide.Name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
+		d.observe(ctx, Event{Kind: Upkeep, Name: n, Op: "prolong", Err: err})
+	}
+}
+
+// explain finds out why DynamoDB has rejected a write to a bucket: it does so if the
+// write does arithmetic with what is no number. Then the error is the ErrUnreadable of
+// that bucket, and not that the table is not set up. If a number is missing altogether
+// the image is returned without an error, to decide again: the next charge mends that. So it explains
+// one write, as mended says, and no other.
+func (d *Desks) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {
+	if store.KindOf(err) != store.Setup {
+		return table.Shard{}, err
+	}
+	items, failed := d.Store.Read(ctx, true, w.Target())
+	if failed != nil || items[0] == nil {
+		return table.Shard{}, err
+	}
+	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 && !*mended {
+		*mended = true
+		return b, odd
+	}
+	return table.Shard{}, err
+}

@@ -1,0 +1,183 @@
+package desk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A request that no single shard covers takes from several of them, in one transaction.
+
+// spreadAttempts bounds how often a transaction is sent again that met another one.
+const spreadAttempts = 4
+
+// Spread takes the costs from several shards. It reads them first: their images
+// must be of one moment, and a read of all is cheaper than a refused transaction. If others
+// take from the shards meanwhile, and a round trip is left, it is planned once more from the
+// images that the refusal brings. The grant is empty if they do not hold enough; what they hold
+// is known then. Owing, every shard pays its part, into debt.
+func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
+	tries *Attempt) (g decide.Grant, err error) {
+	k.Gather(w)
+	defer func() { k.Gathered(w, g.Parts != nil, g.Parts == nil && err == nil) }()
+	images, err := d.readShards(ctx, k, w)
+	tries.Waited(false)
+	for err == nil {
+		slack, last := int64(1), tries.Last(d.Moment()) // what others may take meanwhile
+		if last {
+			slack = 0 // any
+		}
+		pay := decide.ByLevels(images, w, d.clock())
+		if owe {
+			pay = decide.ByShares(images, w)
+		}
+		if len(pay) == 0 {
+			return g, nil
+		}
+		var refused *store.Canceled
+		if g, refused, err = d.pay(ctx, k, w, pay, slack, tries); err != nil || refused == nil {
+			return g, err
+		}
+		tries.Waited(true)
+		var again bool
+		if again, err = d.outpaid(k, images, pay, refused); last || !again {
+			break
+		}
+	}
+	return decide.Grant{}, err
+}
+
+// outpaid puts the images that a refused transaction brings in the place of those that it was
+// planned from. It reports whether it can be planned again from them: not if shards have split
+// or merged meanwhile.
+func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
+	refused *store.Canceled) (again bool, err error) {
+	again = true
+	for i, r := range refused.Reasons {
+		old := pay[i].Image.State
+		if !r.Refused {
+			continue
+		}
+		if r.Old == nil {
+			k.Missing(d.clock(), old.Shard)
+			again = false
+			continue
+		}
+		b, err := table.DecodeShard(r.Old)
+		if err != nil {
+			return false, err
+		}
+		k.See(b, d.clock(), decide.Unsent)
+		j := slices.IndexFunc(images, func(o table.Shard) bool { return o.State.Shard == old.Shard })
+		images[j] = b
+		again = again && b.State.Count() == old.Count()
+	}
+	return again, nil
+}
+
+// readShards reads the images of all shards, and remembers them.
+func (d *Desks) readShards(ctx context.Context, k *Desk, w decide.Want) ([]table.Shard, error) {
+	keys := make([]item.Key, k.ReadAll(d.clock()))
+	for i := range keys {
+		keys[i] = layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, i)
+	}
+	var items []item.Item
+	for part := range slices.Chunk(keys, item.MaxReadKeys) {
+		some, err := d.Store.Read(ctx, true, part...)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, some...)
+	}
+	return k.SeeAll(items, d.clock())
+}
+
+// pay writes the charges of all shards that pay, as one transaction.
+func (d *Desks) pay(ctx context.Context, k *Desk, w decide.Want, payments []decide.Payment, slack int64,
+	tries *Attempt) (g decide.Grant, refused *store.Canceled, err error) {
+	now, writes := d.clock(), make([]item.Write, len(payments))
+	for i, s := range payments {
+		writes[i] = s.Write(w, now, slack)
+	}
+	paid := func() []decide.Grant {
+		g := k.Paid(payments, writes, w, now, d.clock())
+		g.Turn = d.Sleepers.Turn()
+		return []decide.Grant{g}
+	}
+	err = d.transact(ctx, writes, tries, paid)
+	if refused, ok := errors.AsType[*store.Canceled](err); ok {
+		return g, refused, nil
+	}
+	if err != nil {
+		return g, nil, err
+	}
+	return paid()[0], nil, nil
+}
+
+// transact sends a transaction on a goroutine of its own. If the caller leaves meanwhile, what the
+// transaction then takes is given back: taken says what that is.
+func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attempt,
+	taken func() []decide.Grant) error {
+	if err := ctx.Err(); err != nil {
+		return &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
+	}
+	caller, mine := d.within(ctx), &decide.Attempt{Calls: tries.Calls}
+	var over atomic.Bool // it has an answer, or its caller has left
+	answers := make(chan error, 1)
+	d.background.Go(func() {
+		within := caller.outliving()
+		defer within.End()
+		var err error
+		if p := Guarded(func() { err = d.transactAs(&within, rand.Text(), writes, mine) }); p != nil {
+			err = p
+		}
+		if over.CompareAndSwap(false, true) {
+			answers <- err
+		} else if err == nil {
+			d.dropped(&within, taken()...)
+		}
+	})
+	select {
+	case err := <-answers:
+		tries.Calls = mine.Calls
+		return err
+	case <-caller.caller.Done():
+	}
+	if over.CompareAndSwap(false, true) {
+		tries.Calls++
+		return &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: ctx.Err()}
+	}
+	err := <-answers
+	tries.Calls = mine.Calls
+	return err
+}
+
+// transactAs sends a transaction, again with the same token when its answer is lost,
+// which carries it out once. If it never is answered, nobody knows.
+func (d *Desks) transactAs(ctx context.Context, token string, writes []item.Write,
+	tries *decide.Attempt) error {
+	var lost error
+	for {
+		tries.Calls++
+		err := store.Retry(ctx, spreadAttempts, contentionPause,
+			func() error { return d.Store.Transact(ctx, token, writes) })
+		switch _, canceled := errors.AsType[*store.Canceled](err); {
+		case err == nil, canceled:
+			return err
+		case store.KindOf(err) == store.Unknown && tries.Calls < decide.MaxRounds && ctx.Err() == nil:
+			lost = err
+			continue
+		case lost != nil:
+			return lost
+		}
+		return err
+	}
+}

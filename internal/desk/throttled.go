@@ -1,0 +1,42 @@
+package desk
+
+import (
+	"context"
+	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// DynamoDB slows us down where a table or a partition is written to more than it may be.
+// That passes within fractions of a second, or it lasts; then trying on makes it worse.
+
+const (
+	// ThrottleRetries is how often a write is sent again for an acquire because it was
+	// throttled.
+	ThrottleRetries = 3
+	// ThrottlePause is the longest pause before the first of them; it doubles.
+	ThrottlePause = 25 * time.Millisecond
+	// contentionPause is the base of the jittered pause after a transaction held the item.
+	contentionPause = 2 * time.Millisecond
+)
+
+// pause waits until the write of a call that was throttled, or met a transaction, may be sent again. It
+// reports whether it may: not after other errors, not for ever, and not when ctx has ended.
+func pause(ctx context.Context, err error, c *decide.Call) bool {
+	var d time.Duration
+	switch store.KindOf(err) {
+	case store.Conflict:
+		d = store.Jitter(c.Sent, 5*contentionPause, 100*contentionPause)
+	case store.Throttled:
+		if c.Throttled++; c.Throttled > ThrottleRetries {
+			return false
+		}
+		d = store.Jitter(c.Throttled-1, ThrottlePause, 4*ThrottlePause)
+	default:
+		return false
+	}
+	return smithytime.SleepWithContext(ctx, d) == nil
+}

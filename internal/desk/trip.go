@@ -1,0 +1,91 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// tripsKept is how many round trips are remembered. Odd, so that one is in the middle.
+const tripsKept = 15
+
+// trips is how long the last writes took that were answered, held or refused. The zero
+// value knows of none. What had no answer took no time that is known.
+type trips struct {
+	last [tripsKept]time.Duration // a ring
+	n    int                      // how many it has had
+}
+
+// answered remembers one more.
+func (t *trips) answered(took time.Duration) {
+	t.last[t.n%tripsKept] = took
+	t.n++
+}
+
+// pace is what they typically took, and after how long a write is late. Without any both are zero.
+//
+// Typical is the median. It moves only when half of the last ones were slow. Late is half as much
+// again as four of five took. So three slow ones of fifteen change nothing, and four are enough
+// to tell that the table has become slow.
+//
+// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is late
+// after 7.5 ms.
+func (t *trips) pace() pace {
+	room := t.last
+	known := room[:min(t.n, tripsKept)]
+	if len(known) == 0 {
+		return pace{}
+	}
+	slices.Sort(known)
+	return pace{known[len(known)/2], known[(len(known)*4-1)/5] * 3 / 2}
+}
+
+// Timed is a store that knows how long its writes take. It is safe for concurrent
+// use.
+type Timed struct {
+	store.Store
+	mu    sync.Mutex
+	trips trips
+	pace  pace
+}
+
+// pace is how long a write typically takes, and after how long it is late. Where
+// nothing is known both are zero.
+type pace struct{ trip, late time.Duration }
+
+// Write implements [store.Store].
+func (c *Timed) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	sent := time.Now()
+	it, err := c.Store.Write(ctx, w)
+	if _, refused := errors.AsType[*store.Refused](err); err == nil || refused {
+		c.Took(time.Since(sent))
+	}
+	return it, err
+}
+
+// Took remembers how long a write took that was answered.
+func (c *Timed) Took(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trips.answered(d)
+	c.pace = c.trips.pace()
+}
+
+// lately returns the pace of the last writes.
+func (c *Timed) lately() pace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pace
+}
+
+// patience bounds how long a caller that has left waits for what is given back.
+func (p pace) patience() time.Duration { return decide.Patience(p.late) }
+
+// ms returns the round trip in milliseconds.
+func (p pace) ms() float64 { return float64(p.trip) / float64(time.Millisecond) }

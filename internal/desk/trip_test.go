@@ -1,0 +1,123 @@
+package desk
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+const ms = time.Millisecond
+
+// What writes are expected to take, by what they took.
+func TestTrips(t *testing.T) {
+	var calm, spiking []time.Duration
+	for i := range 20 {
+		calm = append(calm, time.Duration(4+i%2)*ms)
+		spiking = append(spiking, 4*ms)
+	}
+	for _, c := range []struct {
+		name          string
+		took          []time.Duration
+		typical, late time.Duration
+	}{
+		{"none answered", nil, 0, 0},
+		{"one", []time.Duration{8 * ms}, 8 * ms, 12 * ms},
+		{"at once", []time.Duration{0, 0, 0}, 0, 0},
+		{"a slow one among five", []time.Duration{4 * ms, 5 * ms, 4 * ms, 900 * ms, 5 * ms}, 5 * ms,
+			7500 * time.Microsecond},
+		{"three slow ones among fifteen", append(calm[:15:15], 900*ms, 900*ms, 900*ms), 5 * ms,
+			7500 * time.Microsecond},
+		{"four slow ones", append(spiking[:20:20], 900*ms, 900*ms, 900*ms, 900*ms), 4 * ms, 1350 * ms},
+		{"mostly slow", append(spiking[:20:20], 16*ms, 17*ms, 18*ms, 16*ms, 17*ms, 18*ms, 16*ms, 17*ms), 16 * ms,
+			51 * ms / 2},
+		{"fast again", append([]time.Duration{900 * ms, 900 * ms, 900 * ms}, spiking[:15]...), 4 * ms, 6 * ms},
+	} {
+		var got trips
+		for _, took := range c.took {
+			got.answered(took)
+		}
+		if got.pace().trip != c.typical || got.pace().late != c.late {
+			t.Errorf("%s: %+v, want %s and %s", c.name, got.pace(), c.typical, c.late)
+		}
+	}
+}
+
+// The same, counted out naively: at least half of the last fifteen took no longer than
+// the typical one, and four of five no longer than two thirds of the late one.
+func TestTripsAreCounted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var got trips
+	var all []time.Duration
+	for i := range 2000 {
+		took := time.Duration(r.ExpFloat64() * float64(50*ms))
+		got.answered(took)
+		all = append(all, took)
+		last := all[max(0, len(all)-15):]
+		count := func(most time.Duration) (n int) {
+			for _, d := range last {
+				if d <= most {
+					n++
+				}
+			}
+			return n
+		}
+		smallest := func(part float64) time.Duration {
+			best := time.Duration(1 << 62)
+			for _, d := range last {
+				if float64(count(d)) >= part*float64(len(last)) {
+					best = min(best, d)
+				}
+			}
+			return best
+		}
+		if want := smallest(.5); len(last)%2 == 1 && got.pace().trip != want {
+			t.Fatalf("step %d: typically %s, want %s of %v", i, got.pace().trip, want, last)
+		}
+		if want := smallest(.8) * 3 / 2; got.pace().late != want {
+			t.Fatalf("step %d: late after %s, want %s of %v", i, got.pace().late, want, last)
+		}
+	}
+}
+
+// answers is a table of which a test says how long a write takes, and what comes of it.
+type answers struct {
+	store.Store
+	after time.Duration
+	err   error
+}
+
+func (a *answers) Write(context.Context, item.Write) (item.Item, error) {
+	time.Sleep(a.after)
+	return nil, a.err
+}
+
+// How long the table takes is told by what it has answered: by writes that held or were refused, and by no
+// others. A late one bounds how long others wait for it.
+func TestWhichWritesTellHowLongTheTableTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &answers{}
+		s := &Timed{Store: table}
+		for i, c := range []struct {
+			after    time.Duration
+			err      error
+			typical  float64 // ms
+			patience time.Duration
+		}{
+			{time.Second, memdb.Fail(store.Unknown), 0, 10 * ms}, {time.Second, memdb.Fail(store.Throttled), 0, 10 * ms},
+			{4 * ms, nil, 4, 10 * ms}, {8500 * time.Microsecond, &store.Refused{}, 8.5, 12750 * time.Microsecond},
+			{20 * ms, nil, 8.5, 30 * ms}, {time.Second, memdb.Fail(store.Conflict), 8.5, 30 * ms},
+		} {
+			table.after, table.err = c.after, c.err
+			_, err := s.Write(t.Context(), item.Update{})
+			if p := s.lately(); err != c.err || p.ms() != c.typical || p.patience() != c.patience {
+				t.Errorf("write %d: %v, then %v ms and %s, want %v and %s", i, err, p.ms(), p.patience(), c.typical, c.patience)
+			}
+		}
+	})
+}

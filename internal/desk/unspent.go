@@ -1,0 +1,59 @@
+package desk
+
+import (
+	"context"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A quota does not refill within its period. So this process gives back what it took ahead of one
+// and may no longer grant, with one write for all that has ended on a shard.
+
+// mind has tokens of quotas given back that end unspent on a shard.
+func (d *Desks) mind(k *Desk, shard int) {
+	if ms, ok := k.Mind(shard, d.Moment); ok {
+		d.mindIn(time.Duration(ms)*time.Millisecond, k, shard, d.Timeout)
+	}
+}
+
+// mindIn gives back after a while. If that is not written, it pauses.
+func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Duration) {
+	time.AfterFunc(after+time.Millisecond, func() { _ = Guarded(func() { d.giveUnspent(k, shard, pause) }) })
+}
+
+// longestPause is how long what was not given back waits at most before it is tried again.
+const longestPause = time.Minute
+
+// giveUnspent gives back what has ended unspent on a shard. Where nothing was written it is
+// tried again, after pauses that grow, for as long as the period goes on.
+func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
+	u, ms, more := k.Unspent(shard, d.Moment)
+	if more {
+		d.mindIn(time.Duration(ms)*time.Millisecond, k, shard, pause)
+	}
+	if len(u.Costs) == 0 {
+		return
+	}
+	bounded := d.Bounded(context.Background())
+	defer bounded.End()
+	n := k.Name
+	p := decide.Part{Key: layout.BucketKey(d.namespace, n.Entity, n.Resource, shard), Shard: shard}
+	s := d.settling(n, p, table.Shard{}, u.Costs)
+	err := s.run(bounded, queue.Taking{})
+	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}
+	switch kind := store.KindOf(err); {
+	case err == nil:
+		k.Late(shard, s.late)
+		e.Ended = table.Negative(without(u.Costs, s.late)) // the next charge reports those that were too late
+	case kind != 0 && kind != store.Unknown: // a bucket that cannot be read is made anew, and is whole then
+		if e.Writes, e.Ended = 0, nil; k.Unwritten(u, d.Moment) {
+			d.mindIn(pause, k, shard, min(2*pause, max(pause, longestPause)))
+		}
+	}
+	d.observe(context.Background(), e)
+}

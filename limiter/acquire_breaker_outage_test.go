@@ -1,0 +1,556 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// outages are ways in which a table gives no decision.
+var outages = map[string]memdb.Hook{
+	"hung":      func(op memdb.Op) (bool, error) { <-op.Done; return false, nil },
+	"throttled": func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) },
+	"down":      func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) },
+	"lost":      func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) },
+	"hung, and throttled where it writes": func(op memdb.Op) (bool, error) {
+		if isWrite(op) {
+			return false, memdb.Fail(store.Throttled)
+		}
+		<-op.Done
+		return false, nil
+	},
+	"throttled, and hung where it writes": func(op memdb.Op) (bool, error) {
+		if isWrite(op) {
+			<-op.Done
+			return false, nil
+		}
+		return false, memdb.Fail(store.Throttled)
+	},
+}
+
+// A caller that asks once a second, as one instance of a Lambda function does, is
+// answered by its policy within 100 ms from the fourth call on, whatever the table does
+// and whether or not its configuration is known. Nothing is taken, and when the table
+// answers again the next call is charged, or one that comes Options.Timeout later.
+func TestTheSeldomCallerBehindAnOutage(t *testing.T) {
+	for name, outage := range outages {
+		for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
+			for _, warm := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/warm %v", name, policy, warm), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { seldom(t, outage, policy, warm, false) })
+				})
+				t.Run(fmt.Sprintf("%s/%s/warm %v, with a parent", name, policy, warm), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { seldom(t, outage, policy, warm, true) })
+				})
+			}
+		}
+	}
+}
+
+func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm, cascades bool) {
+	w := newWorld(t)
+	l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy, LocalShare: 50})
+	w.configure(l, "", "", PerHour("rph", 1000))
+	req, levels := stored(Costs{"rph": 1}), 1
+	if cascades {
+		w.entity(l, acme, "org")
+		w.entity(l, "org", "")
+		levels = 2
+	}
+	if warm {
+		must(t, l, req)
+	}
+	used := w.used(l, "rph")
+	defer time.Sleep(l.opts.Timeout) // what hangs ends
+	w.db.SetHook(outage)
+	for i := range 20 {
+		w.db.ResetStats()
+		begin := time.Now()
+		lease, err := l.Acquire(t.Context(), req)
+		took := time.Since(begin)
+		if granted := policy == PolicyAllow || policy == PolicyLocal && warm; granted != (err == nil) ||
+			granted && lease.Charged() {
+			t.Fatalf("call %d: %v, %v", i, lease, err)
+		}
+		if n := w.db.Stats().Calls(); n > levels*(1+desk.ThrottleRetries) {
+			t.Errorf("call %d: %d calls", i, n)
+		}
+		if i >= desk.BreaksAfter && took > desk.ProbeWait {
+			t.Errorf("call %d took %s", i, took)
+		}
+		time.Sleep(time.Second)
+		w.advance(time.Second)
+	}
+	w.db.SetHook(nil)
+	if got := w.used(l, "rph"); got != used {
+		t.Errorf("%d taken in the outage", got-used)
+	}
+	recovers := 1
+	if !warm {
+		recovers = 3 // a read that hangs is shared until Options.Timeout
+	}
+	for ; ; recovers-- {
+		lease, err := l.Acquire(t.Context(), req)
+		if err == nil && lease.Charged() {
+			break
+		}
+		if recovers == 1 {
+			t.Fatalf("the table answers, and nothing was charged: %v, %v", lease, err)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// Ten acquires that went out as one write, of which the answer is lost, are one call
+// without an answer: the next one is sent.
+func TestALostGroupIsOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, group := c.behind(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+		first.by(true, nil)
+		c.next().by(false, memdb.Fail(store.Unknown))
+		for _, one := range group {
+			c.want(one, "unknown")
+		}
+		next := c.start(1)
+		c.next().by(true, nil)
+		c.want(next, "granted")
+		c.settled(2)
+	})
+}
+
+// breaks lets the table be in trouble for as many requests as open the breaker.
+func (w *world) breaks(l *Limiter, req Request, trouble memdb.Hook) {
+	w.db.SetHook(trouble)
+	for range desk.BreaksAfter {
+		l.Acquire(w.t.Context(), req)
+	}
+}
+
+// While the breaker is open, one of many callers probes every quarter of a second, and
+// the others are not sent.
+func TestOneOfManyProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.breaks(l, req, outages["lost"])
+		for range 8 {
+			time.Sleep(desk.ProbesEvery)
+			w.db.ResetStats()
+			for range 50 {
+				if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
+					t.Fatalf("%v, want ErrUnavailable: a probe takes nothing", err)
+				}
+			}
+			if n := w.db.Stats().Calls(); n != 1 {
+				t.Fatalf("%d of 50 calls went out, want one", n)
+			}
+		}
+	})
+}
+
+// The same where all come at once and no probe is answered: whoever comes while one is under way
+// sends none.
+func TestOneOfManyAtOnceProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		var calls atomic.Int64
+		w.breaks(l, req, func(op memdb.Op) (bool, error) { calls.Add(1); return outages["hung"](op) })
+		time.Sleep(time.Minute) // all calls have ended
+		for range 4 {
+			calls.Store(0)
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+						t.Errorf("%v, want ErrUnavailable", err)
+					}
+				})
+			}
+			all.Wait()
+			if n := calls.Load(); n != 1 {
+				t.Errorf("%d of 50 calls went out, want one", n)
+			}
+			time.Sleep(desk.ProbesEvery)
+		}
+		time.Sleep(l.opts.Timeout) // what hangs ends
+	})
+}
+
+// A table whose answers take longer than a caller waits for a probe is used again, also by
+// a caller that asks seldom.
+func TestASlowTableIsUsedAgain(t *testing.T) {
+	for _, trip := range []time.Duration{150 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: PolicyAllow})
+			w.configure(l, "", "", PerHour("rph", 1000))
+			req := stored(Costs{"rph": 1})
+			must(t, l, req)
+			w.db.SetHook(outages["hung"])
+			for range desk.BreaksAfter + 1 {
+				l.Acquire(t.Context(), req)
+			}
+			w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(trip); return true, nil })
+			calls := 0
+			for {
+				time.Sleep(time.Second)
+				if lease := must(t, l, req); lease.Charged() {
+					break
+				}
+				if calls++; calls > 5 {
+					t.Fatalf("round trips of %s: not used again after %d calls", trip, calls)
+				}
+			}
+			if got := w.used(l, "rph"); got != 2 {
+				t.Errorf("%d taken by two grants", got)
+			}
+		})
+	}
+}
+
+// A write that is throttled is sent again three times, after growing pauses, and who
+// observes is told of each; a throttle that passes costs nothing else.
+func TestThrottledWritesAreSentAgain(t *testing.T) {
+	for throttled := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			var told atomic.Int64
+			l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventThrottled, func(e Event) {
+				if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err == nil {
+					t.Errorf("told %+v", e)
+				}
+			})})
+			req := asks(Costs{"rpm": 1}, rpm10)
+			must(t, l, req)
+			left := atomic.Int64{}
+			left.Store(int64(throttled))
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				if left.Add(-1) >= 0 {
+					return false, memdb.Fail(store.Throttled)
+				}
+				return true, nil
+			})
+			w.db.ResetStats()
+			longestPauses(t)
+			begin := time.Now()
+			_, err := l.Acquire(t.Context(), req)
+			passes := throttled <= desk.ThrottleRetries
+			if passes != (err == nil) || err != nil && !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%d times throttled: %v", throttled, err)
+			}
+			pauses := []time.Duration{0, 1, 3, 7} // 25, 50 and 100 ms
+			d := time.Since(begin).Round(time.Millisecond)
+			want := pauses[min(throttled, desk.ThrottleRetries)] * desk.ThrottlePause
+			if d != want {
+				t.Errorf("%d times throttled: took %s, want %s", throttled, d, want)
+			}
+			if n, want := w.db.Stats().Calls(), min(throttled, desk.ThrottleRetries)+1; n != want {
+				t.Errorf("%d times throttled: %d calls, want %d", throttled, n, want)
+			}
+			if n, want := int(told.Load()), min(throttled, desk.ThrottleRetries+1); n != want {
+				t.Errorf("%d times throttled: told %d times, want %d", throttled, n, want)
+			}
+		})
+	}
+}
+
+// A process that begins behind a table that throttles reads has nothing to decide by, of its
+// limits or of a bucket that may be new. Who observes is told of every read; each of the first
+// calls sends one, which the store repeats a few times, and writes nothing. Then the breaker of
+// the bucket opens: a caller a second waits for a probe at most. When the table answers again,
+// the next call is charged.
+func TestThrottledReadsOfAColdProcess(t *testing.T) {
+	for name, req := range map[string]Request{
+		"configuration": stored(Costs{"rpm": 1}), "buckets": asks(Costs{"rpm": 1}, rpm10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var told atomic.Int64
+				l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventThrottled, func(e Event) {
+					if told.Add(1); e.Err == nil || e.Entity != "" && e.Entity != acme {
+						t.Errorf("told %+v", e)
+					}
+				})})
+				w.configure(l, "", "", rpm10)
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					if isWrite(op) {
+						return true, nil
+					}
+					time.Sleep(time.Second) // while the store repeats it
+					return false, memdb.Fail(store.Throttled)
+				})
+				for i := range 2 * desk.BreaksAfter {
+					w.db.ResetStats()
+					told.Store(0)
+					begin := time.Now()
+					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+						t.Errorf("call %d: %v, want unavailable", i, err)
+					}
+					if took := time.Since(begin); i >= desk.BreaksAfter && took > desk.ProbeWait {
+						t.Errorf("call %d took %s", i, took)
+					}
+					time.Sleep(2 * time.Second) // a probe ends
+					w.advance(2 * time.Second)
+					if n := w.db.Stats().Reads; n != 1 || told.Load() != 1 || w.shards(l, acme, gpt) != nil {
+						t.Errorf("call %d: %d reads, told of %d, shards %v; want one, one and none", i, n, told.Load(),
+							w.shards(l, acme, gpt))
+					}
+				}
+				w.db.SetHook(nil)
+				must(t, l, req)
+			})
+		})
+	}
+}
+
+// What opens the breaker: silence and lasting throttles. Nothing else does, however often.
+// A throttle opens that of its bucket, and that of all only where several are throttled.
+func TestWhatOpensTheBreaker(t *testing.T) {
+	type opened struct{ all, bucket bool }
+	for kind, opens := range map[store.Kind]opened{
+		store.Unknown: {all: true}, store.Unavailable: {all: true}, store.Throttled: {bucket: true},
+		store.Conflict: {}, store.Setup: {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second})
+			must(t, l, asks(Costs{"rpm": 1}, rpm10))
+			w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+			for range 2 * desk.BreaksAfter {
+				l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+			}
+			all := l.desks.Breaker.Open()
+			own := l.desks.Of(acmeGPT).Throttled.Open()
+			if got := (opened{all, own}); got != opens {
+				t.Errorf("%s: open %+v, want %+v", kind, got, opens)
+			}
+			if kind != store.Throttled {
+				return
+			}
+			w.db.SetHook(func(op memdb.Op) (bool, error) { // reads are served
+				if isWrite(op) {
+					return false, memdb.Fail(kind)
+				}
+				return true, nil
+			})
+			for i := range desk.BreaksAfter {
+				l.Acquire(t.Context(), Request{Entity: fmt.Sprint("tenant-", i), Resource: gpt, Costs: Costs{"rpm": 1},
+					Limits: []Limit{rpm10}})
+			}
+			if all := l.desks.Breaker.Open(); !all {
+				t.Error("several buckets are throttled, and the breaker is closed")
+			}
+		})
+	}
+}
+
+// The table has answered where a call was answered: a denial that asked counts, and one that did not,
+// a grant from what is held and a request that is no use do not.
+func TestWhatIsAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond})
+		held, full := asks(Costs{"rps": 1}, rps1000), asks(Costs{"rpm": 10}, rpm10)
+		full.Resource = "full"
+		orphan := asks(Costs{"rpm": 1}, rpm10)
+		orphan.Entity = "orphan"
+		w.entity(l, orphan.Entity, "nobody")
+		free := stored(Costs{"rpm": 1})
+		free.Entity = "free"
+		w.says(l, free.Entity, gpt, "disabled", item.S("bypass"))
+		for range 2 { // it is read, and known then
+			if _, err := l.Acquire(t.Context(), orphan); !errors.Is(err, ErrInvalid) {
+				t.Fatal(err)
+			}
+		}
+		w.busy(l, held, 100)
+		must(t, l, full)
+		must(t, l, free)
+		if _, err := l.Acquire(t.Context(), full); !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name     string
+			ask      func() error
+			answered bool
+		}{
+			{"a denial without a call", func() error { _, err := l.Acquire(t.Context(), full); return err }, false},
+			{"a request that is no use", func() error {
+				_, err := l.Acquire(t.Context(), asks(Costs{"other": 1}, rps1000))
+				return err
+			}, false},
+			{"limits that are known not to be there", func() error {
+				req := held
+				req.Limits = nil
+				_, err := l.Acquire(t.Context(), req)
+				return err
+			}, false},
+			{"a parent that is known not to be there", func() error {
+				_, err := l.Acquire(t.Context(), orphan)
+				return err
+			}, false},
+			{"a grant of one that is bypassed", func() error { _, err := l.Acquire(t.Context(), free); return err }, false},
+			{"a grant from what is held", func() error { _, err := l.Acquire(t.Context(), held); return err }, false},
+			{"one with configuration that is read", func() error {
+				l.ForgetConfig()
+				_, err := l.Acquire(t.Context(), held)
+				return err
+			}, false},
+			{"a denial that has looked", func() error {
+				w.advance(time.Second)
+				_, err := l.Acquire(t.Context(), full)
+				return err
+			}, true},
+		} {
+			l.desks.Heard(t.Context(), acmeGPT, acmeGPT, nil)
+			for range desk.BreaksAfter - 1 {
+				l.desks.Heard(t.Context(), acmeGPT, acmeGPT, &store.Failure{Kind: store.Unknown})
+			}
+			w.db.ResetStats()
+			err := c.ask()
+			if got := l.desks.Breaker.Silent == 0; got != c.answered || (w.db.Stats().WriteUnits > 0) != c.answered {
+				t.Errorf("%s: an answer %v, %v, with %+v", c.name, got, err, w.db.Stats())
+			}
+		}
+	})
+}
+
+// Configuration of a parent that has no answer opens the breaker like that of the child.
+func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 100, Options{Timeout: 2 * time.Second})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		w.entity(l, "child", "parent")
+		req := Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}}
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			for _, k := range op.Keys {
+				if strings.Contains(k.PK, "parent") {
+					return false, memdb.Fail(store.Unavailable)
+				}
+			}
+			return true, nil
+		})
+		for range desk.BreaksAfter {
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) ||
+				!strings.Contains(err.Error(), `acquire "parent/gpt-4"`) {
+				t.Errorf("%v, want unavailable by the parent", err)
+			}
+		}
+		if !l.desks.Breaker.Open() {
+			t.Error("the breaker is closed")
+		}
+	})
+}
+
+// One bucket that is hotter than its partition can be is throttled for good, asked for by
+// many; nobody else notices, and its own callers are answered at once.
+func TestAHotBucketIsItsOwnTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+		l := w.started(Options{Timeout: 2 * time.Second})
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "hot") {
+				return false, memdb.Fail(store.Throttled)
+			}
+			return true, nil
+		})
+		limit := PerMinute("rpm", 60_000)
+		ask := func(entity string) error {
+			_, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1},
+				Limits: []Limit{limit}})
+			return err
+		}
+		if err := ask("calm"); err != nil {
+			t.Fatal(err)
+		}
+		stop, slow := atomic.Bool{}, atomic.Int64{}
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() {
+				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+				for n := 0; !stop.Load(); n++ {
+					begin := time.Now()
+					if err := ask("hot"); !errors.Is(err, ErrUnavailable) {
+						t.Errorf("hot: %v", err)
+					}
+					if n > desk.BreaksAfter && time.Since(begin) > desk.ProbeWait {
+						slow.Add(1)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		for i := range 120 {
+			if err := ask("calm"); err != nil {
+				t.Errorf("calm request %d: %v", i, err)
+			}
+			time.Sleep(487 * time.Millisecond)
+		}
+		stop.Store(true)
+		callers.Wait()
+		if n := slow.Load(); n > 0 {
+			t.Errorf("%d requests for the hot bucket waited for more than %s", n, desk.ProbeWait)
+		}
+	})
+}
+
+// A lease from before the outage is settled by what its caller sends; the breaker keeps
+// nothing of it back.
+func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		lease := must(t, l, req)
+		w.breaks(l, req, outages["down"])
+		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("rollback: %v", err)
+		}
+		w.db.SetHook(nil)
+		if err := lease.Rollback(t.Context()); err != nil || w.used(l, "rpm") != 0 {
+			t.Errorf("rollback when the table answers: %v, %d used", err, w.used(l, "rpm"))
+		}
+	})
+}
+
+// A client that panics in a probe is one that does not answer: nobody is let through, and the next probe
+// that is answered ends that.
+func TestAProbeThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Timeout: 2 * time.Second})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.breaks(l, req, outages["lost"])
+		w.db.SetHook(func(memdb.Op) (bool, error) { panic("planned") })
+		for range 3 {
+			time.Sleep(desk.ProbesEvery)
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%v, want ErrUnavailable", err)
+			}
+			if !l.desks.Breaker.Open() {
+				t.Error("a panic is an answer")
+			}
+		}
+		w.db.SetHook(nil)
+		time.Sleep(desk.ProbesEvery)
+		must(t, l, req)
+	})
+}

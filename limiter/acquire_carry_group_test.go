@@ -1,0 +1,756 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// crowd is one process with acquires that meet: every write waits until the test
+// answers it, or its caller gives up.
+type crowd struct {
+	t     *testing.T
+	w     *world
+	l     *Limiter
+	sent  chan *answer
+	calls []*call
+}
+
+// answer is a write under way.
+type answer struct {
+	op   memdb.Op
+	done chan func() (bool, error)
+}
+
+// call is an acquire under way, and what came of it.
+type call struct {
+	costs  int64
+	cancel context.CancelFunc
+	lease  *Lease
+	err    error
+	took   time.Duration
+	over   bool
+}
+
+var rph100 = PerHour("rph", 100)
+
+// newCrowd returns a process that has seen its full bucket of 100 tokens.
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{t: t, w: newWorld(t), sent: make(chan *answer, 100)}
+	c.l = c.w.process(Options{})
+	must(t, c.l, asks(Costs{"rph": 0}, rph100))
+	c.w.db.ResetStats()
+	c.w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Name == memdb.BatchGetItem {
+			return true, nil
+		}
+		a := &answer{op: op, done: make(chan func() (bool, error), 1)}
+		c.sent <- a
+		select {
+		case f := <-a.done:
+			return f()
+		case <-op.Done:
+			return false, nil
+		}
+	})
+	return c
+}
+
+// start begins an acquire and waits until it can get no further.
+func (c *crowd) start(cost int64, limits ...Limit) *call {
+	if limits == nil {
+		limits = []Limit{rph100}
+	}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	one := &call{costs: cost, cancel: cancel}
+	c.calls = append(c.calls, one)
+	go func() {
+		begin := time.Now()
+		one.lease, one.err = c.l.Acquire(ctx, asks(Costs{"rph": cost}, limits...))
+		one.took, one.over = time.Since(begin), true
+	}()
+	synctest.Wait()
+	return one
+}
+
+// behind starts an acquire of one token, and others behind it while its write is under
+// way.
+func (c *crowd) behind(costs ...int64) (first *answer, others []*call) {
+	c.start(1)
+	first = c.next()
+	for _, n := range costs {
+		others = append(others, c.start(n))
+	}
+	return first, others
+}
+
+// next returns the write that was sent next.
+func (c *crowd) next() *answer {
+	c.t.Helper()
+	select {
+	case a := <-c.sent:
+		return a
+	default:
+		c.t.Fatal("no write is under way")
+		return nil
+	}
+}
+
+// quiet checks that no other write is under way.
+func (c *crowd) quiet() {
+	c.t.Helper()
+	if len(c.sent) > 0 {
+		c.t.Fatalf("%d more writes are under way", len(c.sent))
+	}
+}
+
+// by lets a write end like this, and everybody who depends on it get on.
+func (a *answer) by(apply bool, err error) {
+	a.done <- func() (bool, error) { return apply, err }
+	synctest.Wait()
+}
+
+// want checks how a call ended.
+func (c *crowd) want(one *call, kind string) {
+	c.t.Helper()
+	if !one.over || kindName(one.err) != kind {
+		c.t.Fatalf("the acquire of %d: over %v, %v; want %s", one.costs, one.over, one.err, kind)
+	}
+	if kind == "unknown" && !errors.Is(one.err, ErrCanceled) &&
+		!strings.Contains(one.err.Error(), ": UpdateItem: unknown: ") {
+		c.t.Errorf("the acquire of %d: %v does not say which call", one.costs, one.err)
+	}
+}
+
+// settled checks that the counters say used, that nothing is reserved or waited for
+// any more, and that every lease gives back what it took itself.
+func (c *crowd) settled(used int64) {
+	c.t.Helper()
+	c.w.db.SetHook(nil)
+	if got := c.w.used(c.l, "rph"); got != used {
+		c.t.Errorf("counted %d used, want %d", got, used)
+	}
+	atRest(c.t, c.l)
+	for _, one := range c.calls {
+		if one.lease == nil || !one.lease.Charged() {
+			continue
+		}
+		if err := one.lease.Rollback(c.t.Context()); err != nil {
+			c.t.Error(err)
+		}
+		used -= one.costs
+		if got := c.w.used(c.l, "rph"); got != used {
+			c.t.Errorf("counted %d used after a lease of %d was given back, want %d", got, one.costs, used)
+		}
+	}
+}
+
+// atRest checks that a process that does nothing reserves nothing, in a bubble: the write of
+// a group ends after those that it was for have been answered.
+func atRest(t *testing.T, l *Limiter) {
+	t.Helper()
+	synctest.Wait()
+	reservesNothing(t, l)
+}
+
+// reservesNothing is atRest where nobody was in a group, outside of a bubble.
+func reservesNothing(t *testing.T, l *Limiter) {
+	t.Helper()
+	for i, s := range seen(l) {
+		if !s.Idle {
+			t.Errorf("shard %d: something is still under way", i)
+		}
+	}
+}
+
+// Acquires that meet a write go out together in the next one, and each lease is
+// about its own costs.
+func TestGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		a := c.start(1)
+		first := c.next()
+		b, d, e := c.start(2), c.start(3), c.start(0)
+		c.quiet()
+		first.by(true, nil)
+		c.want(a, "granted")
+		c.next().by(true, nil)
+		for _, one := range []*call{b, d, e} {
+			c.want(one, "granted")
+		}
+		c.quiet()
+		if n := c.w.db.Stats().Calls(); n != 2 {
+			t.Errorf("%d calls for four acquires, want 2", n)
+		}
+		c.settled(6)
+	})
+}
+
+// An acquire that meets nobody sends its write at once.
+func TestOneAloneNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		for range 10 {
+			begin := time.Now()
+			must(t, l, asks(Costs{"rph": 1}, rph100))
+			if took := time.Since(begin); took != 0 {
+				t.Errorf("took %s", took)
+			}
+		}
+		atRest(t, l)
+	})
+}
+
+// Many goroutines on one key cost writes per round trip, not per request.
+func TestGroupsSaveWrites(t *testing.T) {
+	for _, goroutines := range []int{1, 8, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			limit := PerHour("rph", 100_000)
+			must(t, l, asks(Costs{"rph": 1}, limit))
+			w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
+			w.db.ResetStats()
+			const each = 25
+			var wg sync.WaitGroup
+			begin := time.Now()
+			for range goroutines {
+				wg.Go(func() {
+					for range each {
+						if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			took, calls, grants := time.Since(begin), w.db.Stats().Calls(), goroutines*each
+			t.Logf("%d goroutines: %d grants in %s, %.3f writes per grant", goroutines, grants, took,
+				float64(calls)/float64(grants))
+			if most := grants; goroutines == 1 && calls != most {
+				t.Errorf("%d writes for %d grants of one goroutine", calls, grants)
+			}
+			// In two groups that take turns, every write takes half of them along.
+			if goroutines > 1 && calls > 2*each+goroutines/4 {
+				t.Errorf("%d goroutines: %d writes for %d grants", goroutines, calls, grants)
+			}
+			if most := 2 * (each + 1) * 4 * time.Millisecond; took > most {
+				t.Errorf("%d goroutines took %s, want at most %s: nobody waits for more than two writes", goroutines, took, most)
+			}
+			if used := w.used(l, "rph"); used != int64(grants+1) {
+				t.Errorf("%d used, want %d", used, grants+1)
+			}
+			atRest(t, l)
+		})
+	}
+}
+
+// A caller that goes before its group went out has taken nothing; the others
+// notice nothing.
+func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
+	for _, who := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			first, waiting := c.behind(2, 3, 4)
+			waiting[who].cancel()
+			synctest.Wait()
+			c.want(waiting[who], "unavailable")
+			if !errors.Is(waiting[who].err, context.Canceled) {
+				t.Errorf("got %v, which does not say that it was canceled", waiting[who].err)
+			}
+			first.by(true, nil)
+			c.next().by(true, nil)
+			used := int64(1)
+			for i, one := range waiting {
+				if i != who {
+					c.want(one, "granted")
+					used += one.costs
+				}
+			}
+			c.settled(used)
+		})
+	}
+}
+
+// A caller that goes while its group is on its way does not know what becomes of
+// its costs; the group arrives without it, also when it is the one that leads, and what
+// it has taken is given back.
+func TestCancelledAfterTheGroupWentOut(t *testing.T) {
+	for _, who := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			first, group := c.behind(2, 3, 4)
+			first.by(true, nil)
+			second := c.next()
+			group[who].cancel()
+			synctest.Wait()
+			c.want(group[who], "unknown")
+			second.by(true, nil)
+			c.next().by(true, nil)
+			for i, one := range group {
+				if i != who {
+					c.want(one, "granted")
+				}
+			}
+			c.settled(10 - group[who].costs)
+		})
+	}
+}
+
+// Those who go are many: one write gives back what they have taken, and is sent again
+// while DynamoDB does not take it. Where that is not known to be needed, or not to
+// have been done, nothing is given back. Who observes is told.
+func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
+	unavailable, lost := memdb.Fail(store.Unavailable), memdb.Fail(store.Unknown)
+	for _, c := range []struct {
+		name   string
+		group  error   // what answers the group's write, which is applied
+		backs  []error // what answers the give-backs
+		left   int64
+		events string
+	}{
+		{"given back", nil, []error{nil}, 1 + 5, "[ok]"},
+		{"taken at the third time", nil, []error{unavailable, memdb.Fail(store.Throttled), nil}, 1 + 5, "[ok]"},
+		{"never taken", nil, []error{unavailable, unavailable, unavailable, unavailable}, 1 + 14, "[unavailable]"},
+		{"its answer is lost", nil, []error{lost}, 1 + 14, "[unknown]"},
+		{"the group's answer is lost", lost, nil, 1 + 14, "[]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			crowd := newCrowd(t)
+			var events []string
+			crowd.l.opts.Observe = func(_ context.Context, e Event) {
+				if e.Kind == EventRollback {
+					events = append(events, e.Outcome())
+				}
+			}
+			first, group := crowd.behind(2, 3, 4, 5)
+			first.by(true, nil)
+			second := crowd.next()
+			for _, one := range group[:3] {
+				one.cancel()
+			}
+			synctest.Wait()
+			second.by(true, c.group)
+			for i, err := range c.backs {
+				if i > 0 {
+					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
+				}
+				crowd.next().by(err == nil, err)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			crowd.quiet()
+			for _, one := range group[:3] {
+				crowd.want(one, "unknown")
+			}
+			if fmt.Sprint(events) != c.events {
+				t.Errorf("%s: told of rollbacks %v, want %s", c.name, events, c.events)
+			}
+			crowd.settled(c.left)
+		})
+	}
+}
+
+// Whoever goes at the very moment at which it would lead: everybody is told what
+// is true of it.
+func TestCancelledWhenItWouldLead(t *testing.T) {
+	outcomes := map[string]int{}
+	for range 60 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			first, group := c.behind(2, 3, 4)
+			first.done <- func() (bool, error) { group[0].cancel(); return true, nil }
+			synctest.Wait()
+			for len(c.sent) > 0 {
+				c.next().by(true, nil)
+			}
+			outcomes[kindName(group[0].err)]++
+			used := int64(1 + 3 + 4)
+			switch kindName(group[0].err) {
+			case "unavailable", "unknown": // what is not known to be taken is given back
+			case "granted":
+				used += 2
+			default:
+				t.Errorf("got %v", group[0].err)
+			}
+			c.want(group[1], "granted")
+			c.want(group[2], "granted")
+			c.settled(used)
+		})
+	}
+	t.Log(outcomes)
+}
+
+// A lost answer is unknown for every member of the group, whether or not the
+// write was carried out; a write that was not carried out is for none taken.
+func TestGroupWithoutAnAnswer(t *testing.T) {
+	for _, f := range []struct {
+		apply bool
+		kind  store.Kind
+		want  string
+	}{{true, store.Unknown, "unknown"}, {false, store.Unknown, "unknown"}, {false, store.Unavailable, "unavailable"}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			first, group := c.behind(2, 3, 4)
+			first.by(true, nil)
+			c.next().by(f.apply, memdb.Fail(f.kind))
+			used := int64(1)
+			for _, one := range group {
+				c.want(one, f.want)
+				if f.apply {
+					used += one.costs
+				}
+			}
+			c.settled(used)
+		})
+	}
+}
+
+// An answer to a group is an answer of the table, and its silence is that of one call.
+func TestWhatAGroupSaysOfTheTable(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			lost := memdb.Fail(store.Unknown)
+			first, _ := c.behind(2, 3, 4)
+			first.by(false, lost)
+			if answers {
+				c.next().by(true, nil)
+				c.start(1)
+			}
+			c.next().by(false, lost)
+			if c.l.desks.Breaker.Open() {
+				t.Errorf("open after two calls without an answer in a row; the group answers: %v", answers)
+			}
+			c.start(1)
+			c.next().by(false, lost)
+			if open := c.l.desks.Breaker.Open(); open == answers {
+				t.Errorf("open: %v, the group answers: %v", open, answers)
+			}
+		})
+	}
+}
+
+// A group that is slowed down or refused goes out again.
+func TestGroupIsSentAgain(t *testing.T) {
+	for _, kind := range []store.Kind{store.Throttled, store.Conflict} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t)
+			first, group := c.behind(2, 3)
+			first.by(true, nil)
+			c.next().by(false, memdb.Fail(kind))
+			time.Sleep(time.Second) // the pause
+			synctest.Wait()
+			c.next().by(true, nil)
+			for _, one := range group {
+				c.want(one, "granted")
+			}
+			c.settled(6)
+		})
+	}
+}
+
+// What others take while a group waits cuts it to those that are covered, in the
+// order in which they came; the others are denied by the image that says so.
+func TestGroupIsCutToWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, group := c.behind(50, 35, 14)
+		first.done <- func() (bool, error) { must(t, c.w.bystander(c.l), asks(Costs{"rph": 2}, rph100)); return true, nil }
+		synctest.Wait()
+		c.next().by(true, nil)
+		c.want(group[0], "granted")
+		c.want(group[1], "granted")
+		c.want(group[2], "denied")
+		c.quiet()
+		d, _ := errors.AsType[*LimitError](group[2].err)
+		if d.Remaining != 12 || d.RetryAfter != 2*36*time.Second {
+			t.Errorf("denied with %+v, want 12 left and 2 tokens to wait for", d)
+		}
+		c.settled(1 + 2 + 50 + 35)
+	})
+}
+
+// To wait for the write of others is a round trip, too.
+func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, behind := c.behind(2)
+		first.by(true, nil)
+		for range decide.MaxTrips - 1 {
+			next := c.next()
+			next.by(false, c.w.refusedNow(next.op))
+		}
+		c.quiet()
+		c.want(behind[0], "denied")
+		c.settled(1)
+	})
+}
+
+// What waits counts as taken: a request that would not be covered after it is
+// denied at once.
+func TestWhatWaitsCountsAsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		a := c.start(50)
+		first := c.next()
+		b := c.start(40)
+		d := c.start(11)
+		c.want(d, "denied")
+		e := c.start(10)
+		first.by(true, nil)
+		c.next().by(true, nil)
+		c.want(a, "granted")
+		c.want(b, "granted")
+		c.want(e, "granted")
+		c.settled(100)
+	})
+}
+
+// Costs that wait may add up to more than a counter holds: what is reserved for them is
+// given back all the same.
+func TestHugeCostsLeaveNothingReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		c.l = c.w.process(Options{Timeout: time.Second}) // it has no image that could deny
+		u := Unlimited("rph")
+		c.start(MaxTokens, u)
+		first := c.next()
+		for range 40 {
+			c.start(MaxTokens, u)
+		}
+		if c.l.desks.Of(acmeGPT).Seen(0).Idle {
+			t.Error("nothing is reserved")
+		}
+		c.w.db.SetHook(nil)
+		first.by(true, nil)
+		time.Sleep(time.Minute)
+		atRest(t, c.l)
+		c.w.advance(time.Minute)
+		must(t, c.l, asks(Costs{"rph": MaxTokens}, u))
+	})
+}
+
+// A write that hangs is overtaken when patience is over, by everybody who waits at
+// once; only its own request fails.
+func TestHungWriteIsOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		hung := c.start(1)
+		c.next() // and never answered
+		time.Sleep(decide.LeastPatience / 10)
+		b := c.start(2)
+		time.Sleep(decide.LeastPatience / 2)
+		d := c.start(3)
+		c.quiet()
+		time.Sleep(decide.LeastPatience/2 - decide.LeastPatience/10)
+		synctest.Wait()
+		c.next().by(true, nil)
+		c.want(b, "granted")
+		c.want(d, "granted")
+		if b.took != decide.LeastPatience*9/10 || d.took != decide.LeastPatience*4/10 {
+			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, decide.LeastPatience)
+		}
+		e := c.start(4) // it does not wait for the one that hangs
+		c.next().by(true, nil)
+		c.want(e, "granted")
+		time.Sleep(c.l.opts.Timeout)
+		synctest.Wait()
+		c.want(hung, "unknown")
+		c.settled(9)
+	})
+}
+
+// The write that overtakes one that hangs is met by those who come later, as any other, also when the one
+// that hung is answered meanwhile.
+func TestTheWriteThatOvertakesIsMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first := c.start(1)
+		hung := c.next()
+		time.Sleep(decide.LeastPatience / 10)
+		b := c.start(2)
+		time.Sleep(decide.LeastPatience)
+		synctest.Wait()
+		second := c.next()
+		d := c.start(3)
+		hung.by(true, nil)
+		c.want(first, "granted")
+		e := c.start(4)
+		c.quiet()
+		second.by(true, nil)
+		c.want(b, "granted")
+		c.next().by(true, nil)
+		c.want(d, "granted")
+		c.want(e, "granted")
+		c.quiet()
+		c.settled(10)
+	})
+}
+
+// A group that is never answered is unknown to each of its members when the bound of that one's call is over.
+func TestGroupThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		c.l.desks.Timeout = time.Second
+		c.start(1)
+		first := c.next()
+		var group []*call
+		for n := range int64(3) {
+			time.Sleep(time.Millisecond)
+			group = append(group, c.start(2+n))
+		}
+		first.by(true, nil)
+		c.next() // and never answered
+		time.Sleep(time.Second - 3*time.Millisecond)
+		for _, one := range group {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			c.want(one, "unknown")
+			if one.took != time.Second {
+				t.Errorf("took %s, want the timeout", one.took)
+			}
+		}
+		time.Sleep(time.Second)
+		c.settled(1)
+	})
+}
+
+// Of a steady stream of requests only the one whose write gets no answer fails,
+// and nobody waits longer than patience and two writes.
+func TestOneHungWriteFailsOneRequest(t *testing.T) {
+	const write = 4 * time.Millisecond
+	for _, every := range []time.Duration{5 * time.Millisecond, time.Millisecond} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				limit := PerHour("rph", 1000)
+				must(t, l, asks(Costs{"rph": 1}, limit))
+				writes := 0
+				var mu sync.Mutex
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					mu.Lock()
+					writes++
+					n := writes
+					mu.Unlock()
+					if n == 20 {
+						<-op.Done
+						return false, nil
+					}
+					time.Sleep(write)
+					return true, nil
+				})
+				failed, granted := map[string]int{}, 0
+				var wg sync.WaitGroup
+				for range 200 {
+					wg.Go(func() {
+						begin := time.Now()
+						_, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit))
+						took := time.Since(begin)
+						mu.Lock()
+						defer mu.Unlock()
+						if err != nil {
+							failed[kindName(err)]++
+							return
+						}
+						granted++
+						if took > decide.LeastPatience+2*write {
+							t.Errorf("a request waited %s", took)
+						}
+					})
+					time.Sleep(every)
+				}
+				wg.Wait()
+				time.Sleep(l.opts.Timeout) // whoever leads a group goes before its write is given up
+				t.Logf("every %s: %d granted, %v, in %d writes", every, granted, failed, writes)
+				most := 1 // alone in its write
+				if every < write {
+					most = int(write/every) + 1
+				}
+				if failed["unknown"] < 1 || failed["unknown"] > most || granted != 200-failed["unknown"] {
+					t.Errorf("%d granted, %v; want at most %d unknown", granted, failed, most)
+				}
+				atRest(t, l)
+			})
+		})
+	}
+}
+
+// Acquires that bring different limits do not go out together, and do not wait for
+// one another.
+func TestDifferentLimitsDoNotShareAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		a := c.start(1)
+		first := c.next()
+		b := c.start(2)
+		c.quiet()
+		d := c.start(3, PerHour("rph", 200))
+		apart := c.next()
+		apart.by(true, nil)
+		c.want(d, "granted")
+		first.by(true, nil)
+		for i := 0; len(c.sent) > 0 && i < 10; i++ {
+			c.next().by(true, nil)
+		}
+		c.want(a, "granted")
+		c.want(b, "granted")
+		c.settled(6)
+	})
+}
+
+// A DynamoDB client that panics while it sends a group takes nobody down: what
+// became of the write is unknown, and the process goes on.
+func TestPanicInAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, group := c.behind(2, 3)
+		first.by(true, nil)
+		c.next().done <- func() (bool, error) { panic("middleware") }
+		synctest.Wait()
+		for _, one := range group {
+			c.want(one, "unknown")
+			if !strings.HasSuffix(one.err.Error(), ": panic: middleware") {
+				t.Errorf("got %v, which does not say what panicked", one.err)
+			}
+		}
+		e := c.start(4)
+		c.next().by(true, nil)
+		c.want(e, "granted")
+		c.settled(5)
+	})
+}
+
+// An acquire that joins a write after its queue had been let go, because the table has become slower since,
+// waits for it no longer than until it is late.
+func TestWhoJoinsALateWriteIsLetGoToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, behind := c.behind(2)
+		behind[0].cancel()
+		time.Sleep(2 * decide.LeastPatience) // nobody is left in the queue
+		for range 15 {
+			c.l.store.Took(10 * decide.LeastPatience * 2 / 3)
+		}
+		d := c.start(3)
+		c.quiet()
+		time.Sleep(10 * decide.LeastPatience)
+		synctest.Wait()
+		c.next().by(true, nil)
+		c.want(d, "granted")
+		first.by(true, nil)
+		c.settled(4)
+	})
+}

@@ -1,0 +1,262 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// A role that may not write is found by Open, and later is no reason to grant.
+func TestMissingPermissionIsNoPolicy(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	req := asks(Costs{"rpm": 1}, rpm10)
+	must(t, l, req)
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
+	for range 100 {
+		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+			t.Fatalf("got %v, %v; want ErrSetup", lease, err)
+		}
+	}
+	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
+		t.Errorf("open: %v, want ErrSetup", err)
+	}
+	w.remove(l, 0) // a bucket that is not there is no reason either
+	if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+		t.Errorf("got %v, %v; want ErrSetup", lease, err)
+	}
+	w.db.SetHook(nil)
+	must(t, l, req)
+}
+
+// So is a role that may not read stored limits: found by Open, and no reason to grant.
+func TestMissingPermissionToReadIsNoPolicy(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isWrite(op) {
+			return true, nil
+		}
+		return false, memdb.Fail(store.Setup)
+	})
+	for _, policy := range []Policy{PolicyDefault, PolicyAllow, PolicyLocal} {
+		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, OnUnavailable: policy}
+		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+			t.Errorf("policy %s: got %v, %v; want ErrSetup", policy, lease, err)
+		}
+	}
+	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
+		t.Errorf("open: %v, want ErrSetup", err)
+	}
+}
+
+func onEvery(which func(memdb.Op) bool, do func(memdb.Op) (bool, error)) func(memdb.Op) (bool, error) {
+	return func(op memdb.Op) (bool, error) {
+		if which(op) {
+			return do(op)
+		}
+		return true, nil
+	}
+}
+
+// The caller's own cancellation and deadline are its own, never policy, and
+// say nothing about the table: the breaker stays closed.
+func TestCallersWhoGoAreNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		failed, canceled := 0, 0
+		l := w.process(Options{OnUnavailable: PolicyAllow, Observe: only(EventAcquire, func(e Event) {
+			switch e.Outcome() {
+			case "ok":
+			case "canceled":
+				canceled++
+			default:
+				failed++
+			}
+		})})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.db.SetHook(func(op memdb.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
+		const calls = 97
+		for range calls {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+			if lease, err := l.Acquire(ctx, req); lease != nil || !errors.Is(err, ErrCanceled) ||
+				!errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got %v, %v; want the caller's deadline", lease, err)
+			}
+			cancel()
+		}
+		if failed != 0 || canceled != calls {
+			t.Errorf("told of %d failures and %d canceled calls, want 0 and %d", failed, canceled, calls)
+		}
+		if l.desks.Breaker.Silent != 0 {
+			t.Error("the breaker has heard silences")
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A table that hangs costs a few callers the timeout, the others nothing; calls
+// get through again within a second after it answers.
+func TestBreakerOpensAndRecovers(t *testing.T) {
+	for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy})
+			req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
+			must(t, l, req)
+			w.db.SetHook(func(op memdb.Op) (bool, error) { <-op.Done; return false, nil })
+			ask := func() (waited time.Duration) {
+				begin := time.Now()
+				lease, err := l.Acquire(t.Context(), req)
+				if policy == PolicyAllow && (err != nil || lease.Charged()) || policy == PolicyBlock && err == nil {
+					t.Fatalf("policy %s: got %v, %v", policy, lease, err)
+				}
+				return time.Since(begin)
+			}
+			for i := range desk.BreaksAfter {
+				if d := ask(); d != 2*time.Second {
+					t.Fatalf("call %d took %s", i, d)
+				}
+			}
+			at := time.Now()
+			for time.Since(at) < desk.ProbesEvery {
+				if d := ask(); d != 0 {
+					t.Fatalf("%s after the last probe a call took %s", time.Since(at), d)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			w.db.SetHook(nil)
+			healed := time.Now()
+			for {
+				if lease, err := l.Acquire(t.Context(), req); err == nil && lease.Charged() {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if d := time.Since(healed); d > time.Second {
+				t.Errorf("policy %s: recovery was seen after %s", policy, d)
+			}
+			must(t, l, req)
+		})
+	}
+}
+
+// A denial from what is known asks nobody, so it says nothing of the store: the
+// breaker opens, and stays open, whatever is denied meanwhile.
+func TestDenialsWithoutACallAreNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		empty := asks(Costs{"rpm": 10}, rpm10)
+		must(t, l, empty)
+		if _, err := l.Acquire(t.Context(), empty); !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+		w.down()
+		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+		w.db.ResetStats()
+		for range 20 {
+			l.Acquire(t.Context(), other)
+			l.Acquire(t.Context(), empty)
+		}
+		if n := w.db.Stats().Calls(); n > 2*desk.BreaksAfter {
+			t.Errorf("%d calls of 20 went out, want few more than the %d after which the breaker opens", n, desk.BreaksAfter)
+		}
+	})
+}
+
+// Reads that are slowed down have an answer: they fail for buckets that are new, and the
+// breaker stays closed for those that are known.
+func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		w.db.SetHook(onEvery(looksForShard1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
+		for i := range 2 * desk.BreaksAfter {
+			req := asks(Costs{"rpm": 1}, rpm10)
+			req.Entity = fmt.Sprint("new", i)
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("a new bucket: %v, want unavailable", err)
+			}
+		}
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+	})
+}
+
+// A parent whose limits cannot be read opens the breaker as an entity does.
+func TestReadsOfParentsOpenTheBreaker(t *testing.T) {
+	w, l := family(t, 100, Options{ConfigTTL: -1})
+	all, reads := 0, 0
+	w.db.SetHook(func(memdb.Op) (bool, error) {
+		all++
+		if reads++; reads == 2 { // the first one is of the child
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	for range 4 * desk.BreaksAfter {
+		reads = 0
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if all > 2*desk.BreaksAfter+2 {
+		t.Errorf("%d calls went out of %d requests", all, 4*desk.BreaksAfter)
+	}
+}
+
+// A limit that another client has left half written hides no missing permission: not from who acquires, who
+// is not denied for it, and not from who settles.
+func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow})
+	back := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	costs := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	w.edit(l, 0, item.Item{"b_tpm_tk": item.N(7000)})
+	writes := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if !isWrite(op) {
+			if !op.Consistent {
+				t.Errorf("why a write is rejected is read from %v as it was", op.Keys)
+			}
+			return true, nil
+		}
+		writes++
+		return false, memdb.Fail(store.Setup)
+	})
+	for name, c := range map[string]struct {
+		call func() error
+		most int
+	}{
+		"acquire": {func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); return err }, 2},
+		"acquire of both limits": {func() error {
+			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1, "tpm": 1}, rpm10, tpm1000))
+			return err
+		}, 2},
+		"rollback": {func() error { return back.Rollback(t.Context()) }, 2},
+		"commit":   {func() error { return errors.Join(more(costs, Costs{"rpm": 2}), costs.Commit(t.Context())) }, 2},
+	} {
+		writes = 0
+		if err := c.call(); !errors.Is(err, ErrSetup) || writes > c.most {
+			t.Errorf("%s: %v after %d writes, want ErrSetup after %d at most", name, err, writes, c.most)
+		}
+	}
+	w.db.SetHook(nil)
+	if err := errors.Join(back.Rollback(t.Context()), costs.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, asks(Costs{"rpm": 1, "tpm": 7}, rpm10, tpm1000))
+	if got := w.used(l, "rpm"); got != 5 {
+		t.Errorf("%d tokens are used, want 5", got)
+	}
+}

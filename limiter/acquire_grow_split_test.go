@@ -1,0 +1,557 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var rpm80 = PerMinute("rpm", 80)
+
+func isTransaction(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems }
+
+// TestHotBucketSplits: a request that finds the write meter exhausted is granted
+// and leaves two shards with what one held.
+func TestHotBucketSplits(t *testing.T) {
+	w := newWorld(t)
+	var told []int
+	l := w.process(Options{Observe: only(EventSplit, func(e Event) {
+		if e.Entity != acme || e.Resource != gpt {
+			t.Errorf("split of %s/%s", e.Entity, e.Resource)
+		}
+		told = append(told, e.Shards)
+	})})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	for count := 1; count < 16; count *= 2 {
+		must(t, l, req)
+		w.heat(l, 0)
+		for range 40 { // shards are picked at random
+			must(t, l, req)
+			must(t, l, req).Rollback(t.Context())
+			if b := w.shards(l, acme, gpt); b[0].State.Shards > count {
+				break
+			}
+			w.advance(750 * time.Millisecond)
+		}
+		if b := w.shards(l, acme, gpt); b[0].State.Shards != 2*count {
+			t.Fatalf("shard 0 is hot and counts %d shards, want %d", b[0].State.Shards, 2*count)
+		}
+		w.advance(time.Minute)
+	}
+	if fmt.Sprint(told) != "[2 4 8 16]" {
+		t.Fatalf("told %v", told)
+	}
+}
+
+// A split that another process was faster with is told by that one.
+func TestASplitIsToldByWhoDoesIt(t *testing.T) {
+	w := newWorld(t)
+	var told []Event
+	l := w.process(Options{Observe: func(_ context.Context, e Event) {
+		if e.Kind == EventSplit || e.Kind == EventMerge {
+			told = append(told, e)
+		}
+	}})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.heat(l, 0)
+	w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) {
+		w.split(l, 2)
+		return true, nil
+	}))
+	for range 5 {
+		must(t, l, asks(Costs{"rpm": 1}, rpm80))
+		l.desks.Wait()
+	}
+	if n := l.desks.Of(acmeGPT).ReadAll(l.now()); len(told) != 0 || n != 2 {
+		t.Errorf("told %+v, and %d shards are known", told, n)
+	}
+}
+
+// TestFirstWritesDoNotHeat: the first write of a process refills nothing, so the
+// meter that it brings back is as old as the refill instant. Many such writes within
+// half a minute are no load.
+func TestFirstWritesDoNotHeat(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.process(Options{}), asks(Costs{"rpm": 60}, rpm80))
+	l := w.process(Options{})
+	w.edit(l, 0, item.Item{"b_wcu_tk": item.N(0)}) // a thousand of them since the refill instant
+	w.advance(5 * time.Second)
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	b := w.shards(l, acme, gpt)
+	if len(b) != 1 {
+		t.Fatalf("%d shards, want 1: the meter is full again", len(b))
+	}
+	if i := b[0].State.Index("wcu"); b[0].State.Slots[i].Tokens != -1000 {
+		t.Fatalf("not a first write, the meter is %d", b[0].State.Slots[i].Tokens)
+	}
+}
+
+// TestSplitConserves: the transaction that splits meets every fault; the request
+// it follows is granted all the same and does not wait for it, not even for
+// one that is never answered, and the shards hold what one held.
+func TestSplitConserves(t *testing.T) {
+	modes := []struct {
+		name    string
+		forever bool
+		hook    func(*faulty, memdb.Op) (bool, error)
+		shards  int
+		rival   int64
+	}{
+		{"none", false, func(*faulty, memdb.Op) (bool, error) { return true, nil }, 2, 0},
+		{"somebody else spends first", false, func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }, 2,
+			1},
+		{"refused by a change and its reverse", false,
+			func(f *faulty, op memdb.Op) (bool, error) { return false, f.w.refusedNow(op) }, 2, 0},
+		{"applied, answer lost", false, inject(true, store.Unknown), 2, 0},
+		{"not applied, answer lost", false, inject(false, store.Unknown), 2, 0},
+		{"not applied, answer lost for ever", true, inject(false, store.Unknown), 1, 0},
+		{"applied, answer lost for ever", true, inject(true, store.Unknown), 2, 0},
+		{"throttled once", false, inject(false, store.Throttled), 2, 0},
+		{"throttled for ever", true, inject(false, store.Throttled), 1, 0},
+		{"conflict for ever", true, inject(false, store.Conflict), 1, 0},
+		{"store down", true, inject(false, store.Unavailable), 1, 0},
+		{"canceled in flight, applied", false, vanish(true), 2, 0},
+		{"canceled in flight, not applied", false, vanish(false), 1, 0},
+		{"never answered, applied", false, hang(true), 2, 0},
+		{"never answered, not applied", false, hang(false), 2, 0}, // it is sent again, as it was
+	}
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				must(t, l, asks(Costs{"rpm": 3}, rpm80))
+				w.heat(l, 0)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				env := &faulty{w: w, cancel: cancel, rival: func() {
+					// not by a process, which would split the bucket itself
+					w.edit(l, 0, item.Item{"b_rpm_tk": item.N(71_000), "b_rpm_tc": item.N(9_000)})
+				}}
+				hook := func(op memdb.Op) (bool, error) { return m.hook(env, op) }
+				if !m.forever {
+					hook = onCall(isTransaction, 0, hook)
+				} else {
+					inner := hook
+					hook = func(op memdb.Op) (bool, error) {
+						if !isTransaction(op) {
+							return true, nil
+						}
+						return inner(op)
+					}
+				}
+				w.db.SetHook(hook)
+				begin := time.Now()
+				lease, err := l.Acquire(ctx, asks(Costs{"rpm": 5}, rpm80))
+				if err != nil || !lease.Charged() {
+					t.Fatalf("the request that found the bucket hot: %v, %v", lease, err)
+				}
+				if took := time.Since(begin); took > 0 {
+					t.Fatalf("the request waited %s for the split", took)
+				}
+				l.desks.Wait()
+				w.db.SetHook(nil)
+				left := 80 - 3 - 5 - m.rival
+				w.wantHeld(l, rpm80, left)
+				if got := len(w.shards(l, acme, gpt)); got != m.shards {
+					t.Fatalf("%d shards, want %d", got, m.shards)
+				}
+				if got := w.used(l, "rpm"); got != 80-left {
+					t.Fatalf("counted %d used, want %d", got, 80-left)
+				}
+				// Every token can be had, by processes that know nothing yet too.
+				p := w.process(Options{})
+				a := drain(t, l, asks(Costs{"rpm": 1}, rpm80))
+				b := drain(t, p, asks(Costs{"rpm": 1}, rpm80))
+				// Odd levels split with half a token on each shard, which is
+				// kept but is no whole token.
+				if n := int64(a + b); n > left || n < left-1 {
+					t.Fatalf("%d and %d granted, want %d together", a, b, left)
+				}
+			})
+		})
+	}
+}
+
+// TestSplitStopsAtOneToken: no share falls below a token, nor below the
+// configured count.
+func TestSplitStopsAtOneToken(t *testing.T) {
+	for _, c := range []struct {
+		capacity int64
+		max      int
+		want     int
+	}{{1, 0, 1}, {2, 0, 2}, {7, 0, 4}, {9, 0, 8}, {1000, 0, 32}, {1000, 4, 4}, {1000, 1, 1}} {
+		t.Run(fmt.Sprintf("%d tokens, at most %d", c.capacity, c.max), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{MaxShards: c.max})
+				req := asks(Costs{"rpm": 1}, PerMinute("rpm", c.capacity))
+				must(t, l, req)
+				for range 60 {
+					w.advance(time.Minute)
+					for _, b := range w.shards(l, acme, gpt) {
+						w.heat(l, b.State.Shard)
+					}
+					for range 5 {
+						l.Acquire(t.Context(), req)
+						l.desks.Wait()
+					}
+				}
+				w.sharesAddUp(l)
+				count := 0
+				for _, b := range w.shards(l, acme, gpt) {
+					count = max(count, b.State.Shards)
+				}
+				if count != c.want {
+					t.Fatalf("%d shards, want %d", count, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestEveryShardIsUsed: a client that knows of 8 shards takes from all of them,
+// and denies only when none is left, to the millisecond.
+func TestEveryShardIsUsed(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req).Rollback(t.Context())
+	w.split(l, 8)
+	for _, p := range []*Limiter{l, w.process(Options{}), w.process(Options{})} {
+		if n := drain(t, p, req); n != 80 {
+			t.Fatalf("%d granted, want all 80", n)
+		}
+		for _, b := range w.shards(l, acme, gpt) {
+			if tk := b.State.Slots[b.State.Index("rpm")].Tokens; tk >= 1000 {
+				t.Fatalf("denied while shard %d holds %d", b.State.Shard, tk)
+			}
+		}
+		w.db.ResetStats()
+		_, err := p.Acquire(t.Context(), req)
+		d, ok := errors.AsType[*LimitError](err)
+		if !ok || w.db.Stats().Calls() != 0 {
+			t.Fatalf("denial %v cost %+v", err, w.db.Stats())
+		}
+		if d.Remaining != 0 || d.RetryAfter != 6*time.Second {
+			t.Fatalf("denial %+v, want 0 left and 6s, when a shard has a token of its 10 per minute", d)
+		}
+		w.advance(d.RetryAfter - 1*time.Millisecond)
+		if n := drain(t, p, req); n != 0 {
+			t.Fatalf("%d granted a millisecond early", n)
+		}
+		w.advance(time.Millisecond)
+		if n := drain(t, p, req); n != 8 {
+			t.Fatalf("%d granted at the told instant, want one from each shard", n)
+		}
+		w.advance(time.Hour)
+	}
+}
+
+// TestUnopenedShardUsesItsParent: half-way through a doubling, a pick of a shard
+// that is not there yet goes to the one it will be split from, and what the
+// shards hold can be had once.
+func TestUnopenedShardUsesItsParent(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req).Rollback(t.Context())
+	w.split(l, 2)
+	b := w.shards(l, acme, gpt)
+	if err := w.db.Bare().Transact(t.Context(), "zero", table.Split(b[0], w.now.Load())); err != nil {
+		t.Fatal(err)
+	}
+	// Now shards 0 and 2 count 4, shard 1 counts 2, and shard 3 is not there.
+	for _, p := range []*Limiter{w.process(Options{}), l} {
+		n := drain(t, p, req)
+		w.sharesAddUp(l)
+		if n < 79 || n > 80 { // a split of an odd level leaves half a token on each shard
+			for _, b := range w.shards(l, acme, gpt) {
+				t.Logf("stored: %v", b.State)
+			}
+			for k, s := range seen(p) {
+				t.Logf("known %d: absent %v, %v", k, s.Absent, s.Image.State)
+			}
+			t.Fatalf("%d granted, want 80", n)
+		}
+		b := w.shards(l, acme, gpt)
+		if len(b) != 4 || b[1].State.Shards != 4 {
+			t.Fatalf("shard 1 was written to and still counts %d of %d shards", b[1].State.Shards, len(b))
+		}
+		w.advance(10 * time.Minute)
+	}
+}
+
+// TestMissingShardIsOpenedEmpty: nobody knows what a deleted shard held, so it
+// comes back with nothing, and refills to its share.
+func TestMissingShardIsOpenedEmpty(t *testing.T) {
+	for _, missing := range []int{0, 1, 2, 3} {
+		for _, knows := range []bool{true, false} {
+			if missing == 0 && !knows {
+				continue // without shard 0 there is no bucket for whoever has not seen more
+			}
+			t.Run(fmt.Sprintf("shard %d, client knows %v", missing, knows), func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				req := asks(Costs{"rpm": 1}, rpm80)
+				must(t, l, req).Rollback(t.Context())
+				w.split(l, 4)
+				if knows {
+					for range 64 {
+						must(t, l, req).Rollback(t.Context())
+					}
+				} else {
+					l = w.process(Options{})
+				}
+				w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, missing))
+				if n := drain(t, l, req); n != 60 {
+					t.Fatalf("%d granted, want the 60 of the other three shards", n)
+				}
+				w.advance(11 * time.Second)
+				drain(t, l, req)
+				if b := w.shards(l, acme, gpt); len(b) != 4 || b[0].State.Shards != 4 {
+					t.Fatalf("%d shards, the first counts %d", len(b), b[0].State.Shards)
+				}
+				for _, b := range w.shards(l, acme, gpt) {
+					if b.TTL != 0 || b.State.Shards != 4 {
+						t.Fatalf("shard %d has ttl %d and counts %d", b.State.Shard, b.TTL, b.State.Shards)
+					}
+				}
+				w.advance(10 * time.Minute)
+				if n := drain(t, l, req); n != 80 {
+					t.Fatalf("%d granted when all has been refilled, want 80", n)
+				}
+			})
+		}
+	}
+}
+
+// TestTooLargeForAShard: the error says what a shard can hold; anything up to
+// the smallest share is granted in the end (I9).
+func TestTooLargeForAShard(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 8} {
+		for _, capacity := range []int64{8, 80, 83} {
+			t.Run(fmt.Sprintf("%d shards of %d", n, capacity), func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{})
+				limit := PerMinute("rpm", capacity)
+				must(t, l, asks(Costs{"rpm": 1}, limit))
+				w.split(l, n)
+				drain(t, l, asks(Costs{"rpm": 1}, limit))
+				smallest := capacity / int64(n)
+				for cost := int64(1); cost <= smallest; cost++ {
+					for try := 0; ; try++ {
+						_, err := l.Acquire(t.Context(), asks(Costs{"rpm": cost}, limit))
+						if err == nil {
+							break
+						}
+						d, ok := errors.AsType[*LimitError](err)
+						if !ok || try > 10 {
+							t.Fatalf("cost %d of a share of %d, try %d: %v", cost, smallest, try, err)
+						}
+						w.advance(d.RetryAfter)
+					}
+				}
+				_, err := l.Acquire(t.Context(), asks(Costs{"rpm": capacity + 1}, limit))
+				if !errors.Is(err, ErrTooLarge) {
+					t.Fatalf("more than the capacity: %v", err)
+				}
+				if n == 1 {
+					return
+				}
+				// The whole capacity is had from several shards at once. Where the fractions
+				// of their shares stand in the way, shards merge first.
+				w.advance(time.Hour)
+				all := asks(Costs{"rpm": capacity}, limit)
+				var lease *Lease
+				for try := 0; lease == nil; try++ {
+					if lease, err = l.Acquire(t.Context(), all); err != nil {
+						d, ok := errors.AsType[*LimitError](err)
+						if !ok || try > 10 {
+							t.Fatalf("the whole capacity, try %d: %v", try, err)
+						}
+						l.desks.Wait()
+						w.advance(d.RetryAfter)
+					}
+				}
+				if n := drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, limit)); n > 0 {
+					t.Errorf("%d granted beside the whole capacity", n)
+				}
+				before := w.used(l, "rpm")
+				if err := lease.Rollback(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := w.used(l, "rpm"); got != before-capacity {
+					t.Errorf("the counters say %d after the rollback, %d before, %d were taken", got, before, capacity)
+				}
+				must(t, l, all)
+			})
+		}
+	}
+}
+
+// TestCountIsLearnedFromAnyWrite: the process that split is not told to the
+// others; they learn it from the item that comes back.
+func TestCountIsLearnedFromAnyWrite(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req)
+	w.split(l, 8)
+	must(t, l, req)
+	must(t, l, req)
+	if _, count := l.desks.Of(acmeGPT).Growth(table.Shard{}, w.now.Load()); count != 8 {
+		t.Fatalf("knows of %d shards", count)
+	}
+}
+
+// TestSplitBucketsDoNotExpire: a ttl that was there is taken away, and stays
+// away whatever is written.
+func TestSplitBucketsDoNotExpire(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req)
+	if w.shards(l, acme, gpt)[0].TTL == 0 {
+		t.Fatal("an unsplit bucket has no ttl")
+	}
+	w.split(l, 4)
+	for range 20 {
+		w.advance(7 * time.Minute)
+		for range 5 {
+			must(t, l, req)
+		}
+		for _, b := range w.shards(l, acme, gpt) {
+			if b.TTL != 0 {
+				t.Fatalf("shard %d expires at %d", b.State.Shard, b.TTL)
+			}
+		}
+		if w.db.Sweep(w.now.Load()/1000) != 0 {
+			t.Fatal("a shard expired")
+		}
+	}
+}
+
+// TestDenialOnManyShards: a denial asks no more often because there are many
+// shards, and many empty shards are a denial, not a failure.
+func TestDenialOnManyShards(t *testing.T) {
+	for _, n := range []int{1, 4, 32} {
+		for _, opts := range []Options{{}, {DenyFor: -1}} {
+			t.Run(fmt.Sprintf("%d shards, deny for %s", n, opts.DenyFor), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(opts)
+					limit := PerHour("rph", 320)
+					req := asks(Costs{"rph": 1}, limit)
+					must(t, l, req).Rollback(t.Context())
+					w.split(l, n)
+					drain(t, l, req)
+					w.advance(2 * time.Second) // every image is old, no shard has a token
+					w.db.ResetStats()
+					_, err := l.Acquire(t.Context(), req)
+					if !errors.Is(err, ErrLimited) {
+						t.Fatalf("got %v, want denied", err)
+					}
+					t.Logf("a denial by %d old images: %d calls", n, w.db.Stats().Calls())
+					if calls := w.db.Stats().Calls(); calls > 2 && opts.DenyFor == 0 {
+						t.Fatalf("%d calls, want 1", calls)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A thousand writes in a second make a partition hot, and nothing less does: the
+// bucket is split by load, not by age.
+func TestLoadSplits(t *testing.T) {
+	limit := PerSecond("rps", 100_000)
+	for _, c := range []struct {
+		writes int
+		within time.Duration
+		shards int
+	}{{1100, 0, 2}, {1100, 500 * time.Millisecond, 1}, {900, 0, 1}, {3000, 6 * time.Second, 1}} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		req := asks(Costs{"rps": 1}, limit)
+		must(t, l, req)
+		begin := w.now.Load()
+		for i := range c.writes {
+			w.now.Store(begin + int64(i)*c.within.Milliseconds()/int64(c.writes))
+			must(t, l, req)
+			if len(w.shards(l, acme, gpt)) > 1 {
+				break
+			}
+		}
+		if n := len(w.shards(l, acme, gpt)); n != c.shards {
+			t.Errorf("%d writes in %s: %d shards, want %d", c.writes, c.within, n, c.shards)
+		}
+	}
+}
+
+// A process that has seen four shards, of which two have merged since, does not open
+// one again whose tokens its parent still holds.
+func TestOldViewRestoresNothingThatIsMerged(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	one := asks(Costs{"rpm": 1}, PerMinute("rpm", 400))
+	must(t, l, one)
+	w.split(l, 4)
+	for range 60 { // all four are seen
+		l.Acquire(t.Context(), one)
+		w.advance(10 * time.Millisecond)
+	}
+	w.advance(10 * time.Minute)
+	do := func(what string, writes []item.Write) {
+		if err := w.db.Bare().Transact(t.Context(), what, writes); err != nil {
+			t.Fatal(what, err)
+		}
+	}
+	shard := func(k int) table.Shard {
+		b, err := table.DecodeShard(w.db.Item(layout.BucketKey(l.namespace, acme, gpt, k)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	do("merge 0", table.Merge(shard(0), shard(2), 2, w.now.Load()))
+	do("merge 1", table.Merge(shard(1), shard(3), 2, w.now.Load()))
+	w.advance(11 * time.Minute)
+	do("split 0", table.Split(shard(0), w.now.Load())) // hot again; shard 1 has not followed yet
+	for range 10 {
+		l.Acquire(t.Context(), one)
+		l.desks.Wait()
+		w.sharesAddUp(l)
+		w.advance(time.Millisecond)
+	}
+}
+
+// A plan for many shards takes many calls, each of which has the limiter's bound for itself: behind
+// a slow table it is carried out whole.
+func TestAPlanOfManyCallsBehindASlowTable(t *testing.T) {
+	for _, trip := range []time.Duration{4, 15, 60, 150} {
+		synctest.Test(t, func(t *testing.T) {
+			failed := []error{}
+			w, l, _ := far(t, trip*time.Millisecond, Options{Timeout: time.Second,
+				Observe: only(EventUpkeep, func(e Event) { failed = append(failed, e.Err) })}, nil)
+			w.split(l, 32)
+			small := PerHour("rph", 2)
+			for range 20 {
+				_, _ = l.Acquire(t.Context(), asks(Costs{"rph": 1}, small))
+				l.desks.Wait()
+			}
+			if zero := w.shards(l, acme, gpt)[0]; zero.State.Count() > 2 || len(failed) > 0 {
+				t.Errorf("%d ms: %d shards, failed %v", trip, zero.State.Count(), failed)
+			}
+		})
+	}
+}

@@ -1,0 +1,483 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// eventually acquires and obeys every denial, at most so many of them.
+func (w *world) eventually(l *Limiter, req Request, tries int) *Lease {
+	w.t.Helper()
+	for try := 0; ; try++ {
+		lease, err := l.Acquire(w.t.Context(), req)
+		l.desks.Wait()
+		if err == nil {
+			return lease
+		}
+		d, ok := errors.AsType[*LimitError](err)
+		if !ok || try >= tries {
+			w.t.Fatalf("costs %v of %v, try %d: %v", req.Costs, req.Limits, try, err)
+		}
+		w.advance(d.RetryAfter)
+	}
+}
+
+// I9: whatever the count of shards and whatever is left on them, any request up to
+// the capacity is granted in the end, by a process that knows the bucket and by one
+// that does not, never more than there is, and a rollback gives back all of it. What
+// more shards would have to pay than one transaction can write makes them merge.
+func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
+	for _, count := range []int{1, 2, 4, 8, 16, 32, 64, 128, 1024} {
+		for _, capacity := range []int64{32, 100, 997, 1000, 4096} {
+			if many := count > 32; many != (capacity == 4096) || testing.Short() && count > 128 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d shards of %d", count, capacity), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					rng := rand.New(rand.NewPCG(uint64(count), uint64(capacity)))
+					l := w.process(Options{})
+					limit := PerMinute("rpm", capacity)
+					one := asks(Costs{"rpm": 1}, limit)
+					must(t, l, one).Rollback(t.Context())
+					w.split(l, count)
+					for round := range 6 {
+						if round%2 == 1 {
+							l = w.process(Options{})
+						}
+						for range rng.IntN(20) { // leave the shards at odd levels
+							l.Acquire(t.Context(), asks(Costs{"rpm": 1 + rng.Int64N(capacity/8)}, limit))
+						}
+						l.desks.Wait()
+						cost := 1 + rng.Int64N(capacity)
+						if round >= 4 {
+							cost = capacity
+						}
+						lease := w.eventually(l, asks(Costs{"rpm": cost}, limit), 12)
+						if cost == capacity {
+							if n := drain(t, w.process(Options{}), one); n > 0 {
+								t.Fatalf("%d granted beside the whole capacity", n)
+							}
+						}
+						held := w.held(l, limit)
+						if err := lease.Rollback(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						if after := w.held(l, limit); after.Sub(after, held).Cmp(whole(cost)) != 0 {
+							t.Fatalf("a rollback of %d gave back %s", cost, after.FloatString(3))
+						}
+						w.sharesAddUp(l)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same holds for a limit that is new to a split bucket, of which no shard has stored
+// anything yet. Example: a quarter of 10 tokens is 2 whole ones, so four shards never pay 10.
+func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
+	other := PerMinute("other", 10)
+	for _, stored := range []item.Item{nil, {"b_other_tk": item.N(0)}} { // by others, in part
+		for _, knows := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{DenyFor: -1})
+				must(t, l, asks(Costs{"rpm": 1}, rpm10))
+				w.split(l, 4)
+				w.edit(l, 0, stored)
+				if !knows {
+					l = w.process(Options{})
+				}
+				w.eventually(l, asks(Costs{"other": 10}, other), 100)
+			})
+		}
+	}
+}
+
+// And of a limit that is raised when nobody asks for less than all shards hold together:
+// a shard refills by the new limit, and up to it, only when a write has brought it there.
+func TestLimitRaisedOnASplitBucketIsGrantedInTheEnd(t *testing.T) {
+	for _, count := range []int{2, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{})
+			must(t, l, asks(Costs{"rpm": 1}, rpm80))
+			w.split(l, count)
+			w.eventually(l, asks(Costs{"rpm": 760}, PerMinute("rpm", 800)), 100)
+		})
+	}
+}
+
+func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
+
+// A bucket heals from every broken count within seconds of traffic, and not a token
+// more than there is, is granted on the way.
+func TestBrokenCountsHeal(t *testing.T) {
+	const capacity = 800
+	count := func(n int64) item.Item { return item.Item{"shard_count": item.N(n)} }
+	for _, c := range []struct {
+		name   string
+		shards int
+		broken func(*world, *Limiter)
+		minted int64 // what a bucket holds anew of which neither shard 0 nor shard 1 is left: it was deleted
+	}{
+		{"doubled by others once", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
+		{"doubled by others five times", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(32)) }, 0},
+		{"doubled by others, split before", 4, func(w *world, l *Limiter) { w.edit(l, 0, count(8)) }, 0},
+		{"beyond what can be divided", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(4096)) }, 0},
+		{"beyond what can be divided, split before", 8, func(w *world, l *Limiter) { w.edit(l, 0, count(1<<20)) }, 0},
+		{"no power of two", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(3)) }, 0},
+		{"no power of two, split before", 4, func(w *world, l *Limiter) { w.edit(l, 0, count(7)) }, 0},
+		{"shard 0 of 2 is missing", 2, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 4 is missing", 4, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 8 is missing", 8, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 16 is missing", 16, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 of 32 is missing", 32, func(w *world, l *Limiter) { w.remove(l, 0) }, 0},
+		{"shard 0 and others are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 2, 5) }, 0},
+		{"all but shard 1 are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 2, 3, 4, 5, 6, 7) }, 0},
+		{"shards 0 and 1 are missing", 8, func(w *world, l *Limiter) { w.remove(l, 0, 1) }, capacity},
+		{"shard 0 is missing in the middle of a doubling", 4, func(w *world, l *Limiter) {
+			w.half(l)
+			w.remove(l, 0)
+		}, 0},
+		{"shard 0 is missing in the middle of two doublings", 4, func(w *world, l *Limiter) {
+			w.half(l)
+			w.half(l)
+			w.remove(l, 0)
+		}, 0},
+		{"shard 0 is missing, shard 1 has an absurd count", 8, func(w *world, l *Limiter) {
+			w.edit(l, 1, count(1<<20))
+			w.remove(l, 0)
+		}, 0},
+		{"a middle shard is missing", 8, func(w *world, l *Limiter) { w.remove(l, 3) }, 0},
+		{"half are missing", 8, func(w *world, l *Limiter) { w.remove(l, 4, 5, 6, 7) }, 0},
+		{"a shard ahead of shard 0", 4, func(w *world, l *Limiter) {
+			for _, b := range w.shards(l, acme, gpt)[1:2] {
+				if err := w.db.Bare().Transact(t.Context(), "ahead", table.Split(b, w.now.Load())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 0},
+		{"a shard behind shard 0", 4, func(w *world, l *Limiter) { w.half(l) }, 0},
+		{"the count of shard 0 set back", 8, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
+		{"the count of another set back", 8, func(w *world, l *Limiter) { w.edit(l, 3, count(4)) }, 0},
+		{"shard 0 deleted, and created anew by another client", 8, func(w *world, l *Limiter) {
+			w.remove(l, 0)
+			w.foreign(l, PerHour("rpm", capacity))
+		}, capacity},
+		{"all gone", 8, func(w *world, l *Limiter) { w.remove(l, 0, 1, 2, 3, 4, 5, 6, 7) }, capacity},
+	} {
+		for _, knows := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, client knows %v", c.name, knows), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					l := w.process(Options{})
+					limit := PerHour("rpm", capacity)
+					one := asks(Costs{"rpm": 1}, limit)
+					must(t, l, one)
+					w.split(l, c.shards)
+					granted := 1 + drain(t, l, asks(Costs{"rpm": 13}, limit))*13
+					if granted < capacity/2 {
+						t.Fatalf("%d granted of %d", granted, capacity)
+					}
+					changes := w.db.Changes(0)
+					agg := &follower{w: w, seq: changes[len(changes)-1].Seq}
+					c.broken(w, l)
+					if !knows {
+						l = w.process(Options{})
+					}
+					begin := w.now.Load()
+					for range 40 { // twenty seconds of traffic by two processes
+						for _, p := range []*Limiter{l, w.process(Options{})} {
+							if _, err := p.Acquire(t.Context(), one); err == nil {
+								granted++
+							} else if !errors.Is(err, ErrLimited) {
+								t.Fatal(err)
+							}
+							p.desks.Wait()
+						}
+						agg.follow(l)
+						w.advance(500 * time.Millisecond)
+					}
+					l.desks.Wait()
+					due := capacity + c.minted + capacity*(w.now.Load()-begin)/3_600_000 + 1
+					t.Logf("%d granted, at most %d are there", granted, due)
+					if int64(granted) > due {
+						t.Errorf("%d granted, %d were there: %v", granted, due, w.counts(l))
+					}
+					w.advance(2 * time.Hour)
+					w.eventually(w.process(Options{}), asks(Costs{"rpm": capacity}, limit), 12)
+					agg.follow(l)
+					agg.follow(l)
+					if counts := w.counts(l); !even(counts) {
+						t.Errorf("not healed: counts %v", counts)
+					}
+				})
+			})
+		}
+	}
+}
+
+// follower does what the aggregator does for shards, with the changes since it last
+// was called.
+type follower struct {
+	w   *world
+	seq int64
+}
+
+func (f *follower) follow(l *Limiter) {
+	t, w := f.w.t, f.w
+	t.Helper()
+	var records []streamtest.Record
+	for _, c := range w.db.Changes(f.seq) {
+		f.seq = c.Seq
+		if c.Key.SK == layout.SKBucketState {
+			r := streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}
+			records = append(records, r)
+		}
+	}
+	batch, err := stream.Decode(streamtest.Payload(records...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := usage.Decide(usage.Fold(batch.Changes), w.now.Load(), usage.Config{MaxShards: 32, MergeAfter: 86_400_000})
+	for _, s := range p.Reshardings {
+		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps, l.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// half splits shard 0 and no other.
+func (w *world) half(l *Limiter) {
+	w.t.Helper()
+	zero := w.shards(l, acme, gpt)[0]
+	token := fmt.Sprintf("half-of-%d", zero.State.Shards)
+	if err := w.db.Bare().Transact(w.t.Context(), token, table.Split(zero, w.now.Load())); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// foreign creates the bucket full and with one shard, as a client of another kind does
+// that does not look for others.
+func (w *world) foreign(l *Limiter, limit Limit) {
+	w.t.Helper()
+	put, _ := table.Create(table.NewBucket{Namespace: l.namespace, Entity: acme, Resource: gpt, Now: w.now.Load(),
+		Costs: []table.Cost{{Limit: limit.stored()}}})
+	if _, err := w.db.Bare().Write(w.t.Context(), put); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) remove(l *Limiter, shards ...int) {
+	for _, k := range shards {
+		w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, k))
+	}
+}
+
+// counts returns the count of every stored shard, by shard.
+func (w *world) counts(l *Limiter) map[int]int {
+	out := map[int]int{}
+	for _, b := range w.shards(l, acme, gpt) {
+		out[b.State.Shard] = b.State.Count()
+	}
+	return out
+}
+
+// even reports whether the shards that are there are those of one count.
+func even(counts map[int]int) bool {
+	for k, n := range counts {
+		if n != len(counts) || k >= n {
+			return false
+		}
+	}
+	return len(counts) > 0
+}
+
+// A shard that is missing is put back, and known from then on. If that is not written, the process
+// does not believe that it is there.
+func TestAShardIsKnownOncePutBack(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 80)
+		must(t, l, asks(Costs{"rph": 1}, limit))
+		w.split(l, 2)
+		for _, b := range w.shards(l, acme, gpt) {
+			l.desks.Of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, l.now(), decide.Unsent)
+		}
+		w.remove(l, 1)
+		if fails {
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if isTransaction(op) {
+					return false, memdb.Fail(store.Unavailable)
+				}
+				return true, nil
+			})
+		}
+		for n := 0; len(w.shards(l, acme, gpt)) < 2 && !seen(l)[1].Absent && n < 200; n++ {
+			must(t, l, asks(Costs{"rph": 0}, limit))
+		}
+		if s := seen(l)[1]; s.Absent != fails || (s.Image.Entity == "") != fails {
+			t.Errorf("not written %v: known %+v", fails, s)
+		}
+	}
+}
+
+// One goroutine of a process at a time works on the shards of a bucket, and it works on those of others meanwhile.
+// What is not known to be safe is not put back.
+func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
+	at := func(entity, resource string) func(*world, *Limiter) {
+		return func(_ *world, l *Limiter) { l.desks.StartGrowing(decide.Name{Entity: entity, Resource: resource}) }
+	}
+	for name, c := range map[string]struct {
+		prepare func(w *world, l *Limiter)
+		calls   int
+		fails   bool
+	}{
+		"put back":               {func(*world, *Limiter) {}, 1, false},
+		"not written":            {func(*world, *Limiter) {}, 1, true},
+		"at work on it":          {at(acme, gpt), 0, false},
+		"at work on another":     {at(acme, "b"), 1, false},
+		"at work on one of org":  {at("org", gpt), 1, false},
+		"not known to be missed": {func(w *world, l *Limiter) { *l = *w.process(Options{}) }, 0, false},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 80)
+		must(t, l, asks(Costs{"rph": 1}, limit))
+		w.split(l, 2)
+		for _, b := range w.shards(l, acme, gpt) {
+			l.desks.Of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, l.now(), decide.Unsent)
+		}
+		w.remove(l, 1)
+		c.prepare(w, l)
+		k, calls := l.desks.Of(acmeGPT), 0
+		k.Missing(l.now(), 1)
+		w.db.SetHook(func(memdb.Op) (bool, error) {
+			if calls++; c.fails {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		l.desks.Restore(t.Context(), k, 1)
+		l.desks.Wait()
+		w.db.SetHook(nil)
+		if n := len(w.shards(l, acme, gpt)); calls != c.calls || (n == 2) != (calls > 0 && !c.fails) {
+			t.Errorf("%s: %d calls and %d shards, want %d calls", name, calls, n, c.calls)
+		} else if s := seen(l)[1]; s.Absent != (n == 1) {
+			t.Errorf("%s: %d shards, and it knows %+v", name, n, s)
+		}
+		if busy := l.desks.StartGrowing(acmeGPT) == nil; busy != (name == "at work on it") {
+			t.Errorf("%s: busy %v", name, busy)
+		}
+	}
+	w := newWorld(t)
+	l := w.process(Options{})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.heat(l, 0)
+	k := l.desks.StartGrowing(acmeGPT)
+	for _, busy := range []bool{true, false} {
+		if !busy {
+			l.desks.StopGrowing(k)
+		}
+		for range 3 {
+			must(t, l, asks(Costs{"rpm": 1}, rpm80))
+		}
+		if n := len(w.shards(l, acme, gpt)); (n == 1) != busy {
+			t.Errorf("busy %v: %d shards", busy, n)
+		}
+	}
+}
+
+// If one shard was deleted, others may have been too: they are looked for. One that cannot be put back is known to
+// be missing.
+func TestShardsMissingBesideOneAreKnown(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerHour("rph", 80)
+	must(t, l, asks(Costs{"rph": 1}, limit))
+	w.split(l, 4)
+	for _, b := range w.shards(l, acme, gpt)[:3] {
+		l.desks.Of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, l.now(), decide.Unsent)
+	}
+	w.remove(l, 1, 3)
+	l.desks.Of(acmeGPT).Missing(l.now(), 1)
+	transactions := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isTransaction(op) {
+			if transactions++; transactions > 1 {
+				return false, memdb.Fail(store.Unavailable)
+			}
+		}
+		return true, nil
+	})
+	l.desks.Restore(t.Context(), l.desks.Of(acmeGPT), 1)
+	l.desks.Wait()
+	if s := seen(l); s[1].Absent || !s[3].Absent || transactions < 2 {
+		t.Errorf("after %d transactions: known %+v", transactions, s)
+	}
+}
+
+// A bucket whose shards have become too many for its limit merges, and that is told; so is a
+// split that came to nothing.
+func TestMergesAndFailedSplitsAreTold(t *testing.T) {
+	w := newWorld(t)
+	var told []Event
+	l := w.process(Options{Observe: func(_ context.Context, e Event) {
+		if e.Kind == EventMerge || e.Kind == EventSplit || e.Kind == EventUpkeep {
+			told = append(told, e)
+		}
+	}})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	serial := 0
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		if isTransaction(op) {
+			serial = l.desks.Of(acmeGPT).Seen(0).Serial
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+	w.heat(l, 0)
+	for n := 0; len(told) == 0 && n < 5; n++ {
+		must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	}
+	if len(told) != 1 || told[0].Kind != EventUpkeep || told[0].Entity != acme || told[0].Resource != gpt ||
+		!errors.Is(told[0].Err, ErrUnavailable) {
+		t.Errorf("of a split that was not written: %+v", told)
+	}
+	if got := l.desks.Of(acmeGPT).Seen(0).Serial; serial == 0 || got != serial {
+		t.Errorf("a split that was not written counts as %d images of news", got-serial)
+	}
+	w.db.SetHook(nil)
+	w.split(l, 4)
+	told = nil
+	few := PerMinute("rpm", 2)
+	for n := 0; len(w.shards(l, acme, gpt)) > 2 && n < 100; n++ {
+		w.advance(time.Minute)
+		l.Acquire(t.Context(), asks(Costs{"rpm": 1}, few))
+		l.desks.Wait()
+	}
+	if len(told) == 0 || told[0].Kind != EventMerge || told[0].Shards > 2 || told[0].Entity != acme ||
+		told[0].Resource != gpt {
+		t.Errorf("of a merge: %+v", told)
+	}
+}

@@ -1,0 +1,571 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// quotaOf is the quota that the one shard of the bucket has.
+func (w *world) quotaOf(l *Limiter) bucket.Slot {
+	b := w.shards(l, acme, gpt)[0]
+	return b.State.Slots[b.State.Index("rpd")]
+}
+
+// daily is a request of one token of a rate and of a quota.
+func daily(quota int64) Request {
+	return asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")))
+}
+
+// One write takes ahead of a quota as of a rate. What of it ends unspent is there again for
+// everybody, and counts as never used.
+func TestAQuotaIsTakenAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var told atomic.Int64
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			told.Add(int64(e.Writes))
+			if e.Kind == EventAhead && len(e.Taken)+len(e.Ended) == 0 {
+				t.Errorf("a write for nothing: %+v", e)
+			}
+		}})
+		w.busy(l, daily(100_000), 200)
+		w.db.ResetStats()
+		told.Store(0)
+		granted, _ := w.busy(l, daily(100_000), 500)
+		if n := w.db.Stats().WriteUnits; granted != 500 || n > 30 || n < 5 {
+			t.Errorf("%d granted with %d writes", granted, n)
+		}
+		if held := l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment); held == 0 {
+			t.Error("nothing is held of the quota")
+		}
+		w.pass(2 * time.Second)
+		synctest.Wait()
+		if n := w.db.Stats().WriteUnits; told.Load() != int64(n) {
+			t.Errorf("%d writes are told, %v were made", told.Load(), n)
+		}
+		if sl := w.quotaOf(l); sl.Tokens/1000 != 100_000-700 || sl.Used/1000 != 700 || sl.Ended != 0 {
+			t.Errorf("700 of 100,000 were granted: %+v", sl)
+		}
+		w.db.ResetStats()
+		w.pass(time.Hour)
+		synctest.Wait()
+		if n := w.db.Stats().WriteUnits; n != 0 {
+			t.Errorf("%d writes while nothing is held", n)
+		}
+	})
+}
+
+// Two processes take ahead of a quota over its edge. In each period exactly the quota is granted,
+// and what was taken in the first is not granted in the second.
+func TestAQuotaTakenAheadIsExactPerPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ps := []*Limiter{w.process(Options{Ahead: 2 * time.Second}), w.process(Options{Ahead: 2 * time.Second})}
+		edge := midnight(w)
+		w.advance(edge.Sub(w.time()) - 30*time.Second)
+		for _, quota := range []int{500, 300} { // more is asked for than there is, and less
+			granted := map[bool]int{}
+			for i := range 8000 {
+				one := ps[i%2]
+				if i%2 == 0 {
+					w.pass(10 * time.Millisecond)
+				}
+				if quota == 300 && w.time().Before(edge) && i > 800 {
+					continue
+				}
+				_, err := one.Acquire(t.Context(), daily(int64(quota)))
+				for _, l := range ps {
+					l.desks.Wait()
+				}
+				if err == nil {
+					granted[w.time().After(edge.Add(999*time.Millisecond))]++
+				} else if !errors.Is(err, ErrLimited) {
+					t.Fatal(err)
+				}
+			}
+			if granted[false] > quota || granted[true] != quota {
+				t.Errorf("%d granted before the edge and %d after it, of %d each", granted[false], granted[true], quota)
+			}
+			if quota == 500 && granted[false] != quota {
+				t.Errorf("%d of %d granted before the edge", granted[false], quota)
+			}
+			edge = edge.Add(24 * time.Hour)
+			w.advance(edge.Sub(w.time()) - 30*time.Second)
+		}
+	})
+}
+
+// The write that gives back what ended unspent fails in every way. It is sent again only where
+// nothing was written, and what came too late counts as ended.
+func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
+	const quota = 100_000
+	failure := func(k store.Kind) error { return &store.Failure{Kind: k, Op: "UpdateItem", Err: fmt.Errorf("planned")} }
+	unknown, down := failure(store.Unknown), failure(store.Unavailable)
+	thrice, sixTimes := strings.Repeat("[0 false unavailable]", 3), strings.Repeat("[0 false setup]", 6)
+	for name, c := range map[string]struct {
+		applies bool
+		err     error
+		late    bool   // the day has ended meanwhile, and others have begun the next
+		back    bool   // it is there again in the end
+		told    string // of each time: the writes, whether all that was held ended with them, the outcome
+	}{
+		"written":                    {applies: true, back: true, told: "[1 true ok]"},
+		"written, the answer lost":   {applies: true, err: unknown, back: true, told: "[1 true unknown]"},
+		"not written, nobody knows":  {err: unknown, told: "[1 true unknown]"},
+		"not written, sent again":    {err: down, back: true, told: thrice + "[1 true ok]"},
+		"met a transaction":          {err: failure(store.Conflict), back: true, told: "[1 true ok]"},
+		"not allowed for a while":    {err: failure(store.Setup), back: true, told: sixTimes + "[1 true ok]"},
+		"too late":                   {applies: true, late: true, told: "[1 false ok]"},
+		"not written until too late": {err: down, late: true, told: "[1 false ok]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var mu sync.Mutex // each try is of another goroutine
+				var told strings.Builder
+				var held atomic.Int64
+				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+					Observe: only(EventAhead, func(e Event) {
+						if held.Load() > 0 && e.Taken == nil {
+							outcome := Event{Kind: EventAcquire, Err: e.Err}.Outcome()
+							mu.Lock()
+							fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held.Load(), outcome)
+							mu.Unlock()
+						}
+						if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
+							t.Errorf("told %+v", e)
+						}
+					})})
+				other := w.process(Options{})
+				if c.late {
+					w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+				}
+				granted, _ := w.busy(l, daily(quota), 300)
+				if held.Store(l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000); held.Load() == 0 {
+					t.Fatal("nothing is held")
+				}
+				sent := 0
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					sent++
+					if sent > 12 {
+						return true, nil
+					}
+					return c.applies, c.err
+				})
+				if c.late {
+					w.advance(3 * time.Second) // of clocks, one is ahead; the other process still reckons by this one
+					w.db.SetHook(nil)
+					must(t, other, daily(quota))
+					w.advance(-2400 * time.Millisecond)
+				}
+				for range 60 {
+					w.pass(10 * time.Second)
+					synctest.Wait()
+				}
+				w.db.SetHook(nil)
+				if told.String() != c.told {
+					t.Errorf("told %s, want %s", told.String(), c.told)
+				}
+				sl := w.quotaOf(l)
+				switch left := sl.Tokens / 1000; {
+				case c.late && left != quota-1:
+					t.Errorf("%d are left of the next day, one was granted", left)
+				case !c.late && c.back && left != quota-int64(granted):
+					t.Errorf("%d are left, %d were granted", left, granted)
+				case !c.late && !c.back && left != quota-int64(granted)-held.Load():
+					t.Errorf("%d are left, %d were granted, and %d lost", left, granted, held.Load())
+				}
+				if c.late {
+					w.busy(l, daily(quota), 1)
+					if sl := w.quotaOf(l); sl.Ended/1000 != held.Load() {
+						t.Errorf("%d ended unspent, want %d", sl.Ended/1000, held.Load())
+					}
+				}
+			})
+		})
+	}
+}
+
+// A bucket that was deleted is made anew, whole, within the same period. What was taken ahead of the old
+// one, of whichever shard, and ended unspent does not come on top.
+func TestUnspentQuotaOfADeletedBucketIsNotGivenBack(t *testing.T) {
+	const quota = 100_000
+	for shard := range 2 {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l, other := w.process(Options{}), w.process(Options{})
+				must(t, other, daily(quota))
+				w.split(other, 2)
+				held := int64(0)
+				for try := 0; try < 20 && held == 0; try++ {
+					l = w.process(Options{Ahead: 500 * time.Millisecond})
+					w.pass(10 * time.Second)
+					w.busy(l, daily(quota), 300)
+					held = l.desks.Of(acmeGPT).Left(shard, "rpd", l.desks.Moment)
+				}
+				if held == 0 {
+					t.Fatal("nothing is held of the shard")
+				}
+				w.remove(l, 0, 1)
+				must(t, w.process(Options{}), daily(quota))
+				w.pass(10 * time.Second)
+				synctest.Wait()
+				if sl := w.quotaOf(l); sl.Tokens/1000 != quota-1 || sl.Used/1000 != 1 {
+					t.Errorf("one of %d was granted, %d are left", quota, sl.Tokens/1000)
+				}
+			})
+		})
+	}
+}
+
+// Nor does what a lease gives back that is of the bucket which was deleted.
+func TestALeaseOfADeletedBucketGivesNoQuotaBack(t *testing.T) {
+	w := newWorld(t)
+	l, other := w.process(Options{}), w.process(Options{})
+	lease := must(t, l, daily(100))
+	w.advance(5 * time.Second)
+	w.remove(l, 0)
+	must(t, other, daily(100))
+	if err := lease.Rollback(t.Context()); err != nil || w.quotaOf(l).Tokens/1000 != 99 {
+		t.Errorf("one of 100 was granted, %d are left, %v", w.quotaOf(l).Tokens/1000, err)
+	}
+}
+
+// Shards that were split off later are younger than the first. Each gets back what it has paid.
+func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	of := func(n int64) Request { return asks(Costs{"rpd": n}, Quota("rpd", 8, Daily(""))) }
+	must(t, l, of(0))
+	w.advance(time.Minute)
+	w.split(l, 2)
+	for fullest, tokens := range map[int][2]int64{0: {4000, 3000}, 1: {3000, 4000}} {
+		for shard, milli := range tokens {
+			w.edit(l, shard, item.Item{"b_rpd_tk": item.N(milli)})
+		}
+		lease := must(t, w.process(Options{}), of(6))
+		if len(lease.items) != 2 || lease.items[0].Shard != fullest {
+			t.Fatalf("%+v have paid, want both shards, the fullest first", lease.items)
+		}
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for shard, b := range w.shards(l, acme, gpt) {
+			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != tokens[shard] {
+				t.Errorf("shard %d: %d millitokens are left of %d", shard, sl.Tokens, tokens[shard])
+			}
+		}
+	}
+}
+
+// Tokens of a quota that a lease gives back are held again, but those of yesterday go nowhere.
+func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+		_, lease := w.busy(l, daily(100_000), 300)
+		_, old := w.busy(l, daily(100_000), 3) // so that what is told has room for a token
+		k := l.desks.Of(acmeGPT)
+		held := func() int64 { return k.Left(0, "rpd", l.desks.Moment) / 1000 }
+		before := held()
+		if err := lease.Rollback(context.Background()); err != nil || held() != before+1 {
+			t.Errorf("%v: %d held before and %d after", err, before, held())
+		}
+		w.pass(3 * time.Second)
+		w.busy(l, daily(100_000), 300)
+		before = held()
+		was := w.quotaOf(l)
+		if err := old.Rollback(context.Background()); err != nil || held() != before || w.quotaOf(l).Tokens != was.Tokens {
+			t.Errorf("%v: of yesterday, %d held before and %d after", err, before, held())
+		}
+	})
+}
+
+// In the second behind an edge nothing is taken ahead, and a busy process writes as one that
+// never does: a rate beside the quota is granted in full. When it writes is a matter of chance, so this is
+// so in the mean of several days.
+func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
+	const days = 4
+	granted := map[int]int{}
+	for range days {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 500 * time.Millisecond})
+			edge := midnight(w)
+			w.advance(edge.Sub(w.time()) - 4*time.Second)
+			req := asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 200), Quota("rpd", 100_000, Daily("")))
+			for range 3000 {
+				w.pass(2 * time.Millisecond)
+				_, err := l.Acquire(t.Context(), req)
+				l.desks.Wait()
+				if err == nil {
+					granted[int(w.time().Sub(edge).Milliseconds()+10_000)/1000-10]++
+				} else if !errors.Is(err, ErrLimited) {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	if granted[0] < days*190 || granted[-1]+granted[0]+granted[1] < days*3*190 {
+		t.Errorf("granted by second: %v, want %d each", granted, days*200)
+	}
+}
+
+// What came too late to be given back is told by one event, that of the charge that counts it.
+func TestEndedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var taken, ended atomic.Int64
+		l, other := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			if e.Kind == EventAhead {
+				if e.Entity != acme || e.Resource != gpt {
+					t.Errorf("told %+v", e)
+				}
+				taken.Add(e.Taken["rpd"])
+				ended.Add(e.Ended["rpd"])
+			}
+		}}), w.process(Options{})
+		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+		w.busy(l, daily(100_000), 300)
+		held := l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000
+		taken.Store(0)
+		ended.Store(0)
+		w.advance(3 * time.Second) // the clock of others is ahead
+		must(t, other, daily(100_000))
+		w.advance(-2400 * time.Millisecond)
+		w.pass(520 * time.Millisecond)
+		synctest.Wait()
+		w.busy(l, daily(100_000), 1)
+		w.pass(3 * time.Second)
+		w.busy(l, daily(100_000), 3)
+		if sl := w.quotaOf(l); sl.Ended/1000 != held { // what came too late
+			t.Errorf("the item counts %d that ended, want %d", sl.Ended/1000, held)
+		}
+		if told := ended.Load(); held == 0 || told != held+taken.Load() {
+			t.Errorf("%d were held and ended, events tell of %d", held, told)
+		}
+	})
+}
+
+// A clock of the caller that panics in the background leaves nothing behind for good.
+func TestAClockThatPanicsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var boom atomic.Bool
+		l := w.process(Options{Ahead: 500 * time.Millisecond})
+		was := l.opts.Now
+		l.opts.Now = func() time.Time {
+			if boom.CompareAndSwap(true, false) {
+				panic("planned")
+			}
+			return was()
+		}
+		granted, _ := w.busy(l, daily(100_000), 300)
+		boom.Store(true)
+		w.pass(2 * time.Second)
+		synctest.Wait()
+		more, _ := w.busy(l, daily(100_000), 300)
+		w.pass(time.Minute)
+		synctest.Wait()
+		if left := w.quotaOf(l).Tokens / 1000; left != 100_000-int64(granted+more) {
+			t.Errorf("%d are left, %d were granted", left, granted+more)
+		}
+	})
+}
+
+// As long as what ended unspent cannot be given back, it is tried again after pauses that double, from
+// the timeout to a minute. A timeout that is longer stays the pause.
+func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{
+		4 * time.Second: "[4 8 16 32 60 60 60]", 80 * time.Second: "[80 80 80]",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: timeout})
+			w.busy(l, daily(100_000), 300)
+			var tried []int
+			begin := time.Now()
+			w.db.SetHook(func(memdb.Op) (bool, error) {
+				tried = append(tried, int(time.Since(begin).Seconds()))
+				return false, memdb.Fail(store.Setup)
+			})
+			for range 250 {
+				w.pass(time.Second)
+				synctest.Wait()
+			}
+			var pauses []int
+			for i, at := range tried[1:] {
+				if at > tried[i]+1 { // else it reads why, in the same instant
+					pauses = append(pauses, at-tried[i])
+				}
+			}
+			if fmt.Sprint(pauses) != want {
+				t.Errorf("a timeout of %s: pauses of %v s, want %s", timeout, pauses, want)
+			}
+		})
+	}
+}
+
+// A bucket that cannot be read is made anew, and is whole then: what ended unspent of it is told, and not
+// given back to the new one.
+func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 100_000
+		w := newWorld(t)
+		var ended, failed atomic.Int64
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+			Observe: only(EventAhead, func(e Event) {
+				if ended.Add(e.Ended["rpd"]); errors.Is(e.Err, ErrUnreadable) {
+					failed.Add(1)
+				}
+			})})
+		w.busy(l, daily(quota), 300)
+		held := l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000
+		key := w.spoil(w.shards(l, acme, gpt)[0].Key(), "b_rpd_tk", item.S("many"))
+		ended.Store(0)
+		w.pass(20 * time.Second)
+		synctest.Wait()
+		if failed.Load() != 1 || ended.Load() != held || held == 0 {
+			t.Errorf("told %d times that it cannot be read, and that %d ended, of %d", failed.Load(), ended.Load(), held)
+		}
+		w.db.Delete(key)
+		must(t, w.process(Options{}), daily(quota))
+		w.pass(time.Minute)
+		synctest.Wait()
+		if left := w.quotaOf(l).Tokens / 1000; left != quota-1 {
+			t.Errorf("%d are left of the new bucket, one was granted", left)
+		}
+	})
+}
+
+// Of several quotas, what came too late for one is told by the charge that counts it, and the rest is
+// given back: also if that takes another try.
+func TestUnspentOfSeveralQuotas(t *testing.T) {
+	const quota = 100_000
+	for name, fails := range map[string]bool{"at once": false, "at the second try": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var mu sync.Mutex // each try is of another goroutine
+				ended := Costs{}
+				var told atomic.Int64
+				var failing atomic.Bool
+				failing.Store(fails)
+				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+					Observe: only(EventAhead, func(e Event) {
+						mu.Lock()
+						for limit, n := range e.Ended {
+							ended[limit] += n
+						}
+						mu.Unlock()
+						if e.Taken == nil && e.Err == nil {
+							told.Add(1)
+						}
+					})})
+				other := w.process(Options{})
+				req := asks(Costs{"rps": 1, "rpd": 1, "rpM": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")),
+					Quota("rpM", quota, Monthly(1, "")))
+				w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+				granted, _ := w.busy(l, req, 300)
+				held := func(limit string) int64 { return l.desks.Of(acmeGPT).Left(0, limit, l.desks.Moment) / 1000 }
+				day, month := held("rpd"), held("rpM")
+				if day == 0 || month == 0 {
+					t.Fatalf("%d and %d are held", day, month)
+				}
+				clear(ended)
+				w.advance(3 * time.Second) // the clock of others is ahead
+				must(t, other, req)
+				w.advance(-2400 * time.Millisecond)
+				refused := false
+				w.db.SetHook(oneByOne(func(memdb.Op) (bool, error) {
+					if !refused {
+						refused = true
+						return true, nil
+					}
+					if failing.Load() && told.Load() == 0 {
+						return false, memdb.Fail(store.Unavailable)
+					}
+					return true, nil
+				}))
+				time.Sleep(1500 * time.Millisecond)
+				synctest.Wait()
+				failing.Store(false)
+				w.pass(10 * time.Second)
+				synctest.Wait()
+				w.db.SetHook(nil)
+				if fmt.Sprint(ended) != fmt.Sprint(Costs{"rpM": month}) || told.Load() != 1 {
+					t.Errorf("told %d times that %v ended, want %d of the month only", told.Load(), ended, month)
+				}
+				b := w.shards(l, acme, gpt)[0]
+				sl := b.State.Slots[b.State.Index("rpM")]
+				if left := sl.Tokens / 1000; left != quota-int64(granted)-1 {
+					t.Errorf("%d of the month are left, %d were granted", left, granted+1)
+				}
+				w.busy(l, req, 1)
+				if sl := w.quotaOf(l); sl.Ended/1000 != day || ended["rpd"] != day {
+					t.Errorf("%d of the day are counted as ended, %d told, want %d", sl.Ended/1000, ended["rpd"], day)
+				}
+			})
+		})
+	}
+}
+
+// Who minds what may end unspent sleeps until it does, and is one for all charges.
+func TestMindingDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var asked atomic.Int64
+		l := w.process(Options{Ahead: time.Second})
+		was := l.opts.Now
+		l.opts.Now = func() time.Time { asked.Add(1); return was() }
+		w.busy(l, daily(100_000), 300)
+		asked.Store(0)
+		for range 5000 {
+			w.pass(time.Millisecond)
+			synctest.Wait()
+		}
+		if n := asked.Load(); n == 0 || n > 50 {
+			t.Errorf("it has asked for the time %d times", n)
+		}
+	})
+}
+
+// What ended unspent on a shard that has merged meanwhile is given back to the one that has what it held.
+func TestUnspentQuotaFollowsAShardThatHasMerged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 100_000
+		w := newWorld(t)
+		l := w.process(Options{})
+		granted, _ := w.busy(l, daily(quota), 1)
+		w.split(l, 2)
+		held := func() int64 { return l.desks.Of(acmeGPT).Left(1, "rpd", l.desks.Moment) }
+		for n := 0; n < 40 && held() == 0; n++ { // shards are picked at random
+			l = w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second})
+			more, _ := w.busy(l, daily(quota), 100)
+			granted += more
+		}
+		if held() == 0 {
+			t.Fatal("nothing is held of shard 1")
+		}
+		w.merge(l, 1)
+		w.pass(2 * time.Second)
+		synctest.Wait()
+		if sl := w.quotaOf(l); sl.Tokens/1000 != quota-int64(granted) {
+			t.Errorf("%d are left, %d were granted of %d", sl.Tokens/1000, granted, quota)
+		}
+	})
+}

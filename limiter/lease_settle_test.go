@@ -1,0 +1,296 @@
+package limiter
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// TestRollbackOfALimitThatIsGone: another client has removed one of the limits
+// that the lease charged; the other is given back all the same.
+func TestRollbackOfALimitThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease, err := l.Acquire(t.Context(), Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 2, "tpm": 300},
+		Limits: []Limit{PerMinute("rpm", 10), PerMinute("tpm", 1000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := layout.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)
+	it := w.db.Item(key)
+	for _, a := range []string{"b_tpm_tk", "b_tpm_cp", "b_tpm_ra", "b_tpm_rp", "b_tpm_tc"} {
+		delete(it, a)
+	}
+	w.db.Store(it)
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := table.DecodeShard(w.db.Item(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := b.State.Index("rpm"); i < 0 || b.State.Slots[i].Tokens != 10_000 || b.State.Index("tpm") >= 0 {
+		t.Errorf("after the rollback: %s, want rpm 10 and no tpm", b.State)
+	}
+}
+
+// So it is where another client has left that limit, or yet another one, half written.
+func TestRollbackBesideLimitsThatAreHalfWritten(t *testing.T) {
+	for name, left := range map[string]item.Item{
+		"a capacity without tokens": {"b_tpm_cp": item.N(1_000_000)},
+		"tokens of another limit":   {"b_tpm_cp": nil, "b_rpd_tk": item.N(7000)},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
+		w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
+		w.edit(l, 0, left)
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := w.shards(l, acme, gpt)[0]
+		if i := b.State.Index("rpm"); b.State.Slots[i].Tokens != 10*bucket.Milli {
+			t.Errorf("%s: after the rollback %s, want rpm 10", name, b.State)
+		}
+	}
+}
+
+// Where another client has left the tokens of a limit, they are given back there, beside a limit that is
+// gone.
+func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
+	w.edit(l, 0, item.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil,
+		"b_tpm_cp": nil})
+	if err := lease.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
+	if !item.Equal(it["b_tpm_tk"], item.N(1000*bucket.Milli)) || it["b_rpm_tk"] != nil {
+		t.Errorf("after the rollback %v of tpm and %v of rpm", it["b_tpm_tk"], it["b_rpm_tk"])
+	}
+}
+
+// overtaken returns a lease of a minute and a half ago. Others have taken 60 of 100 since, and 50 are
+// refilled again.
+func (w *world) overtaken(l *Limiter, limit Limit) *Lease {
+	w.t.Helper()
+	lease := must(w.t, l, asks(Costs{limit.Name: 1}, limit))
+	w.advance(time.Minute)
+	for range 6 {
+		must(w.t, w.bystander(l), asks(Costs{limit.Name: 10}, limit))
+	}
+	w.advance(30 * time.Second) // to 90 of 100
+	return lease
+}
+
+// TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does
+// not show a bucket lower than it is by more than the slack, although others have
+// taken most of it since, and it has been refilled.
+func TestSettlingMoreKeepsTheSlack(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 100)
+	lease := w.overtaken(l, limit)
+	if err := more(lease, Costs{"rpm": 5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantHeld(l, limit, 85)
+}
+
+// A charge that is refused is planned again from the image that came back, and is counted by the meter: what
+// the bucket has gained since others wrote to it is not lost.
+func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
+	for _, name := range []string{"rpm", "xpm"} { // before and behind the meter
+		w := newWorld(t)
+		l := w.process(Options{Slack: 1})
+		limit := PerMinute(name, 100)
+		lease := w.overtaken(l, limit)
+		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
+		metered, writes := w.used(l, bucket.WCU), int64(0)
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+		if err := errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeld(l, limit, 95)
+		if grown := w.used(l, bucket.WCU) - metered; writes != 2 || grown != 1 {
+			t.Errorf("%s: %d writes, of which the meter counts %d; want 2, and that one held", name, writes, grown)
+		}
+	}
+}
+
+// What this process has seen since is what it settles by: one write, although others have taken most of the
+// bucket since the lease was charged.
+func TestSettlingGoesByTheLastImage(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	limit := PerMinute("rpm", 100)
+	lease := w.overtaken(l, limit)
+	must(t, l, asks(Costs{"rpm": 1}, limit))
+	if err := more(lease, Costs{"rpm": 5}); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	if err := lease.Commit(t.Context()); err != nil || writes != 1 {
+		t.Errorf("%d writes, %v", writes, err)
+	}
+	w.wantHeld(l, limit, 84)
+}
+
+// A bucket that this process has forgotten is settled by the image of the lease's own charge, and what it
+// has gained since is reckoned with; one of another shard says nothing of it. What is known goes before both.
+func TestSettlingAForgottenBucket(t *testing.T) {
+	for _, c := range []struct {
+		forgotten, other bool
+		want             int64
+	}{{false, false, 5}, {false, true, 5}, {true, false, 5}, {true, true, 10}} { // a plain update: 3 as of a minute ago
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+		w.advance(time.Minute)
+		if c.forgotten {
+			forget(l, acmeGPT)
+		}
+		if c.other {
+			image := lease.image()
+			image.State.Shard, image.State.Shards = 1, 2
+			lease.after = &image
+		}
+		if err := errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.wantHeld(l, rpm10, c.want)
+		if n := w.used(l, "rpm"); n != 7 {
+			t.Errorf("%+v: %d are used, want 7", c, n)
+		}
+	}
+}
+
+// A settlement that is not taken is sent again a few times, after pauses that double up to a bound.
+func TestSettlementsPauseLongerEachTime(t *testing.T) {
+	for kind, want := range map[store.Kind]struct {
+		writes int
+		pauses time.Duration // the longest, in milliseconds
+	}{
+		store.Throttled:   {8, 25 + 50 + 5*100},
+		store.Unavailable: {4, 10 + 20 + 40},
+		store.Conflict:    {16, 2 + 4 + 8 + 16 + 32 + 10*64},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			lease := must(t, w.process(Options{}), asks(Costs{"tpm": 1}, tpm1000))
+			longestPauses(t)
+			writes := 0
+			w.db.SetHook(func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(kind) })
+			begin := time.Now()
+			err := lease.Rollback(t.Context())
+			took := time.Since(begin).Round(time.Millisecond)
+			if store.KindOf(err) != kind || writes != want.writes || took != want.pauses*time.Millisecond {
+				t.Errorf("%v: %v after %d writes and %s, want %d and %d ms", kind, err, writes, took, want.writes, want.pauses)
+			}
+		})
+	}
+}
+
+// Giving back is one write, whatever others have made of the bucket since, and whether or not this process
+// still knows it.
+func TestGivingBackIsOneWrite(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		limit := PerHour("rph", 100)
+		lease := must(t, l, asks(Costs{"rph": 10}, limit))
+		other := w.bystander(l)
+		for range 8 {
+			must(t, other, asks(Costs{"rph": 10}, limit))
+		}
+		w.advance(time.Hour)
+		must(t, other, asks(Costs{"rph": 60}, limit))
+		if forgotten {
+			forget(l, acmeGPT)
+		}
+		writes := 0
+		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+		if err := lease.Rollback(t.Context()); err != nil || writes != 1 {
+			t.Errorf("forgotten %v: %d writes, %v", forgotten, writes, err)
+		}
+		w.db.SetHook(nil)
+		w.wantHeld(l, limit, 50)
+	}
+}
+
+// What a lease has taken from many shards of a slow table is given back within the time of
+// one call: all of it at once.
+func TestSettlingManyShards(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l, limit := process(), PerDay("rpd", 80)
+		must(t, l, asks(Costs{"rpd": 0}, limit))
+		w.split(l, 8)
+		lease := must(t, l, asks(Costs{"rpd": 80}, limit))
+		if len(lease.items) != 8 {
+			t.Fatalf("taken from %d shards, want 8", len(lease.items))
+		}
+		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(2 * time.Second); return true, nil })
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, b := range w.shards(l, acme, gpt) {
+			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != 10*bucket.Milli {
+				t.Errorf("shard %d holds %s tokens, want its 10", b.State.Shard, bucket.Tokens(sl.Tokens))
+			}
+		}
+	})
+}
+
+// Slots are given back to the epoch that the charge's image tells. An image of another shard, which has
+// no slots, or of other slots tells none: they are free when it is over.
+func TestInWhichEpochSlotsAreGivenBack(t *testing.T) {
+	l, three := newWorld(t).process(Options{}), InFlight("jobs", 3, epoch)
+	for _, c := range []struct {
+		name  string
+		slots Limit // that the image has
+		shard int
+		given bool
+	}{{"its own", jobs2, 0, true}, {"of another shard", jobs2, 1, false}, {"of other slots", three, 0, false}} {
+		image := bucket.New([]bucket.Limit{c.slots.stored()}, c.shard, 2, l.now())
+		image.Slots[image.Index("jobs")].End = 12_345
+		costs := []table.Cost{{Limit: jobs2.stored(), Milli: -bucket.Milli}}
+		costs = desk.Pinned(costs, table.Shard{State: image}, l.now())
+		if got := costs[0]; (got.Milli == -bucket.Milli && got.End == 12_345) != c.given || (got.Milli == 0) == c.given {
+			t.Errorf("%s: %d millislots are given back to %d", c.name, got.Milli, got.End)
+		}
+	}
+}
+
+// What is given back to a quota of which nobody has an image is of the period that goes on. In the two
+// seconds behind an edge, by clocks that differ, that is the one before.
+func TestInWhichPeriodAQuotaIsGivenBack(t *testing.T) {
+	w := newWorld(t)
+	l, quota := w.process(Options{}), Quota("rpd", 9, Daily("")).stored()
+	edge := midnight(w)
+	for after, want := range map[time.Duration]time.Time{
+		-time.Hour: edge, -time.Millisecond: edge, 0: edge, 1999 * time.Millisecond: edge,
+		2 * time.Second: edge.Add(24 * time.Hour),
+	} {
+		w.now.Store(edge.Add(after).UnixMilli())
+		costs := []table.Cost{{Limit: quota, Milli: -1000}, {Limit: quota, Milli: 1000}}
+		costs = desk.Pinned(costs, table.Shard{}, l.now())
+		if costs[0].End != want.UnixMilli() || costs[1].End != 0 || costs[0].Milli != -1000 {
+			t.Errorf("%s from the edge: %+v, want an end of %d", after, costs, want.UnixMilli())
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package limiter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Where the costs of a request that has failed could not be given back, they may be taken, whatever else went
+// wrong. A missing permission stays that, and so does everything where they were given back.
+func TestWhatIsKnownOfCostsThatWereNotGivenBack(t *testing.T) {
+	notBack := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Err: memdb.Fail(store.Unavailable)}}
+	for _, c := range []struct {
+		err  error
+		back []desk.Trouble
+		want store.Kind
+	}{
+		{memdb.Fail(store.Unavailable), nil, store.Unavailable}, {memdb.Fail(store.Throttled), notBack, store.Unknown},
+		{memdb.Fail(store.Unavailable), notBack, store.Unknown}, {memdb.Fail(store.Setup), notBack, store.Setup},
+		{memdb.Fail(store.Setup), nil, store.Setup}, {ErrUnreadable, notBack, store.Unknown}, {ErrUnreadable, nil, 0},
+	} {
+		got := failure(desk.Taken{Err: c.err, Others: c.back})
+		_, told := errors.AsType[*SettleError](got)
+		if store.KindOf(got) != c.want || !errors.Is(got, c.err) || told != (c.back != nil) ||
+			told && !strings.Contains(got.Error(), c.err.Error()+"\n"+outcome("rollback", acmeGPT, c.back[0].Err).Error()) {
+			t.Errorf("%v, and given back: %v: got %v, want %v", c.err, c.back, got, c.want)
+		}
+	}
+}
+
+// Who waits behind a debt on several shards is told from when it may go on by their images, which are read. If
+// that fails, all is given back; if that fails too, nobody knows.
+func TestAPlaceOnShardsThatCannotBeRead(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		w, l, limit := emptyFour(t)
+		used, reads, writes := w.used(l, "rpm"), 0, 0
+		must(t, l, asks(Costs{"rpm": 0}, limit))
+		w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+			switch {
+			case !isWrite(op):
+				if reads++; reads == 2 {
+					return false, memdb.Fail(store.Unavailable)
+				}
+			case op.Name == memdb.UpdateItem:
+				if writes++; !back {
+					return false, memdb.Fail(store.Unknown)
+				}
+			}
+			return true, nil
+		}))
+		lease, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
+		w.db.SetHook(nil)
+		_, kept := errors.AsType[*SettleError](err)
+		if lease != nil || reads != 2 || writes != 4 || kept == back || errors.Is(err, ErrUnknown) == back ||
+			errors.Is(err, ErrUnavailable) != back {
+			t.Errorf("given back %v: %v, %v after %d reads and %d writes", back, lease, err, reads, writes)
+		}
+		if got := w.used(l, "rpm") - used; got != 0 != !back || !back && got != 40 {
+			t.Errorf("given back %v: %d are taken", back, got)
+		}
+	}
+}
