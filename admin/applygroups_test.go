@@ -151,3 +151,30 @@ func TestOrderOfAnApplication(t *testing.T) {
 		t.Errorf("order %q\nwant  %q", order, want)
 	}
 }
+
+// Where what is deleted cannot be taken out of the counts, every step is done and the application fails
+// all the same: the next one does not find the manifest applied.
+func TestAnApplicationThatMiscounts(t *testing.T) {
+	w := newWorld(t)
+	w.apply(many(stepsAtOnce + 1)) // two transactions, and so a count of their own
+	p := w.plan(declare())
+	w.db.SetHook(func(op memdb.Op) (bool, error) {
+		counts := func(write item.Write) bool { return write.Target() == layout.EntityConfigsKey(w.ns.id) }
+		if slices.ContainsFunc(op.Writes, counts) {
+			return false, memdb.Fail(store.Setup)
+		}
+		return true, nil
+	})
+	err := w.ns.Apply(t.Context(), p)
+	w.db.SetHook(nil)
+	w.wants(err, limiter.ErrSetup)
+	for _, s := range p.Steps {
+		if s.Err != nil {
+			t.Errorf("%s: %v", s, s.Err)
+		}
+	}
+	state, err := w.ns.managed(t.Context())
+	if w.must(err); state.Hash == p.hash {
+		t.Error("the manifest counts as applied")
+	}
+}

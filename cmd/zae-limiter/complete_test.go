@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -54,6 +56,26 @@ func TestNamesAreOffered(t *testing.T) {
 		got, _, _ := strings.Cut(out, ":")
 		if got := strings.Join(strings.Fields(got), " "); got != want {
 			t.Errorf("%q: offered %q, want %q", command, got, want)
+		}
+	}
+}
+
+// No more than a hundred names are offered, of those that go on from what is typed.
+func TestAHundredNamesAreOffered(t *testing.T) {
+	s := newShell(t)
+	ns := s.table.Admin("")
+	for i := range 130 {
+		for _, name := range []string{"a", "b"}[:1+i%2] { // 130 and 65
+			if err := ns.SetLimits(t.Context(), admin.Scope{Entity: fmt.Sprintf("%s%d", name, i)}, limiter.PerMinute("rpm", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for typed, want := range map[string]int{"": 100, "a": 100, "b": 65, "c": 0} {
+		out, _ := s.run(0, "__complete", "peek", typed)
+		names, _, _ := strings.Cut(out, ":")
+		if got := strings.Fields(names); len(got) != want {
+			t.Errorf("%q: %d names are offered, want %d", typed, len(got), want)
 		}
 	}
 }

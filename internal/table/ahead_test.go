@@ -339,19 +339,24 @@ func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
 		name               string
 		held, until, after int64
 		others             int64 // tokens taken since the image
+		noClock            bool  // a client that holds nothing made the item: its level is what it says
 		want               bool
 	}{
-		{"bounded", 4_000, 20_000, 8_000, 6_000, true},
-		{"bounded, and others took more", 4_000, 20_000, 8_000, 6_001, false},
-		{"just not bounded yet", 4_000, 20_000, 5_000, 7_000, true},
-		{"just bounded", 4_000, 20_000, 5_001, 7_000, false},
-		{"nothing is held", 0, 20_000, 8_000, 7_000, true},
-		{"the hold had passed at the image", 4_000, 0, 8_000, 7_000, true},
-		{"full", 0, 20_000, 9_000, 10_001, false},
+		{"bounded", 4_000, 20_000, 8_000, 6_000, false, true},
+		{"bounded, and others took more", 4_000, 20_000, 8_000, 6_001, false, false},
+		{"just not bounded yet", 4_000, 20_000, 5_000, 7_000, false, true},
+		{"just bounded", 4_000, 20_000, 5_001, 7_000, false, false},
+		{"nothing is held", 0, 20_000, 8_000, 7_000, false, true},
+		{"the hold had passed at the image", 4_000, 0, 8_000, 7_000, false, true},
+		{"full", 0, 20_000, 9_000, 10_001, false, false},
+		{"without a clock", 4_000, 20_000, 8_000, 7_000, true, true},
 	} {
 		image := tenAt(at)
 		sl := &image.State.Slots[0]
 		sl.Tokens, sl.Held, image.State.HeldUntil = 1_000, c.held, at+c.until
+		if c.noClock {
+			image.State.RF, image.State.NoClock = 0, true
+		}
 		u := Charge{Image: image, Costs: tenCosts(1_000), Now: at + c.after, Force: true}.Plan().Update
 		since := image
 		since.State.Slots = []bucket.Slot{*sl, image.State.Slots[1]}

@@ -138,6 +138,24 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 	}
 }
 
+// A settlement that takes more than before takes it from any period, and from an item of any age: only
+// what is given back needs the period in which it was taken.
+func TestMoreIsTakenFromAnyPeriod(t *testing.T) {
+	const now, hour = 1_800_000_010_000, 3_600_000
+	for _, reset := range []string{"m0@UTC", "+3600"} {
+		limit := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: reset}
+		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
+			Costs: Costs([]bucket.Limit{limit}, 4000)})
+		end := b.State.Slots[b.State.Index("q")].End
+		for milli, want := range map[int64]bool{1000: true, -1000: false} {
+			cost := Cost{Limit: limit, Milli: milli, End: end - hour, Resets: 1, Born: b.Born - 1}
+			if _, held, err := Adjust(b.Key(), []Cost{cost}).Apply(put.Item); err != nil || held != want {
+				t.Errorf("%s: %d millitokens: held %v, %v", reset, milli, held, err)
+			}
+		}
+	}
+}
+
 // What takes nothing and gives nothing back is not late, whatever period it names: a debt denies it.
 func TestACostOfNothingIsNeverLate(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
