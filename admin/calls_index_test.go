@@ -104,7 +104,7 @@ func TestKeysOfAnIndexAreNotTrusted(t *testing.T) {
 }
 
 // The same holds within a namespace: the keys of another entity or resource are no reason to remove or
-// change a bucket.
+// change a bucket, and those of a child do not make one.
 func TestKeysOfAnIndexAreNotTrustedForEntities(t *testing.T) {
 	w := newWorld(t)
 	mine, theirs := w.oneOfEach(w.ns, "acme", "api"), w.oneOfEach(w.ns, "umbrella", "other")
@@ -112,6 +112,14 @@ func TestKeysOfAnIndexAreNotTrustedForEntities(t *testing.T) {
 		w.asIfOf(k, theirs[i])
 	}
 	ctx := t.Context()
+	stray, err := w.ns.CreateEntity(ctx, Entity{ID: "stray"})
+	w.must(err)
+	w.asIfOf(layout.EntityKey(w.ns.id, stray.ID), theirs[0])
+	for _, child := range collect(t, w.ns.Children(ctx, "parent")) {
+		if child.ID == stray.ID {
+			t.Errorf("it has no parent, and is listed: %+v", child)
+		}
+	}
 	for _, at := range []Scope{{Entity: "umbrella"}, {Resource: "other"}} {
 		if got := collect(t, w.ns.bucketsAt(ctx, at)); len(got) != 1 || got[0].Entity != "umbrella" {
 			t.Errorf("buckets of %v: %v", at, got)
@@ -123,7 +131,7 @@ func TestKeysOfAnIndexAreNotTrustedForEntities(t *testing.T) {
 	if got := collect(t, w.ns.entitiesWithLimits(ctx, "other")); !slices.Equal(got, []string{"umbrella"}) {
 		t.Errorf("entities with limits %q", got)
 	}
-	_, err := w.ns.DeleteEntity(ctx, "umbrella")
+	_, err = w.ns.DeleteEntity(ctx, "umbrella")
 	w.must(err)
 	for _, k := range mine {
 		if w.db.Item(k) == nil {

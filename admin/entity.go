@@ -255,6 +255,9 @@ func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entit
 			if err == nil {
 				e, err = config.DecodeEntity(it)
 			}
+			if err == nil && e.Parent != parent { // only the index says so
+				continue
+			}
 			if !yield(entityOf(e), fail(err, "list children of %q", parent)) || err != nil {
 				return
 			}
