@@ -50,14 +50,27 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 				Runtime: awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"),
 				Code: s.code().Setup}))
 		}, "Limits"},
-		{"keys of logs and environments", func(s *stacks) {
-			s.props.LogKey, s.props.EnvironmentKey = s.key(s.platform, "Logs"), s.key(s.platform, "Environments")
+		{"a key of logs", func(s *stacks) {
+			s.props.LogKey = s.key(s.platform, "Logs")
 			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
 		}, "Limits"},
-		{"a network and a boundary", func(s *stacks) {
-			vpc := awsec2.NewVpc(s.platform, jsii.String("VPC"), nil)
+		{"a key of environments", func(s *stacks) {
+			s.props.EnvironmentKey = s.key(s.platform, "Environments")
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a network", func(s *stacks) {
+			s.props.Network.VPC = awsec2.NewVpc(s.platform, jsii.String("VPC"), nil)
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a security group of a network that is imported", func(s *stacks) {
+			zones := jsii.Strings("eu-west-1a")
+			vpc := awsec2.Vpc_FromVpcAttributes(s.limits, jsii.String("VPC"), &awsec2.VpcAttributes{
+				VpcId: jsii.String("vpc-1"), AvailabilityZones: zones, PrivateSubnetIds: jsii.Strings("subnet-1")})
 			s.props.Network = cdk.NetworkProps{VPC: vpc, SecurityGroups: []awsec2.ISecurityGroup{
 				awsec2.NewSecurityGroup(s.platform, jsii.String("Group"), &awsec2.SecurityGroupProps{Vpc: vpc})}}
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
+		{"a boundary", func(s *stacks) {
 			s.props.IAM.PermissionBoundary = awsiam.NewManagedPolicy(s.platform, jsii.String("Bounds"),
 				&awsiam.ManagedPolicyProps{Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(
 					&awsiam.PolicyStatementProps{Actions: jsii.Strings("*"), Resources: jsii.Strings("*")})}})

@@ -1,0 +1,28 @@
+package cdk_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// Usage is folded over batches where one batch of a stream shard is under way at a time. With several,
+// nobody says what becomes of the state that a fold carries on.
+func TestParallelBatchesAreNotFolded(t *testing.T) {
+	for want, p := range map[string]cdk.AggregatorProps{
+		`"TumblingWindowInSeconds":60}`:  {},
+		`"TumblingWindowInSeconds":120}`: {FoldSeconds: 120, Parallelization: 1},
+		`"TumblingWindowInSeconds":0}`:   {FoldSeconds: 120, Parallelization: 2},
+	} {
+		s := newStacks(t)
+		s.props.Aggregator, s.props.Archiver.Off = p, true
+		cdk.New(s.limits, "Limits", &s.props)
+		if err := s.synth(); err != nil {
+			t.Fatal(err)
+		}
+		if text := s.template(t, "Limits")["AWS::Lambda::EventSourceMapping"]; !strings.Contains(text, want) {
+			t.Errorf("%+v: %s", p, text)
+		}
+	}
+}
