@@ -60,45 +60,57 @@ func global(in constructs.Construct, replicas ...string) awsdynamodb.TableV2 {
 
 // A table of this app that cannot work is refused at synthesis, and one that is in danger warned of.
 func TestExistingTablesAreLookedAt(t *testing.T) {
+	const both, archiver, none = 0, 1, 2 // functions that the stream feeds
 	for _, c := range []struct {
 		name  string
 		table func(in awscdk.Stack) awsdynamodb.ITable
 		fails string // empty: it is accepted
 		warns string // empty: there is no warning
+		feeds int
 	}{
-		{"as it must be", func(in awscdk.Stack) awsdynamodb.ITable { return existing(in, nil) }, "", ""},
+		{"as it must be", func(in awscdk.Stack) awsdynamodb.ITable { return existing(in, nil) }, "", "", both},
 		{"keys only", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
-		}, "ExistingTable: stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES", ""},
+		}, "ExistingTable: stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES", "", both},
 		{"new images only", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_NEW_IMAGE })
-		}, "stream: is NEW_IMAGE", ""},
+		}, "stream: is NEW_IMAGE", "", both},
+		{"keys only, of which the archiver alone is fed", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
+		}, "ExistingTable: stream: is KEYS_ONLY", "", archiver},
+		{"keys only, of which nothing is fed", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
+		}, "", "", none},
+		{"without a time to live", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.TimeToLiveAttribute = nil })
+		}, "", "", both},
 		{"another key", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) {
 				p.SortKey = &awsdynamodb.Attribute{Name: jsii.String("SK"), Type: awsdynamodb.AttributeType_NUMBER}
 			})
-		}, "ExistingTable: key: is PK:S HASH, SK:N RANGE", ""},
+		}, "ExistingTable: key: is PK:S HASH, SK:N RANGE", "", both},
 		{"without indexes", func(in awscdk.Stack) awsdynamodb.ITable {
 			key := &awsdynamodb.Attribute{Name: jsii.String("PK"), Type: awsdynamodb.AttributeType_STRING}
 			return awsdynamodb.NewTable(in, jsii.String("Bare"), &awsdynamodb.TableProps{PartitionKey: key,
 				Stream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES})
-		}, "index GSI4: is missing", ""},
+		}, "index GSI4: is missing", "", both},
 		{"not protected", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) { p.DeletionProtection = nil })
-		}, "", "no deletion protection"},
-		{"of the other construct", func(in awscdk.Stack) awsdynamodb.ITable { return global(in) }, "", ""},
+		}, "", "no deletion protection", both},
+		{"of the other construct", func(in awscdk.Stack) awsdynamodb.ITable { return global(in) }, "", "", both},
 		{"a global table with replicas", func(in awscdk.Stack) awsdynamodb.ITable {
 			return global(in, "us-east-1")
-		}, "", "a global table with 2 replicas"},
+		}, "", "a global table with 2 replicas", both},
 		{"a replica made by the older construct", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) { p.ReplicationRegions = jsii.Strings("us-east-1") })
-		}, "", "a global table with 2 replicas"},
+		}, "", "a global table with 2 replicas", both},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStacks(t)
 			in := awscdk.NewStack(s.app, jsii.String("Data"), &awscdk.StackProps{
 				Env: &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("eu-west-1")}})
 			s.props.ExistingTable = c.table(in)
+			s.props.Aggregator.Off, s.props.Archiver.Off = c.feeds != both, c.feeds == none
 			cdk.New(in, "Limits", &s.props)
 			err := s.synth()
 			if c.fails != "" {
@@ -132,13 +144,17 @@ func warnings(t *testing.T, in awscdk.Stack, want string) {
 
 // A table without deletion protection is warned of, unless it is to go with the stack.
 func TestDeletionProtectionIsMissed(t *testing.T) {
-	for want, change := range map[string]func(*cdk.Props){
-		"no deletion protection": func(*cdk.Props) {},
-		"":                       func(p *cdk.Props) { p.Table.DeletionProtection = true },
+	for _, c := range []struct {
+		change func(*cdk.Props)
+		want   string
+	}{
+		{func(*cdk.Props) {}, "no deletion protection"},
+		{func(p *cdk.Props) { p.Table.DeletionProtection = true }, ""},
+		{func(p *cdk.Props) { p.RemovalPolicy = "destroy" }, ""},
 	} {
 		s := newStacks(t)
-		change(&s.props)
+		c.change(&s.props)
 		cdk.New(s.limits, "Limits", &s.props)
-		warnings(t, s.limits, want)
+		warnings(t, s.limits, c.want)
 	}
 }

@@ -3,6 +3,7 @@ package cdk
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,28 @@ func TestUpdatesThatLoseATableAreRefused(t *testing.T) {
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("%s -> %s: error %v, want it to say %q", c.old, c.new, err, want)
 			}
+		}
+	}
+}
+
+// What our templates do not say, and those of others do, cannot be changed either.
+func TestUpdatesOfOtherTemplatesAreRefused(t *testing.T) {
+	holding := func(kind, property, value string) []byte {
+		return fmt.Appendf(nil, `{"Resources":{"It":{"Type":%q,"Properties":{%q:%s}}}}`, kind, property, value)
+	}
+	const bucket, table = "AWS::S3::Bucket", "AWS::DynamoDB::Table"
+	for _, c := range []struct{ kind, property, old, new, want string }{
+		{bucket, "BucketName", `"a"`, `"b"`, "bucket It: its name would change from a to b"},
+		{bucket, "BucketName", `"a"`, "null", "bucket It: its name would change from a to <nil>"},
+		{table, "LocalSecondaryIndexes", `[{"IndexName":"L"}]`, "[]", "table It: its local indexes would change"},
+		{table, "LocalSecondaryIndexes", "null", `[{"IndexName":"L"}]`, "table It: its local indexes would change"},
+	} {
+		old, next := holding(c.kind, c.property, c.old), holding(c.kind, c.property, c.new)
+		if err := CheckUpdate(old, next); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s -> %s: error %v, want it to say %q", old, next, err, c.want)
+		}
+		if err := errors.Join(CheckUpdate(old, old), CheckUpdate(old, next, "It")); err != nil {
+			t.Errorf("%s, unchanged or meant: %v", old, err)
 		}
 	}
 }

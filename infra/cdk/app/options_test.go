@@ -116,17 +116,6 @@ func TestOptionsThatContradictEachOther(t *testing.T) {
 		want  string
 	}{
 		{map[string]any{"archiverOff": "true", "archiveExpiryDays": "10"}, "there is no archive"},
-		{map[string]any{"archiveTransitionDays": "90", "archiveExpiryDays": "90"}, "want more than"},
-		{map[string]any{"roleNameFormat": "{}", "tableName": strings.Repeat("x", 60)}, "IAM takes 64"},
-		{map[string]any{"warmWriteUnits": "9000", "maxWriteUnits": "8000"}, "no more than"},
-		{map[string]any{"billingMode": "provisioned", "maxWriteUnits": "10"},
-			"MaxReadUnits: want it with BillingMode=provisioned"},
-		{map[string]any{"billingMode": "provisioned", "maxWriteUnits": "10", "maxReadUnits": "3"},
-			"MinReadUnits=5: want no more than MaxReadUnits=3"},
-		{map[string]any{"billingMode": "provisioned", "maxReadUnits": "9", "maxWriteUnits": "10", "minWriteUnits": "11"},
-			"MinWriteUnits=11: want no more than MaxWriteUnits=10"},
-		{map[string]any{"minWriteUnits": "10"}, "want BillingMode=provisioned"},
-		{map[string]any{"billingMode": "onDemand", "targetUtilizationPercent": "50"}, "want BillingMode=provisioned"},
 		{map[string]any{"existingStreamArn": bareContext["zae-limiter:existingStreamArn"], "tableName": "other"},
 			`not the stream of table "other"`},
 	} {

@@ -1,0 +1,78 @@
+package cdk_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// Properties of which each is right, and which do not go together, are refused with both; up to the bound
+// they go.
+func TestPropsThatGoTogether(t *testing.T) {
+	manifest := func(namespace string, kilobytes int) string {
+		return fmt.Sprintf("namespace: %s\n# %s\n", namespace, strings.Repeat("x", kilobytes<<10))
+	}
+	const provisioned = "provisioned"
+	for _, c := range []struct {
+		name  string
+		props cdk.Props
+		want  string // empty: accepted
+	}{
+		{"warm reads", cdk.Props{Table: cdk.TableProps{WarmReadUnits: 20_000, MaxReadUnits: 20_000}}, ""},
+		{"more warm reads", cdk.Props{Table: cdk.TableProps{WarmReadUnits: 20_001, MaxReadUnits: 20_000}}, "WarmReadUnits"},
+		{"warm writes", cdk.Props{Table: cdk.TableProps{WarmWriteUnits: 5_000, MaxWriteUnits: 5_000}}, ""},
+		{"more warm writes", cdk.Props{Table: cdk.TableProps{WarmWriteUnits: 5_001, MaxWriteUnits: 5_000}},
+			"WarmWriteUnits"},
+		{"a long name of a role", cdk.Props{TableName: strings.Repeat("x", 46), IAM: cdk.IAMProps{RoleNameFormat: "{}"}}, ""},
+		{"a longer one", cdk.Props{TableName: strings.Repeat("x", 47), IAM: cdk.IAMProps{RoleNameFormat: "{}"}},
+			"has 65 letters, IAM takes 64"},
+		{"one of a policy", cdk.Props{TableName: strings.Repeat("x", 47), IAM: cdk.IAMProps{PolicyNameFormat: "{}"}},
+			"has 65 letters, IAM takes 64"},
+		{"manifests", cdk.Props{Manifests: []string{manifest("a", 49), manifest("b", 50)}}, ""},
+		{"manifests that are too large together", cdk.Props{Manifests: []string{manifest("a", 50), manifest("b", 50)}},
+			"accepted: up to 102400"},
+		{"one namespace twice", cdk.Props{Manifests: []string{manifest("a", 1), manifest("a", 1)}},
+			`two declare namespace "a"`},
+		{"an archive that expires", cdk.Props{ArchiveTransitionDays: 30, ArchiveExpiryDays: 31}, ""},
+		{"one that expires at once", cdk.Props{ArchiveTransitionDays: 30, ArchiveExpiryDays: 30},
+			"ArchiveExpiryDays=30: want more than ArchiveTransitionDays=30"},
+		{"a transition without an archive", cdk.Props{Archiver: cdk.ArchiverProps{Off: true}, ArchiveTransitionDays: 30},
+			"without an archiver"},
+		{"an expiry without an archive", cdk.Props{Archiver: cdk.ArchiverProps{Off: true}, ArchiveExpiryDays: 30},
+			"without an archiver"},
+		{"capacity", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinReadUnits: 9, MaxReadUnits: 9,
+			MinWriteUnits: 9, MaxWriteUnits: 9}}, ""},
+		{"no most reads", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MaxWriteUnits: 9}}, "MaxReadUnits: want"},
+		{"no most writes", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MaxReadUnits: 9}},
+			"MaxWriteUnits: want"},
+		{"more reads than the most", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinReadUnits: 10,
+			MaxReadUnits: 9, MaxWriteUnits: 9}}, "MinReadUnits=10: want no more than MaxReadUnits=9"},
+		{"more writes than the most", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinWriteUnits: 10,
+			MaxReadUnits: 9, MaxWriteUnits: 9}}, "MinWriteUnits=10: want no more than MaxWriteUnits=9"},
+		{"least reads on demand", cdk.Props{Table: cdk.TableProps{MinReadUnits: 6}}, "want BillingMode=provisioned"},
+		{"least writes on demand", cdk.Props{Table: cdk.TableProps{MinWriteUnits: 6}}, "want BillingMode=provisioned"},
+		{"a target on demand", cdk.Props{Table: cdk.TableProps{TargetUtilizationPercent: 60}},
+			"want BillingMode=provisioned"},
+	} {
+		if err := c.props.Validate(); (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// What may be named once is refused twice: in a list, and as the name of a tag.
+func TestOptionsThatAreGivenTwice(t *testing.T) {
+	for key, values := range map[string][2]string{
+		"snapshotWindows": {"hourly,daily", "hourly,hourly"},
+		"namespaces":      {"a,b", "a,b,a"},
+		"tags":            {"team=a,cost=b", "team=a,team=b"},
+	} {
+		for i, value := range values {
+			if _, err := cdk.Set(&cdk.Props{}, key, value); (err != nil) != (i == 1) {
+				t.Errorf("%s=%s: %v", key, value, err)
+			}
+		}
+	}
+}
