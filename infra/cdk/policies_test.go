@@ -1,6 +1,8 @@
 package cdk_test
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,4 +36,51 @@ func TestGrantsOfWhatIsNoNamespace(t *testing.T) {
 	if text := s.template(t, "Platform")["AWS::IAM::Policy"]; text != "" {
 		t.Errorf("granted all the same: %s", text)
 	}
+}
+
+// A grant in a namespace reaches its items, and of the table's own the records that name namespaces. No
+// request without a partition key passes.
+func TestGrantsInANamespaceEndThere(t *testing.T) {
+	s := newStacks(t)
+	l := cdk.New(s.limits, "Limits", &s.props)
+	l.GrantAcquire(s.role("Acquire"), "team-a", "team-b")
+	l.GrantAdmin(s.role("Admin"), "team-a")
+	l.GrantRead(s.role("Read"), "team-b")
+	if err := s.synth(); err != nil {
+		t.Fatal(err)
+	}
+	statements := 0
+	for line := range strings.Lines(s.template(t, "Platform")["AWS::IAM::Policy"]) {
+		var policy struct {
+			Properties struct {
+				PolicyDocument struct {
+					Statement []struct {
+						Condition struct {
+							Keys    map[string][]string `json:"ForAllValues:StringLike"`
+							Without map[string]string   `json:"Null"`
+						}
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &policy); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range policy.Properties.PolicyDocument.Statement {
+			statements++
+			keys := s.Condition.Keys["dynamodb:LeadingKeys"]
+			if len(keys) == 0 || slices.ContainsFunc(keys, elsewhere) || s.Condition.Without["dynamodb:LeadingKeys"] != "false" {
+				t.Errorf("%+v in %s", s, line)
+			}
+		}
+	}
+	if statements < 6 {
+		t.Errorf("%d statements", statements)
+	}
+}
+
+// elsewhere reports whether a partition key is of another namespace than those of the test.
+func elsewhere(key string) bool {
+	ns, _, _ := strings.Cut(key, "/")
+	return ns != "team-a" && ns != "team-b" && key != "_/SYSTEM#"
 }

@@ -97,6 +97,18 @@ func TestPropsWithoutAnythingAreValid(t *testing.T) {
 	}
 }
 
+// Namespaces of manifests are registered with the others, each once, and the caller's list stays as it is.
+func TestNamespacesOfManifestsAreRegistered(t *testing.T) {
+	list := []string{"a", "b", "kept"}
+	p := &Props{Namespaces: list[:2], Manifests: []string{"namespace: b", "namespace: c"}}
+	if got := p.withDefaults().Namespaces; strings.Join(got, " ") != "a b c" {
+		t.Errorf("registered %q", got)
+	}
+	if list[2] != "kept" || len(p.Namespaces) != 2 {
+		t.Errorf("the list is %q", list)
+	}
+}
+
 func TestAllPropsThatAreWrongAreNamed(t *testing.T) {
 	err := (&Props{TableName: "a b", MaxShards: 3, Aggregator: AggregatorProps{BatchSize: 10001},
 		LogLevel: "debug"}).Validate()

@@ -62,17 +62,22 @@ func TestPropsThatGoTogether(t *testing.T) {
 	}
 }
 
-// What may be named once is refused twice: in a list, and as the name of a tag.
+// What may be named once is refused twice, in a list and as the name of a tag, and what was set stays.
 func TestOptionsThatAreGivenTwice(t *testing.T) {
+	var props cdk.Props
 	for key, values := range map[string][2]string{
 		"snapshotWindows": {"hourly,daily", "hourly,hourly"},
 		"namespaces":      {"a,b", "a,b,a"},
 		"tags":            {"team=a,cost=b", "team=a,team=b"},
 	} {
 		for i, value := range values {
-			if _, err := cdk.Set(&cdk.Props{}, key, value); (err != nil) != (i == 1) {
+			if _, err := cdk.Set(&props, key, value); (err != nil) != (i == 1) {
 				t.Errorf("%s=%s: %v", key, value, err)
 			}
 		}
+	}
+	w, n := props.SnapshotWindows, props.Namespaces
+	if len(w) != 2 || len(n) != 2 || props.Tags["team"] != "a" {
+		t.Errorf("windows %q, namespaces %q, tags %q", w, n, props.Tags)
 	}
 }
