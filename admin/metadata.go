@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -77,8 +78,12 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		}
 		return item.Map(m), nil
 	}
+	kind := fmt.Sprintf("a %T", v)
+	if _, ok := v.(time.Time); ok { // as YAML reads 2024-01-01
+		kind = "a date without quotes"
+	}
 	accepted := "text, a number, true or false, nil, or maps and lists of these"
-	return nil, argument.Invalid("Metadata."+path, argument.Plain(fmt.Sprintf("a %T", v)), accepted)
+	return nil, argument.Invalid("Metadata."+path, argument.Plain(kind), accepted)
 }
 
 // publicMap returns stored metadata: whole numbers that fit as int64, others as

@@ -58,7 +58,7 @@ func (w *whole) UnmarshalYAML(node *yaml.Node) error {
 	n, err := strconv.ParseInt(node.Value, 10, 64)
 	plain := node.Tag == "!!int" && strings.TrimPrefix(node.Value, "+") == strconv.FormatInt(n, 10)
 	if err != nil || !plain {
-		return fmt.Errorf("%q is no whole number", node.Value)
+		return fmt.Errorf("found %q, want a whole number", node.Value)
 	}
 	*w = whole(n)
 	return nil
@@ -99,7 +99,7 @@ func read(text []byte) (doc document, err error) {
 		err = node.Load(&doc, yaml.WithKnownFields(), yaml.WithUniqueKeys(false))
 	}
 	if err != nil {
-		return doc, worded(err)
+		return doc, worded(err, look.at)
 	}
 	doc.lines = look.lines
 	if more := d.Decode(&node); !errors.Is(more, io.EOF) {

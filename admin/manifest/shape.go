@@ -24,10 +24,11 @@ var refused = map[reflect.Type]map[string]string{
 }
 
 // survey goes through a manifest before it is read. It takes out the keys that begin with x-, where
-// keys of ours stand, and notes where limits stand.
+// keys of ours stand, and notes where limits and values stand.
 type survey struct {
-	seen  map[part]bool  // aliases may stand for one part many times
-	lines map[string]int // of limits, by their place
+	seen  map[part]bool     // aliases may stand for one part many times
+	lines map[string]int    // of limits, by their place
+	at    map[[2]int]string // places, by line and column of a value, or of a key in them
 }
 
 type part struct {
@@ -35,7 +36,7 @@ type part struct {
 	as   reflect.Type
 }
 
-func newSurvey() survey { return survey{map[part]bool{}, map[string]int{}} }
+func newSurvey() survey { return survey{map[part]bool{}, map[string]int{}, map[[2]int]string{}} }
 
 func (s survey) check(node *yaml.Node, as reflect.Type, where []string) error {
 	for as.Kind() == reflect.Pointer {
@@ -95,9 +96,11 @@ func (s survey) mapping(node *yaml.Node, as reflect.Type, where []string) error 
 		if below != as {
 			at = append(slices.Clip(where), name)
 		}
+		s.at[[2]int{key.Line, key.Column}] = strings.Join(where, ": ")
 		if below == nil {
 			continue
 		}
+		s.at[[2]int{value.Line, value.Column}] = strings.Join(at, ": ")
 		if err := s.check(value, below, at); err != nil {
 			return err
 		}

@@ -59,25 +59,27 @@ entities:
 func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
 	const resource = "namespace: a\nresources:\n  gpt-4:\n    limits: {rpm: {capacity: 1}}\n"
 	for text, want := range map[string]string{
-		"namespace: a\nversion: 3":      `line 2: "version" is not known here, accepted are namespace, system, resources, entities`,
-		resource + "    description: x": `line 5: "description" is not known here, accepted are disabled, cascade, limits`,
+		"namespace: a\nversion: 3": `line 2: "version" is not known here, accepted are namespace, system, resources, entities`,
+		resource + "    description: x": `line 5: resources: gpt-4: "description" is not known here, accepted are ` +
+			`disabled, cascade, limits`,
 		"namespace: a\nresources:\n  g: {limits: {rpm: {capacity: 1,\n  schedule: [{cron: 0 9 * * *}]}}}": "line 4: " +
 			"resources: g: limits: rpm: schedule: the Go client has no limits that change by the clock",
-		"namespace: a\nsystem:\n  disabled: true":                        "line 3: system: disabled: a whole",
-		"namespace: a\nsystem:\n  cascade: true":                         "line 3: system: cascade: a whole",
-		resource + "    disabled: maybe":                                 `line 5: found "maybe", want true, false or bypass`,
-		resource + "    disabled: \"true\"":                              `line 5: found "true", want true, false or bypass`,
-		resource + "    cascade: \"yes\"":                                `line 5: found "yes", want true or false`,
-		resource + "    cascade: 1":                                      `line 5: found "1", want true or false`,
-		"namespace: a\nentities:\n  e:\n    limits: {}":                  `line 4: "limits" is not known here, accepted are name, parent, cascade, metadata, resources`,
-		"namespace: a\nentities:\n  e: {resources: {g:\n  {limts: {}}}}": `line 4: "limts" is not known here`,
+		"namespace: a\nsystem:\n  disabled: true": "line 3: system: disabled: a whole",
+		"namespace: a\nsystem:\n  cascade: true":  "line 3: system: cascade: a whole",
+		resource + "    disabled: maybe":          `line 5: resources: gpt-4: disabled: found "maybe", want true, false or bypass`,
+		resource + "    disabled: \"true\"":       `line 5: resources: gpt-4: disabled: found "true", want true, false or bypass`,
+		resource + "    cascade: \"yes\"":         `line 5: resources: gpt-4: cascade: found "yes", want true or false`,
+		resource + "    cascade: 1":               `line 5: resources: gpt-4: cascade: found "1", want true or false`,
+		"namespace: a\nentities:\n  e:\n    limits: {}": `line 4: entities: e: "limits" is not known here, accepted are ` +
+			`name, parent, cascade, metadata, resources`,
+		"namespace: a\nentities:\n  e: {resources: {g:\n  {limts: {}}}}": `line 4: entities: e: resources: g: "limts" is not known here`,
 		"namespace: a\nresources: {g: {limits: {q: {capacity: 1,\n  reset_schedule: [{cron: 0 0 * * *, scale: 1}]}}}}": `line 3: ` +
-			`"scale" is not known here, accepted are cron, tz`,
+			`resources: g: limits: q: reset_schedule: "scale" is not known here, accepted are cron, tz`,
 		"namespace: a\nentities:\n  a: {parent: b}\n  b: {parent: c}\n  c: {parent: a}": `entity "a": parent "b": a circle, a -> b -> c -> a`,
 		"namespace: a\nentities: {a: {parent: a}}":                                      "a circle, a -> a",
 		"namespace: a\nentities: {a: {cascade: true}}":                                  `entity "a": limiter: invalid: Cascade is true, want a Parent`,
 		"namespace: a\nentities: {a: {parent: \"b\\nc\"}}":                              `entity "a": limiter: invalid: Parent is "b\nc"`,
-		"namespace: a\nentities: {a: {metadata: {t: 2024-01-01}}}":                      `Metadata.t is a time.Time`,
+		"namespace: a\nentities: {a: {metadata: {t: 2024-01-01}}}":                      `Metadata.t is a date without quotes, want text`,
 		"namespace: a\nresources: {g: {disabled: }}":                                    `at least one`,
 	} {
 		m, err := Parse([]byte(text))

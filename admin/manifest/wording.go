@@ -17,9 +17,9 @@ var (
 	wrongShape = regexp.MustCompile("(?s)^cannot construct !!(\\w+)(?: `(.*)`)? into (.+)$")
 )
 
-// worded returns an error of the parser with the line of each thing that is wrong, and what is
-// accepted there.
-func worded(err error) error {
+// worded returns an error of the parser with the line and the place of each thing that is wrong, and
+// what is accepted there.
+func worded(err error, at map[[2]int]string) error {
 	all, ok := errors.AsType[*yaml.LoadErrors](err)
 	if !ok {
 		return err
@@ -28,7 +28,11 @@ func worded(err error) error {
 	shapes(types, reflect.TypeFor[document]())
 	var lines []string
 	for _, e := range all.Errors {
-		lines = append(lines, fmt.Sprintf("line %d: %s", e.Mark.Line, wordedOne(types, e.Message)))
+		place := at[[2]int{e.Mark.Line, e.Mark.Column}]
+		if place != "" {
+			place += ": "
+		}
+		lines = append(lines, fmt.Sprintf("line %d: %s%s", e.Mark.Line, place, wordedOne(types, e.Message)))
 	}
 	return errors.New(strings.Join(lines, "; "))
 }

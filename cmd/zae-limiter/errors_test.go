@@ -97,7 +97,7 @@ func TestNoNamesOfThePackagesAreTold(t *testing.T) {
 		{"limits set -y -r api 1x=5", `"1x"`},
 		{"peek acme", "1 argument, want: zae-limiter peek ENTITY RESOURCE"},
 		{"peek acme nothing", "no limits"},
-		{"plan " + file, `line 3: "capcity" is not known here, accepted are capacity, `},
+		{"plan " + file, `line 3: system: limits: rpm: "capcity" is not known here, accepted are capacity, `},
 		{"limits list -n nowhere", "nowhere"},
 	} {
 		for _, format := range []string{"table", "json"} {
