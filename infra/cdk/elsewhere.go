@@ -11,6 +11,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -29,7 +30,7 @@ func (e *elsewhere) Validate() *[]*string {
 		e.l.warnOf(is)
 		d := is.description(*e.l.Table.Node().Path())
 		must := limitertable.Deployed()
-		must.TTLAttribute = d.Spec.TTLAttribute // without it items are only kept for longer
+		must.TTLAttribute = d.Spec.TTLAttribute // which is warned of
 		if p := e.l.props; p.Aggregator.Off && p.Archiver.Off {
 			must.StreamViewType = d.Spec.StreamViewType
 		}
@@ -122,6 +123,10 @@ func (l *Limiter) warnOf(is declared) {
 	}
 	if !protected {
 		l.warn("deletionProtection", "ExistingTable has no deletion protection: one DeleteTable deletes every limit.")
+	}
+	if ttl := is.TimeToLiveSpecification; !ttl.Enabled || ttl.AttributeName != layout.AttrTTL {
+		l.warn("timeToLive", fmt.Sprintf("ExistingTable has no time to live by %q: buckets, usage and audit events stay for "+
+			"ever, and none is archived.", layout.AttrTTL))
 	}
 	if n := max(len(is.Replicas), 1) + is.copies; n > 1 {
 		l.warn("replicas", fmt.Sprintf("ExistingTable is a global table with %d replicas: where two regions charge "+

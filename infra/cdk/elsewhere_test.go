@@ -83,7 +83,17 @@ func TestExistingTablesAreLookedAt(t *testing.T) {
 		}, "", "", none},
 		{"without a time to live", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) { p.TimeToLiveAttribute = nil })
-		}, "", "", both},
+		}, "", "no time to live by \"ttl\"", both},
+		{"with another time to live", func(in awscdk.Stack) awsdynamodb.ITable {
+			return existing(in, func(p *awsdynamodb.TableProps) { p.TimeToLiveAttribute = jsii.String("expires") })
+		}, "", "no time to live by \"ttl\"", both},
+		{"with a time to live that is off", func(in awscdk.Stack) awsdynamodb.ITable {
+			table := existing(in, nil)
+			resource := table.Node().DefaultChild().(awsdynamodb.CfnTable)
+			resource.SetTimeToLiveSpecification(&awsdynamodb.CfnTable_TimeToLiveSpecificationProperty{
+				AttributeName: jsii.String("ttl"), Enabled: jsii.Bool(false)})
+			return table
+		}, "", "no time to live by \"ttl\"", both},
 		{"another key", func(in awscdk.Stack) awsdynamodb.ITable {
 			return existing(in, func(p *awsdynamodb.TableProps) {
 				p.SortKey = &awsdynamodb.Attribute{Name: jsii.String("SK"), Type: awsdynamodb.AttributeType_NUMBER}
