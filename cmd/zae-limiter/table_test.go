@@ -15,7 +15,7 @@ func TestTemplatesAndPolicies(t *testing.T) {
 	}
 	s.says(0, "table template terraform", `resource "aws_dynamodb_table" "limiter"`, `"namespace-read" = {`)
 	s.says(0, "cost --rate 100 --limits-in-code --windows 0 --table-only", "acquire 262.8 M write units 164.25", "sum")
-	s.says(2, "cost", "want --rate above 0")
+	s.says(2, "cost", "--rate is 0, want more than 0")
 	s.says(2, "table template pulumi", `template "pulumi": accepted are cloudformation and terraform`)
 	s.says(2, "table policy write", "accepted are acquire, admin, read")
 	s.says(0, "table policy acquire --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x", "dynamodb:UpdateItem",

@@ -1,7 +1,7 @@
 package bill
 
 import (
-	"errors"
+	"fmt"
 	"iter"
 	"math"
 )
@@ -47,19 +47,25 @@ type Use struct {
 // Check returns what is not accepted, nil if all is.
 func (u Use) Check() error {
 	const above0, many = math.SmallestNonzeroFloat64, 1e12
-	for _, of := range []struct{ value, least, most float64 }{
-		{u.Rate, above0, many}, {u.Settled, 0, 1}, {float64(u.Levels), 1, 4}, {float64(u.Processes), 1, many},
-		{float64(u.Entities), 1, many}, {u.Skew, 0, 3}, {float64(u.Windows), 0, 3}, {float64(u.SnapshotDays), 1, many},
-		{float64(u.StreamShards), 1, many}, {u.Audits, 0, many}, {u.FoldSeconds, 0, 900}, {u.Ahead, 0, 600},
-		{u.Starts, 0, many},
+	for _, of := range []struct {
+		flag               string
+		value, least, most float64
+	}{
+		{"rate", u.Rate, above0, many}, {"settle", u.Settled, 0, 1}, {"levels", float64(u.Levels), 1, 4},
+		{"processes", float64(u.Processes), 1, many}, {"entities", float64(u.Entities), 1, many}, {"skew", u.Skew, 0, 3},
+		{"windows", float64(u.Windows), 0, 3}, {"snapshot-days", float64(u.SnapshotDays), 1, many},
+		{"stream-shards", float64(u.StreamShards), 1, many}, {"audits", u.Audits, 0, many},
+		{"fold", u.FoldSeconds, 0, 900}, {"ahead, in seconds,", u.Ahead, 0, 600}, {"starts", u.Starts, 0, many},
+		{"utilization", u.Utilization, above0, 1},
 	} {
-		if !(of.value >= of.least && of.value <= of.most) { // also what is no number
-			return errors.New("want --rate above 0, --settle 0 to 1, --levels 1 to 4, --windows 0 to 3, --skew 0 to 3, " +
-				"--fold 0 to 900, --audits and --starts not below 0, --ahead 0 to 10m, the others at least 1, none above 1e12")
+		if of.value >= of.least && of.value <= of.most { // not what is no number
+			continue
 		}
-	}
-	if !(u.Utilization > 0 && u.Utilization <= 1) {
-		return errors.New("want --utilization above 0, at most 1")
+		least := fmt.Sprintf("%g", of.least)
+		if of.least == above0 {
+			least = "more than 0"
+		}
+		return fmt.Errorf("--%s is %g, want %s to %g", of.flag, of.value, least, of.most)
 	}
 	return nil
 }
