@@ -43,10 +43,14 @@ func TestUpdatesOfOtherTemplatesAreRefused(t *testing.T) {
 		return fmt.Appendf(nil, `{"Resources":{"It":{"Type":%q,"Properties":{%q:%s}}}}`, kind, property, value)
 	}
 	const bucket, table = "AWS::S3::Bucket", "AWS::DynamoDB::Table"
+	types := func(a, b string) string {
+		return fmt.Sprintf(`[{"AttributeName":"a","AttributeType":%q},{"AttributeName":"b","AttributeType":%q}]`, a, b)
+	}
 	for _, c := range []struct{ kind, property, old, new, want string }{
 		{bucket, "BucketName", `"a"`, `"b"`, "bucket It: its name would change from a to b"},
 		{bucket, "BucketName", `"a"`, "null", "bucket It: its name would change from a to <nil>"},
 		{table, "LocalSecondaryIndexes", `[{"IndexName":"L"}]`, "[]", "table It: its local indexes would change"},
+		{table, "AttributeDefinitions", types("S", "N"), types("S", "B"), "table It: the type of b would change"},
 		{table, "LocalSecondaryIndexes", "null", `[{"IndexName":"L"}]`, "table It: its local indexes would change"},
 	} {
 		old, next := holding(c.kind, c.property, c.old), holding(c.kind, c.property, c.new)

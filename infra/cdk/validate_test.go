@@ -62,13 +62,15 @@ func TestPropsThatGoTogether(t *testing.T) {
 	}
 }
 
-// What may be named once is refused twice, in a list and as the name of a tag, and what was set stays.
+// What may be given once is refused twice, and what was set stays.
 func TestOptionsThatAreGivenTwice(t *testing.T) {
 	var props cdk.Props
 	for key, values := range map[string][2]string{
 		"snapshotWindows": {"hourly,daily", "hourly,hourly"},
 		"namespaces":      {"a,b", "a,b,a"},
 		"tags":            {"team=a,cost=b", "team=a,team=b"},
+		"tracing":         {"true", "false,true"},
+		"maxShards":       {"8", "8,16"},
 	} {
 		for i, value := range values {
 			if _, err := cdk.Set(&props, key, value); (err != nil) != (i == 1) {
@@ -77,7 +79,7 @@ func TestOptionsThatAreGivenTwice(t *testing.T) {
 		}
 	}
 	w, n := props.SnapshotWindows, props.Namespaces
-	if len(w) != 2 || len(n) != 2 || props.Tags["team"] != "a" {
-		t.Errorf("windows %q, namespaces %q, tags %q", w, n, props.Tags)
+	if len(w) != 2 || len(n) != 2 || props.Tags["team"] != "a" || !props.Tracing || props.MaxShards != 8 {
+		t.Errorf("%+v", props)
 	}
 }
