@@ -52,3 +52,20 @@ func TestALimiterIsAConstruct(t *testing.T) {
 		t.Errorf("any version of TLS: %s", text["AWS::S3::BucketPolicy"])
 	}
 }
+
+// Without functions there are no metrics of theirs, and those of the table are there.
+func TestMetricsWithoutFunctions(t *testing.T) {
+	s := newStacks(t)
+	s.props.Aggregator.Off, s.props.Archiver.Off = true, true
+	l := cdk.New(s.limits, "Limits", &s.props)
+	for _, m := range []awscloudwatch.Metric{l.MetricUsageLag(nil), l.MetricChanges(nil), l.MetricRefills(nil),
+		l.MetricShardSteps(nil), l.MetricWriteUnits(nil), l.MetricMalformed(l.Archiver, nil),
+		l.MetricWritesFailed(l.Aggregator, nil)} {
+		if m != nil {
+			t.Errorf("%s", *m.MetricName())
+		}
+	}
+	if l.MetricUpdates(nil) == nil || l.MetricRefused(nil) == nil {
+		t.Error("the table has none")
+	}
+}

@@ -1,0 +1,53 @@
+package cdk_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+// A table is warm for more reads, or for more writes, than a new one is, with the other as it is.
+func TestWarmTables(t *testing.T) {
+	const warm = `"WarmThroughput":{"ReadUnitsPerSecond":`
+	for want, p := range map[string]cdk.TableProps{
+		warm + `20000,"WriteUnitsPerSecond":4000}`: {WarmReadUnits: 20_000},
+		warm + `12000,"WriteUnitsPerSecond":5000}`: {WarmWriteUnits: 5_000},
+		"": {},
+	} {
+		s := newStacks(t)
+		s.props.Table = p
+		cdk.New(s.limits, "Limits", &s.props)
+		if err := s.synth(); err != nil {
+			t.Fatal(err)
+		}
+		text := s.template(t, "Limits")["AWS::DynamoDB::Table"]
+		if !strings.Contains(text, want) || want == "" && strings.Contains(text, warm) {
+			t.Errorf("%+v: %s", p, text)
+		}
+	}
+}
+
+// A key of the customer encrypts the table and the buckets, and the functions' logs and environments
+// only where that is asked for.
+func TestOneKeyIsForData(t *testing.T) {
+	s := newStacks(t)
+	s.props.Key = s.key(s.limits, "Key")
+	cdk.New(s.limits, "Limits", &s.props)
+	if err := s.synth(); err != nil {
+		t.Fatal(err)
+	}
+	text := s.template(t, "Limits")
+	for kind, want := range map[string]string{
+		"AWS::DynamoDB::Table": `"SSEType":"KMS"`, "AWS::S3::Bucket": `"SSEAlgorithm":"aws:kms"`,
+	} {
+		if !strings.Contains(text[kind], want) {
+			t.Errorf("not encrypted: %s", text[kind])
+		}
+	}
+	for kind, not := range map[string]string{"AWS::Lambda::Function": "KmsKeyArn", "AWS::Logs::LogGroup": "KmsKeyId"} {
+		if strings.Contains(text[kind], not) {
+			t.Errorf("encrypted: %s", text[kind])
+		}
+	}
+}
