@@ -66,16 +66,9 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	}
 	bounded := l.desks.Begin(ctx, tries)
 	defer bounded.End()
-	cfg, err := l.configs.resolve(bounded, n, own, l.now())
+	wants, cfg, at, err := l.needs(bounded, n, req, own, tries.Room[:0])
 	if err != nil { // which limits are in force is not known, so nothing was asked for
-		if store.KindOf(err) != 0 { // else it may come from the cache
-			l.desks.Heard(ctx, n, n, err)
-		}
-		return l.unresolved(ctx, req, n, own, cfg, err)
-	}
-	wants, at, err := l.levels(bounded, n, req, cfg, tries.Room[:0])
-	if err != nil {
-		if store.KindOf(err) != 0 { // else no call was made, which says nothing about the table
+		if store.KindOf(err) != 0 { // else it may come from the cache, or no call was made
 			l.desks.Heard(ctx, n, at, err)
 		}
 		return l.unresolved(ctx, req, at, own, cfg, err)
@@ -104,14 +97,22 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	return lease, nil
 }
 
+// needs resolves what is in force for a request, and what it needs of all its levels, in the room it is given.
+// With an error it returns the entity that the error is about.
+func (l *Limiter) needs(ctx context.Context, n decide.Name, req Request, own []bucket.Limit, room []decide.Want) (
+	wants []decide.Want, cfg resolved, at decide.Name, err error) {
+	if cfg, err = l.configs.resolve(ctx, n, own, l.now()); err != nil {
+		return nil, cfg, n, err
+	}
+	wants, at, err = l.levels(ctx, n, req, cfg, room)
+	return wants, cfg, at, err
+}
+
 // answers reports whether a request may be sent: not while its bucket is throttled, nor while nothing has an
 // answer.
 func (l *Limiter) answers(ctx context.Context, n decide.Name, req Request, own []bucket.Limit) bool {
 	return l.desks.Sends(n) || l.desks.Probes(ctx, n, func(ctx context.Context) error {
-		cfg, err := l.configs.resolve(ctx, n, own, l.now())
-		if err == nil {
-			_, _, err = l.levels(ctx, n, req, cfg, nil)
-		}
+		_, _, _, err := l.needs(ctx, n, req, own, nil)
 		return err
 	})
 }

@@ -196,7 +196,7 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 		job := Request{Entity: "busy", Resource: gpt, Costs: Costs{"jobs": 1},
 			Limits: []Limit{InFlight("jobs", 1, time.Minute)}}
 		lease := must(t, l, job)
-		l.locals.take([]decide.Want{{Name: decide.Name{Entity: "alone", Resource: gpt},
+		l.locals.Take([]decide.Want{{Name: decide.Name{Entity: "alone", Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, l.now())
 		flood()
 		if !l.desks.Lines.Any(acmeGPT, "") || remembered(l, entities...) != 4 {

@@ -127,11 +127,11 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 
 // settleItem settles costs on one item.
 func (le *Lease) settleItem(ctx context.Context, it leaseItem, costs []table.Cost) error {
-	if !it.local {
+	if it.local == nil {
 		return le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs)
 	}
 	now := le.limiter.now()
-	le.limiter.locals.adjust(it.name, desk.Pinned(costs, table.Shard{State: it.state}, now), now)
+	le.limiter.locals.Adjust(it.name, desk.Pinned(costs, table.Shard{State: *it.local}, now), now)
 	return nil
 }
 

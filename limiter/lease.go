@@ -17,9 +17,8 @@ import (
 type leaseItem struct {
 	decide.Part
 	name  decide.Name
-	local bool         // it is a bucket of this process, which has no key
-	state bucket.State // of that bucket, after it was charged
-	slots []table.Cost // what the next settling gives back besides
+	local *bucket.State // of a bucket of this process, which has no key, after it was charged; nil: of the table
+	slots []table.Cost  // what the next settling gives back besides
 }
 
 // Lease is what a granted request holds. The tokens are taken already. A lease that is
@@ -61,6 +60,9 @@ type Lease struct {
 func (l *Limiter) lease(g decide.Grant) *Lease {
 	le := &Lease{limiter: l, counts: g.Levels, ahead: g.Ahead}
 	le.fill(g.Name, g.Image, g.Limits, g.Parts...)
+	if g.Local != nil {
+		le.items[0].local = g.Local
+	}
 	if len(g.Parts) == 0 {
 		le.cause = ErrBypassed
 	}

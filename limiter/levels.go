@@ -10,11 +10,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // maxLevels is how many entities one request is charged to at most.
-const maxLevels = 4
+const maxLevels = desk.MaxLevels
 
 // want works out what a request needs of the bucket of one entity.
 func (l *Limiter) want(n decide.Name, req Request, cfg resolved) (decide.Want, error) {

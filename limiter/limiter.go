@@ -193,7 +193,7 @@ type Limiter struct {
 	offset    func() time.Duration // what to add to the clock; nil: nothing
 	desks     *desk.Desks
 	configs   *configs
-	locals    *locals
+	locals    *desk.Locals
 }
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.
@@ -209,7 +209,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		Notes: func() any { return &notes{} },
 	})
 	l.store = l.desks.Store
-	l.locals = newLocals(opts.LocalShare, opts.MaxBuckets, l.desks)
+	l.locals = desk.NewLocals(opts.LocalShare, l.desks)
 	l.configs = newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks.Late, l.desks)
 	return l
 }

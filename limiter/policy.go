@@ -3,9 +3,13 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // unresolved turns a failed resolution into the caller's error or policy.
@@ -49,4 +53,57 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 		}
 	}
 	return l.opts.OnUnavailable
+}
+
+// Under PolicyLocal a request without a decision is decided by buckets that this process keeps in memory, each
+// with a share of its limits. They know nothing of the table, and the table nothing of them.
+
+// grant decides a request that has no decision because of cause. It needs the limits, which come
+// from the call or from the configuration that was read last, however old. If they are not known,
+// or the share can never hold the costs, the cause is returned.
+func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
+	var wants []decide.Want
+	for n := (decide.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
+		cfg, err := l.configs.last(n, own)
+		if errors.Is(err, ErrDisabled) {
+			return nil, &opError{"acquire", n, ErrDisabled, err}
+		}
+		if err != nil {
+			break
+		}
+		w, err := l.want(n, req, cfg)
+		if denied, ok := errors.AsType[*LimitError](err); ok {
+			return nil, denied // by a limit that blocks
+		}
+		if err != nil {
+			return nil, cause
+		}
+		if slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
+			return nil, cause // nobody can tell what other processes have in flight
+		}
+		w.Costs = slices.DeleteFunc(w.Costs, isSlots)
+		wants = append(wants, w)
+		if !cfg.cascade {
+			break
+		}
+		n.Entity = cfg.parent
+		if len(wants) == maxLevels { // or a circle: neither is charged while the table answers
+			return nil, cause
+		}
+	}
+	if len(wants) == 0 {
+		return nil, cause
+	}
+	grants, err := l.locals.Take(wants, l.now())
+	if share, ok := errors.AsType[*desk.ShareError](err); ok {
+		return nil, errors.Join(cause, fmt.Errorf("%w: %d percent of %s", err, share.Percent, public(share.Limit)))
+	} else if denied, ok := errors.AsType[*desk.Denied](err); ok {
+		return nil, errors.Join(refusal(denied.Decision), cause)
+	}
+	lease := l.leaseOf(grants)
+	for _, a := range lease.levels() {
+		a.cause = cause
+	}
+	lease.request = req
+	return lease, nil
 }

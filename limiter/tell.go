@@ -65,7 +65,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	}
 	for level, items := range dues {
 		for i, costs := range items {
-			if le.levels()[level].items[i].local {
+			if le.levels()[level].items[i].local != nil {
 				continue
 			}
 			if slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {

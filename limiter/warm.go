@@ -15,7 +15,6 @@ import (
 type notes struct {
 	valid atomic.Pointer[valid]
 	warm  [2]atomic.Pointer[warm] // see warmFor
-	local *localBucket            // guarded by locals.mu; nil is none; the desk is pinned while there is one
 }
 
 // valid are limits that requests have brought, as they were passed and as they are stored.

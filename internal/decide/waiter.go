@@ -75,6 +75,7 @@ type Grant struct {
 	Ahead  bool           // it was granted from an allotment
 	Worked bool           // the image was worked out: others may have written before the charge
 	Turn   int64          // of the driver, if Worked: when all was taken, see queue.Sleepers.Turn
+	Local  *bucket.State  // of the driver: the bucket of this process that was charged in place of the table
 }
 
 // Grant is the grant of a request on a bucket.

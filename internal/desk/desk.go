@@ -14,10 +14,11 @@ import (
 type Desk struct {
 	*decide.Bucket
 	Name      decide.Name
-	Notes     any         // made by Options.Notes
-	Throttled Breaker     // of requests that were throttled: a hot bucket is its own trouble
-	room      queue.Room  // the desk is pinned while somebody is in it
-	shelf     slots.Shelf // the desk is pinned while leases hold slots of it
-	growing   atomic.Bool // its shards are being changed; the desk is pinned meanwhile
-	position  position    // among the desks
+	Notes     any          // made by Options.Notes
+	Throttled Breaker      // of requests that were throttled: a hot bucket is its own trouble
+	local     *localBucket // guarded by Locals.mu; nil is none; the desk is pinned while there is one
+	room      queue.Room   // the desk is pinned while somebody is in it
+	shelf     slots.Shelf  // the desk is pinned while leases hold slots of it
+	growing   atomic.Bool  // its shards are being changed; the desk is pinned meanwhile
+	position  position     // among the desks
 }

@@ -16,6 +16,9 @@ import (
 // parent cascades, they are charged to the parent's parent as well. Each is charged on a shard of
 // its own, all at once, and those that paid are given back unless all did.
 
+// MaxLevels is how many levels a request has at most.
+const MaxLevels = 4
+
 // Taken is what became of a request.
 type Taken struct {
 	Grants []decide.Grant // of each level; one that is bypassed gives nothing. Nil if not all were granted
@@ -36,7 +39,7 @@ func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) T
 		d.chargeAll(ctx, parts)
 	}
 	tries.join(parts)
-	var few [4]error
+	var few [MaxLevels]error
 	errs := few[:0]
 	for _, p := range parts {
 		errs = append(errs, p.err)

@@ -372,7 +372,7 @@ func TestLocalLeaseSettlesWhatWasForgotten(t *testing.T) {
 			}
 		}
 		w.advance(time.Minute)
-		if l.locals.facts.of(lease.name) != nil {
+		if _, there := l.locals.State(lease.name); there {
 			t.Fatal("it is still there")
 		}
 		lease.Settle(Costs{"rpm": 151})
@@ -406,9 +406,7 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), asks(Costs{"more": 1}, PerMinute("more", 100))); !errors.Is(err, ErrLimited) {
 		t.Errorf("a limit that there is no room for: %v", err)
 	}
-	all := l.locals.lock()
-	defer l.locals.mu.Unlock()
-	if b, ok := all.get(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
+	if b, ok := l.locals.State(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
 		t.Errorf("%d limits are kept, want %d", len(b.Slots), bucket.MaxSlots)
 	}
 }
@@ -418,7 +416,7 @@ func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
 func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
-	l.locals = newLocals(100, maxLevels, newDesks(maxLevels))
+	l.locals = desk.NewLocals(100, newDesks(maxLevels))
 	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 	req := func(entity string) Request {
 		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
@@ -437,7 +435,7 @@ func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	}
 	w.advance(time.Hour)
 	must(t, l, req("one more"))
-	if n := l.locals.facts.all.Len(); n > maxLevels {
+	if n := l.locals.Len(); n > maxLevels {
 		t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
 	}
 }
@@ -571,22 +569,22 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 		{"a", []string{"a", "e"}, false}, {"ab", []string{"a", "e"}, true}, {"a", []string{"e", "f"}, false},
 		{"ac", []string{"e", "f"}, true},
 	} {
-		all := newLocals(100, maxLevels, newDesks(maxLevels))
+		all := desk.NewLocals(100, newDesks(maxLevels))
 		for _, id := range []string{"a", "b", "c", "d"} {
-			if _, err := all.take(names(id), now); err != nil {
+			if _, err := all.Take(names(id), now); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(c.full, id) {
-				all.adjust(decide.Name{Entity: id, Resource: gpt}, table.Negative(names(id)[0].Costs), now)
+				all.Adjust(decide.Name{Entity: id, Resource: gpt}, table.Negative(names(id)[0].Costs), now)
 			}
 		}
-		_, err := all.take(names(c.wants...), now)
+		_, err := all.Take(names(c.wants...), now)
 		if (err == nil) != c.granted {
 			t.Errorf("%q are full: %q is granted %v, %v", c.full, c.wants, err == nil, err)
 		}
 		for _, id := range []string{"a", "b", "c", "d"} {
-			there := all.facts.of(decide.Name{Entity: id, Resource: gpt})
-			if there == nil && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
+			_, there := all.State(decide.Name{Entity: id, Resource: gpt})
+			if !there && (!strings.Contains(c.full, id) || slices.Contains(c.wants, id)) {
 				t.Errorf("%q are full: %s is forgotten for %q", c.full, id, c.wants)
 			}
 		}
@@ -601,24 +599,24 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 		return decide.Want{Name: decide.Name{Entity: id, Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, milli)}
 	}
-	all := newLocals(100, maxLevels, newDesks(maxLevels))
+	all := desk.NewLocals(100, newDesks(maxLevels))
 	for _, id := range []string{"a", "b", "c", "d"} {
-		if _, err := all.take([]decide.Want{want(id, 2000)}, now); err != nil {
+		if _, err := all.Take([]decide.Want{want(id, 2000)}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	e := want("e", 0)
-	if _, err := all.take([]decide.Want{e}, now); err != nil {
+	if _, err := all.Take([]decide.Want{e}, now); err != nil {
 		t.Errorf("a request for nothing: %v", err)
 	}
-	all.adjust(e.Name, want("e", -1000).Costs, now)
-	if all.facts.of(e.Name) != nil || all.facts.all.Len() != 4 {
-		t.Errorf("%d buckets are kept for nothing", all.facts.all.Len())
+	all.Adjust(e.Name, want("e", -1000).Costs, now)
+	if _, there := all.State(e.Name); there || all.Len() != 4 {
+		t.Errorf("%d buckets are kept for nothing", all.Len())
 	}
-	all.adjust(e.Name, want("e", 3000).Costs, now)
-	state, ok := all.facts.get(e.Name)
-	if !ok || state.Slots[0].Tokens != 7000 || all.facts.all.Len() != 5 {
-		t.Errorf("what it owes is forgotten: %v, of %d", state, all.facts.all.Len())
+	all.Adjust(e.Name, want("e", 3000).Costs, now)
+	state, ok := all.State(e.Name)
+	if !ok || state.Slots[0].Tokens != 7000 || all.Len() != 5 {
+		t.Errorf("what it owes is forgotten: %v, of %d", state, all.Len())
 	}
 }
 
@@ -628,16 +626,16 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 	n := decide.Name{Entity: acme, Resource: gpt}
 	quota := Quota("rpm", 10, FromFirstUse(time.Hour)).stored()
 	for spent, want := range map[int64]int64{0: 0, 2000: now + time.Hour.Milliseconds()} {
-		all := newLocals(100, maxLevels, newDesks(maxLevels))
+		all := desk.NewLocals(100, newDesks(maxLevels))
 		for _, w := range []decide.Want{
 			{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, spent)},
 			{Name: n, Costs: table.Costs([]bucket.Limit{quota}, 0)},
 		} {
-			if _, err := all.take([]decide.Want{w}, now); err != nil {
+			if _, err := all.Take([]decide.Want{w}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		state, _ := all.facts.get(n)
+		state, _ := all.State(n)
 		if sl := state.Slots[0]; sl.End != want || sl.Tokens != 10_000-spent {
 			t.Errorf("%d were spent: it has %d until %d, want %d", spent, sl.Tokens, sl.End, want)
 		}
@@ -696,16 +694,14 @@ func TestSharesOfLimits(t *testing.T) {
 		{99, lim("a", MaxTokens, MaxTokens, time.Second), 990 * MaxTokens, 990 * MaxTokens},
 		{10, Quota("a", 100, Daily("")), 10_000, 0}, {1, Quota("a", 5, Daily("")), 1000, 0},
 	} {
-		all := newLocals(c.percent, 10, newDesks(10))
 		want := c.limit.stored()
 		want.Capacity, want.Amount = c.capacity, c.amount
-		if got := all.facts.share(c.limit.stored()); got != want {
+		if got := desk.Share(c.limit.stored(), int64(c.percent)); got != want {
 			t.Errorf("%d percent of %s: %+v, want %+v", c.percent, c.limit, got, want)
 		}
 	}
 	for amount, want := range map[int64]int64{1: 1, 50: 25, 150: 75, 199: 99} { // in millitokens
-		if got := (&localFacts{percent: 50}).share(bucket.Limit{Capacity: 1000, Amount: amount,
-			Period: 1000}); got.Amount != want {
+		if got := desk.Share(bucket.Limit{Capacity: 1000, Amount: amount, Period: 1000}, 50); got.Amount != want {
 			t.Errorf("half of %d millitokens is %d, want %d", amount, got.Amount, want)
 		}
 	}
@@ -715,9 +711,9 @@ func TestSharesOfLimits(t *testing.T) {
 // changes keeps the part of a millitoken that it had.
 func TestALocalShareRefillsExactly(t *testing.T) {
 	seven := lim("rpm", 7, 7, time.Minute)
-	all, n := newLocals(100, 10, newDesks(10)), acmeGPT
+	all, n := desk.NewLocals(100, newDesks(10)), acmeGPT
 	take := func(limit Limit, milli, now int64) error {
-		_, err := all.take([]decide.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
+		_, err := all.Take([]decide.Want{{Name: n, Costs: table.Costs([]bucket.Limit{limit.stored()}, milli)}}, now)
 		return err
 	}
 	granted, now := 0, int64(1_000_000)
@@ -733,7 +729,7 @@ func TestALocalShareRefillsExactly(t *testing.T) {
 	if err := errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)); err != nil {
 		t.Fatal(err)
 	}
-	state, _ := all.facts.get(n)
+	state, _ := all.State(n)
 	if rest := 7 * 1000 * (last - 1_000_000) % 60_000 / 60; state.Slots[0].Rest != rest || rest == 0 {
 		t.Errorf("a rest of %d of a second, want %d", state.Slots[0].Rest, rest)
 	}
@@ -748,17 +744,17 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 2000)}
 	}
 	for full := range size {
-		all := newLocals(100, size, newDesks(size))
+		all := desk.NewLocals(100, newDesks(size))
 		for i := range size {
-			if _, err := all.take([]decide.Want{want(i)}, now); err != nil {
+			if _, err := all.Take([]decide.Want{want(i)}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b := all.facts.of(want(full).Name)
-		b.state.Slots[0].Tokens = b.state.Slots[0].Capacity
+		b, _ := all.State(want(full).Name)
+		b.Slots[0].Tokens = b.Slots[0].Capacity
 		denied := 0
 		for denied < size {
-			if _, err := all.take([]decide.Want{want(99)}, now); err == nil {
+			if _, err := all.Take([]decide.Want{want(99)}, now); err == nil {
 				break
 			}
 			denied++

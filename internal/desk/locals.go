@@ -1,4 +1,4 @@
-package limiter
+package desk
 
 import (
 	"container/list"
@@ -7,18 +7,24 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 )
 
-// locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
+// Locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
 // so none is ever fuller than it was. It is safe for concurrent use.
-type locals struct {
+type Locals struct {
 	mu    sync.Mutex
 	facts localFacts // reached by lock only
 }
 
+// Len returns how many local buckets there are.
+func (all *Locals) Len() int {
+	l := all.lock()
+	defer all.mu.Unlock()
+	return l.all.Len()
+}
+
 // lock locks the buckets, until the caller unlocks mu.
-func (all *locals) lock() *localFacts {
+func (all *Locals) lock() *localFacts {
 	all.mu.Lock()
 	return &all.facts
 }
@@ -27,25 +33,36 @@ func (all *locals) lock() *localFacts {
 type localFacts struct {
 	percent int64
 	size    int // how many there are at most
-	desks   *desk.Desks
+	desks   *cache
 	all     list.List // of *localBucket, the least recently used first
 }
 
 // localBucket is a bucket of PolicyLocal. Its desk is pinned.
 type localBucket struct {
-	desk  *desk.Desk
+	desk  *Desk
 	state bucket.State
 	at    *list.Element // of localFacts.all
 }
 
-func newLocals(percent, size int, ds *desk.Desks) *locals {
-	return &locals{facts: localFacts{percent: int64(percent), size: max(size, maxLevels), desks: ds}}
+// NewLocals returns local buckets, as many as desks at most, with such a share of each limit, in percent.
+func NewLocals(percent int, d *Desks) *Locals {
+	return &Locals{facts: localFacts{percent: int64(percent), size: max(d.Size, MaxLevels), desks: d.cache}}
+}
+
+// State returns a local bucket, which does not count as used by it; ok is false if there is none.
+func (all *Locals) State(n decide.Name) (state bucket.State, ok bool) {
+	l := all.lock()
+	defer all.mu.Unlock()
+	if b := l.of(n); b != nil {
+		return b.state, true
+	}
+	return state, false
 }
 
 // of returns a local bucket, nil if there is none.
 func (l *localFacts) of(n decide.Name) *localBucket {
 	if k := l.desks.Peek(n); k != nil {
-		return k.Notes.(*notes).local
+		return k.local
 	}
 	return nil
 }
@@ -65,7 +82,7 @@ func (l *localFacts) set(n decide.Name, state bucket.State) {
 	b := l.of(n)
 	if b == nil {
 		b = &localBucket{desk: l.desks.Pin(n)}
-		b.at, b.desk.Notes.(*notes).local = l.all.PushBack(b), b
+		b.at, b.desk.local = l.all.PushBack(b), b
 	}
 	b.state = state
 	l.all.MoveToBack(b.at)
@@ -74,7 +91,7 @@ func (l *localFacts) set(n decide.Name, state bucket.State) {
 // forget drops a bucket.
 func (l *localFacts) forget(b *localBucket) {
 	l.all.Remove(b.at)
-	b.desk.Notes.(*notes).local = nil
+	b.desk.local = nil
 	l.desks.Unpin(b.desk.Name)
 }
 
