@@ -180,7 +180,7 @@ func TestWhatIsTakenAheadIsNotForThoseWhoLeaveAFloor(t *testing.T) {
 	l := w.process(Options{Ahead: time.Second})
 	limit := PerMinute("rpm", 6000).WithFloor("batch", 50)
 	req := asks(Costs{"rpm": 10}, limit)
-	if n, last := w.busy(l, req, 100); n != 100 || !last.ahead {
+	if n, last := w.busy(l, req, 101); n != 101 || !last.ahead {
 		t.Fatalf("%d granted, from what is held: %t", n, last.ahead)
 	}
 	lease := must(t, l, req.of("batch"))

@@ -1,17 +1,23 @@
 package ahead
 
 import (
+	"math"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 const (
-	// worthwhile is how many requests an allotment must serve to be taken.
+	// worthwhile is how many requests must come in a life for anything to be kept for them.
 	worthwhile = 2
+	// seldom is of how many requests in a life most allotments would end unspent.
+	seldom = 3.7
 	// part is how much of the demand of its life an allotment is for. With more, more ends unspent.
 	part = 0.8
 	// most is how much of that demand may be held, with what is left of the last allotment.
 	most = 0.95
+	// sure is by how many standard deviations fewer requests it is for, where tokens are scarce.
+	sure = 2
 )
 
 // Life returns for how long, in milliseconds, tokens of the limits may be held, at most as long
@@ -37,49 +43,42 @@ func (d *Demand) Busy(life, now int64) bool {
 	return d.Requests(now)*float64(life) >= worthwhile
 }
 
-// Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it does
-// not pay. It takes most of what is granted in a life, or less if much is left. It takes at most
-// half of what the levels leave, so that the last tokens are not stranded in one process. Where one
-// limit has less, less is taken of all; short tells that one has too little for anything. levels
-// are in the order of the costs, with these taken.
-func (d *Demand) Size(costs []table.Cost, levels []int64, left func(limit string) int64,
-	life, now int64) (take []table.Cost, short bool) {
-	if !d.Busy(life, now) {
-		return nil, false
+// Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it does not
+// pay. It takes most of what is granted in a life, or less if much is left, and of no limit more than room,
+// in the order of the costs. Where one limit has less, less is taken of all. Where tokens are scarce, it takes
+// only what will be granted almost for sure, as requests come at random: else some end unspent that others
+// were denied. Example: of 16 requests in a life, 16 - 2*4 = 8.
+func (d *Demand) Size(costs []table.Cost, room []int64, scarce bool, left func(limit string) int64,
+	life, now int64) (take []table.Cost) {
+	requests, part, share := d.Requests(now)*float64(life), part, 1.
+	if requests < seldom {
+		return nil
 	}
-	share := 1.
+	if scarce {
+		part = min(part, 1-sure/math.Sqrt(requests))
+	}
 	want := func(c table.Cost) float64 {
 		whole := d.Of(c.Limit.Name) * float64(life)
 		return max(0, min(whole*part, whole*most-float64(left(c.Limit.Name))))
 	}
 	for i, c := range costs {
 		if w := want(c); w > 0 {
-			share = min(share, max(0, float64(levels[i])/2)/w)
+			share = min(share, max(0, float64(room[i]))/w)
 		}
 	}
-	if d.Requests(now)*float64(life)*part*share < 1 {
-		return nil, true
+	if requests*part*share < 1 {
+		return nil
 	}
-	out, some := make([]table.Cost, len(costs)), false
+	some := false
+	take = make([]table.Cost, len(costs))
 	for i, c := range costs {
-		out[i] = table.Cost{Limit: c.Limit, Milli: int64(want(c)*share/bucket.Milli) * bucket.Milli}
-		some = some || out[i].Milli > 0
+		take[i] = table.Cost{Limit: c.Limit, Milli: int64(want(c)*share/bucket.Milli) * bucket.Milli}
+		some = some || take[i].Milli > 0
 	}
 	if !some {
-		return nil, false
+		return nil
 	}
-	return out, false
-}
-
-// Plenty reports whether a quarter of every level covers most of what is granted in a life. Then
-// others that take as much leave enough for this process.
-func (d *Demand) Plenty(costs []table.Cost, levels []int64, life int64) bool {
-	for i, c := range costs {
-		if want := d.Of(c.Limit.Name) * float64(life) * part; want > 0 && float64(levels[i])/4 < want {
-			return false
-		}
-	}
-	return true
+	return take
 }
 
 const (

@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -28,66 +29,42 @@ func TestSizeOfAnAllotment(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		demand    *Demand
-		levels    [2]int64
+		room      [2]int64
 		left      int64 // of requests
 		life, now int64
 		want      [2]int64 // zero: nothing is taken
-		short     bool
 	}{
-		{"80 % of the demand", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}, false},
-		{"of a life half as long, half", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 500, 1000, [2]int64{5000, 0}, false},
-		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{90_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}, false},
-		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{90_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}, false},
-		{"with 3.5, 95 % of it", tenOf(1000, 0), [2]int64{90_000, 0}, 3500, 1000, 1000, [2]int64{9000, 0}, false},
-		{"with 20, nothing", tenOf(1000, 0), [2]int64{90_000, 0}, 20_000, 1000, 1000, [2]int64{}, false},
-		{"half of what the level leaves", tenOf(1000, 0), [2]int64{11_000, 0}, 0, 1000, 1000, [2]int64{5000, 0}, false},
-		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{90_000, 29_000}, 0, 1000, 1000,
-			[2]int64{4000, 14_000}, false},
-		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{90_000, -5000}, 0, 1000, 1000,
-			[2]int64{11_000, 0}, false},
-		{"too little for anything", tenOf(1000, 0), [2]int64{1000, 0}, 0, 1000, 1000, [2]int64{}, true},
-		{"nearly enough for a request", tenOf(1000, 0), [2]int64{1800, 0}, 0, 1000, 1000, [2]int64{}, true},
-		{"in debt", tenOf(1000, 0), [2]int64{-5000, 0}, 0, 1000, 1000, [2]int64{}, true},
-		{"requests for less than a token each", tenOf(10, 0), [2]int64{90_000, 0}, 0, 1000, 1000, [2]int64{}, false},
-		{"a life of one request", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 100, 1000, [2]int64{}, false},
-		{"a quota", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 0, 1000, [2]int64{}, false},
-		{"850 ms later there is a third of the demand", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 1850,
-			[2]int64{4000, 0}, false},
-		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{90_000, 0}, 0, 1000, 500,
-			[2]int64{11_000, 0}, false},
+		{"80 % of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"of a life half as long, half", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 500, 1000, [2]int64{5000, 0}},
+		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{45_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}},
+		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{45_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}},
+		{"with 3.5, 95 % of it", tenOf(1000, 0), [2]int64{45_000, 0}, 3500, 1000, 1000, [2]int64{9000, 0}},
+		{"with 20, nothing", tenOf(1000, 0), [2]int64{45_000, 0}, 20_000, 1000, 1000, [2]int64{}},
+		{"no more than there is room for", tenOf(1000, 0), [2]int64{5500, 0}, 0, 1000, 1000, [2]int64{5000, 0}},
+		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{45_000, 14_500}, 0, 1000, 1000,
+			[2]int64{4000, 14_000}},
+		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{45_000, -2500}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"too little for anything", tenOf(1000, 0), [2]int64{500, 0}, 0, 1000, 1000, [2]int64{}},
+		{"nearly enough for a request", tenOf(1000, 0), [2]int64{900, 0}, 0, 1000, 1000, [2]int64{}},
+		{"in debt", tenOf(1000, 0), [2]int64{-2500, 0}, 0, 1000, 1000, [2]int64{}},
+		{"requests for less than a token each", tenOf(10, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{}},
+		{"a life of two requests", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 200, 1000, [2]int64{}},
+		{"a quota", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 0, 1000, [2]int64{}},
+		{"850 ms later there is a third of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1850,
+			[2]int64{4000, 0}},
+		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 500,
+			[2]int64{11_000, 0}},
 	} {
 		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
 		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
-		take, short := c.demand.Size(costs, c.levels[:], left, c.life, c.now)
-		if short != c.short || (take != nil) != (c.want != [2]int64{}) {
-			t.Errorf("%s: %v, short %v", c.name, take, short)
+		take := c.demand.Size(costs, c.room[:], false, left, c.life, c.now)
+		if (take != nil) != (c.want != [2]int64{}) {
+			t.Errorf("%s: %v, want %v", c.name, take, c.want)
 		}
 		for i := range take {
 			if take[i].Limit != costs[i].Limit || take[i].Milli != c.want[i] {
 				t.Errorf("%s: %v, want %v", c.name, take, c.want)
 			}
-		}
-	}
-}
-
-// A quarter of what is left covers 80 % of the demand of a life, 11.06 requests of 13.8 in a
-// second. What nobody asks for needs nothing.
-func TestPlenty(t *testing.T) {
-	costs := table.Costs([]bucket.Limit{requests, tokens}, 1000, 1000)
-	for _, c := range []struct {
-		demand *Demand
-		levels []int64
-		life   int64
-		want   bool
-	}{
-		{tenOf(1000, 0), []int64{45_000, -5000}, 1000, true},
-		{tenOf(1000, 0), []int64{44_000, 90_000}, 1000, false},
-		{tenOf(1000, 0), []int64{23_000, 0}, 500, true},
-		{tenOf(1000, 2000), []int64{45_000, 88_000}, 1000, false},
-		{tenOf(1000, 2000), []int64{45_000, 90_000}, 1000, true},
-	} {
-		if got := c.demand.Plenty(costs, c.levels, c.life); got != c.want {
-			t.Errorf("%v left of a life of %d ms: %v, want %v", c.levels, c.life, got, c.want)
 		}
 	}
 }
@@ -103,46 +80,41 @@ func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
 			now += r.Int64N(60)
 			d.Asked(table.Costs(limits, r.Int64N(3)*700, r.Int64N(4)*900), life, now)
 		}
-		levels := []int64{r.Int64N(60_000) - 5000, r.Int64N(60_000) - 5000}
+		room := []int64{r.Int64N(30_000) - 2500, r.Int64N(30_000) - 2500}
+		scarce, part := r.IntN(2) == 0, .8
 		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
 		per := d.Requests(now) * float64(life)
+		if scarce {
+			part = min(part, (per-2*math.Sqrt(per))/per)
+		}
 		var wants [2]float64
 		share := 1.
 		for i, l := range limits {
 			whole := d.Of(l.Name) * float64(life)
-			wants[i] = max(0, min(.8*whole, .95*whole-float64(left[l.Name])))
-			if half := max(0, float64(levels[i])/2); half < share*wants[i] {
-				share = half / wants[i]
+			wants[i] = max(0, min(part*whole, .95*whole-float64(left[l.Name])))
+			if most := max(0, float64(room[i])); most < share*wants[i] {
+				share = most / wants[i]
 			}
 		}
 		var want [2]int64
-		isShort := per >= 2 && .8*per*share < 1
-		if per >= 2 && !isShort {
+		isShort := per >= 3.7 && part*per*share < 1
+		if per >= 3.7 && !isShort {
 			for i := range want {
 				want[i] = int64(wants[i]*share/1000) * 1000
 			}
 		}
-		take, tooLittle := d.Size(table.Costs(limits), levels, func(limit string) int64 { return left[limit] }, life, now)
+		take := d.Size(table.Costs(limits), room, scarce, func(limit string) int64 { return left[limit] }, life, now)
 		got := [2]int64{}
 		for i := range take {
 			got[i] = take[i].Milli
 		}
-		if got != want || tooLittle != isShort || (take == nil) != (want == [2]int64{}) {
-			t.Fatalf("run %d: %v of %v, short %v, want %v, %v", n, take, wants, tooLittle, want, isShort)
-		}
-		plenty := true
-		for i, l := range limits {
-			if need := .8 * d.Of(l.Name) * float64(life); need > 0 && need > float64(levels[i])/4 {
-				plenty = false
-			}
-		}
-		if p := d.Plenty(table.Costs(limits), levels, life); p != plenty {
-			t.Fatalf("run %d: plenty %v", n, p)
+		if got != want || (take == nil) != (want == [2]int64{}) {
+			t.Fatalf("run %d: %v of %v, want %v", n, take, wants, want)
 		}
 		switch {
 		case take != nil:
 			taken++
-		case tooLittle:
+		case isShort:
 			short++
 		default:
 			nothing++
@@ -205,6 +177,24 @@ func TestLife(t *testing.T) {
 	} {
 		if got := Life(costs, 10_000); got != 0 {
 			t.Errorf("beside %s: %d, want nothing", name, got)
+		}
+	}
+}
+
+// Where tokens are scarce, an allotment is so small that hardly any of it ends unspent, as requests come at
+// random: of 16 in a life, 16 - 2*4 = 8 are almost sure; of 4, none.
+func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
+	none := func(string) int64 { return 0 }
+	for _, c := range []struct{ life, plenty, scarce int64 }{{1160, 12_000, 8000}, {290, 3000, 0}} {
+		for scarce, want := range map[bool]int64{false: c.plenty, true: c.scarce} {
+			take := tenOf(1000, 0).Size(table.Costs([]bucket.Limit{requests}), []int64{45_000}, scarce, none, c.life, 1000)
+			got := int64(0)
+			if take != nil {
+				got = take[0].Milli
+			}
+			if got != want {
+				t.Errorf("of a life of %d ms, scarce %v: %d taken, want %d", c.life, scarce, got, want)
+			}
 		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 type holding struct {
 	ahead.Holding
 	demand ahead.Demand
-	pace   ahead.Pace
 	taken  []table.Cost // by the last charge that took ahead
 	key    item.Key     // of the shard
 	limits []bucket.Limit
@@ -125,15 +124,11 @@ func (s *seen) held() Held {
 // low reports whether more is to be taken ahead now.
 func (k *facts) low(s *seen, w Want, now Now) bool {
 	h := s.holding
-	if h.renews || h.Asking() || h.pace.Saturated(now.Ms) {
+	if h.renews || h.Asking() || !h.Low(&h.demand, h.taken, now.Trip, now.instant()) {
 		return false
 	}
-	if !h.Low(&h.demand, h.taken, now.Trip, now.instant()) {
-		return false
-	}
-	life := k.life(s, w.Costs, now.Trip, now.Ms)
-	take, _ := k.size(s, w, life, now)
-	return h.pace.Free(life, now.Ms) <= now.Ms && take != nil
+	due := s.share(w).from(0, decider{facts: k, want: w, now: now.Ms}.lump(s), now.Ms)
+	return due <= now.Ms && k.size(s, w, k.life(s, w.Costs, now.Trip, now.Ms), now) != nil
 }
 
 // Renewed notes that the charge that Grant asked for has ended, in success or not.
@@ -168,12 +163,19 @@ func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	return levels
 }
 
-// size is how much is taken ahead with a charge, nil for nothing. It goes by the level that others
-// have most likely left, so that no charge is refused for tokens that nobody asked for.
-func (k *facts) size(s *seen, w Want, life int64, now Now) (take []table.Cost, short bool) {
-	levels := s.leaves(w.Costs, now.Trip, now.Ms)
+// size is how much is taken ahead with a charge, nil for nothing: at most half of what others have most
+// likely left, so that the last tokens are not stranded in one process, and no more than this process has
+// saved up of its share.
+func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
+	room, p := s.leaves(w.Costs, now.Trip, now.Ms), s.share(w)
+	for i, c := range w.Costs {
+		room[i] /= 2
+		if r := s.image.State.RateOf(c.Limit); p.part > 0 && paced(c.Limit) && r.Amount > 0 {
+			room[i] = min(room[i], int64(max(0, p.credit(0, now.Ms))*float64(r.Amount)/float64(r.Period)))
+		}
+	}
 	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
-	return s.holding.demand.Size(w.Costs, levels, left, life, now.Ms)
+	return s.holding.demand.Size(w.Costs, room, p.part > 0, left, life, now.Ms)
 }
 
 // takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
@@ -187,11 +189,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 	life := k.life(s, w.Costs, now.Trip, now.Ms)
 	var take []table.Cost
 	if w.stored(s.image.State) {
-		var short bool
-		h.pace.Wrote(life, now.Ms, now.Random)
-		if take, short = k.size(s, w, life, now); short {
-			h.pace.Short(now.Ms)
-		}
+		take = k.size(s, w, life, now)
 	}
 	if take == nil {
 		if !s.tells(now) {
@@ -207,6 +205,8 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 	for i, c := range w.Costs {
 		charge.Costs[i] = table.Cost{Limit: c.Limit, Milli: bucket.AddSat(c.Milli, take[i].Milli)}
 	}
+	ms, _ := s.costs(Want{Costs: take})
+	s.share(w).take(ms)
 	charge.Slack = 0 // near full a level is shown lower by what is held anyway
 	return charge
 }
@@ -225,39 +225,12 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 		h.taken = p.ahead.Take
 		h.Done(ahead.Written, image) // which may not be the last one
 	}
-	h.pace.Answered()
-	if len(group) == 0 {
-		return
-	}
-	life := float64(ahead.Life(group[0].Costs, k.ahead))
-	for _, c := range group[0].Costs {
-		need := (2*h.demand.Of(c.Limit.Name) + s.others.rate(c.Limit.Name)) * life
-		if c.Milli > 0 && !c.Limit.Lends() && float64(s.level(c.Limit, now)) <= need {
-			return
-		}
-	}
-	h.pace.Calm()
 }
 
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
 		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
-	}
-}
-
-// short takes in that a charge was refused: if there is less than it would have taken, the
-// bucket has too little for this process.
-func (k *facts) short(s *seen, p Planned, now int64) {
-	if s.holding == nil || p.ahead == nil {
-		return
-	}
-	for _, c := range p.took {
-		if i := s.image.State.Index(c.Limit.Name); i >= 0 && !c.Limit.Lends() {
-			if level, _ := s.image.State.LevelAt(i, now); level < c.Milli {
-				s.holding.pace.Short(now)
-			}
-		}
 	}
 }
 

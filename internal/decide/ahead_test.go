@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -35,16 +36,6 @@ func newProcess(t *testing.T) *process {
 		State: bucket.New([]bucket.Limit{plenty}, 0, 1, noon)}
 	p.See(p.image, noon, Unsent)
 	return p
-}
-
-// hadItsTurn lets the process have had its turn on a bucket that is saturated.
-func (p *process) hadItsTurn() {
-	k := p.lock()
-	defer p.mu.Unlock()
-	pace := &k.shards[0].holding.pace
-	pace.Short(noon)
-	pace.Wrote(500, noon, 0)
-	pace.Answered()
 }
 
 // ofAQuota gives the bucket a quota in place of its limits.
@@ -176,7 +167,6 @@ func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 		"empty": func(p *process) {
 			p.shows(0)
 		},
-		"saturated": func(p *process) { p.lock().shards[0].holding.pace.Short(noon); p.mu.Unlock() },
 	} {
 		p := newProcess(t)
 		p.charges(ten(), 0)
@@ -259,98 +249,6 @@ func TestUnansweredChargesTellAgain(t *testing.T) {
 	}
 }
 
-// Of a saturated bucket a busy process asks in turns. Between them requests are denied until
-// the next one, but for those that wait, and unless there is plenty again.
-func TestTurnsOnASaturatedBucket(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	plan := p.sends(ten(), 0)
-	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 13_999 // it would have taken 14
-	p.Refused(p.image, plan, noon)
-	p.Unanswered(plan, false)
-	p.End(0, ten()...)
-	d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon))
-	if d.Do != Deny || !d.guess || d.Denial.Limit != "rps" || d.at != noon+275 { // 0.55 of 500 ms
-		t.Errorf("after its turn: %+v", d.Choice)
-	}
-	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+275)); d.Do != Take {
-		t.Errorf("in the next turn: %+v", d.Choice)
-	}
-	waits := &Attempt{Waits: true, Until: bucket.Never}
-	if d := p.Decide(costing(1000, plenty), waits, clock(noon)); d.Do != Take {
-		t.Errorf("a request that waits: %+v", d.Choice)
-	}
-	for i, ms := range []int64{0, 275} { // chosen before, and planned only now
-		p.Begin(Choice{Do: Take}, costing(1000, plenty), noon)
-		n, _ := p.Plan(Choice{Do: Take}, []Want{costing(1000, plenty)}, 1, clock(noon+ms))
-		if n != i {
-			t.Errorf("after %d ms %d go out, want %d", ms, n, i)
-		}
-	}
-
-	p.image.State.Slots = slices.Clone(p.image.State.Slots)
-	p.image.State.Slots[p.image.State.Index("rps")].Tokens = 90_000 // somebody gave them back
-	p.image.State.RF++
-	p.See(p.image, noon+1, Unsent)
-	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != Take {
-		t.Errorf("in the same turn, with plenty: %+v", d.Choice)
-	}
-}
-
-// A process that has had its turn goes on at once where there is plenty again.
-func TestPlentyEndsTheWaitForTheNextTurn(t *testing.T) {
-	for level, want := range map[int64]Action{90_000: Take, 13_000: Deny} {
-		p := newProcess(t)
-		p.charges(ten(), 0)
-		p.shows(level)
-		p.hadItsTurn()
-		if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon+1)); d.Do != want {
-			t.Errorf("%d are there: %+v", level, d.Choice)
-		}
-	}
-}
-
-// A charge that is refused because others have replaced its limits says nothing of their tokens.
-func TestOtherLimitsAreNoShortage(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	plan := p.sends(ten(), 0)
-	p.image.State = bucket.New([]bucket.Limit{each("other", 1)}, 0, 1, noon)
-	p.Refused(p.image, plan, noon)
-	k := p.lock()
-	defer p.mu.Unlock()
-	if took(plan) == 0 || k.shards[0].holding.pace.Saturated(noon) {
-		t.Errorf("%+v: short of a limit that is not there", plan.ahead)
-	}
-}
-
-// A denial between two turns names a limit that is asked for, not one of which nothing is wanted.
-func TestADenialBetweenTurnsNamesWhatIsAsked(t *testing.T) {
-	calm := plenty
-	calm.Name = "aaa"
-	want := asks(0)
-	want.Costs, want.Ahead = table.Costs([]bucket.Limit{calm, plenty}, 0, 1000), 2000
-	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
-		State: bucket.New([]bucket.Limit{calm, plenty}, 0, 1, noon)}
-	image.State.Slots[image.State.Index("rps")].Tokens = 20_000
-	b.See(image, noon, Unsent)
-	k := b.lock()
-	k.ahead = want.Ahead
-	k.hold(k.shards[0])
-	h := k.shards[0].holding
-	for range 20 {
-		h.demand.Asked(want.Costs, 500, noon)
-	}
-	h.pace.Short(noon)
-	h.pace.Wrote(500, noon, 0)
-	h.pace.Answered()
-	b.mu.Unlock()
-	if d := b.Decide(want, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Limit != "rps" || !d.Denial.Estimated {
-		t.Errorf("%+v, %+v", d.Choice, d.Denial)
-	}
-}
-
 // What is held of any shard is granted from.
 func TestGrantsOfTheSecondShard(t *testing.T) {
 	b, c := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), Choice{Do: Take, Shard: 1}
@@ -396,21 +294,6 @@ func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
 	}
 }
 
-// A denial by what is there tells a busy process that the bucket has too little for it.
-func TestADeniedProcessIsShort(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	p.shows(0)
-	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || !d.Denial.Estimated {
-		t.Fatalf("%+v", d.Choice)
-	}
-	k := p.lock()
-	defer p.mu.Unlock()
-	if !k.shards[0].holding.pace.Saturated(noon) {
-		t.Error("it goes on as if there were enough")
-	}
-}
-
 // What has ended unspent is told with the next write, also where others have taken so much that
 // a plain add would go out first.
 func TestWhatEndedIsToldInACrowd(t *testing.T) {
@@ -428,22 +311,6 @@ func TestWhatEndedIsToldInACrowd(t *testing.T) {
 	plan := p.sends([]Want{costing(1000, plenty)}, 1500)
 	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != 5000 {
 		t.Errorf("tells %+v, want that 5000 ended unspent", ended)
-	}
-}
-
-// A write that holds ends the turn on a saturated bucket, also where one more would be free.
-func TestAWriteThatHoldsEndsTheTurn(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	p.charges(ten(), 0)
-	p.shows(-20_000)
-	k := p.lock()
-	pace := &k.shards[0].holding.pace
-	pace.Short(noon)
-	p.mu.Unlock()
-	p.charges([]Want{costing(1000, plenty)}, 300) // in the next turn: ten are there again
-	if !pace.Saturated(noon+300) || pace.Free(500, noon+300) == noon+300 {
-		t.Errorf("saturated %v, and it may write again in the same turn", pace.Saturated(noon+300))
 	}
 }
 
@@ -492,38 +359,6 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	}
 }
 
-// A charge that leaves too little to take ahead takes none, and tells that the bucket is short.
-func TestTooLittleToTakeAheadIsShort(t *testing.T) {
-	for level, short := range map[int64]bool{90_000: false, 2000: true} {
-		p := newProcess(t)
-		p.charges(ten(), 0)
-		p.shows(level)
-		plan := p.sends([]Want{costing(1000, plenty)}, 0)
-		k := p.lock()
-		if got := k.shards[0].holding.pace.Saturated(noon); got != short || (took(plan) == 0) != short {
-			t.Errorf("%d are there: %d taken ahead, short %v", level, took(plan), got)
-		}
-		p.mu.Unlock()
-	}
-}
-
-// A bucket with plenty calms a process that was short; one that is low does not.
-func TestPlentyCalms(t *testing.T) {
-	for level, saturated := range map[int64]bool{90_000: false, -20_000: true} {
-		p := newProcess(t)
-		p.charges(ten(), 0)
-		p.shows(level)
-		k := p.lock()
-		pace := &k.shards[0].holding.pace
-		pace.Short(noon)
-		p.mu.Unlock()
-		p.charges([]Want{costing(1000, plenty)}, 300)
-		if got := pace.Saturated(noon + 300); got != saturated {
-			t.Errorf("%d are there: saturated %v", level, got)
-		}
-	}
-}
-
 // What is held ends by the clock that is never set, too.
 func TestWhatIsHeldEndsByEitherClock(t *testing.T) {
 	for mono, want := range map[int64]bool{0: true, 499: true, 500: false} {
@@ -533,35 +368,6 @@ func TestWhatIsHeldEndsByEitherClock(t *testing.T) {
 		now := func() Now { return Now{Ms: noon, Mono: mono} }
 		if _, ok := p.Grant(costing(1000, plenty), now); ok != want {
 			t.Errorf("after %d ms by that clock: granted %v", mono, ok)
-		}
-	}
-}
-
-// A busy process that has had its turn is denied for as long as the image tells, if that denies it.
-func TestADenialByTheImageBetweenTurns(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	p.shows(-20_000)
-	p.hadItsTurn()
-	if d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 210 {
-		t.Errorf("%+v, %+v, want the 210 ms until 21 tokens are refilled", d.Choice, d.Denial)
-	}
-}
-
-// A charge that was refused although the bucket has what it takes is no shortage.
-func TestARefusalWithPlentyIsNoShortage(t *testing.T) {
-	for level, short := range map[int64]bool{99_000: false, 15_000: false, 14_999: true} {
-		p := newProcess(t)
-		p.charges(ten(), 0)
-		plan := p.sends(ten(), 0)
-		if took(plan) != 5000 {
-			t.Fatalf("%d taken ahead", took(plan))
-		}
-		p.image.State.Slots = slices.Clone(p.image.State.Slots)
-		p.image.State.Slots[p.image.State.Index("rps")].Tokens = level
-		p.Refused(p.image, plan, noon)
-		if got := p.facts.shards[0].holding.pace.Saturated(noon); got != short {
-			t.Errorf("%d are there: short %v", level, got)
 		}
 	}
 }
@@ -631,25 +437,6 @@ func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	}
 }
 
-// A busy process has a pace of its own: its share denies it nothing.
-func TestOthersDenyABusyProcessNothing(t *testing.T) {
-	for requests, want := range map[int]Action{1: Deny, 20: Take} {
-		p := newProcess(t)
-		p.charges(ten()[:1], 0)
-		p.shows(5000)
-		k := p.lock()
-		s := k.shards[0]
-		for range requests {
-			s.holding.demand.Asked(costing(1, plenty).Costs, 500, noon)
-		}
-		s.shares = sharing(.1, noon+100)
-		p.mu.Unlock()
-		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon+100)); d.Do != want {
-			t.Errorf("%d requests: %+v", requests, d.Choice)
-		}
-	}
-}
-
 // Nothing is taken ahead that may not be held for longer than the charge is under way: it would be
 // over when the answer comes, or soon after.
 func TestWhatIsTakenAheadOutlivesTheCharge(t *testing.T) {
@@ -689,5 +476,38 @@ func TestAFloorHoldsWhileSomethingIsToBeReported(t *testing.T) {
 	stored.State.RF = p.image.State.RF
 	if _, held, err := plan.Write.Apply(stored.Item()); err != nil || held {
 		t.Errorf("held %v, %v: batch got a token of the 40 that it leaves to others", held, err)
+	}
+}
+
+// A busy process that shares a bucket saves up for many requests before it asks, in 0.6 of a life, and takes what
+// it has saved up and no more. A share of a tenth saves up the refill of 30 ms in 300, and of 40 ms at most.
+func TestABusyProcessSavesUpForManyRequests(t *testing.T) {
+	for _, c := range []struct {
+		part, saved float64
+		want        Action
+		after       int64
+		takes       int64
+	}{
+		{.1, 0, Deny, 300, 0}, {.1, 29, Deny, 10, 0}, {.1, 30, Take, 0, 2000}, {.5, 39, Deny, 2, 0}, {.5, 40, Take, 0, 3000},
+	} {
+		p := newProcess(t)
+		for range 2 { // 20 requests: 13.8 in a life
+			p.charges(ten(), 0)
+		}
+		p.shows(50_000)
+		s := p.lock().shards[0]
+		s.holding.Holding = ahead.Holding{}
+		s.shares = map[int64]*share{0: {part: c.part, at: noon, saved: c.saved, most: 60}}
+		p.mu.Unlock()
+		d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon))
+		if d.Do != c.want || d.Do == Deny && (d.Denial.After != c.after || !d.Denial.Estimated) {
+			t.Errorf("%+v: %+v, after %d ms", c, d.Choice, d.Denial.After)
+		}
+		if c.want == Take {
+			plan := p.sends([]Want{costing(1000, plenty)}, 0)
+			if got := took(plan); got != c.takes {
+				t.Errorf("%+v: %d taken ahead", c, got)
+			}
+		}
 	}
 }

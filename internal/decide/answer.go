@@ -18,7 +18,7 @@ func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int
 	s := k.at(p.Shard)
 	s.underWay.removeAll(group) // the image shows it
 	if p.Takes && p.members > 0 {
-		s.learn(p.want, p.members, false, others, now)
+		k.learn(s, p, false, others, now)
 	}
 	s.added = false
 	k.granted(s, image, p, group, now)
@@ -34,9 +34,8 @@ func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool
 	same := s.image.Generation == image.Generation
 	others := k.see(image, now, p.since, nil)
 	if p.Takes && same {
-		s.learn(p.want, p.members, p.Charges, others, now)
+		k.learn(s, p, p.Charges, others, now)
 	}
-	k.short(s, p, now)
 	s.added = p.adds
 	return k.displace(s, now)
 }

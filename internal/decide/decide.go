@@ -27,7 +27,7 @@ func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 		return out
 	}
 	d := decider{facts: k, want: w, now: now.Ms, attempt: a, pick: now.Random}
-	c := d.paced(d.decide())
+	c := d.decide()
 	tries := max(a.Rounds, a.Calls)
 	if n := c.trips(); n > 0 && (a.Trips+n > MaxTrips && w.hard() || tries >= MaxRounds) { // others take what there is
 		c = d.giveUp(c)
@@ -113,6 +113,8 @@ func (d decider) decideOn(k int, s *seen) Choice {
 		out.Do = Take // without a clock to refill from, the denial would never end
 	case v.At == bucket.Never: // a cost exceeds the share
 		out.Do = Never
+	default:
+		out.guess = d.turns(s)
 	}
 	return out
 }

@@ -22,46 +22,25 @@ func (d decider) busy(s *seen) bool {
 		s.holding.demand.Busy(d.life(s, d.want.Costs, d.trip, d.now), d.now)
 }
 
-// waits reports whether a busy process has had its turn on a saturated bucket.
-func (d decider) waits(s *seen, w Want) bool {
-	d.want = w
-	return d.busy(s) && d.free(s) > d.now
+// turns reports whether a denial by the image is an estimate: when the tokens are there, it may not be the
+// turn of a process that takes ahead.
+func (d decider) turns(s *seen) bool {
+	return d.ahead > 0 && s.holding != nil && (d.busy(s) || s.share(d.want).part > 0)
 }
 
-// free is from when a busy process may write: of a saturated bucket in its next turn, but now
-// if there is plenty again.
-func (d decider) free(s *seen) int64 {
-	costs := d.want.Costs
-	life := ahead.Life(costs, d.ahead)
-	free := s.holding.pace.Free(life, d.now)
-	if free > d.now && s.holding.demand.Plenty(costs, s.leaves(costs, d.trip, d.now), life) {
-		return d.now
-	}
-	return free
-}
+const (
+	lumpLife  = 0.6 // of a life, that a busy process saves up for
+	lumpTrips = 1.5 // round trips less
+	lumpMost  = 40  // ms of the refill, at most: less than a mark, about which the level stays
+)
 
-// paced denies a request that a busy process would chase tokens for: of a saturated bucket it
-// asks for more than one request needs, and not more often than pays. A request joins a
-// charge that is on its way. What the bucket denies a process that takes ahead is an estimate: when the
-// tokens are there it may not be its turn.
-func (d decider) paced(c Choice) Choice {
-	s := d.shards[c.Shard]
-	if c.Do != Deny && c.Do != Take || d.attempt.Waits || d.ahead <= 0 || !s.imaged() || s.holding == nil {
-		return c
+// lump is how much of the refill a busy process saves up before it asks, in milliseconds of it: what its
+// share gets in most of a life. So it asks seldom, and takes for many requests with one write.
+func (d decider) lump(s *seen) float64 {
+	p := s.share(d.want)
+	if p.part == 0 || !d.busy(s) {
+		return 0
 	}
-	busy := d.busy(s)
-	if c.Do == Deny {
-		if busy {
-			s.holding.pace.Short(d.now)
-		}
-		then := d
-		then.now = c.at
-		c.guess = c.guess || busy || then.free(s) > c.at // it may be busy then
-		return c
-	}
-	free := d.free(s)
-	if !busy || free <= d.now || s.holding.Asking() {
-		return c
-	}
-	return Choice{Do: Deny, Shard: c.Shard, at: free, guess: true}
+	turn := lumpLife*float64(d.life(s, d.want.Costs, d.trip, d.now)) - lumpTrips*d.trip
+	return min(p.part*max(0, turn), lumpMost)
 }

@@ -50,9 +50,7 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 		n = 0
 	} else if !c.Alone() {
 		d := decider{facts: k, now: now.Ms, looks: c.Asks}
-		if n = d.covered(c.Shard, group); d.waits(s, group[0]) {
-			n = 0
-		}
+		n = d.covered(c.Shard, group)
 	}
 	replaced := cut && n == valid
 	if n == 0 {

@@ -17,8 +17,10 @@ import (
 // of the refill. Then each answer changes its share:
 //
 //	refused           less by 15 %
-//	below the mark    less by up to 10 %, the lower the more
-//	at or above it    more, by 0.5 % of the refill for each mark that is there, 3 at most
+//	below the mark    less by up to 20 %, the lower the more, and 0.8 % of the refill more
+//	at or above it    more, by 0.8 % of the refill for each mark that is there, 3 at most
+//
+// A process that takes tokens ahead saves up for many requests before it asks (lump), and takes no more than that.
 //
 // Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second each
 // begin with 50. The level falls below 6, and they give way, until each has 25 and the level stays
@@ -30,8 +32,8 @@ const (
 	shareLeast   = 0.001 // of the refill
 	shareMost    = 2     // of the refill: of several limits each may be the slowest of some requests
 	shareRefused = 0.85  // times the share, after a refused write
-	shareBelow   = 0.1   // what it loses of itself for a level of zero
-	shareMore    = 0.005 // of the refill, for a level of one mark
+	shareBelow   = 0.2   // what it loses of itself for a level of zero
+	shareMore    = 0.008 // of the refill, for a level of one mark or less
 	shareMarks   = 3     // for so many marks at most
 	markTime     = 60    // ms of the refill that make a mark
 	markMost     = 0.08  // of the capacity, that a mark is at most
@@ -43,10 +45,10 @@ const (
 // share is the part of a shard's refill that this process takes. The zero share takes what there is.
 // Costs are in milliseconds of the whole refill: 1 token of 100 per second costs 10.
 type share struct {
-	part   float64 // zero: no pace
-	credit float64 // what may be taken at the instant at
-	at     int64
-	most   float64 // the largest cost that was asked for: so much is saved up
+	part  float64 // zero: no pace
+	saved float64 // what may be taken at the instant at
+	at    int64
+	most  float64 // the largest cost that was asked for: so much is saved up
 }
 
 // answered takes in what a write of a cost has shown: the level in marks, whether the write was refused
@@ -58,15 +60,14 @@ func (p *share) answered(cost, level float64, refused, others, plenty bool, now 
 	case p.part == 0: // what was refused is given back: it may try once more
 		*p = share{part: shareBegins, at: now, most: cost}
 		if !refused {
-			p.credit = cost
+			p.saved = cost
 		}
 	case refused:
 		p.part *= shareRefused
-		p.credit = min(p.credit, 0) - cost // which is given back
-	case level < 1:
-		p.part *= 1 - shareBelow*(1-max(0, level))
+		p.saved = min(p.saved, 0) - cost // which is given back
 	default:
-		p.part += shareMore * min(level, shareMarks)
+		p.part *= 1 - shareBelow*max(0, 1-max(0, level))
+		p.part += shareMore * min(max(level, 1), shareMarks)
 	}
 	if p.part > 0 {
 		p.part = min(max(p.part, shareLeast), shareMost)
@@ -77,19 +78,27 @@ func (p *share) answered(cost, level float64, refused, others, plenty bool, now 
 func (p *share) asked(cost float64) { p.most = max(p.most, cost) }
 
 // from returns the instant from which a cost may be taken.
-func (p *share) from(cost float64, now int64) int64 {
+func (p *share) from(cost, lump float64, now int64) int64 {
 	if p.part == 0 {
 		return now
 	}
-	more := p.credit + p.part*float64(max(0, now-p.at))
-	p.credit, p.at = max(p.credit, min(more, max(p.most, p.part*markTime))), now
-	return now + int64(math.Ceil(min(max(0, cost-p.credit)/p.part, longest)))
+	return now + int64(math.Ceil(min(max(0, max(cost, lump)-p.credit(lump, now))/p.part, longest)))
+}
+
+// credit returns what may be taken now.
+func (p *share) credit(lump float64, now int64) float64 {
+	if p.part == 0 {
+		return longest
+	}
+	more := p.saved + p.part*float64(max(0, now-p.at))
+	p.saved, p.at = max(p.saved, min(more, max(p.most, lump, p.part*markTime))), now
+	return p.saved
 }
 
 // take takes a cost, or gives it back if it is negative.
 func (p *share) take(cost float64) {
 	if p.part > 0 {
-		p.credit -= cost
+		p.saved -= cost
 	}
 }
 
@@ -108,8 +117,8 @@ func (s *seen) share(w Want) *share {
 	return p
 }
 
-// paced reports whether a cost counts for a share: of a limit that refills, and may deny.
-func paced(c table.Cost) bool { return c.Milli > 0 && c.Limit.Refills() && !c.Limit.Soft }
+// paced reports whether costs of a limit count for a share: if it refills, and may deny.
+func paced(l bucket.Limit) bool { return l.Refills() && !l.Soft }
 
 // costs returns what a request costs, in milliseconds of the refill of the shard: of its limits, the one
 // that takes longest to refill it.
@@ -118,7 +127,7 @@ func (s *seen) costs(w Want) (ms float64, limit string) {
 		return 0, ""
 	}
 	for _, c := range w.Costs {
-		if r := s.image.State.RateOf(c.Limit); paced(c) && r.Amount > 0 {
+		if r := s.image.State.RateOf(c.Limit); c.Milli > 0 && paced(c.Limit) && r.Amount > 0 {
 			if need := float64(c.Milli) * float64(r.Period) / float64(r.Amount); need > ms {
 				ms, limit = need, c.Limit.Name
 			}
@@ -151,13 +160,14 @@ func (s *seen) end(group ...Want) {
 
 // learn lets the share of a group follow the level that the answer to its write shows. Refused: the
 // image that the write was planned from covered it. Others: they have taken since that image.
-func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
-	lowest, plenty := s.marks(w, members)
+func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
+	lowest, plenty := s.marks(p.want, p.members, p.took)
 	if !math.IsInf(lowest, 1) {
-		cost, _ := s.costs(w)
-		s.share(w).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
-	} else if s.tiny(w) {
-		delete(s.shares, w.floor())
+		cost, _ := s.costs(p.want)
+		others = others || decider{facts: k, want: p.want, now: now}.busy(s)
+		s.share(p.want).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
+	} else if s.tiny(p.want) {
+		delete(s.shares, p.want.floor())
 	}
 }
 
@@ -165,7 +175,7 @@ func (s *seen) learn(w Want, members int, refused, others bool, now int64) {
 // would never end.
 func (s *seen) tiny(w Want) (tiny bool) {
 	for _, c := range w.Costs {
-		if !paced(c) {
+		if c.Milli <= 0 || !paced(c.Limit) {
 			continue
 		}
 		r := s.image.State.RateOf(c.Limit)
@@ -179,20 +189,26 @@ func (s *seen) tiny(w Want) (tiny bool) {
 
 // marks returns how many marks the image shows at least of what a group takes, infinitely many if that
 // says nothing, and whether there is plenty of all of it.
-func (s *seen) marks(w Want, members int) (lowest float64, plenty bool) {
+func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, plenty bool) {
 	lowest, plenty = math.Inf(1), true
-	for _, c := range w.Costs {
+	for j, c := range w.Costs {
+		mean := float64(c.Milli) / float64(max(1, members))
+		if took != nil {
+			c = took[j]
+		}
 		i := s.image.State.Index(c.Limit.Name)
-		if i < 0 || !paced(c) {
+		if i < 0 || c.Milli <= 0 || !paced(c.Limit) {
 			continue
 		}
 		r, floor := s.image.State.Rate(i), c.FloorIn(s.image.State)
 		left := float64(bucket.SubSat(s.image.State.Slots[i].Tokens, floor)) // then: since, others may have taken
 		capacity := float64(r.Capacity - floor)
-		mark := max(min(markTime*float64(r.Amount)/float64(r.Period), markMost*capacity),
-			bucket.Milli, float64(c.Milli)/float64(max(1, members)))
+		mark := max(min(markTime*float64(r.Amount)/float64(r.Period), markMost*capacity), bucket.Milli, mean)
 		if mark > markTells*capacity {
 			continue
+		}
+		if took != nil {
+			mark = max(mark, min(float64(c.Milli), markTells*capacity))
 		}
 		lowest = min(lowest, left/mark)
 		plenty = plenty && left > min(shareRoom*capacity, shareFree*mark)
@@ -205,7 +221,7 @@ func (s *seen) marks(w Want, members int) (lowest float64, plenty bool) {
 // several shards only if it is the look at all of them. Otherwise each process would ask each shard once
 // in that time: 8 processes on 8 shards would send 64 writes a second even if nothing is left.
 func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
-	if len(s.shares) == 0 || d.busy(s) {
+	if len(s.shares) == 0 || s.holding != nil && s.holding.Asking() {
 		return d.now, "", false
 	}
 	ms, limit := s.costs(d.want)
@@ -216,9 +232,9 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 	if d.attempt != nil {
 		p.asked(ms)
 	}
-	at, seen := p.from(ms, d.now), s.at
+	at, seen := p.from(ms, d.lump(s), d.now), s.at
 	if at > d.now && len(d.want.Costs) > 1 { // it may be another limit that is short
-		if _, plenty := s.marks(d.want, d.members); plenty {
+		if _, plenty := s.marks(d.want, d.members, nil); plenty {
 			return d.now, "", false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // sharing is a share that allows so much of the refill and has saved nothing up.
 func sharing(part float64, at int64) map[int64]*share {
-	return map[int64]*share{0: {part: part, credit: -1e6, at: at}}
+	return map[int64]*share{0: {part: part, saved: -1e6, at: at}}
 }
 
 // The rule as a story. A cost is 10 ms of the refill.
@@ -21,27 +21,27 @@ func TestShareFollowsTheLevel(t *testing.T) {
 	for i, step := range []struct {
 		level                   float64
 		refused, others, plenty bool
-		part, credit            float64
+		part, saved             float64
 		why                     string
 	}{
 		{0.2, false, false, false, 0, 0, "alone, it takes what there is"},
 		{0.2, true, false, false, 0, 0, "also where it was refused"},
 		{3, false, true, false, 0, 0, "others take, and there is room"},
 		{0.2, false, true, false, 0.5, 10, "others take, and little is left"},
-		{0.5, false, true, false, 0.475, 10, "half a mark: less by 5 %"},
-		{0, false, true, false, 0.4275, 10, "nothing left: less by 10 %"},
-		{-4, false, true, false, 0.38475, 10, "a debt is no less than that"},
-		{1, false, true, false, 0.38975, 10, "at the mark: 0.5 % of the refill more"},
-		{2.5, false, false, false, 0.40225, 10, "also while others take nothing"},
-		{9, false, true, false, 0.41725, 10, "three marks count at most"},
-		{0.9, true, true, false, 0.3546625, -10, "refused: less by 15 %, and what it had saved is gone"},
-		{0.9, true, true, false, 0.301463125, -20, "what was refused is given back by the caller"},
+		{0.5, false, true, false, 0.458, 10, "half a mark: less by 10 %, and 0.8 % of the refill more"},
+		{0, false, true, false, 0.3744, 10, "nothing left: less by 20 %"},
+		{-4, false, true, false, 0.30752, 10, "a debt is no less than that"},
+		{1, false, true, false, 0.31552, 10, "at the mark: 0.8 % of the refill more"},
+		{2.5, false, false, false, 0.33552, 10, "also while others take nothing"},
+		{9, false, true, false, 0.35952, 10, "three marks count at most"},
+		{0.9, true, true, false, 0.305592, -10, "refused: less by 15 %, and what it had saved is gone"},
+		{0.9, true, true, false, 0.2597532, -20, "what was refused is given back by the caller"},
 		{9, false, true, true, 0, 0, "plenty: no pace"},
 		{0.1, true, true, false, 0.5, 0, "a refusal that begins it leaves one try, which is given back"},
 	} {
 		p.answered(10, step.level, step.refused, step.others, step.plenty, noon)
-		if math.Abs(p.part-step.part) > 1e-9 || math.Abs(p.credit-step.credit) > 1e-9 {
-			t.Fatalf("%d, %s: %+v, want %v and %v", i, step.why, p, step.part, step.credit)
+		if math.Abs(p.part-step.part) > 1e-9 || math.Abs(p.saved-step.saved) > 1e-9 {
+			t.Fatalf("%d, %s: %+v, want %v and %v", i, step.why, p, step.part, step.saved)
 		}
 	}
 	for range 100 {
@@ -56,8 +56,8 @@ func TestShareFollowsTheLevel(t *testing.T) {
 	if p.part != shareMost {
 		t.Errorf("the largest share is %v", p.part)
 	}
-	if p.credit = -1e300; p.from(1e300, noon) != noon+longest {
-		t.Errorf("a cost without end is due in %d ms", p.from(1e300, noon)-noon)
+	if p.saved = -1e300; p.from(1e300, 0, noon) != noon+longest {
+		t.Errorf("a cost without end is due in %d ms", p.from(1e300, 0, noon)-noon)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestShareLetsItsPartGo(t *testing.T) {
 			for ; at < next; at++ {
 				naive = max(naive, min(naive+p.part, max(p.most, p.part*markTime)))
 			}
-			from := p.from(cost, at)
+			from := p.from(cost, 0, at)
 			if may := naive >= cost-1e-6; may != (from <= at) && math.Abs(naive-cost) > 1e-6 {
 				t.Fatalf("share %d: %v of %v saved, from %d ms on", n, naive, cost, from-at)
 			}
@@ -92,11 +92,11 @@ func TestShareLetsItsPartGo(t *testing.T) {
 		}
 	}
 	var none share
-	if none.take(5); none.from(1e9, noon) != noon || none.credit != 0 {
+	if none.take(5); none.from(1e9, 0, noon) != noon || none.saved != 0 {
 		t.Errorf("without a pace: %+v", none)
 	}
 	back := share{part: .5, at: noon + 60_000}
-	if got := back.from(10, noon); got != noon+20 || back.at != noon {
+	if got := back.from(10, 0, noon); got != noon+20 || back.at != noon {
 		t.Errorf("the clock was set back: from %d ms on", got-noon)
 	}
 }
@@ -118,7 +118,7 @@ func TestSharesConverge(t *testing.T) {
 					continue
 				}
 				p := &all[i]
-				if p.asked(10); p.from(10, now) > now {
+				if p.asked(10); p.from(10, 0, now) > now {
 					continue
 				}
 				p.take(10)
@@ -222,7 +222,7 @@ func TestAShareDeniesUntilTheNextLook(t *testing.T) {
 // A denial by a share tells when that has room, as an estimate.
 func TestWhatADenialByAShareTells(t *testing.T) {
 	b := seenAs(perSecond, 5)
-	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon + 100, credit: 900}} // of 1000
+	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon + 100, saved: 900}} // of 1000
 	b.mu.Unlock()
 	d := b.Decide(asks(1, perSecond), &Attempt{}, clock(noon+100))
 	if d.Do != Deny || d.Denial.After != 400 || !d.Denial.Estimated || d.Denial.Limit != "rps" ||
@@ -241,9 +241,9 @@ func TestWhatADenialByAShareTells(t *testing.T) {
 func TestAShareCountsWhatIsUnderWay(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
 	s := b.lock().shards[0]
-	s.shares = map[int64]*share{0: {part: .25, at: noon, credit: 2500}}
+	s.shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500}}
 	b.mu.Unlock()
-	credit := func() string { return fmt.Sprint(s.shares[0].credit) }
+	credit := func() string { return fmt.Sprint(s.shares[0].saved) }
 	take := Choice{Do: Take}
 	b.Begin(take, w, noon)
 	b.Begin(take, w, noon)
@@ -267,7 +267,7 @@ func TestAShareCountsWhatIsUnderWay(t *testing.T) {
 // A write that was refused leaves nothing of what was saved up, so it is not sent again at once.
 func TestARefusedShareIsSpent(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
-	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, credit: 2500}}
+	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500}}
 	b.mu.Unlock()
 	take := Choice{Do: Take}
 	b.Begin(take, w, noon)
@@ -359,12 +359,12 @@ func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
 		b := seenAs(l, tokens)
 		k := b.lock()
 		k.shards[0].shares = sharing(.1, noon)
-		k.shards[0].learn(asks(1, l), 1, false, true, noon)
+		k.learn(k.shards[0], Planned{want: asks(1, l), members: 1}, false, true, noon)
 		if left := len(k.shards[0].shares); (left == 0) != ends {
 			t.Errorf("capacity %d: %d shares left", tokens, left)
 		}
 		k.shards[0].shares = sharing(.1, noon)
-		if k.shards[0].learn(asks(0, l), 1, false, true, noon); len(k.shards[0].shares) != 1 {
+		if k.learn(k.shards[0], Planned{want: asks(0, l), members: 1}, false, true, noon); len(k.shards[0].shares) != 1 {
 			t.Errorf("capacity %d: a request for nothing ends a share", tokens)
 		}
 		b.mu.Unlock()

@@ -50,7 +50,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 func TestNobodyMindsBehindAPanic(t *testing.T) {
 	p := newProcess(t)
 	limits := p.ofAQuota()
-	group := slices.Repeat([]Want{costing(1000, limits[0])}, 4)
+	group := slices.Repeat([]Want{costing(1000, limits[0])}, 10)
 	p.charges(group, 0)
 	p.charges(group, 10)
 	if _, ok := p.Mind(0, clock(noon+20)); !ok {

@@ -8,16 +8,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Processes that ask alike get alike, in every 10 s, however far the table is away. Those that take tokens
-// ahead of a saturated bucket do so in turns, which is less even (LONG=1).
+// Processes that ask alike get alike, in every 10 s, however far the table is away. Those that take tokens ahead
+// write less often, so chance weighs more.
 func TestEqualDemandGetsEqualShares(t *testing.T) {
-	taken := []time.Duration{0}
-	if long() {
-		taken = append(taken, 500*time.Millisecond)
-	}
-	for _, ahead := range taken {
+	for _, ahead := range []time.Duration{0, 500 * time.Millisecond} {
 		for _, trip := range trips[:3] {
-			for _, n := range []int{2, 4, 16} {
+			for _, n := range []int{2, 4, 8, 16} {
 				for _, load := range []float64{1.5, 5} {
 					c := Case{Bucket: PerSecond, Processes: n, Load: load, Trip: trip * time.Millisecond, Seed: 1,
 						Warm: 10 * time.Second, For: 30 * time.Second, Options: limiter.Options{Ahead: ahead}}
@@ -25,12 +21,12 @@ func TestEqualDemandGetsEqualShares(t *testing.T) {
 						r := bubble(t, c.Run)
 						t.Logf("Jain %.3f, %.2f writes per grant, delivered %.1f %%, excess %+.3f", r.Unfair, r.PerGrant(),
 							100*r.Delivered(), r.Excess)
-						even, delivered := .97, .99
+						even := .97
 						if ahead > 0 {
-							even, delivered = .6, .9
+							even = .95
 						}
-						if r.Unfair < even || r.PerGrant() > 1.1 || r.Delivered() < delivered || r.Excess > 0 || r.Failed > 0 {
-							t.Errorf("want %v, 1.1, %v and no excess; %d failed", even, delivered, r.Failed)
+						if r.Unfair < even || r.PerGrant() > 1.1 || r.Delivered() < .99 || r.Excess > 0 || r.Failed > 0 {
+							t.Errorf("want %v, 1.1, 99 %% and no excess; %d failed", even, r.Failed)
 						}
 					})
 				}
