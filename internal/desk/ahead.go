@@ -47,8 +47,8 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 	})
 }
 
-// absorb settles costs with what is held of a shard, and reports whether that has room. What is
-// owed still, by the image with which the lease was charged, was never there: it is the table's.
+// absorb settles costs with the tokens that are held of a shard, and reports whether there is room for them.
+// Debt that the image of the lease's charge still shows was never there: it is settled with the table.
 func (d *Desks) absorb(n decide.Name, shard int, image table.Shard, costs []table.Cost) bool {
 	k := d.Peek(n)
 	if k == nil || slices.ContainsFunc(costs, isSlots) || image.Entity == "" || image.State.Shard != shard ||

@@ -22,7 +22,7 @@ type Attempt struct {
 	turn     int64          // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
 	grant    decide.Grant   // once it was granted; given back if the request fails elsewhere
 	err      error          // or why it was not
-	others   []Trouble      // and what was not given back then
+	others   []Trouble      // and what could not be given back
 	desk     *Desk          // of the bucket; held to the end, also if it is evicted meanwhile
 	bound    Bound          // of the call
 	within   *Bound         // the context of its calls at the bucket
@@ -129,7 +129,7 @@ func (d *Desks) await(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	}
 }
 
-// answer is that of the waiter.
+// answer returns the answer of the waiter.
 func (t *Attempt) answer(ctx context.Context) decide.Answer {
 	if t.Answer.Result == decide.Ended {
 		<-ctx.Done() // it ends at this very instant, if it has not

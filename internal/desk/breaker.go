@@ -86,9 +86,8 @@ func slowRead(err error) bool {
 	return ok && f.Kind == store.Throttled && f.Op == "BatchGetItem"
 }
 
-// heard takes in what a call says, with its failure if it had one, and reports whether
-// the breaker is open and whether that is new. Eleven acquires that went out as one write
-// are told the same failure, and that is one call.
+// heard counts the outcome of a call, with its failure if it had one, and reports whether the breaker is open
+// and whether that is new. Eleven acquires that went out as one write have the same failure, which counts once.
 func (b *Breaker) heard(s said, f *store.Failure) (open, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 // after that if they have taken tokens ahead: their next write reports what has expired unused. A
 // desk that is pinned is in use, and stays until its last pin is off.
 //
-// mu is taken after all other locks of the client but that of a decide.Bucket. So a goroutine with a desk's
-// lock, or with one of those that guard a part of all desks, may look for desks and pin them.
+// mu is taken after all other locks of the client, except the lock of a decide.Bucket. So a goroutine that
+// holds one of them may look for desks and pin them.
 type cache struct {
 	Settings decide.Settings
 	notes    func() any // see Options.Notes

@@ -9,8 +9,8 @@ import (
 )
 
 // Desk is where the requests of this process for one bucket meet. It owns everything that this process
-// has of the bucket: what is known of it, the requests that wait and their calls, those that wait
-// for tokens, the slots of its leases, and the breaker.
+// has of the bucket: its images, requests with a call under way, requests that wait for tokens, the slots of
+// leases, the local share, and the breaker.
 type Desk struct {
 	*decide.Bucket
 	Name      decide.Name

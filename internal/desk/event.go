@@ -20,8 +20,8 @@ const (
 	Yielded                   // the bucket has Limits from now on, in place of those of this process
 	Reshaped                  // Before shards became After
 	Lost                      // leases have lost their slots
-	Switched                  // a breaker is Open or closed, because of Err; without a name that of all buckets
-	Returned                  // what was granted is given back: Costs by Writes, for Elapsed, unless it failed by Err
+	Switched                  // a breaker is Open or closed, because of Err; no name: the breaker of all buckets
+	Returned                  // a grant was given back: Costs by Writes, in Elapsed, unless it failed by Err
 )
 
 // Event is something that happened.

@@ -44,7 +44,7 @@ func (d *Desks) work(ctx context.Context, n decide.Name, plan *shard.Plan, befor
 		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
 			if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
 				d.see(image, now, decide.Unsent)
-			} // else it is no news, and must not look fresh: who never looks again waits for ever
+			} // else it is no news, and must not look fresh: without another look a request waits for ever
 			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
 				d.observe(ctx, Event{Kind: Reshaped, Name: n, Before: before, After: image.State.Shards})
 			}
@@ -68,8 +68,8 @@ func (ds *cache) StopGrowing(k *Desk) {
 	ds.Unpin(k.Name)
 }
 
-// longestPlan is how long a plan is worked on at most, beside Options.Timeout for one call that has
-// no answer. Another process, or a later request, goes on with it.
+// longestPlan bounds how long a plan is worked on, besides Options.Timeout for one call without an
+// answer. Another process, or a later request, goes on with it.
 const longestPlan = time.Minute
 
 // each is the store with Options.Timeout for each call on its own: a plan for 32 shards takes

@@ -229,10 +229,9 @@ func takingOf(g decide.Grant) queue.Taking {
 	return queue.Taking{Moment: queue.MomentOf(*g.Image)}
 }
 
-// gravest returns the index of the error that the caller is told, 0 if there is none. In this
-// order: the request can never be granted; it is denied; a bucket cannot be read; a call had no
-// decision. Of denials it is the one that holds longest, of such calls the one that may have
-// written.
+// gravest returns the index of the error to report, 0 if there is none. In this order: the request can never be
+// granted; it is denied; a bucket cannot be read; a call had no decision. Among denials the longest comes
+// first, among calls without a decision the one that may have written.
 func gravest(errs []error) int {
 	worst, most := 0, -1
 	var longest int64 // ms

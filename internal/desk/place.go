@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// place tells a request that waits from when it may go on, by the images of the shards that it
-// was charged to. Others may have come before, and the limiter did not know of them. If it is too
-// late then, everything is given back and the request is denied.
+// place works out when a request that waits may go on, from the images of the shards that it was charged to.
+// Requests of other processes may have come before it. If it is too late then, everything is given back and
+// the request is denied.
 func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Grant, tries *Attempt) error {
 	images := []table.Shard{*g.Image}
 	if len(g.Parts) > 1 { // a transaction brings no images

@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Heard tells the breakers how a call for a bucket ended, and the observer how that changed them.
-// The call may have failed at another bucket, that of the parent. If one bucket is throttled, its
-// partition alone may be too hot. So that opens the bucket's breaker, and the breaker for all
+// Heard passes the end of a call for a bucket to the breakers, and reports breakers that open or close.
+// The call may have failed at another bucket, the parent's. If one bucket is throttled, its
+// partition alone may be too hot. So throttling opens the bucket's breaker, and the breaker of all buckets
 // only if other buckets are throttled too. A throttled read opens its bucket's breaker alone, and
 // only while nothing is known of the bucket: a known bucket needs no read.
 func (d *Desks) Heard(ctx context.Context, n, at decide.Name, err error) {
@@ -39,7 +39,7 @@ func (d *Desks) Heard(ctx context.Context, n, at decide.Name, err error) {
 	d.opens(ctx, &d.Breaker, s, decide.Name{}, err)
 }
 
-// opens tells a breaker what a call says; n is its bucket, empty for that of all.
+// opens passes the outcome of a call to a breaker; n is its bucket, empty for the breaker of all.
 func (d *Desks) opens(ctx context.Context, b *Breaker, s said, n decide.Name, err error) {
 	f, _ := errors.AsType[*store.Failure](err)
 	switch open, changed := b.heard(s, f); {

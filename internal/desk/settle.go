@@ -244,8 +244,8 @@ func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 	return out
 }
 
-// settled remembers the image of a settled item, and wakes who slept behind what was
-// given back. When its debt could outlive it, its expiry is moved.
+// settled remembers the image of a settled item, and wakes the requests that sleep behind the tokens given
+// back. When its debt could outlive it, its expiry is moved.
 func (d *Desks) settled(ctx context.Context, item item.Item, g queue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
@@ -269,11 +269,10 @@ func (d *Desks) settled(ctx context.Context, item item.Item, g queue.Return) {
 	}
 }
 
-// explain finds out why DynamoDB has rejected a write to a bucket: it does so if the
-// write does arithmetic with what is no number. Then the error is the ErrUnreadable of
-// that bucket, and not that the table is not set up. If a number is missing altogether
-// the image is returned without an error, to decide again: the next charge mends that. So it explains
-// one write, as mended says, and no other.
+// explain finds out why DynamoDB has rejected a write to a bucket, as it does if the write adds to an attribute
+// that is no number. Then the error is the ErrUnreadable of that bucket, and not that the table is not set up.
+// If a number is missing altogether, the image is returned without an error, to decide again: the next charge
+// mends it. That explains one write, as mended says, and no other.
 func (d *Desks) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {
 	if store.KindOf(err) != store.Setup {
 		return table.Shard{}, err

@@ -21,8 +21,8 @@ import (
 // answer that is lost is asked for again, until the slots are lost.
 
 // Reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
-// nil if there are none. A request that leaves a part to others takes none over: what is idle here is
-// at work for it, too.
+// nil if there are none. A request that leaves a part to others takes none over: for it, idle slots are at
+// work, too.
 func (d *Desks) Reuse(wants []decide.Want) (s *slots.Lease) {
 	for i, w := range wants {
 		for j, c := range w.Costs {
@@ -44,7 +44,7 @@ func (d *Desks) Reuse(wants []decide.Want) (s *slots.Lease) {
 }
 
 // Unused makes slots idle again that a request has taken over and that was not granted. If wake,
-// the first of those who stand in line asks for them.
+// the first request in the line asks for them.
 func (d *Desks) Unused(s *slots.Lease, wake bool) {
 	if s == nil {
 		return
@@ -106,7 +106,7 @@ func (d *Desks) ObserveLost() {
 	}
 }
 
-// keepUp looks at what is held of a bucket: tells who has lost slots, and renews what is due.
+// keepUp renews the slots of a bucket that are due, and reports those that are lost.
 func (d *Desks) keepUp(n decide.Name) {
 	r, idle := d.Slots.Next(n, d.clock())
 	d.ObserveLost() // the renewal may take long
@@ -126,8 +126,8 @@ func (d *Desks) keepUp(n decide.Name) {
 	}
 }
 
-// move writes the renewal. It asks again for an answer that is lost, until the slots are: once
-// one is, a later failure tells as little.
+// move writes the renewal. It asks again for an answer that is lost, until the slots are lost: after one lost
+// answer, a later failure does not say whether they were renewed.
 func (d *Desks) move(r *slots.Renewal) (lost error) {
 	ttl := r.TTL()
 	if image := d.Of(r.Name).Seen(0).Image; image.Entity != "" {
@@ -156,7 +156,7 @@ func (d *Desks) move(r *slots.Renewal) (lost error) {
 	}
 }
 
-// moved tells by its error how a renewal ended, and what refused it.
+// moved returns how a renewal ended, by its error, and the image that refused it.
 func moved(err error) (came slots.Outcome, b *table.Shard) {
 	canceled, refused := errors.AsType[*store.Canceled](err)
 	switch {

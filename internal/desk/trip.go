@@ -84,7 +84,7 @@ func (c *Timed) lately() pace {
 	return c.pace
 }
 
-// patience bounds how long a caller that has left waits for what is given back.
+// patience bounds how long a caller that has left waits for its tokens to be given back.
 func (p pace) patience() time.Duration { return decide.Patience(p.late) }
 
 // ms returns the round trip in milliseconds.
