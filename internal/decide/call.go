@@ -13,9 +13,6 @@ type Call struct {
 	Next   Next
 	Until  time.Time // when it ends
 	Sent   int       // writes so far
-	Mended bool      // of the driver: a limit that is half written has explained a write that was rejected
-	// Throttled counts, for the driver, the writes that were throttled.
-	Throttled int
 
 	began  time.Time
 	riders []*Waiter

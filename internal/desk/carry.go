@@ -70,8 +70,10 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 
 // carrier is what carrying out a call needs.
 type carrier struct {
-	bound   Bound
-	effects decide.Effects
+	bound     Bound
+	effects   decide.Effects
+	throttled int  // writes that were throttled
+	mended    bool // a limit that is half written has explained a write that was rejected
 }
 
 // of returns the attempt of a waiter.
@@ -100,7 +102,7 @@ func (d *Desks) carry(k *Desk, c *decide.Call, with *carrier) {
 		if c.Next == decide.Over {
 			return
 		}
-		out, ok := d.perform(ctx, k, c)
+		out, ok := d.perform(ctx, k, c, with)
 		if !ok {
 			continue
 		}
@@ -123,7 +125,7 @@ func (d *Desks) finish(ctx context.Context, k *Desk, out decide.Outcome, e *deci
 }
 
 // perform does what a call needs next. ok is false if it is to be planned again.
-func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call) (out decide.Outcome, ok bool) {
+func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out decide.Outcome, ok bool) {
 	if c.Next == decide.Siblings {
 		err := d.siblings(ctx, creation{c.Wants(), k})
 		return decide.Outcome{Err: err}, err != nil
@@ -134,7 +136,7 @@ func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call) (out decide.Outcome
 	it, err := d.Store.Write(ctx, c.Write)
 	if err != nil {
 		k.Returned(c, store.KindOf(err) == store.Unknown)
-		return d.explained(ctx, k, c, err)
+		return d.explained(ctx, k, c, with, err)
 	}
 	b, err := table.DecodeShard(it)
 	if err != nil {
@@ -150,7 +152,8 @@ func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call) (out decide.Outcome
 
 // explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again
 // then.
-func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, cause error) (out decide.Outcome, ok bool) {
+func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *carrier,
+	cause error) (out decide.Outcome, ok bool) {
 	if r, refused := errors.AsType[*store.Refused](cause); refused {
 		if r.Old == nil {
 			k.Missing(d.clock(), c.Shard)
@@ -166,10 +169,10 @@ func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, cause er
 		}
 		return decide.Outcome{Image: &b}, true
 	}
-	if !c.Last() && pause(ctx, cause, c) {
+	if !c.Last() && pause(ctx, cause, c.Sent, &with.throttled) {
 		return out, false
 	}
-	b, err := d.explain(ctx, cause, c.Write, &c.Mended)
+	b, err := d.explain(ctx, cause, c.Write, &with.mended)
 	return decide.Outcome{Image: &b, Err: err}, true
 }
 

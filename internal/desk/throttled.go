@@ -6,7 +6,6 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -23,18 +22,18 @@ const (
 	contentionPause = 2 * time.Millisecond
 )
 
-// pause waits until the write of a call that was throttled, or met a transaction, may be sent again. It
-// reports whether it may: not after other errors, not for ever, and not when ctx has ended.
-func pause(ctx context.Context, err error, c *decide.Call) bool {
+// pause waits until a write that was throttled, or met a transaction, may be sent again, and reports whether it
+// may: not after other errors, not for ever, and not when ctx has ended. It counts in throttled.
+func pause(ctx context.Context, err error, sent int, throttled *int) bool {
 	var d time.Duration
 	switch store.KindOf(err) {
 	case store.Conflict:
-		d = store.Jitter(c.Sent, 5*contentionPause, 100*contentionPause)
+		d = store.Jitter(sent, 5*contentionPause, 100*contentionPause)
 	case store.Throttled:
-		if c.Throttled++; c.Throttled > ThrottleRetries {
+		if *throttled++; *throttled > ThrottleRetries {
 			return false
 		}
-		d = store.Jitter(c.Throttled-1, ThrottlePause, 4*ThrottlePause)
+		d = store.Jitter(*throttled-1, ThrottlePause, 4*ThrottlePause)
 	default:
 		return false
 	}
