@@ -20,6 +20,7 @@ func forget(l *Limiter, all ...decide.Name) {
 	for _, n := range all {
 		l.desks.Of(n).Bucket = decide.NewBucket(&decide.Settings{DenyFor: l.opts.DenyFor.Milliseconds(),
 			Slack: int64(l.opts.Slack), MaxShards: l.opts.MaxShards})
+		l.desks.Of(n) // its lock orders what was set before all later uses
 	}
 }
 
