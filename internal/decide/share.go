@@ -20,6 +20,9 @@ import (
 //	below the mark    less by up to 20 %, the lower the more, and 0.8 % of the refill more
 //	at or above it    more, by 0.8 % of the refill for each mark that is there, 3 at most
 //
+// It grows by 15 % of itself at most. With the growth of a sixteenth, the shares of 64 processes would never
+// become small enough to fit.
+//
 // A process that takes tokens ahead saves up for many requests before it asks (lump), and takes no more than that.
 //
 // Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second each
@@ -35,6 +38,7 @@ const (
 	shareBelow   = 0.2   // what it loses of itself for a level of zero
 	shareMore    = 0.008 // of the refill, for a level of one mark or less
 	shareMarks   = 3     // for so many marks at most
+	shareGrows   = 0.15  // of itself, at most
 	markTime     = 60    // ms of the refill that make a mark
 	markMost     = 0.08  // of the capacity, that a mark is at most
 	markTells    = 0.25  // of the capacity: a level of so few requests says nothing of who takes them
@@ -67,7 +71,7 @@ func (p *share) answered(cost, level float64, refused, others, plenty bool, now 
 		p.saved = min(p.saved, 0) - cost // which is given back
 	default:
 		p.part *= 1 - shareBelow*max(0, 1-max(0, level))
-		p.part += shareMore * min(max(level, 1), shareMarks)
+		p.part += min(shareMore*min(max(level, 1), shareMarks), shareGrows*p.part)
 	}
 	if p.part > 0 {
 		p.part = min(max(p.part, shareLeast), shareMost)

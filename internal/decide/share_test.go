@@ -44,6 +44,12 @@ func TestShareFollowsTheLevel(t *testing.T) {
 			t.Fatalf("%d, %s: %+v, want %v and %v", i, step.why, p, step.part, step.saved)
 		}
 	}
+	for level, want := range map[float64]float64{0: 0.0184, 0.5: 0.0207, 1: 0.023, 9: 0.023} {
+		small := share{part: 0.02}
+		if small.answered(10, level, false, true, false, noon); math.Abs(small.part-want) > 1e-9 {
+			t.Errorf("a small share at %v marks becomes %v, want %v: it grows by 15 %% of itself at most", level, small.part, want)
+		}
+	}
 	for range 100 {
 		p.answered(10, 0, true, true, false, noon)
 	}

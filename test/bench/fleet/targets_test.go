@@ -24,7 +24,7 @@ var targets = []target{
 	{PerMinute, 64, []float64{.1, .5, .9}, 1.10, 0.15, 0.999},
 	{PerSecond, 16, []float64{.1, .5, .9}, 1.15, 0.25, 0.99},
 	{PerSecond, 16, []float64{5}, 1.3, 0, 0.98},
-	{PerSecond, 64, []float64{5}, 2, 0, 0.98},
+	{PerSecond, 64, []float64{5}, 1.3, 0, 0.98},
 	{PerSecond, 256, []float64{5}, 3.5, 0, 0.98},
 	{Burst, 16, []float64{.1, .5, .9}, 0, 0, 0.98}, // small bursts are not given up
 }
