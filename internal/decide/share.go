@@ -24,6 +24,7 @@ import (
 // become small enough to fit.
 //
 // A process that takes tokens ahead saves up for many requests before it asks (lump), and takes no more than that.
+// It does so alone, too, and its share is the whole refill then.
 //
 // Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second each
 // begin with 50. The level falls below 6, and they give way, until each has 25 and the level stays
@@ -53,19 +54,27 @@ type share struct {
 	saved float64 // what may be taken at the instant at
 	at    int64
 	most  float64 // the largest cost that was asked for: so much is saved up
+	met   bool    // others take, too; else the pace is that of a busy process alone
 }
 
 // answered takes in what a write of a cost has shown: the level in marks, whether the write was refused
-// because of it, whether others take, too, and whether there is plenty. What was refused is spent.
-func (p *share) answered(cost, level float64, refused, others, plenty bool, now int64) {
+// because of it, whether others take, too, whether this process takes ahead, and whether there is plenty.
+// A refused write is spent.
+func (p *share) answered(cost, level float64, refused, others, busy, plenty bool, now int64) {
+	first := others && !p.met
+	p.met = p.met || others
 	switch {
-	case plenty, p.part == 0 && (!others || level >= 1 && !refused):
+	case plenty, !p.met && !busy, (p.part == 0 || first) && level >= 1 && !refused:
 		*p = share{}
-	case p.part == 0: // what was refused is given back: it may try once more
-		*p = share{part: shareBegins, at: now, most: cost}
+	case p.part == 0, first: // what was refused is given back: it may try once more
+		*p = share{part: shareBegins, at: now, most: cost, met: p.met}
+		if !p.met {
+			p.part = 1
+		}
 		if !refused {
 			p.saved = cost
 		}
+	case !p.met && !refused: // alone: the whole refill is its share
 	case refused:
 		p.part *= shareRefused
 		p.saved = min(p.saved, 0) - cost // which is given back
@@ -168,8 +177,8 @@ func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
 	lowest, plenty := s.marks(p.want, p.members, p.took)
 	if !math.IsInf(lowest, 1) {
 		cost, _ := s.costs(p.want)
-		others = others || decider{facts: k, want: p.want, now: now}.busy(s)
-		s.share(p.want).answered(cost, lowest, refused && lowest < 1, others, plenty, now)
+		busy := decider{facts: k, want: p.want, now: now}.busy(s)
+		s.share(p.want).answered(cost, lowest, refused && lowest < 1, others, busy, plenty, now)
 	} else if s.tiny(p.want) {
 		delete(s.shares, p.want.floor())
 	}

@@ -12,7 +12,7 @@ import (
 
 // sharing is a share that allows so much of the refill and has saved nothing up.
 func sharing(part float64, at int64) map[int64]*share {
-	return map[int64]*share{0: {part: part, saved: -1e6, at: at}}
+	return map[int64]*share{0: {part: part, saved: -1e6, at: at, met: true}}
 }
 
 // The rule as a story. A cost is 10 ms of the refill.
@@ -39,31 +39,59 @@ func TestShareFollowsTheLevel(t *testing.T) {
 		{9, false, true, true, 0, 0, "plenty: no pace"},
 		{0.1, true, true, false, 0.5, 0, "a refusal that begins it leaves one try, which is given back"},
 	} {
-		p.answered(10, step.level, step.refused, step.others, step.plenty, noon)
+		p.answered(10, step.level, step.refused, step.others, false, step.plenty, noon)
 		if math.Abs(p.part-step.part) > 1e-9 || math.Abs(p.saved-step.saved) > 1e-9 {
 			t.Fatalf("%d, %s: %+v, want %v and %v", i, step.why, p, step.part, step.saved)
 		}
 	}
 	for level, want := range map[float64]float64{0: 0.0184, 0.5: 0.0207, 1: 0.023, 9: 0.023} {
-		small := share{part: 0.02}
-		if small.answered(10, level, false, true, false, noon); math.Abs(small.part-want) > 1e-9 {
+		small := share{part: 0.02, met: true}
+		if small.answered(10, level, false, true, false, false, noon); math.Abs(small.part-want) > 1e-9 {
 			t.Errorf("a small share at %v marks becomes %v, want %v: it grows by 15 %% of itself at most", level, small.part, want)
 		}
 	}
 	for range 100 {
-		p.answered(10, 0, true, true, false, noon)
+		p.answered(10, 0, true, true, false, false, noon)
 	}
 	if p.part != shareLeast {
 		t.Errorf("the least share is %v", p.part)
 	}
 	for range 1000 {
-		p.answered(10, 3, false, true, false, noon)
+		p.answered(10, 3, false, true, false, false, noon)
 	}
 	if p.part != shareMost {
 		t.Errorf("the largest share is %v", p.part)
 	}
 	if p.saved = -1e300; p.from(1e300, 0, noon) != noon+longest {
 		t.Errorf("a cost without end is due in %d ms", p.from(1e300, 0, noon)-noon)
+	}
+}
+
+// A busy process alone has the whole refill for its share, for as long as it is alone and busy. It begins with
+// half of it when others take, too.
+func TestTheShareOfABusyProcessAlone(t *testing.T) {
+	var p share
+	for i, step := range []struct {
+		level                float64
+		others, busy, plenty bool
+		part                 float64
+		why                  string
+	}{
+		{3, false, true, false, 0, "there is room"},
+		{0.2, false, true, false, 1, "little is left: it saves up"},
+		{0, false, true, false, 1, "it is alone, and gives way to nobody"},
+		{0.2, false, false, false, 0, "it takes nothing ahead any more"},
+		{0.2, false, true, false, 1, "and again"},
+		{0.5, true, true, false, 0.5, "others take, too"},
+		{0.5, false, true, false, 0.458, "they are remembered"},
+		{9, true, true, true, 0, "plenty"},
+		{0.2, false, true, false, 1, "and the others are forgotten with it"},
+		{2, true, true, false, 0, "others take, and there is room for both"},
+	} {
+		p.answered(10, step.level, false, step.others, step.busy, step.plenty, noon)
+		if math.Abs(p.part-step.part) > 1e-9 {
+			t.Fatalf("%d, %s: %+v, want %v", i, step.why, p, step.part)
+		}
 	}
 }
 
@@ -137,7 +165,7 @@ func TestSharesConverge(t *testing.T) {
 					}
 				}
 				saw[i] = used
-				p.answered(10, level/6, refused, others, level > 50, now)
+				p.answered(10, level/6, refused, others, false, level > 50, now)
 				if refused {
 					p.take(-10)
 				}
@@ -247,7 +275,7 @@ func TestWhatADenialByAShareTells(t *testing.T) {
 func TestAShareCountsWhatIsUnderWay(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
 	s := b.lock().shards[0]
-	s.shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500}}
+	s.shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}
 	b.mu.Unlock()
 	credit := func() string { return fmt.Sprint(s.shares[0].saved) }
 	take := Choice{Do: Take}
@@ -273,7 +301,7 @@ func TestAShareCountsWhatIsUnderWay(t *testing.T) {
 // A write that was refused leaves nothing of what was saved up, so it is not sent again at once.
 func TestARefusedShareIsSpent(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
-	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500}}
+	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}
 	b.mu.Unlock()
 	take := Choice{Do: Take}
 	b.Begin(take, w, noon)
