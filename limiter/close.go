@@ -120,7 +120,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		return settleError(op, le.name, errs...)
+		return settleError(op, le.name, errs)
 	}
 	return nil
 }
@@ -131,9 +131,14 @@ func (le *Lease) settleItem(ctx context.Context, it leaseItem, costs []table.Cos
 		return le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs)
 	}
 	now := le.limiter.now()
-	le.limiter.locals.Adjust(it.name, desk.Pinned(costs, table.Shard{State: *it.local}, now), now)
+	costs = desk.Pinned(costs, table.Shard{State: *it.local}, now)
+	if costs = slices.DeleteFunc(costs, isFree); len(costs) > 0 {
+		le.limiter.locals.Adjust(it.name, costs, now)
+	}
 	return nil
 }
+
+func isFree(c table.Cost) bool { return c.Milli == 0 }
 
 // taken returns when the lease had taken everything, if that is certain.
 func (le *Lease) taken() queue.Taking {

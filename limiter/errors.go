@@ -163,11 +163,13 @@ func outcome(op string, n decide.Name, err error) error {
 }
 
 // settleError is what a caller is told of a lease that could not be settled.
-func settleError(op string, n decide.Name, errs ...error) error {
+// Each item is classified by itself: one may have been written, and another not.
+func settleError(op string, n decide.Name, errs []error) error {
+	all := make([]error, len(errs))
 	for i, err := range errs {
-		errs[i] = outcome(op, n, err)
+		all[i] = outcome(op, n, err)
 	}
-	return &SettleError{op, n.Entity, n.Resource, errors.Join(errs...)}
+	return &SettleError{op, n.Entity, n.Resource, errors.Join(all...)}
 }
 
 // failure is the error of a request that was not granted, nil if it was.
@@ -182,12 +184,13 @@ func failure(t desk.Taken) error {
 	all := []error{err}
 	for _, o := range t.Others {
 		if o.Op == "rollback" {
-			all = append(all, settleError(o.Op, o.Name, o.Err))
+			all = append(all, settleError(o.Op, o.Name, o.Errs))
 		} else {
-			all = append(all, outcome(o.Op, o.Name, o.Err))
+			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
 		}
 	}
-	if err = errors.Join(all...); !decided(err) && store.KindOf(err) != store.Setup {
+	setup := store.KindOf(err) == store.Setup
+	if err = errors.Join(all...); !decided(err) && !setup {
 		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
 	}
 	return err

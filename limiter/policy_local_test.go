@@ -805,3 +805,27 @@ func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 }
+
+// A local lease that has cost what was taken ends without a trace: a bucket that was full and is forgotten stays
+// so.
+func TestALocalLeaseWithoutADifferenceEndsQuietly(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
+	l.locals = desk.NewLocals(100, newDesks(maxLevels))
+	w.down()
+	req := func(entity string) Request {
+		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+	}
+	lease := must(t, l, req("forgotten"))
+	w.advance(time.Minute)
+	for i := range maxLevels {
+		must(t, l, req(fmt.Sprint("other-", i)))
+	}
+	w.advance(time.Minute)
+	if err := errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := l.locals.State(lease.name); there || l.locals.Len() != maxLevels {
+		t.Errorf("it is there: %v, of %d", there, l.locals.Len())
+	}
+}

@@ -13,13 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// tell passes an event to the observer, if there is one.
-func (l *Limiter) tell(ctx context.Context, e Event) {
-	if l.opts.Observe != nil {
-		l.opts.Observe(ctx, e)
-	}
-}
-
 // begin returns when a call began, for the observer.
 func (l *Limiter) begin() (at time.Time) {
 	if l.opts.Observe != nil {
@@ -130,8 +123,8 @@ func (l *Limiter) happened(ctx context.Context, d desk.Event) {
 	case desk.Switched:
 		e.Kind = EventBreaker
 	case desk.Returned:
-		if e.Kind = EventRollback; d.Err != nil {
-			e.Err = settleError("rollback", d.Name, d.Err)
+		if e.Kind = EventRollback; len(d.Errs) > 0 {
+			e.Err = settleError("rollback", d.Name, d.Errs)
 			e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(d.Costs), isSlots))
 		}
 	}

@@ -66,7 +66,8 @@ func TestAHundredNamesAreOffered(t *testing.T) {
 	ns := s.table.Admin("")
 	for i := range 130 {
 		for _, name := range []string{"a", "b"}[:1+i%2] { // 130 and 65
-			if err := ns.SetLimits(t.Context(), admin.Scope{Entity: fmt.Sprintf("%s%d", name, i)}, limiter.PerMinute("rpm", 1)); err != nil {
+			scope := admin.Scope{Entity: fmt.Sprintf("%s%d", name, i)}
+			if err := ns.SetLimits(t.Context(), scope, limiter.PerMinute("rpm", 1)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -125,8 +125,8 @@ func (l *Limiter) warnOf(is declared) {
 		l.warn("deletionProtection", "ExistingTable has no deletion protection: one DeleteTable deletes every limit.")
 	}
 	if ttl := is.TimeToLiveSpecification; !ttl.Enabled || ttl.AttributeName != layout.AttrTTL {
-		l.warn("timeToLive", fmt.Sprintf("ExistingTable has no time to live by %q: buckets, usage and audit events stay for "+
-			"ever, and none is archived.", layout.AttrTTL))
+		l.warn("timeToLive", fmt.Sprintf("ExistingTable has no time to live by %q: buckets, usage and audit events "+
+			"stay for ever, and none is archived.", layout.AttrTTL))
 	}
 	if n := max(len(is.Replicas), 1) + is.copies; n > 1 {
 		l.warn("replicas", fmt.Sprintf("ExistingTable is a global table with %d replicas: where two regions charge "+

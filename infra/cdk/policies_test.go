@@ -69,7 +69,8 @@ func TestGrantsInANamespaceEndThere(t *testing.T) {
 		for _, s := range policy.Properties.PolicyDocument.Statement {
 			statements++
 			keys := s.Condition.Keys["dynamodb:LeadingKeys"]
-			if len(keys) == 0 || slices.ContainsFunc(keys, elsewhere) || s.Condition.Without["dynamodb:LeadingKeys"] != "false" {
+			if len(keys) == 0 || slices.ContainsFunc(keys, elsewhere) ||
+				s.Condition.Without["dynamodb:LeadingKeys"] != "false" {
 				t.Errorf("%+v in %s", s, line)
 			}
 		}

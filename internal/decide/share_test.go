@@ -47,7 +47,8 @@ func TestShareFollowsTheLevel(t *testing.T) {
 	for level, want := range map[float64]float64{0: 0.0184, 0.5: 0.0207, 1: 0.023, 9: 0.023} {
 		small := share{part: 0.02, met: true}
 		if small.answered(10, level, false, true, false, false, noon); math.Abs(small.part-want) > 1e-9 {
-			t.Errorf("a small share at %v marks becomes %v, want %v: it grows by 15 %% of itself at most", level, small.part, want)
+			t.Errorf("a small share at %v marks becomes %v, want %v: it grows by 15 %% of itself at most", level, small.part,
+				want)
 		}
 	}
 	for range 100 {

@@ -21,7 +21,7 @@ const (
 	Reshaped                  // Before shards became After
 	Lost                      // leases have lost their slots
 	Switched                  // a breaker is Open or closed, because of Err; no name: the breaker of all buckets
-	Returned                  // a grant was given back: Costs by Writes, in Elapsed, unless it failed by Err
+	Returned                  // a grant was given back: Costs by Writes, in Elapsed, unless it failed by Errs
 )
 
 // Event is something that happened.
@@ -30,6 +30,7 @@ type Event struct {
 	Name          decide.Name
 	Op            string
 	Err           error
+	Errs          []error // of Returned, by shard
 	Writes        int
 	Taken, Ended  []table.Cost
 	Costs         []table.Cost
@@ -43,7 +44,7 @@ type Event struct {
 type Trouble struct {
 	Op   string // "acquire" or "rollback"
 	Name decide.Name
-	Err  error
+	Errs []error
 }
 
 // Denied is the error of a request that was denied.

@@ -83,8 +83,13 @@ func (t *Attempt) join(parts []*Attempt) {
 	}
 	t.Held = len(parts) > 0
 	for _, p := range parts {
-		t.Calls += p.Calls
+		t.Calls, t.Trips = t.Calls+p.Calls, max(t.Trips, p.Trips)
 		t.Held = t.Held && p.grant.Ahead
+	}
+	if slices.ContainsFunc(parts, failed) { // nothing is owed: all is given back
+		return
+	}
+	for _, p := range parts {
 		t.GoesOn, t.Owed = max(t.GoesOn, p.GoesOn), append(t.Owed, p.Owed...)
 	}
 }
@@ -147,7 +152,7 @@ func (d *Desks) takeNone(ctx context.Context, parts []*Attempt, worst int) Taken
 	for i, p := range parts {
 		out.Others = append(out.Others, p.others...)
 		if i != worst && store.KindOf(p.err) == store.Unknown {
-			out.Others = append(out.Others, Trouble{"acquire", p.Want.Name, p.err})
+			out.Others = append(out.Others, Trouble{"acquire", p.Want.Name, []error{p.err}})
 		}
 	}
 	return out
@@ -177,30 +182,31 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 		return left
 	case <-time.After(d.Store.lately().patience()):
 		gone := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}
-		return []Trouble{{"rollback", grants[0].Name, gone}}
+		return []Trouble{{"rollback", grants[0].Name, []error{gone}}}
 	}
 }
 
 // giveBack gives back what was granted, also if ctx has ended. It returns what failed.
 func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
-	errs := make([]error, len(grants))
+	came := make([][]error, len(grants))
 	InParallel(len(grants), func(i int) {
-		if err := Guarded(func() { errs[i] = d.giveBackOne(ctx, grants[i]) }); err != nil {
-			errs[i] = err
+		if err := Guarded(func() { came[i] = d.giveBackOne(ctx, grants[i]) }); err != nil {
+			came[i] = []error{err}
 		}
 	})
-	for i, err := range errs {
-		if err != nil {
-			failed = append(failed, Trouble{"rollback", grants[i].Name, err})
+	for i, errs := range came {
+		if len(errs) > 0 {
+			failed = append(failed, Trouble{"rollback", grants[i].Name, errs})
 		}
 	}
 	return failed
 }
 
-// giveBackOne gives back what was granted of one bucket, to all shards at once.
-func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) error {
+// giveBackOne gives back what was granted of one bucket, to all shards at once. It returns what failed.
+func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	begin := time.Now()
-	bounded := d.Bounded(context.WithoutCancel(ctx))
+	ctx = context.WithoutCancel(ctx)
+	bounded := d.Bounded(ctx)
 	defer bounded.End()
 	e := Event{Kind: Returned, Name: g.Name}
 	back, errs := make([][]table.Cost, len(g.Parts)), make([]error, len(g.Parts))
@@ -216,9 +222,10 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) error {
 			errs[i] = err
 		}
 	})
-	e.Err, e.Elapsed = errors.Join(errs...), time.Since(begin)
+	e.Errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	e.Elapsed = time.Since(begin)
 	d.observe(ctx, e)
-	return e.Err
+	return e.Errs
 }
 
 // takingOf is when all of a grant was taken, if that is certain.

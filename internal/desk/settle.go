@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	// SettleAttempts is how often a settlement is planned, or sent while it is throttled.
 	SettleAttempts = 8
 	// UnavailableAttempts is how often a settlement is sent that DynamoDB did not take.
 	// Nothing was written then, and nobody else will settle it.
