@@ -75,8 +75,8 @@ func takenAhead() []taken {
 		}
 	}
 	// All processes are in other regions (docs/deploying.md).
-	far := []taken{at(Busy, 16, .9, half, .09, .99), at(minutes, 16, .9, 2*time.Second, .015, .999).hardlyWaits(),
-		at(minutes, 16, 5, 2*time.Second, .005, .93)}
+	far := []taken{at(Busy, 16, .9, half, .10, .999), at(minutes, 16, .9, 2*time.Second, .015, .999).hardlyWaits(),
+		at(minutes, 16, 5, 2*time.Second, .02, .98)}
 	for _, c := range far {
 		c.Trip = 150 * time.Millisecond
 		all = append(all, c)
