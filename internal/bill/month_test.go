@@ -66,24 +66,24 @@ S3::Bucket, buckets, empty: 2 bucket, $0
 S3::Bucket, objects archived: 100 object, $0.0005
 S3::Bucket, archive, of a year: 0.0012 GB, $2.76e-05
 `},
-		{"busy", Use{Rate: 5000, Settled: 1, Levels: 1, Processes: 20, Starts: 30, Ahead: .008, Entities: 1, Windows: 1,
+		{"busy", Use{Rate: 5000, Settled: 1, Levels: 1, Processes: 20, Starts: 30, Ahead: .016, Entities: 1, Windows: 1,
 			SnapshotDays: 90, StreamShards: 4, Utilization: .5},
 			Stack{Table: true, Copied: true, Provisioned: true, LeastWrite: 5, LeastRead: 9, LeastIndexWrite: 20,
 				Scaled: 10, Aggregator: 1, Traced: true, Buckets: 1}, `
-DynamoDB::Table, acquire: 9.38571429e+09 write unit, $1694.64
+DynamoDB::Table, acquire: 4.69285714e+09 write unit, $847.321
 DynamoDB::Table, first touches: 600 write unit, $0.000108333
 DynamoDB::Table, settle: 1.314e+10 write unit, $2372.5
-DynamoDB::Table, whole items in GSI2: 2.25257143e+10 write unit, $4067.14
+DynamoDB::Table, whole items in GSI2: 1.78328571e+10 write unit, $3219.82
 DynamoDB::Table, read stored limits: 2190000 read unit, $0.0790833
-DynamoDB::Table, usage: 2.25257157e+10 write unit, $4067.14
+DynamoDB::Table, usage: 1.78328586e+10 write unit, $3219.82
 DynamoDB::Table, read for usage: 1825 read unit, $6.59028e-05
-DynamoDB::Table, write capacity not used: 18771429.1 unit hour, $12201.4
+DynamoDB::Table, write capacity not used: 14860714.9 unit hour, $9659.46
 DynamoDB::Table, read capacity not used: 5961.15972 unit hour, $0.774951
 ApplicationAutoScaling::ScalableTarget, alarms of auto scaling: 40 metric, $4
 DynamoDB::Table, storage: 0.0023773 GB, $0.000594325
-Lambda::Function, invocations: 22525714.3 invocation, $4.50514
-Lambda::Function, time of functions: 22877.6786 GB s, $0.305037
-Lambda::Function, traces: 3622885.71 trace, $18.1144
+Lambda::Function, invocations: 17832857.1 invocation, $3.56657
+Lambda::Function, time of functions: 18111.4955 GB s, $0.241488
+Lambda::Function, traces: 3388242.86 trace, $16.9412
 Lambda::Function, metrics of functions: 4 metric, $1.2
 S3::Bucket, buckets, empty: 1 bucket, $0
 `},

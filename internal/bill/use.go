@@ -108,7 +108,7 @@ func (u Use) touches() float64 {
 }
 
 const (
-	leastAhead  = 2   // requests in the time, below which nothing is taken ahead
+	leastAhead  = 3.7 // requests in the time, below which nothing is taken ahead
 	servedAhead = 0.7 // part of the time that a write serves, as measured (docs/hot-keys.md)
 )
 
