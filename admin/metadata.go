@@ -80,7 +80,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 	}
 	kind := fmt.Sprintf("a %T", v)
 	if _, ok := v.(time.Time); ok { // as YAML reads 2024-01-01
-		kind = "a date without quotes"
+		kind = "a time (in YAML, a date without quotes)"
 	}
 	accepted := "text, a number, true or false, nil, or maps and lists of these"
 	return nil, argument.Invalid("Metadata."+path, argument.Plain(kind), accepted)

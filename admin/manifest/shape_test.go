@@ -79,7 +79,7 @@ func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
 		"namespace: a\nentities: {a: {parent: a}}":                                      "a circle, a -> a",
 		"namespace: a\nentities: {a: {cascade: true}}":                                  `entity "a": limiter: invalid: Cascade is true, want a Parent`,
 		"namespace: a\nentities: {a: {parent: \"b\\nc\"}}":                              `entity "a": limiter: invalid: Parent is "b\nc"`,
-		"namespace: a\nentities: {a: {metadata: {t: 2024-01-01}}}":                      `Metadata.t is a date without quotes, want text`,
+		"namespace: a\nentities: {a: {metadata: {t: 2024-01-01}}}":                      `Metadata.t is a time (in YAML, a date without quotes), want text`,
 		"namespace: a\nresources: {g: {disabled: }}":                                    `at least one`,
 	} {
 		m, err := Parse([]byte(text))
