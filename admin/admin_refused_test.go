@@ -91,7 +91,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return meta([]any{map[string]any{"x": 1e200}}) },
 			"Metadata.k[0].x is 1e+200, want a number that can be stored"},
 		{func() (any, error) { return meta(map[string]any{"x": []any{1, feb}}) },
-			"Metadata.k.x[1] is a time (in YAML, a date without quotes), want text, a number, true or false, nil, or maps and lists of these"},
+			"Metadata.k.x[1] is a time (in YAML, a date without quotes), want text, a number, true or false, nil, or " +
+				"maps and lists of these"},
 		{func() (any, error) { return told(ns.UpdateEntity(ctx, Entity{ID: "\n"})) }, `ID is "\n", want ` + entities},
 		{func() (any, error) { return told(ns.MoveEntity(ctx, "\n", "a")) }, `ID is "\n", want ` + entities},
 		{func() (any, error) { return told(ns.DeleteEntity(ctx, "\n")) }, `ID is "\n", want ` + entities},
