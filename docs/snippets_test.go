@@ -227,7 +227,7 @@ func TestTableInTrouble(t *testing.T) {
 		Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1},
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)},
 	}
-	table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limitertest.ErrDenied})
+	table.Trouble(limitertest.Trouble{Operations: []string{"PutItem", "UpdateItem"}, Err: limitertest.ErrDenied})
 	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrSetup) {
 		t.Errorf("without the right to write: %v", err)
 	}

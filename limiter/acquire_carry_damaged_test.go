@@ -360,8 +360,9 @@ func TestWhatADamagedBucketHasPaidIsGivenBack(t *testing.T) {
 	must(t, l, asks(Costs{"rpm": 6}, rpm10))
 	w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
 	before := w.db.Snapshot()
+	other := w.blinds(w.bystander(l), acmeGPT)
 	w.db.ResetStats()
-	lease, err := w.bystander(l).Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	lease, err := other.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 	if lease != nil || !errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnknown) {
 		t.Errorf("got %v, %v", lease, err)
 	}
@@ -405,9 +406,9 @@ func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
 			l := w.process(Options{})
 			must(t, l, asks(Costs{"rpm": 6}, rpm10))
 			w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
-			l, ctx := w.bystander(l), t.Context()
+			l, ctx := w.blinds(w.bystander(l), acmeGPT), t.Context()
 			if c.fails {
-				l.store.Store = w.db
+				l.store.Store = &blind{Store: w.db}
 				w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
 			} else {
 				gone, leave := context.WithCancel(ctx)

@@ -523,7 +523,7 @@ func TestWhatWaitsCountsAsTaken(t *testing.T) {
 func TestHugeCostsLeaveNothingReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
-		c.l = c.w.process(Options{Timeout: time.Second}) // it has no image that could deny
+		c.l = c.w.blinds(c.w.process(Options{Timeout: time.Second}), acmeGPT) // it has no image that could deny
 		u := Unlimited("rph")
 		c.start(MaxTokens, u)
 		first := c.next()

@@ -29,12 +29,12 @@ func (w *world) calls(f func()) string {
 	return fmt.Sprint(calls)
 }
 
-// The first use of an entity and its parents is one transaction, after a write on
-// each that found nothing, and one read that looks for other shards of all of them.
+// The first use of an entity and its parents is one transaction, after the reads
+// of their limits, which found no bucket, and one that looks for other shards of all of them.
 func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
-	if got != "map[BatchGetItem:3 TransactWriteItems:1 UpdateItem:2]" {
+	if got != "map[BatchGetItem:3 TransactWriteItems:1]" {
 		t.Errorf("calls %s", got)
 	}
 	w.wantSpent(l, "first use", map[string]int64{acme: 3, "org": 3})
@@ -44,7 +44,7 @@ func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
 	}
 	w.entity(l, "bob", "org")
 	got = w.calls(func() { must(t, l, Request{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}) })
-	if got != "map[BatchGetItem:2 PutItem:1 UpdateItem:2]" {
+	if got != "map[BatchGetItem:2 PutItem:1 UpdateItem:1]" {
 		t.Errorf("calls %s where the parent has a bucket", got)
 	}
 	w.wantSpent(l, "second child", map[string]int64{acme: 6, "bob": 2, "org": 8})

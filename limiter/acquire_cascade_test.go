@@ -167,7 +167,8 @@ func TestCascadeUnderFaults(t *testing.T) {
 					if !cold && parent == 8 && err == nil {
 						t.Fatalf("%s: granted, though the parent has 3 tokens", step)
 					}
-					if lost := strings.Contains(name, "lost"); lost && struck.Load() && nth == 0 && !errors.Is(err, ErrUnknown) {
+					lost := strings.Contains(name, "lost") && !cold // a transaction is sent again with its token
+					if lost && struck.Load() && nth == 0 && !errors.Is(err, ErrUnknown) {
 						t.Fatalf("%s: not said to be unknown", step)
 					}
 				}

@@ -40,10 +40,10 @@ func remembered(l *Limiter, entities ...string) (n int) {
 }
 
 // TestTooFewBucketsRemembered: buckets that are used in turn cost one write each while
-// all of them are remembered, else two.
+// all of them are remembered, else a read and a write.
 func TestTooFewBucketsRemembered(t *testing.T) {
 	const buckets = 100
-	for _, c := range []struct{ room, writes, reads int }{{100, 1, 0}, {99, 2, 0}, {50, 2, 1}} {
+	for _, c := range []struct{ room, writes, reads int }{{100, 1, 0}, {99, 1, 1}, {50, 1, 1}} {
 		w := newWorld(t)
 		l := w.process(Options{MaxBuckets: c.room})
 		w.configure(l, "", "", rpm10)

@@ -76,7 +76,7 @@ func TestASplitIsToldByWhoDoesIt(t *testing.T) {
 	}
 }
 
-// TestFirstWritesDoNotHeat: the first write of a process refills nothing, so the
+// TestFirstWritesDoNotHeat: a first write without an image refills nothing, so the
 // meter that it brings back is as old as the refill instant. Many such writes within
 // half a minute are no load.
 func TestFirstWritesDoNotHeat(t *testing.T) {
@@ -85,7 +85,7 @@ func TestFirstWritesDoNotHeat(t *testing.T) {
 	l := w.process(Options{})
 	w.edit(l, 0, item.Item{"b_wcu_tk": item.N(0)}) // a thousand of them since the refill instant
 	w.advance(5 * time.Second)
-	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	must(t, w.blinds(l, acmeGPT), asks(Costs{"rpm": 1}, rpm80))
 	b := w.shards(l, acme, gpt)
 	if len(b) != 1 {
 		t.Fatalf("%d shards, want 1: the meter is full again", len(b))

@@ -74,7 +74,7 @@ func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	must(t, l, one)
 	must(t, w.process(Options{}), one) // new here, but the bucket is there
 	want := []memdb.OpName{
-		memdb.UpdateItem, memdb.BatchGetItem, memdb.PutItem, // it fails
+		memdb.BatchGetItem, memdb.PutItem, // it fails
 		memdb.BatchGetItem, memdb.PutItem, // known to be missing
 		memdb.UpdateItem, // warm
 	}

@@ -228,10 +228,12 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	for j, i := range missing {
 		want[j] = keys[i]
 	}
-	flight := c.flight.DoChan(fmt.Sprintf("%#v", want), func() (any, error) {
+	n := keys[recEntity].name
+	unmet := c.desks.Unmet(n)
+	flight := c.flight.DoChan(fmt.Sprintf("%#v%t", want, unmet), func() (any, error) {
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
-		return c.read(shared, want, now)
+		return c.read(shared, n, want, unmet, now)
 	})
 	select {
 	case r := <-flight:
@@ -244,14 +246,24 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	}
 }
 
-func (c *configs) read(ctx context.Context, keys []cacheKey, now int64) (map[cacheKey]cached, error) {
-	stored := make([]item.Key, len(keys))
+// read reads records for n. Meets says to read its bucket with them, so that the first charge has an image
+// to be planned from.
+func (c *configs) read(ctx context.Context, n decide.Name, keys []cacheKey, meets bool,
+	now int64) (map[cacheKey]cached, error) {
+	stored := make([]item.Key, len(keys), len(keys)+1)
 	for i, k := range keys {
 		stored[i] = k.item(c.namespace)
+	}
+	if meets {
+		stored = append(stored, c.desks.Key(n, 0))
 	}
 	items, err := c.store.Read(ctx, false, stored...)
 	if err != nil {
 		return nil, err
+	}
+	if meets {
+		c.desks.Met(n, items[len(keys)])
+		items = items[:len(keys)]
 	}
 	out := make(map[cacheKey]cached, len(keys))
 	for i, it := range items {

@@ -57,8 +57,9 @@
 // right for what the bucket holds by now. So a warm acquire is one UpdateItem, one write
 // unit, and no read. What the image cannot cover is denied without a call, until the image is
 // a second old. A write that is refused brings a new image back, and the request is decided
-// again from that, without a read. Creating a bucket takes two writes. Between them its shard
-// 1 is read, which may still exist where somebody has deleted shard 0.
+// again from that, without a read. A bucket of which nothing is remembered is read with its
+// limits, eventually consistent. Before a bucket is created, its shard 1 is read, which may still
+// exist where somebody has deleted shard 0.
 //
 // # Guarantees
 //

@@ -83,7 +83,7 @@ func TestAcquiresAreTold(t *testing.T) {
 		l := w.observe(t, Options{})
 		req := asks(Costs{"rpm": 6}, rpm10)
 		must(t, l.Limiter, req)
-		l.expect("acquire ok map[rpm:6] 2 0s")
+		l.expect("acquire ok map[rpm:6] 1 0s")
 		l.Acquire(t.Context(), req)
 		l.expect("acquire denied map[rpm:6] 0 0s")
 		w.advance(12 * time.Second)
@@ -156,7 +156,7 @@ func TestLeasesOfCascadesAreToldOnce(t *testing.T) {
 		if err := errors.Join(lease.Settle(Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"acquire ok map[rpm:3] 3 0s", "rollback ok map[rpm:-3] 2 0s",
+		want := []string{"acquire ok map[rpm:3] 1 0s", "rollback ok map[rpm:-3] 2 0s",
 			"acquire ok map[rpm:1] 2 0s", "commit ok map[rpm:4] 2 0s"}
 		if !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)

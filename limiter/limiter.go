@@ -75,7 +75,7 @@ type Options struct {
 	// MaxBuckets is how many buckets are remembered, 3 to 7 KB each, the more where
 	// limits are stored. Default 10,000.
 	// The least recently used is forgotten first; when it is used again, that costs a
-	// second write. As many again are kept of which tokens were taken ahead, until they are
+	// read. As many again are kept of which tokens were taken ahead, until they are
 	// written again: that tells what has ended unspent, without which usage would be too high.
 	// Buckets in use are kept in any case: those that requests wait for, those whose slots leases
 	// hold, and up to MaxBuckets of which this process keeps a share under PolicyLocal. They leave room

@@ -190,7 +190,8 @@ func TestWaitWhenTheClockIsCorrected(t *testing.T) {
 				}
 				by := off
 				l.offset = func() time.Duration { return by }
-				w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) { by = 0; return true, nil }))
+				anyCall := func(memdb.Op) bool { return true }
+				w.db.SetHook(onCall(anyCall, 0, func(memdb.Op) (bool, error) { by = 0; return true, nil }))
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				begin := time.Now()

@@ -78,7 +78,7 @@ func (b *bill) requests() {
 		write, read = priceWriteHour/3600, priceReadHour/3600
 	}
 	b.add(ofTable, "acquire", u.requests()*levels*u.perAcquire()*unitsOfAcquire, kindWrite, write)
-	b.add(ofTable, "first touches", u.touches()*levels*unitsOfTouch, kindWrite, write)
+	b.add(ofTable, "first touches", u.touches()*levels*unitsOfTouch, kindRead, read)
 	b.add(ofTable, "settle", u.requests()*u.Settled*levels*unitsOfAcquire, kindWrite, write)
 	copies := 0.0
 	if b.stack.Copied {

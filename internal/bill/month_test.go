@@ -43,7 +43,7 @@ func TestLines(t *testing.T) {
 	}{
 		{"quiet", quiet, full, `
 DynamoDB::Table, acquire: 5256 write unit, $0.003285
-DynamoDB::Table, first touches: 1080 write unit, $0.000675
+DynamoDB::Table, first touches: 540 read unit, $6.75e-05
 DynamoDB::Table, settle: 2628 write unit, $0.0016425
 DynamoDB::Table, whole items in GSI2: 7884 write unit, $0.0049275
 DynamoDB::Table, read stored limits: 13140 read unit, $0.0016425
@@ -71,14 +71,14 @@ S3::Bucket, archive, of a year: 0.0012 GB, $2.76e-05
 			Stack{Table: true, Copied: true, Provisioned: true, LeastWrite: 5, LeastRead: 9, LeastIndexWrite: 20,
 				Scaled: 10, Aggregator: 1, Traced: true, Buckets: 1}, `
 DynamoDB::Table, acquire: 4.69285714e+09 write unit, $847.321
-DynamoDB::Table, first touches: 600 write unit, $0.000108333
+DynamoDB::Table, first touches: 300 read unit, $1.08333e-05
 DynamoDB::Table, settle: 1.314e+10 write unit, $2372.5
 DynamoDB::Table, whole items in GSI2: 1.78328571e+10 write unit, $3219.82
 DynamoDB::Table, read stored limits: 2190000 read unit, $0.0790833
 DynamoDB::Table, usage: 1.78328586e+10 write unit, $3219.82
 DynamoDB::Table, read for usage: 1825 read unit, $6.59028e-05
-DynamoDB::Table, write capacity not used: 14860714.9 unit hour, $9659.46
-DynamoDB::Table, read capacity not used: 5961.15972 unit hour, $0.774951
+DynamoDB::Table, write capacity not used: 14860714.7 unit hour, $9659.46
+DynamoDB::Table, read capacity not used: 5961.07639 unit hour, $0.77494
 ApplicationAutoScaling::ScalableTarget, alarms of auto scaling: 40 metric, $4
 DynamoDB::Table, storage: 0.0023773 GB, $0.000594325
 Lambda::Function, invocations: 17832857.1 invocation, $3.56657

@@ -9,7 +9,7 @@ import (
 // What the paths take, in units, as make cost measures them (docs/cost.md).
 const (
 	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement takes as much
-	unitsOfTouch   = 1.0 // more, of the first request of a process for a bucket that it does not know
+	unitsOfTouch   = 0.5 // read units, of the first request of a process for a bucket that it does not know
 	unitsOfConfig  = 2.5 // read units
 	unitsOfUsage   = 1.0
 	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes

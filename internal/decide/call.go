@@ -20,6 +20,7 @@ type Call struct {
 	timed  bool      // Overdue is due
 	writes int       // writes so far, with those that were sent for its first rider before
 	apart  bool      // it creates no bucket
+	met    bool      // its shard was read, or it knew that
 	looked bool      // the siblings of the bucket that it creates were read
 	onWay  bool      // it is on its way
 }
@@ -30,6 +31,7 @@ type Next int
 // What a call needs next.
 const (
 	Send     Next = iota // its write
+	Meet                 // a read of its shard, of which nothing is known; eventually consistent
 	Siblings             // a read of the other shards of the bucket that it creates, see [Bucket.Survives]
 	Over                 // nothing: it has landed
 )

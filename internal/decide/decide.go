@@ -128,7 +128,7 @@ func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
 		return d.gathers(soonest) // larger than a share; all shards are read for it, which is better than a look
 	case d.outdated(): // tokens were put into the bucket since: read all shards
 		return Choice{Do: Several}
-	case stale >= 0 && d.attempt.Calls == 0 && d.again(d.lookedAt):
+	case stale >= 0 && d.attempt.Calls == 0 && !d.attempt.Met && d.again(d.lookedAt):
 		return Choice{Do: Look, Shard: stale} // one for all: recovers first, or has the oldest image
 	}
 	if k, ok := d.unadopted(soonest); ok { // bring the limits before they deny

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -17,12 +18,67 @@ type Outcome struct {
 func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	if now := clock(); out.Held {
+	now := clock()
+	switch {
+	case c.Next == Meet:
+		k.met(c, out, now, e)
+	case out.Held:
 		k.taken(c, out.Image, now, e)
 		b.holds.Store(k.holds())
-	} else {
+	default:
 		k.failed(c, out, now, e)
 	}
+}
+
+// meets reports whether a call reads its shard before it writes, because nothing is known of that. Any
+// image serves to plan a charge from, and a read costs a tenth of a write that is refused. Without one,
+// only a plain add could be sent, which leaves half of the bucket empty.
+func (k *facts) meets(c *Call) bool {
+	s := k.at(c.Choice.Shard)
+	meets := !c.met && !s.imaged() && !(c.Choice.Shard == 0 && s.absent)
+	c.met = true
+	return meets
+}
+
+// met handles the answer to the read of a call's shard. If the read has failed, the write goes out all the
+// same, as a plain add.
+func (k *facts) met(c *Call, out Outcome, now Now, e *Effects) {
+	if out.Err == nil {
+		k.meet(c.Choice.Shard, out.Image, now.Ms)
+		for _, w := range c.riders {
+			w.trips, w.Met = w.trips+1, true
+		}
+	}
+	unreadable := errors.Is(out.Err, table.ErrUnreadable)
+	if unreadable || k.at(c.Choice.Shard).absent && (c.Choice.Shard > 0 || c.apart) {
+		k.end(c, out.Err, now, e)
+	}
+}
+
+// meet remembers what a read has brought of a shard, nil if that is not there, unless an answer to a write
+// has brought more meanwhile.
+func (k *facts) meet(shard int, image *table.Shard, now int64) {
+	switch s := k.at(shard); {
+	case s.imaged():
+	case image == nil:
+		k.missing(shard, now)
+	default:
+		k.see(*image, now, s.serial, nil)
+	}
+}
+
+// Met remembers what a read has brought of shard 0 of a bucket of which nothing is known.
+func (b *Bucket) Met(image *table.Shard, now int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.meet(0, image, now)
+}
+
+// Unmet reports whether nothing is known of the bucket.
+func (b *Bucket) Unmet() bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	return len(k.shards) == 0
 }
 
 // taken answers the group of a write that holds. One grant covers all callers that have left. From here on

@@ -183,7 +183,11 @@ func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 	k.stay(c)
 	k.keep(c, func(w *Waiter) bool { return w.decided.Ahead == 0 || !k.serveHeld(w, now, e) })
 	cut := k.keep(c, func(w *Waiter) bool { return c.Choice.Alone() || !w.outrun(now) })
-	if len(c.riders) > 0 {
+	switch {
+	case len(c.riders) == 0:
+	case k.meets(c):
+		c.Next = Meet
+	default:
 		var few [4]Want
 		hurried := slices.IndexFunc(c.riders, func(w *Waiter) bool { return w.Last(now) })
 		if hurried < 0 {
@@ -194,12 +198,12 @@ func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 		for _, w := range c.riders[n:] {
 			w.lost = w.lost || !c.Replaced
 		}
-		cut, c.riders = append(cut, c.riders[n:]...), c.riders[:n:n]
+		if cut, c.riders = append(cut, c.riders[n:]...), c.riders[:n:n]; n > 0 {
+			c.toSend()
+		}
 	}
 	if len(c.riders) == 0 {
 		k.land(c, now.At, e)
-	} else {
-		c.toSend()
 	}
 	for _, w := range cut {
 		k.again(w, now, e)

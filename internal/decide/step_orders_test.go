@@ -146,7 +146,7 @@ func (o *orders) actions() (all []func()) {
 		if o.faults == 0 {
 			continue
 		}
-		if c.held != nil && *c.held || c.held == nil {
+		if c.held == nil || *c.held || c.Next == Meet {
 			all = append(all, func() { o.faults--; o.lose(c) })
 		}
 		if len(c.queue) > 0 {
@@ -213,8 +213,13 @@ func (o *orders) advance(c *carried) {
 	}
 }
 
-// arrive lets the table decide about the write of a call.
+// arrive lets the table decide about the write of a call, or answer its read.
 func (o *orders) arrive(c *carried) {
+	if c.Next == Meet {
+		c.held = new(bool)
+		c.image = o.imageOf(layout.BucketKey("ns", "acme", "gpt-4", c.Choice.Shard))
+		return
+	}
 	key := c.Write.Target()
 	it, held, err := c.Write.Apply(o.table[key])
 	if err != nil {
@@ -233,21 +238,27 @@ func (o *orders) arrive(c *carried) {
 			o.applied += c.costs
 		}
 	}
-	if c.image = nil; o.table[key] != nil {
-		image, err := table.DecodeShard(o.table[key])
-		if err != nil {
-			panic(err)
-		}
-		c.image = &image
-	}
+	c.image = o.imageOf(key)
 }
 
-// answer delivers how the write of a call ended.
+// imageOf returns the image of a shard in the table, nil if it is not there.
+func (o *orders) imageOf(key item.Key) *table.Shard {
+	if o.table[key] == nil {
+		return nil
+	}
+	image, err := table.DecodeShard(o.table[key])
+	if err != nil {
+		panic(err)
+	}
+	return &image
+}
+
+// answer delivers how the write of a call ended, or what its read has brought.
 func (o *orders) answer(c *carried) {
 	b, held, image := o.procs[c.proc], *c.held, c.image
 	c.held = nil
 	var e Effects
-	if !held {
+	if !held && c.Next != Meet {
 		if b.Returned(c.Call, false); image == nil {
 			b.Missing(o.now().Ms, c.Shard)
 		}
@@ -259,15 +270,21 @@ func (o *orders) answer(c *carried) {
 	}
 }
 
-// lose loses the answer to a write that has arrived, or the write.
+// lose loses the answer to a call that has arrived, or the call.
 func (o *orders) lose(c *carried) {
-	if c.held != nil {
-		o.lost += c.costs
-	}
 	b, e := o.procs[c.proc], Effects{}
-	b.Returned(c.Call, true)
+	if c.Next != Meet {
+		if c.held != nil {
+			o.lost += c.costs
+		}
+		b.Returned(c.Call, true)
+	}
+	c.held = nil
 	b.Done(c.Call, Outcome{Err: errors.New("no answer")}, o.now, &e)
 	o.do(c.proc, &e)
+	if c.Next != Over { // it writes without an image
+		o.advance(c)
+	}
 }
 
 func (o *orders) overdue(c *carried) {

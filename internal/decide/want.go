@@ -81,6 +81,7 @@ type Attempt struct {
 	Spread  bool  // it has tried to take from several shards
 	Rounds  int   // decisions
 	Calls   int   // writes sent for it
+	Met     bool  // it has read a shard of which nothing was known
 	Adopted bool  // it has brought limits in force
 	Trips   int   // round trips that it has waited for, or MaxTrips if there is no time for another
 	Lost    bool  // others have taken the tokens in one of them

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -126,9 +128,13 @@ func (d *Desks) finish(ctx context.Context, k *Desk, out decide.Outcome, e *deci
 
 // perform does what a call needs next. ok is false if it is to be planned again.
 func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out decide.Outcome, ok bool) {
-	if c.Next == decide.Siblings {
+	switch c.Next {
+	case decide.Siblings:
 		err := d.siblings(ctx, creation{c.Wants(), k})
 		return decide.Outcome{Err: err}, err != nil
+	case decide.Meet:
+		image, err := d.meet(ctx, k, c.Choice.Shard)
+		return decide.Outcome{Image: image, Err: err}, true
 	}
 	if c.Choice.Do == decide.Look {
 		d.observe(ctx, Event{Kind: Looked, Name: k.Name})
@@ -148,6 +154,51 @@ func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out
 	}
 	d.observeAhead(ctx, c)
 	return decide.Outcome{Held: true, Image: &b}, true
+}
+
+// meet reads a shard of which nothing is known, and shard 0 with it, which knows how many there are. What it
+// brings may deny, so it is consistent where a denial may rest on nothing older than the request.
+func (d *Desks) meet(ctx context.Context, k *Desk, shard int) (*table.Shard, error) {
+	keys := []item.Key{d.Key(k.Name, shard)}
+	if shard > 0 {
+		keys = append(keys, d.Key(k.Name, 0))
+	}
+	items, err := d.Store.Read(ctx, d.Settings.DenyFor == 0, keys...)
+	if err != nil {
+		return nil, err
+	}
+	if zero, err := imageOf(items[len(keys)-1]); shard > 0 && zero != nil && err == nil {
+		k.See(*zero, d.clock(), decide.Unsent)
+	}
+	return imageOf(items[0])
+}
+
+// Unmet reports whether nothing is known of a bucket, so that a read of it saves a write.
+func (d *Desks) Unmet(n decide.Name) bool {
+	k := d.Peek(n)
+	return k == nil || k.Unmet()
+}
+
+// Met remembers what an eventually consistent read has brought of the first shard of a bucket, nil if that
+// is not there.
+func (d *Desks) Met(n decide.Name, it item.Item) {
+	if image, err := imageOf(it); err == nil { // else a charge will find out
+		d.Of(n).Met(image, d.clock())
+	}
+}
+
+// Key returns the key of a shard.
+func (d *Desks) Key(n decide.Name, shard int) item.Key {
+	return layout.BucketKey(d.namespace, n.Entity, n.Resource, shard)
+}
+
+// imageOf returns the image of an item, nil if that is not there.
+func imageOf(it item.Item) (*table.Shard, error) {
+	if it == nil {
+		return nil, nil
+	}
+	b, err := table.DecodeShard(it)
+	return &b, err
 }
 
 // explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again

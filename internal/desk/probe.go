@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -107,9 +106,9 @@ func (d *Desks) probe(ctx context.Context, n decide.Name, before func(context.Co
 		return err
 	}
 	d.observe(ctx, Event{Kind: Looked, Name: n})
-	_, err := d.Store.Write(ctx, InVain(layout.BucketKey(d.namespace, n.Entity, n.Resource, 0)))
+	_, err := d.Store.Write(ctx, InVain(d.Key(n, 0)))
 	if r, ok := errors.AsType[*store.Refused](err); ok && r.Old == nil {
-		_, err = d.Store.Read(ctx, true, layout.BucketKey(d.namespace, n.Entity, n.Resource, 1))
+		_, err = d.Store.Read(ctx, true, d.Key(n, 1))
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -147,7 +146,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 			return true // the bucket is gone
 		}
 		s.shard = bucket.SplitParent(s.shard) // the shard had merged: its parent has what it held
-		s.key = layout.BucketKey(s.d.namespace, s.name.Entity, s.name.Resource, s.shard)
+		s.key = s.d.Key(s.name, s.shard)
 		s.image, s.since = table.Shard{}, decide.Unsent
 		s.known()
 		return false

@@ -6,7 +6,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A bucket whose shard 0 is not there is new, has expired or was deleted. Or shard 0 alone was
@@ -37,7 +36,7 @@ func (d *Desks) siblings(ctx context.Context, all ...creation) error {
 	for len(all) > 0 {
 		keys := make([]item.Key, len(all))
 		for i, c := range all {
-			keys[i] = layout.BucketKey(c.want.Namespace, c.want.Name.Entity, c.want.Name.Resource, shards[i])
+			keys[i] = d.Key(c.want.Name, shards[i])
 		}
 		items, err := d.Store.Read(ctx, true, keys...)
 		if err != nil {

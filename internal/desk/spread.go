@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -87,7 +86,7 @@ func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 func (d *Desks) readShards(ctx context.Context, k *Desk, w decide.Want) ([]table.Shard, error) {
 	keys := make([]item.Key, k.ReadAll(d.clock()))
 	for i := range keys {
-		keys[i] = layout.BucketKey(w.Namespace, w.Name.Entity, w.Name.Resource, i)
+		keys[i] = d.Key(w.Name, i)
 	}
 	var items []item.Item
 	for part := range slices.Chunk(keys, item.MaxReadKeys) {

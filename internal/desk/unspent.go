@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -42,7 +41,7 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
 	n := k.Name
-	p := decide.Part{Key: layout.BucketKey(d.namespace, n.Entity, n.Resource, shard), Shard: shard}
+	p := decide.Part{Key: d.Key(n, shard), Shard: shard}
 	s := d.settling(n, p, table.Shard{}, u.Costs)
 	err := s.run(bounded, queue.Taking{})
 	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}

@@ -5,6 +5,6 @@
 // too, holds it to that. It keeps what DynamoDB Streams would deliver as a list of [Change], and a
 // [Hook] decides per call whether it is carried out and whether its answer arrives.
 //
-// It is for tests. Reads and its indexes are always consistent; it keeps everything in
+// It is for tests. Its indexes are always consistent, and its reads unless [DB.Lags] says so; it keeps everything in
 // memory and forgets changes only when they are drained.
 package memdb

@@ -12,6 +12,7 @@ import (
 // facts are what a table holds. A function that has them holds its lock.
 type facts struct {
 	items   map[item.Key]item.Item
+	before  map[item.Key]item.Item     // as they were before their last writes
 	sorted  map[string]map[string]bool // sort keys by partition key, for queries
 	tokens  map[string]token
 	changes []Change
@@ -33,6 +34,7 @@ const tokenLife = 10 * time.Minute
 func (f *facts) put(k item.Key, after item.Item, now int64, expired bool) {
 	before := f.items[k]
 	f.set(k, after)
+	f.before[k] = before
 	if item.EqualItems(before, after) {
 		return // a write that changes nothing leaves no record
 	}
@@ -45,7 +47,8 @@ func (f *facts) put(k item.Key, after item.Item, now int64, expired bool) {
 // set stores an item (nil: removes it).
 func (f *facts) set(k item.Key, after item.Item) {
 	if f.items == nil {
-		f.items, f.sorted = make(map[item.Key]item.Item), make(map[string]map[string]bool)
+		f.items, f.before = make(map[item.Key]item.Item), make(map[item.Key]item.Item)
+		f.sorted = make(map[string]map[string]bool)
 	}
 	if after == nil {
 		delete(f.items, k)

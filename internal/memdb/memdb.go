@@ -31,6 +31,9 @@ type DB struct {
 	// ProjectAll makes every index hold whole items. Set it before the first
 	// call.
 	ProjectAll bool
+	// Lags says whether an eventually consistent read brings an item as it was before its last
+	// write; nil: never. Set it before the first call. It must not call the table.
+	Lags func(item.Key) bool
 
 	mu    sync.Mutex
 	facts facts // reached by lock only
@@ -163,6 +166,9 @@ func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
 	out := make([]item.Item, len(keys))
 	for i, k := range keys {
 		out[i] = maps.Clone(f.items[k])
+		if !consistent && db.Lags != nil && db.Lags(k) {
+			out[i] = maps.Clone(f.before[k])
+		}
 		if unique[k] {
 			delete(unique, k)
 			f.stats.ReadUnits += readUnits(item.Size(out[i]), consistent)

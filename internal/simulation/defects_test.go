@@ -89,7 +89,7 @@ var defects = []defect{
 			}
 			return u
 		})},
-	{name: "W11: settling goes to shard 0", as: "W11", from: 900, write: onBuckets(
+	{name: "W11: settling goes to shard 0", as: "W11", from: 1100, write: onBuckets(
 		func(_ *network, o *op, u item.Update) item.Write {
 			if _, entity, res, shard, ok := layout.ParseBucketPK(u.Key.PK); ok && shard > 0 && adjusts(o, u) {
 				u.Key = layout.BucketKey(namespaceID, entity, res, 0)

@@ -134,6 +134,11 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	}
 	time.Sleep(time.Duration(w.rng.Int64N(int64(time.Hour))) + time.Hour)
 	w.db = memdb.New(func() int64 { return time.Now().UnixMilli() })
+	lags := rand.New(rand.NewPCG(seed, 11))
+	w.db.Lags = func(k item.Key) bool {
+		_, _, _, _, ok := layout.ParseBucketPK(k.PK)
+		return ok && lags.IntN(2) == 0
+	}
 	w.judge = newJudge(w)
 	switch w.rng.IntN(10) {
 	case 0, 1, 2:
