@@ -58,11 +58,13 @@ func fits(ctx context.Context, changes int) error {
 }
 
 // apply plans and applies a manifest, and again after an error, which makes up for it. Then it goes
-// on with buckets that were not reached: another plan would not know them.
+// on with buckets that were not reached: another plan would not know them. A step that failed and is
+// unchanged in the next plan was stored, and its answer was lost.
 func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest) error {
 	var ns *admin.Namespace
 	var did []string
 	var unreached []admin.Step
+	failed := map[string]admin.Step{} // by subject
 	err := repeat(ctx, func() (err error) {
 		if ns, err = all.Namespace(ctx, m.Namespace); err != nil {
 			return err
@@ -76,12 +78,17 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest)
 		}
 		err = ns.Apply(ctx, plan)
 		for _, s := range plan.Steps {
-			stored := errors.Is(s.Err, admin.ErrReach)
-			if stored {
-				unreached = append(unreached, s)
-			}
-			if (s.Err == nil || stored) && s.Action != admin.ActionUnchanged {
+			before, again := failed[s.Subject()]
+			delete(failed, s.Subject())
+			switch {
+			case errors.Is(s.Err, admin.ErrReach):
+				did, unreached = append(did, s.String()), append(unreached, s)
+			case s.Err != nil:
+				failed[s.Subject()] = s
+			case s.Action != admin.ActionUnchanged:
 				did = append(did, s.String())
+			case again:
+				did, unreached = append(did, before.String()), append(unreached, before)
 			}
 		}
 		return err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -93,40 +97,71 @@ func TestEveryCallFailsForGood(t *testing.T) {
 	}
 }
 
-// Buckets that were not reached at first are reached before the deployment is done, or it fails.
+// Buckets that were not reached at first are reached before the deployment is done, or it fails: those
+// that cannot be listed or written, and those of a change that is stored although no answer says so.
 func TestBucketsThatWereNotReached(t *testing.T) {
-	for _, lasting := range []bool{false, true} {
+	const fewerLimits = `
+namespace: default
+system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
+resources: {gpt-4: {limits: {tpm: {capacity: 40000}}}}
+`
+	writes := func(op memdb.Op, k item.Key) bool {
+		return slices.ContainsFunc(op.Writes, func(w item.Write) bool { return w.Target() == k })
+	}
+	query := func(op memdb.Op, _ string) bool { return op.Name == memdb.Query }
+	change := func(op memdb.Op, id string) bool { return writes(op, layout.EntityConfigKey(id, "acme", "gpt-4")) }
+	update := func(op memdb.Op, id string) bool { return writes(op, layout.BucketKey(id, "acme", "gpt-4", 0)) }
+	for name, c := range map[string]struct {
+		first, then string // manifests
+		entity      string // of the bucket
+		fails       func(op memdb.Op, id string) bool
+		times       int
+		stored      bool // the call is carried out, and its answer lost
+		changes     int  // that the log counts; 0: the deployment fails
+		want        int64
+	}{
+		"listed late":           {"", someLimits, "other", query, 4, false, 3, 40_000},
+		"never listed":          {"", someLimits, "other", query, math.MaxInt, false, 0, 7},
+		"stored, answers lost":  {fewerLimits, someLimits, "acme", change, 7, true, 1, 90_000},
+		"deleted, answers lost": {someLimits, fewerLimits, "acme", change, 7, true, 1, 40_000},
+		"deleted, written late": {someLimits, fewerLimits, "acme", update, 4, false, 1, 40_000},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			h, db := rig(t)
 			var log bytes.Buffer
 			h.log = slog.New(slog.NewTextHandler(&log, nil))
-			id := ask(t, h, event(cfn.RequestCreate, "default"))["default"]
+			first := declaring(cfn.RequestCreate)
+			if c.first != "" {
+				first = declaring(cfn.RequestCreate, c.first)
+			}
+			id := ask(t, h, first)["default"]
 			old := bucket.Limit{Name: "tpm", Capacity: 7_000, Amount: 7_000, Period: 60_000}
-			put, b := table.Create(table.NewBucket{Namespace: id, Entity: "other", Resource: "gpt-4",
+			put, b := table.Create(table.NewBucket{Namespace: id, Entity: c.entity, Resource: "gpt-4",
 				Costs: table.Costs([]bucket.Limit{old}), Now: now, Draw: 1})
 			db.Store(put.Item)
-			queries := 0
+			calls := 0
 			db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.Query {
-					if queries++; queries <= 4 || lasting {
-						return false, memdb.Fail(store.Unavailable)
+				if c.fails(op, id) {
+					if calls++; calls <= c.times {
+						return c.stored, errors.New("no answer")
 					}
 				}
 				return true, nil
 			})
-			_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
-			if errors.Is(err, admin.ErrReach) != lasting || !lasting && err != nil {
-				t.Errorf("lasting %v: %v", lasting, err)
+			log.Reset()
+			_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, c.then))
+			if lasting := c.changes == 0; errors.Is(err, admin.ErrReach) != lasting || !lasting && err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
-			if !lasting && !strings.Contains(log.String(), "changes=3 ") { // all are stored, one at the second attempt
-				t.Errorf("told %s", log.String())
+			if told := fmt.Sprintf("changes=%d ", c.changes); c.changes > 0 && !strings.Contains(log.String(), told) {
+				t.Errorf("%s: told %s, want %s", name, log.String(), told)
 			}
 			db.SetHook(nil)
 			if b, err = table.DecodeShard(read(t, db, b.Key())); err != nil {
 				t.Fatal(err)
 			}
-			if tpm := b.State.Slots[b.State.Index("tpm")]; (tpm.Capacity == 40_000_000) == lasting {
-				t.Errorf("lasting %v: the bucket has %+v", lasting, tpm)
+			if tpm := b.State.Slots[b.State.Index("tpm")]; tpm.Capacity != 1000*c.want || calls < min(c.times, 4) {
+				t.Errorf("%s: after %d failures the bucket has %+v", name, calls, tpm)
 			}
 		})
 	}
