@@ -48,21 +48,30 @@ func limitMemory() {
 // newAggregator validates the environment and builds what lives as long as the
 // process. It talks to nobody.
 func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Logger) (*streams.Aggregator, error) {
-	conf, err := function.AggregatorFromEnv(getenv)
+	o, err := options(ctx, getenv, log)
 	if err != nil {
 		return nil, err
+	}
+	return streams.New(o)
+}
+
+// options are what the aggregator is built of.
+func options(ctx context.Context, getenv func(string) string, log *slog.Logger) (streams.Options, error) {
+	conf, err := function.AggregatorFromEnv(getenv)
+	if err != nil {
+		return streams.Options{}, err
 	}
 	cfg, err := start.Config(ctx, "table", awsconfig.WithHTTPClient(client(conf.WriteConcurrency)))
 	if err != nil {
-		return nil, err
+		return streams.Options{}, err
 	}
-	o := options(conf)
+	o := settings(conf)
 	o.DynamoDB = dynamodb.NewFromConfig(cfg)
 	o.Name, o.Log, o.Metrics = function.Name(getenv, "aggregator"), log, start.Metrics(getenv, os.Stdout)
 	if conf.DeadLetterBucketName != "" {
 		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
 	}
-	return streams.New(o)
+	return o, nil
 }
 
 // client keeps a connection for every write in flight. The default of ten idle ones per host, and a
@@ -73,8 +82,8 @@ func client(writes int) *awshttp.BuildableClient {
 	})
 }
 
-// options are the settings that the configuration holds.
-func options(conf function.Aggregator) streams.Options {
+// settings are the options that the configuration holds.
+func settings(conf function.Aggregator) streams.Options {
 	o := streams.Options{
 		Table: conf.TableName, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
 		MergeAfter: time.Duration(conf.MergeAfter) * time.Second, Concurrency: conf.WriteConcurrency,

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
@@ -65,7 +67,7 @@ func TestEveryVariableIsAnOption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reflect.DeepEqual(options(conf), options(plain)) {
+		if reflect.DeepEqual(settings(conf), settings(plain)) {
 			t.Errorf("%s=%s changes no option", variable, value)
 		}
 	}
@@ -137,6 +139,25 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
+// The aggregator's own client of the table keeps them too, and never fewer than the SDK would.
+func TestTheTableIsCalledByThatClient(t *testing.T) {
+	t.Setenv("AWS_REGION", "eu-central-1")
+	for writes, want := range map[string]int{"1": awshttp.DefaultHTTPTransportMaxIdleConnsPerHost, "256": 256} {
+		env := map[string]string{function.EnvTableName: "limits", function.EnvWriteConcurrency: writes}
+		o, err := options(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, ok := o.DynamoDB.(*dynamodb.Client).Options().HTTPClient.(*awshttp.BuildableClient)
+		if !ok || c.GetTransport().MaxIdleConnsPerHost != want {
+			t.Errorf("%s writes: %T keeps %+v, want %d", writes, c, c, want)
+		}
+		if o.Name != "aggregator" {
+			t.Errorf("not deployed, it is called %q", o.Name)
+		}
+	}
+}
+
 // bucket is an S3 that remembers the last object, and fails if it is told to.
 type bucket struct {
 	in   *s3.PutObjectInput
@@ -144,11 +165,11 @@ type bucket struct {
 	fail error
 }
 
-func (b *bucket) PutObject(_ context.Context, in *s3.PutObjectInput,
+func (b *bucket) PutObject(ctx context.Context, in *s3.PutObjectInput,
 	_ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
 	body, err := io.ReadAll(in.Body)
 	b.in, b.body = in, string(body)
-	return &s3.PutObjectOutput{}, errors.Join(err, b.fail)
+	return &s3.PutObjectOutput{}, errors.Join(err, b.fail, ctx.Err())
 }
 
 func TestMalformedRecordsGoToTheDeadLetterBucket(t *testing.T) {
@@ -165,5 +186,10 @@ func TestMalformedRecordsGoToTheDeadLetterBucket(t *testing.T) {
 	}
 	if b.fail = errors.New("down"); !errors.Is(d.keep(t.Context(), o), b.fail) {
 		t.Error("a failure is not reported")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.keep(over, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
 	}
 }

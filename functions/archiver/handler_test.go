@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,7 +165,7 @@ func TestWhatABatchTells(t *testing.T) {
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
 	var log bytes.Buffer
-	h.log = slog.New(slog.NewTextHandler(&log, nil))
+	h.function, h.log = "shelf", slog.New(slog.NewTextHandler(&log, nil))
 	s.failing(func(key string) fault { return when(isKey(key, 109), refused) })
 	if got := handle(t, h, t.Context(), batch(100, 110)); got != resumeAt(109) {
 		t.Errorf("response %s", got)
@@ -173,7 +174,8 @@ func TestWhatABatchTells(t *testing.T) {
 	for _, o := range s.stored {
 		size += len(o.Text)
 	}
-	if want := fmt.Sprintf(`"Bytes":%d}`, size); size == 0 || !strings.Contains(metrics.String(), want) {
+	if want := fmt.Sprintf(`"Bytes":%d}`, size); size == 0 || !strings.Contains(metrics.String(), want) ||
+		!strings.Contains(metrics.String(), `"Function":"shelf"`) {
 		t.Errorf("metrics %s, want %s", metrics, want)
 	}
 	for _, want := range []string{
@@ -282,13 +284,15 @@ func TestDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
-		if got := handle(t, h, ctx, batch(100, 104)); got != resumeAt(102) {
+		payload := bytes.ReplaceAll(batch(100, 104), []byte("1736953200"), // ten seconds old
+			strconv.AppendInt(nil, start.Unix()-10, 10))
+		if got := handle(t, h, ctx, payload); got != resumeAt(102) {
 			t.Errorf("response %s, want %s", got, resumeAt(102))
 		}
 		if took := time.Since(start); took != time.Minute-function.ReportMargin {
 			t.Errorf("reported after %v, want %v before the deadline", took, function.ReportMargin)
 		}
-		if !strings.Contains(metrics.String(), `"Writes":3,"WritesFailed":1,"ElapsedMs":59000,`) {
+		if !strings.Contains(metrics.String(), `"Writes":3,"WritesFailed":1,"ElapsedMs":59000,"IteratorAgeMs":10000,`) {
 			t.Errorf("metrics %s", metrics.String())
 		}
 

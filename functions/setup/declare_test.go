@@ -125,7 +125,7 @@ func TestChangesAreThoseOfTheStack(t *testing.T) {
 	}
 	n := 0
 	for e, err := range ns.AllEvents(t.Context(), time.Time{}, time.Time{}) {
-		if n++; err != nil || e.Principal != declaring(cfn.RequestUpdate).StackID {
+		if n++; err != nil || e.Principal != declaring(cfn.RequestUpdate).StackID || e.At.UnixMilli() != now {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}
@@ -183,6 +183,11 @@ func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
 		if got := stored(t, db); strings.Contains(got, "per") {
 			t.Errorf("%q: limits %s", text, got)
 		}
+	}
+	h, db := rig(t) // behind one that could be applied
+	_, _, err := h.Handle(t.Context(), declaring(cfn.RequestCreate, someLimits, "namespace: default\nlimits: {}"))
+	if got := stored(t, db); err == nil || strings.Contains(got, "per") {
+		t.Errorf("error %v, limits %s", err, got)
 	}
 }
 
@@ -283,6 +288,11 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		err = fits(ctx, 1)
 		if err == nil || !strings.HasPrefix(err.Error(), "1 to change, time for 0 in the 0s that are left;") {
 			t.Errorf("one change: %v", err)
+		}
+		over, cancel := context.WithTimeout(t.Context(), -time.Second)
+		defer cancel()
+		if err := fits(over, 0); err != nil {
+			t.Errorf("nothing to change, after the end: %v", err)
 		}
 		if err := handle(margin + time.Millisecond); err != nil {
 			t.Errorf("nothing to change: %v", err)

@@ -186,6 +186,11 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 		time.Since(h.now()) > time.Hour {
 		t.Errorf("%+v, %v", h, err)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.check(over, ""); !errors.Is(err, context.Canceled) { // the request's end is the end of the look
+		t.Errorf("a look after the end: %v", err)
+	}
 	h, err = newHandler(t.Context(), func(string) string { return "" }, log)
 	if err == nil || h != nil || !strings.Contains(err.Error(), "TABLE_NAME") {
 		t.Errorf("without a table: %v", err)

@@ -27,7 +27,7 @@ func TestAnAnswerIsNeverTooLong(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, long := range []string{"denied", strings.Repeat(`User "x" is not authorized, `, 500), strings.Repeat(`"`, 9000),
-		strings.Repeat("ü", 9000)} {
+		strings.Repeat("ü", 9000), "x" + strings.Repeat("ü", 9000)} {
 		h, _ := rig(t)
 		var log bytes.Buffer
 		h.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -42,6 +42,9 @@ func TestAnAnswerIsNeverTooLong(t *testing.T) {
 		said := string(answer)
 		if len(answer) > 4096 || !strings.Contains(said, `"Status":"FAILED"`) || !strings.Contains(said, "set up table") {
 			t.Errorf("%d bytes: %.200s", len(answer), answer)
+		}
+		if strings.Contains(said, `\ufffd`) {
+			t.Errorf("half a letter: %s", answer)
 		}
 		if cut := strings.Contains(said, "the function's log has the rest"); cut != (long != "denied") {
 			t.Errorf("cut %v: %.200s", cut, answer)

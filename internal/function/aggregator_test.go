@@ -17,9 +17,9 @@ func TestAggregatorFromEnv(t *testing.T) {
 		t.Errorf("defaults: %+v, %v", got, err)
 	}
 	got, err = AggregatorFromEnv(getenv(map[string]string{
-		EnvTableName: " my.limits_1-x ", EnvSnapshotWindows: " monthly , hourly ", EnvSnapshotTTLDays: "3650",
+		EnvTableName: " my.limits_1-x ", EnvSnapshotWindows: " monthly , hourly ", EnvSnapshotTTLDays: " 3650\n",
 		EnvMaxShards: "1", EnvWriteConcurrency: "256", EnvMaxWriteUnits: "40000", EnvMergeAfterSeconds: "5",
-		EnvDeadLetterBucketName: "dead-l-s",
+		EnvDeadLetterBucketName: " dead-l-s ",
 	}))
 	want = Aggregator{TableName: "my.limits_1-x", Windows: []string{"monthly", "hourly"},
 		SnapshotTTLDays: 3650, MaxShards: 1, MergeAfter: 5, WriteConcurrency: 256, MaxWriteUnits: 40_000,

@@ -69,8 +69,8 @@ func TestPanicFailsItsJobOnly(t *testing.T) {
 		{Do: func(context.Context) (int, error) { return 1, nil }},
 	}
 	Pool{AtOnce: 1}.Run(t.Context(), jobs)
-	if jobs[0].Err == nil || !jobs[1].Done() {
-		t.Errorf("errors %v and %v", jobs[0].Err, jobs[1].Err)
+	if !jobs[0].Begun || jobs[0].Err == nil || !jobs[1].Done() {
+		t.Errorf("begun %v, errors %v and %v", jobs[0].Begun, jobs[0].Err, jobs[1].Err)
 	}
 }
 

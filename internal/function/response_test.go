@@ -81,7 +81,7 @@ func TestWithMarginEndsBeforeTheDeadline(t *testing.T) {
 func summary() Summary {
 	s := Summary{Records: 5, Changes: 3, Malformed: 1, Writes: 2, WritesFailed: 1,
 		IteratorAgeMs: 1500, ElapsedMs: 12,
-		More: []Metric{{Name: "Bytes", Log: "bytes", Value: 321, Unit: "Bytes"}}}
+		More: []Metric{{Name: "Bytes", Log: "bytes", Value: 321, Unit: "Bytes"}, {Name: "Unlogged", Value: 7}}}
 	s.Resume.Fail("42")
 	return s
 }
@@ -95,7 +95,7 @@ func TestMetricLine(t *testing.T) {
 		`"Dimensions":[["Function"]],"Metrics":[{"Name":"Changes","Unit":"Count"},` +
 		`{"Name":"Malformed","Unit":"Count"},{"Name":"WritesFailed","Unit":"Count"}]}]},` +
 		`"Function":"arch\"iver","Records":5,"Changes":3,"Malformed":1,` +
-		`"Writes":2,"WritesFailed":1,"ElapsedMs":12,"IteratorAgeMs":1500,"Bytes":321}` + "\n"
+		`"Writes":2,"WritesFailed":1,"ElapsedMs":12,"IteratorAgeMs":1500,"Bytes":321,"Unlogged":7}` + "\n"
 	if got := out.String(); got != want {
 		t.Errorf("line\n%s\nwant\n%s", got, want)
 	}

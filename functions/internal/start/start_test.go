@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
 // isFunction makes this binary the function that is to be started, one that cannot be.
@@ -37,17 +39,19 @@ func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// The region comes from the environment, and its absence is said by name.
+// The region comes from the environment, and its absence is said by name. What a function sets besides
+// is in the configuration.
 func TestTheConfigurationNeedsARegion(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_REGION", "eu-central-1")
-	if cfg, err := Config(t.Context(), "table"); err != nil || cfg.Region != "eu-central-1" {
-		t.Errorf("region %q, %v", cfg.Region, err)
+	cfg, err := Config(t.Context(), "table", awsconfig.WithAppID("limits"))
+	if err != nil || cfg.Region != "eu-central-1" || cfg.AppID != "limits" {
+		t.Errorf("region %q, id %q, %v", cfg.Region, cfg.AppID, err)
 	}
 	t.Setenv("AWS_REGION", "")
-	_, err := Config(t.Context(), "table")
+	_, err = Config(t.Context(), "table")
 	if want := `AWS_REGION="": want the region of the table`; err == nil || err.Error() != want {
 		t.Errorf("no region: %v, want %s", err, want)
 	}
