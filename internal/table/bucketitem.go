@@ -104,6 +104,9 @@ var identity = []string{
 	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
 }
 
+// mostShards is the highest count of shards that an item may say.
+const mostShards = 1 << 20
+
 // DecodeShard reads a bucket item. It is strict about what it uses and ignores
 // the rest: numbers must be whole and fit 64 bits, limits must make sense. A
 // limit with attributes missing goes to Partial. The error is an ErrUnreadable that
@@ -136,8 +139,8 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 	switch {
 	case !ok:
 		b.NoShardCount = true
-	case count < 1 || count > 1<<20:
-		return fmt.Errorf("attribute %q is %d, want 1 to %d", AttrShardCount, count, 1<<20)
+	case count < 1 || count > mostShards:
+		return fmt.Errorf("attribute %q is %d, want 1 to %d", AttrShardCount, count, mostShards)
 	default:
 		b.State.Shards = int(count)
 	}

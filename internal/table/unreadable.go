@@ -39,7 +39,7 @@ func Unschedule(stored item.Item, inForce []bucket.Limit) (item.Update, bool) {
 	_, _, _, shard, _ := layout.ParseBucketPK(u.Key.PK)
 	count, _, _ := item.Int(stored, AttrShardCount)
 	for _, l := range inForce {
-		n, most := namesOf(l.Name), bucket.Share(l.Capacity, shard, int(max(1, count)))
+		n, most := namesOf(l.Name), bucket.Share(l.Capacity, shard, int(min(count, mostShards)))
 		level, ok, err := item.Int(stored, n.tokens)
 		if !ok || err != nil || !hasLevel(l) || calendarOf(stored, n.schedule, layout.FieldSchedule) == "" {
 			continue
