@@ -130,8 +130,12 @@ func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 // the same write, and from the first use.
 func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 	daily, hourly := "m0h0@UTC", "m0@UTC"
-	for _, c := range []struct{ before, after string }{
-		{daily, daily}, {daily, hourly}, {hourly, daily}, {daily, "m0h5@UTC"}, {"+3600", "+3600"}, {hourly, "+7200"},
+	for _, c := range []struct {
+		before, after string
+		cost          int64
+	}{
+		{daily, daily, 4000}, {daily, hourly, 4000}, {hourly, daily, 4000}, {daily, "m0h5@UTC", 4000}, {"+3600", "+3600", 4000},
+		{hourly, "+7200", 4000}, {hourly, "+7200", 0}, {"+3600", "+3600", 0},
 	} {
 		quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.before}
 		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
@@ -143,7 +147,7 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 		}
 		over := b.State.Slots[b.State.Index("q")].End + bucket.EdgeMargin
 		quota.Reset = c.after
-		next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 4000), Now: over}.Plan()
+		next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, c.cost), Now: over}.Plan()
 		after, held, err := next.Update.Apply(stored)
 		if err != nil || !held {
 			t.Errorf("from %s to %s: held %v, %v", c.before, c.after, held, err)
@@ -153,8 +157,8 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 6000 {
-			t.Errorf("from %s to %s: %d are left of 10000 once 4000 are taken", c.before, c.after, sl.Tokens)
+		if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 10_000-c.cost {
+			t.Errorf("from %s to %s: %d are left of 10000 once %d are taken", c.before, c.after, sl.Tokens, c.cost)
 		}
 	}
 }

@@ -138,9 +138,9 @@ func (b Shard) entered(at bucket.State, i int) bool {
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false
 	}
-	if sl := at.Slots[i]; sl.Renews() && sl.End == 0 { // over, not changed into one that waits
+	if sl := at.Slots[i]; sl.Renews() && sl.End == 0 { // over, and the next waits for its first use
 		j := b.State.Index(sl.Name)
-		return j >= 0 && b.State.Slots[j].Reset == sl.Reset && b.State.Slots[j].End != 0 &&
+		return j >= 0 && b.State.Slots[j].End != 0 &&
 			at.RF >= bucket.AddSat(b.State.Slots[j].End, bucket.EdgeMargin)
 	}
 	was, moved := b.moved(at.Slots[i])
