@@ -72,6 +72,8 @@ func TestWhereAnAddHolds(t *testing.T) {
 func TestHowOldARefillAnAddAccepts(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	slow := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 1_000, Period: 3600_000 * 24}
+	soft := rate
+	soft.Soft = true
 	for _, c := range []struct {
 		name       string
 		of         bucket.Limit
@@ -83,10 +85,14 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 		{"a cost that leaves less", rate, 50, 50_000, 9_998},
 		{"the whole capacity", rate, 50, 60_000, 0},
 		{"more than a day", slow, 50, 1_000, 24 * 3600 * 1000},
+		{"a soft limit, which is not cut to its cost", soft, 50, 50_000, 29_998},
 	} {
 		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
 			Costs: Costs([]bucket.Limit{c.of}, 0)})
 		put.Item["b_l_tk"] = item.N(c.cost)
+		if c.of.Soft {
+			put.Item["b_l_tk"] = item.N(0)
+		}
 		for after, want := range map[int64]bool{c.age: true, c.age + 1: false} {
 			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow + after, Room: c.room,
 				Costs: Costs([]bucket.Limit{c.of}, c.cost)}

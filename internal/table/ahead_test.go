@@ -255,6 +255,25 @@ func TestSplitOfWhatIsHeldHandsOverWhatIsThere(t *testing.T) {
 	}
 }
 
+// A split does not depend on until when tokens are held: a process may take more ahead meanwhile, for
+// longer, and both shards leave room for it.
+func TestASplitLetsHoldsGoOn(t *testing.T) {
+	full := tenAt(sampleNow)
+	ahead := func(image Shard, now int64) (Shard, bool) {
+		return written(t, image, Charge{Image: image, Costs: tenCosts(2_000), Now: now,
+			Ahead: &Ahead{Life: 5_000, Take: tenCosts(1_000)}})
+	}
+	image, _ := ahead(full, sampleNow)
+	stored, held := ahead(image, sampleNow+3_000)
+	if !held || stored.State.HeldUntil <= image.State.HeldUntil {
+		t.Fatalf("held %v until %d", held, stored.State.HeldUntil)
+	}
+	after, held, err := Split(image, sampleNow+2_500)[0].Apply(stored.Item())
+	if err != nil || !held || !item.Equal(after[AttrHeldUntil], item.N(stored.State.HeldUntil)) {
+		t.Errorf("held %v, %v: until %v", held, err, after[AttrHeldUntil])
+	}
+}
+
 // Who fills a bucket up leaves room for what is held: 4 of 10 may be spent at any moment.
 func TestRaisingLeavesRoomForWhatIsHeld(t *testing.T) {
 	const at = sampleNow

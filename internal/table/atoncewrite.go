@@ -104,7 +104,7 @@ func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 		p.set(takenAttr(sl.Name, k), item.N(cost))
 		p.set(takenAttr(sl.Name, k-1), item.N(0))
 	default:
-		p.cond = append(p.cond, room2(sl.Limit, k, room, was.Taken.Of(k-1)*max(2-n, 0))...)
+		p.cond = append(p.cond, room2(sl.Limit, k, room, was.Taken.Of(k-1))...)
 		p.add(takenAttr(sl.Name, k), cost)
 	}
 	p.u.Set = append(p.u.Set, begins(sl.Limit, k)...)

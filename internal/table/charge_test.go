@@ -76,7 +76,7 @@ func TestASoftLimitThatIsFull(t *testing.T) {
 		slack, level, others int64
 		want                 bool
 	}{
-		{0, 100, 90, true}, {100, 100, 90, true}, {20, 100, 20, true}, {20, 100, 21, false}, {1, 100, 1, true},
+		{0, 100, 101, true}, {100, 100, 101, true}, {20, 100, 20, true}, {20, 100, 21, false}, {1, 100, 1, true},
 		{1, 100, 2, false}, {20, 50, 21, true}, {20, -50, 21, true}, {99, 100, 97, true}, {99, 100, 100, false},
 	} {
 		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,

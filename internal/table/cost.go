@@ -143,7 +143,7 @@ func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
 		if c.Floor == 0 {
 			continue
 		}
-		if i := s.Index(c.Limit.Name); i >= 0 && out[i] > 0 {
+		if i := s.Index(c.Limit.Name); i >= 0 {
 			out[i] = c.Need(s)
 		}
 	}

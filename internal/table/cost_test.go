@@ -63,6 +63,7 @@ func TestSlotsThatAreCounted(t *testing.T) {
 		{"two later", 100_000, Cost{Limit: fly, Milli: -4000, End: 60_000}, false},
 		{"of the epoch before", 40_000, Cost{Limit: fly, Milli: -1, End: 30_000}, false},
 		{"of another length", 40_000, Cost{Limit: longer, Milli: -4000, End: 60_000}, false},
+		{"of another length, by the same number", 40_000, Cost{Limit: longer, Milli: -4000, End: 120_000}, false},
 		{"of no slots", 40_000, Cost{Limit: bucket.Limit{Name: "wcu"}, Milli: -1}, false},
 		{"not there", 40_000, Cost{Limit: bucket.Limit{Name: "x", AtOnce: true, Period: 5000}, End: 5000}, false},
 	} {

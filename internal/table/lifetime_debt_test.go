@@ -39,6 +39,13 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	if _, again := table.Prolong(decode(t, mended), now); again {
 		t.Error("prolonged twice")
 	}
+	for early, want := range map[int64]bool{5: false, 4: true} { // seconds from full to the expiry
+		b := decode(t, adjusted)
+		b.TTL = b.State.FullAt(now)/1000 + early
+		if _, ok := table.Prolong(b, now); ok != want {
+			t.Errorf("expires %d s after it is full: prolonged %v", early, ok)
+		}
+	}
 	back := table.Costs(limits, 1_000)
 	kept, _, err := table.Charge{Image: b, Costs: back, Now: now,
 		Force: true}.Plan().Update.Apply(put.Item)

@@ -10,7 +10,8 @@ import (
 )
 
 // Of what is stored in part, a level and a counter, limits that have costs are filled in, and the
-// meter. No level rises above its capacity. A limit of slots takes over no level.
+// meter. That begins a generation: by an image from before, the limit is new. No level rises above its
+// capacity. A limit of slots takes over no level.
 func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 9_000, Amount: 9_000, Period: 86_400_000}
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -20,14 +21,15 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		level        int64
 		costs        []bucket.Limit
 		want         string
+		begins       bool
 	}{
-		{"wanted", "rpm", 4_000, []bucket.Limit{day, rpm}, "day:9 rpm:4 wcu:999"},
-		{"in debt", "rpm", -4_000, []bucket.Limit{day, rpm}, "day:9 rpm:-4 wcu:999"},
-		{"above its capacity", "rpm", 61_000, []bucket.Limit{day, rpm}, "day:9 rpm:60 wcu:999"},
-		{"not wanted", "rpm", 4_000, []bucket.Limit{day}, "day:9 wcu:999"},
-		{"not wanted by what takes nothing", "rpm", 4_000, nil, "day:9 wcu:999"},
-		{"wanted as slots", "rpm", 4_000, []bucket.Limit{day, slots}, "day:9 wcu:999"},
-		{"the meter", bucket.WCU, 4_000, []bucket.Limit{day}, "day:9 wcu:4"},
+		{"wanted", "rpm", 4_000, []bucket.Limit{day, rpm}, "day:9 rpm:4 wcu:999", true},
+		{"in debt", "rpm", -4_000, []bucket.Limit{day, rpm}, "day:9 rpm:-4 wcu:999", true},
+		{"above its capacity", "rpm", 61_000, []bucket.Limit{day, rpm}, "day:9 rpm:60 wcu:999", true},
+		{"not wanted", "rpm", 4_000, []bucket.Limit{day}, "day:9 wcu:999", false},
+		{"not wanted by what takes nothing", "rpm", 4_000, nil, "day:9 wcu:999", false},
+		{"wanted as slots", "rpm", 4_000, []bucket.Limit{day, slots}, "day:9 wcu:999", true},
+		{"the meter", bucket.WCU, 4_000, []bucket.Limit{day}, "day:9 wcu:4", true},
 	} {
 		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
 			Costs: Costs([]bucket.Limit{day}, 0)})
@@ -49,6 +51,14 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		}
 		if got != " "+c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		u := Charge{Image: image, Costs: Costs(c.costs), Now: sampleNow, Force: true}.Plan().Update
+		after, held, err := u.Apply(put.Item)
+		if err != nil || !held {
+			t.Fatalf("%s: held %v, %v", c.name, held, err)
+		}
+		if begins := !item.Equal(after[AttrGeneration], put.Item[AttrGeneration]); begins != c.begins {
+			t.Errorf("%s: another generation %v", c.name, begins)
 		}
 	}
 }

@@ -76,7 +76,30 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 	}
 }
 
-// So is a quota, with its calendar and when its first period ends, by which nobody takes of it later
+// The clocks of the shards may differ: what a merge adds up is what both hold by the later one. Else a
+// shard that is behind would earn once more what the other brings.
+func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
+	const now = 1_700_000_000_000
+	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000} // half a token a second each
+	for _, ahead := range []struct{ kept, other int64 }{{0, 0}, {2_000, 0}, {0, 2_000}} {
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+			State: bucket.New([]bucket.Limit{rpm}, 0, 2, now+ahead.kept)}
+		other := b
+		other.State = bucket.New([]bucket.Limit{rpm}, 1, 2, now+ahead.other)
+		b.State.Slots[0].Tokens, other.State.Slots[0].Tokens = 3_000, 4_000
+		after, held, err := table.Merge(b, other, 1, now)[1].Apply(b.Item())
+		if err != nil || !held {
+			t.Fatalf("%+v: held %v, %v", ahead, held, err)
+		}
+		late := max(ahead.kept, ahead.other)
+		want := 7_000 + (late-ahead.kept)/2 + (late-ahead.other)/2
+		if got := decode(t, after).State; got.RF != now+late || got.Slots[0].Tokens != want {
+			t.Errorf("%+v: %v, want %d millitokens", ahead, got, want)
+		}
+	}
+}
+
+// A quota is brought with its calendar and when its first period ends, by which nobody takes of it later
 // without a look. Nothing of a bucket's own quotas is lost either.
 func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 	const now = 1_700_000_000_000
