@@ -32,6 +32,7 @@ func TestSetupFromProperties(t *testing.T) {
 func TestTableFromEnv(t *testing.T) {
 	for name, want := range map[string]string{
 		"limits":                 "",
+		" limits\n":              "",
 		strings.Repeat("x", 255): "",
 		"AZaz09_.-":              "",
 		"A@Z":                    `TABLE_NAME="A@Z": want ` + wantTableName,
@@ -44,7 +45,7 @@ func TestTableFromEnv(t *testing.T) {
 		if err != nil {
 			said = err.Error()
 		}
-		if got != name || said != want {
+		if got != strings.TrimSpace(name) || said != want {
 			t.Errorf("%q: %q, error %v, want %s", name, got, err, want)
 		}
 	}
