@@ -255,6 +255,20 @@ func TestSplitOfWhatIsHeldHandsOverWhatIsThere(t *testing.T) {
 	}
 }
 
+// Until when tokens are held is said for whichever limit they are of: of two, one may need none.
+func TestTakingAheadOfSomeLimits(t *testing.T) {
+	limits := []bucket.Limit{tenLimit, {Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: Costs(limits), Now: sampleNow})
+	for _, take := range [][]int64{{1_000, 0}, {0, 1_000}, {0, 0}} {
+		u := Charge{Image: b, Costs: Costs(limits, 2_000, 2_000), Now: sampleNow,
+			Ahead: &Ahead{Life: 5_000, Take: Costs(limits, take...)}}.Plan().Update
+		after, held, err := u.Apply(put.Item)
+		if some := take[0]+take[1] > 0; err != nil || !held || (after[AttrHeldUntil] != nil) != some {
+			t.Errorf("%v: held %v, %v, until %v", take, held, err, after[AttrHeldUntil])
+		}
+	}
+}
+
 // A split does not depend on until when tokens are held: a process may take more ahead meanwhile, for
 // longer, and both shards leave room for it.
 func TestASplitLetsHoldsGoOn(t *testing.T) {

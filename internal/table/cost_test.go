@@ -100,6 +100,7 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 	} {
 		costs := Costs(limits, -1000, -1000, -1000)
 		costs[0].End, costs[1].End = c.fly, c.hourly
+		costs[2].End = now - hour // it was a quota when the tokens were taken: a rate has no periods
 		plan := Charge{Image: b, Costs: costs, Now: now + c.later, Force: true}.Plan()
 		after, held, err := plan.Update.Apply(put.Item)
 		if err != nil || !held {
