@@ -8,7 +8,8 @@ import (
 )
 
 // A settlement moves what it settles from the level to the counter, be it a millitoken, and says
-// nothing of a limit of which it settles nothing: that need not be stored.
+// nothing of a limit of which it settles nothing: that need not be stored. Slots are only given back:
+// more of them are for a charge, which looks whether there are any.
 func TestWhatASettlementMoves(t *testing.T) {
 	gone := bucket.Limit{Name: "gone", Capacity: 1000, Amount: 1000, Period: 1000}
 	for _, milli := range []int64{-2, -1, 1, 2, 5_000_000} {
@@ -24,6 +25,17 @@ func TestWhatASettlementMoves(t *testing.T) {
 			if sl := got.State.Slots[0]; err != nil || sl.Tokens != 10_000-milli || sl.Used != 100_000+milli {
 				t.Errorf("%d, %s: %+v, %v", milli, name, sl, err)
 			}
+		}
+	}
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs([]bucket.Limit{fly}, 4_000)})
+	for milli, want := range map[int64]int64{1_000: 4_000, -1_000: 3_000} {
+		costs := Costs([]bucket.Limit{fly}, milli)
+		costs[0].End = b.State.Slots[0].End
+		after, held, err := Adjust(b.Key(), costs).Apply(put.Item)
+		if err != nil || !held || !item.Equal(after[takenAttr("fly", fly.EpochAt(sampleNow))], item.N(want)) {
+			t.Errorf("%d slots: held %v, %v: %v", milli, held, err, after)
 		}
 	}
 }

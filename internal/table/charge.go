@@ -144,7 +144,7 @@ func (p *planned) prepare(c Charge) {
 		p.adopt(bucket.WCULimit())
 	}
 	p.begins = p.give() || p.begins || len(p.image.Slots) != len(c.Image.State.Slots)
-	if p.begins || len(p.image.Slots) > bucket.MaxSlots {
+	if p.begins {
 		p.drop()
 	}
 	p.costs = costsBySlot(p.costs[:0], p.before, c.taken(), c.taken() != nil)

@@ -68,10 +68,9 @@ func TestExamplesOfTheCharge(t *testing.T) {
 
 // A soft limit denies nothing, whatever others have taken. Only where it is full, and a slack is asked
 // for, a write that would lose what others took since the image is refused: of 100 tokens and a slack
-// of 20 % no more than 20.
+// of 20 % no more than 20. A shard of two is full with its share.
 func TestASoftLimitThatIsFull(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
-	soft := bucket.Limit{Name: "rpm", Capacity: 100 * s, Amount: s, Period: s, Soft: true}
 	for _, c := range []struct {
 		slack, level, others int64
 		want                 bool
@@ -79,15 +78,18 @@ func TestASoftLimitThatIsFull(t *testing.T) {
 		{0, 100, 101, true}, {100, 100, 101, true}, {20, 100, 20, true}, {20, 100, 21, false}, {1, 100, 1, true},
 		{1, 100, 2, false}, {20, 50, 21, true}, {20, -50, 21, true}, {99, 100, 97, true}, {99, 100, 100, false},
 	} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-			State: bucket.New([]bucket.Limit{soft}, 0, 1, now)}
-		b.State.Slots[0].Tokens = c.level * s
-		plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{soft}, 5*s), Now: now, Slack: c.slack}.Plan()
-		b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
-		b.State.Slots[0].Tokens -= c.others * s
-		b.State.Slots[0].Used += c.others * s
-		if _, held, err := plan.Update.Apply(b.Item()); err != nil || held != c.want || !plan.Verdict.Granted {
-			t.Errorf("%+v: held %v, %v", c, held, err)
+		for _, shards := range []int{1, 2} {
+			soft := bucket.Limit{Name: "rpm", Capacity: int64(shards) * 100 * s, Amount: s, Period: s, Soft: true}
+			b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
+				State: bucket.New([]bucket.Limit{soft}, 0, shards, now)}
+			b.State.Slots[0].Tokens = c.level * s
+			plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{soft}, 5*s), Now: now, Slack: c.slack}.Plan()
+			b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
+			b.State.Slots[0].Tokens -= c.others * s
+			b.State.Slots[0].Used += c.others * s
+			if _, held, err := plan.Update.Apply(b.Item()); err != nil || held != c.want || !plan.Verdict.Granted {
+				t.Errorf("%+v, of %d shards: held %v, %v", c, shards, held, err)
+			}
 		}
 	}
 }

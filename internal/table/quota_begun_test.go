@@ -134,8 +134,8 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 		before, after string
 		cost          int64
 	}{
-		{daily, daily, 4000}, {daily, hourly, 4000}, {hourly, daily, 4000}, {daily, "m0h5@UTC", 4000}, {"+3600", "+3600", 4000},
-		{hourly, "+7200", 4000}, {hourly, "+7200", 0}, {"+3600", "+3600", 0},
+		{daily, daily, 4000}, {daily, hourly, 4000}, {hourly, daily, 4000}, {daily, "m0h5@UTC", 4000},
+		{"+3600", "+3600", 4000}, {hourly, "+7200", 4000}, {hourly, "+7200", 0}, {"+3600", "+3600", 0},
 	} {
 		quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.before}
 		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
