@@ -2,11 +2,24 @@ package table
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
+
+// A shard loses its own schedule and those of its limits, and nothing that a limit named "sched" has.
+func TestWhatIsASchedule(t *testing.T) {
+	stored := item.Key{PK: "ns/BUCKET#e#r#0", SK: "#STATE"}.Item()
+	for _, attr := range []string{"sched", "b_rpm_sched", "b_sched_sched", "x_sched", "o_sched", "b_sched_tk"} {
+		stored[attr] = item.S("1c2")
+	}
+	u, ok := Unschedule(stored, nil)
+	if want := []string{"b_rpm_sched", "b_sched_sched", "sched"}; !ok || !slices.Equal(u.Remove, want) {
+		t.Errorf("removed %v, %q, want %q", ok, u.Remove, want)
+	}
+}
 
 // What is kept of a scheduled level is at most the share of the limit in force: all of it where the item
 // says no count, or one below 1, and next to nothing of it with a count that nobody can have.
