@@ -186,9 +186,9 @@ func TestHeldIsToldOfTheLastImage(t *testing.T) {
 	if h.Key != p.image.Key() || !slices.Equal(h.Limits, p.image.State.Limits()) {
 		t.Errorf("%+v, want key %v and limits %v", h, p.image.Key(), p.image.State.Limits())
 	}
-	wider := plenty
-	wider.Capacity *= 2
-	p.image.State.Slots[p.image.State.Index("rps")].Limit = wider
+	added := plenty
+	added.Name = "added"
+	p.image.State.Slots = slices.Insert(p.image.State.Slots, 0, bucket.Slot{Limit: added, Tokens: added.Capacity})
 	p.See(p.image, noon, Unsent)
 	if h, _ = p.Grant(costing(1000, plenty), clock(noon)); !slices.Equal(h.Limits, p.image.State.Limits()) {
 		t.Errorf("limits %v, want %v", h.Limits, p.image.State.Limits())

@@ -133,6 +133,7 @@ func (b *Bucket) See(image table.Shard, now int64, since int) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	k.see(image, now, since, nil)
+	k.displace(k.at(image.State.Shard), now)
 }
 
 // Missing remembers that shards were not there.
@@ -215,6 +216,7 @@ func (b *Bucket) SeeAll(items []item.Item, now int64) ([]table.Shard, error) {
 		}
 		images = append(images, image)
 		k.see(image, now, k.at(i).serial, nil)
+		k.displace(k.at(i), now)
 	}
 	return images, nil
 }

@@ -43,28 +43,33 @@ func (k *facts) meets(c *Call) bool {
 // met handles the answer to the read of a call's shard. If the read has failed, the write goes out all the
 // same, as a plain add.
 func (k *facts) met(c *Call, out Outcome, now Now, e *Effects) {
+	displaced := false
 	if out.Err == nil {
-		k.meet(c.Choice.Shard, out.Image, now.Ms)
+		displaced = k.meet(c.Choice.Shard, out.Image, now.Ms)
 		for _, w := range c.riders {
 			w.trips, w.Met = w.trips+1, true
 		}
 	}
-	unreadable := errors.Is(out.Err, table.ErrUnreadable)
-	if unreadable || k.at(c.Choice.Shard).absent && (c.Choice.Shard > 0 || c.apart) {
+	switch {
+	case errors.Is(out.Err, table.ErrUnreadable):
 		k.end(c, out.Err, now, e)
+	case displaced, k.at(c.Choice.Shard).absent && (c.Choice.Shard > 0 || c.apart):
+		k.end(c, nil, now, e)
 	}
 }
 
 // meet remembers what a read has brought of a shard, nil if that is not there, unless an answer to a write
-// has brought more meanwhile.
-func (k *facts) meet(shard int, image *table.Shard, now int64) {
+// has brought more meanwhile. It reports whether others have replaced limits of this process.
+func (k *facts) meet(shard int, image *table.Shard, now int64) (displaced bool) {
 	switch s := k.at(shard); {
 	case s.imaged():
 	case image == nil:
 		k.missing(shard, now)
 	default:
 		k.see(*image, now, s.serial, nil)
+		displaced = k.displace(s, now)
 	}
+	return displaced
 }
 
 // Met remembers what a read has brought of shard 0 of a bucket of which nothing is known.
