@@ -111,7 +111,9 @@ func (l Limit) validateQuota(label func(part string) string) error {
 	}
 	_, err := calendar.Parse(string(l.Reset))
 	if cron, zone, _ := strings.Cut(string(l.Reset), "@"); strings.Contains(cron, " ") { // it did not become a calendar
-		_, err = calendar.Cron(cron, zone)
+		if _, err = calendar.Cron(cron, zone); err != nil {
+			err = fmt.Errorf("cron %q: %w", cron, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", argument.ErrInvalid, label("Reset"), err)

@@ -185,7 +185,7 @@ func TestQuotasThatCannotBe(t *testing.T) {
 	}{
 		{Quota("m", 0, Daily("")), []string{"Capacity", "0"}},
 		{Quota("m", 1, Daily("Mars/Olympus")), []string{"Reset", "Mars/Olympus", "IANA"}},
-		{Quota("m", 1, Cron("0 0 30 2 *", "")), []string{"Reset", "0 0 30 2 *", "never begins"}},
+		{Quota("m", 1, Cron("0 0 30 2 *", "")), []string{"Reset", "0 0 30 2 *", "never comes"}},
 		{Quota("m", 1, Cron("0 0 * *", "")), []string{"Reset", "0 0 * *"}},
 		{Quota("m", 1, Monthly(32, "")), []string{"Reset", "32", "31"}},
 		{Quota("m", 1, FromFirstUse(1500*time.Millisecond)), []string{"Reset", "1.5", "seconds"}},
@@ -272,6 +272,8 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 		if said := err.Error(); !strings.Contains(said, fmt.Sprintf("calendar %q: ", text)) &&
 			!strings.Contains(said, fmt.Sprintf("calendar is %q, want ", text)) || !strings.Contains(said, calendarsAccepted) {
 			t.Errorf("%q: %v", text, err)
+		} else if text != "" && strings.Count(said, text) != 1 {
+			t.Errorf("%q is named more than once: %v", text, err)
 		}
 	}
 	for text, want := range map[string]int64{

@@ -59,7 +59,7 @@ func TestQuotasInManifests(t *testing.T) {
 		"{in_flight: 2, epoch_seconds: 30, amount: 2}":                        slots,
 		"{capacity: 5, reset: sometimes}":                                     reset,
 		"{capacity: 5, reset: daily Mars/Olympus}":                            "Mars/Olympus",
-		"{capacity: 5, reset_schedule: [{cron: 0 0 30 2 *}]}":                 "never begins",
+		"{capacity: 5, reset_schedule: [{cron: 0 0 30 2 *}]}":                 "never comes",
 		"{capacity: 5, reset_schedule: []}":                                   ways,
 		"{capacity: 5, reset_after_seconds: 0}":                               "+0",
 		`{capacity: 5, floors: {"b=1,c": 10}}`:                                "b=1,c",

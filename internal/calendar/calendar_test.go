@@ -255,23 +255,23 @@ func TestWhatIsNoCalendar(t *testing.T) {
 	}
 }
 
-// An error names what was given, and what is accepted.
+// An error names what is wrong, and what is accepted. The expression is named by who asked.
 func TestErrorsSayWhatIsAccepted(t *testing.T) {
 	const numbers = "numbers from %d to %d, ranges, steps and lists of them"
 	for _, c := range []struct{ cron, zone, want string }{
-		{"0 0 * *", "UTC", `cron "0 0 * *": want five fields, minute, hour, day of month, month and weekday, not 4`},
-		{"0 0 0 * * *", "UTC", `cron "0 0 0 * * *": want five fields, minute, hour, day of month, month and weekday, not 6`},
-		{"@monthly", "UTC", `cron "@monthly": want five fields, minute, hour, day of month, month and weekday, not 1`},
-		{"0 0 30 2 *", "UTC", `cron "0 0 30 2 *": "0 0 30 2 *" never begins: want a date that there is`},
-		{"* * * * *", "UTC", `cron "* * * * *": "* * * * *" matches every minute, and a period begins where one ` +
-			`matches after one that does not: want one that begins now and then, as 0 * * * * or */5 * * * *`},
-		{"60 0 * * *", "UTC", `cron "60 0 * * *": the minute "60": want ` + fmt.Sprintf(numbers, 0, 59)},
-		{"0 0 * 0 *", "UTC", `cron "0 0 * 0 *": the month "0": want ` + fmt.Sprintf(numbers, 1, 12)},
-		{"0 0 * * 8", "UTC", `cron "0 0 * * 8": the weekday "8": want ` + fmt.Sprintf(numbers, 0, 7)},
-		{"0 */0 * * *", "UTC", `cron "0 */0 * * *": the hour "*/0": want ` + fmt.Sprintf(numbers, 0, 23)},
-		{"0 0 28L * *", "UTC", `cron "0 0 28L * *": the day of month "28L": want L, 29L, 30L or 31L`},
-		{"0 0 1 * *", "Mars", `cron "0 0 1 * *": time zone "Mars": want a name of the IANA database, ` +
-			`as Europe/Berlin or UTC`},
+		{"0 0 * *", "UTC", `want five fields, minute, hour, day of month, month and weekday, not 4`},
+		{"0 0 0 * * *", "UTC", `want five fields, minute, hour, day of month, month and weekday, not 6`},
+		{"@monthly", "UTC", `want five fields, minute, hour, day of month, month and weekday, not 1`},
+		{"0 0 30 2 *", "UTC", `the day of month "30" never comes in the month "2": want a date that there is`},
+		{"* * * * *", "UTC", `it matches every minute, and a period begins where one matches after ` +
+			`one that does not: want one that begins now and then, as 0 * * * * or */5 * * * *`},
+		{"0 0 1 * *; 0 0 31 4,6 *", "UTC", `the day of month "31" never comes in the month "4,6": want a date that there is`},
+		{"60 0 * * *", "UTC", `the minute "60": want ` + fmt.Sprintf(numbers, 0, 59)},
+		{"0 0 * 0 *", "UTC", `the month "0": want ` + fmt.Sprintf(numbers, 1, 12)},
+		{"0 0 * * 8", "UTC", `the weekday "8": want ` + fmt.Sprintf(numbers, 0, 7)},
+		{"0 */0 * * *", "UTC", `the hour "*/0": want ` + fmt.Sprintf(numbers, 0, 23)},
+		{"0 0 28L * *", "UTC", `the day of month "28L": want L, 29L, 30L or 31L`},
+		{"0 0 1 * *", "Mars", `time zone "Mars": want a name of the IANA database, as Europe/Berlin or UTC`},
 	} {
 		got, err := Cron(c.cron, c.zone)
 		if err == nil || err.Error() != c.want || got != "" {

@@ -182,10 +182,10 @@ func wall(minute int64) time.Time { return time.Unix(minute*60, 0).UTC() }
 
 // refusal says why an expression begins nothing.
 func (e entry) refusal(text [len(fields)]string) error {
-	expression := strings.Join(text[:], " ")
 	if e.matches(wall(0)) {
-		return fmt.Errorf("%q matches every minute, and a period begins where one matches after one that does not: "+
-			"want one that begins now and then, as 0 * * * * or */5 * * * *", expression)
+		return errors.New("it matches every minute, and a period begins where one matches after one that does not: " +
+			"want one that begins now and then, as 0 * * * * or */5 * * * *")
 	}
-	return fmt.Errorf("%q never begins: want a date that there is", expression)
+	return fmt.Errorf("the day of month %q never comes in the month %q: want a date that there is", text[day],
+		text[month])
 }

@@ -15,19 +15,20 @@ const (
 )
 
 // Cron returns the canonical form of a cron expression of five fields in a zone, or of
-// several with semicolons between them.
+// several with semicolons between them. The error says what is wrong, and what is accepted;
+// it leaves to the caller to name the expression.
 func Cron(expression, zone string) (canonical string, err error) {
 	var entries []string
 	for _, one := range strings.Split(expression, ";") {
 		text, err := parseExpression(one)
 		if err != nil {
-			return "", fmt.Errorf("cron %q: %w", expression, err)
+			return "", err
 		}
 		entries = append(entries, compact(text))
 	}
 	canonical = strings.Join(entries, ";") + "@" + zone
 	if _, err = parse(canonical); err != nil {
-		return "", fmt.Errorf("cron %q: %w", expression, err)
+		return "", err
 	}
 	return canonical, nil
 }
