@@ -56,6 +56,7 @@ func applyCommand(a *app) *cobra.Command {
 			err = a.print(a.planAnswer(plan))
 		}
 		if err == nil && plan.Changes() > 0 {
+			a.say("%s", summary(plan))
 			err = a.sure(yes, fmt.Sprintf("Apply %s?", count(plan.Changes(), "changes")))
 		}
 		if err != nil {
@@ -206,6 +207,5 @@ func (a *app) diff(plan *admin.Plan) string {
 	if plan.Changes() == 0 {
 		return "nothing to change\n"
 	}
-	fmt.Fprintln(&out, summary(plan))
 	return out.String()
 }

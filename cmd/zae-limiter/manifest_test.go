@@ -70,7 +70,11 @@ func TestManifests(t *testing.T) {
 	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n" +
 		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
 	s.says(3, "plan "+file, "+ create */gpt-4", "1 change to apply: 1 to create; 1 unchanged")
-	s.says(1, "apply "+file, "Apply 1 change?", "nothing was changed")
+	s.says(1, "apply "+file, "1 change to apply: 1 to create; 1 unchanged Apply 1 change?", "nothing was changed")
+	out, errs := s.run(3, "plan", file)
+	if text := out + errs; strings.Count(text, "1 to create") != 1 {
+		t.Errorf("a plan says more than once how much it changes:\n%s", text)
+	}
 }
 
 // A manifest is for its namespace, and no other can be meant.
@@ -140,9 +144,12 @@ func TestColoursOfADifference(t *testing.T) {
 		plan.Steps = append(plan.Steps, admin.Step{Action: action, Scope: admin.Scope{Resource: "gpt-4"}})
 	}
 	want := green + "+ create */gpt-4" + uncoloured + "\n" + yellow + "~ update */gpt-4" + uncoloured + "\n" +
-		red + "- delete */gpt-4" + uncoloured + "\n3 changes to apply: 1 to create, 1 to update, 1 to delete\n"
+		red + "- delete */gpt-4" + uncoloured + "\n"
 	if got := (&app{out: device}).diff(plan); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if got := summary(plan); got != "3 changes to apply: 1 to create, 1 to update, 1 to delete" {
+		t.Errorf("in all: %q", got)
 	}
 }
 
