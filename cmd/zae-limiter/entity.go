@@ -130,7 +130,7 @@ func (c *call) move(yes bool, parent string) (answer, error) {
 		return move(c)
 	}
 	now := was
-	now.Parent, now.Cascade = parent, was.Cascade && parent != ""
+	now.Parent = parent
 	c.leaves(belongs(was))
 	c.comes(belongs(now))
 	return c.sure(yes, fmt.Sprintf("Move entity %q?", was.ID), move)

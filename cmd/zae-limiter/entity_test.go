@@ -17,12 +17,13 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "entity create acme --name Acme", "acme Acme")
 		s.run(0, "entity", "create", "key-1", "--parent", "acme", "--charge-parent", "--metadata", `{"tier": "gold"}`)
 		s.says(1, "entity create key-1", "exists already")
-		for _, bad := range []string{"{", "[]", "{}x", `{"a":1e400}`, `{"a":[12345678901234567890]}`} {
+		for _, bad := range []string{"{", "[]", "{}x", "{}{}", `{"a":1e400}`, `{"a":[12345678901234567890]}`} {
 			s.says(2, "entity create key-3 --metadata "+bad, "--metadata: want a JSON object")
 		}
-		s.says(0, `entity create numbers --metadata {"n":[1234567890123456789,0.5,-7],"m":{"i":9007199254740993}}`)
+		s.says(0, `entity create numbers --metadata {"n":[1234567890123456789,0.5,-7,2e1,3E1],"m":{"i":9007199254740993}}`)
 		if out, _ := s.run(0, "entity", "get", "numbers", "-o", "json"); !strings.Contains(
-			strings.Join(strings.Fields(out), ""), `"metadata":{"m":{"i":9007199254740993},"n":[1234567890123456789,0.5,-7]}`) {
+			strings.Join(strings.Fields(out), ""),
+			`"metadata":{"m":{"i":9007199254740993},"n":[1234567890123456789,0.5,-7,20,30]}`) {
 			t.Errorf("metadata: %s", out)
 		}
 		s.says(1, "entity move ghost -y --parent acme", "not found")
@@ -79,6 +80,16 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 			t.Errorf("after the purge: %+v", got)
 		}
 	})
+}
+
+// A removal that is cut short says how far it came, unless it has not begun.
+func TestARemovalThatIsCutShort(t *testing.T) {
+	lost := errors.New("lost")
+	for n, want := range map[int]string{0: "lost", 2: "2 items removed, the same command goes on: lost"} {
+		if _, err := removedAnswer(n, lost); !errors.Is(err, lost) || err.Error() != want {
+			t.Errorf("after %d: %v, want %s", n, err, want)
+		}
+	}
 }
 
 // meanwhile reads as an answer to a question; before it is read, something happens.

@@ -77,6 +77,10 @@ func TestLimitsAreChangedKnowingly(t *testing.T) {
 	s.says(0, "policy set -y --on-unavailable allow")
 	s.says(0, "limits set --everybody rpm=1 -y", "+ */* rpm: 1 per 1m0s")
 	s.says(0, "limits delete --everybody -y", "- */* rpm: 1 per 1m0s", "* * rpm")
+	s.says(0, "limits set --everybody rpm=1 -y")
+	if out, _ := s.run(0, "limits", "delete", "--everybody", "-y", "-o", "json"); strings.Contains(out, "allow") {
+		t.Errorf("the policy stays, and is said to be deleted: %s", out)
+	}
 	s.says(0, "policy get", "allow")
 	s.says(0, "limits delete -r none", "nothing there")
 	s.says(2, "reset -y acme gpt-4 --id #", "id")
@@ -140,6 +144,7 @@ func TestWhatSaysNothingOfWhatIsStored(t *testing.T) {
 	for err, want := range map[error]bool{
 		limiter.ErrUnavailable: true, limiter.ErrSetup: true, limiter.ErrInvalid: true, context.Canceled: true,
 		admin.ErrNotFound: false, limiter.ErrVersion: false,
+		fmt.Errorf("%w: %w", admin.ErrConfig, limiter.ErrInvalid): false, // it has been read
 	} {
 		if err = fmt.Errorf("read: %w", err); unanswered(err) != want {
 			t.Errorf("%v: %v", err, !want)
