@@ -55,6 +55,7 @@ func TestAuditOfATime(t *testing.T) {
 	s.says(0, "audit --all --max 0", "ACTION", "gpt-4")
 	s.says(0, "audit --all --to 2000-01-01", "nothing there")
 	s.says(0, "audit --all --from 2000-01-01", "gpt-4")
+	s.says(0, "audit --all --from 2100-01-01", "nothing there")
 	s.says(wrong, "audit --all --before x", "no --entity, --resource or --before goes with it")
 }
 

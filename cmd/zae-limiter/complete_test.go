@@ -21,6 +21,8 @@ func TestNamesAreOffered(t *testing.T) {
 	s.run(0, "limits", "set", "-y", "-e", "$(reboot)", "-r", "a`b", "own=10")
 	s.run(0, "entity", "create", "org")
 	s.run(0, "namespace", "register", "prod")
+	gone := prints[[]struct{ ID string }](s, "namespace register gone")[0].ID
+	s.run(0, "namespace", "delete", "-y", "gone")
 	ask := limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
 		Limits: []limiter.Limit{limiter.PerMinute("mine", 5)}}
 	if _, err := s.table.Limiter(nil).Acquire(t.Context(), ask); err != nil {
@@ -48,7 +50,10 @@ func TestNamesAreOffered(t *testing.T) {
 		"disable -r search -e ":     "acme",
 		"thresholds -e b":           "beta",
 		"peek -n ":                  "default prod",
+		"namespace delete ":         "default prod",
 		"namespace delete p":        "prod",
+		"namespace purge ":          gone,
+		"namespace recover ":        gone,
 		"plan ":                     "",
 	} {
 		words := strings.Split(command, " ")

@@ -37,11 +37,17 @@ func costs(t *testing.T, flags string) (map[string]bill.Line, error) {
 func TestCost(t *testing.T) {
 	const example = "--rate 10 --settle 1 --processes 4 --entities 200"
 	var err error
+	alone := filepath.Join(t.TempDir(), "alone.json")
+	const template = `{"Resources":{"T":{"Type":"AWS::DynamoDB::Table","Properties":{"BillingMode":"PAY_PER_REQUEST"}}}}`
+	if err := os.WriteFile(alone, []byte(template), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	got := map[string]map[string]bill.Line{}
 	for name, flags := range map[string]string{
 		"default": "", "table": "--table-only", "provisioned": "--provisioned --utilization 0.7",
 		"template": "--template ../../infra/cdk/template.golden.json",
 		"bare":     "--template ../../infra/cdk/app/testdata/bare.golden.json",
+		"alone":    "--template " + alone,
 	} {
 		if got[name], err = costs(t, example+" "+flags); err != nil {
 			t.Fatal(err)
@@ -58,6 +64,12 @@ func TestCost(t *testing.T) {
 	}
 	if b := got["bare"]; b["alarms"].Units != 0 || b["acquire"].Units != 0 || b["invocations"].Units == 0 {
 		t.Errorf("a stack without table and alarms: %v", b)
+	}
+	if a := got["alone"]; a["acquire"] != got["table"]["acquire"] || a["usage"].Units != 0 {
+		t.Errorf("a table that nobody counts usage of: %v", a)
+	}
+	if got["table"]["point-in-time recovery"].Units == 0 {
+		t.Errorf("a table alone is kept as that of the stack: %v", got["table"])
 	}
 	other := filepath.Join(t.TempDir(), "other.json")
 	if err := os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600); err != nil {

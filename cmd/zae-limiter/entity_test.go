@@ -30,10 +30,10 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "entity children acme", "key-1 key-1 acme true")
 		s.says(0, "entity create key-2 --parent acme")
 		s.says(0, "entity children acme", "key-1 key-1 acme true", "key-2 key-2 acme false")
-		s.says(0, "entity delete key-2 -y")
 		s.says(1, "entity delete acme",
 			"children that charge it: 1. Their requests fail until entity move gives them another parent",
 			`Remove entity "acme"`)
+		s.says(0, "entity delete key-2 -y")
 		type entity struct {
 			ID       string
 			Metadata map[string]any

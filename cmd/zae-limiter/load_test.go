@@ -169,17 +169,20 @@ func TestLoadWithoutDecisions(t *testing.T) {
 	})
 }
 
-// Tokens that somebody credits meanwhile look like too much, and the answer is no.
+// Tokens that somebody credits meanwhile look like too much, and the answer is no, also where a request
+// had no decision.
 func TestLoadThatAdmitsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shell{T: t, table: limitertest.NewLive(t)}
 		s.table.Admin("")
-		time.AfterFunc(550*time.Millisecond, func() {
+		time.AfterFunc(2050*time.Millisecond, func() {
 			other := &shell{T: t, table: s.table}
-			other.run(0, "credit", "load-1", "load", "rpd=1")
+			other.run(0, "credit", "load-1", "load", "rpd=2")
 		})
-		s.says(3, "load --limit rpd=5/d --rate 2 --duration 30s --arrivals constant --processes 1", "admitted 6",
-			"admitted above what the limits allow: 1 token")
+		opened := limitertest.Trouble{Operations: []string{"UpdateItem"}, Times: 1}
+		s.table.Trouble(opened, limitertest.Trouble{Operations: opened.Operations, Err: limitertest.ErrDenied, Times: 1})
+		s.says(3, "load --limit rpd=5/d --rate 2 --duration 30s --arrivals constant --processes 1", "admitted 7",
+			"no decision 1", "admitted above what the limits allow: 1 token")
 	})
 }
 

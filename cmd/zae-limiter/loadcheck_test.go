@@ -26,11 +26,11 @@ func granted(at int64, l inForce) sample {
 func TestTooMuchInOneWindowIsFound(t *testing.T) {
 	plan := loadPlan{Prefix: "e", Entities: 1, Costs: limiter.Costs{"rpm": 1}, Duration: 10 * time.Minute}
 	rpm := inForce{"e1", "rpm", 400, 60, 60_000}
-	samples := []sample{granted(0, rpm)}
+	var samples []sample
 	for range 786 {
 		samples = append(samples, granted(500_000, rpm))
 	}
-	samples = append(samples, granted(600_000, rpm))
+	samples = append(samples, granted(600_000, rpm), granted(0, rpm)) // they are sent in any order
 	r, err := summarize(plan, outcome{samples: samples})
 	if err != nil || r.TokensOver != 386 {
 		t.Errorf("%d tokens over, want 386: %v", r.TokensOver, err)

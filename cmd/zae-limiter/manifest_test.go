@@ -108,6 +108,10 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	s.db.SetHook(func(o memdb.Op) (bool, error) { return len(o.Writes) == 0, memdb.Fail(store.Unavailable) })
+	if out, errs, code := s.on(t, "", "apply", "-y", file); code != failed || strings.Contains(errs, "applied") {
+		t.Errorf("nothing could be stored: %d\n%s%s", code, out, errs)
+	}
 	s.db.SetHook(func(o memdb.Op) (bool, error) {
 		for _, w := range o.Writes {
 			if strings.HasSuffix(w.Target().PK, "/RESOURCE#r7") {

@@ -321,7 +321,8 @@ func TestNothingToAsk(t *testing.T) {
 		for command, says := range map[string]string{
 			"disable -e acme": "disabled", "entity move acme --parent org": "org", "limits set -r gpt-4 rpm=10/h": "rpm",
 			"policy set --on-unavailable allow --audit-retention 30d": "nothing to change", "limits delete -r none": "",
-			"enable -r other --inherit": "inherited", "limits delete --everybody": "",
+			"policy set --on-unavailable undecided -n prod": "nothing to change",
+			"enable -r other --inherit":                     "inherited", "limits delete --everybody": "",
 		} {
 			out, errs, code := s.on(t, "", strings.Fields(command)...)
 			if code != 0 || strings.Contains(errs, "[y/N]") || !strings.Contains(out+errs, says) {

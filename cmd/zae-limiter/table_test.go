@@ -64,6 +64,9 @@ func TestRepairOfATable(t *testing.T) {
 		t.Errorf("%+v", aws)
 	}
 	s.says(0, "table check")
+	aws.expires = false
+	s.says(0, "table repair", "deletion protection was on time to live switched on stream was on "+
+		"point-in-time recovery was on")
 	aws.bare = true
 	s.says(3, "table repair", "index GSI1: is missing")
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
 )
 
 // Usage is printed window by window and added up, in all three formats.
@@ -40,4 +42,15 @@ func TestUsage(t *testing.T) {
 	s.says(0, "usage -e acme --plot --from 2024-02-01T22:00:00Z", "rpm of acme on gpt-4, hourly, tokens",
 		"2024-02-01 23:00 "+strings.Repeat("█", 50)+" 23")
 	s.says(2, "usage -e acme --plot -o json", "for people")
+}
+
+// The mean of dollars is rounded, as no millionth can be divided.
+func TestTheMeanOfDollars(t *testing.T) {
+	tokens, mean := map[string]int64{"budget": 5, "tpm": 5}, map[string]float64{"budget": 5. / 3, "tpm": 5. / 3}
+	got := summaryAnswer(admin.UsageSummary{Windows: 3, Tokens: tokens, Mean: mean})
+	for i, want := range []string{"$0.000002", "1.7"} {
+		if mean := text(got.rows.body[i][6]); mean != want {
+			t.Errorf("mean %s, want %s", mean, want)
+		}
+	}
 }

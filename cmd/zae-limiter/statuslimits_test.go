@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Of many refused scopes the first are named, and all are counted. Limits that cannot be looked at
+// are not said to be served.
+func TestLimitsInTheStatus(t *testing.T) {
+	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
+	commands := []string{"namespace register default", "limits set -y --everybody tpm=5"}
+	for i := range maxRefused + 2 {
+		commands = append(commands, fmt.Sprintf("limits set -y -r r%d rpm=5", i))
+	}
+	for _, command := range commands {
+		if _, errs, code := s.on(t, "", strings.Fields(command)...); code != done {
+			t.Fatalf("zae-limiter %s: %d\n%s", command, code, errs)
+		}
+	}
+	table, err := admin.Open(t.Context(), s, "zae-limiter", &admin.Options{Now: s.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func() part { return limitsPart(t.Context(), table, []string{"default"}) }
+	if p := status(); p.Name != "8" || p.State != "served" || !p.OK {
+		t.Errorf("served: %+v", p)
+	}
+	for _, it := range s.db.Items() {
+		if it["l_rpm_cp"] != nil {
+			it = maps.Clone(it)
+			it["l_rpm_sched"] = item.S("1*=c2")
+			s.db.Store(it)
+		}
+	}
+	if p := status(); p.Name != "8" || p.State != "refused" || p.OK ||
+		strings.Count(p.Detail, "schedule of a Python client") != maxRefused ||
+		!strings.HasSuffix(p.Detail, "; and 2 more: zae-limiter limits list") {
+		t.Errorf("refused: %+v", p)
+	}
+	s.db.SetHook(func(o memdb.Op) (bool, error) { return o.Name != memdb.Query, memdb.Fail(store.Unavailable) })
+	if p := status(); p.State != "unknown" || p.OK || !strings.Contains(p.Detail, "unavailable") {
+		t.Errorf("limits that cannot be listed: %+v", p)
+	}
+}
