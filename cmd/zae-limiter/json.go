@@ -104,7 +104,7 @@ func plainly(v reflect.Value) any {
 	case admin.Access:
 		return accessText(x)
 	case error:
-		return x.Error()
+		return plain(x.Error())
 	case admin.Cascade:
 		return cascadeText(x)
 	}

@@ -57,7 +57,7 @@ func addConfig(r *rows, c admin.Config, first ...any) {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", said)...)
 	}
 	if c.Err != nil {
-		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", "refused: "+c.Err.Error())...)
+		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", "refused: "+plain(c.Err.Error()))...)
 	}
 	for _, l := range c.Limits {
 		row := append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), l.Name)

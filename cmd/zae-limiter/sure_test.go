@@ -490,9 +490,9 @@ func TestRefusedLimitsAreShownAndReplaced(t *testing.T) {
 		code    int
 		says    []string
 	}{
-		{"limits list", 0, []string{"acme gpt-4 refused: ", refused, "* gpt-4 rpm 10 10"}},
+		{"limits list", 0, []string{"acme gpt-4 refused: limits that", refused, "* gpt-4 rpm 10 10"}},
 		{"limits list -e acme", 0, []string{refused}},
-		{"limits list -o json", 0, []string{`"error": "admin: limits that are not served of acme/gpt-4`, `"resource": "gpt-4"`}},
+		{"limits list -o json", 0, []string{`"error": "limits that are not served of acme/gpt-4`, `"resource": "gpt-4"`}},
 		{"limits get -e acme -r gpt-4", 1, []string{refused}},
 		{"limits resolve acme gpt-4", 1, []string{refused}},
 		{"status", 3, []string{"refused default: ", refused, "not right: limits"}},
