@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "take the exported API over")
 // public are the packages that others import. docs/upgrading.md says what a change
 // of them means.
 var public = []string{
-	"admin", "admin/manifest", "grpclimit", "httplimit", "infra/cdk", "limiter", "limitertable", "limitertest",
-	"otellimit", "streams", "streams/poll",
+	"admin", "admin/manifest", "cmd/zae-limiter/envoylimit", "grpclimit", "httplimit", "infra/cdk", "limiter",
+	"limitertable", "limitertest", "otellimit", "streams", "streams/poll",
 }
 
 // TestExportedAPIDoesNotChangeUnnoticed compares what each public package exports

@@ -1,0 +1,189 @@
+package envoylimit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// The codes of answers.
+const (
+	unknown = ratelimit.RateLimitResponse_UNKNOWN
+	granted = ratelimit.RateLimitResponse_OK
+	over    = ratelimit.RateLimitResponse_OVER_LIMIT
+)
+
+// outcome is what came of a decision.
+type outcome struct {
+	code   ratelimit.RateLimitResponse_Code // unknown: err says why
+	status *limiter.Status                  // of the tightest limit; nil: nothing is known of any
+	wait   time.Duration                    // until the same hits are granted; 0: no wait helps
+	err    error
+}
+
+// answer puts the outcomes of a request together. It is over the limit if one of them is. Else the error
+// of one is that of the request. A rule in shadow mode harms no request.
+func answer(decisions []decision, outcomes []outcome) (*ratelimit.RateLimitResponse, error) {
+	out := &ratelimit.RateLimitResponse{OverallCode: granted}
+	var failed error
+	for i, o := range outcomes {
+		d := decisions[i]
+		if d.rule != nil && d.rule.shadow {
+			o.code, o.err = granted, nil
+		}
+		out.Statuses = append(out.Statuses, statusOf(d, o))
+		if failed = cmp.Or(failed, o.err); o.code == over {
+			out.OverallCode = over
+		}
+	}
+	if failed != nil && out.OverallCode != over {
+		return nil, failed
+	}
+	out.ResponseHeadersToAdd = headers(decisions, outcomes)
+	return out, nil
+}
+
+// statusOf returns the answer to one descriptor.
+func statusOf(d decision, o outcome) *ratelimit.RateLimitResponse_DescriptorStatus {
+	out := &ratelimit.RateLimitResponse_DescriptorStatus{Code: o.code}
+	if s := o.status; s != nil {
+		out.CurrentLimit = currentLimit(d.rule, *s)
+		out.LimitRemaining = uint32(min(max(0, s.Remaining), math.MaxUint32))
+		if reset := s.ResetAfter; !isNever(reset) {
+			out.DurationUntilReset = durationpb.New(reset)
+		}
+	}
+	if d.rule != nil && d.rule.unlimited {
+		out.LimitRemaining = math.MaxUint32
+	}
+	return out
+}
+
+// currentLimit returns the limit in force. If it is that of the rule, it is as the rule says; a stored
+// one is as near as the protocol has it.
+func currentLimit(r *rule, s limiter.Status) *ratelimit.RateLimitResponse_RateLimit {
+	if isOf(s, r.limit) {
+		return r.said
+	}
+	out := &ratelimit.RateLimitResponse_RateLimit{Name: r.name, RequestsPerUnit: uint32(min(s.Refill, math.MaxUint32))}
+	switch {
+	case isOf(s, limiter.Blocked(s.Limit)):
+		out.RequestsPerUnit = 0
+	case s.Period == 0: // a quota
+		out.RequestsPerUnit = uint32(min(s.Capacity, math.MaxUint32))
+		return out
+	}
+	for unit, period := range periods {
+		if period == s.Period {
+			out.Unit = unit
+			return out
+		}
+	}
+	out.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
+	out.UnitMultiplier = wrapperspb.UInt32(uint32(min(s.Period/time.Second, math.MaxUint32)))
+	return out
+}
+
+// isOf reports whether a status is of a limit.
+func isOf(s limiter.Status, l limiter.Limit) bool {
+	return s.Capacity == l.Capacity && s.Refill == l.Refill && s.Period == l.Period
+}
+
+// headers returns the header fields of a request's limits: X-RateLimit-Limit, -Remaining and -Reset as
+// version 3 of draft-polli-ratelimit-headers has them, which is what Envoy itself can add, and
+// Retry-After if the request is over one.
+func headers(decisions []decision, outcomes []outcome) (out []*core.HeaderValue) {
+	var policies []string
+	first, limit, wait, waits := limiter.Status{}, int64(-1), time.Duration(0), true
+	for i, o := range outcomes {
+		if decisions[i].rule == nil || decisions[i].rule.shadow {
+			continue
+		}
+		if o.code == over {
+			wait, waits = max(wait, o.wait), waits && o.wait > 0
+		}
+		if o.status == nil {
+			continue
+		}
+		now := currentLimit(decisions[i].rule, *o.status)
+		policies = append(policies, policy(now, o.status.Period))
+		if limit < 0 || tighter(*o.status, first) < 0 {
+			first, limit = *o.status, int64(now.RequestsPerUnit)
+		}
+	}
+	add := func(key, value string) { out = append(out, &core.HeaderValue{Key: key, Value: value}) }
+	if limit >= 0 {
+		add("X-RateLimit-Limit", fmt.Sprintf("%d, %s", limit, strings.Join(policies, ", ")))
+		add("X-RateLimit-Remaining", strconv.FormatInt(max(0, first.Remaining), 10))
+	}
+	if limit >= 0 && !isNever(first.ResetAfter) {
+		add("X-RateLimit-Reset", strconv.FormatInt(seconds(first.ResetAfter), 10))
+	}
+	if wait > 0 && waits {
+		add("Retry-After", strconv.FormatInt(seconds(wait), 10))
+	}
+	return out
+}
+
+// policy returns a limit as the header field has it: 10;w=60;name="per address". Of a quota there is no w.
+func policy(l *ratelimit.RateLimitResponse_RateLimit, period time.Duration) string {
+	out := strconv.FormatInt(int64(l.RequestsPerUnit), 10)
+	if unit, ok := periods[l.Unit]; ok {
+		period = unit * time.Duration(max(1, l.GetUnitMultiplier().GetValue()))
+	}
+	if period > 0 {
+		out += fmt.Sprintf(";w=%d", seconds(period))
+	}
+	if l.Name != "" && !strings.ContainsFunc(l.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		out += ";name=" + strconv.Quote(l.Name)
+	}
+	return out
+}
+
+// tightest returns the limit that denies longest, or of which least is left; nil if there is none. Soft
+// ones deny nothing, and come last. A blocked limit has nothing left, also in the bucket that keeps it.
+func tightest(all []limiter.Status) *limiter.Status {
+	if len(all) == 0 {
+		return nil
+	}
+	s := slices.MinFunc(all, tighter)
+	if isOf(s, limiter.Blocked(s.Limit)) {
+		s.Remaining, s.RefillAfter, s.ResetAfter = 0, 0, -1
+	}
+	return &s
+}
+
+// tighter compares limits.
+func tighter(a, b limiter.Status) int {
+	wait := func(s limiter.Status) time.Duration {
+		if s.RetryAfter < 0 {
+			return math.MaxInt64 // never
+		}
+		return s.RetryAfter
+	}
+	return cmp.Or(cmp.Compare(wait(b), wait(a)), boolean(a.Soft)-boolean(b.Soft), cmp.Compare(a.Remaining, b.Remaining))
+}
+
+func boolean(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// isNever reports whether a time says that no wait helps, or that nobody knows.
+func isNever(d time.Duration) bool { return d < 0 || d > longest }
+
+// seconds rounds up, so that no client comes back too early.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,0 +1,102 @@
+package envoylimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
+)
+
+func write(t *testing.T, folder, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadFolder(t *testing.T) {
+	folder := t.TempDir()
+	if _, err := envoylimit.ReadFolder(folder); err == nil || !strings.Contains(err.Error(), "has no files") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := envoylimit.ReadFolder(filepath.Join(folder, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+	write(t, folder, "a.yaml", "domain: a\n")
+	write(t, folder, "b.yml", "domain: b\n")
+	write(t, folder, ".hidden.yaml", "[")
+	write(t, folder, "README.md", "[")
+	if err := os.Mkdir(filepath.Join(folder, "below.yaml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := envoylimit.ReadFolder(folder); err != nil {
+		t.Error(err)
+	}
+	write(t, folder, "c.yaml", "\ndomain: a\n")
+	want := fmt.Sprintf("%s/c.yaml:2: domain \"a\" is in %s/a.yaml:1 already", folder, folder)
+	if _, err := envoylimit.ReadFolder(folder); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Changed files are read once they have settled, and each state of them is reported once.
+func TestWatch(t *testing.T) {
+	folder := t.TempDir()
+	const limit = "domain: a\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %s}}]\n"
+	write(t, folder, "a.yaml", fmt.Sprintf(limit, "1"))
+	current, err := envoylimit.ReadFolder(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var got []string
+		go envoylimit.Watch(ctx, folder, current, time.Second, func(c *envoylimit.Config, err error) {
+			if (c == nil) != (err != nil) {
+				t.Errorf("configuration %v, error %v", c, err)
+			}
+			got = append(got, fmt.Sprint(err))
+		})
+		look := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			for i, w := range want {
+				if i >= len(got) || !strings.Contains(got[i], w) {
+					t.Errorf("reported %q, want %q", got, want)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("reported %q, want %q", got, want)
+			}
+			got = nil
+		}
+		time.Sleep(5*time.Second + time.Millisecond)
+		look()
+		write(t, folder, "a.yaml", fmt.Sprintf(limit, "2"))
+		time.Sleep(time.Second)
+		look() // it may be half written
+		time.Sleep(time.Second)
+		look("<nil>")
+		write(t, folder, "a.yaml", fmt.Sprintf(limit, "many"))
+		time.Sleep(5 * time.Second)
+		look(`a.yaml:2: requests_per_unit is "many", want 0 to 4294967295`)
+		write(t, folder, "a.yaml", fmt.Sprintf(limit, "3"))
+		time.Sleep(time.Second)
+		write(t, folder, "a.yaml", fmt.Sprintf(limit, "2"))
+		time.Sleep(5 * time.Second)
+		look("<nil>")
+		if err := os.Remove(filepath.Join(folder, "a.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		look("has no files")
+	})
+}

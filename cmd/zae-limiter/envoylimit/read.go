@@ -1,0 +1,353 @@
+package envoylimit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"go.yaml.in/yaml/v4"
+)
+
+// File is a file of the configuration.
+type File struct {
+	Name string // for messages
+	Text []byte
+}
+
+// Parse reads a configuration as envoyproxy/ratelimit has it: each file is the rules of one domain. The
+// error names the file and the line of all that is not acceptable:
+//
+//	edge.yaml:4: unit is "fortnight", want second, minute, hour, day, week, month or year
+//
+// detailed_metric and value_to_metric are read, and do nothing: usage is counted for every bucket.
+// Refused are keys that are not known or not expressible (quota_mode), a * that does not end a value, a
+// rate limit without requests_per_unit, and a domain in two files.
+func Parse(files ...File) (*Config, error) {
+	c := &Config{domains: map[string]*node{}, files: files}
+	var wrong []error
+	for _, f := range files {
+		p := parser{file: f.Name}
+		p.read(c, f.Text)
+		wrong = append(wrong, p.wrong...)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// parser reads one file.
+type parser struct {
+	file  string
+	wrong []error
+}
+
+func (p *parser) refuse(n *yaml.Node, format string, args ...any) {
+	p.wrong = append(p.wrong, fmt.Errorf("%s:%d: %s", p.file, n.Line, fmt.Sprintf(format, args...)))
+}
+
+func (p *parser) read(c *Config, text []byte) {
+	root, err := document(text)
+	switch {
+	case err != nil:
+		p.wrong = append(p.wrong, p.worded(err))
+		return
+	case root == nil:
+		p.wrong = append(p.wrong, fmt.Errorf("%s:1: empty, want domain and descriptors", p.file))
+		return
+	}
+	fields := p.fields(root, "domain", "descriptors")
+	if fields == nil {
+		return
+	}
+	domain := p.text(fields["domain"])
+	if domain == "" {
+		p.refuse(root, "domain is empty, want the name of a domain")
+		return
+	}
+	if other := c.domains[domain]; other != nil {
+		p.refuse(fields["domain"], "domain %q is in %s:%d already", domain, other.file, other.line)
+		return
+	}
+	top := &node{file: p.file, line: fields["domain"].Line}
+	p.descriptors(top, domain, fields["descriptors"])
+	c.domains[domain] = top
+}
+
+// document returns the only document of a file; nil if nothing is there.
+func document(text []byte) (*yaml.Node, error) {
+	var all any
+	if err := yaml.Unmarshal(text, &all); err != nil { // finds duplicate keys, and aliases without end
+		return nil, err
+	}
+	var doc yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var more yaml.Node
+	if err := d.Decode(&more); err == nil {
+		return nil, fmt.Errorf("line %d: a second document, want one in a file", more.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return resolved(doc.Content[0]), nil
+}
+
+// parserLine is how the parser of YAML names a line.
+var parserLine = regexp.MustCompile(`(?:construct errors:\s*)?line (\d+)`)
+
+// worded returns what the parser of YAML says of a file.
+func (p *parser) worded(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if at := parserLine.FindStringSubmatchIndex(text); at != nil && at[0] == 0 {
+		return fmt.Errorf("%s:%s%s", p.file, text[at[2]:at[3]], text[at[1]:])
+	}
+	return fmt.Errorf("%s: %s", p.file, text)
+}
+
+func (p *parser) descriptors(above *node, path string, list *yaml.Node) {
+	for _, item := range p.list(list, "descriptors") {
+		p.descriptor(above, path, item)
+	}
+}
+
+// descriptor reads a descriptor, with what is nested in it, into the node above.
+func (p *parser) descriptor(above *node, path string, item *yaml.Node) {
+	fields := p.fields(item, "key", "value", "rate_limit", "shadow_mode", "detailed_metric", "descriptors",
+		"share_threshold", "value_to_metric")
+	if fields == nil {
+		return
+	}
+	key, value := p.text(fields["key"]), p.text(fields["value"])
+	prefix, wild := strings.CutSuffix(value, "*")
+	n := &node{file: p.file, line: item.Line}
+	switch {
+	case key == "":
+		p.refuse(item, "key is empty, want the key of a descriptor")
+		return
+	case strings.Contains(key, "*"):
+		p.refuse(fields["key"], "key is %q: a * is accepted at the end of values", key)
+	case strings.Contains(prefix, "*"):
+		p.refuse(fields["value"], "value is %q: a * is accepted at the end", value)
+	}
+	shares := p.flag(fields["share_threshold"])
+	if shares {
+		n.shares = value
+	}
+	if shares && !wild {
+		p.refuse(fields["share_threshold"], "share_threshold is true, want a value that ends in *")
+	}
+	for _, metric := range []string{"detailed_metric", "value_to_metric"} {
+		p.flag(fields[metric])
+	}
+	path += "|" + key
+	if value != "" {
+		path += "=" + value
+	}
+	if other := above.add(key, value, n); other != nil {
+		p.refuse(item, "%s is in line %d already", path, other.line)
+		return
+	}
+	n.rule = p.rule(fields["rate_limit"], path)
+	if shadow := p.flag(fields["shadow_mode"]); n.rule != nil {
+		n.rule.shadow = shadow
+	}
+	p.descriptors(n, path, fields["descriptors"])
+}
+
+// add puts a node below another. It returns the one that is there already.
+func (n *node) add(key, value string, below *node) *node {
+	if n.values == nil {
+		n.values, n.keys = map[entry]*node{}, map[string]*node{}
+	}
+	prefix, wild := strings.CutSuffix(value, "*")
+	switch {
+	case value == "":
+		if other := n.keys[key]; other != nil {
+			return other
+		}
+		n.keys[key] = below
+	case wild:
+		w := wildcard{key, prefix, below}
+		for _, other := range n.wildcards {
+			if other.key == key && other.prefix == prefix {
+				return other.node
+			}
+		}
+		n.wildcards = append(n.wildcards, w)
+	default:
+		if other := n.values[entry{key, value}]; other != nil {
+			return other
+		}
+		n.values[entry{key, value}] = below
+	}
+	return nil
+}
+
+// units are the words for a unit.
+var units = map[string]ratelimit.RateLimitResponse_RateLimit_Unit{
+	"second": ratelimit.RateLimitResponse_RateLimit_SECOND,
+	"minute": ratelimit.RateLimitResponse_RateLimit_MINUTE,
+	"hour":   ratelimit.RateLimitResponse_RateLimit_HOUR,
+	"day":    ratelimit.RateLimitResponse_RateLimit_DAY,
+	"week":   ratelimit.RateLimitResponse_RateLimit_WEEK,
+	"month":  ratelimit.RateLimitResponse_RateLimit_MONTH,
+	"year":   ratelimit.RateLimitResponse_RateLimit_YEAR,
+}
+
+// longest is the longest period of a limit.
+const longest = 10 * 365 * 24 * time.Hour
+
+// rule reads a rate limit; nil is none.
+func (p *parser) rule(n *yaml.Node, path string) *rule {
+	fields := p.fields(n, "unit", "unit_multiplier", "requests_per_unit", "unlimited", "name", "replaces")
+	if fields == nil {
+		return nil
+	}
+	r := &rule{path: path, name: p.text(fields["name"]), unlimited: p.flag(fields["unlimited"])}
+	for _, item := range p.list(fields["replaces"], "replaces") {
+		switch name := p.text(p.fields(item, "name")["name"]); name {
+		case "":
+			p.refuse(item, "name is empty, want the name of a rate limit that is replaced")
+		case r.name:
+			p.refuse(item, "name is %q: a rate limit cannot replace itself", name)
+		default:
+			r.replaces = append(r.replaces, name)
+		}
+	}
+	if r.unlimited {
+		if unit := fields["unit"]; unit != nil {
+			p.refuse(unit, "unit is %s and unlimited is true, want one of them", shown(unit))
+		}
+		return r
+	}
+	requests := p.number(n, fields, "requests_per_unit", 0, 1<<32-1)
+	unit, ok := units[strings.ToLower(p.text(fields["unit"]))]
+	if !ok {
+		at := n
+		if fields["unit"] != nil {
+			at = fields["unit"]
+		}
+		p.refuse(at, "unit is %q, want second, minute, hour, day, week, month or year", p.text(fields["unit"]))
+		return r
+	}
+	multiplier := uint64(1)
+	if fields["unit_multiplier"] != nil {
+		multiplier = p.number(n, fields, "unit_multiplier", 1, uint64(longest/periods[unit]))
+	}
+	r.set(uint32(requests), unit, uint32(multiplier))
+	return r
+}
+
+// fields returns the values of a mapping by key, without those that are null; nil if there is none.
+// Other keys are refused.
+func (p *parser) fields(n *yaml.Node, accepted ...string) map[string]*yaml.Node {
+	if n = resolved(n); n == nil {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		p.refuse(n, "found %s, want %s", shown(n), strings.Join(accepted, ", "))
+		return nil
+	}
+	out := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := resolved(n.Content[i]), resolved(n.Content[i+1])
+		switch {
+		case key != nil && slices.Contains(accepted, key.Value):
+			if value != nil {
+				out[key.Value] = value
+			}
+		case key == nil:
+			p.refuse(n.Content[i], "a key is null, want %s", strings.Join(accepted, ", "))
+		case key.ShortTag() == "!!merge":
+			p.refuse(key, "<< is not read, want the keys themselves")
+		default:
+			p.refuse(key, "%s is not known here, want %s", shown(key), strings.Join(accepted, ", "))
+		}
+	}
+	return out
+}
+
+// list returns the items of a list; of nothing, none.
+func (p *parser) list(n *yaml.Node, field string) []*yaml.Node {
+	if n = resolved(n); n == nil {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		p.refuse(n, "%s is %s, want a list", field, shown(n))
+		return nil
+	}
+	for _, item := range n.Content {
+		if resolved(item) == nil {
+			p.refuse(item, "nothing is in an item of %s", field)
+		}
+	}
+	return n.Content
+}
+
+// text returns what stands there; of nothing, "".
+func (p *parser) text(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	if n.Kind != yaml.ScalarNode {
+		p.refuse(n, "found %s, want a text", shown(n))
+		return ""
+	}
+	return n.Value
+}
+
+// flag returns whether true stands there; nothing is false.
+func (p *parser) flag(n *yaml.Node) (is bool) {
+	if n != nil && n.Decode(&is) != nil {
+		p.refuse(n, "found %s, want true or false", shown(n))
+	}
+	return is
+}
+
+// number returns the whole number of a field.
+func (p *parser) number(of *yaml.Node, fields map[string]*yaml.Node, field string, least, most uint64) uint64 {
+	n := fields[field]
+	if n == nil {
+		p.refuse(of, "%s is missing, want %d to %d", field, least, most)
+		return least
+	}
+	number, err := strconv.ParseUint(n.Value, 10, 64)
+	if err != nil || n.Kind != yaml.ScalarNode || number < least || number > most {
+		p.refuse(n, "%s is %s, want %d to %d", field, shown(n), least, most)
+		return least
+	}
+	return number
+}
+
+// resolved returns what an alias stands for, and nil for null and for nothing.
+func resolved(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.ShortTag() == "!!null" {
+		return nil
+	}
+	return n
+}
+
+// shown returns what stands there, for messages.
+func shown(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return strconv.Quote(n.Value)
+}

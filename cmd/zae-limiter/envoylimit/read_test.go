@@ -1,0 +1,129 @@
+package envoylimit
+
+import (
+	"strings"
+	"testing"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+)
+
+// What is not acceptable is named with its file and line, all of it at once.
+func TestConfigurationErrors(t *testing.T) {
+	const keys = ", want key, value, rate_limit, shadow_mode, detailed_metric, descriptors, share_threshold, " +
+		"value_to_metric"
+	const a = "domain: a\ndescriptors:\n- key: a\n"
+	const limit = a + "  rate_limit: "
+	const rate = "unit, unit_multiplier, requests_per_unit, unlimited, name, replaces"
+	for text, want := range map[string]string{
+		"":                                    "1: empty, want domain and descriptors",
+		"# nothing\n---\n":                    "1: empty, want domain and descriptors",
+		"edge":                                `1: found "edge", want domain, descriptors`,
+		"\ndescriptors: []":                   "2: domain is empty, want the name of a domain",
+		"domain: []":                          "1: found a list, want a text\n1: domain is empty, want the name of a domain",
+		"domain: a\nextra: 1":                 `2: "extra" is not known here, want domain, descriptors`,
+		"domain: a\n? [x]\n: 1":               `2: cannot use '[]interface {}{"x"}' as a map key; try decoding into yaml.Node`,
+		"domain: a\n~: 1":                     `2: a key is null, want domain, descriptors`,
+		"domain: a\ndomain: b":                `2: mapping key "domain" already defined at line 1`,
+		"domain: a\n---\ndomain: b":           "2: a second document, want one in a file",
+		"domain: a\n b: c: d":                 "2: mapping values are not allowed in this context",
+		"domain: *a":                          "1: unknown anchor 'a' referenced",
+		"domain: a\x00":                       " control characters are not allowed (value: 0)",
+		"domain: a\ndescriptors: {key: a}":    "2: descriptors is a mapping, want a list",
+		"domain: a\ndescriptors:\n- \n":       "3: nothing is in an item of descriptors",
+		"domain: a\ndescriptors:\n- a":        `3: found "a"` + keys,
+		"domain: a\ndescriptors:\n- value: a": "3: key is empty, want the key of a descriptor",
+		"domain: a\ndescriptors:\n- key: a*":  `3: key is "a*": a * is accepted at the end of values`,
+		a + "  value: b*c":                    `4: value is "b*c": a * is accepted at the end`,
+		a + "- key: b\n- key: a":              "5: a|a is in line 3 already",
+		"domain: a\ndescriptors:\n- {key: a, value: b}\n- {key: a, value: b}":   "4: a|a=b is in line 3 already",
+		"domain: a\ndescriptors:\n- {key: a, value: b*}\n- {key: a, value: b*}": "4: a|a=b* is in line 3 already",
+		a + "  quota_mode: true":      `4: "quota_mode" is not known here` + keys,
+		a + "  shadow_mode: perhaps":  `4: found "perhaps", want true or false`,
+		a + "  share_threshold: true": "4: share_threshold is true, want a value that ends in *",
+		limit + "5":                   `4: found "5", want ` + rate,
+		limit + "\n    <<: {}": "5: << is not read, want the keys themselves\n" +
+			"5: requests_per_unit is missing, want 0 to 4294967295\n" +
+			`5: unit is "", want second, minute, hour, day, week, month or year`,
+		limit + "{unit: day}": "4: requests_per_unit is missing, want 0 to 4294967295",
+		limit + "\n    requests_per_unit: 1": `5: unit is "", want second, minute, ` +
+			"hour, day, week, month or year",
+		limit + "\n    unit: eon\n    requests_per_unit: -1": "6: requests_per_unit is " +
+			`"-1", want 0 to 4294967295` + "\n" + `5: unit is "eon", want second, minute, hour, day, week, month or year`,
+		limit + "{unit: year, requests_per_unit: 1, unit_multiplier: 11}": "4: " +
+			`unit_multiplier is "11", want 1 to 10`,
+		limit + "{unit: day, requests_per_unit: 4294967296}": "4: requests_per_unit is " +
+			`"4294967296", want 0 to 4294967295`,
+		limit + "{unit: day, unlimited: true}": `4: unit is "day" and unlimited is true` +
+			", want one of them",
+		limit + "\n    name: x\n    unlimited: true\n    replaces:\n    - name: x": "8: " +
+			`name is "x": a rate limit cannot replace itself`,
+		limit + "\n    unlimited: true\n    replaces:\n    - {}": "7: name is empty, " +
+			"want the name of a rate limit that is replaced",
+		"domain: a\ndescriptors: &d\n- {key: a, descriptors: *d}": "3: anchor 'd' value contains itself",
+	} {
+		want = "f.yaml:" + strings.ReplaceAll(want, "\n", "\nf.yaml:")
+		c, err := Parse(File{"f.yaml", []byte(text)})
+		if c != nil || err == nil || err.Error() != want {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// What people write is read: comments, words in any case, numbers as values, aliases, nulls.
+func TestConfigurationsAreReadAsTheyAre(t *testing.T) {
+	c, err := Parse(File{"a.yaml", []byte(`---
+# what is limited at the edge
+domain: edge
+descriptors:
+  - key: status
+    value: 404
+    detailed_metric: true
+    rate_limit: &tight {unit: MINUTE, requests_per_unit: 5, name: tight}
+  - {key: status, value: true, rate_limit: *tight, descriptors: ~}
+  - key: status
+    value:
+    shadow_mode: false
+    value_to_metric: true
+    rate_limit:
+  - key: user
+    rate_limit: {unlimited: true, requests_per_unit: 0}
+    descriptors:
+      - key: path
+        rate_limit: {unit: month, requests_per_unit: 1, replaces: [{name: tight}]}
+`)}, File{"b.yaml", []byte("domain: empty")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	minute := ratelimit.RateLimitResponse_RateLimit_MINUTE
+	for _, value := range []string{"404", "true"} {
+		r, _ := c.domains["edge"].find([]entry{{"status", value}})
+		if r == nil || r.said.Unit != minute || r.said.RequestsPerUnit != 5 || r.name != "tight" {
+			t.Errorf("%s: %+v", value, r)
+		}
+	}
+	if r, named := c.domains["edge"].find([]entry{{"status", "500"}}); r != nil || len(named) != 1 {
+		t.Errorf("without a rate limit: %+v %v", r, named)
+	}
+	if r, _ := c.domains["edge"].find([]entry{{"user", "x"}, {"path", "/"}}); r == nil || len(r.replaces) != 1 ||
+		r.path != "edge|user|path" {
+		t.Errorf("nested: %+v", r)
+	}
+	if r, _ := c.domains["edge"].find([]entry{{"user", "x"}}); r == nil || !r.unlimited {
+		t.Errorf("unlimited: %+v", r)
+	}
+	if c.domains["empty"] == nil {
+		t.Error("a domain without descriptors is not known")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("domain: a\ndescriptors:\n- key: a\n  value: b*\n  rate_limit: {unit: day, requests_per_unit: 1}\n"))
+	f.Add([]byte("domain: a\ndescriptors: &d [{key: a, descriptors: *d}]"))
+	f.Add([]byte("? [a]\n: {<<: *x}\n---\n~"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Parse(File{"f.yaml", text})
+		if (c == nil) != (err != nil) || err != nil && !strings.HasPrefix(err.Error(), "f.yaml:") {
+			t.Errorf("%v, %v", c, err)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package envoylimit
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Acquirer takes tokens; *limiter.Limiter is one.
+type Acquirer interface {
+	Acquire(context.Context, limiter.Request) (*limiter.Lease, error)
+}
+
+// Service answers Envoy's rate limit service v3. It is safe for concurrent use. Make it with [New], and
+// register it with ratelimit.RegisterRateLimitServiceServer.
+type Service struct {
+	ratelimit.UnimplementedRateLimitServiceServer
+	limiter Acquirer
+	config  atomic.Pointer[Config]
+	failed  func(context.Context, error)
+}
+
+// Options are the settings of a service. The zero value of each is its default.
+type Options struct {
+	// Failed is called for every descriptor for which there was no decision, for logs: the answer does
+	// not say why. It must be quick. Nil: nobody is called.
+	Failed func(context.Context, error)
+}
+
+// New returns a service that takes from a limiter by a configuration. It panics if one of them is nil.
+func New(l Acquirer, c *Config, o Options) *Service {
+	if l == nil || c == nil {
+		panic("bug: envoylimit needs a limiter and a configuration")
+	}
+	s := &Service{limiter: l, failed: o.Failed}
+	s.config.Store(c)
+	return s
+}
+
+// SetConfig makes the service decide by another configuration. Requests at work keep theirs.
+func (s *Service) SetConfig(c *Config) { s.config.Store(c) }
+
+// inParallel is how many descriptors of one request are decided at once.
+const inParallel = 16
+
+// ShouldRateLimit decides about a request. Each descriptor is counted by itself, at once: where one is
+// denied, that one takes nothing, and the others have taken their hits and keep them. The request is
+// OVER_LIMIT if one descriptor is.
+//
+// A descriptor that no rule matches is OK, and so is every descriptor of a domain that is not known. An
+// empty domain, no descriptors, negative hits and an override without a unit are INVALID_ARGUMENT, and
+// nothing is taken. If there is no decision about a descriptor and none is over its limit, the error is
+// UNAVAILABLE if trying again may help, CANCELED or DEADLINE_EXCEEDED if the client has given up, else
+// INTERNAL; then failure_mode_deny of Envoy decides. The limiter's policies come before that.
+//
+// It blocks for as long as the limiter does, bounded by ctx.
+func (s *Service) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitRequest) (
+	*ratelimit.RateLimitResponse, error) {
+	decisions, err := s.config.Load().decide(r)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	outcomes := make([]outcome, len(decisions))
+	var parallel errgroup.Group
+	parallel.SetLimit(inParallel)
+	for i, d := range decisions {
+		switch {
+		case !d.takes():
+			outcomes[i].code = granted
+		case len(decisions) == 1:
+			outcomes[i] = s.take(ctx, d)
+		default:
+			parallel.Go(func() error {
+				outcomes[i] = s.take(ctx, d)
+				return nil
+			})
+		}
+	}
+	_ = parallel.Wait() // nothing returns an error
+	out, err := answer(decisions, outcomes)
+	if err != nil {
+		return nil, failure(ctx, err)
+	}
+	return out, nil
+}
+
+// take asks the limiter for the hits of one descriptor.
+func (s *Service) take(ctx context.Context, d decision) outcome {
+	lease, err := s.acquire(ctx, d)
+	denied, isDenied := errors.AsType[*limiter.LimitError](err)
+	switch {
+	case isDenied:
+		out := outcome{code: over, status: tightest(denied.Statuses)}
+		if !denied.Never() {
+			out.wait = denied.RetryAfter
+		}
+		return out
+	case errors.Is(err, limiter.ErrTooLarge): // never granted; a look says what the limit is
+		d.hits = 0
+		out := s.take(ctx, d)
+		return outcome{code: over, status: out.status}
+	case errors.Is(err, limiter.ErrDisabled):
+		return outcome{code: over}
+	case err != nil:
+		if s.failed != nil {
+			s.failed(ctx, err)
+		}
+		return outcome{code: unknown, err: err}
+	}
+	out := outcome{code: granted, status: tightest(lease.Status())}
+	if t := out.status; d.hits == 0 && t != nil && t.Remaining < 1 && !t.Soft {
+		out.code, out.wait = over, t.RefillAfter
+	}
+	return out
+}
+
+// acquire takes the hits from the limit that came with the request, else from what is stored for the
+// bucket, else from the limit of the rule.
+func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, error) {
+	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits}}
+	if !d.override {
+		lease, err := s.limiter.Acquire(ctx, r)
+		if !errors.Is(err, limiter.ErrNoLimits) {
+			return lease, err
+		}
+	}
+	r.Limits = []limiter.Limit{d.rule.limit}
+	return s.limiter.Acquire(ctx, r)
+}
+
+// failure returns the error of a request for which there is no decision.
+func failure(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrUnknown):
+		return status.Error(codes.Unavailable, "rate limiter unavailable")
+	}
+	return status.Error(codes.Internal, "internal error")
+}
