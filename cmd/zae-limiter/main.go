@@ -1,12 +1,13 @@
 // Zae-limiter manages the limits, entities and namespaces of a limiter's table. It shows buckets,
 // usage and the audit trail, and whether the stack works. It starts a local table, loads tables
-// with requests, and replays what was given up.
+// with requests, serves Envoy, and replays what was given up.
 //
 //	zae-limiter table create
 //	zae-limiter namespace register default
 //	zae-limiter limits set -r gpt-4 rpm=600 tpm=40000
 //	zae-limiter peek acme gpt-4
 //	zae-limiter dev -- go test ./...
+//	zae-limiter serve --config /etc/ratelimit
 //	zae-limiter load --rate 200 --limit rpm=600 --report load.html
 //
 // It finds DynamoDB as the AWS SDK does (AWS_REGION, AWS_PROFILE,

@@ -106,6 +106,7 @@ var effects = map[string]played{
 		leaves: []string{"- on unavailable: allow", "- audit retention: 30 days"}},
 	"replay":         {effect: removes, args: "--deliver", away: true},
 	"reset":          {effect: removes, args: "acme gpt-4", leaves: []string{"- acme/gpt-4 rpm: 1 of 10 left, 9 used"}},
+	"serve":          {away: true},
 	"status":         {away: true},
 	"table check":    {away: true},
 	"table create":   {away: true},

@@ -58,25 +58,29 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var got []string
+		reports := make(chan string, 10)
 		go envoylimit.Watch(ctx, folder, current, time.Second, func(c *envoylimit.Config, err error) {
 			if (c == nil) != (err != nil) {
 				t.Errorf("configuration %v, error %v", c, err)
 			}
-			got = append(got, fmt.Sprint(err))
+			reports <- fmt.Sprint(err)
 		})
 		look := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
-			for i, w := range want {
-				if i >= len(got) || !strings.Contains(got[i], w) {
-					t.Errorf("reported %q, want %q", got, want)
+			for _, w := range want {
+				select {
+				case got := <-reports:
+					if !strings.Contains(got, w) {
+						t.Errorf("reported %q, want %q", got, w)
+					}
+				default:
+					t.Errorf("nothing reported, want %q", w)
 				}
 			}
-			if len(got) != len(want) {
-				t.Errorf("reported %q, want %q", got, want)
+			if len(reports) > 0 {
+				t.Errorf("reported %q too", <-reports)
 			}
-			got = nil
 		}
 		time.Sleep(5*time.Second + time.Millisecond)
 		look()

@@ -24,14 +24,26 @@ type Service struct {
 	ratelimit.UnimplementedRateLimitServiceServer
 	limiter Acquirer
 	config  atomic.Pointer[Config]
-	failed  func(context.Context, error)
+	decided func(context.Context, Decision)
 }
 
 // Options are the settings of a service. The zero value of each is its default.
 type Options struct {
-	// Failed is called for every descriptor for which there was no decision, for logs: the answer does
-	// not say why. It must be quick. Nil: nobody is called.
-	Failed func(context.Context, error)
+	// Decided is called for every descriptor that the limiter was asked about, for logs and metrics: an
+	// answer does not say why there was no decision. It must be quick. Nil: nobody is called.
+	Decided func(context.Context, Decision)
+}
+
+// Decision is what came of one descriptor.
+type Decision struct {
+	// Rule is the rule as it is written, "edge|path=/api/*|user": there are as many as the configuration
+	// has. It is "edge|override" of a limit that came with the request.
+	Rule             string
+	Entity, Resource string
+	Hits             int64 // 0: a look
+	Over             bool  // also in shadow mode
+	Shadow           bool
+	Err              error // why there was no decision; nil: there was
 }
 
 // New returns a service that takes from a limiter by a configuration. It panics if one of them is nil.
@@ -39,7 +51,7 @@ func New(l Acquirer, c *Config, o Options) *Service {
 	if l == nil || c == nil {
 		panic("bug: envoylimit needs a limiter and a configuration")
 	}
-	s := &Service{limiter: l, failed: o.Failed}
+	s := &Service{limiter: l, decided: o.Decided}
 	s.config.Store(c)
 	return s
 }
@@ -91,8 +103,17 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitReq
 	return out, nil
 }
 
-// take asks the limiter for the hits of one descriptor.
+// take asks the limiter for the hits of one descriptor, and reports what came of it.
 func (s *Service) take(ctx context.Context, d decision) outcome {
+	out := s.outcomeOf(ctx, d)
+	if s.decided != nil {
+		s.decided(ctx, Decision{Rule: d.rule.path, Entity: d.entity, Resource: d.resource, Hits: d.hits,
+			Over: out.code == over, Shadow: d.rule.shadow, Err: out.err})
+	}
+	return out
+}
+
+func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 	lease, err := s.acquire(ctx, d)
 	denied, isDenied := errors.AsType[*limiter.LimitError](err)
 	switch {
@@ -104,14 +125,10 @@ func (s *Service) take(ctx context.Context, d decision) outcome {
 		return out
 	case errors.Is(err, limiter.ErrTooLarge): // never granted; a look says what the limit is
 		d.hits = 0
-		out := s.take(ctx, d)
-		return outcome{code: over, status: out.status}
+		return outcome{code: over, status: s.outcomeOf(ctx, d).status}
 	case errors.Is(err, limiter.ErrDisabled):
 		return outcome{code: over}
 	case err != nil:
-		if s.failed != nil {
-			s.failed(ctx, err)
-		}
 		return outcome{code: unknown, err: err}
 	}
 	out := outcome{code: granted, status: tightest(lease.Status())}

@@ -8,7 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,7 +55,8 @@ type rig struct {
 	table   *limitertest.Table
 	service *envoylimit.Service
 	client  ratelimit.RateLimitServiceClient
-	failed  atomic.Pointer[error]
+	mu      sync.Mutex
+	decided []string
 }
 
 func parse(t *testing.T, text string) *envoylimit.Config {
@@ -70,7 +71,21 @@ func parse(t *testing.T, text string) *envoylimit.Config {
 func newRig(t *testing.T) *rig {
 	r := &rig{table: limitertest.New(t)}
 	r.service = envoylimit.New(r.table.Limiter(&limiter.Options{ConfigTTL: -1}), parse(t, rules), envoylimit.Options{
-		Failed: func(_ context.Context, err error) { r.failed.Store(&err) },
+		Decided: func(_ context.Context, d envoylimit.Decision) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			text := fmt.Sprintf("%s: %d from %s of %s", d.Rule, d.Hits, d.Entity, d.Resource)
+			if d.Over {
+				text += ", over"
+			}
+			if d.Shadow {
+				text += ", shadow"
+			}
+			if errors.Is(d.Err, limiter.ErrUnavailable) {
+				text += ", unavailable"
+			}
+			r.decided = append(r.decided, text)
+		},
 	})
 	srv := grpc.NewServer()
 	ratelimit.RegisterRateLimitServiceServer(srv, r.service)
@@ -294,9 +309,6 @@ func TestNoDecision(t *testing.T) {
 		status.Convert(err).Message() != "rate limiter unavailable" {
 		t.Errorf("table down: %v, %v", out, err)
 	}
-	if failed := r.failed.Load(); failed == nil || !errors.Is(*failed, limiter.ErrUnavailable) {
-		t.Errorf("failed with %v", failed)
-	}
 	if out, err := ask(descriptor("trial", "x")); err != nil || told(out) != "OK | OK" {
 		t.Errorf("table down, shadow mode: %v, %v", out, err)
 	}
@@ -346,6 +358,23 @@ func TestRequestsThatAreNotAcceptable(t *testing.T) {
 	out, err := r.client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "unknown", Descriptors: all})
 	if err != nil || told(out) != "OK | OK" {
 		t.Errorf("a domain that is not known: %v, %v", out, err)
+	}
+}
+
+// Decisions are reported as they were made, also those of shadow mode.
+func TestDecisionsAreReported(t *testing.T) {
+	r := newRig(t)
+	r.ask(t, 2, descriptor("trial", "x"), descriptor("internal", "x"), descriptor("other", "x"))
+	r.ask(t, 2, withLimit(descriptor("other", "x"), 5, envoytype.RateLimitUnit_DAY))
+	r.ask(t, 2, withHits(descriptor("files", "files/a"), 0))
+	r.table.Fail(limiter.ErrUnavailable)
+	_, _ = r.service.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
+		Descriptors: []*common.RateLimitDescriptor{descriptor("path", "/login")}})
+	want := []string{"edge|trial: 2 from x of edge|trial, over, shadow", "edge|override: 2 from x of edge|other",
+		"edge|files=files/*: 0 from files/* of edge|files",
+		"edge|path=/login: 1 from /login of edge|path, unavailable"}
+	if !slices.Equal(r.decided, want) {
+		t.Errorf("reported %q, want\n%q", r.decided, want)
 	}
 }
 

@@ -1,0 +1,71 @@
+package envoylimit_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+func TestJSON(t *testing.T) {
+	r := newRig(t)
+	post := func(body string) *http.Response {
+		w := httptest.NewRecorder()
+		r.service.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(body)))
+		return w.Result()
+	}
+	const login = `{"domain": "edge", "descriptors": [{"entries": [{"key": "path", "value": "/login"}], "hitsAddend": "2"}]}`
+	for i, want := range []struct {
+		status int
+		code   string
+		retry  string
+	}{{http.StatusOK, "OK", ""}, {http.StatusTooManyRequests, "OVER_LIMIT", "3600"}} {
+		resp := post(login)
+		var out struct {
+			OverallCode string
+			Statuses    []struct {
+				Code, DurationUntilReset string
+				CurrentLimit             struct {
+					RequestsPerUnit int
+					Unit            string
+				}
+			}
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != want.status || out.OverallCode != want.code || len(out.Statuses) != 1 ||
+			out.Statuses[0].CurrentLimit.Unit != "HOUR" || out.Statuses[0].DurationUntilReset != "3600s" ||
+			resp.Header.Get("Retry-After") != want.retry || resp.Header.Get("X-RateLimit-Remaining") != "0" ||
+			resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("request %d: %d %+v %v", i, resp.StatusCode, out, resp.Header)
+		}
+	}
+	for body, want := range map[string]int{
+		"":                                 http.StatusBadRequest,
+		"{":                                http.StatusBadRequest,
+		`{"unknown": 1}`:                   http.StatusBadRequest,
+		`{"domain": "edge"}`:               http.StatusBadRequest,
+		strings.Repeat(" ", 4<<20) + login: http.StatusRequestEntityTooLarge,
+	} {
+		if resp := post(body); resp.StatusCode != want {
+			t.Errorf("%.40q: %d, want %d", body, resp.StatusCode, want)
+		}
+	}
+	w := httptest.NewRecorder()
+	r.service.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/json", nil))
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
+		t.Errorf("GET: %d %v", w.Code, w.Header())
+	}
+	r.table.Fail(limiter.ErrUnavailable)
+	if resp := post(strings.ReplaceAll(login, "path", "trial2")); resp.StatusCode != http.StatusOK {
+		t.Errorf("table down, nothing asked: %d", resp.StatusCode)
+	}
+	other := strings.NewReplacer("path", "remote_address", "/login", "z").Replace(login)
+	if resp := post(other); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("table down: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+const serveRules = `domain: edge
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 2}
+  - key: trial
+    rate_limit: {unit: minute, requests_per_unit: 1}
+    shadow_mode: true
+`
+
+// served is a running serve.
+type served struct {
+	*testing.T
+	folder     string
+	grpc, http string // addresses
+	lines      chan string
+	stop       func()
+	code       chan int
+}
+
+// serve runs serve on free ports until the test ends.
+func serve(t *testing.T, args ...string) *served {
+	s := &served{T: t, folder: t.TempDir(), lines: make(chan string, 100), code: make(chan int, 1)}
+	s.write("edge.yaml", serveRules)
+	table := limitertest.New(t)
+	table.Admin("")
+	in, out := io.Pipe()
+	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: table}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	go func() {
+		s.code <- a.run(ctx, append([]string{"serve", "--config", s.folder, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
+			"--ahead", "0"}, args...))
+		_ = out.Close()
+	}()
+	go func() {
+		defer close(s.lines)
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			s.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range s.lines { // until it has ended
+		}
+	})
+	for range 2 {
+		name, address, _ := strings.Cut(<-s.lines, " on ")
+		switch name {
+		case "gRPC":
+			s.grpc = address
+		case "HTTP":
+			s.http = address
+		default:
+			t.Fatalf("serve says %q", name)
+		}
+	}
+	return s
+}
+
+func (s *served) write(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.folder, name), []byte(text), 0o644); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *served) dial(creds credentials.TransportCredentials) *grpc.ClientConn {
+	s.Helper()
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// ask asks for one hit.
+func ask(ctx context.Context, conn *grpc.ClientConn, key, value string) (*ratelimit.RateLimitResponse, error) {
+	d := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}}
+	return ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx,
+		&ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{d}})
+}
+
+func (s *served) codes(conn *grpc.ClientConn, key, value string, n int) (out []string) {
+	s.Helper()
+	for range n {
+		r, err := ask(s.Context(), conn, key, value)
+		if err != nil {
+			s.Fatal(err)
+		}
+		out = append(out, r.GetOverallCode().String())
+	}
+	return out
+}
+
+func (s *served) get(path string) (int, string) {
+	s.Helper()
+	resp, err := http.Get("http://" + s.http + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestServe(t *testing.T) {
+	s := serve(t)
+	conn := s.dial(insecure.NewCredentials())
+	if got := s.codes(conn, "user", "ann", 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
+		t.Errorf("answers %v", got)
+	}
+	s.codes(conn, "trial", "ann", 2)
+	for _, name := range healthNames {
+		h, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
+		if err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: %v, %v", name, h, err)
+		}
+	}
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := stream.Recv(); err != nil || !strings.Contains(r.String(), healthNames[2]) {
+		t.Errorf("reflection: %v, %v", r, err)
+	}
+	if err := stream.CloseSend(); err != nil { // or the end would wait for it
+		t.Fatal(err)
+	}
+	if code, text := s.get("/healthz"); code != http.StatusOK || text != "OK\n" {
+		t.Errorf("/healthz: %d %q", code, text)
+	}
+	resp, err := http.Post("http://"+s.http+"/json", "application/json", strings.NewReader(
+		`{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]}]}`))
+	if err != nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "30" {
+		t.Errorf("/json: %v, %v", resp, err)
+	}
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	code, text := s.get("/metrics")
+	for _, want := range []string{
+		`zae_limiter_hits_total{rule="edge|user",outcome="within"} 2`, `zae_limiter_hits_total{rule="edge|user",outcome="over"} 2`,
+		`zae_limiter_hits_total{rule="edge|trial",outcome="within"} 1`,
+		`zae_limiter_hits_total{rule="edge|trial",outcome="shadow"} 1`,
+		`zae_limiter_events_total{kind="acquire",outcome="ok"} 3`, "zae_limiter_acquire_seconds_count 6",
+	} {
+		if !strings.Contains(text, want+"\n") || code != http.StatusOK {
+			t.Errorf("/metrics has no %s:\n%s", want, text)
+		}
+	}
+	s.stop()
+	if code := <-s.code; code != 0 {
+		t.Errorf("ended in %d", code)
+	}
+	if _, err := net.Dial("tcp", s.grpc); err == nil {
+		t.Error("it listens after its end")
+	}
+}
+
+// Rules that change are in force without a restart, and those with errors are refused with file and line.
+func TestServeFollowsItsRules(t *testing.T) {
+	s := serve(t)
+	conn := s.dial(insecure.NewCredentials())
+	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: none", 1))
+	want := []string{"the rules are refused, the old ones stay in force:",
+		filepath.Join(s.folder, "edge.yaml") + `:4: requests_per_unit is "none", want 0 to 4294967295`}
+	if got := []string{<-s.lines, <-s.lines}; !slices.Equal(got, want) {
+		t.Errorf("says %q, want %q", got, want)
+	}
+	if got := s.codes(conn, "user", "ann", 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
+		t.Errorf("answers %v by the old rules", got)
+	}
+	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: 1", 1))
+	if got := <-s.lines; got != "the rules are in force anew" {
+		t.Errorf("says %q", got)
+	}
+	if got := s.codes(conn, "user", "bob", 2); !slices.Equal(got, []string{"OK", "OVER_LIMIT"}) {
+		t.Errorf("answers %v by the new rules", got)
+	}
+	if _, text := s.get("/metrics"); !strings.Contains(text, `zae_limiter_rules_read_total{result="in force"} 1`) ||
+		!strings.Contains(text, `zae_limiter_rules_read_total{result="refused"} 1`) {
+		t.Errorf("/metrics:\n%s", text)
+	}
+}
+
+// certificate writes a certificate, and its key, signed by the parent or by itself.
+func certificate(t *testing.T, folder, name string, parent *tls.Certificate) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: parent == nil,
+		BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	by, with := c, any(key)
+	if parent != nil {
+		by, with = parent.Leaf, parent.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ext, block := range map[string]*pem.Block{
+		".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(folder, name+ext), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := tls.LoadX509KeyPair(filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func TestServeWithTLS(t *testing.T) {
+	folder := t.TempDir()
+	authority := certificate(t, folder, "authority", nil)
+	certificate(t, folder, "server", authority)
+	client := certificate(t, folder, "client", authority)
+	at := func(name string) string { return filepath.Join(folder, name) }
+	s := serve(t, "--tls-cert", at("server.crt"), "--tls-key", at("server.key"), "--tls-client-ca", at("authority.crt"))
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Leaf)
+	by := func(creds credentials.TransportCredentials) error {
+		_, err := ask(t.Context(), s.dial(creds), "user", "ann")
+		return err
+	}
+	with := func(certificates ...*tls.Certificate) error {
+		c := &tls.Config{RootCAs: roots}
+		for _, one := range certificates {
+			c.Certificates = append(c.Certificates, *one)
+		}
+		return by(credentials.NewTLS(c))
+	}
+	if err := with(); grpcstatus.Code(err) != codes.Unavailable {
+		t.Errorf("without a certificate: %v", err)
+	}
+	if err := by(insecure.NewCredentials()); grpcstatus.Code(err) != codes.Unavailable {
+		t.Errorf("without TLS: %v", err)
+	}
+	if err := with(client); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
+	other := certificate(t, folder, "authority", nil) // another one, from now on
+	if err := with(client); grpcstatus.Code(err) != codes.Unavailable {
+		t.Errorf("the authority is exchanged: %v", err)
+	}
+	if err := with(certificate(t, folder, "client", other)); err != nil {
+		t.Errorf("with a certificate of the new authority: %v", err)
+	}
+}
+
+func TestServeIsWrong(t *testing.T) {
+	s := newShell(t)
+	folder := t.TempDir()
+	rules := filepath.Join(folder, "edge.yaml")
+	if err := os.WriteFile(rules, []byte(serveRules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.says(2, "serve", "--config is missing, want the folder of the rules")
+	s.says(2, "serve --config "+folder+" --grpc= --http=", "--grpc and --http are both empty, want an address")
+	for _, flags := range []string{"--tls-cert x", "--tls-key x", "--tls-client-ca x"} {
+		s.says(2, "serve --config "+folder+" "+flags, "want --tls-cert with --tls-key")
+	}
+	s.says(1, "serve --config "+folder+"/none", "no such file or directory")
+	s.says(1, "serve --config "+folder+" --tls-cert "+rules+" --tls-key "+rules, "failed to find any PEM data")
+	s.says(2, "serve --config "+folder+" --ahead 1ms", "Ahead is 1ms, want")
+	s.says(1, "serve --config "+folder+" --grpc 127.0.0.1:x", "listen tcp")
+	certificate(t, folder, "server", nil)
+	s.says(1, "serve --config "+folder+" --tls-cert "+folder+"/server.crt --tls-key "+folder+"/server.key"+
+		" --tls-client-ca "+rules, "edge.yaml has no certificate")
+	if err := os.WriteFile(rules, []byte("domain: a\nx: y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.says(1, "serve --config "+folder, `edge.yaml:2: "x" is not known here, want domain, descriptors`)
+}
