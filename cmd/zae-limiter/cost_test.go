@@ -68,9 +68,6 @@ func TestCost(t *testing.T) {
 	if a := got["alone"]; a["acquire"] != got["table"]["acquire"] || a["usage"].Units != 0 {
 		t.Errorf("a table that nobody counts usage of: %v", a)
 	}
-	if got["table"]["point-in-time recovery"].Units == 0 {
-		t.Errorf("a table alone is kept as that of the stack: %v", got["table"])
-	}
 	other := filepath.Join(t.TempDir(), "other.json")
 	if err := os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600); err != nil {
 		t.Fatal(err)

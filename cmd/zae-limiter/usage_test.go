@@ -20,10 +20,10 @@ func TestUsage(t *testing.T) {
 		Tokens     map[string]int64
 		Events     int
 	}
-	got := prints[[]window](s, "usage -e acme --from 2024-02-01T22:00:00Z --to 2024-02-02")
-	if len(got) != 2 || got[1].Start != "2024-02-01T23:00:00Z" || got[1].End != "2024-02-02T00:00:00Z" ||
-		got[1].Tokens["tpm"] != 23 || got[1].Events != 2 {
-		t.Errorf("the last two hours: %+v", got)
+	got := prints[[]window](s, "usage -e acme --from 2024-02-01T21:00:00Z --to 2024-02-01T23:00:00Z")
+	if len(got) != 2 || got[1].Start != "2024-02-01T22:00:00Z" || got[1].End != "2024-02-01T23:00:00Z" ||
+		got[1].Tokens["tpm"] != 22 || got[1].Events != 2 {
+		t.Errorf("two hours: %+v", got)
 	}
 	type sum struct {
 		Windows int
