@@ -70,6 +70,14 @@ func TestAuditLeadsToEverybodysLimits(t *testing.T) {
 	s.says(0, "audit --all", "limits_set")
 }
 
+// Of the details of an event its limits stand first, without a name.
+func TestLimitsAreTheFirstDetail(t *testing.T) {
+	got := details(map[string]any{"disabled": true, "limits": []any{map[string]any{"a": "b"}}, "on": nil})
+	if want := "a b; disabled: true; on: none"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A cell of details is readable, and no line of them is wider than a terminal has room for.
 func TestDetailsOfEventsAreShort(t *testing.T) {
 	s := newShell(t)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -78,6 +79,12 @@ func TestLoad(t *testing.T) {
 		if took := s.table.Now().Sub(began); took > 0 {
 			t.Errorf("a report that cannot be written was noticed after %v", took)
 		}
+		time.AfterFunc(250*time.Millisecond, func() {
+			if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+				t.Error(err)
+			}
+		})
+		s.says(1, "load --limit rpm=1 --rate 2 --duration 1s --arrivals constant --report "+file, "offered 2", "is a directory")
 		s.says(0, "load --limit jobs=1@in-flight/1m -r jobs --rate 20 --duration 1s --arrivals constant",
 			"FIGURE VALUE", "admitted 20", "writes for each admitted 2.05")
 		s.says(0, "load --limit rpm=1+soft -r tried --rate 20 --duration 1s --arrivals constant", "admitted 20")

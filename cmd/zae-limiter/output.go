@@ -139,10 +139,8 @@ func (a *app) say(format string, values ...any) {
 	}
 }
 
-// collect returns what a listing yields, at most n of it unless n is zero. It is
-// never nil, because JSON would say null.
-func collect[T any](seq iter.Seq2[T, error], n int) ([]T, error) {
-	out := []T{}
+// collect returns what a listing yields, at most n of it unless n is zero.
+func collect[T any](seq iter.Seq2[T, error], n int) (out []T, _ error) {
 	for v, err := range seq {
 		if err != nil {
 			return nil, err
