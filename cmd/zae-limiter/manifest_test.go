@@ -108,7 +108,12 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.db.SetHook(func(o memdb.Op) (bool, error) { return len(o.Writes) == 0, memdb.Fail(store.Unavailable) })
+	s.db.SetHook(func(o memdb.Op) (bool, error) {
+		if len(o.Writes) > 0 {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
 	if out, errs, code := s.on(t, "", "apply", "-y", file); code != failed || strings.Contains(errs, "applied") {
 		t.Errorf("nothing could be stored: %d\n%s%s", code, out, errs)
 	}

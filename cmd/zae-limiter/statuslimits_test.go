@@ -45,7 +45,13 @@ func TestLimitsInTheStatus(t *testing.T) {
 		!strings.HasSuffix(p.Detail, "; and 2 more: zae-limiter limits list") {
 		t.Errorf("refused: %+v", p)
 	}
-	s.db.SetHook(func(o memdb.Op) (bool, error) { return o.Name != memdb.Query, memdb.Fail(store.Unavailable) })
+	calls := 0
+	s.db.SetHook(func(memdb.Op) (bool, error) {
+		if calls++; calls > 1 { // the first finds the namespace
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
 	if p := status(); p.State != "unknown" || p.OK || !strings.Contains(p.Detail, "unavailable") {
 		t.Errorf("limits that cannot be listed: %+v", p)
 	}
