@@ -40,11 +40,12 @@ func (p *Plan) failures() error {
 // CreateEntity, in one transaction with its audit event, if what is there is what the plan was made
 // from; several are stored together, and at once. A step that is refused does not stop the others;
 // when the table does not answer, or ctx ends, the rest is not tried. Plan and apply again to go
-// on: what is done already is unchanged then.
+// on: what is stored already is unchanged then, and reaches its buckets again, since it may be
+// that of a step whose answer was lost.
 //
 // Like the Python provisioner it records what is managed, before the first step and after the last.
-// So nothing is ever created and forgotten: a scope counts as managed until it is deleted. Where
-// the names of all entities do not fit into one item, they stand in others that the Python
+// So nothing is ever created and forgotten: a scope counts as managed until it is deleted, and its
+// buckets are reached. Where the names of all entities do not fit into one item, they stand in others that the Python
 // provisioner does not read. If an application is interrupted, up to 96 entities may be counted
 // among those with limits for a resource that have none yet: listings find none.
 //
@@ -66,11 +67,14 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	for _, some := range p.waves() {
 		a.carryOut(ctx, some)
 	}
-	after := p.managed(n.id, func(s Step) bool { return s.Err != nil && !errors.Is(s.Err, ErrReach) })
-	after.Hash, after.LastApplied = p.hash, layout.Timestamp(n.table.now())
+	if p.Unfinished {
+		a.reachUnchanged(ctx)
+	}
+	after := p.managed(n.id, func(s Step) bool { return s.Err != nil })
+	after.LastApplied = layout.Timestamp(n.table.now())
 	err = errors.Join(p.failures(), a.miscounted)
-	if err != nil {
-		after.Hash = p.state.Hash
+	if err == nil {
+		after.Hash = p.hash // without one, the application is unfinished
 	}
 	_, lost := n.remember(ctx, known, after)
 	return errors.Join(err, fail(lost, "apply: record what is managed"))
@@ -104,7 +108,7 @@ func (n *Namespace) begin(ctx context.Context, p *Plan) (managed, error) {
 		return p.state, nil
 	}
 	before := p.managed(n.id, func(Step) bool { return true }) // all steps are declared, or were
-	before.Hash, before.LastApplied = p.state.Hash, layout.Timestamp(n.table.now())
+	before.LastApplied = layout.Timestamp(n.table.now())
 	known, err := n.remember(ctx, p.state, before)
 	return known, fail(err, "apply: record what is managed")
 }

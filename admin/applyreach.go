@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -9,6 +10,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
+
+// reachUnchanged reaches the buckets of steps that have nothing to store, while the table answers.
+func (a *application) reachUnchanged(ctx context.Context) {
+	var unchanged []int
+	for i, s := range a.p.Steps {
+		if s.Action == ActionUnchanged {
+			unchanged = append(unchanged, i)
+		}
+	}
+	for some := range slices.Chunk(unchanged, stepsAtOnce*groupsAtOnce) {
+		if a.down == nil {
+			a.reach(ctx, some)
+		}
+	}
+}
 
 // reach brings what is stored to the buckets.
 func (a *application) reach(ctx context.Context, some []int) {
@@ -26,7 +42,7 @@ func (a *application) reach(ctx context.Context, some []int) {
 	g.SetLimit(reachAtOnce)
 	for _, i := range buckets {
 		g.Go(func() error {
-			err := a.n.ReachStep(ctx, a.p.Steps[i])
+			err := a.n.reachStep(ctx, a.p.Steps[i])
 			mu.Lock()
 			defer mu.Unlock()
 			a.p.Steps[i].Err = err
@@ -36,26 +52,29 @@ func (a *application) reach(ctx context.Context, some []int) {
 	_ = g.Wait()
 }
 
-// ReachStep brings what a step has stored to the buckets that exist. Apply does so by itself; call
-// ReachStep to go on where Err of the step is ErrReach. The error is ErrReach.
-func (n *Namespace) ReachStep(ctx context.Context, s Step) error {
+// reachStep brings what a step has stored to the buckets that exist. The error is ErrReach. Of an
+// unchanged step nobody knows what was there before, so everything is brought.
+func (n *Namespace) reachStep(ctx context.Context, s Step) error {
+	again := s.Action == ActionUnchanged
 	if s.entity != nil {
 		if s.Action == ActionCreate || !s.moves() && s.Action == ActionUpdate && s.FromEntity.Cascade == s.ToEntity.Cascade {
 			return nil // clients learn of a new one as of one that CreateEntity makes
 		}
 		return n.adopt(ctx, s.Scope.Entity)
 	}
-	if len(n.configIn(s.item, s.Scope).Names())+len(s.To.Limits) > 0 {
-		if _, err := n.reach(ctx, s.Scope, n.configIn(s.item, s.Scope).Names()); err != nil {
+	before := n.configIn(s.item, s.Scope).Names()
+	if again || len(before)+len(s.To.Limits) > 0 {
+		if _, err := n.reach(ctx, s.Scope, before); err != nil {
 			return err
 		}
 	}
-	if s.From.Access != s.To.Access {
+	again = again && s.Scope != Scope{} // which says nothing else
+	if again || s.From.Access != s.To.Access {
 		if _, err := n.eachBucket(ctx, s.Scope, "tell", n.tellAccess); err != nil {
 			return err
 		}
 	}
-	if s.From.Cascade != s.To.Cascade {
+	if again || s.From.Cascade != s.To.Cascade {
 		_, err := n.eachBucket(ctx, s.Scope, "tell", n.tellParent)
 		return err
 	}
@@ -64,22 +83,23 @@ func (n *Namespace) ReachStep(ctx context.Context, s Step) error {
 
 // withBuckets leaves out the steps at scopes of one bucket that there is not.
 func (a *application) withBuckets(ctx context.Context, some []int) (out []int, err error) {
-	keys := make([]item.Key, len(some))
-	for k, i := range some {
-		at := a.p.Steps[i].Scope
-		if a.p.Steps[i].entity != nil {
-			return some, nil
+	var single []int
+	var keys []item.Key
+	for _, i := range some {
+		if s := a.p.Steps[i]; s.entity != nil || s.Scope.Entity == "" || s.Scope.Resource == "" {
+			out = append(out, i)
+		} else {
+			single, keys = append(single, i), append(keys, layout.BucketKey(a.n.id, s.Scope.Entity, s.Scope.Resource, 0))
 		}
-		if at.Entity == "" || at.Resource == "" {
-			return some, nil
-		}
-		keys[k] = layout.BucketKey(a.n.id, at.Entity, at.Resource, 0)
 	}
 	items, err := a.n.calls.read(ctx, keys...)
-	for k, i := range some {
-		if err == nil && items[k] != nil {
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range single {
+		if items[k] != nil {
 			out = append(out, i)
 		}
 	}
-	return out, err
+	return out, nil
 }

@@ -12,8 +12,7 @@
 //	            stored: Config, Configs. What holds for a request: Resolve: Resolved
 //	access      SetAccess, Access: whether requests are served at all; SetCascade, Cascade: whether
 //	            parents are charged too
-//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action;
-//	            ReachStep goes on with the buckets of a step
+//	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
 //	buckets     Peek, Buckets: Bucket, Level; Capacity; Reset and Credit, each once for an
 //	            id with Once

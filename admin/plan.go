@@ -36,7 +36,7 @@ type Step struct {
 	FromEntity, ToEntity *Entity
 	// Err is what [Namespace.Apply] met; nil: the step is done. ErrBusy: the scope was
 	// changed since the plan, and left alone. ErrReach: it is stored, but not
-	// all buckets have it yet; [Namespace.Reach] goes on with that.
+	// all buckets have it yet; to plan and apply again goes on with that.
 	Err error
 
 	item   item.Item     // what was there, exactly
@@ -129,6 +129,9 @@ func (e *Entity) lines() (out []string) {
 // Plan is what applying a manifest would do, in order.
 type Plan struct {
 	Steps []Step
+	// Unfinished: a manifest was applied in part, or still is being applied. So buckets may lack
+	// what is stored and unchanged, and Apply brings it to all of them.
+	Unfinished bool
 	// Progress, if it is not nil, is called by Apply as it goes on, with how many of
 	// the changes have been dealt with.
 	Progress func(done, changes int)
@@ -168,6 +171,7 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	all := m.declared()
 	declared := len(all)
 	p := &Plan{hash: m.hash(), state: state, after: newScopes(all)}
+	p.Unfinished = state.LastApplied != "" && state.Hash == ""
 	for _, s := range managedScopes(state.Provisioner) {
 		if !p.after[s] {
 			all = append(all, Config{Scope: s})

@@ -190,11 +190,15 @@ func TestStalePlans(t *testing.T) {
 	}
 }
 
-// Whatever call fails, and however, planning and applying again makes up for it,
+// Whatever call fails, and however, planning and applying again makes up for it, also in the buckets,
 // and nothing that was created is ever forgotten.
 func TestApplyUnderFaults(t *testing.T) {
+	first := declare(func(m *Manifest) { m.Described = []Entity{{ID: "acme"}, {ID: "other"}} })
 	second := declare(func(m *Manifest) {
 		m.System, m.Entities = nil, map[string]map[string][]limiter.Limit{"other": {"": {rpm10}}}
+		m.Described = []Entity{{ID: "acme"}, {ID: "other", Parent: "acme"}}
+		m.Access = map[Scope]Access{{Resource: "gpt-4"}: AccessDisabled}
+		m.Cascades = map[Scope]Cascade{{Resource: "gpt-4"}: CascadeOn}
 	})
 	for _, f := range []struct {
 		apply   bool
@@ -202,10 +206,12 @@ func TestApplyUnderFaults(t *testing.T) {
 		forever bool
 	}{{false, store.Unavailable, false}, {false, store.Unavailable, true}, {true, store.Unknown, false},
 		{true, store.Unknown, true}, {false, store.Throttled, false}} {
-		for nth := range 40 {
+		for nth := range 60 {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.apply(declare())
+				w.apply(first)
+				w.take("acme", "gpt-4", limiter.Costs{"tpm": 1})
+				w.take("other", "gpt-4", limiter.Costs{"rpm": 1})
 				p := w.plan(second)
 				calls := 0
 				w.db.SetHook(func(memdb.Op) (bool, error) {
@@ -224,9 +230,16 @@ func TestApplyUnderFaults(t *testing.T) {
 						t.Fatalf("call %d, %v: %s is stored and not managed", nth, f, scopeOf(c))
 					}
 				}
+				w.advance(time.Hour) // limits of before leave when they are full
 				w.apply(second)
 				if p := w.plan(second); p.Changes() != 0 {
 					t.Fatalf("call %d, %v: plan %s", nth, f, actions(p))
+				}
+				w.holds("acme", "gpt-4", 1, rpm20)
+				w.holds("other", "gpt-4", 1, rpm10)
+				other := w.db.Item(layout.BucketKey(w.ns.ID(), "other", "gpt-4", 0))
+				if other["parent_id"] == nil || other["cascade"] == nil || other["disabled"] == nil || t.Failed() {
+					t.Fatalf("call %d, %v: %v", nth, f, other)
 				}
 				if n := len(managedScopes(w.state())); n != 2 {
 					t.Fatalf("call %d, %v: state %+v", nth, f, w.state())
@@ -317,7 +330,6 @@ func TestAnErrorNamesTwentySteps(t *testing.T) {
 func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 	w := newWorld(t)
 	w.apply(declare())
-	was := w.state().Hash
 	m := declare(func(m *Manifest) {
 		m.Resources["gpt-4"] = []limiter.Limit{rpm10}
 		m.Resources["gpt-5"] = []limiter.Limit{rpm10}
@@ -327,7 +339,7 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 	if err := w.ns.Apply(t.Context(), p); !errors.Is(err, ErrBusy) {
 		t.Fatalf("error %v", err)
 	}
-	if s := w.state(); s.Hash != was || !slices.Contains(s.Resources, "gpt-5") {
+	if s := w.state(); s.Hash != "" || !w.plan(declare()).Unfinished || !slices.Contains(s.Resources, "gpt-5") {
 		t.Errorf("managed %+v", s)
 	}
 	p = w.plan(m)
@@ -476,10 +488,12 @@ func TestApplyThatFindsNoBuckets(t *testing.T) {
 	}
 }
 
-// Limits that are deleted are managed no more, also where their buckets cannot be looked for.
+// Limits that are deleted are managed until their buckets are reached.
 func TestADeletionThatFindsNoBuckets(t *testing.T) {
 	w := newWorld(t)
-	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm10}}})
+	w.set(Scope{}, rpm10)
+	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}}})
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	p := w.plan(Manifest{Namespace: "prod"})
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		if op.Name == memdb.Query {
@@ -488,9 +502,18 @@ func TestADeletionThatFindsNoBuckets(t *testing.T) {
 		return true, nil
 	})
 	w.wants(w.ns.Apply(t.Context(), p), ErrReach)
+	if p = w.plan(Manifest{Namespace: "prod"}); p.Changes() != 0 || !p.Unfinished {
+		t.Errorf("planned again: %s, unfinished %v", actions(p), p.Unfinished)
+	}
+	const said = "unchanged */gpt-4: " + unlisted
+	if err := w.ns.Apply(t.Context(), p); !errors.Is(err, ErrReach) || !strings.HasPrefix(err.Error(), said) {
+		t.Errorf("applied again: %v, want %s", err, said)
+	}
 	w.db.SetHook(nil)
-	if state := w.state(); len(state.Resources) != 0 {
-		t.Errorf("managed: %+v", state)
+	w.apply(Manifest{Namespace: "prod"})
+	w.holds("acme", "gpt-4", 1, rpm10)
+	if p := w.plan(Manifest{Namespace: "prod"}); len(p.Steps) != 0 || p.Unfinished || len(w.state().Resources) != 0 {
+		t.Errorf("still managed: %s, unfinished %v", actions(p), p.Unfinished)
 	}
 }
 

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,16 +58,12 @@ func fits(ctx context.Context, changes int) error {
 	return nil
 }
 
-// apply plans and applies a manifest, and again after an error, which makes up for it. Then it goes
-// on with buckets that were not reached: another plan would not know them. A step that failed and is
-// unchanged in the next plan was stored, and its answer was lost.
+// apply plans and applies a manifest, and again after an error, which makes up for it.
 func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest) error {
-	var ns *admin.Namespace
-	var did []string
-	var unreached []admin.Step
-	failed := map[string]admin.Step{} // by subject
-	err := repeat(ctx, func() (err error) {
-		if ns, err = all.Namespace(ctx, m.Namespace); err != nil {
+	did := map[string]string{} // by subject
+	err := repeat(ctx, func() error {
+		ns, err := all.Namespace(ctx, m.Namespace)
+		if err != nil {
 			return err
 		}
 		plan, err := ns.Plan(ctx, m)
@@ -76,32 +73,17 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest)
 		if err := fits(ctx, plan.Changes()); err != nil {
 			return err
 		}
-		err = ns.Apply(ctx, plan)
 		for _, s := range plan.Steps {
-			before, again := failed[s.Subject()]
-			delete(failed, s.Subject())
-			switch {
-			case errors.Is(s.Err, admin.ErrReach):
-				did, unreached = append(did, s.String()), append(unreached, s)
-			case s.Err != nil:
-				failed[s.Subject()] = s
-			case s.Action != admin.ActionUnchanged:
-				did = append(did, s.String())
-			case again:
-				did, unreached = append(did, before.String()), append(unreached, before)
+			if s.Action != admin.ActionUnchanged {
+				did[s.Subject()] = s.String()
 			}
 		}
-		return err
+		return ns.Apply(ctx, plan)
 	})
 	if err != nil {
 		return err
 	}
-	for _, s := range unreached {
-		if err := repeat(ctx, func() error { return ns.ReachStep(ctx, s) }); err != nil {
-			return err
-		}
-	}
 	h.log.InfoContext(ctx, "limits applied", "namespace", m.Namespace, "changes", len(did), "steps",
-		strings.Join(did, "\n"))
+		strings.Join(slices.Sorted(maps.Values(did)), "\n"))
 	return nil
 }
