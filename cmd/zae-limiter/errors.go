@@ -101,7 +101,7 @@ func advice(err error) string {
 		is   error
 		text string
 	}{
-		{admin.ErrReach, "zae-limiter limits reach goes on with the buckets that do not have them yet."},
+		{admin.ErrReach, "zae-limiter limits reach goes on with the buckets that lack them; so does the same apply."},
 		{limiter.ErrNamespace, fmt.Sprintf("See zae-limiter namespace list for those in table %q; zae-limiter namespace "+
 			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", at.table, at.namespace)},
 		{admin.ErrNotFound, "Nothing of that name is stored: zae-limiter limits list, entity children, namespace list " +

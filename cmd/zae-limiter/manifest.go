@@ -29,7 +29,7 @@ func planCommand(a *app) *cobra.Command {
 			return answer{}, err
 		}
 		said := a.planAnswer(plan)
-		if plan.Changes() > 0 {
+		if plan.Changes() > 0 || plan.Unfinished {
 			said.but = answerNo("%s", summary(plan))
 		}
 		return said, nil
@@ -55,8 +55,10 @@ func applyCommand(a *app) *cobra.Command {
 		if err == nil {
 			err = a.print(a.planAnswer(plan))
 		}
-		if err == nil && plan.Changes() > 0 {
+		if err == nil && (plan.Changes() > 0 || plan.Unfinished) {
 			a.say("%s", summary(plan))
+		}
+		if err == nil && plan.Changes() > 0 {
 			err = a.sure(yes, fmt.Sprintf("Apply %s?", count(plan.Changes(), "changes")))
 		}
 		if err != nil {
@@ -75,7 +77,7 @@ func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) 
 	err := ns.Apply(ctx, plan)
 	left := 0
 	for _, s := range plan.Steps {
-		if s.Err != nil {
+		if s.Err != nil && s.Action != admin.ActionUnchanged {
 			left++
 		}
 	}
@@ -148,7 +150,8 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 		from, to := s.Before(), s.After()
 		r.add(s.Action, s.Scope.Entity, s.Scope.Resource, strings.Join(from, "; "), strings.Join(to, "; "))
 	}
-	value := map[string]any{"changes": plan.Changes(), "summary": kinds(plan), "steps": steps}
+	value := map[string]any{"changes": plan.Changes(), "unfinished": plan.Unfinished, "summary": kinds(plan),
+		"steps": steps}
 	return answer{value: value, rows: r, text: a.diff(plan)}
 }
 
@@ -174,9 +177,14 @@ func summary(plan *admin.Plan) string {
 			parts = append(parts, fmt.Sprintf("%d to %s", n, do))
 		}
 	}
-	text += ": " + strings.Join(parts, ", ")
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
 	if n := n[string(admin.ActionUnchanged)]; n > 0 {
 		text += fmt.Sprintf("; %d unchanged", n)
+	}
+	if plan.Unfinished {
+		text += "; an application before is unfinished: all buckets are looked at"
 	}
 	return text
 }

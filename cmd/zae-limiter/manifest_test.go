@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -137,6 +139,52 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	if want := fmt.Sprintf("%d changes applied", many-done); code != 0 || !strings.Contains(errs, want) {
 		t.Errorf("once more: %d, want %s\n%s", code, want, errs)
 	}
+}
+
+// A change that was stored and whose answer was lost has not reached the buckets: the same command finds
+// nothing to change, says that it goes on, and does.
+func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
+	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
+	run := func(want int, words ...string) string {
+		t.Helper()
+		out, errs, code := s.on(t, "", words...)
+		if code != want {
+			t.Fatalf("%v: status %d, want %d\n%s%s", words, code, want, out, errs)
+		}
+		return errs
+	}
+	run(0, "namespace", "register", "default")
+	run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=5")
+	l, err := limiter.Open(t.Context(), s, "zae-limiter", &limiter.Options{Now: s.Now, Timeout: time.Hour})
+	if err == nil {
+		_, err = l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
+	}
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	const text = "namespace: default\nresources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n"
+	if err := errors.Join(err, os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.db.SetHook(func(o memdb.Op) (bool, error) {
+		for _, w := range o.Writes {
+			if strings.HasSuffix(w.Target().PK, "/RESOURCE#gpt-4") {
+				return true, memdb.Fail(store.Unknown)
+			}
+		}
+		return true, nil
+	})
+	run(failed, "apply", "-y", file)
+	s.db.SetHook(nil)
+	const goesOn = "0 changes to apply; 1 unchanged; an application before is unfinished: all buckets are looked at"
+	if said := run(3, "plan", file); !strings.Contains(said, goesOn) {
+		t.Errorf("plan: %s", said)
+	}
+	if said := run(0, "apply", "-y", file); !strings.Contains(said, goesOn) {
+		t.Errorf("apply: %s", said)
+	}
+	if out, _, _ := s.on(t, "", "peek", "acme", "gpt-4", "-o", "csv"); !strings.Contains(out, "acme,gpt-4,rpm,4,0,7,") {
+		t.Errorf("the bucket: %s", out)
+	}
+	run(0, "plan", file)
 }
 
 // On a terminal what comes is green, what leaves is red, and what changes is yellow.
