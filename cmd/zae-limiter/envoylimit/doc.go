@@ -19,8 +19,9 @@
 //
 // The limit is the one that comes with the request (the override of a descriptor), else the one stored in the
 // table for the bucket, else the one of the configuration. Stored limits may be of any kind, and of a
-// parent too, with the same name. Limits stored under other names make requests fail: give the service a
-// namespace of its own. Of two limits that alternate in one bucket, a process may follow one for a minute.
+// parent too, with the same name; they are found within 15 seconds. Limits stored under other names make
+// requests fail: give the service a namespace of its own. Of two limits that alternate in one bucket, a
+// process may follow one for a minute.
 //
 // What is denied takes nothing. envoyproxy/ratelimit counts it, so costs that Envoy reports when a stream
 // has ended (apply_on_stream_done) are lost here if they are more than is left.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -22,10 +24,20 @@ type Acquirer interface {
 // register it with ratelimit.RegisterRateLimitServiceServer.
 type Service struct {
 	ratelimit.UnimplementedRateLimitServiceServer
-	limiter Acquirer
-	config  atomic.Pointer[Config]
-	decided func(context.Context, Decision)
+	limiter  Acquirer
+	config   atomic.Pointer[Config]
+	decided  func(context.Context, Decision)
+	unstored *lru.Cache[bucket, time.Time] // buckets for which nothing is stored, and until when that is believed
 }
+
+type bucket struct{ entity, resource string }
+
+// What is believed of how many buckets, and for how long: to ask takes longer than to grant what is taken
+// ahead.
+const (
+	maxUnstored = 10_000
+	unstoredFor = 10 * time.Second
+)
 
 // Options are the settings of a service. The zero value of each is its default.
 type Options struct {
@@ -51,7 +63,11 @@ func New(l Acquirer, c *Config, o Options) *Service {
 	if l == nil || c == nil {
 		panic("bug: envoylimit needs a limiter and a configuration")
 	}
-	s := &Service{limiter: l, decided: o.Decided}
+	unstored, err := lru.New[bucket, time.Time](maxUnstored)
+	if err != nil {
+		panic("bug: " + err.Error()) // the size is a constant
+	}
+	s := &Service{limiter: l, decided: o.Decided, unstored: unstored}
 	s.config.Store(c)
 	return s
 }
@@ -142,11 +158,13 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 // bucket, else from the limit of the rule.
 func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, error) {
 	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits}}
-	if !d.override {
+	b, now := bucket{d.entity, d.resource}, time.Now()
+	if until, ok := s.unstored.Get(b); !d.override && !(ok && now.Before(until)) {
 		lease, err := s.limiter.Acquire(ctx, r)
 		if !errors.Is(err, limiter.ErrNoLimits) {
 			return lease, err
 		}
+		s.unstored.Add(b, now.Add(unstoredFor))
 	}
 	r.Limits = []limiter.Limit{d.rule.limit}
 	return s.limiter.Acquire(ctx, r)
