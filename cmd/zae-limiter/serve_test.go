@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -18,9 +19,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -31,6 +34,8 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
@@ -55,10 +60,14 @@ type served struct {
 
 // serve runs serve on free ports until the test ends.
 func serve(t *testing.T, args ...string) *served {
-	s := &served{T: t, folder: t.TempDir(), lines: make(chan string, 100), code: make(chan int, 1)}
-	s.write("edge.yaml", serveRules)
 	table := limitertest.New(t)
 	table.Admin("")
+	return serveFrom(t, table, args...)
+}
+
+func serveFrom(t *testing.T, table memory, args ...string) *served {
+	s := &served{T: t, folder: t.TempDir(), lines: make(chan string, 100), code: make(chan int, 1)}
+	s.write("edge.yaml", serveRules)
 	in, out := io.Pipe()
 	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: table}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -224,6 +233,60 @@ func TestServeFollowsItsRules(t *testing.T) {
 	if _, text := s.get("/metrics"); !strings.Contains(text, `zae_limiter_rules_read_total{result="in force"} 1`) ||
 		!strings.Contains(text, `zae_limiter_rules_read_total{result="refused"} 1`) {
 		t.Errorf("/metrics:\n%s", text)
+	}
+}
+
+// held is a table that holds a write back until it is released, once that is asked for.
+type held struct {
+	*limitertest.Table
+	hold              atomic.Bool
+	arrived, released chan struct{}
+}
+
+func (h *held) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (
+	*dynamodb.UpdateItemOutput, error) {
+	if h.hold.CompareAndSwap(true, false) {
+		close(h.arrived)
+		<-h.released
+	}
+	return h.Table.UpdateItem(ctx, in, o...)
+}
+
+// A request that is at work when the end comes is answered, and no other connection is accepted.
+func TestServeAnswersWhatIsAtWork(t *testing.T) {
+	table := &held{Table: limitertest.New(t), arrived: make(chan struct{}), released: make(chan struct{})}
+	table.Admin("")
+	s := serveFrom(t, table)
+	conn := s.dial(insecure.NewCredentials())
+	watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatalf("health: %v, %v", h, err)
+	}
+	if _, err := table.Limiter(nil).Acquire(t.Context(), limiter.Request{Entity: "ann", Resource: "edge|user",
+		Costs: limiter.Costs{envoylimit.LimitName: 1}, Limits: []limiter.Limit{limiter.PerMinute(envoylimit.LimitName, 2)},
+	}); err != nil { // the bucket is there: the next one is written to it
+		t.Fatal(err)
+	}
+	table.hold.Store(true)
+	answered := make(chan error, 1)
+	go func() {
+		out, err := ask(t.Context(), conn, "user", "ann")
+		if err == nil && out.GetOverallCode() != ratelimit.RateLimitResponse_OK {
+			err = errors.New(out.String())
+		}
+		answered <- err
+	}()
+	<-table.arrived
+	s.stop()
+	if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health after the end has come: %v, %v", h, err)
+	}
+	close(table.released)
+	if err := <-answered; err != nil {
+		t.Errorf("the request at work: %v", err)
 	}
 }
 

@@ -28,6 +28,7 @@ func grpcServer(f serveFlags, service *envoylimit.Service) (*grpc.Server, *healt
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10 * time.Second), // of a handshake
+		grpc.MaxConcurrentStreams(1000),          // of a connection
 	}
 	if f.cert != "" {
 		if _, err := f.tls(); err != nil {
