@@ -22,6 +22,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/proc"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
 const rules = `domain: edge
@@ -88,9 +89,9 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 
 // table is a stand-in with a table, and a folder with the rules.
 type table struct {
-	engine *engine.Engine
-	env    []string
-	rules  string
+	fault *fault.Proxy // between the service and the stand-in
+	env   []string
+	rules string
 }
 
 func newTable(t *testing.T) *table {
@@ -100,7 +101,12 @@ func newTable(t *testing.T) *table {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Stop)
-	w := &table{e, append(e.Env(), "HOME="+t.TempDir()), t.TempDir()}
+	between, e, err := fault.Engine(e, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(between.Stop)
+	w := &table{between, append(e.Env(), "HOME="+t.TempDir()), t.TempDir()}
 	if err := os.WriteFile(filepath.Join(w.rules, "edge.yaml"), []byte(rules), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -261,15 +267,39 @@ func TestServiceGone(t *testing.T) {
 	p.wants(t, false, "/header", "ann", "127.0.0.1", 429)
 }
 
-// Without the table the service has no decision, and Envoy decides.
-func TestTableGone(t *testing.T) {
+// A slow table decides all the same. Without a decision, because the table throttles or is gone, Envoy
+// decides, and nothing is taken. Once it answers again, the limit is what it was.
+func TestTableInTrouble(t *testing.T) {
 	w, port := newTable(t), freePort(t)
 	w.serve(t, port)
 	p := newProxy(t, port)
-	p.wants(t, true, "/header", "ann", "127.0.0.1", 200, 200, 200, 429)
-	w.engine.Stop()
-	p.wants(t, true, "/header", "bob", "127.0.0.1", 500)
-	p.wants(t, false, "/header", "bob", "127.0.0.1", 200)
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 200)
+	w.fault.Add(&fault.Rule{Fault: fault.Delayed(200 * time.Millisecond)})
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 200)
+	w.fault.Clear()
+	w.fault.Add(&fault.Rule{Fault: fault.Throttled(fault.ReasonKeyRange)})
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 500)
+	p.wants(t, false, "/header", "ann", "127.0.0.1", 200)
+	w.fault.Clear()
+	w.fault.Down()
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 500)
+	p.wants(t, false, "/header", "ann", "127.0.0.1", 200)
+	if err := w.fault.Up(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		resp, err := p.get(t.Context(), true, "/header", "ann", "127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusInternalServerError { // the service probes four times a second
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("the table answers again: %d", resp.StatusCode)
+			}
+			break
+		}
+	}
+	p.wants(t, true, "/header", "ann", "127.0.0.1", 429)
 }
 
 // Two Envoys with a service each, on one table, grant together what one would: not one more, also when one
