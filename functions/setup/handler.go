@@ -20,12 +20,14 @@ import (
 )
 
 const (
-	// rounds is how often everything is looked at again because a call was slowed down, met another
+	// patience is how long everything is looked at again because a call was slowed down, met another
 	// one, got no answer or was refused. The deployment may have brought the role, or the rights for
-	// manifests or a key, seconds ago, and they may not have arrived everywhere. It is done within 45
-	// seconds, below the function's timeout.
-	rounds = 12
-	pause  = 200 * time.Millisecond
+	// manifests or a key, seconds ago, and they may not have arrived everywhere.
+	patience = 20 * time.Second
+
+	// Pauses between two looks grow from up to minPause to up to maxPause.
+	minPause = 200 * time.Millisecond
+	maxPause = 5 * time.Second
 
 	// margin is how long before the end of an invocation it gives up, to say why:
 	// CloudFormation waits for an answer.
@@ -133,19 +135,17 @@ func (h *handler) register(ctx context.Context, name string) (config.Namespace, 
 	return namespace.Find(ctx, h.store, name, h.now())
 }
 
-// repeat does something that may be done again until it succeeds, or fails in a
-// way that trying again does not change.
-func repeat(ctx context.Context, do func() error) (err error) {
-	for try := range rounds {
-		if err = do(); err == nil {
-			return nil
-		}
-		if store.KindOf(err) == 0 && !errors.Is(err, admin.ErrBusy) {
+// repeat does something that may be done again until it succeeds, fails in a way that trying again
+// does not change, or patience is over.
+func repeat(ctx context.Context, do func() error) error {
+	end := time.Now().Add(patience)
+	for try := 0; ; try++ {
+		err := do()
+		if err == nil || store.KindOf(err) == 0 && !errors.Is(err, admin.ErrBusy) || time.Now().After(end) {
 			return err
 		}
-		if smithytime.SleepWithContext(ctx, store.Jitter(try, pause, 5*time.Second)) != nil {
+		if smithytime.SleepWithContext(ctx, store.Jitter(try, minPause, maxPause)) != nil {
 			return err
 		}
 	}
-	return err
 }
