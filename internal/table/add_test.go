@@ -74,6 +74,8 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 	slow := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 1_000, Period: 3600_000 * 24}
 	soft := rate
 	soft.Soft = true
+	// sampleNow is 22:13:20, and the zone 3 hours ahead: the first period after 1970 was of 21 hours
+	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@Africa/Nairobi"}
 	for _, c := range []struct {
 		name       string
 		of         bucket.Limit
@@ -86,6 +88,7 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 		{"the whole capacity", rate, 50, 60_000, 0},
 		{"more than a day", slow, 50, 1_000, 24 * 3600 * 1000},
 		{"a soft limit, which is not cut to its cost", soft, 50, 50_000, 29_998},
+		{"a quota, to its edge", quota, 50, 1_000, 82_000_000 - 1},
 	} {
 		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
 			Costs: Costs([]bucket.Limit{c.of}, 0)})

@@ -116,33 +116,26 @@ func Find(costs []Cost, limit string) (c Cost, ok bool) {
 // costsBySlot appends the costs by the slots of a state; slots without a cost get
 // zero. A write that is metered takes from wcu too.
 func costsBySlot(out []int64, s bucket.State, costs []Cost, metered bool) []int64 {
-	out = bySlot(out, s, costs, 0)
-	if i := s.Index(bucket.WCU); i >= 0 && metered {
-		out[i] = bucket.WCUPerWrite
-	}
-	return out
-}
-
-// bySlot appends the costs by the slots of a state; others get what is given for them.
-func bySlot(out []int64, s bucket.State, costs []Cost, others int64) []int64 {
 	for range s.Slots {
-		out = append(out, others)
+		out = append(out, 0)
 	}
 	for _, c := range costs {
 		if i := s.Index(c.Limit.Name); i >= 0 && !c.late(s.Slots[i]) {
 			out[i] = c.Milli
 		}
 	}
+	if i := s.Index(bucket.WCU); i >= 0 && metered {
+		out[i] = bucket.WCUPerWrite
+	}
 	return out
 }
 
 // needsBySlot appends what costs need by the slots of a state; others need nothing.
 func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
-	out = bySlot(out, s, costs, -1)
+	for range s.Slots {
+		out = append(out, -1)
+	}
 	for _, c := range costs {
-		if c.Floor == 0 {
-			continue
-		}
 		if i := s.Index(c.Limit.Name); i >= 0 {
 			out[i] = c.Need(s)
 		}

@@ -232,6 +232,7 @@ func TestHoursOfADay(t *testing.T) {
 func TestWhatCostsNeed(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},
 		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, {Name: "c", Capacity: 1000, Amount: 1000, Period: 1000}}
+	unlimited := bucket.Limit{Name: "a", Capacity: 1e18, Amount: 1e18, Period: 1000}
 	s := bucket.New(limits, 0, 1, sampleNow)
 	for _, c := range []struct {
 		costs []Cost
@@ -242,6 +243,7 @@ func TestWhatCostsNeed(t *testing.T) {
 		{[]Cost{{Limit: limits[1], Floor: 40}, {Limit: limits[2], Milli: 2, Floor: 1}}, []int64{-1, 0, 12, -1}},
 		{[]Cost{{Limit: limits[1], Milli: -7, Floor: 40}, {Limit: bucket.Limit{Name: "gone"}, Milli: 3, Floor: 40}},
 			[]int64{-1, -7, -1, -1}},
+		{[]Cost{{Limit: unlimited, Milli: 5, Floor: 40}}, []int64{4e17 + 5, -1, -1, -1}},
 	} {
 		if got := needsBySlot(nil, s, c.costs); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %v, want %v", c.costs, got, c.want)

@@ -1,7 +1,9 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"strings"
@@ -85,6 +87,13 @@ func TestCountersOfAShardThatHaveOutgrown64Bits(t *testing.T) {
 		used, spent := fmt.Sprint(b.Used(sl).Tokens()), fmt.Sprint(b.Spent(sl).Mark())
 		if used != c.usedTokens || spent != c.spent {
 			t.Errorf("%s, %s unspent: %s used, %s spent, want %s, %s", c.used, c.ended, used, spent, c.usedTokens, c.spent)
+		}
+		u, _ := ParseCounter(c.used)
+		e, _ := ParseCounter(cmp.Or(c.ended, "0"))
+		of := Shard{}
+		of.Outgrow("l", u, e)
+		if !maps.EqualFunc(of.Outgrown, b.Outgrown, item.Equal) {
+			t.Errorf("%s, %s unspent: noted %v, want %v", c.used, c.ended, of.Outgrown, b.Outgrown)
 		}
 	}
 }

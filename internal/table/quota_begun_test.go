@@ -2,6 +2,7 @@ package table
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -40,6 +41,11 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 		sl := got.State.Slots[i]
 		if sl.Tokens != c.level || sl.Told != (c.start > c.applied) || sl.End != c.start+3_600_000 {
 			t.Errorf("%s: %+v, want %d", c.name, sl, c.level)
+		}
+		it[attrLimit("q", fieldBefore)] = item.S("x")
+		_, err = DecodeShard(it)
+		if named := err != nil && strings.Contains(err.Error(), "b_q_wtc"); named != (c.start > c.applied) {
+			t.Errorf("%s, what was counted before is no number: %v", c.name, err)
 		}
 	}
 }
@@ -160,6 +166,49 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 		if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 10_000-c.cost {
 			t.Errorf("from %s to %s: %d are left of 10000 once %d are taken", c.before, c.after, sl.Tokens, c.cost)
 		}
+	}
+}
+
+// A quota whose periods begin with the first use from now on keeps what is spent, also what others have
+// taken since the image: it is whole by the image, and 8 of 10 are taken.
+func TestAQuotaThatWaitsForItsFirstUseKeepsWhatIsSpent(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
+		Costs: Costs([]bucket.Limit{quota}, 0)})
+	others := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 8000), Now: sampleNow + 1000}.Plan()
+	stored, _, err := others.Update.Apply(put.Item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quota.Reset = "+3600"
+	next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 0), Now: sampleNow + 2000}.Plan()
+	after, held, err := next.Update.Apply(stored)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	got, err := DecodeShard(after)
+	if sl := got.State.Slots[got.State.Index("q")]; err != nil || sl.Tokens != 2000 {
+		t.Errorf("%d are left, %v", sl.Tokens, err)
+	}
+}
+
+// When a period from the first use began leaves the item with its calendar, also where the next one
+// ends at the same instant.
+func TestStartsLeaveWithTheirCalendar(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	const hour = 1_700_002_800_000
+	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: hour,
+		Costs: Costs([]bucket.Limit{quota}, 3000)})
+	quota.Reset = "m0@UTC"
+	plan := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 1000), Now: hour + 2000}.Plan()
+	after, held, err := plan.Update.Apply(put.Item)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	got, err := DecodeShard(after)
+	if sl := got.State.Slots[got.State.Index("q")]; err != nil || sl.End != hour+3_600_000 ||
+		put.Item["b_q_ws"] == nil || after["b_q_ws"] != nil || after["b_q_wa"] != nil {
+		t.Errorf("%+v, %v: %v", sl, err, after)
 	}
 }
 

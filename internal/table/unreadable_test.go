@@ -22,7 +22,8 @@ func TestWhatIsASchedule(t *testing.T) {
 }
 
 // What is kept of a scheduled level is at most the share of the limit in force: all of it where the item
-// says no count, or one below 1, and next to nothing of it with a count that nobody can have.
+// says no count, or one below 1, and next to nothing of it with a count that nobody can have. A limit
+// that the item does not have is not begun.
 func TestAScheduledLevelIsCutToItsShare(t *testing.T) {
 	rpm := bucket.Limit{Name: "rpm", Capacity: 64_000, Amount: 64_000, Period: 60_000}
 	for count, want := range map[int64]int64{0: 64_000, 1: 64_000, 2: 32_000, 4: 16_000, -1: 64_000, math.MaxInt64: 1} {
@@ -32,9 +33,11 @@ func TestAScheduledLevelIsCutToItsShare(t *testing.T) {
 		if count == 0 {
 			delete(put.Item, AttrShardCount)
 		}
-		u, ok := Unschedule(put.Item, []bucket.Limit{rpm})
+		absent := rpm
+		absent.Name = "absent"
+		u, ok := Unschedule(put.Item, []bucket.Limit{absent, rpm})
 		after, held, err := u.Apply(put.Item)
-		if err != nil || !ok || !held || !item.Equal(after["b_rpm_tk"], item.N(want)) {
+		if err != nil || !ok || !held || !item.Equal(after["b_rpm_tk"], item.N(want)) || after["b_absent_cp"] != nil {
 			t.Errorf("a count of %d: held %v, %v, a level of %v, want %d", count, held, err, after["b_rpm_tk"], want)
 		}
 	}
