@@ -34,7 +34,7 @@ import (
 // fifth level are ErrInvalid.
 //
 // The error is one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
-// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrDisabled, ErrNamespace, ErrSetup and ErrCanceled. Policies
+// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrDisabled, ErrNamespace, ErrSetup, ErrCanceled and ErrClosed. Policies
 // concern two of them: ErrUnavailable and ErrUnknown become a lease that has charged nothing
 // (PolicyAllow), or one of this process's own share (PolicyLocal). After a few calls in a row
 // that were throttled or had no answer, calls are ErrUnavailable at once. Four times a second
@@ -44,9 +44,19 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		return lease, nil
 	}
 	begin, tries := l.begin(), &desk.Attempt{}
-	lease, err := l.acquire(ctx, req, tries)
+	lease, err := l.entered(ctx, req, tries, l.acquire)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
+}
+
+// entered makes a call unless the Limiter is closed, which waits for it.
+func (l *Limiter) entered(ctx context.Context, req Request, tries *desk.Attempt,
+	call func(context.Context, Request, *desk.Attempt) (*Lease, error)) (*Lease, error) {
+	if !l.desks.Enter() {
+		return nil, closed("acquire", decide.Name{Entity: req.Entity, Resource: req.Resource})
+	}
+	defer l.desks.Leave()
+	return call(ctx, req, tries)
 }
 
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,

@@ -39,7 +39,7 @@ func (le *Lease) Commit(ctx context.Context) error {
 	if le.closed {
 		return le.errClosed("commit")
 	}
-	return le.commit(ctx)
+	return le.entered(ctx, "commit", (*Lease).commit)
 }
 
 // Rollback ends the lease of work that failed. It gives back everything that the lease has
@@ -54,9 +54,9 @@ func (le *Lease) Rollback(ctx context.Context) error {
 	case le.closed:
 		return nil
 	case le.kept:
-		return le.commit(context.WithoutCancel(ctx))
+		return le.entered(context.WithoutCancel(ctx), "commit", (*Lease).commit)
 	}
-	return le.rollback(ctx)
+	return le.entered(ctx, "rollback", (*Lease).rollback)
 }
 
 func (le *Lease) commit(ctx context.Context) error { return le.settleAll(ctx, "commit", (*Lease).due) }
@@ -146,6 +146,15 @@ func (le *Lease) taken() queue.Taking {
 		return queue.Taking{Turn: le.turn}
 	}
 	return queue.Taking{Moment: queue.MomentOf(le.image()), Turn: le.turn}
+}
+
+// entered settles the lease, unless the Limiter is closed.
+func (le *Lease) entered(ctx context.Context, op string, settle func(*Lease, context.Context) error) error {
+	if !le.limiter.desks.Enter() {
+		return &SettleError{op, le.name.Entity, le.name.Resource, closed(op, le.name)}
+	}
+	defer le.limiter.desks.Leave()
+	return settle(le, ctx)
 }
 
 // settleAll settles the lease on every level. It stays open if that can be repeated.

@@ -66,6 +66,9 @@ var (
 	ErrQueueFull = errors.New("limiter: queue full")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("limiter: lease closed")
+	// ErrClosed: the Limiter was closed (see [Limiter.Close]). Nothing was written, so it is
+	// ErrUnavailable too. No policy turns it into a lease.
+	ErrClosed = errors.New("limiter: closed")
 )
 
 // LimitError is a denial. No place is kept: after the wait, others may have taken the
@@ -205,6 +208,9 @@ func canceled(op string, n decide.Name, cause, err error) error {
 	}
 	return &opError{op, n, ErrCanceled, fmt.Errorf("%w: %w", known, cause)}
 }
+
+// closed is the error of a call of a Limiter that was closed.
+func closed(op string, n decide.Name) error { return &opError{op, n, ErrUnavailable, ErrClosed} }
 
 // decided reports whether a request was granted or denied, whatever else happened.
 func decided(err error) bool {

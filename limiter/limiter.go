@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,7 +43,8 @@ type Options struct {
 	// takes more than a request needs, and the next requests are granted from that, without a
 	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
 	// than the bucket allows. Near full, a level is shown lower by what processes hold. A process
-	// that crashes loses what it holds, and what its leases took stays taken. docs/hot-keys.md
+	// that crashes loses what it holds, and what its leases took stays taken; [Limiter.Close] gives
+	// it back. docs/hot-keys.md
 	// says which time suits which bucket. The time is cut to half of that in which the fastest
 	// limit of a bucket fills. Nothing is taken ahead if the process asks for the bucket only a
 	// few times in that time, or if a write takes two thirds of it. Nothing is taken ahead of a
@@ -184,8 +186,7 @@ func (o *Options) durations() error {
 
 // Limiter takes tokens from buckets in one namespace of one table. Create it
 // with [Open]; it is safe for concurrent use by any number of goroutines. One Limiter per process and
-// namespace is enough, and shares what it learns. Nothing closes it. A process that ends loses what it
-// has taken ahead (Options.Ahead), and its slots of in-flight limits are free after two epochs at most.
+// namespace is enough, and shares what it learns. A program that ends calls [Limiter.Close].
 type Limiter struct {
 	store     *desk.Timed
 	opts      Options
@@ -220,6 +221,30 @@ func (l *Limiter) now() int64 {
 		now = now.Add(l.offset())
 	}
 	return now.UnixMilli()
+}
+
+// Close ends a Limiter before its program ends: what it holds is given back, with one write for each shard
+// of which it holds anything. That is what it has taken ahead (Options.Ahead), slots of leases that have ended
+// (see [InFlight]), and what it had to write down later. End the leases first, for example by shutting the
+// server down: a lease that is still open keeps what it has taken, and its slots are lost to it (see
+// [Lease.Lost]) and free after two epochs at most.
+//
+// From then on every call is ErrClosed. Close waits for calls that are under way; those that sleep in Wait
+// give their tokens back and are ErrClosed. It blocks until all is written, or until ctx ends. The error joins
+// a *SettleError for each bucket of which something may not have been given back, or names the calls that
+// did not end. What that leaves is lost as in a crash: see Options.Ahead. A second call does nothing and
+// returns nil.
+//
+// Without Close a process loses what it has taken ahead, and its slots are free after two epochs.
+func (l *Limiter) Close(ctx context.Context) error {
+	var errs []error
+	for _, t := range l.desks.Close(ctx) {
+		if t.Name == (decide.Name{}) {
+			return fmt.Errorf("%w: close: calls are under way: %w", ErrCanceled, errors.Join(t.Errs...))
+		}
+		errs = append(errs, settleError(t.Op, t.Name, t.Errs))
+	}
+	return errors.Join(errs...)
 }
 
 // NamespaceID returns the id that prefixes the keys of this limiter's

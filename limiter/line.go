@@ -24,7 +24,9 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 		case <-me.Turn():
 		case <-asks.C:
 		case <-ctx.Done():
-			return nil, 0, canceled("wait", n, context.Cause(ctx), nil)
+			return nil, 0, l.awoken(ctx, "wait", n)
+		case <-l.desks.Closing():
+			return nil, 0, l.awoken(ctx, "wait", n)
 		}
 		mine := waiting(tries.End)
 		mine.Standing = true

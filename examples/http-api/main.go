@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -44,7 +45,7 @@ var limits = []limiter.Limit{
 func main() {
 	addr := flag.String("addr", "localhost:8080", "where to listen")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *addr); err != nil {
 		log.Fatal(err)
@@ -62,16 +63,24 @@ func run(ctx context.Context, addr string) error {
 		return err
 	}
 	srv := &http.Server{Handler: handler(l), ReadHeaderTimeout: 5 * time.Second}
-	defer context.AfterFunc(ctx, func() { _ = srv.Shutdown(context.WithoutCancel(ctx)) })()
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
+	over := make(chan error, 1)
+	context.AfterFunc(ctx, func() { over <- end(srv, l) })
 	log.Printf("listening on http://%s", listener.Addr())
 	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return <-over
+}
+
+// end waits for requests at work, which settle, and has the limiter give back what it holds.
+func end(srv *http.Server, l *limiter.Limiter) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(srv.Shutdown(ctx), l.Close(ctx))
 }
 
 // handler is the API behind its limits.

@@ -61,6 +61,7 @@ func run(ctx context.Context, db admin.DynamoDB, tableName string, out io.Writer
 	if err != nil {
 		return err
 	}
+	defer l.Close(context.WithoutCancel(ctx))
 	for _, burst := range []struct {
 		key string
 		n   int

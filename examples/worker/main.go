@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -30,7 +31,7 @@ import (
 func main() {
 	jobs := flag.Int("jobs", 40, "how many jobs there are")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Stdout, *jobs); err != nil {
 		log.Fatal(err)
@@ -62,7 +63,10 @@ func run(ctx context.Context, out io.Writer, n int) error {
 		_, err := fmt.Fprintf(out, "%s job %d\n", time.Now().Format("15:04:05.000"), job)
 		return err
 	}}
-	return p.run(ctx, jobs)
+	failed := p.run(ctx, jobs)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return errors.Join(failed, l.Close(ctx))
 }
 
 // pool works off jobs, several at once.

@@ -224,22 +224,32 @@ func TestWhatIsMended(t *testing.T) {
 	}
 }
 
+// mends returns a holding that has taken 1000 with a mend, which left so much to others until 5 s.
+func mends(t *testing.T, others int64) *Holding {
+	h := &Holding{}
+	h.See(shardOf(0, 0), 1000)
+	image := shardOf(0, 3000)
+	image.State.Slots[image.State.Index("a")].Held = 3000
+	if a := h.Ask(image, threes(1000), 1000, at(3000)); a == nil || !a.Mend {
+		t.Fatalf("asked %+v, want a mend", a)
+	}
+	h.Done(Written, mended(others))
+	return h
+}
+
+func mended(others int64) table.Shard {
+	image := shardOf(3000, 3000)
+	image.State.HeldUntil = began + 5000
+	image.State.Slots[image.State.Index("a")].Held = 1000 + others
+	image.State.Slots[image.State.Index(bucket.WCU)].Held = 1 // by who knows whom
+	return image
+}
+
 // After a mend the process tells what others may hold, too, and grants nothing from it, until
 // nobody can hold it any more. Of a mend that left nothing to others it holds what it took.
 func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
 	for _, others := range []int64{700, 0} {
-		h := &Holding{}
-		h.See(shardOf(0, 0), 1000)
-		image := shardOf(0, 3000)
-		image.State.Slots[image.State.Index("a")].Held = 3000
-		if a := h.Ask(image, threes(1000), 1000, at(3000)); a == nil || !a.Mend {
-			t.Fatalf("asked %+v, want a mend", a)
-		}
-		mended := shardOf(3000, 3000)
-		mended.State.HeldUntil = began + 5000
-		mended.State.Slots[mended.State.Index("a")].Held = 1000 + others
-		mended.State.Slots[mended.State.Index(bucket.WCU)].Held = 1 // by who knows whom
-		h.Done(Written, mended)
+		h, mended := mends(t, others), mended(others)
 		if left := h.Left("a", at(3000)); left != 1000 {
 			t.Errorf("%d can be granted, want what was taken, 1000", left)
 		}
@@ -257,6 +267,20 @@ func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
 				t.Error("something is held of nothing")
 			}
 		}
+	}
+}
+
+// A process that gives up all that it holds goes on to tell what others may hold.
+func TestWhatOthersHoldStaysToldAtTheEnd(t *testing.T) {
+	h := mends(t, 700)
+	r := h.Release(at(3500))
+	back, _ := table.Find(r.Back, "a")
+	told, _ := table.Find(r.Told, "a")
+	if back.Milli != -1000 || told.Milli != 1000 || r.Generation != shardOf(3000, 3000).Generation {
+		t.Errorf("it gives back %v and tells %v less of %d, want 1000 of both", r.Back, r.Told, r.Generation)
+	}
+	if again := h.Release(at(3500)); len(again.Back)+len(again.Told)+len(again.Ended) > 0 {
+		t.Errorf("once more: %+v", again)
 	}
 }
 

@@ -171,3 +171,35 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 	}
 	return ms, ok || len(h.back) > 0
 }
+
+// Release gives up all that is held, and all that was to be given back or told later.
+func (h *Holding) Release(now Instant) (r table.Released) {
+	h.end(now)
+	var rates amounts
+	for i := range h.allotments {
+		a := &h.allotments[i]
+		if a.covers {
+			continue
+		}
+		for _, n := range a.left {
+			if p, quota := table.Find(a.periods, n.limit); quota {
+				p.Milli = -n.milli
+				h.GoesBack([]table.Cost{p}, now)
+			} else {
+				rates.add(n.limit, -n.milli)
+			}
+		}
+	}
+	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool { return !a.covers })
+	kept := h.held(h.generation) // of others
+	for _, n := range h.told {
+		kept.add(n.limit, -n.milli)
+	}
+	for i := range kept {
+		kept[i].milli = -kept[i].milli
+	}
+	r = table.Released{Back: append(h.Back(now), rates.costs()...), Told: kept.costs(), Ended: h.ended.costs(),
+		Generation: h.generation}
+	h.told, h.ended = h.held(h.generation), nil
+	return r
+}

@@ -254,7 +254,7 @@ func worlds(skew int64) playtest.Kind[*world] {
 	k := playtest.Kind[*world]{Steps: 480, Worlds: 200, Env: "AHEAD_WORLDS",
 		New: func(seed uint64, planted string) *world { return newWorld(seed, planted, skew) },
 		Least: map[string]float64{"local": 10, "mends": 1, "refused": 1, "periods": 1, "back": .125, "reshards": .01,
-			"settled": .01, "remade": .01, "filled": .01, "turned": .01},
+			"settled": .01, "remade": .01, "filled": .01, "turned": .01, "closed": .1},
 		First: map[string]uint64{untilBack: 267, mendToZero: 1888, youngMark: 2686},
 	}
 	if skew == 0 {

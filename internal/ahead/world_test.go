@@ -234,8 +234,26 @@ func (w *world) move(p *process) {
 	case x > .96 && w.turns:
 		w.turn(p)
 	case x < .94 && !w.tidy:
+		if w.OneIn(2) {
+			w.close(p)
+		}
 		w.ended = append(w.ended, p)
 		w.ps[slices.Index(w.ps, p)] = w.process()
+	}
+}
+
+// close lets a process give up all that it holds. Of a shard that is not there any more it is lost.
+func (w *world) close(p *process) {
+	for k, h := range p.holds {
+		r := h.Release(w.clock(p))
+		if len(r.Back)+len(r.Told)+len(r.Ended) == 0 || w.Items[key(k)] == nil {
+			continue
+		}
+		w.Count("closed")
+		if !w.Write(table.Release(key(k), r)) {
+			r.Told = nil
+			w.Write(table.Release(key(k), r))
+		}
 	}
 }
 

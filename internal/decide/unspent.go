@@ -68,3 +68,20 @@ func (b *Bucket) TakesAhead() bool {
 	}
 	return false
 }
+
+// Release gives up all that this process holds of the bucket. It returns what that comes to, by shard.
+func (b *Bucket) Release(now Now) map[int]table.Released {
+	k := b.lock()
+	defer b.mu.Unlock()
+	out := map[int]table.Released{}
+	for shard, s := range k.shards {
+		if s.holding == nil {
+			continue
+		}
+		if r := s.holding.Release(now.instant()); len(r.Back)+len(r.Told)+len(r.Ended) > 0 {
+			out[shard] = r
+		}
+	}
+	b.holds.Store(false)
+	return out
+}

@@ -25,7 +25,11 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 	ctx = context.WithoutCancel(ctx)
 	w.Costs = table.Costs(table.LimitsOf(h.Costs))
 	shard := h.Image.State.Shard
-	d.background.Go(func() {
+	if !d.background.enter() {
+		return
+	}
+	go func() {
+		defer d.background.done()
 		defer k.Renewed(shard)
 		within := d.Bounded(ctx)
 		defer within.End()
@@ -44,7 +48,7 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 				d.observe(within, Event{Kind: Ahead, Name: w.Name, Op: "take ahead", Err: a.Err, Writes: sent})
 			}
 		})
-	})
+	}()
 }
 
 // absorb settles costs with the tokens that are held of a shard, and reports whether there is room for them.

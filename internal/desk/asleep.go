@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Sleep waits until the debt of a request is paid back. It reports whether ctx let it.
+// Sleep waits until the debt of a request is paid back. It reports whether ctx and [Desks.Close] let it.
 func (d *Desks) Sleep(ctx context.Context, owed []queue.Owed, after time.Duration) bool {
 	s := d.Sleepers.Add(owed)
 	defer d.Sleepers.Remove(s)
@@ -26,6 +26,8 @@ func (d *Desks) Sleep(ctx context.Context, owed []queue.Owed, after time.Duratio
 		case <-looks.C:
 			looks.Reset(d.lookFor(ctx, s))
 		case <-ctx.Done():
+			return false
+		case <-d.closing:
 			return false
 		}
 	}

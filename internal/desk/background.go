@@ -2,12 +2,32 @@ package desk
 
 import "sync"
 
-// background counts what runs without a caller that waits for it. Unlike with a [sync.WaitGroup], more may
-// begin while somebody waits for the end of what runs.
+// background counts what runs. Unlike with a [sync.WaitGroup], more may begin while somebody waits for the end
+// of what runs.
 type background struct {
 	mu   sync.Mutex
 	n    int
+	shut bool
 	idle chan struct{} // closed once nothing runs; nil while nobody waits
+}
+
+// enter is begin, unless it was shut: then it reports false.
+func (b *background) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.shut {
+		b.n++
+	}
+	return !b.shut
+}
+
+// close lets nobody enter any more. It reports whether it was open.
+func (b *background) close() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.shut
+	b.shut = true
+	return !was
 }
 
 // Go runs f in a goroutine of its own.
@@ -36,16 +56,20 @@ func (b *background) done() {
 }
 
 // Wait returns at an instant at which nothing runs.
-func (b *background) Wait() {
+func (b *background) Wait() { <-b.rest() }
+
+// rest returns a channel that is closed at an instant at which nothing runs.
+func (b *background) rest() <-chan struct{} {
 	b.mu.Lock()
-	if b.n == 0 {
-		b.mu.Unlock()
-		return
-	}
-	if b.idle == nil {
-		b.idle = make(chan struct{})
-	}
+	defer b.mu.Unlock()
 	idle := b.idle
-	b.mu.Unlock()
-	<-idle
+	if idle == nil {
+		idle = make(chan struct{})
+	}
+	if b.n == 0 {
+		close(idle)
+	} else {
+		b.idle = idle
+	}
+	return idle
 }

@@ -2,6 +2,8 @@ package desk
 
 import (
 	"container/list"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
@@ -85,6 +87,13 @@ func (ds *cache) Unpin(n decide.Name) {
 	}
 	k.position.pins--
 	ds.use(k)
+}
+
+// all returns all desks.
+func (ds *cache) all() []*Desk {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return slices.Collect(maps.Values(ds.by))
 }
 
 // see remembers an image that came with the answer to a call that took nothing.

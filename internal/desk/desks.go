@@ -38,13 +38,15 @@ type Desks struct {
 	namespace  string
 	clock      func() int64
 	observe    func(context.Context, Event)
+	calls      background // of users
 	background background // work that no caller waits for
+	closing    chan struct{}
 }
 
 // New returns the desks of buckets in a store.
 func New(s store.Store, o Options) *Desks {
 	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s}, Timeout: o.Timeout,
-		namespace: o.Namespace, clock: o.Now, observe: o.Observe}
+		namespace: o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
 	rooms := facets[queue.Room]{d.cache, func(k *Desk) *queue.Room { return &k.room }}
 	d.Sleepers.Rooms, d.Lines.Rooms = rooms, rooms
 	d.Slots.Wake, d.Slots.Random = d.keepUp, store.Random

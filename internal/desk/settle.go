@@ -104,12 +104,13 @@ type settling struct {
 	name  decide.Name
 	key   item.Key
 	shard int
-	image table.Shard  // what a charge is planned from; the zero one is none
-	since int          // the serial number of the image
-	costs []table.Cost // what is left to settle, none of them zero
-	more  bool         // something is taken
-	plain bool         // the item is written without looking, and the write is not counted
-	late  []table.Cost // what was not given back, because its period is over
+	image table.Shard    // what a charge is planned from; the zero one is none
+	since int            // the serial number of the image
+	costs []table.Cost   // what is left to settle, none of them zero
+	gives table.Released // Told and Ended, written besides
+	more  bool           // something is taken
+	plain bool           // the item is written without looking, and the write is not counted
+	late  []table.Cost   // what was not given back, because its period is over
 	// mended: a limit that is half written has explained a write that was rejected.
 	mended bool
 }
@@ -127,6 +128,8 @@ func (s *settling) known() bool {
 
 // write returns the next write to try, and whether it is a charge.
 func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
+	released := s.gives
+	released.Back = s.costs
 	switch {
 	case s.more && s.image.Entity != "" && try < SettleAttempts:
 		return table.Charge{Image: s.image, Costs: adjustable(s.image.State, s.costs), Now: now,
@@ -134,7 +137,7 @@ func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
 	case s.plain:
 		return table.AdjustUnmetered(s.key, s.costs), false
 	}
-	return table.Adjust(s.key, s.costs), false
+	return table.Release(s.key, released), false
 }
 
 // refused takes in the item that a write was refused by, nil for none. It reports whether nothing
@@ -146,9 +149,14 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 			return true // the bucket is gone
 		}
 		s.shard = bucket.SplitParent(s.shard) // the shard had merged: its parent has what it held
+		s.gives.Told = nil
 		s.key = s.d.Key(s.name, s.shard)
 		s.image, s.since = table.Shard{}, decide.Unsent
 		s.known()
+		return false
+	}
+	if len(s.gives.Told) > 0 { // in another generation it has told nothing
+		s.gives.Told = nil
 		return false
 	}
 	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.plain {

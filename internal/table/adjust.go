@@ -44,3 +44,27 @@ func spend(tk string, c Cost) []item.Attr {
 var chargeWCU = spend(namesOf(bucket.WCU).tokens, Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite})
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }
+
+// Released is what a process gives up of one item that holds nothing of it any more.
+type Released struct {
+	Back       []Cost // negative: what it gives back
+	Told       []Cost // how much less may be held by what it has told, see [Ahead], of the generation
+	Ended      []Cost // what ended unspent
+	Generation int64
+}
+
+// Release is [Adjust] for what is given up. It is refused in another generation than that of Told; without
+// Told it holds in any.
+func Release(key item.Key, r Released) item.Update {
+	u := Adjust(key, r.Back)
+	for _, c := range r.Told {
+		u.Add = append(u.Add, item.Attr{Name: namesOf(c.Limit.Name).held, Value: item.N(c.Milli)})
+	}
+	for _, c := range r.Ended {
+		u.Add = append(u.Add, item.Attr{Name: namesOf(c.Limit.Name).ended, Value: item.N(c.Milli)})
+	}
+	if len(r.Told) > 0 {
+		u.If = item.All(u.If, item.Compare(AttrGeneration, item.Eq, item.N(r.Generation)))
+	}
+	return u
+}

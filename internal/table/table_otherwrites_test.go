@@ -44,6 +44,8 @@ func quotaWrites(t *testing.T) []call {
 	return []call{
 		one("add to quotas", add.Plan(), half.Item()),
 		one("give back to quotas", Adjust(image.Key(), back), image.Item()),
+		one("give up what is held", Release(image.Key(), Released{Back: back, Told: Costs(quotaLimits, 4000, 5000),
+			Ended: Costs(quotaLimits, 2000), Generation: image.Generation}), image.Item()),
 		one("give back to a quota that was reset", Adjust(image.Key(), reset), again.Item()),
 		one("credit and reset quotas", Raise(image, map[string]bucket.Gift{"tpd": {Milli: 9000}, "tph": {Whole: true}},
 			sampleNow+1), image.Item()),

@@ -97,6 +97,8 @@ var guards = map[string]string{
 		"b_tpd_cp = ; b_tpd_ra = ; b_tpd_tk >= ; b_tph_cp = ; b_tph_ra = ; b_tph_tk >= ",
 	"give back to quotas": levels + "; " + meter +
 		"; rf < ; attribute_not_exists(b_tpd_rn); b_tph_wa = ; b_tph_ws = ",
+	"give up what is held": levels + "; " + meter +
+		"; rf < ; attribute_not_exists(b_tpd_rn); b_tph_wa = ; b_tph_ws = ; gn = ",
 	"give back to a quota that was reset": isThere + "; " + meter + "; attribute_exists(b_tpd_tk); rf < ; b_tpd_rn = ",
 	"credit and reset quotas":             image + "; vu = ; b_?_tc <= ",
 	"acquire in the next period":          image + "; vu = ; b_rpm_tc <= ",

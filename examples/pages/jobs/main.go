@@ -3,10 +3,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -31,7 +33,7 @@ func worker(ctx context.Context, l *limiter.Limiter, jobs <-chan job, work func(
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
@@ -50,7 +52,9 @@ func main() {
 		_, err := fmt.Println(time.Now().Format(time.TimeOnly), j.Tenant)
 		return err
 	})
-	if err != nil {
-		log.Fatal(err)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := errors.Join(err, l.Close(end)); err != nil {
+		log.Print(err)
 	}
 }

@@ -49,6 +49,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer l.Close(ctx) // before what is left is sent
 	fmt.Println(l.Allow(ctx, "acme", limiter.PerSecond("rps", 10)))
 	return nil
 }

@@ -1,0 +1,98 @@
+package desk
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the call.
+func (d *Desks) Enter() bool { return d.calls.enter() }
+
+// Leave ends a call.
+func (d *Desks) Leave() { d.calls.done() }
+
+// Closing returns a channel that is closed once the desks close.
+func (d *Desks) Closing() <-chan struct{} { return d.closing }
+
+// closers is how many buckets are written at once at the end.
+const closers = 32
+
+// Close lets no call in any more, waits for those that have entered and for what they have begun, and gives
+// back all that is held, with one write for each shard of which something is held. It ends with ctx. It
+// returns what could not be given back. Closed already, it does nothing.
+func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
+	if !d.calls.close() {
+		return nil
+	}
+	close(d.closing)
+	for _, all := range []*background{&d.calls, &d.background} {
+		all.close()
+		select {
+		case <-all.rest():
+		case <-ctx.Done():
+			gone := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: context.Cause(ctx)}
+			return []Trouble{{"close", decide.Name{}, []error{gone}}}
+		}
+	}
+	desks, next := d.all(), make(chan *Desk)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range min(closers, len(desks)) {
+		all.Go(func() {
+			for k := range next {
+				if errs := d.release(ctx, k); len(errs) > 0 {
+					mu.Lock()
+					failed = append(failed, Trouble{"close", k.Name, errs})
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, k := range desks {
+		next <- k
+	}
+	close(next)
+	all.Wait()
+	d.ObserveLost()
+	return failed
+}
+
+// release gives back what is held of a bucket.
+func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
+	slots := d.Slots.Close(k.Name, d.clock())
+	all := k.Release(d.Moment())
+	give := func(shard int, r table.Released) {
+		bounded := d.Bounded(ctx)
+		defer bounded.End()
+		s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, table.Shard{}, r.Back)
+		s.gives = r
+		e := Event{Kind: Ahead, Name: k.Name, Op: "give back", Writes: 1,
+			Ended: append(table.Negative(slices.DeleteFunc(slices.Clone(r.Back), isSlots)), r.Ended...)}
+		if p := Guarded(func() { e.Err = s.run(bounded, queue.Taking{}) }); p != nil {
+			e.Err = p
+		}
+		if e.Err != nil {
+			failed, e.Ended = append(failed, e.Err), nil
+		}
+		d.observe(ctx, e)
+	}
+	for i, costs := range slots { // slots are on shard 0; those of another epoch are written apart
+		r := table.Released{}
+		if i == 0 {
+			r = all[0]
+			delete(all, 0)
+		}
+		r.Back = append(r.Back, costs...)
+		give(0, r)
+	}
+	for shard, r := range all {
+		give(shard, r)
+	}
+	return failed
+}

@@ -1,0 +1,291 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// closes is a limiter that holds tokens of a rate and of a quota, and an idle slot.
+func (w *world) closes(opts Options) (*Limiter, Request, int64) {
+	w.t.Helper()
+	opts.Ahead = 500 * time.Millisecond
+	l := w.process(opts)
+	req := asks(Costs{"rps": 1, "rpd": 1, "jobs": 1}, PerSecond("rps", 1000), Quota("rpd", 100_000, Daily("")),
+		InFlight("jobs", 100, 10*time.Minute))
+	granted := int64(0)
+	for range 1000 {
+		must(w.t, l, req).Commit(w.t.Context())
+		granted++
+		w.pass(time.Millisecond)
+	}
+	return l, req, granted
+}
+
+// slot returns a limit of the one shard of the bucket, at now.
+func (w *world) slot(l *Limiter, limit string) bucket.Slot {
+	s := w.shards(l, acme, gpt)[0].State.At(w.now.Load())
+	return s.Slots[s.Index(limit)]
+}
+
+// What a process holds when it ends is there for others: a thousand requests are served ahead of a rate, a
+// quota and slots, and then nothing is taken but what they cost. One write does it.
+func TestCloseGivesEverythingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l, req, granted := w.closes(Options{})
+		k := l.desks.Of(acmeGPT)
+		if rate, quota := k.Left(0, "rps", l.desks.Moment), k.Left(0, "rpd", l.desks.Moment); rate == 0 || quota == 0 {
+			t.Fatalf("it holds %d of the rate and %d of the quota", rate, quota)
+		}
+		before := w.slot(l, "rps")
+		held := k.Left(0, "rps", l.desks.Moment)
+		w.db.ResetStats()
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.db.Stats().WriteUnits; n != 1 {
+			t.Errorf("%v write units, want 1", n)
+		}
+		after := w.slot(l, "rps")
+		if used := (after.Used - after.Ended) / 1000; used != granted {
+			t.Errorf("%d of the rate are used, want %d", used, granted)
+		}
+		if got := after.Tokens - before.Tokens; got != held {
+			t.Errorf("%d millitokens came back, want %d", got, held)
+		}
+		if after.Held != 0 {
+			t.Errorf("the item says that %d may be held", after.Held)
+		}
+		if sl := w.slot(l, "rpd"); sl.Tokens/1000 != 100_000-granted || sl.Used/1000 != granted {
+			t.Errorf("%d of 100,000 were granted of the quota: %+v", granted, sl)
+		}
+		if sl := w.slot(l, "jobs"); sl.Taken != (bucket.Taken{}) && sl.Taken.Of(sl.Epoch())+sl.Taken.Of(sl.Epoch()-1) != 0 {
+			t.Errorf("slots are taken: %+v", sl)
+		}
+		must(t, w.process(Options{}), req).Rollback(t.Context())
+		w.db.ResetStats()
+		time.Sleep(time.Hour) // no timer is left that writes
+		w.pass(time.Hour)
+		if n := w.db.Stats().Calls(); n != 0 {
+			t.Errorf("%d calls after Close", n)
+		}
+	})
+}
+
+// After Close every call is ErrClosed, writes nothing, and no policy turns it into a lease.
+func TestClosed(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyAllow, Ahead: time.Second})
+	req := asks(Costs{"rpm": 1}, rpm10)
+	open, ended := must(t, l, req), must(t, l, req)
+	if err := ended.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := open.Settle(Costs{"rpm": 3}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := w.db.Snapshot()
+	w.db.ResetStats()
+	for name, call := range map[string]func() error{
+		"Acquire":  func() error { _, err := l.Acquire(t.Context(), req); return err },
+		"Wait":     func() error { _, err := l.Wait(t.Context(), req); return err },
+		"Reserve":  func() error { _, _, err := l.Reserve(t.Context(), req); return err },
+		"Allow":    func() error { return l.Allow(t.Context(), acme, rpm10) },
+		"Do":       func() error { return l.Do(t.Context(), req, nil) },
+		"Charge":   func() error { return open.Charge(t.Context(), Costs{"rpm": 1}) },
+		"Commit":   func() error { return open.Commit(t.Context()) },
+		"Rollback": func() error { return open.Rollback(t.Context()) },
+	} {
+		if err := call(); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrClosed and ErrUnavailable", name, err)
+		}
+	}
+	if err := ended.Rollback(t.Context()); err != nil {
+		t.Errorf("a lease that has ended: %v", err)
+	}
+	if n := w.db.Stats().Calls(); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+	w.sameTable(before)
+}
+
+// A request that stands in line while others owe all that may be owed ends at once.
+func TestCloseEndsLines(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l, other := process(), process()
+		for _, n := range []int64{10, 10, 5} {
+			if _, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": n}, rpm10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(context.Background(), asks(Costs{"rpm": 5}, rpm10))
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-got; !errors.Is(err, ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+	})
+}
+
+// Requests that sleep in Wait, in the queue or in line, give back what they have taken.
+func TestCloseEndsWaits(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l, other := process(), process()
+		must(t, other, asks(Costs{"rpm": 10}, rpm10))
+		errs := make(chan error, 3)
+		for _, n := range []int64{2, 8, 5} { // the third stands in line
+			go func() {
+				_, err := l.Wait(context.Background(), asks(Costs{"rpm": n}, rpm10))
+				errs <- err
+			}()
+			time.Sleep(time.Second)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := <-errs; !errors.Is(err, ErrClosed) || errors.Is(err, ErrCanceled) {
+				t.Errorf("%v, want ErrClosed", err)
+			}
+		}
+		if used := w.used(other, "rpm"); used != 10 {
+			t.Errorf("%d are used, want 10", used)
+		}
+	})
+}
+
+// Close waits for calls that are under way, no longer than its context lets it.
+func TestCloseWaitsForCalls(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.process(Options{Timeout: time.Minute})
+			must(t, l, asks(Costs{"rpm": 1}, rpm10))
+			w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) {
+				if hangs {
+					<-op.Done
+				}
+				time.Sleep(time.Second)
+				return true, nil
+			}))
+			got := make(chan error, 1)
+			go func() { _, err := l.Acquire(context.Background(), asks(Costs{"rpm": 1}, rpm10)); got <- err }()
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			err := l.Close(ctx)
+			if hangs != errors.Is(err, ErrCanceled) || hangs != errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("hangs %v: %v", hangs, err)
+			}
+			if err := <-got; hangs != errors.Is(err, ErrUnknown) {
+				t.Errorf("hangs %v: the call: %v", hangs, err)
+			}
+			l.desks.Wait()
+		})
+	}
+}
+
+// The write of Close meets every fault: what may not have been given back is said, and never is anything
+// given back twice.
+func TestCloseUnderFaults(t *testing.T) {
+	fails := func(applied bool, kind store.Kind) func(memdb.Op) (bool, error) {
+		return func(memdb.Op) (bool, error) { return applied, memdb.Fail(kind) }
+	}
+	for name, c := range map[string]struct {
+		hook func(memdb.Op) (bool, error)
+		want error
+		back bool
+	}{
+		"throttled once":           {fails(false, store.Throttled), nil, true},
+		"applied, answer lost":     {fails(true, store.Unknown), ErrUnknown, true},
+		"not applied, answer lost": {fails(false, store.Unknown), ErrUnknown, false},
+		"not allowed":              {fails(false, store.Setup), ErrSetup, false},
+		"panic":                    {func(memdb.Op) (bool, error) { panic("client") }, ErrUnknown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var mu sync.Mutex
+				var last Event
+				l, _, granted := w.closes(Options{Observe: func(_ context.Context, e Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					last = e
+				}})
+				synctest.Wait()
+				w.db.SetHook(onCall(isWrite, 0, c.hook))
+				err := l.Close(t.Context())
+				if !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if _, ok := errors.AsType[*SettleError](err); ok != (c.want != nil) {
+					t.Errorf("%v: is it a *SettleError: %v", err, ok)
+				}
+				if used := w.slot(l, "rpd").Used / 1000; (used == granted) != c.back || used < granted {
+					t.Errorf("%d of the quota are used, %d were granted", used, granted)
+				}
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				if last.Kind != EventAhead || (last.Err == nil) != (c.want == nil) || (len(last.Ended) > 0) != (c.want == nil) {
+					t.Errorf("told %+v", last)
+				}
+			})
+		})
+	}
+}
+
+// Others have changed the limits since: what the process has told counts no more, and the rest comes back.
+func TestCloseInAnotherGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l, req, granted := w.closes(Options{})
+		req.Limits[0] = PerSecond("rps", 2000)
+		other := w.process(Options{Ahead: 500 * time.Millisecond})
+		for range 100 {
+			must(t, other, req).Commit(t.Context())
+			granted++
+			w.pass(time.Millisecond)
+		}
+		holds := w.slot(l, "rps").Held
+		if holds == 0 {
+			t.Fatal("the other one holds nothing")
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if held := w.slot(l, "rps").Held; held != holds {
+			t.Errorf("the item says that %d may be held, want %d: the other one holds it", held, holds)
+		}
+		if err := other.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if sl := w.slot(l, "rpd"); sl.Used/1000 != granted || sl.Tokens/1000 != 100_000-granted {
+			t.Errorf("%d of 100,000 were granted of the quota: %+v", granted, sl)
+		}
+		if sl := w.slot(l, "rps"); (sl.Used-sl.Ended)/1000 != granted {
+			t.Errorf("%d were granted of the rate: %+v", granted, sl)
+		}
+	})
+}
