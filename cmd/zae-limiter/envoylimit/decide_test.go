@@ -84,29 +84,30 @@ func TestDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"tier=gold":                              "nothing", // a value goes before its key alone, also without a limit
-		"tier=silver":                            `1 from "silver" of "shop|tier", 9/1s`,
-		"tier=":                                  `1 from "\\e" of "shop|tier", 9/1s`,
-		"Tier=silver":                            "nothing",
-		"tier=gold, user=ann":                    `1 from "gold|ann" of "shop|tier|user", 100/1h0m0s`,
-		"tier=gold, user=bob":                    `1 from "gold|bob" of "shop|tier|user", 7/1h0m0s`,
-		"tier=silver, user=ann":                  "nothing", // nested only below gold
-		"tier=gold, user=ann, more=x":            "nothing",
-		"user=ann, tier=gold":                    "nothing",
-		"path=/api/v1":                           `1 from "/api/v1" of "shop|path", 10/1m0s`,
-		"path=/api/v2/x":                         `1 from "/api/v2/x" of "shop|path", 10/1m0s`, // the first wildcard
-		"path=/api/v2/health":                    "nothing",
-		"path=/api":                              `1 from "/api" of "shop|path", 30/24h0m0s`,
-		"file=a, type=pdf":                       `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`,
-		"file=b, type=pdf":                       `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`,
-		"free=x":                                 "unlimited",
-		"=":                                      "nothing",
-		"tier=silver; hits 0":                    `0 from "silver" of "shop|tier", 9/1s`,
-		"tier=silver; hits 5":                    `5 from "silver" of "shop|tier", 9/1s`,
-		"tier=silver; hits 18446744073709551615": `1000000000000000 from "silver" of "shop|tier", 9/1s`,
-		"campaign=x":                             `1 from "x" of "shop|campaign", 1/1m0s`,
-		"tier=gold, user=bob & campaign=x":       `1 from "gold|bob" of "shop|tier|user", 7/1h0m0s & 1 from "x" of "shop|campaign", 1/1m0s`,
-		"tier=gold, user=ann & campaign=x & =":   `nothing & 1 from "x" of "shop|campaign", 1/1m0s & nothing`,
+		"tier=gold":                                "nothing", // a value goes before its key alone, also without a limit
+		"tier=silver":                              `1 from "silver" of "shop|tier", 9/1s`,
+		"tier=":                                    `1 from "\\e" of "shop|tier", 9/1s`,
+		"Tier=silver":                              "nothing",
+		"tier=gold, user=ann":                      `1 from "gold|ann" of "shop|tier|user", 100/1h0m0s`,
+		"tier=gold, user=bob":                      `1 from "gold|bob" of "shop|tier|user", 7/1h0m0s`,
+		"tier=silver, user=ann":                    "nothing", // nested only below gold
+		"tier=gold, user=ann, more=x":              "nothing",
+		"user=ann, tier=gold":                      "nothing",
+		"path=/api/v1":                             `1 from "/api/v1" of "shop|path", 10/1m0s`,
+		"path=/api/v2/x":                           `1 from "/api/v2/x" of "shop|path", 10/1m0s`, // the first wildcard
+		"path=/api/v2/health":                      "nothing",
+		"path=/api":                                `1 from "/api" of "shop|path", 30/24h0m0s`,
+		"file=a, type=pdf":                         `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`,
+		"file=b, type=pdf":                         `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`,
+		"free=x":                                   "unlimited",
+		"=":                                        "nothing",
+		"tier=silver; hits 0":                      `0 from "silver" of "shop|tier", 9/1s`,
+		"tier=silver; hits 5":                      `5 from "silver" of "shop|tier", 9/1s`,
+		"tier=silver; hits 18446744073709551615":   `1000000000000000 from "silver" of "shop|tier", 9/1s`,
+		"campaign=x":                               `1 from "x" of "shop|campaign", 1/1m0s`,
+		"tier=gold, user=bob & campaign=x":         `1 from "gold|bob" of "shop|tier|user", 7/1h0m0s & 1 from "x" of "shop|campaign", 1/1m0s`,
+		"tier=gold, user=ann & campaign=x & =":     `nothing & 1 from "x" of "shop|campaign", 1/1m0s & nothing`,
+		"campaign=x & tier=gold, user=ann":         `1 from "x" of "shop|campaign", 1/1m0s & nothing`,
 		"tier=silver & tier=silver; hits 3 & path": `1 from "silver" of "shop|tier", 9/1s & 3 from "silver" of "shop|tier", 9/1s & 1 from "\\e" of "shop|path", 30/24h0m0s`,
 	} {
 		r := &ratelimit.RateLimitRequest{Domain: "shop"}
@@ -142,6 +143,31 @@ func TestHits(t *testing.T) {
 			&common.RateLimitDescriptor{HitsAddend: c.descriptor})
 		if got != c.want {
 			t.Errorf("request %d, descriptor %v: %d, want %d", c.request, c.descriptor, got, c.want)
+		}
+	}
+}
+
+// A descriptor without entries has no bucket, also if it brings a limit.
+func TestOverrideWithoutEntries(t *testing.T) {
+	c, err := Parse(File{"shop.yaml", []byte(decided)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.decide(&ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{
+		{Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: 1}}}})
+	if err != nil || out[0].String() != "nothing" {
+		t.Errorf("%v, %v", out, err)
+	}
+}
+
+// Months and years have the lengths that envoyproxy/ratelimit gives them.
+func TestPeriods(t *testing.T) {
+	for unit, days := range map[ratelimit.RateLimitResponse_RateLimit_Unit]time.Duration{
+		ratelimit.RateLimitResponse_RateLimit_DAY: 1, ratelimit.RateLimitResponse_RateLimit_WEEK: 7,
+		ratelimit.RateLimitResponse_RateLimit_MONTH: 30, ratelimit.RateLimitResponse_RateLimit_YEAR: 365,
+	} {
+		if got := periods[unit]; got != days*24*time.Hour {
+			t.Errorf("%v has %v, want %d days", unit, got, days)
 		}
 	}
 }

@@ -39,6 +39,11 @@ func TestReadFolder(t *testing.T) {
 	if _, err := envoylimit.ReadFolder(folder); err != nil {
 		t.Error(err)
 	}
+	yml := t.TempDir()
+	write(t, yml, "b.yml", "domain: b\n")
+	if _, err := envoylimit.ReadFolder(yml); err != nil {
+		t.Error(err)
+	}
 	write(t, folder, "c.yaml", "\ndomain: a\n")
 	want := fmt.Sprintf("%s/c.yaml:2: domain \"a\" is in %s/a.yaml:1 already", folder, folder)
 	if _, err := envoylimit.ReadFolder(folder); err == nil || err.Error() != want {
@@ -97,10 +102,20 @@ func TestWatch(t *testing.T) {
 		write(t, folder, "a.yaml", fmt.Sprintf(limit, "2"))
 		time.Sleep(5 * time.Second)
 		look("<nil>")
-		if err := os.Remove(filepath.Join(folder, "a.yaml")); err != nil {
+		if err := os.Rename(filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		look("<nil>") // messages name files
+		if err := os.Remove(filepath.Join(folder, "b.yaml")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
 		look("has no files")
+		if err := os.Remove(folder); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		look("no such file or directory")
 	})
 }

@@ -59,6 +59,10 @@ func TestConfigurationErrors(t *testing.T) {
 			`name is "x": a rate limit cannot replace itself`,
 		limit + "\n    unlimited: true\n    replaces:\n    - {}": "7: name is empty, " +
 			"want the name of a rate limit that is replaced",
+		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 0}": `4: unit_multiplier is "0", want 1 to 3650`,
+		limit + "{unit: day, requests_per_unit: [1]}": "4: requests_per_unit is a list, " +
+			"want 0 to 4294967295",
+		"domain: a\n---\n[": "4: did not find expected node content",
 		"domain: a\ndescriptors: &d\n- {key: a, descriptors: *d}": "3: anchor 'd' value contains itself",
 	} {
 		want = "f.yaml:" + strings.ReplaceAll(want, "\n", "\nf.yaml:")
@@ -80,6 +84,8 @@ descriptors:
     detailed_metric: true
     rate_limit: &tight {unit: MINUTE, requests_per_unit: 5, name: tight}
   - {key: status, value: true, rate_limit: *tight, descriptors: ~}
+  - {key: other, value: 4*}
+  - {key: status, value: 4*, rate_limit: *tight}
   - key: status
     value:
     shadow_mode: false
@@ -95,7 +101,7 @@ descriptors:
 		t.Fatal(err)
 	}
 	minute := ratelimit.RateLimitResponse_RateLimit_MINUTE
-	for _, value := range []string{"404", "true"} {
+	for _, value := range []string{"404", "true", "4xx"} {
 		r, _ := c.domains["edge"].find([]entry{{"status", value}})
 		if r == nil || r.said.Unit != minute || r.said.RequestsPerUnit != 5 || r.name != "tight" {
 			t.Errorf("%s: %+v", value, r)

@@ -296,6 +296,63 @@ func TestStoredLimitsWin(t *testing.T) {
 	}
 }
 
+// asking counts the requests that ask for stored limits.
+type asking struct {
+	envoylimit.Acquirer
+	stored int
+}
+
+func (a *asking) Acquire(ctx context.Context, r limiter.Request) (*limiter.Lease, error) {
+	if r.Limits == nil {
+		a.stored++
+	}
+	return a.Acquirer.Acquire(ctx, r)
+}
+
+// It is asked for stored limits once in ten seconds, and with every request where some are stored.
+func TestStoredLimitsAreAskedForSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.NewLive(t)
+		stored := admin.Scope{Entity: "stored", Resource: "edge|remote_address"}
+		if err := table.Admin("").SetLimits(t.Context(), stored, limiter.PerSecond(envoylimit.LimitName, 9)); err != nil {
+			t.Fatal(err)
+		}
+		for address, want := range map[string]int{"a": 3, "stored": 30} {
+			a := &asking{Acquirer: table.Limiter(nil)}
+			s := envoylimit.New(a, parse(t, rules), envoylimit.Options{})
+			for range 30 {
+				_, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
+					Descriptors: []*common.RateLimitDescriptor{from(address)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+			if a.stored != want {
+				t.Errorf("%s: asked %d times, want %d", address, a.stored, want)
+			}
+		}
+	})
+}
+
+// A look at a soft limit is granted, also in debt.
+func TestLookAtASoftLimit(t *testing.T) {
+	r := newRig(t)
+	scope := admin.Scope{Entity: "a", Resource: "edge|remote_address"}
+	soft := limiter.PerHour(envoylimit.LimitName, 2).AsSoft()
+	if err := r.table.Admin("").SetLimits(t.Context(), scope, soft); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if got := told(r.ask(t, 0, from("a"))); !strings.HasPrefix(got, "OK") {
+			t.Error(got)
+		}
+	}
+	if got := told(r.ask(t, 0, withHits(from("a"), 0))); !strings.HasPrefix(got, "OK | OK 2/HOUR ") {
+		t.Errorf("a look: %s", got)
+	}
+}
+
 // Limits that are stored for a bucket in use are in force within 15 seconds.
 func TestStoredLimitsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -369,12 +426,25 @@ func TestNoDecision(t *testing.T) {
 	}
 }
 
+// A lost answer may have taken the hits, and is no decision either.
+func TestLostAnswer(t *testing.T) {
+	r := newRig(t)
+	r.table.Fail(limiter.ErrUnknown)
+	out, err := r.client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
+		Descriptors: []*common.RateLimitDescriptor{from("a")}})
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, %v", out, err)
+	}
+}
+
 func TestRequestsThatAreNotAcceptable(t *testing.T) {
 	r := newRig(t)
 	negative := from("a")
 	negative.IsNegativeHits = true
 	many := withLimit(from("a"), 1, envoytype.RateLimitUnit_YEAR)
 	many.Limit.UnitMultiplier = wrapperspb.UInt32(11)
+	none := withLimit(from("a"), 1, envoytype.RateLimitUnit_DAY)
+	none.Limit.UnitMultiplier = wrapperspb.UInt32(0)
 	all := []*common.RateLimitDescriptor{from("a")}
 	for want, req := range map[string]*ratelimit.RateLimitRequest{
 		"domain is empty, want the domain of a configuration": {Descriptors: all},
@@ -383,6 +453,8 @@ func TestRequestsThatAreNotAcceptable(t *testing.T) {
 			Descriptors: append(all, negative)},
 		"descriptors[0].limit.unit is UNKNOWN, want SECOND, MINUTE, HOUR, DAY, MONTH or YEAR": {Domain: "edge",
 			Descriptors: []*common.RateLimitDescriptor{withLimit(from("a"), 1, 0)}},
+		"descriptors[0].limit.unit_multiplier is 0, want 1 to 3650": {Domain: "edge",
+			Descriptors: []*common.RateLimitDescriptor{none}},
 		"descriptors[0].limit.unit_multiplier is 11, want 1 to 10": {Domain: "edge",
 			Descriptors: []*common.RateLimitDescriptor{many}},
 	} {
