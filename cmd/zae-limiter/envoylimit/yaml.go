@@ -131,7 +131,7 @@ func (p *parser) number(of *yaml.Node, fields map[string]*yaml.Node, field strin
 		return least
 	}
 	number, err := strconv.ParseUint(n.Value, 10, 64)
-	if err != nil || n.Kind != yaml.ScalarNode || number < least || number > most {
+	if err != nil || number < least || number > most {
 		p.refuse(n, "%s is %s, want %d to %d", field, shown(n), least, most)
 		return least
 	}
