@@ -38,7 +38,8 @@ neither TLS nor authentication: let only your own network reach it.
 With --tls-cert and --tls-key gRPC has TLS, and with --tls-client-ca clients need a
 certificate too. The files are read for every connection, so they can be exchanged.
 
-SIGTERM ends it when the requests at work are answered, after ten seconds at most.`,
+SIGTERM ends it when the requests at work are answered, after ten seconds at most. Then
+what it has taken ahead is given back.`,
 		Example: "  zae-limiter serve --config /etc/ratelimit\n" +
 			"  zae-limiter serve --config rules --grpc localhost:8081 --http ''",
 		Args: args(0, 0),
@@ -114,7 +115,9 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 	err = s.run(ctx)
 	cancel()
 	watching.Wait()
-	return err // the limiter is closed before that, once it can be
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer done()
+	return errors.Join(err, l.Close(closing))
 }
 
 // limiter opens the table to take from.

@@ -290,6 +290,36 @@ func TestServeAnswersWhatIsAtWork(t *testing.T) {
 	}
 }
 
+// What was taken ahead is given back at the end.
+func TestServeGivesBackWhatItHolds(t *testing.T) {
+	table := limitertest.New(t)
+	ns := table.Admin("")
+	s := serveFrom(t, table, "--ahead", "500ms")
+	s.write("edge.yaml", "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 1000}}]")
+	<-s.lines // the rules are in force
+	conn := s.dial(insecure.NewCredentials())
+	left := func() int64 {
+		t.Helper()
+		b, err := ns.Peek(t.Context(), "ann", "edge|user")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b[0].Levels[0].Remaining
+	}
+	const n = 100
+	s.codes(conn, "user", "ann", n)
+	if got := left(); got >= 1000-n {
+		t.Fatalf("%d left: nothing is taken ahead", got)
+	}
+	s.stop()
+	if code := <-s.code; code != 0 {
+		t.Errorf("ended in %d", code)
+	}
+	if got := left(); got != 1000-n {
+		t.Errorf("%d left, want %d", got, 1000-n)
+	}
+}
+
 // certificate writes a certificate, and its key, signed by the parent or by itself.
 func certificate(t *testing.T, folder, name string, parent *tls.Certificate) *tls.Certificate {
 	t.Helper()
