@@ -50,6 +50,12 @@ func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 				r := newRig(t)
 				r.wide(limits, hot)
 				r.take("a", 0, 1, 1)
+				r.db.SetHook(func(op memdb.Op) (bool, error) {
+					if err := checked(op.Writes...); err != nil {
+						t.Errorf("sent: %v", err)
+					}
+					return true, nil
+				})
 				if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
 					t.Errorf("response %s", got)
 				}

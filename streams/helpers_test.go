@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -19,6 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -34,13 +36,47 @@ type rig struct {
 	kept    *objects
 	agg     *Aggregator
 	metrics bytes.Buffer
+
+	invoked atomic.Bool // now
+}
+
+// invocation is what the context of an invocation has.
+type invocation struct{}
+
+// inContext is the table of a rig. All calls of an invocation must have its context, with its end.
+type inContext struct {
+	store.Lister
+	r *rig
+}
+
+func (s inContext) of(ctx context.Context) store.Lister {
+	if s.r.invoked.Load() && ctx.Value(invocation{}) == nil {
+		s.r.t.Error("a call does not have the context of its invocation")
+	}
+	return s.Lister
+}
+
+func (s inContext) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return s.of(ctx).Write(ctx, w)
+}
+
+func (s inContext) List(ctx context.Context, q item.Query) (item.Page, error) {
+	return s.of(ctx).List(ctx, q)
+}
+
+func (s inContext) Transact(ctx context.Context, token string, writes []item.Write) error {
+	return s.of(ctx).Transact(ctx, token, writes)
+}
+
+func (s inContext) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return s.of(ctx).Read(ctx, consistent, keys...)
 }
 
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: t0, kept: &objects{}}
 	r.db = memdb.New(func() int64 { return r.now })
 	r.agg = &Aggregator{
-		store:       r.db,
+		store:       inContext{r.db, r},
 		keep:        r.kept.keep,
 		conf:        usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
 		concurrency: 4,
@@ -144,7 +180,9 @@ func (r *rig) acknowledged(out []byte, batch []memdb.Change) int {
 
 func (r *rig) handle(payload []byte) string {
 	r.t.Helper()
-	out, err := r.agg.Invoke(r.t.Context(), payload)
+	r.invoked.Store(true)
+	defer r.invoked.Store(false)
+	out, err := r.agg.Invoke(context.WithValue(r.t.Context(), invocation{}, true), payload)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,6 +134,18 @@ func TestRefillThatWasLostIsSentAgain(t *testing.T) {
 	})
 	if got := r.handle(payload); got != done || lost != 2 || r.bucket("e", 0).State.RF != r.now {
 		t.Errorf("response %s, lost %d times, refilled to %d, want %d", got, lost, r.bucket("e", 0).State.RF, r.now)
+	}
+}
+
+// A write that is to be done once fails if its answer is lost each time.
+func TestOnceWithoutAnyAnswer(t *testing.T) {
+	r := newRig(t)
+	r.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
+	r.invoked.Store(true)
+	ctx := context.WithValue(t.Context(), invocation{}, true)
+	n, err := r.agg.once(ctx, item.Update{Key: item.Key{PK: "x", SK: "y"}, Remove: []string{"a"}})
+	if n != 0 || store.KindOf(err) != store.Unknown {
+		t.Errorf("%d writes, %v", n, err)
 	}
 }
 

@@ -62,6 +62,24 @@ func TestWhatIsRepeated(t *testing.T) {
 	}
 }
 
+// A handler that is called off ends, whatever time is left.
+func TestAHandlerThatIsCalledOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		calls, begin := 0, time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		db.SetHook(func(memdb.Op) (bool, error) {
+			calls++
+			cancel()
+			return false, memdb.Fail(store.Throttled)
+		})
+		_, _, err := h.Handle(ctx, event(cfn.RequestCreate, "default"))
+		if err == nil || calls != 1 || time.Since(begin) > 0 {
+			t.Errorf("%d calls in %s: %v", calls, time.Since(begin), err)
+		}
+	})
+}
+
 // Whichever call fails for good, it is told what could not be set up, and the next deployment makes up for
 // it.
 func TestEveryCallFailsForGood(t *testing.T) {
