@@ -312,8 +312,8 @@ func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
 // A day that is on several lists is summed once, and nothing is owed anew where nothing is left.
 func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 	r, seen := newRig(t), int64(0)
-	r.agg.concurrency = 1
-	for range 3 { // a list each
+	r.agg.concurrency, r.db.PageSize = 1, 2
+	for range 3 { // a list each, on two pages
 		r.take("b", 0, 1, 1)
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)

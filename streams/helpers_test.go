@@ -43,17 +43,32 @@ type rig struct {
 // invocation is what the context of an invocation has.
 type invocation struct{}
 
-// inContext is the table of a rig. All calls of an invocation must have its context, with its end.
+// inContext is the table of a rig. All calls of an invocation must have its context, with its end. So must
+// what it logs, which has the id of the request from there.
 type inContext struct {
 	store.Lister
 	r *rig
 }
 
-func (s inContext) of(ctx context.Context) store.Lister {
-	if s.r.invoked.Load() && ctx.Value(invocation{}) == nil {
-		s.r.t.Error("a call does not have the context of its invocation")
+func (r *rig) expects(ctx context.Context) {
+	if r.invoked.Load() && ctx.Value(invocation{}) == nil {
+		r.t.Error("a call does not have the context of its invocation")
 	}
+}
+
+func (s inContext) of(ctx context.Context) store.Lister {
+	s.r.expects(ctx)
 	return s.Lister
+}
+
+type logInContext struct {
+	slog.Handler
+	r *rig
+}
+
+func (l logInContext) Handle(ctx context.Context, line slog.Record) error {
+	l.r.expects(ctx)
+	return l.Handler.Handle(ctx, line)
 }
 
 func (s inContext) Write(ctx context.Context, w item.Write) (item.Item, error) {
@@ -82,7 +97,7 @@ func newRig(t testing.TB) *rig {
 		concurrency: 4,
 		now:         func() int64 { return r.now },
 		function:    "aggregator",
-		log:         slog.New(slog.NewTextHandler(t.Output(), nil)),
+		log:         slog.New(logInContext{slog.NewTextHandler(t.Output(), nil), r}),
 		metrics:     &r.metrics,
 	}
 	return r

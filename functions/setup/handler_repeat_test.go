@@ -80,6 +80,35 @@ func TestAHandlerThatIsCalledOff(t *testing.T) {
 	})
 }
 
+// requestID is what the context of a request has, and each of its log lines.
+type requestID struct{}
+
+type logOfARequest struct {
+	slog.Handler
+	strange *[]string // lines without it
+}
+
+func (l logOfARequest) Handle(ctx context.Context, line slog.Record) error {
+	if ctx.Value(requestID{}) == nil {
+		*l.strange = append(*l.strange, line.Message)
+	}
+	return l.Handler.Handle(ctx, line)
+}
+
+// What is logged has the context of its request, and so its id.
+func TestLogLinesAreOfTheirRequest(t *testing.T) {
+	h, _ := rig(t)
+	var strange []string
+	h.log = slog.New(logOfARequest{h.log.Handler(), &strange})
+	ctx := context.WithValue(t.Context(), requestID{}, true)
+	for _, text := range []string{someLimits, "no manifest"} {
+		_, _, err := h.Handle(ctx, declaring(cfn.RequestCreate, text))
+		if (err == nil) != (text == someLimits) || len(strange) > 0 {
+			t.Errorf("%s: %v, without its id: %q", text, err, strange)
+		}
+	}
+}
+
 // Whichever call fails for good, it is told what could not be set up, and the next deployment makes up for
 // it.
 func TestEveryCallFailsForGood(t *testing.T) {
