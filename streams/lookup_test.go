@@ -3,6 +3,7 @@ package streams
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -30,6 +31,22 @@ func TestWhenSnapshotsAreLookedUp(t *testing.T) {
 		})
 		if got := l.snapshots(t.Context(), bucket) != nil; got != c.want || read != c.want {
 			t.Errorf("%d found, %d counted: looked up %v, consistently %v", c.found, c.wrote, got, read)
+		}
+	}
+}
+
+// What is known of a snapshot is newer than what a read finds that may be behind, but not than a consistent one.
+func TestASnapshotThatIsKnown(t *testing.T) {
+	r := newRig(t)
+	total := &usage.Total{Namespace: "ns", Entity: "e", Resource: "gpt", Window: usage.Hourly,
+		Start: usage.Hourly.Start(t0)}
+	stored, newer := total.Key().Item(), total.Key().Item()
+	newer["n"] = item.N(1)
+	r.db.Store(stored)
+	for consistent, want := range map[bool]item.Item{false: newer, true: stored} {
+		got, err := r.agg.read(t.Context(), total, consistent, usage.Snapshots{Known: true, Current: newer})
+		if err != nil || got.Sure != consistent || !item.EqualItems(got.Current, want) {
+			t.Errorf("consistent %v: %+v, %v", consistent, got, err)
 		}
 	}
 }
