@@ -147,3 +147,21 @@ func TestFirstTouchDenies(t *testing.T) {
 		}
 	}
 }
+
+// Requests that are refused, because there are no limits or the entity is bypassed, read a bucket in vain. They
+// leave what is known of others as it is.
+func TestRefusedStrangersEvictNobody(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{MaxBuckets: 10})
+	w.configure(l, acme, gpt, rpm10)
+	must(t, l, asks(Costs{"rpm": 1}))
+	for i := range 20 {
+		req := Request{Entity: fmt.Sprint("stranger ", i), Resource: gpt, Costs: Costs{"rpm": 1}}
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrNoLimits) {
+			t.Fatal(err)
+		}
+	}
+	if l.desks.Peek(acmeGPT) == nil {
+		t.Error("a bucket in use is forgotten")
+	}
+}

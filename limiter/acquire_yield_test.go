@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // capacity returns the capacity of rpm that is stored, in tokens.
@@ -202,5 +204,38 @@ func TestCascadesYield(t *testing.T) {
 	}
 	if n := writes.Load(); n > 7 {
 		t.Errorf("%d writes for three cascades of two", n)
+	}
+}
+
+// A shard that was split off since the limits were changed, and has the old ones of its parent still, replaces
+// nothing: nobody uses them any more.
+func TestAShardThatSplitsBringsNothingBack(t *testing.T) {
+	w := newWorld(t)
+	old, l := w.process(Options{}), w.process(Options{MaxShards: 8})
+	was, is := PerMinute("rpm", 1200), PerMinute("rpm", 600)
+	must(t, old, asks(Costs{"rpm": 1}, was))
+	w.split(old, 2)
+	w.advance(time.Second)
+	before := w.db.Items()
+	for lowered := false; !lowered; { // shard 1, and not shard 0
+		l = w.process(Options{MaxShards: 8})
+		must(t, l, asks(Costs{"rpm": 1}, is))
+		all := w.shards(old, acme, gpt)
+		zero, one := all[0].State.Slots, all[1].State.Slots
+		if lowered = zero[0].Limit.Amount > one[0].Limit.Amount; !lowered {
+			for _, it := range before {
+				w.db.Store(it)
+			}
+		}
+	}
+	w.advance(time.Second)
+	zero := w.shards(old, acme, gpt)[0]
+	if err := w.db.Bare().Transact(t.Context(), "split", table.Split(zero, l.now())); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(time.Second)
+	l.desks.Of(acmeGPT).See(w.shards(old, acme, gpt)[0], l.now(), decide.Unsent)
+	if got := atOnce(l, is); got > is.Capacity {
+		t.Errorf("%d are granted at one instant of a capacity of %d", got, is.Capacity)
 	}
 }

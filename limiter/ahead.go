@@ -19,9 +19,10 @@ import (
 func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
 	k := l.desks.Get(n)
-	if k == nil || !k.Holds() {
+	if k == nil || !k.Holds() || !l.desks.Enter() {
 		return nil
 	}
+	defer l.desks.Leave()
 	begin := l.begin()
 	own, err := req.validate(k)
 	if err != nil {

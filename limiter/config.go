@@ -110,18 +110,23 @@ func (c *configs) resolve(ctx context.Context, n decide.Name, own []bucket.Limit
 	}
 	keys := keysOf(n)
 	recs, missing, until, forgotten := c.cached(keys, own != nil, now)
+	var got fetched
 	if stale := allSeen(recs, missing); len(missing) > 0 && !(stale && c.quiet(now)) {
-		fetched, err := c.refresh(ctx, stale, keys, missing, now)
+		var err error
+		got, err = c.refresh(ctx, stale, keys, missing, now)
 		for _, i := range missing {
 			switch {
 			case err == nil:
-				recs[i] = fetched[keys[i]]
+				recs[i] = got.records[keys[i]]
 			case recs[i].at == 0: // never seen
 				return resolved{policy: recs[recSystem].policy()}, err
 			}
 		}
 	}
 	out, err := combine(recs, own)
+	if err == nil && got.met && got.name == n && !out.bypass { // else nothing asks for the bucket
+		c.desks.Met(n, got.bucket)
+	}
 	if err == nil && len(missing) == 0 {
 		c.keep(n, own != nil, warm{out, now, until, forgotten})
 	}
@@ -154,7 +159,7 @@ func allSeen(recs [records]cached, missing []int) bool {
 // After a read that hung, no call waits for a while. The read goes on, and serves later calls. If
 // every call reads (a ttl of zero), a call waits for half of the time that it has left.
 func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
-	now int64) (map[cacheKey]cached, error) {
+	now int64) (fetched, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
@@ -167,13 +172,13 @@ func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKe
 	}
 	ctx, cancel := context.WithTimeout(ctx, half)
 	defer cancel()
-	fetched, err := c.fetch(ctx, keys, missing, now)
+	got, err := c.fetch(ctx, keys, missing, now)
 	if err != nil && ctx.Err() != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.hungAt = now
 	}
-	return fetched, err
+	return got, err
 }
 
 // quietFor is how long, in ms, old configuration serves after a read that hung.
@@ -216,13 +221,20 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	return recs, missing, until, c.forgotten.Load()
 }
 
+// fetched is what a read has brought: records, and with met the bucket of that name, nil if there is none.
+type fetched struct {
+	records map[cacheKey]cached
+	name    decide.Name
+	met     bool
+	bucket  item.Item
+}
+
 // fetch reads the missing records. Callers that miss the same records at the
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
-func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []int,
-	now int64) (map[cacheKey]cached, error) {
+func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []int, now int64) (fetched, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
-		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
+		return fetched{}, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
 	}
 	want := make([]cacheKey, len(missing))
 	for j, i := range missing {
@@ -238,18 +250,17 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	select {
 	case r := <-flight:
 		if r.Err != nil {
-			return nil, r.Err
+			return fetched{}, r.Err
 		}
-		return r.Val.(map[cacheKey]cached), nil
+		return r.Val.(fetched), nil
 	case <-ctx.Done():
-		return nil, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: ctx.Err()}
+		return fetched{}, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: ctx.Err()}
 	}
 }
 
 // read reads records for n. Meets says to read its bucket with them, so that the first charge has an image
 // to be planned from.
-func (c *configs) read(ctx context.Context, n decide.Name, keys []cacheKey, meets bool,
-	now int64) (map[cacheKey]cached, error) {
+func (c *configs) read(ctx context.Context, n decide.Name, keys []cacheKey, meets bool, now int64) (fetched, error) {
 	stored := make([]item.Key, len(keys), len(keys)+1)
 	for i, k := range keys {
 		stored[i] = k.item(c.namespace)
@@ -259,20 +270,19 @@ func (c *configs) read(ctx context.Context, n decide.Name, keys []cacheKey, meet
 	}
 	items, err := c.store.Read(ctx, false, stored...)
 	if err != nil {
-		return nil, err
+		return fetched{}, err
 	}
+	got := fetched{records: make(map[cacheKey]cached, len(keys)), name: n, met: meets}
 	if meets {
-		c.desks.Met(n, items[len(keys)])
-		items = items[:len(keys)]
+		got.bucket = items[len(keys)]
 	}
-	out := make(map[cacheKey]cached, len(keys))
-	for i, it := range items {
-		out[keys[i]] = decodeRecord(it, now)
+	for i, k := range keys {
+		got.records[k] = decodeRecord(items[i], now)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, r := range out {
+	for k, r := range got.records {
 		c.cache.Add(k, r)
 	}
-	return out, nil
+	return got, nil
 }

@@ -43,8 +43,8 @@ type Options struct {
 	// takes more than a request needs, and the next requests are granted from that, without a
 	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
 	// than the bucket allows. Near full, a level is shown lower by what processes hold. A process
-	// that crashes loses what it holds, and what its leases took stays taken; [Limiter.Close] gives
-	// it back. docs/hot-keys.md
+	// that crashes loses what it holds, and what its leases took stays taken; see [Limiter.Close].
+	// docs/hot-keys.md
 	// says which time suits which bucket. The time is cut to half of that in which the fastest
 	// limit of a bucket fills. Nothing is taken ahead if the process asks for the bucket only a
 	// few times in that time, or if a write takes two thirds of it. Nothing is taken ahead of a
@@ -223,9 +223,10 @@ func (l *Limiter) now() int64 {
 	return now.UnixMilli()
 }
 
-// Close ends a Limiter before its program ends: what it holds is given back, with one write for each shard
-// of which it holds anything. That is what it has taken ahead (Options.Ahead), slots of leases that have ended
-// (see [InFlight]), and what it had to write down later. End the leases first, for example by shutting the
+// Close ends a Limiter before its program ends: what it holds is given up, with one write for each shard
+// of which it holds anything. What it has taken ahead (Options.Ahead) of quotas goes back; of rates it counts
+// as never used, and refills. Slots of leases that have ended go back (see [InFlight]), and what it had to
+// write down later is written. End the leases first, for example by shutting the
 // server down: a lease that is still open keeps what it has taken, and its slots are lost to it (see
 // [Lease.Lost]) and free after two epochs at most.
 //

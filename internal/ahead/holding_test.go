@@ -270,14 +270,15 @@ func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
 	}
 }
 
-// A process that gives up all that it holds goes on to tell what others may hold.
+// A process that gives up all that it holds goes on to tell what others may hold. What it took of a rate has
+// ended unspent.
 func TestWhatOthersHoldStaysToldAtTheEnd(t *testing.T) {
 	h := mends(t, 700)
 	r := h.Release(at(3500))
-	back, _ := table.Find(r.Back, "a")
+	ended, _ := table.Find(r.Ended, "a")
 	told, _ := table.Find(r.Told, "a")
-	if back.Milli != -1000 || told.Milli != 1000 || r.Generation != shardOf(3000, 3000).Generation {
-		t.Errorf("it gives back %v and tells %v less of %d, want 1000 of both", r.Back, r.Told, r.Generation)
+	if ended.Milli != 1000 || told.Milli != 1000 || len(r.Back) > 0 || r.Generation != shardOf(3000, 3000).Generation {
+		t.Errorf("%v ended, %v goes back, it tells %v less of %d, want 1000", r.Ended, r.Back, r.Told, r.Generation)
 	}
 	if again := h.Release(at(3500)); len(again.Back)+len(again.Told)+len(again.Ended) > 0 {
 		t.Errorf("once more: %+v", again)

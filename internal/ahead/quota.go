@@ -172,34 +172,21 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 	return ms, ok || len(h.back) > 0
 }
 
-// Release gives up all that is held, and all that was to be given back or told later.
+// Release gives up all that is held. What was taken of rates ends unspent, as it would a little later: given
+// back, it would lower the counter for tokens that nobody was granted, and an image from before would count
+// them as spent. What was taken of quotas goes back.
 func (h *Holding) Release(now Instant) (r table.Released) {
-	h.end(now)
-	var rates amounts
 	for i := range h.allotments {
-		a := &h.allotments[i]
-		if a.covers {
-			continue
-		}
-		for _, n := range a.left {
-			if p, quota := table.Find(a.periods, n.limit); quota {
-				p.Milli = -n.milli
-				h.GoesBack([]table.Cost{p}, now)
-			} else {
-				rates.add(n.limit, -n.milli)
-			}
+		if a := &h.allotments[i]; !a.covers {
+			a.until = Instant{}
 		}
 	}
-	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool { return !a.covers })
+	r = table.Released{Back: h.Back(now), Ended: h.ended.costs(), Generation: h.generation}
 	kept := h.held(h.generation) // of others
+	var told amounts
 	for _, n := range h.told {
-		kept.add(n.limit, -n.milli)
+		told.add(n.limit, n.milli-kept.of(n.limit))
 	}
-	for i := range kept {
-		kept[i].milli = -kept[i].milli
-	}
-	r = table.Released{Back: append(h.Back(now), rates.costs()...), Told: kept.costs(), Ended: h.ended.costs(),
-		Generation: h.generation}
-	h.told, h.ended = h.held(h.generation), nil
+	r.Told, h.told, h.ended = told.costs(), kept, nil
 	return r
 }

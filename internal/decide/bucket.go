@@ -99,6 +99,9 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (othe
 	}
 	if !s.imaged() || !s.image.State.SameLimits(b.State) { // a shard that merges keeps those that it has
 		s.rules = table.Began(b.Generation)
+		if !s.imaged() && s.rules/1000 == b.Born { // split off since: it has the limits of its parent
+			s.rules = 0
+		}
 	}
 	s.image, s.at, s.absent = b, now, false
 	s.serial++
@@ -132,8 +135,16 @@ const Unsent = -1
 func (b *Bucket) See(image table.Shard, now int64, since int) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	k.see(image, now, since, nil)
-	k.displace(k.at(image.State.Shard), now)
+	k.look(image, now, since)
+}
+
+// look remembers an image that answers no write of this process, and yields if its limits are new here.
+func (k *facts) look(image table.Shard, now int64, since int) {
+	s := k.at(image.State.Shard)
+	changed := !s.imaged() || !s.image.State.SameLimits(image.State)
+	if k.see(image, now, since, nil); changed {
+		k.displace(s, now)
+	}
 }
 
 // Missing remembers that shards were not there.
@@ -215,8 +226,7 @@ func (b *Bucket) SeeAll(items []item.Item, now int64) ([]table.Shard, error) {
 			return nil, err
 		}
 		images = append(images, image)
-		k.see(image, now, k.at(i).serial, nil)
-		k.displace(k.at(i), now)
+		k.look(image, now, k.at(i).serial)
 	}
 	return images, nil
 }

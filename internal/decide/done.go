@@ -53,7 +53,7 @@ func (k *facts) met(c *Call, out Outcome, now Now, e *Effects) {
 	switch {
 	case errors.Is(out.Err, table.ErrUnreadable):
 		k.end(c, out.Err, now, e)
-	case displaced, k.at(c.Choice.Shard).absent && (c.Choice.Shard > 0 || c.apart):
+	case displaced, out.Err == nil && k.at(c.Choice.Shard).absent && (c.Choice.Shard > 0 || c.apart):
 		k.end(c, nil, now, e)
 	}
 }

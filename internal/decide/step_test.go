@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -442,5 +443,28 @@ func TestStoryOfTwoCallsThatMayBeLate(t *testing.T) {
 	}
 	if len(e.Queued) != 4 || len(e.Late) != 2 || e.Late[0].Call != calls[0] || e.Late[1].Call != calls[1] {
 		t.Errorf("%d wait, %+v may be late", len(e.Queued), e.Late)
+	}
+}
+
+// A read that fails of a shard that was missing a while ago lets a plain add go out: it is no answer that the
+// shard is missing still.
+func TestAFailedReadOfAMissingShard(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	b.See(imageOf(0, 2, 0), noon, Unsent)
+	b.Missing(noon, 1)
+	ms := int64(noon + absentFor + 4000)
+	now := func() Now { return Now{Ms: ms, Mono: ms - noon, At: time.UnixMilli(ms), Trip: 4, Late: 6 * msec} }
+	zero := imageOf(0, 2, 0)
+	zero.State.RF, zero.State.Slots[zero.State.Index("rps")].Tokens = ms, 0
+	b.See(zero, ms, Unsent)
+	var e Effects
+	b.Ask(&Waiter{Want: asks(1, perSecond)}, true, now, &e)
+	c := e.Calls[0]
+	if b.Advance(c, now, &e); c.Next != Meet {
+		t.Fatalf("next is %d, want a read", c.Next)
+	}
+	b.Done(c, Outcome{Err: &store.Failure{Kind: store.Throttled, Op: "BatchGetItem"}}, now, &e)
+	if b.Advance(c, now, &e); c.Next != Send || c.Choice.Shard != 1 {
+		t.Errorf("next is %d on shard %d, want a write", c.Next, c.Choice.Shard)
 	}
 }

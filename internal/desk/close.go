@@ -30,9 +30,9 @@ func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 	if !d.calls.close() {
 		return nil
 	}
+	d.background.close() // calls under way may still begin what they need
 	close(d.closing)
 	for _, all := range []*background{&d.calls, &d.background} {
-		all.close()
 		select {
 		case <-all.rest():
 		case <-ctx.Done():
@@ -46,7 +46,11 @@ func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 	for range min(closers, len(desks)) {
 		all.Go(func() {
 			for k := range next {
-				if errs := d.release(ctx, k); len(errs) > 0 {
+				var errs []error
+				if p := Guarded(func() { errs = d.release(ctx, k) }); p != nil {
+					errs = append(errs, p)
+				}
+				if len(errs) > 0 {
 					mu.Lock()
 					failed = append(failed, Trouble{"close", k.Name, errs})
 					mu.Unlock()
@@ -71,7 +75,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		bounded := d.Bounded(ctx)
 		defer bounded.End()
 		s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, table.Shard{}, r.Back)
-		s.gives = r
+		s.gives, s.ends = r, true
 		e := Event{Kind: Ahead, Name: k.Name, Op: "give back", Writes: 1,
 			Ended: append(table.Negative(slices.DeleteFunc(slices.Clone(r.Back), isSlots)), r.Ended...)}
 		if p := Guarded(func() { e.Err = s.run(bounded, queue.Taking{}) }); p != nil {

@@ -108,6 +108,7 @@ type settling struct {
 	since int            // the serial number of the image
 	costs []table.Cost   // what is left to settle, none of them zero
 	gives table.Released // Told and Ended, written besides
+	ends  bool           // what is late has ended unspent, and is written so
 	more  bool           // something is taken
 	plain bool           // the item is written without looking, and the write is not counted
 	late  []table.Cost   // what was not given back, because its period is over
@@ -155,7 +156,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		s.known()
 		return false
 	}
-	if len(s.gives.Told) > 0 { // in another generation it has told nothing
+	if len(s.gives.Told) > 0 && (err != nil || b.Generation != s.gives.Generation) { // there it has told nothing
 		s.gives.Told = nil
 		return false
 	}
@@ -164,9 +165,12 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		return false
 	}
 	if left := current(b, s.costs); len(left) < len(s.costs) {
-		s.late = append(s.late, without(s.costs, left)...)
-		s.costs, s.image = left, b
-		return len(left) == 0
+		late := without(s.costs, left)
+		s.late, s.costs, s.image = append(s.late, late...), left, b
+		if s.ends {
+			s.gives.Ended = endedWith(s.gives.Ended, late)
+		}
+		return len(left)+len(s.gives.Told)+len(s.gives.Ended) == 0
 	}
 	if !charged {
 		left := still(b, s.costs)
@@ -220,6 +224,23 @@ func current(b table.Shard, costs []table.Cost) []table.Cost {
 		i := b.State.Index(c.Limit.Name)
 		return i >= 0 && c.Late(b.State.Slots[i])
 	})
+}
+
+// endedWith adds what cannot be given back any more, as negative costs, to what has ended unspent. Slots are
+// free by themselves.
+func endedWith(ended, late []table.Cost) []table.Cost {
+	for _, c := range late {
+		if c.Limit.Lends() {
+			continue
+		}
+		i := slices.IndexFunc(ended, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name })
+		if i < 0 {
+			ended = append(ended, table.Cost{Limit: c.Limit})
+			i = len(ended) - 1
+		}
+		ended[i].Milli -= c.Milli
+	}
+	return ended
 }
 
 // without returns the costs of limits that others do not name.

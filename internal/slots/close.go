@@ -19,7 +19,7 @@ func (k *Keeper) Close(n decide.Name, now int64) (back [][]table.Cost) {
 	a.look(b.idle, now)
 	var all []*Renewal
 	for _, h := range b.idle {
-		if h.over || h.moving {
+		if h.over {
 			continue
 		}
 		if i := slices.IndexFunc(all, func(r *Renewal) bool { return r.add(h) }); i < 0 {
@@ -37,8 +37,6 @@ func (k *Keeper) Close(n decide.Name, now int64) (back [][]table.Cost) {
 			a.lose(h)
 		}
 	}
-	if !a.forget(b) {
-		b.timer.Stop()
-	}
+	a.forget(b)
 	return back
 }
