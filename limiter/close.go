@@ -32,7 +32,8 @@ func (e *SettleError) Unwrap() error { return e.Err }
 // It blocks until it is answered, bounded by ctx and Options.Timeout; Rollback and Do settle also
 // when ctx is done. A failure is a *SettleError, which says whether Commit may be called again;
 // nothing is settled twice. A bucket that was deleted meanwhile needs no settling. On a lease
-// that has ended it returns ErrLeaseClosed.
+// that has ended it returns ErrLeaseClosed. With Options.SettleWithin it hands the difference
+// over, makes no call, and returns nil.
 func (le *Lease) Commit(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()

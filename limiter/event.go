@@ -20,7 +20,8 @@ const (
 	// Policy, Writes, Ahead, Overdrawn, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease that
-	// has charged nothing, and Writes is zero for one of PolicyLocal. Set: Entity,
+	// has charged nothing. Writes is zero for one of PolicyLocal, and for what is handed over
+	// (see EventSettle). Set: Entity,
 	// Resource, Costs, Err, Writes, Elapsed.
 	EventCommit
 	// EventRollback is EventCommit for a lease that was rolled back. It also tells what the limiter
@@ -65,6 +66,10 @@ const (
 	// that it kept for its next requests. Requests that were granted from them are in
 	// EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead
+	// EventSettle: what was handed over by a Commit or Rollback (see Options.SettleWithin) was
+	// written, or may not have been: then Costs are the differences that may be lost. Writes is zero
+	// if it went with a charge. Set: Entity, Resource, Costs, Writes, Err.
+	EventSettle
 	// EventLost: a lease has lost its slots of an in-flight limit. They could not be renewed in
 	// time (see Lease.Lost), or the lease was forgotten without being ended. There is one for each
 	// such lease. Set: Entity, Resource.
@@ -75,7 +80,7 @@ var eventNames = [...]string{
 	EventAcquire: "acquire", EventCommit: "commit", EventRollback: "rollback", EventLook: "look",
 	EventRefused: "refused", EventYield: "yield", EventSplit: "split", EventMerge: "merge", EventUpkeep: "upkeep",
 	EventBreaker: "breaker", EventClock: "clock", EventThrottled: "throttled",
-	EventAhead: "ahead", EventLost: "lost",
+	EventAhead: "ahead", EventSettle: "settle", EventLost: "lost",
 }
 
 // String returns the kind in one lower-case word, as a metric may be labeled.
@@ -188,6 +193,8 @@ func (e Event) LogValue() slog.Value {
 		for _, s := range e.Overdrawn {
 			attrs = append(attrs, slog.Group("overdrawn", "by", s.Entity, "limit", s.Limit, "remaining", s.Remaining))
 		}
+	case EventSettle:
+		attrs = append(attrs, slog.Any("costs", e.Costs), slog.Int("writes", e.Writes))
 	case EventAhead:
 		attrs = append(attrs, slog.Any("taken", e.Taken), slog.Any("ended", e.Ended), slog.Int("writes", e.Writes))
 	case EventYield:

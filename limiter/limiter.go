@@ -54,6 +54,16 @@ type Options struct {
 	// Python clients or older releases take from: they do not know what is held, and grant it
 	// once more.
 	Ahead time.Duration
+	// SettleWithin is how long a Commit or Rollback may wait for a charge of the same bucket to
+	// go with. Zero, the default: it is written at once. Else 10ms to 1m: Commit and Rollback hand
+	// the difference to what was taken over, and return. It goes with the next charge of the bucket,
+	// in its write, or alone when that time is over. Until then the requests of this process are
+	// decided as if it were written; others do not know of it. A crash leaves what was taken as it
+	// was, as one before the Commit does. What could not be written is tried again; what may have
+	// been written, or is refused for good, is an EventSettle. Slots of in-flight limits, and tokens
+	// of the same lease and item, go back at once. Programs that end call [Limiter.Close]. Not for
+	// Lambda, where a process is frozen between requests.
+	SettleWithin time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.
 	Timeout time.Duration
@@ -128,6 +138,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if out.Ahead != 0 && !aheadFor(out.Ahead) {
 		return out, argument.Invalid("Options.Ahead", out.Ahead, "10ms to 10m, or zero to take nothing ahead")
+	}
+	if s := out.SettleWithin; s != 0 && (s < 10*time.Millisecond || s > time.Minute) {
+		return out, argument.Invalid("Options.SettleWithin", s, "10ms to 1m, or zero to settle at once")
 	}
 	if out.Slack == 0 {
 		out.Slack = 30
@@ -206,7 +219,8 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	l.desks = desk.New(s, desk.Options{
 		Settings: decide.Settings{DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack),
 			MaxShards: opts.MaxShards},
-		Namespace: namespaceID, Timeout: opts.Timeout, Size: opts.MaxBuckets, Now: l.now, Observe: l.happened,
+		Namespace: namespaceID, Timeout: opts.Timeout, SettleWithin: opts.SettleWithin, Size: opts.MaxBuckets,
+		Now: l.now, Observe: l.happened,
 		Notes: func() any { return &notes{} },
 	})
 	l.store = l.desks.Store

@@ -61,7 +61,8 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 			if le.levels()[level].items[i].local != nil {
 				continue
 			}
-			if slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+			handed := le.limiter.opts.SettleWithin > 0 && !slices.ContainsFunc(costs, isSlots)
+			if !handed && slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
 				e.Writes++
 			}
 			if level == 0 && (le.told || err != nil) {
@@ -117,6 +118,10 @@ func (l *Limiter) happened(ctx context.Context, d desk.Event) {
 		e.Kind, e.Shards = EventSplit, d.After
 		if d.After < d.Before {
 			e.Kind = EventMerge
+		}
+	case desk.Settled:
+		if e.Kind = EventSettle; d.Err != nil { // else the commit has told of them
+			e.Costs = e.Costs.plus(d.Costs)
 		}
 	case desk.Lost:
 		e.Kind = EventLost

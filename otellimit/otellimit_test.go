@@ -163,7 +163,7 @@ func TestMetricsOfALimiter(t *testing.T) {
 			"acquire.duration{outcome=unavailable,policy=allow}": "1 in 0s",
 			"settle.duration{event=commit,outcome=ok}":           "1 in 0s",
 			"settle.duration{event=rollback,outcome=ok}":         "1 in 0s",
-			"writes{event=acquire}":                              "4",
+			"writes{event=acquire}":                              "3",
 			"writes{event=commit}":                               "1",
 			"writes{event=rollback}":                             "1",
 			"tokens{limit=rpm}":                                  "1",
@@ -187,7 +187,7 @@ func TestMetricsOfSoftLimits(t *testing.T) {
 		}
 		r.wants(map[string]string{
 			"acquire.duration{outcome=ok}": "5 in 0s",
-			"writes{event=acquire}":        "6", // one more finds that there is no bucket
+			"writes{event=acquire}":        "5",
 			"tokens{limit=rpm}":            "5",
 			"tokens{limit=tpm}":            "200",
 			"overdrawn{limit=rpm}":         "3",
@@ -299,7 +299,7 @@ func TestSpans(t *testing.T) {
 		}
 		const who = "entity=acme"
 		for i, want := range []string{
-			"limiter acquire " + who + ",outcome=ok,resource=gpt,writes=2 Unset 0s", // the first creates the bucket
+			"limiter acquire " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s", // which creates the bucket
 			"limiter commit " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
 			"limiter acquire " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",
 			"limiter commit " + who + ",outcome=ok,resource=gpt,writes=1 Unset 0s",

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -14,9 +16,13 @@ func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int
 			own = p.took
 		}
 	}
+	for _, d := range p.rides {
+		own = append(slices.Clip(own), d.Costs...)
+	}
 	others := k.see(image, now, p.since, own)
 	s := k.at(p.Shard)
 	s.underWay.removeAll(group) // the image shows it
+	s.arrived(p.rides)
 	if p.Takes && p.members > 0 {
 		k.learn(s, p, false, others, now)
 	}

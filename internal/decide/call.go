@@ -16,13 +16,14 @@ type Call struct {
 
 	began  time.Time
 	riders []*Waiter
-	queue  []*Waiter // waiters for the next call
-	timed  bool      // Overdue is due
-	writes int       // writes so far, with those that were sent for its first rider before
-	apart  bool      // it creates no bucket
-	met    bool      // its shard was read, or it knew that
-	looked bool      // the siblings of the bucket that it creates were read
-	onWay  bool      // it is on its way
+	queue  []*Waiter     // waiters for the next call
+	timed  bool          // Overdue is due
+	writes int           // writes so far, with those that were sent for its first rider before
+	apart  bool          // it creates no bucket
+	met    bool          // its shard was read, or it knew that
+	looked bool          // the siblings of the bucket that it creates were read
+	onWay  bool          // it is on its way
+	lost   []*Difference // that it may have settled
 }
 
 // Next is what a call needs next.

@@ -92,6 +92,7 @@ func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	var few [4]Want
 	wants := wantsOf(c.riders, few[:0])
 	levels := k.took(*image, c.Planned, Joined(wants), wants, now.Ms)
+	e.settled(c, c.rides, image)
 	k.land(c, now.At, e)
 	if !c.Takes {
 		for _, w := range c.riders {
@@ -121,6 +122,7 @@ func (b *Bucket) Returned(c *Call, unknown bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	k.unanswered(c.Planned, unknown)
+	k.rode(c, unknown)
 	k.stay(c)
 }
 
@@ -157,6 +159,7 @@ func (k *facts) outbidAll(c *Call) {
 
 // end ends a call that has taken nothing.
 func (k *facts) end(c *Call, err error, now Now, e *Effects) {
+	e.settled(c, c.lost, nil)
 	for _, w := range c.riders {
 		k.at(c.Choice.Shard).end(w.decided)
 	}
@@ -182,6 +185,7 @@ func (b *Bucket) Abort(c *Call, err error, at time.Time, e *Effects) {
 	}
 	if c.onWay {
 		k.unanswered(c.Planned, true)
+		k.rode(c, true)
 	}
 	k.end(c, err, Now{At: at}, e)
 }

@@ -23,7 +23,8 @@ type Planned struct {
 	want       Want  // what its group wants, together
 	members    int   // of the group
 	ahead      *table.Ahead
-	took       []table.Cost // with ahead: the costs with what is taken ahead
+	took       []table.Cost  // with ahead: the costs with what is taken ahead
+	rides      []*Difference // that are settled besides
 }
 
 // Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
@@ -126,20 +127,29 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 		p.adds = true
 		return p
 	}
+	rides, settles := s.boards(now.Ms)
+	charge.Settles = settles
+	planned := func(p table.Charged, w Planned) Planned {
+		if w.Write = p.Update; p.Settled {
+			w.rides = rides
+			s.leave(rides)
+		}
+		return w
+	}
 	if c.Do == Take && !c.Owe {
 		if more := k.takeAhead(s, w, charge, now); more.Ahead != nil {
-			if planned := more.Plan(); planned.Verdict.Granted {
-				return Planned{Write: planned.Update, Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs}
+			if p := more.Plan(); p.Verdict.Granted {
+				return planned(p, Planned{Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs})
 			}
 			s.holding.Done(ahead.Refused, table.Shard{})
 		}
 	}
-	planned := charge.Plan()
-	if !planned.Verdict.Granted && !c.Owe { // only the clock is missing, or the limits: mend that, take nothing
+	p := charge.Plan()
+	if !p.Verdict.Granted && !c.Owe { // only the clock is missing, or the limits: mend that, take nothing
 		charge.Refill = true
 		return Planned{Write: charge.Plan().Update, Charges: true}
 	}
-	return Planned{Write: planned.Update, Charges: true, Takes: true}
+	return planned(p, Planned{Charges: true, Takes: true})
 }
 
 // Create returns the write that creates a bucket whose shard 0 is not there, for a request

@@ -16,8 +16,10 @@ type seen struct {
 	others   others           // what other processes take
 	shares   map[int64]*share // of the refill, while others take, too, by Want.floor
 	underWay underWay
-	holding  *holding // with Settings.Ahead
-	call     *Call    // the last one that others may wait behind; nil once it has landed
+	holding  *holding      // with Settings.Ahead
+	due      []*Difference // to be settled by the next charge; they are under way, too
+	minded   bool          // somebody asks for what is due
+	call     *Call         // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.
 	confirmed [][]bucket.Limit
 }

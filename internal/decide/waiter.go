@@ -109,6 +109,7 @@ type Effects struct {
 	Plans    []Work
 	Late     []Late
 	Left     []Grant // taken for callers that have left: to be given back
+	Settled  []Settlement
 
 	few struct { // room for the usual step
 		late     [1]Late
@@ -141,6 +142,14 @@ func (e *Effects) answer(w *Waiter, a Answer) {
 		e.Answered = e.few.answered[:0]
 	}
 	e.Answered = append(e.Answered, w)
+}
+
+// settled notes what became of differences that rode with a call.
+func (e *Effects) settled(c *Call, all []*Difference, image *table.Shard) {
+	if len(all) > 0 {
+		e.Settled = append(e.Settled, Settlement{Shard: c.Choice.Shard, All: all, Image: image})
+	}
+	c.rides, c.lost = nil, nil
 }
 
 func (e *Effects) start(c *Call) {

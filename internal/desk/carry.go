@@ -23,6 +23,9 @@ func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
 	for _, w := range e.Yielded {
 		d.observe(ctx, Event{Kind: Yielded, Name: w.Name, Limits: table.LimitsOf(w.Costs)})
 	}
+	for _, s := range e.Settled {
+		d.observe(ctx, rode(k.Name, s))
+	}
 }
 
 // goOn starts what a step has decided, and wakes the callers of answered waiters.
@@ -41,6 +44,11 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 			k.Overdue(late.Call, time.Now(), &e)
 			d.carryOut(context.Background(), k, &e)
 		})
+	}
+	for _, s := range e.Settled {
+		if s.Image != nil {
+			d.wakeBehind(k, s.All, *s.Image)
+		}
 	}
 	for _, g := range e.Left {
 		d.dropped(ctx, g)

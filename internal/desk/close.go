@@ -20,6 +20,16 @@ func (d *Desks) Leave() { d.calls.done() }
 // Closing returns a channel that is closed once the desks close.
 func (d *Desks) Closing() <-chan struct{} { return d.closing }
 
+// closed reports whether the desks are closed, or close.
+func (d *Desks) closed() bool {
+	select {
+	case <-d.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // closers is how many buckets are written at once at the end.
 const closers = 32
 
@@ -85,6 +95,13 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 			failed, e.Ended = append(failed, e.Err), nil
 		}
 		d.observe(ctx, e)
+	}
+	for shard, diffs := range k.DueAll() {
+		bounded := d.Bounded(ctx)
+		if err := d.settleDue(bounded, k, shard, diffs); err != nil {
+			failed = append(failed, err)
+		}
+		bounded.End()
 	}
 	for i, costs := range slots { // slots are on shard 0; those of another epoch are written apart
 		r := table.Released{}

@@ -20,8 +20,10 @@ type Options struct {
 	Namespace string        // the id that prefixes the keys of all buckets
 	Timeout   time.Duration // bounds every call, besides the caller's context
 	Size      int           // how many desks are remembered
-	Now       func() int64  // the clock, epoch ms
-	Observe   func(context.Context, Event)
+	// SettleWithin is how long a settlement waits at most for a charge that it can ride on; zero: not at all.
+	SettleWithin time.Duration
+	Now          func() int64 // the clock, epoch ms
+	Observe      func(context.Context, Event)
 	// Notes makes what the package above keeps at a desk. Optional.
 	Notes func() any
 }
@@ -29,24 +31,26 @@ type Options struct {
 // Desks are all buckets of a process. They are safe for concurrent use by any number of goroutines.
 type Desks struct {
 	*cache
-	Store      *Timed
-	Timeout    time.Duration
-	Breaker    Breaker // of all buckets
-	Sleepers   queue.Sleepers
-	Lines      queue.Lines
-	Slots      slots.Keeper
-	namespace  string
-	clock      func() int64
-	observe    func(context.Context, Event)
-	calls      background // of users
-	background background // work that no caller waits for
-	closing    chan struct{}
+	Store        *Timed
+	Timeout      time.Duration
+	SettleWithin time.Duration
+	Breaker      Breaker // of all buckets
+	Sleepers     queue.Sleepers
+	Lines        queue.Lines
+	Slots        slots.Keeper
+	namespace    string
+	clock        func() int64
+	observe      func(context.Context, Event)
+	calls        background // of users
+	background   background // work that no caller waits for
+	closing      chan struct{}
 }
 
 // New returns the desks of buckets in a store.
 func New(s store.Store, o Options) *Desks {
 	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s}, Timeout: o.Timeout,
-		namespace: o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
+		SettleWithin: o.SettleWithin,
+		namespace:    o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
 	rooms := facets[queue.Room]{d.cache, func(k *Desk) *queue.Room { return &k.room }}
 	d.Sleepers.Rooms, d.Lines.Rooms = rooms, rooms
 	d.Slots.Wake, d.Slots.Random = d.keepUp, store.Random

@@ -21,6 +21,7 @@ const (
 	Reshaped                  // Before shards became After
 	Lost                      // leases have lost their slots
 	Switched                  // a breaker is Open or closed, because of Err; no name: the breaker of all buckets
+	Settled                   // what leases handed over: Costs, by Writes of its own, or Op failed by Err
 	Returned                  // a grant was given back: Costs by Writes, in Elapsed, unless it failed by Errs
 )
 

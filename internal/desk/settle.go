@@ -41,7 +41,7 @@ func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image 
 	}
 	costs = Pinned(costs, image, d.clock())
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
-	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) {
+	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) || d.handOver(n, p.Shard, taken, costs) {
 		return nil
 	}
 	return d.settling(n, p, image, costs).run(ctx, taken)
@@ -183,94 +183,6 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	s.d.see(b, now, s.since)
 	s.image = b
 	return false
-}
-
-// Pinned returns costs with the period of the item in which those were taken that are given back to quotas.
-// It is the period of the image after the charge, or of now if there is no image. Slots are given back to the
-// epoch that they count in. If that is not known, they are not given back: they are free when it is
-// over.
-func Pinned(costs []table.Cost, image table.Shard, now int64) []table.Cost {
-	costs = slices.Clone(costs)
-	for i, c := range costs {
-		if c.Limit.Lends() && c.End == 0 {
-			if j := image.State.Index(c.Limit.Name); j >= 0 && image.State.Slots[j].Limit == c.Limit && image.State.Shard == 0 {
-				costs[i].End = image.State.Slots[j].End
-			} else {
-				costs[i].Milli = 0
-			}
-			continue
-		}
-		if !c.Limit.Renews() || c.Milli > 0 {
-			continue
-		}
-		if j := image.State.Index(c.Limit.Name); j >= 0 {
-			sl := image.State.Slots[j]
-			costs[i].End, costs[i].Resets, costs[i].Born = sl.End, sl.Resets, image.Born
-		} else { // of the period before rather than of the next one
-			at := now - bucket.EdgeMargin
-			costs[i].End = bucket.AddSat(at, c.Limit.WholeAt(at, 0).Edge) - bucket.EdgeMargin
-		}
-	}
-	return costs
-}
-
-// current returns the costs without those that give back to a period of a quota that is
-// over, and slots that do not count any more.
-func current(b table.Shard, costs []table.Cost) []table.Cost {
-	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
-		if c.Limit.Lends() {
-			return !c.Counts(b.State)
-		}
-		i := b.State.Index(c.Limit.Name)
-		return i >= 0 && c.Late(b.State.Slots[i])
-	})
-}
-
-// endedWith adds what cannot be given back any more, as negative costs, to what has ended unspent. Slots are
-// free by themselves.
-func endedWith(ended, late []table.Cost) []table.Cost {
-	for _, c := range late {
-		if c.Limit.Lends() {
-			continue
-		}
-		i := slices.IndexFunc(ended, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name })
-		if i < 0 {
-			ended = append(ended, table.Cost{Limit: c.Limit})
-			i = len(ended) - 1
-		}
-		ended[i].Milli -= c.Milli
-	}
-	return ended
-}
-
-// without returns the costs of limits that others do not name.
-func without(costs, others []table.Cost) []table.Cost {
-	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
-		_, ok := table.Find(others, c.Limit.Name)
-		return ok
-	})
-}
-
-// still returns the costs of limits that the bucket still has.
-func still(b table.Shard, costs []table.Cost) []table.Cost {
-	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
-		return b.State.Index(c.Limit.Name) < 0 &&
-			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit.Name && p.HasTokens })
-	})
-}
-
-// adjustable returns the costs of all limits of a state except the write meter. If one
-// write cannot name as many, it returns the given costs only.
-func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
-	out := table.Costs(s.Limits())
-	for i, c := range out {
-		given, _ := table.Find(costs, c.Limit.Name)
-		out[i].Milli, out[i].End, out[i].Resets = given.Milli, given.End, given.Resets
-	}
-	if len(s.Slots) > bucket.MaxSlots {
-		out = slices.DeleteFunc(out, func(c table.Cost) bool { return c.Milli == 0 })
-	}
-	return out
 }
 
 // settled remembers the image of a settled item, and wakes the requests that sleep behind the tokens given

@@ -77,6 +77,9 @@ type Charge struct {
 	Owe         bool                   // beside Force: but not those that may not be owed, see [Cost.Owed]
 	Refill      bool                   // take nothing; then, and without Costs, the write is not metered
 	Gifts       map[string]bucket.Gift // what an operator puts in, by limit; not nil: it begins a generation
+	// Settles are differences that leases have cost, of any sign. They are taken by force before the
+	// costs, in the same write; each must ride, see [Shard.Rides]. Costs are covered by what they leave.
+	Settles []Cost
 	// Ahead says how much of the costs is taken ahead, and what is held. nil: nothing is
 	// taken, and what is stored of that stays.
 	Ahead *Ahead
@@ -86,7 +89,8 @@ type Charge struct {
 type Charged struct {
 	Verdict bucket.Verdict // whether the image's levels at Now cover the costs
 	Short   string         // the limit that takes longest, empty when granted
-	Before  bucket.State   // the image at Now with the limits in force, nothing taken
+	Before  bucket.State   // the image at Now with the limits in force, Settles taken, but not Costs
+	Settled bool           // the write has the Settles, if there are any: not if it begins a generation
 	Update  item.Update    // to be written if the verdict is granted, or by force
 }
 
@@ -96,7 +100,7 @@ func (c Charge) Plan() Charged {
 	defer p.done()
 	p.prepare(c)
 	var few [8]int64
-	out := Charged{Before: p.before,
+	out := Charged{Before: p.before, Settled: p.settled != nil,
 		Verdict: p.before.Decide(needsBySlot(few[:0], p.before, c.taken()), p.before.RF)}
 	if out.Verdict.Granted {
 		out.Verdict.At = c.Now
@@ -154,10 +158,40 @@ func (p *planned) prepare(c Charge) {
 		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.Refills())
 		p.begins = p.begins || p.moved(sl)
 	}
+	p.settle()
 	p.makeRoom()
 	p.after = p.before.TakeIn(p.slots[:0], p.costs)
 	p.slots = p.after.Slots
 	p.stored = p.after.Stored()
+}
+
+// settle takes the differences of leases, s in all, at the instant of the charge: the costs find a level
+// that is lower by s, and the counter grows by s besides. The line stays the same for everybody. Example:
+// level 6, counter 100, a lease gives 3 back (s = -3) and a request costs 8. Allowed is what the counter
+// may get to less the costs, 100 + 9 - 8: tk = 101 - tc and tc + 5, if tc <= 101. That leaves 1.
+func (p *planned) settle() {
+	if p.settled = nil; p.begins || len(p.c.Settles) == 0 || p.c.taken() == nil {
+		return
+	}
+	p.settled = make([]int64, len(p.before.Slots))
+	p.before.Slots = slices.Clone(p.before.Slots)
+	for _, c := range p.c.Settles {
+		i := p.before.Index(c.Limit.Name)
+		sl, capacity := &p.before.Slots[i], p.before.Rate(i).Capacity
+		p.settled[i] = bucket.AddSat(p.settled[i], c.Milli)
+		sl.Tokens = bucket.SubSat(sl.Tokens, c.Milli)
+		if sl.Refills() && sl.Tokens >= capacity && c.Milli < 0 {
+			sl.Tokens, sl.Rest, p.full[i] = capacity, 0, true
+		}
+	}
+}
+
+// Rides reports whether a charge of the shard at an instant can settle a difference, unless it begins a
+// generation: its limit is stored as a level, and the period goes on in which the tokens were taken.
+func (b Shard) Rides(c Cost, now int64) bool {
+	s := b.State.At(now)
+	i := s.Index(c.Limit.Name)
+	return i >= 0 && hasLevel(s.Slots[i].Limit) && hasLevel(c.Limit) && !c.late(s.Slots[i]) && !c.Younger(b)
 }
 
 // makeRoom lowers levels that are nearly full, so that Room percent of the capacity is free once
@@ -199,7 +233,7 @@ func (byLevel) charge(p *planned, i int) {
 	if p.image.Slots[j].Limit != sl.Limit { // changed
 		p.become(sl, p.image.Slots[j].Limit)
 	}
-	p.add(tc, cost)
+	p.add(tc, bucket.AddSat(cost, p.settles(i)))
 	p.hold(i)
 	if p.c.Image.entered(p.before, i) {
 		p.set(tk, item.N(p.stored.Slots[i].Tokens))

@@ -14,16 +14,17 @@ var plans = sync.Pool{New: func() any { return new(planned) }}
 
 // planned is a charge while it is being planned.
 type planned struct {
-	c      Charge
-	image  bucket.State // as stored, with what is stored in part filled in
-	before bucket.State // at the instant of the charge, nothing taken
-	after  bucket.State // less the costs
-	stored bucket.State // the same as the item stores it
-	costs  []int64      // by slot
-	full   []bool       // by slot: the capacity bounds the level, not the line
-	begins bool         // the write begins a new generation
-	u      item.Update
-	cond   []item.Cond
+	c       Charge
+	image   bucket.State // as stored, with what is stored in part filled in
+	before  bucket.State // at the instant of the charge, nothing taken
+	after   bucket.State // less the costs
+	stored  bucket.State // the same as the item stores it
+	costs   []int64      // by slot
+	full    []bool       // by slot: the capacity bounds the level, not the line
+	settled []int64      // by slot: what is settled; nil: nothing
+	begins  bool         // the write begins a new generation
+	u       item.Update
+	cond    []item.Cond
 
 	numbers item.Numbers
 	slots   []bucket.Slot // room for those of after
@@ -100,6 +101,14 @@ func (p *planned) add(attr string, milli int64) {
 	if milli != 0 {
 		p.u.Add = append(p.u.Add, item.Attr{Name: attr, Value: p.numbers.N(milli)})
 	}
+}
+
+// settles is what is settled of slot i.
+func (p *planned) settles(i int) int64 {
+	if p.settled == nil {
+		return 0
+	}
+	return p.settled[i]
 }
 
 // become adds the attributes that say what a limit is; was is what is stored.

@@ -1,0 +1,191 @@
+package table
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// The example of settle.
+func TestExampleOfARide(t *testing.T) {
+	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1000, Period: 1000}
+	put, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: []Cost{{Limit: l, Milli: 4000}},
+		Now: 0, Draw: 7})
+	charge := Charge{Image: image, Costs: []Cost{{Limit: l, Milli: 8000}}, Settles: []Cost{{Limit: l, Milli: -3000}}}
+	plan := charge.Plan()
+	if !plan.Verdict.Granted || !plan.Settled {
+		t.Fatalf("granted %v, settled %v", plan.Verdict.Granted, plan.Settled)
+	}
+	after, held, err := plan.Update.Apply(put.Item)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	b, _ := DecodeShard(after)
+	if sl := b.State.Slots[0]; sl.Tokens != 1000 || sl.Used != image.State.Slots[0].Used+5000 {
+		t.Errorf("level %d, counter %d", sl.Tokens, sl.Used)
+	}
+	others, _, _ := Adjust(image.Key(), []Cost{{Limit: l, Milli: 2000}}).Apply(put.Item) // they take 2 meanwhile
+	if _, held, _ := plan.Update.Apply(others); held {
+		t.Error("it holds though others have taken what it needs")
+	}
+}
+
+// A charge that settles leaves what a settlement by itself and then the charge leave: random levels, ages,
+// costs and differences of any sign, of rates, quotas and soft limits, alone and from images that are old.
+// It is granted exactly when the second of the two writes is.
+func TestARideIsASettlementAndACharge(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 8))
+	happened := map[string]int{}
+	for range 20_000 {
+		limits := []bucket.Limit{
+			{Name: "a", Capacity: 1000 * (1 + r.Int64N(10)), Amount: 1 + r.Int64N(3000), Period: 1 + r.Int64N(2000)},
+			{Name: "b", Capacity: 1000 * (1 + r.Int64N(10)), Amount: 1 + r.Int64N(3000), Period: 1 + r.Int64N(2000),
+				Soft: r.IntN(4) == 0},
+			{Name: "q", Capacity: 20_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
+		}
+		some := func(least, most int64) []Cost {
+			out := Costs(limits)
+			for i := range out {
+				out[i].Milli = 1000 * (least + r.Int64N(most-least+1))
+			}
+			return out
+		}
+		put, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: some(0, 5),
+			Now: sampleNow, Draw: 7})
+		it := put.Item
+		if taken, held, _ := (Charge{Image: image, Costs: some(-1, 4), Now: sampleNow + r.Int64N(1000), Force: true}).Plan().
+			Update.Apply(it); held {
+			it = taken
+		}
+		image, _ = DecodeShard(it)
+		now := image.State.RF + r.Int64N(4000)
+		settles, costs := some(-3, 3), some(0, 4)
+		for i, c := range settles {
+			sl := image.State.Slots[image.State.Index(c.Limit.Name)]
+			if c.Milli < 0 && c.Limit.Renews() {
+				settles[i].End, settles[i].Resets, settles[i].Born = sl.End, sl.Resets, image.Born
+			}
+			if !image.Rides(settles[i], now) {
+				t.Fatalf("%+v does not ride on %+v", settles[i], image.State)
+			}
+		}
+		ride := Charge{Image: image, Costs: costs, Now: now, Settles: settles, Slack: r.Int64N(3) * 30}
+		plan := ride.Plan()
+
+		// One after the other: what gives back is a plain add, what takes a charge by force.
+		var back, more []Cost
+		for _, c := range settles {
+			if c.Milli < 0 {
+				back = append(back, c)
+			} else if c.Milli > 0 {
+				more = append(more, c)
+			}
+		}
+		apart := it
+		apply := func(u item.Update) {
+			after, held, err := u.Apply(apart)
+			if err != nil || !held {
+				t.Fatalf("settled apart: %v, %v", held, err)
+			}
+			apart = after
+		}
+		if len(back) > 0 {
+			apply(Adjust(image.Key(), back))
+		}
+		seen, _ := DecodeShard(apart)
+		all := Costs(limits)
+		for i := range all {
+			c, _ := Find(more, all[i].Limit.Name)
+			all[i].Milli = c.Milli
+		}
+		apply(Charge{Image: seen, Costs: all, Now: now, Force: true}.Plan().Update)
+		seen, _ = DecodeShard(apart)
+		second := Charge{Image: seen, Costs: costs, Now: now}.Plan()
+		if plan.Verdict.Granted != second.Verdict.Granted || !plan.Settled {
+			t.Fatalf("granted %v in one, %v apart; settled %v", plan.Verdict.Granted, second.Verdict.Granted, plan.Settled)
+		}
+		if !plan.Verdict.Granted {
+			happened["denied"]++
+			continue
+		}
+		happened["granted"]++
+		apply(second.Update)
+		one, held, err := plan.Update.Apply(it)
+		if err != nil || !held {
+			t.Fatalf("nobody has written since the image: %v, %v", held, err)
+		}
+		got, _ := DecodeShard(one)
+		want, _ := DecodeShard(apart)
+		for _, l := range limits {
+			g, w := got.State.Slots[got.State.Index(l.Name)], want.State.Slots[want.State.Index(l.Name)]
+			if g.Tokens != w.Tokens || g.Used != w.Used || g.End != w.End {
+				t.Fatalf("%s: one write leaves %d, counted %d; two leave %d, counted %d\n%+v\n%+v", l.Name, g.Tokens, g.Used,
+					w.Tokens, w.Used, settles, costs)
+			}
+		}
+
+		// From an old image: others have taken since. It holds only where what is left covers the costs.
+		taken := some(0, 3)
+		stale, _, _ := (Charge{Image: image, Costs: taken, Now: now, Force: true}).Plan().Update.Apply(it)
+		late, held, _ := plan.Update.Apply(stale)
+		if !held {
+			happened["refused"]++
+			continue
+		}
+		happened["late"]++
+		before, _ := DecodeShard(stale)
+		after, _ := DecodeShard(late)
+		for i, l := range limits {
+			j := before.State.Index(l.Name)
+			level, _ := before.State.LevelAt(j, now)
+			left := level - settles[i].Milli - costs[i].Milli
+			g := after.State.Slots[after.State.Index(l.Name)]
+			if g.Tokens > left || !l.Soft && costs[i].Milli > 0 && left < 0 {
+				t.Fatalf("%s: %d are left of %d after %d and %d", l.Name, g.Tokens, level, settles[i].Milli, costs[i].Milli)
+			}
+			if g.Used != before.State.Slots[j].Used+settles[i].Milli+costs[i].Milli {
+				t.Fatalf("%s: counted %d", l.Name, g.Used)
+			}
+		}
+	}
+	t.Log(happened)
+	for _, what := range []string{"granted", "denied", "refused", "late"} {
+		if happened[what] < 200 {
+			t.Errorf("only %d were %s", happened[what], what)
+		}
+	}
+}
+
+// What begins a generation settles nothing, nor does what takes nothing; what does not ride is said so.
+func TestWhatDoesNotRide(t *testing.T) {
+	_, image := Create(sampleNew(quotaLimits))
+	s := Cost{Limit: quotaLimits[0], Milli: 1000}
+	changed := quotaLimits[0]
+	changed.Capacity *= 2
+	for name, c := range map[string]Charge{
+		"other limits": {Costs: Costs([]bucket.Limit{changed})}, "a refill": {Costs: Costs(quotaLimits), Refill: true},
+		"no costs": {},
+	} {
+		c.Image, c.Now, c.Settles = image, sampleNow, []Cost{s}
+		if c.Plan().Settled {
+			t.Errorf("%s: settled", name)
+		}
+	}
+	day := image.State.Slots[image.State.Index("tpd")]
+	for name, c := range map[string]struct {
+		cost Cost
+		now  int64
+	}{
+		"unknown":         {Cost{Limit: bucket.Limit{Name: "no"}, Milli: 1}, sampleNow},
+		"slots":           {Cost{Limit: slotsLimit("fly", 10), Milli: -1000, End: sampleNow}, sampleNow},
+		"the next period": {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End}, day.End + bucket.EdgeMargin},
+		"reset since":     {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End, Resets: 1}, sampleNow},
+		"a younger item":  {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End, Born: image.Born - 1}, sampleNow},
+	} {
+		if image.Rides(c.cost, c.now) {
+			t.Errorf("%s: rides", name)
+		}
+	}
+}

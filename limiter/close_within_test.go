@@ -1,0 +1,260 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// settled takes tokens and settles them to what they have really cost.
+func settled(t *testing.T, l *Limiter, req Request, actual Costs) {
+	t.Helper()
+	lease, err := l.Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(lease.Settle(actual), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A settlement goes with the next charge. One request a second that settles costs 1.05 writes in place of two,
+// ten a second 1.00; and nothing is lost by it, whether it has cost more or less.
+func TestSettlingRidesAlong(t *testing.T) {
+	for _, c := range []struct {
+		perSecond int
+		within    time.Duration
+		most      float64
+	}{{1, 3 * time.Second, 1.1}, {10, 3 * time.Second, 1.02}, {1, 0, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			var mu sync.Mutex
+			told := 0
+			l := w.process(Options{SettleWithin: c.within, Observe: func(_ context.Context, e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				told += e.Writes
+			}})
+			req := asks(Costs{"tpm": 500, "tpd": 500}, PerMinute("tpm", 1_000_000), Quota("tpd", 10_000_000, Daily("")))
+			settled(t, l, req, nil)
+			w.db.ResetStats()
+			told = 0
+			n, cost := 60*c.perSecond, int64(500)
+			for i := range n {
+				w.pass(time.Second / time.Duration(c.perSecond))
+				actual := int64(300 + i%7*100)
+				settled(t, l, req, Costs{"tpm": actual, "tpd": actual})
+				cost += actual
+			}
+			if err := l.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			writes := w.db.Stats().WriteUnits
+			if got := float64(writes) / float64(n); got > c.most || c.within == 0 && got < 1.8 {
+				t.Errorf("%d a second within %s: %.2f writes for each request", c.perSecond, c.within, got)
+			}
+			if used := w.used(l, "tpd"); used != cost {
+				t.Errorf("%d are used, want %d", used, cost)
+			}
+			if mu.Lock(); told != writes {
+				t.Errorf("%d writes are told of %v", told, writes)
+			}
+			mu.Unlock()
+		})
+	}
+}
+
+// A settlement that finds no charge to go with is written alone once its time is over, once.
+func TestSettlingGoesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{SettleWithin: time.Second})
+		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+		w.db.ResetStats()
+		w.pass(900 * time.Millisecond)
+		if n := w.db.Stats().Calls(); n != 0 || w.used(l, "rpm") != 6 {
+			t.Errorf("%d calls before its time, %d used", n, w.used(l, "rpm"))
+		}
+		w.pass(200 * time.Millisecond)
+		synctest.Wait()
+		if n := w.db.Stats().WriteUnits; n != 1 || w.used(l, "rpm") != 2 {
+			t.Errorf("%v writes, %d used, want 2", n, w.used(l, "rpm"))
+		}
+		w.pass(time.Minute)
+		if n := w.db.Stats().Calls(); n != 1 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// Each goes when its own time is over.
+func TestSettlingsGoAloneOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{SettleWithin: time.Second})
+		first, second := must(t, l, asks(Costs{"rpm": 4}, rpm10)), must(t, l, asks(Costs{"rpm": 4}, rpm10))
+		for _, lease := range []*Lease{first, second} {
+			if err := errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(600 * time.Millisecond)
+		}
+		synctest.Wait()
+		if used := w.used(l, "rpm"); used != 5 {
+			t.Errorf("%d are used after 1.2 s, want 5: the first is settled", used)
+		}
+		w.pass(600 * time.Millisecond)
+		synctest.Wait()
+		if used := w.used(l, "rpm"); used != 2 {
+			t.Errorf("%d are used after 1.8 s, want 2", used)
+		}
+		reservesNothing(t, l)
+	})
+}
+
+// A denial that is remembered does not outlast what is handed over.
+func TestWhatIsHandedOverEndsADenial(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{SettleWithin: time.Minute})
+	lease := must(t, l, asks(Costs{"rpm": 10}, rpm10))
+	for range 2 {
+		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, rpm10)); !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, asks(Costs{"rpm": 5}, rpm10))
+	reservesNothing(t, l)
+}
+
+// Requests of this process are decided as if what was handed over were written: what is given back is granted
+// in the write that gives it back, and what is owed denies.
+func TestWhatIsHandedOverDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{SettleWithin: time.Minute})
+		settled(t, l, asks(Costs{"rpm": 10}, rpm10), Costs{"rpm": 2})
+		w.db.ResetStats()
+		settled(t, l, asks(Costs{"rpm": 5}, rpm10), Costs{"rpm": 9}) // of 8
+		if n := w.db.Stats().WriteUnits; n != 1 || w.used(l, "rpm") != 7 {
+			t.Errorf("%v writes, %d used, want 7", n, w.used(l, "rpm"))
+		}
+		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrLimited) {
+			t.Errorf("2 + 9 of 10 are used: %v", err)
+		}
+		if err := l.Close(t.Context()); err != nil || w.used(l, "rpm") != 11 {
+			t.Errorf("%v, %d used, want 11", err, w.used(l, "rpm"))
+		}
+	})
+}
+
+// A charge that settles meets every fault. Refused, it settles with the next one; without an answer, nobody
+// knows, and that is told; never is anything settled twice.
+func TestSettlingRidesUnderFaults(t *testing.T) {
+	fails := func(applied bool, kind store.Kind) func(*world, memdb.Op) (bool, error) {
+		return func(*world, memdb.Op) (bool, error) { return applied, memdb.Fail(kind) }
+	}
+	var ns string
+	for name, c := range map[string]struct {
+		hook func(*world, memdb.Op) (bool, error)
+		used []int64 // what may be used: 2 of the lease, and 1 of the request if that was taken
+		lost bool
+	}{
+		"somebody else writes first": {func(w *world, _ memdb.Op) (bool, error) {
+			must(w.t, newLimiter(w.db.Bare(), ns, Options{MaxShards: 1, MaxBuckets: 9, Now: func() time.Time {
+				return time.UnixMilli(w.now.Load())
+			}, Slack: 30, Timeout: time.Hour}), asks(Costs{"rpm": 3}, rpm10))
+			return true, nil
+		}, []int64{6}, false},
+		"throttled":                {fails(false, store.Throttled), []int64{3}, false},
+		"down":                     {fails(false, store.Unavailable), []int64{2}, false},
+		"applied, answer lost":     {fails(true, store.Unknown), []int64{3}, true},
+		"not applied, answer lost": {fails(false, store.Unknown), []int64{6}, true},
+		"panic":                    {func(*world, memdb.Op) (bool, error) { panic("client") }, []int64{6}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var mu sync.Mutex
+				var told []string
+				l := w.process(Options{SettleWithin: time.Minute, Timeout: time.Hour, Observe: only(EventSettle, func(e Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, fmt.Sprint(e.Costs, e.Writes, e.Err != nil))
+				})})
+				ns = l.namespace
+				settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+				w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) { return c.hook(w, op) }))
+				_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+				l.desks.Wait()
+				w.db.SetHook(nil)
+				if c.lost {
+					reservesNothing(t, l)
+				}
+				if c.lost != errors.Is(err, ErrUnknown) {
+					t.Errorf("the request: %v", err)
+				}
+				if err := l.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if used := w.used(l, "rpm"); used != c.used[0] {
+					t.Errorf("%d are used, want %d; told %q", used, c.used[0], told)
+				}
+				if want := fmt.Sprint(Costs{"rpm": -4}, 0, true); c.lost && (len(told) != 1 || told[0] != want) {
+					t.Errorf("told %q, want %q", told, want)
+				}
+			})
+		})
+	}
+}
+
+// What is written alone meets faults, too: what was not written is tried again, until Close says so.
+func TestSettlingAloneUnderFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
+		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+		down := true
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if down && isWrite(op) {
+				return false, memdb.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		w.pass(10 * time.Second)
+		if used := w.used(l, "rpm"); used != 6 {
+			t.Errorf("%d are used while nothing is written", used)
+		}
+		down = false
+		w.pass(3 * time.Second)
+		synctest.Wait()
+		if used := w.used(l, "rpm"); used != 2 {
+			t.Errorf("%d are used, want 2", used)
+		}
+		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+		down = true
+		if err := l.Close(t.Context()); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+	})
+}
+
+// Bad values are refused at the door.
+func TestSettleWithinIsChecked(t *testing.T) {
+	for _, d := range []time.Duration{-1, time.Millisecond, time.Hour} {
+		if _, err := (&Options{SettleWithin: d}).withDefaults(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+}
