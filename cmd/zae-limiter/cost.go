@@ -43,7 +43,7 @@ func (d billed) stack(u *bill.Use) (bill.Stack, error) {
 func costCommand(a *app) *cobra.Command {
 	var u bill.Use
 	var d billed
-	var ahead time.Duration
+	var ahead, within time.Duration
 	cmd := a.does(&cobra.Command{
 		Use: "cost --rate R", Short: "compute what a month costs",
 		Long: `Compute what a month of 730 hours costs in us-east-1: requests, storage, functions, logs,
@@ -56,7 +56,7 @@ explains the lines.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
 		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
-			u.Ahead = ahead.Seconds()
+			u.Ahead, u.SettleWithin = ahead.Seconds(), within.Seconds()
 			if err := u.Check(); err != nil {
 				return usage(c, "%v", err)
 			}
@@ -85,6 +85,7 @@ explains the lines.`,
 	f.IntVar(&u.Processes, "processes", 1, "processes that take from every entity")
 	f.Float64Var(&u.Starts, "starts", 30, "how often a month each process begins anew: deployments, Lambda environments")
 	f.DurationVar(&ahead, "ahead", 0, "how long tokens are taken ahead (Options.Ahead); half of the fill time at most")
+	f.DurationVar(&within, "settle-within", 0, "how long settlements wait for a charge (Options.SettleWithin)")
 	f.IntVar(&u.Entities, "entities", 1, "entities and resources that are in use all the time")
 	f.Float64Var(&u.Skew, "skew", 0, "exponent of Zipf's law by which entities are used; 0: all of them all the time")
 	f.IntVar(&u.Windows, "windows", 2, "windows of usage: 1 hours, 2 days too, 3 months too; 0: none")

@@ -85,6 +85,8 @@ func costTable() string {
 	for _, row := range []costRow{
 		{"acquire", ours(Use{}, table)},
 		{"acquire, and settle or charge a parent", ours(Use{Settled: 1}, table)},
+		{"one key, settled, `SettleWithin` 3 s, 4 processes",
+			ours(Use{Processes: 4, Entities: 1, Settled: 1, SettleWithin: 3}, table)},
 		{"acquire, provisioned, half used", ours(Use{}, Provisioned(table))},
 		{"one key, `Ahead` 500 ms, 4 processes", ours(one(4, .5), table)},
 		{"one key, `Ahead` 500 ms, 16 processes", ours(one(16, .5), table)},
@@ -128,6 +130,17 @@ func TestTakenAheadIsWhatIsMeasured(t *testing.T) {
 	u = Use{Rate: 1000, Processes: 1, Entities: 1000, Ahead: .5, Skew: 1.1}
 	if got := u.perAcquire(); got < .3 || got > .9 { // the busiest of them only
 		t.Errorf("unevenly: %.4f writes for each request", got)
+	}
+}
+
+// Settlements that wait go with the next charge, as limiter measures (TestSettlingRidesAlong): 1.05 writes for
+// a request and its settlement at one a second and 3 s, 1.00 at ten; all go alone that do not wait.
+func TestSettlementsThatWait(t *testing.T) {
+	for _, c := range []struct{ rate, within, want float64 }{{1, 3, 1.05}, {10, 3, 1}, {1, 1, 1.37}, {1, 0, 2}} {
+		u := Use{Rate: c.rate, Processes: 1, Entities: 1, Settled: 1, SettleWithin: c.within}
+		if got := u.perAcquire() + u.perSettled(); math.Abs(got-c.want) > .01 {
+			t.Errorf("%+v: %.3f writes for each request", c, got)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (b *bill) requests() {
 	}
 	b.add(ofTable, "acquire", u.requests()*levels*u.perAcquire()*unitsOfAcquire, kindWrite, write)
 	b.add(ofTable, "first touches", u.touches()*levels*unitsOfTouch, kindRead, read)
-	b.add(ofTable, "settle", u.requests()*u.Settled*levels*unitsOfAcquire, kindWrite, write)
+	b.add(ofTable, "settle", u.requests()*u.perSettled()*levels*unitsOfAcquire, kindWrite, write)
 	copies := 0.0
 	if b.stack.Copied {
 		copies = u.changes() * unitsOfAcquire

@@ -29,6 +29,7 @@ const longFold = 600 // seconds: from here on longer windows catch up every seco
 type Use struct {
 	Rate         float64 // granted requests per second, on average
 	Settled      float64 // part of them that is settled, 0 to 1
+	SettleWithin float64 // seconds for which settlements wait for a charge (limiter.Options.SettleWithin); 0: none does
 	Levels       int     // entities that each request charges
 	Processes    int
 	Starts       float64 // how often in the month each process begins anew, and knows no bucket
@@ -56,6 +57,7 @@ func (u Use) Check() error {
 		{"windows", float64(u.Windows), 0, 3}, {"snapshot-days", float64(u.SnapshotDays), 1, many},
 		{"stream-shards", float64(u.StreamShards), 1, many}, {"audits", u.Audits, 0, many},
 		{"fold", u.FoldSeconds, 0, 900}, {"ahead, in seconds,", u.Ahead, 0, 600}, {"starts", u.Starts, 0, many},
+		{"settle-within, in seconds,", u.SettleWithin, 0, 60},
 		{"utilization", u.Utilization, above0, 1},
 	} {
 		if of.value >= of.least && of.value <= of.most { // not what is no number
@@ -75,7 +77,20 @@ func (u Use) requests() float64 { return u.Rate * monthSeconds }
 
 // changes returns how many records of buckets the stream has in a month.
 func (u Use) changes() float64 {
-	return u.requests() * float64(u.Levels) * (u.perAcquire() + u.Settled)
+	return u.requests() * float64(u.Levels) * (u.perAcquire() + u.perSettled())
+}
+
+// perSettled returns the writes of settlements for each request of a level. One that waits for a while goes
+// alone only if the process does not charge the bucket in that time: of requests at random, once in e^(rate x
+// time). Example: at one a second on a key in a process, and 3 seconds, 5 % go alone.
+func (u Use) perSettled() (writes float64) {
+	if u.SettleWithin == 0 {
+		return u.Settled
+	}
+	for share, n := range u.shares() {
+		writes += n * share * math.Exp(-u.Rate*share/float64(u.Processes)*u.SettleWithin)
+	}
+	return writes * u.Settled
 }
 
 // perAcquire returns the writes for each request of a level. Without taking ahead it is one.
@@ -96,9 +111,8 @@ func (u Use) perAcquire() (writes float64) {
 	return writes
 }
 
-// touches returns how often in a month a process meets a bucket that it does not know, for each level.
-// It sends a write that is refused if the bucket is more than half full, as most are, and decides again.
-// It remembers as many buckets as there are (limiter.Options.MaxBuckets).
+// touches returns how often in a month a process meets a bucket that it does not know, for each level. It
+// reads it then. It remembers as many buckets as there are (limiter.Options.MaxBuckets).
 func (u Use) touches() float64 {
 	if u.Starts == 0 {
 		return 0
@@ -124,7 +138,7 @@ func (u Use) usage() (all, indexes float64) {
 	var writes float64
 	switch {
 	case u.FoldSeconds == 0:
-		writes = u.requests() * (u.perAcquire() + u.Settled)
+		writes = u.requests() * (u.perAcquire() + u.perSettled())
 		catchUps = writes
 	case u.FoldSeconds >= longFold:
 		catchUps = u.inUse(2*hour) * monthHours / 2
