@@ -11,7 +11,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"os"
@@ -47,8 +46,8 @@ func limitMemory() {
 
 // newAggregator validates the environment and builds what lives as long as the
 // process. It talks to nobody.
-func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Logger) (*streams.Aggregator, error) {
-	o, err := options(ctx, getenv, log)
+func newAggregator(getenv func(string) string, log *slog.Logger) (*streams.Aggregator, error) {
+	o, err := options(getenv, log)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +55,12 @@ func newAggregator(ctx context.Context, getenv func(string) string, log *slog.Lo
 }
 
 // options are what the aggregator is built of.
-func options(ctx context.Context, getenv func(string) string, log *slog.Logger) (streams.Options, error) {
+func options(getenv func(string) string, log *slog.Logger) (streams.Options, error) {
 	conf, err := function.AggregatorFromEnv(getenv)
 	if err != nil {
 		return streams.Options{}, err
 	}
-	cfg, err := start.Config(ctx, "table", awsconfig.WithHTTPClient(client(conf.WriteConcurrency)))
+	cfg, err := start.Config("table", awsconfig.WithHTTPClient(client(conf.WriteConcurrency)))
 	if err != nil {
 		return streams.Options{}, err
 	}

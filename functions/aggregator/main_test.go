@@ -27,7 +27,7 @@ import (
 func started(t *testing.T, env map[string]string) (*streams.Aggregator, error) {
 	t.Helper()
 	t.Setenv("AWS_REGION", "eu-central-1")
-	return newAggregator(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
+	return newAggregator(func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
 }
 
 // What internal/function accepts, the aggregator accepts: at both ends of every range.
@@ -81,7 +81,7 @@ func TestStartNamesWhatIsWrong(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_REGION", "")
-	_, err = newAggregator(t.Context(), func(k string) string {
+	_, err = newAggregator(func(k string) string {
 		return map[string]string{function.EnvTableName: "limits"}[k]
 	}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), `AWS_REGION="": want the region of the table`) {
@@ -144,7 +144,7 @@ func TestTheTableIsCalledByThatClient(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	for writes, want := range map[string]int{"1": awshttp.DefaultHTTPTransportMaxIdleConnsPerHost, "256": 256} {
 		env := map[string]string{function.EnvTableName: "limits", function.EnvWriteConcurrency: writes}
-		o, err := options(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
+		o, err := options(func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func firstBatch(t *testing.T, env map[string]string) (response, metrics, log str
 	os.Stdout = write
 	var said bytes.Buffer
 	t.Setenv("AWS_REGION", "eu-central-1")
-	a, err := newAggregator(t.Context(), func(k string) string { return env[k] },
+	a, err := newAggregator(func(k string) string { return env[k] },
 		slog.New(slog.NewTextHandler(&said, nil)))
 	if err != nil {
 		t.Fatal(err)

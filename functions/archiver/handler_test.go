@@ -373,18 +373,18 @@ func TestStart(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 
-	h, err := newHandler(t.Context(),
+	h, err := newHandler(
 		env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive", "AWS_LAMBDA_FUNCTION_NAME": "fn"}), log)
 	if err != nil || h.bucket != "audit-archive" || h.function != "fn" || h.log != log || h.metrics != os.Stdout {
 		t.Errorf("%+v, %v", h, err)
 	}
-	_, err = newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "Not A Bucket"}), log)
+	_, err = newHandler(env(map[string]string{"ARCHIVE_BUCKET_NAME": "Not A Bucket"}), log)
 	if err == nil || !strings.Contains(err.Error(), `ARCHIVE_BUCKET_NAME="Not A Bucket"`) {
 		t.Errorf("bad bucket name: %v", err)
 	}
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")
-	_, err = newHandler(t.Context(), env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive"}), log)
+	_, err = newHandler(env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive"}), log)
 	if err == nil || !strings.Contains(err.Error(), "AWS_REGION") {
 		t.Errorf("no region: %v", err)
 	}

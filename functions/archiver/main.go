@@ -8,7 +8,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"os"
 
@@ -24,12 +23,12 @@ func main() { start.Function("archiver", newHandler) }
 
 // newHandler validates the environment and builds what lives as long as the
 // process. It does not talk to S3.
-func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logger) (*handler, error) {
+func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) {
 	conf, err := function.ArchiverFromEnv(getenv)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := start.Config(ctx, "bucket")
+	cfg, err := start.Config("bucket")
 	if err != nil {
 		return nil, err
 	}

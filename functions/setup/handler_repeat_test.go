@@ -70,7 +70,10 @@ func TestAHandlerThatIsCalledOff(t *testing.T) {
 			calls, begin := 0, time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			db.SetHook(func(memdb.Op) (bool, error) {
+			db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Done == nil {
+					t.Errorf("%s goes on after the end", op.Name)
+				}
 				if calls++; calls < at {
 					return true, nil
 				}
@@ -246,7 +249,7 @@ func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
 func TestTheHandlerOfAnEnvironment(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	log := slog.New(slog.DiscardHandler)
-	h, err := newHandler(t.Context(), func(k string) string { return map[string]string{"TABLE_NAME": "limits"}[k] }, log)
+	h, err := newHandler(func(k string) string { return map[string]string{"TABLE_NAME": "limits"}[k] }, log)
 	if err != nil || h.table != "limits" || h.store == nil || h.db == nil || h.check == nil || h.log != log ||
 		time.Since(h.now()) > time.Hour {
 		t.Errorf("%+v, %v", h, err)
@@ -256,7 +259,7 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 	if err := h.check(over, ""); !errors.Is(err, context.Canceled) { // the request's end is the end of the look
 		t.Errorf("a look after the end: %v", err)
 	}
-	h, err = newHandler(t.Context(), func(string) string { return "" }, log)
+	h, err = newHandler(func(string) string { return "" }, log)
 	if err == nil || h != nil || !strings.Contains(err.Error(), "TABLE_NAME") {
 		t.Errorf("without a table: %v", err)
 	}

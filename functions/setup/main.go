@@ -28,9 +28,8 @@ import (
 func main() { start.Function("setup", newResource) }
 
 // newResource is the handler as a custom resource of CloudFormation.
-func newResource(ctx context.Context, getenv func(string) string,
-	log *slog.Logger) (cfn.CustomResourceLambdaFunction, error) {
-	h, err := newHandler(ctx, getenv, log)
+func newResource(getenv func(string) string, log *slog.Logger) (cfn.CustomResourceLambdaFunction, error) {
+	h, err := newHandler(getenv, log)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +52,12 @@ func answered(h *handler) cfn.CustomResourceLambdaFunction {
 }
 
 // newHandler validates the environment. It talks to nobody.
-func newHandler(ctx context.Context, getenv func(string) string, log *slog.Logger) (*handler, error) {
+func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) {
 	name, err := function.TableFromEnv(getenv)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := start.Config(ctx, "table")
+	cfg, err := start.Config("table")
 	if err != nil {
 		return nil, err
 	}

@@ -18,13 +18,13 @@ import (
 )
 
 // Build builds a handler from the environment, which [lambda.Start] takes. It talks to nobody.
-type Build[H any] func(ctx context.Context, getenv func(string) string, log *slog.Logger) (H, error)
+type Build[H any] func(getenv func(string) string, log *slog.Logger) (H, error)
 
 // Function runs the named function. It never returns: an error of build is logged, and ends
 // the process.
 func Function[H any](name string, build Build[H]) {
 	log := lambdacontext.NewLogger()
-	h, err := build(context.Background(), os.Getenv, log)
+	h, err := build(os.Getenv, log)
 	if err != nil {
 		log.Error(name+" not started", "err", err)
 		os.Exit(1)
@@ -34,8 +34,8 @@ func Function[H any](name string, build Build[H]) {
 
 // Config returns the AWS configuration of the environment, which must say in which
 // region the resource is.
-func Config(ctx context.Context, resource string, o ...func(*awsconfig.LoadOptions) error) (aws.Config, error) {
-	cfg, err := awsconfig.LoadDefaultConfig(ctx, o...)
+func Config(resource string, o ...func(*awsconfig.LoadOptions) error) (aws.Config, error) {
+	cfg, err := awsconfig.LoadDefaultConfig(context.Background(), o...)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("aws configuration: %w", err)
 	}

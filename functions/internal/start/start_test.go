@@ -1,7 +1,6 @@
 package start
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -17,7 +16,7 @@ const isFunction = "START_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isFunction) != "" {
-		Function("packer", func(_ context.Context, getenv func(string) string, _ *slog.Logger) (any, error) {
+		Function("packer", func(getenv func(string) string, _ *slog.Logger) (any, error) {
 			return nil, errors.New("BOXES=\"" + getenv("BOXES") + "\": want a number")
 		})
 	}
@@ -46,18 +45,18 @@ func TestTheConfigurationNeedsARegion(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_REGION", "eu-central-1")
-	cfg, err := Config(t.Context(), "table", awsconfig.WithAppID("limits"))
+	cfg, err := Config("table", awsconfig.WithAppID("limits"))
 	if err != nil || cfg.Region != "eu-central-1" || cfg.AppID != "limits" {
 		t.Errorf("region %q, id %q, %v", cfg.Region, cfg.AppID, err)
 	}
 	t.Setenv("AWS_REGION", "")
-	_, err = Config(t.Context(), "table")
+	_, err = Config("table")
 	if want := `AWS_REGION="": want the region of the table`; err == nil || err.Error() != want {
 		t.Errorf("no region: %v, want %s", err, want)
 	}
 	t.Setenv("AWS_REGION", "eu-central-1")
 	t.Setenv("AWS_MAX_ATTEMPTS", "many")
-	if _, err := Config(t.Context(), "table"); err == nil || !strings.Contains(err.Error(), "aws configuration: ") ||
+	if _, err := Config("table"); err == nil || !strings.Contains(err.Error(), "aws configuration: ") ||
 		!strings.Contains(err.Error(), "AWS_MAX_ATTEMPTS") {
 		t.Errorf("attempts that are no number: %v", err)
 	}
