@@ -1,7 +1,10 @@
 package streams
 
 import (
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -32,6 +35,28 @@ func TestWhenSnapshotsAreLookedUp(t *testing.T) {
 		if got := l.snapshots(t.Context(), bucket) != nil; got != c.want || read != c.want {
 			t.Errorf("%d found, %d counted: looked up %v, consistently %v", c.found, c.wrote, got, read)
 		}
+	}
+}
+
+// Buckets that are looked up together take one call, although each has a snapshot of either hour.
+func TestALookupIsOneCall(t *testing.T) {
+	r := newRig(t)
+	var due []*counting
+	for i := range 2 * item.MaxReadKeys {
+		first := usage.Part{Namespace: "ns", Entity: fmt.Sprint(i), Resource: "gpt", Runs: []usage.Run{{}}}
+		second := first
+		second.Start = time.Hour.Milliseconds()
+		due = append(due, &counting{parts: []usage.Part{first, second}})
+	}
+	var calls []int
+	r.db.SetHook(func(op memdb.Op) (bool, error) {
+		calls = append(calls, len(op.Keys))
+		return true, nil
+	})
+	l := newLookup(r.agg, due)
+	l.found.Store(lookAfter)
+	if l.snapshots(t.Context(), due[0]); !slices.Equal(calls, []int{item.MaxReadKeys}) {
+		t.Errorf("calls of %v keys", calls)
 	}
 }
 

@@ -192,3 +192,22 @@ func TestHowMuchAListSays(t *testing.T) {
 		t.Errorf("%d are kept for the end, and %d are said, where no list can be stored", len(failed.from), failed.stored)
 	}
 }
+
+// A list says each window once and in order, so that a name that repeats takes no room.
+func TestAListIsInOrder(t *testing.T) {
+	r := newRig(t)
+	var from []*counting
+	for _, resource := range []string{"gpt", "claude", "gpt"} {
+		from = append(from, &counting{owed: []usage.Owed{{Namespace: "ns", Resource: resource, Entity: "acme"}}})
+	}
+	var got []usage.Owed
+	r.db.SetHook(func(op memdb.Op) (_ bool, err error) {
+		got, err = usage.UnpackOwed(ledger.PackedOwed(op.Writes[0].(item.Put).Item), usage.Daily)
+		return true, err
+	})
+	var o owing
+	err := o.store(t.Context(), r.agg, from, closeAttempts)
+	if err != nil || fmt.Sprint(got) != "[{ns claude acme 0} {ns gpt acme 0}]" || o.stored != 2 {
+		t.Errorf("%v, %v; %d are said", got, err, o.stored)
+	}
+}

@@ -137,6 +137,10 @@ func TestStatusOfWhatIsInTheTable(t *testing.T) {
 				version = p
 			case "namespaces":
 				spaces = p
+			case "limits":
+				if spaces.Name == "0" {
+					t.Errorf("limits of no namespace: %+v", p)
+				}
 			}
 		}
 		return version, spaces
