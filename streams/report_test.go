@@ -76,6 +76,9 @@ func TestWhatIsReportedOfABatch(t *testing.T) {
 	got := map[string]int64{}
 	for _, m := range s.More {
 		got[m.Name] = m.Value
+		if m.Name == "UsageLagMs" && m.Unit != "Milliseconds" {
+			t.Errorf("%+v", m)
+		}
 	}
 	want := map[string]int64{"Totals": 3, "Ignored": 4, "Snapshots": 5 + 9, "Refills": 2, "ShardSteps": 7, "Lifetimes": 1,
 		"Thresholds": 5, "Kept": 1, "NotBegun": 2, "WriteUnits": 123, "Pending": 1, "Owed": 17,

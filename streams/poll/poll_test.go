@@ -285,6 +285,33 @@ func TestWhatFollowsAShardIsReadAtOnce(t *testing.T) {
 	})
 }
 
+// slowWithout is a source that takes a while to answer that a shard has no record.
+type slowWithout struct{ *source }
+
+func (s slowWithout) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput,
+	o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	out, err := s.source.GetRecords(ctx, in, o...)
+	if err == nil && len(out.Records) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return out, err
+}
+
+// A shard is read on at once after it had a record, although another that has none answers last.
+func TestAShardIsReadOnWhateverAnotherHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{shards: []*part{{id: "idle", open: true}, {id: "busy", sequences: []string{"1", "2", "3"}, open: true}}}
+		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer stop()
+		if err := Run(ctx, Options{Client: slowWithout{s}, Stream: "arn", Invoke: (&function{}).invoke}); err != ctx.Err() {
+			t.Error(err)
+		}
+		if s.reads != 2*3 {
+			t.Errorf("%d reads, want three of each shard", s.reads)
+		}
+	})
+}
+
 // A list that fails is told, and tried again after a pause.
 func TestAListThatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
