@@ -129,7 +129,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 // settleItem settles costs on one item.
 func (le *Lease) settleItem(ctx context.Context, it leaseItem, costs []table.Cost) error {
 	if it.local == nil {
-		return le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs)
+		return le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs, true)
 	}
 	now := le.limiter.now()
 	costs = desk.Pinned(costs, table.Shard{State: *it.local}, now)

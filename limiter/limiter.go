@@ -61,7 +61,8 @@ type Options struct {
 	// decided as if it were written; others do not know of it. A crash leaves what was taken as it
 	// was, as one before the Commit does. What could not be written is tried again; what may have
 	// been written, or is refused for good, is an EventSettle. Slots of in-flight limits, and tokens
-	// of the same lease and item, go back at once. Programs that end call [Limiter.Close]. Not for
+	// of the same lease and item, go back at once; so does all where requests of this process wait
+	// for the bucket, and while more buckets than MaxBuckets are in use. Programs that end call [Limiter.Close]. Not for
 	// Lambda, where a process is frozen between requests.
 	SettleWithin time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's

@@ -99,7 +99,7 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (othe
 	}
 	if !s.imaged() || !s.image.State.SameLimits(b.State) { // a shard that merges keeps those that it has
 		s.rules = table.Began(b.Generation)
-		if !s.imaged() && s.rules/1000 == b.Born { // split off since: it has the limits of its parent
+		if b.State.Shard > 0 && !s.imaged() && s.rules/1000 == b.Born { // split off, with the limits of its parent
 			s.rules = 0
 		}
 	}

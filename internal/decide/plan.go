@@ -133,6 +133,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 		if w.Write = p.Update; p.Settled {
 			w.rides = rides
 			s.leave(rides)
+			s.riding += len(rides)
 		}
 		return w
 	}

@@ -18,6 +18,7 @@ type seen struct {
 	underWay underWay
 	holding  *holding      // with Settings.Ahead
 	due      []*Difference // to be settled by the next charge; they are under way, too
+	riding   int           // how many are on their way with charges
 	minded   bool          // somebody asks for what is due
 	call     *Call         // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.
@@ -36,11 +37,11 @@ func (s *seen) clockless(now int64) bool {
 // process has under way.
 func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	image := s.image
-	if len(s.underWay) > 0 {
+	if len(s.underWay) > 0 || len(s.due) > 0 {
 		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
 		for i := range image.State.Slots {
 			sl := &image.State.Slots[i]
-			sl.Tokens = bucket.SubSat(sl.Tokens, s.underWay.of(sl.Name))
+			sl.Tokens = bucket.SubSat(sl.Tokens, s.gone(sl.Name, now))
 		}
 	}
 	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {
@@ -77,7 +78,7 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 	if i := state.Index(l.Name); i >= 0 {
 		level, _ = state.LevelAt(i, at)
 	}
-	return bucket.SubSat(min(level, share), s.underWay.of(l.Name))
+	return bucket.SubSat(min(level, share), s.gone(l.Name, at))
 }
 
 // owes reports whether the image is in debt at an instant, of any limit in force: then

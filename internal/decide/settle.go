@@ -3,6 +3,7 @@ package decide
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -32,7 +33,7 @@ func (b *Bucket) HandOver(shard int, d *Difference) (mind bool) {
 	defer b.mu.Unlock()
 	s := k.at(shard)
 	s.due = append(s.due, d)
-	s.underWay.add(d.Costs)
+	s.underWay.add(more(d.Costs))
 	k.denied = nil
 	mind, s.minded = !s.minded, true
 	return mind
@@ -53,6 +54,9 @@ func (b *Bucket) Due(shard int, now Now, within int64) (all []*Difference, more 
 	}
 	s.leave(all)
 	s.arrived(all)
+	if more == 0 && s.riding > 0 { // it may come back
+		more = max(within, 1)
+	}
 	s.minded = more > 0
 	return all, more
 }
@@ -65,7 +69,7 @@ func (s *seen) leave(all []*Difference) {
 // arrived notes that differences are not under way any more.
 func (s *seen) arrived(all []*Difference) {
 	for _, d := range all {
-		s.underWay.remove(d.Costs)
+		s.underWay.remove(more(d.Costs))
 	}
 }
 
@@ -83,6 +87,7 @@ func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
 // knows whether they were written.
 func (k *facts) rode(c *Call, unknown bool) {
 	s := k.at(c.Shard)
+	s.riding -= len(c.rides)
 	if unknown {
 		s.arrived(c.rides)
 		c.lost = append(c.lost, c.rides...)
@@ -105,4 +110,24 @@ func (b *Bucket) DueAll() map[int][]*Difference {
 		}
 	}
 	return out
+}
+
+// more returns the costs that take.
+func more(costs []table.Cost) []table.Cost {
+	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli < 0 })
+}
+
+// gone is what is under way of a limit, less what the next charge gives back.
+func (s *seen) gone(limit string, now int64) int64 {
+	sum := s.underWay.of(limit)
+	if len(s.due) == 0 || !s.imaged() {
+		return sum
+	}
+	_, costs := s.boards(now)
+	for _, c := range costs {
+		if c.Limit.Name == limit && c.Milli < 0 {
+			sum = bucket.AddSat(sum, c.Milli)
+		}
+	}
+	return sum
 }

@@ -44,8 +44,7 @@ func (u underWay) removeAll(group []Want) {
 	}
 }
 
-// of returns what is under way of a limit, in millitokens, at most what a bucket can hold; negative if more is
-// given back.
+// of returns what is under way of a limit, in millitokens, at most what a bucket can hold.
 func (u underWay) of(limit string) int64 { return u[limit].saturated() }
 
 // exact is a sum of costs, a number of 128 bits in two's complement. A sum that saturates
@@ -59,12 +58,7 @@ func (e exact) plus(milli int64) exact {
 }
 
 func (e exact) saturated() int64 {
-	switch negative := int64(e.high) < 0; {
-	case negative && (e.high != math.MaxUint64 || int64(e.low) >= 0):
-		return math.MinInt64
-	case negative:
-		return int64(e.low)
-	case e.high > 0:
+	if e.high > 0 {
 		return math.MaxInt64
 	}
 	return int64(min(e.low, math.MaxInt64))

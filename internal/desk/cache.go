@@ -89,6 +89,13 @@ func (ds *cache) Unpin(n decide.Name) {
 	ds.use(k)
 }
 
+// full reports whether as many desks are pinned as are remembered.
+func (ds *cache) full() bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return len(ds.by)-ds.recent.Len()-ds.owing.Len() >= ds.Size
+}
+
 // all returns all desks.
 func (ds *cache) all() []*Desk {
 	ds.mu.Lock()

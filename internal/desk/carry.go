@@ -242,7 +242,7 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	defer bounded.End()
 	w := c.Wants()
 	p := decide.Part{Key: c.Write.Target(), Shard: c.Shard}
-	err := d.Settle(bounded, w.Name, p, table.Shard{}, queue.Taking{}, table.Negative(w.Costs))
+	err := d.Settle(bounded, w.Name, p, table.Shard{}, queue.Taking{}, table.Negative(w.Costs), false)
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

@@ -15,19 +15,24 @@ import (
 // With Options.SettleWithin nobody waits for a settlement: it rides on the next charge of its shard, and goes
 // alone once it has waited for that long.
 
-// handOver hands a settlement over, and reports whether it does: slots go back at once, as others may wait
-// for them.
+// handOver hands a settlement over, and reports whether it does. It goes at once where requests wait for the
+// bucket, if it gives slots back, for which others may wait, or if as many desks are in use as are remembered.
 func (d *Desks) handOver(n decide.Name, shard int, taken queue.Taking, costs []table.Cost) bool {
-	if d.SettleWithin == 0 || slices.ContainsFunc(costs, isSlots) {
+	if d.SettleWithin == 0 || slices.ContainsFunc(costs, isSlots) || d.awaited(n) || d.full() {
 		return false
 	}
+	d.keep(n, shard, taken, costs)
+	return true
+}
+
+// keep takes a difference in, until it is settled.
+func (d *Desks) keep(n decide.Name, shard int, taken queue.Taking, costs []table.Cost) {
 	k := d.Pin(n)
 	if k.HandOver(shard, &decide.Difference{Costs: costs, At: d.Moment().Mono, Taken: taken}) {
 		d.minds(k, shard, d.SettleWithin)
 	} else {
 		d.Unpin(n)
 	}
-	return true
 }
 
 // minds settles after a while what is due on a shard by then. The desk is pinned until nothing is.
@@ -37,17 +42,25 @@ func (d *Desks) minds(k *Desk, shard int, after time.Duration) {
 			return
 		}
 		defer d.background.done()
-		all, more := k.Due(shard, d.Moment(), d.SettleWithin.Milliseconds())
-		if more > 0 {
-			d.minds(k, shard, time.Duration(more)*time.Millisecond)
-		} else {
-			defer d.Unpin(k.Name)
-		}
-		bounded := d.Bounded(context.Background())
-		defer bounded.End()
-		_ = d.settleDue(bounded, k, shard, all)
+		_ = Guarded(func() { d.settleIn(k, shard) })
 	})
 }
+
+// settleIn settles what is due on a shard, and minds the rest.
+func (d *Desks) settleIn(k *Desk, shard int) {
+	all, more := k.Due(shard, d.Moment(), d.SettleWithin.Milliseconds())
+	if more > 0 {
+		d.minds(k, shard, time.Duration(more)*time.Millisecond)
+	} else {
+		defer d.Unpin(k.Name)
+	}
+	bounded := d.Bounded(context.Background())
+	defer bounded.End()
+	_ = d.settleDue(bounded, k, shard, all)
+}
+
+// awaited reports whether requests wait for the bucket, asleep or in line: they are woken by what is written.
+func (d *Desks) awaited(n decide.Name) bool { return d.Sleepers.Any(n) || d.Lines.AnyAt(n) }
 
 // settleDue settles differences by themselves. What was not written is handed over once more.
 func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide.Difference) (failed error) {
@@ -57,8 +70,9 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		if p := Guarded(func() { err = s.run(ctx, queue.Taking{}) }); p != nil {
 			err = p
 		}
-		if kind := store.KindOf(err); (kind == store.Unavailable || kind == store.Throttled) && !d.closed() {
-			d.handOver(k.Name, shard, queue.Taking{}, costs)
+		unwritten := []store.Kind{store.Unavailable, store.Throttled, store.Conflict}
+		if slices.Contains(unwritten, store.KindOf(err)) && !d.closed() {
+			d.keep(k.Name, shard, queue.Taking{}, costs)
 			continue
 		}
 		failed = errors.Join(failed, err)

@@ -218,8 +218,9 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	}
 	taken := takingOf(g)
 	InParallel(len(g.Parts), func(i int) {
-		if err := Guarded(func() { errs[i] = d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i]) }); err != nil {
-			errs[i] = err
+		settle := func() { errs[i] = d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i], false) }
+		if p := Guarded(settle); p != nil {
+			errs[i] = p
 		}
 	})
 	e.Errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })

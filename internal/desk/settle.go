@@ -34,14 +34,17 @@ const (
 // which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
 // from the last image, planned again when that turns out to be old. If others keep
 // changing the item, a plain update takes it anyway.
+//
+// If it waits, it may go with the next charge of the shard, see Options.SettleWithin.
 func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken queue.Taking,
-	costs []table.Cost) error {
+	costs []table.Cost, waits bool) error {
 	if image.State.Shard != p.Shard {
 		image.Born = 0 // of another shard that paid, which may be older
 	}
 	costs = Pinned(costs, image, d.clock())
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
-	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) || d.handOver(n, p.Shard, taken, costs) {
+	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) ||
+		waits && d.handOver(n, p.Shard, taken, costs) {
 		return nil
 	}
 	return d.settling(n, p, image, costs).run(ctx, taken)

@@ -50,6 +50,14 @@ func (ls *Lines) Any(n decide.Name, class string) bool {
 	return room != nil && room.lines[class] != nil
 }
 
+// AnyAt reports whether somebody stands in a line of the bucket, or in another's that it denies.
+func (ls *Lines) AnyAt(n decide.Name) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	room := ls.Rooms.Find(n)
+	return room != nil && len(room.lines)+len(room.behind) > 0
+}
+
 // Join adds a request at the end of a line. End it by Leave.
 func (ls *Lines) Join(n decide.Name, class string) *Standing {
 	ls.mu.Lock()

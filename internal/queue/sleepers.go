@@ -163,3 +163,11 @@ func (all *Sleepers) Until(s *Sleeper) int64 {
 	}
 	return at
 }
+
+// Any reports whether a request sleeps for a bucket.
+func (all *Sleepers) Any(n decide.Name) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	room := all.Rooms.Find(n)
+	return room != nil && len(room.sleepers) > 0
+}

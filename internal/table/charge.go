@@ -165,35 +165,6 @@ func (p *planned) prepare(c Charge) {
 	p.stored = p.after.Stored()
 }
 
-// settle takes the differences of leases, s in all, at the instant of the charge: the costs find a level
-// that is lower by s, and the counter grows by s besides. The line stays the same for everybody. Example:
-// level 6, counter 100, a lease gives 3 back (s = -3) and a request costs 8. Allowed is what the counter
-// may get to less the costs, 100 + 9 - 8: tk = 101 - tc and tc + 5, if tc <= 101. That leaves 1.
-func (p *planned) settle() {
-	if p.settled = nil; p.begins || len(p.c.Settles) == 0 || p.c.taken() == nil {
-		return
-	}
-	p.settled = make([]int64, len(p.before.Slots))
-	p.before.Slots = slices.Clone(p.before.Slots)
-	for _, c := range p.c.Settles {
-		i := p.before.Index(c.Limit.Name)
-		sl, capacity := &p.before.Slots[i], p.before.Rate(i).Capacity
-		p.settled[i] = bucket.AddSat(p.settled[i], c.Milli)
-		sl.Tokens = bucket.SubSat(sl.Tokens, c.Milli)
-		if sl.Refills() && sl.Tokens >= capacity && c.Milli < 0 {
-			sl.Tokens, sl.Rest, p.full[i] = capacity, 0, true
-		}
-	}
-}
-
-// Rides reports whether a charge of the shard at an instant can settle a difference, unless it begins a
-// generation: its limit is stored as a level, and the period goes on in which the tokens were taken.
-func (b Shard) Rides(c Cost, now int64) bool {
-	s := b.State.At(now)
-	i := s.Index(c.Limit.Name)
-	return i >= 0 && hasLevel(s.Slots[i].Limit) && hasLevel(c.Limit) && !c.late(s.Slots[i]) && !c.Younger(b)
-}
-
 // makeRoom lowers levels that are nearly full, so that Room percent of the capacity is free once
 // the costs are taken. With a capacity of 100, a room of 20 and a cost of 5, a level of 100 counts
 // as 85 and is written as 80. An [Add] can hold only there.
@@ -278,11 +249,13 @@ func (p *planned) level(i int, tk, tc string) {
 	covered := costs && !force && !sl.Soft
 	if covered {
 		most = bucket.SubSat(most, c.Need(p.before))
+	} else if p.full[i] {
+		most = bucket.AddSat(most, max(0, p.settles(i))) // a debt by what is settled was none in the image
 	}
 	if p.c.Slack > 0 && p.full[i] {
 		most = min(most, percent(p.c.Slack, capacity))
 	}
-	if covered || sl.Tokens >= 0 { // a debt stays one without a condition
+	if covered || most >= 0 { // a debt stays one without a condition
 		p.cond = append(p.cond, p.numbers.Compare(tc, item.Le, p.c.Image.counter(&p.numbers, sl, most)))
 	}
 }
