@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,9 +214,9 @@ func TestApplyUnderFaults(t *testing.T) {
 				w.take("acme", "gpt-4", limiter.Costs{"tpm": 1})
 				w.take("other", "gpt-4", limiter.Costs{"rpm": 1})
 				p := w.plan(second)
-				calls := 0
+				var calls atomic.Int64 // buckets are reached several at once
 				w.db.SetHook(func(memdb.Op) (bool, error) {
-					if calls++; calls-1 == nth || f.forever && calls > nth {
+					if n := int(calls.Add(1)); n-1 == nth || f.forever && n > nth {
 						return f.apply, memdb.Fail(f.kind)
 					}
 					return true, nil
