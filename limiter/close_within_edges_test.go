@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,16 +76,17 @@ func TestSettlingAloneMeetsConflicts(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
 		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if down && isWrite(op) {
+			if down.Load() && isWrite(op) {
 				return false, memdb.Fail(store.Conflict)
 			}
 			return true, nil
 		})
 		w.pass(30 * time.Second)
 		synctest.Wait()
-		down = false
+		down.Store(false)
 		w.pass(30 * time.Second)
 		synctest.Wait()
 		if err := l.Close(t.Context()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,9 +226,10 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
 		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if down && isWrite(op) {
+			if down.Load() && isWrite(op) {
 				return false, memdb.Fail(store.Unavailable)
 			}
 			return true, nil
@@ -236,14 +238,14 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 		if used := w.used(l, "rpm"); used != 6 {
 			t.Errorf("%d are used while nothing is written", used)
 		}
-		down = false
+		down.Store(false)
 		w.pass(3 * time.Second)
 		synctest.Wait()
 		if used := w.used(l, "rpm"); used != 2 {
 			t.Errorf("%d are used, want 2", used)
 		}
 		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-		down = true
+		down.Store(true)
 		if err := l.Close(t.Context()); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%v, want ErrUnavailable", err)
 		}

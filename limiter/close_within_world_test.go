@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,7 +45,9 @@ func (h *handed) process(i int) *Limiter {
 	if i > 0 {
 		opts.SettleWithin = within
 	}
-	return h.world.process(opts)
+	l := h.world.process(opts)
+	l.store.Store = &mortal{Store: l.store.Store}
+	return l
 }
 
 // step lets somebody do something.
@@ -90,7 +93,7 @@ func (h *handed) step() {
 			h.least, h.most = h.least+actual, h.most+actual
 			if of := lease.limiter; of.opts.SettleWithin > 0 {
 				h.recent[of] = append(h.recent[of], difference{n, actual, time.Now()})
-				if of.store.Store == (dead{}) {
+				if of.store.Store.(*mortal).dead.Load() {
 					h.forget(of)
 				}
 			}
@@ -100,7 +103,7 @@ func (h *handed) step() {
 	case x < .87 && i > 0 && h.crashes:
 		h.counts["crashed"]++
 		h.forget(l)
-		l.store.Store = dead{}
+		l.store.Store.(*mortal).dead.Store(true)
 		h.procs[i] = h.process(i)
 	case x < .90 && h.splits:
 		h.splits = false
@@ -134,15 +137,24 @@ func (h *handed) opened() (n int64) {
 	return n
 }
 
-// dead is the table of a process that has crashed.
-type dead struct{ store.Store }
-
-func (dead) Write(context.Context, item.Write) (item.Item, error) {
-	return nil, memdb.Fail(store.Setup)
+// mortal is the table of a process that may crash.
+type mortal struct {
+	store.Store
+	dead atomic.Bool
 }
 
-func (dead) Read(context.Context, bool, ...item.Key) ([]item.Item, error) {
-	return nil, memdb.Fail(store.Setup)
+func (m *mortal) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	if m.dead.Load() {
+		return nil, memdb.Fail(store.Setup)
+	}
+	return m.Store.Write(ctx, w)
+}
+
+func (m *mortal) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	if m.dead.Load() {
+		return nil, memdb.Fail(store.Setup)
+	}
+	return m.Store.Read(ctx, consistent, keys...)
 }
 
 // In random worlds of processes that hand settlements over, beside one that does not, no more of a quota is
@@ -163,12 +175,16 @@ func TestWorldsOfSettlementsHandedOver(t *testing.T) {
 			h.req.Costs = Costs{"rps": 0}
 			must(t, h.procs[0], h.req)
 			if seed%2 == 0 {
+				var mu sync.Mutex
+				faults := rand.New(rand.NewPCG(seed, 22))
 				w.db.SetHook(func(op memdb.Op) (bool, error) {
-					if !isWrite(op) || r.IntN(50) > 0 {
+					mu.Lock()
+					defer mu.Unlock()
+					if !isWrite(op) || faults.IntN(50) > 0 {
 						return true, nil
 					}
 					h.lost.Store(true)
-					return r.IntN(2) == 0, memdb.Fail(store.Unknown)
+					return faults.IntN(2) == 0, memdb.Fail(store.Unknown)
 				})
 			}
 			for range 150 {
