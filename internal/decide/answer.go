@@ -23,7 +23,6 @@ func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int
 	s := k.at(p.Shard)
 	s.underWay.removeAll(group) // the image shows it
 	s.arrived(p.rides)
-	s.riding -= len(p.rides)
 	if p.Takes && p.members > 0 {
 		k.learn(s, p, false, others, now)
 	}

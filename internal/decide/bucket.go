@@ -138,13 +138,13 @@ func (b *Bucket) See(image table.Shard, now int64, since int) {
 	k.look(image, now, since)
 }
 
-// look remembers an image that answers no write of this process, and yields if its limits are new here.
-func (k *facts) look(image table.Shard, now int64, since int) {
+// look remembers an image that answers no write of this process, and yields if its limits are new here. It
+// reports whether others have replaced limits of this process.
+func (k *facts) look(image table.Shard, now int64, since int) (displaced bool) {
 	s := k.at(image.State.Shard)
 	changed := !s.imaged() || !s.image.State.SameLimits(image.State)
-	if k.see(image, now, since, nil); changed {
-		k.displace(s, now)
-	}
+	k.see(image, now, since, nil)
+	return changed && k.displace(s, now)
 }
 
 // Missing remembers that shards were not there.

@@ -66,10 +66,9 @@ func (k *facts) meet(shard int, image *table.Shard, now int64) (displaced bool) 
 	case image == nil:
 		k.missing(shard, now)
 	default:
-		k.see(*image, now, s.serial, nil)
-		displaced = k.displace(s, now)
+		return k.look(*image, now, s.serial)
 	}
-	return displaced
+	return false
 }
 
 // Met remembers what a read has brought of shard 0 of a bucket of which nothing is known.

@@ -132,8 +132,9 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	planned := func(p table.Charged, w Planned) Planned {
 		if w.Write = p.Update; p.Settled {
 			w.rides = rides
-			s.leave(rides)
-			s.riding += len(rides)
+			for _, d := range rides {
+				d.rides = true
+			}
 		}
 		return w
 	}

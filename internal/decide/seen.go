@@ -17,8 +17,7 @@ type seen struct {
 	shares   map[int64]*share // of the refill, while others take, too, by Want.floor
 	underWay underWay
 	holding  *holding      // with Settings.Ahead
-	due      []*Difference // to be settled by the next charge; they are under way, too
-	riding   int           // how many are on their way with charges
+	due      []*Difference // to be settled with a charge, or on their way with one
 	minded   bool          // somebody asks for what is due
 	call     *Call         // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.
@@ -37,11 +36,11 @@ func (s *seen) clockless(now int64) bool {
 // process has under way.
 func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	image := s.image
-	if len(s.underWay) > 0 || len(s.due) > 0 {
+	if _, settles := s.boards(now); len(s.underWay)+len(settles) > 0 {
 		image.State.Slots = append([]bucket.Slot(nil), image.State.Slots...)
 		for i := range image.State.Slots {
 			sl := &image.State.Slots[i]
-			sl.Tokens = bucket.SubSat(sl.Tokens, s.gone(sl.Name, now))
+			sl.Tokens = bucket.SubSat(sl.Tokens, s.gone(sl.Name, settles))
 		}
 	}
 	if !w.stored(image.State) || len(image.Partial) > 0 || s.clockless(now) {
@@ -78,7 +77,8 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 	if i := state.Index(l.Name); i >= 0 {
 		level, _ = state.LevelAt(i, at)
 	}
-	return bucket.SubSat(min(level, share), s.gone(l.Name, at))
+	_, settles := s.boards(at)
+	return bucket.SubSat(min(level, share), s.gone(l.Name, settles))
 }
 
 // owes reports whether the image is in debt at an instant, of any limit in force: then

@@ -17,6 +17,7 @@ type Difference struct {
 	Costs []table.Cost
 	At    int64 // by a clock that is never set, ms: when it was handed over
 	Taken any   // of the driver
+	rides bool  // it is on its way with a charge
 }
 
 // Settlement is what became of differences.
@@ -39,44 +40,44 @@ func (b *Bucket) HandOver(shard int, d *Difference) (mind bool) {
 	return mind
 }
 
-// Due returns what is to be settled alone: what was handed over so many ms ago or earlier. More says after
-// how many ms to ask again, zero that the shard is minded no longer.
+// Due returns what is to be settled alone: what was handed over so many ms ago or earlier, and is not on its way.
+// More says after how many ms to ask again, zero that the shard is minded no longer.
 func (b *Bucket) Due(shard int, now Now, within int64) (all []*Difference, more int64) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	s := k.at(shard)
 	for _, d := range s.due {
-		if left := d.At + within - now.Mono; left <= 0 {
+		left := d.At + within - now.Mono
+		if d.rides { // it may come back
+			left = max(left, within, 1)
+		}
+		if left <= 0 {
 			all = append(all, d)
 		} else if more == 0 || left < more {
 			more = left
 		}
 	}
-	s.leave(all)
 	s.arrived(all)
-	if more == 0 && s.riding > 0 { // it may come back
-		more = max(within, 1)
-	}
 	s.minded = more > 0
 	return all, more
 }
 
-// leave takes out differences that are about to be settled.
-func (s *seen) leave(all []*Difference) {
-	s.due = slices.DeleteFunc(s.due, func(d *Difference) bool { return slices.Contains(all, d) })
-}
-
-// arrived notes that differences are not under way any more.
+// arrived takes out differences that are written, or not to be written with a charge any more.
 func (s *seen) arrived(all []*Difference) {
 	for _, d := range all {
 		s.underWay.remove(more(d.Costs))
 	}
+	s.due = slices.DeleteFunc(s.due, func(d *Difference) bool { return slices.Contains(all, d) })
 }
 
-// boards returns the differences that a charge of the shard can settle, and their costs.
+// boards returns the differences that the next charge of the shard can settle, and their costs.
 func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
+	if len(s.due) == 0 || !s.imaged() {
+		return nil, nil
+	}
+	at := s.image.State.At(now)
 	for _, d := range s.due {
-		if !slices.ContainsFunc(d.Costs, func(c table.Cost) bool { return !s.image.Rides(c, now) }) {
+		if !d.rides && !slices.ContainsFunc(d.Costs, func(c table.Cost) bool { return !s.image.Rides(at, c) }) {
 			all, costs = append(all, d), append(costs, d.Costs...)
 		}
 	}
@@ -86,27 +87,25 @@ func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
 // rode ends the ride of differences whose charge does not hold: they wait for the next one, unless nobody
 // knows whether they were written.
 func (k *facts) rode(c *Call, unknown bool) {
-	s := k.at(c.Shard)
-	s.riding -= len(c.rides)
+	for _, d := range c.rides {
+		d.rides = false
+	}
 	if unknown {
-		s.arrived(c.rides)
+		k.at(c.Shard).arrived(c.rides)
 		c.lost = append(c.lost, c.rides...)
-	} else {
-		s.due = append(c.rides, s.due...)
 	}
 	c.rides = nil
 }
 
-// DueAll returns all that was handed over, by shard, to be settled alone.
+// DueAll returns all that was handed over and is not on its way, by shard, to be settled alone.
 func (b *Bucket) DueAll() map[int][]*Difference {
 	k := b.lock()
 	defer b.mu.Unlock()
 	out := map[int][]*Difference{}
 	for shard, s := range k.shards {
-		if len(s.due) > 0 {
-			out[shard] = s.due
-			s.arrived(s.due)
-			s.due = nil
+		if all := slices.DeleteFunc(slices.Clone(s.due), func(d *Difference) bool { return d.rides }); len(all) > 0 {
+			out[shard] = all
+			s.arrived(all)
 		}
 	}
 	return out
@@ -117,14 +116,10 @@ func more(costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli < 0 })
 }
 
-// gone is what is under way of a limit, less what the next charge gives back.
-func (s *seen) gone(limit string, now int64) int64 {
+// gone is what is under way of a limit, less what the next charge gives back of it, of its settlements.
+func (s *seen) gone(limit string, settles []table.Cost) int64 {
 	sum := s.underWay.of(limit)
-	if len(s.due) == 0 || !s.imaged() {
-		return sum
-	}
-	_, costs := s.boards(now)
-	for _, c := range costs {
+	for _, c := range settles {
 		if c.Limit.Name == limit && c.Milli < 0 {
 			sum = bucket.AddSat(sum, c.Milli)
 		}

@@ -15,14 +15,7 @@ func TestARefusedRideIsMindedOn(t *testing.T) {
 		t.Fatal("not minded")
 	}
 	_, c := s.sent(8)
-	other := newStory(t, 0)
-	other.it = s.it
-	image, _ := table.DecodeShard(s.it)
-	other.b.See(image, noon, Unsent)
-	_, theirs := other.ask(6)
-	other.advance(theirs.Calls[0], 1)
-	other.write(theirs.Calls[0], true)
-	s.it = other.it
+	s.others(6)
 	s.ms = 10
 	s.b.Due(0, s.now(), 10)
 	s.write(c, false)

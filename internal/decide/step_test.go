@@ -39,6 +39,19 @@ func (s *story) ask(tokens int64) (*Waiter, Effects) {
 	return w, e
 }
 
+// others lets another process, which has seen the item, take so many tokens.
+func (s *story) others(tokens int64) {
+	s.Helper()
+	other := newStory(s.T, 0)
+	other.it = s.it
+	image, _ := table.DecodeShard(s.it)
+	other.b.See(image, noon, Unsent)
+	_, theirs := other.ask(tokens)
+	other.advance(theirs.Calls[0], 1)
+	other.write(theirs.Calls[0], true)
+	s.it = other.it
+}
+
 // sent is a request that asks for tokens, whose write is on its way.
 func (s *story) sent(tokens int64) (*Waiter, *Call) {
 	s.Helper()
@@ -135,14 +148,7 @@ func TestStoryOfARefusal(t *testing.T) {
 	c = e.Calls[0]
 	s.answers(e, map[*Waiter]Result{a: Granted})
 	s.advance(c, 1)
-	other := newStory(t, 0) // another process takes five meanwhile
-	other.it = s.it
-	image, _ := table.DecodeShard(s.it)
-	other.b.See(image, noon, Unsent)
-	_, theirs := other.ask(5)
-	other.advance(theirs.Calls[0], 1)
-	other.write(theirs.Calls[0], true)
-	s.it = other.it
+	s.others(5)
 	s.write(c, false)
 	e = s.advance(c, 0)
 	s.answers(e, map[*Waiter]Result{b: Denied})

@@ -13,11 +13,11 @@ func TestWhatBeginsAPeriodGoesAlone(t *testing.T) {
 	_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: []Cost{{Limit: q}}, Now: sampleNow,
 		Draw: 7})
 	s := Cost{Limit: q, Milli: 10_000}
-	if image.Rides(s, sampleNow) {
+	if image.Rides(image.State.At(sampleNow), s) {
 		t.Error("it rides on a charge that begins no period")
 	}
 	begun, _ := written(t, image, Charge{Image: image, Costs: []Cost{s}, Force: true, Now: sampleNow + 1})
-	if begun.State.Slots[0].End == 0 || !begun.Rides(s, sampleNow+2) {
+	if begun.State.Slots[0].End == 0 || !begun.Rides(begun.State.At(sampleNow+2), s) {
 		t.Errorf("alone it ends at %d", begun.State.Slots[0].End)
 	}
 }

@@ -67,7 +67,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			if c.Milli < 0 && c.Limit.Renews() {
 				settles[i].End, settles[i].Resets, settles[i].Born = sl.End, sl.Resets, image.Born
 			}
-			if !image.Rides(settles[i], now) {
+			if !image.Rides(image.State.At(now), settles[i]) {
 				t.Fatalf("%+v does not ride on %+v", settles[i], image.State)
 			}
 		}
@@ -184,7 +184,7 @@ func TestWhatDoesNotRide(t *testing.T) {
 		"reset since":     {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End, Resets: 1}, sampleNow},
 		"a younger item":  {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End, Born: image.Born - 1}, sampleNow},
 	} {
-		if image.Rides(c.cost, c.now) {
+		if image.Rides(image.State.At(c.now), c.cost) {
 			t.Errorf("%s: rides", name)
 		}
 	}

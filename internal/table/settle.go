@@ -29,10 +29,9 @@ func (p *planned) settle() {
 	}
 }
 
-// Rides reports whether a charge of the shard at an instant can settle a difference, unless it begins a
-// generation: its limit is stored as a level, and the period goes on in which the tokens were taken.
-func (b Shard) Rides(c Cost, now int64) bool {
-	s := b.State.At(now)
+// Rides reports whether a charge can settle a difference that finds the state s of the shard by then, unless
+// it begins a generation: its limit is stored as a level, and the period goes on in which the tokens were taken.
+func (b Shard) Rides(s bucket.State, c Cost) bool {
 	i := s.Index(c.Limit.Name)
 	if i >= 0 && c.Milli > 0 && s.Slots[i].FirstUse() > 0 && s.Slots[i].End == 0 {
 		return false // it begins the period
