@@ -72,7 +72,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 			le.items = append(le.items, it)
 			continue
 		}
-		le.items[i].Taken = plus(le.items[i].Taken, it.Taken)
+		le.items[i].Taken = table.Plus(le.items[i].Taken, it.Taken)
 	}
 	for _, limit := range extra.settles() {
 		if !hasLimit(le.settles(), limit.Name) {
@@ -103,8 +103,8 @@ func (le *Lease) part(now bucket.State) {
 		}
 		for i, it := range le.items {
 			if c, ok := table.Find(it.Taken, sl.Name); ok {
-				le.gone = plus(le.gone, []table.Cost{c})
-				le.items[i].Taken = plus(it.Taken, table.Negative([]table.Cost{c}))
+				le.gone = table.Plus(le.gone, []table.Cost{c})
+				le.items[i].Taken = table.Plus(it.Taken, table.Negative([]table.Cost{c}))
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	for i, err := range came {
 		if err == nil {
 			it := &le.items[i]
-			it.Taken = plus(it.Taken, due[i][:len(due[i])-len(it.slots)])
+			it.Taken = table.Plus(it.Taken, due[i][:len(due[i])-len(it.slots)])
 			it.slots = nil
 			continue
 		}

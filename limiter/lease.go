@@ -254,19 +254,6 @@ func hasLimit(limits []bucket.Limit, name string) bool {
 	return slices.ContainsFunc(limits, func(l bucket.Limit) bool { return l.Name == name })
 }
 
-// plus adds up costs by limit.
-func plus(a, b []table.Cost) []table.Cost {
-	out := slices.Clone(a)
-	for _, c := range b {
-		if i := slices.IndexFunc(out, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name }); i >= 0 {
-			out[i].Milli = bucket.AddSat(out[i].Milli, c.Milli)
-		} else {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 func (le *Lease) errClosed(op string) error {
 	return &opError{op, le.name, ErrLeaseClosed, nil}
 }

@@ -48,23 +48,6 @@ func current(b table.Shard, costs []table.Cost) []table.Cost {
 	})
 }
 
-// endedWith adds what cannot be given back any more, as negative costs, to what has ended unspent. Slots are
-// free by themselves.
-func endedWith(ended, late []table.Cost) []table.Cost {
-	for _, c := range late {
-		if c.Limit.Lends() {
-			continue
-		}
-		i := slices.IndexFunc(ended, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name })
-		if i < 0 {
-			ended = append(ended, table.Cost{Limit: c.Limit})
-			i = len(ended) - 1
-		}
-		ended[i].Milli -= c.Milli
-	}
-	return ended
-}
-
 // without returns the costs of limits that others do not name.
 func without(costs, others []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {

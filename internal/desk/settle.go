@@ -171,7 +171,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		late := without(s.costs, left)
 		s.late, s.costs, s.image = append(s.late, late...), left, b
 		if s.ends {
-			s.gives.Ended = endedWith(s.gives.Ended, late)
+			s.gives.Ended = table.Plus(s.gives.Ended, table.Negative(slices.DeleteFunc(late, isSlots))) // slots are free
 		}
 		return len(left)+len(s.gives.Told)+len(s.gives.Ended) == 0
 	}

@@ -103,6 +103,19 @@ func Negative(costs []Cost) []Cost {
 	return out
 }
 
+// Plus adds up costs by limit.
+func Plus(a, b []Cost) []Cost {
+	out := slices.Clone(a)
+	for _, c := range b {
+		if i := slices.IndexFunc(out, func(o Cost) bool { return o.Limit.Name == c.Limit.Name }); i >= 0 {
+			out[i].Milli = bucket.AddSat(out[i].Milli, c.Milli)
+		} else {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // Find returns the cost of the limit of that name; ok is false if there is none.
 func Find(costs []Cost, limit string) (c Cost, ok bool) {
 	for _, c := range costs {
