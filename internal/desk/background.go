@@ -21,6 +21,14 @@ func (b *background) enter() bool {
 	return !b.shut
 }
 
+// try runs f, unless it was shut.
+func (b *background) try(f func()) {
+	if b.enter() {
+		defer b.done()
+		f()
+	}
+}
+
 // close lets nobody enter any more. It reports whether it was open.
 func (b *background) close() bool {
 	b.mu.Lock()

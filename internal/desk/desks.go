@@ -53,9 +53,15 @@ func New(s store.Store, o Options) *Desks {
 		namespace:    o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
 	rooms := facets[queue.Room]{d.cache, func(k *Desk) *queue.Room { return &k.room }}
 	d.Sleepers.Rooms, d.Lines.Rooms = rooms, rooms
-	d.Slots.Wake, d.Slots.Random = d.keepUp, store.Random
+	d.Slots.Wake = func(n decide.Name) { d.background.try(func() { d.keepUp(n) }) }
+	d.Slots.Random = store.Random
 	d.Slots.Shelves = facets[slots.Shelf]{d.cache, func(k *Desk) *slots.Shelf { return &k.shelf }}
 	return d
+}
+
+// later runs f after a while, unless the desks are closed by then: Close does what is left.
+func (d *Desks) later(after time.Duration, f func()) {
+	time.AfterFunc(after, func() { d.background.try(func() { _ = Guarded(f) }) })
 }
 
 // Moment is what a decision depends on besides the bucket and the request.

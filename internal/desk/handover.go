@@ -37,26 +37,17 @@ func (d *Desks) keep(n decide.Name, shard int, taken queue.Taking, costs []table
 
 // minds settles after a while what is due on a shard by then. The desk is pinned until nothing is.
 func (d *Desks) minds(k *Desk, shard int, after time.Duration) {
-	time.AfterFunc(after, func() {
-		if !d.background.enter() { // Close settles it
-			return
+	d.later(after, func() {
+		all, more := k.Due(shard, d.Moment(), d.SettleWithin.Milliseconds())
+		if more > 0 {
+			d.minds(k, shard, time.Duration(more)*time.Millisecond)
+		} else {
+			defer d.Unpin(k.Name)
 		}
-		defer d.background.done()
-		_ = Guarded(func() { d.settleIn(k, shard) })
+		bounded := d.Bounded(context.Background())
+		defer bounded.End()
+		_ = d.settleDue(bounded, k, shard, all)
 	})
-}
-
-// settleIn settles what is due on a shard, and minds the rest.
-func (d *Desks) settleIn(k *Desk, shard int) {
-	all, more := k.Due(shard, d.Moment(), d.SettleWithin.Milliseconds())
-	if more > 0 {
-		d.minds(k, shard, time.Duration(more)*time.Millisecond)
-	} else {
-		defer d.Unpin(k.Name)
-	}
-	bounded := d.Bounded(context.Background())
-	defer bounded.End()
-	_ = d.settleDue(bounded, k, shard, all)
 }
 
 // awaited reports whether requests wait for the bucket, asleep or in line: they are woken by what is written.
@@ -70,8 +61,8 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		if p := Guarded(func() { err = s.run(ctx, queue.Taking{}) }); p != nil {
 			err = p
 		}
-		unwritten := []store.Kind{store.Unavailable, store.Throttled, store.Conflict}
-		if slices.Contains(unwritten, store.KindOf(err)) && !d.closed() {
+		unwritten := store.Passes(err) || store.KindOf(err) == store.Unavailable
+		if unwritten && !d.closed() {
 			d.keep(k.Name, shard, queue.Taking{}, costs)
 			continue
 		}

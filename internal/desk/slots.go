@@ -108,10 +108,6 @@ func (d *Desks) ObserveLost() {
 
 // keepUp renews the slots of a bucket that are due, and reports those that are lost.
 func (d *Desks) keepUp(n decide.Name) {
-	if !d.background.enter() {
-		return
-	}
-	defer d.background.done()
 	r, idle := d.Slots.Next(n, d.clock())
 	d.ObserveLost() // the renewal may take long
 	if idle != nil {

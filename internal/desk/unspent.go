@@ -22,12 +22,7 @@ func (d *Desks) mind(k *Desk, shard int) {
 
 // mindIn gives back after a while. If that is not written, it pauses.
 func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Duration) {
-	time.AfterFunc(after+time.Millisecond, func() {
-		if d.background.enter() { // else all was given back
-			defer d.background.done()
-			_ = Guarded(func() { d.giveUnspent(k, shard, pause) })
-		}
-	})
+	d.later(after+time.Millisecond, func() { d.giveUnspent(k, shard, pause) })
 }
 
 // longestPause is how long what was not given back waits at most before it is tried again.
