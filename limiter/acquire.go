@@ -44,25 +44,19 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		return lease, nil
 	}
 	begin, tries := l.begin(), &desk.Attempt{}
-	lease, err := l.entered(ctx, req, tries, l.acquire)
+	lease, err := l.acquire(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
-}
-
-// entered makes a call unless the Limiter is closed, which waits for it.
-func (l *Limiter) entered(ctx context.Context, req Request, tries *desk.Attempt,
-	call func(context.Context, Request, *desk.Attempt) (*Lease, error)) (*Lease, error) {
-	if !l.desks.Enter() {
-		return nil, closed("acquire", decide.Name{Entity: req.Entity, Resource: req.Resource})
-	}
-	defer l.desks.Leave()
-	return call(ctx, req, tries)
 }
 
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
 	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
+	if !l.desks.Enter() {
+		return nil, closed("acquire", n)
+	}
+	defer l.desks.Leave()
 	own, err := req.validate(l.desks.Peek(n))
 	if err != nil {
 		return nil, err

@@ -24,9 +24,9 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 		case <-me.Turn():
 		case <-asks.C:
 		case <-ctx.Done():
-			return nil, 0, l.awoken(ctx, "wait", n)
+			return nil, 0, awoken(ctx, n)
 		case <-l.desks.Closing():
-			return nil, 0, l.awoken(ctx, "wait", n)
+			return nil, 0, awoken(ctx, n)
 		}
 		mine := waiting(tries.End)
 		mine.Standing = true

@@ -48,7 +48,7 @@ import (
 func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	end, _ := ctx.Deadline()
 	begin, tries := l.begin(), waiting(end)
-	lease, err := l.entered(ctx, req, tries, l.wait)
+	lease, err := l.wait(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
 }
@@ -57,6 +57,10 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
 	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
+	if !l.desks.Enter() {
+		return nil, closed("acquire", n)
+	}
+	defer l.desks.Leave()
 	tries.InLine = l.desks.Lines.Any(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
@@ -68,7 +72,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 	if l.desks.Sleep(ctx, tries.Owed, after) {
 		return lease, nil
 	}
-	return nil, errors.Join(l.awoken(ctx, "wait", lease.name), lease.rollback(ctx))
+	return nil, errors.Join(awoken(ctx, lease.name), lease.rollback(ctx))
 }
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
@@ -77,22 +81,17 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 // of ctx bounds the call only. Nobody tells the caller if tokens are put back sooner.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
 	begin, tries := l.begin(), waiting(time.Time{})
-	var after time.Duration
-	reserve := func(ctx context.Context, req Request, tries *desk.Attempt) (lease *Lease, err error) {
-		lease, after, err = l.reserve(ctx, req, tries)
-		return lease, err
-	}
-	lease, err := l.entered(ctx, req, tries, reserve)
+	lease, after, err := l.reserve(ctx, req, tries)
 	l.tellAcquire(ctx, req, begin, tries, lease, err)
 	return lease, after, err
 }
 
 // awoken is the error of a request whose wait has ended early, because of its context or of Close.
-func (l *Limiter) awoken(ctx context.Context, op string, n decide.Name) error {
+func awoken(ctx context.Context, n decide.Name) error {
 	if ctx.Err() == nil {
-		return closed(op, n)
+		return closed("wait", n)
 	}
-	return canceled(op, n, context.Cause(ctx), nil)
+	return canceled("wait", n, context.Cause(ctx), nil)
 }
 
 // reserve takes the costs, into debt if that is paid back in time.
