@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // What is given back to a period that is over is not decided by: denials cost no more than without.
@@ -68,34 +64,6 @@ func TestSettlingWakesAtOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A conflict that lasts has written nothing: it is tried again.
-func TestSettlingAloneMeetsConflicts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
-		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-		var down atomic.Bool
-		down.Store(true)
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if down.Load() && isWrite(op) {
-				return false, memdb.Fail(store.Conflict)
-			}
-			return true, nil
-		})
-		w.pass(30 * time.Second)
-		synctest.Wait()
-		down.Store(false)
-		w.pass(30 * time.Second)
-		synctest.Wait()
-		if err := l.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if used := w.used(l, "rpm"); used != 2 {
-			t.Errorf("%d are used, want 2", used)
-		}
-	})
 }
 
 // What the limiter gives back itself does not wait: a denial by the parent leaves the child as it was.

@@ -222,34 +222,48 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 
 // What is written alone meets faults, too: what was not written is tried again, until Close says so.
 func TestSettlingAloneUnderFaults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
-		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-		var down atomic.Bool
-		down.Store(true)
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if down.Load() && isWrite(op) {
-				return false, memdb.Fail(store.Unavailable)
-			}
-			return true, nil
+	for name, c := range map[string]struct {
+		kind     store.Kind
+		down, up time.Duration
+		last     bool // it is down again at the end
+	}{
+		"down":       {store.Unavailable, 10 * time.Second, 3 * time.Second, true},
+		"a conflict": {store.Conflict, 30 * time.Second, 30 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
+				settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+				var down atomic.Bool
+				down.Store(true)
+				w.db.SetHook(func(op memdb.Op) (bool, error) {
+					if down.Load() && isWrite(op) {
+						return false, memdb.Fail(c.kind)
+					}
+					return true, nil
+				})
+				w.pass(c.down)
+				synctest.Wait()
+				if used := w.used(l, "rpm"); used != 6 {
+					t.Errorf("%d are used while nothing is written", used)
+				}
+				down.Store(false)
+				w.pass(c.up)
+				synctest.Wait()
+				if used := w.used(l, "rpm"); used != 2 {
+					t.Errorf("%d are used, want 2", used)
+				}
+				if c.last {
+					settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+					down.Store(true)
+				}
+				if err := l.Close(t.Context()); c.last != errors.Is(err, ErrUnavailable) || !c.last && err != nil {
+					t.Errorf("%v, want ErrUnavailable: %v", err, c.last)
+				}
+			})
 		})
-		w.pass(10 * time.Second)
-		if used := w.used(l, "rpm"); used != 6 {
-			t.Errorf("%d are used while nothing is written", used)
-		}
-		down.Store(false)
-		w.pass(3 * time.Second)
-		synctest.Wait()
-		if used := w.used(l, "rpm"); used != 2 {
-			t.Errorf("%d are used, want 2", used)
-		}
-		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-		down.Store(true)
-		if err := l.Close(t.Context()); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%v, want ErrUnavailable", err)
-		}
-	})
+	}
 }
 
 // Bad values are refused at the door.
