@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,21 +21,11 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "zae-limiter")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "zae-limiter")
-		build := exec.Command("go", "build", "-o", binary, ".")
-		build.Dir = filepath.Join(engine.Root(), "..", "..", "cmd", "zae-limiter")
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(string(out))
-		}
+	os.Exit(engine.WithTool(func(path string) int {
+		binary = path
 		defer engine.StopShared()
 		return m.Run()
-	}())
+	}))
 }
 
 // shell runs commands on one table.

@@ -46,20 +46,10 @@ descriptors:
 var tool string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "zae-limiter")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		tool = filepath.Join(dir, "zae-limiter")
-		build := exec.Command("go", "build", "-o", tool, ".")
-		build.Dir = filepath.Join(engine.Root(), "..", "..", "cmd", "zae-limiter")
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(string(out))
-		}
+	os.Exit(engine.WithTool(func(path string) int {
+		tool = path
 		return m.Run()
-	}())
+	}))
 }
 
 // process is a running program.
