@@ -52,8 +52,8 @@ func (a *application) reach(ctx context.Context, some []int) {
 	_ = g.Wait()
 }
 
-// reachStep brings what a step has stored to the buckets that exist. The error is ErrReach. Of an
-// unchanged step nobody knows what was there before, so everything is brought.
+// reachStep brings what a step has stored to the buckets that exist. The error is ErrReach. An
+// unchanged step does not say what was stored before, so it brings everything.
 func (n *Namespace) reachStep(ctx context.Context, s Step) error {
 	again := s.Action == ActionUnchanged
 	if s.entity != nil {

@@ -66,7 +66,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("a stack without table and alarms: %v", b)
 	}
 	if a := got["alone"]; a["acquire"] != got["table"]["acquire"] || a["usage"].Units != 0 {
-		t.Errorf("a table that nobody counts usage of: %v", a)
+		t.Errorf("a table without usage: %v", a)
 	}
 	other := filepath.Join(t.TempDir(), "other.json")
 	if err := os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600); err != nil {

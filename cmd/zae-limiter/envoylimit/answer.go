@@ -182,7 +182,7 @@ func boolean(is bool) int {
 	return 0
 }
 
-// isNever reports whether a time says that no wait helps, or that nobody knows.
+// isNever reports whether no wait of a client helps, or it is unknown which does.
 func isNever(d time.Duration) bool { return d < 0 || d > longest }
 
 // seconds rounds up, so that no client comes back too early.

@@ -86,8 +86,8 @@ func overridden(domain string, limit *common.RateLimitDescriptor_RateLimitOverri
 	return r, nil
 }
 
-// hits returns how many hits a descriptor takes. That of the request means one if it is zero, which
-// the protocol cannot tell from none; that of a descriptor means none.
+// hits returns how many hits a descriptor takes. The protocol cannot tell a request
+// with zero hits from one without the field, so both take one. A descriptor with zero hits takes none.
 func hits(r *ratelimit.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	if h := d.GetHitsAddend(); h != nil {
 		return int64(min(h.GetValue(), limiter.MaxTokens))

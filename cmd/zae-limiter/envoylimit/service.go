@@ -42,7 +42,7 @@ const (
 // Options are the settings of a service. The zero value of each is its default.
 type Options struct {
 	// Decided is called for every descriptor that the limiter was asked about, for logs and metrics: an
-	// answer does not say why there was no decision. It must be quick. Nil: nobody is called.
+	// answer does not say why there was no decision. It must be quick. It may be nil.
 	Decided func(context.Context, Decision)
 }
 

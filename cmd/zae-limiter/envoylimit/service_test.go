@@ -132,8 +132,9 @@ func (r *rig) ask(t *testing.T, hits uint32, ds ...*common.RateLimitDescriptor) 
 	return out
 }
 
-// told is an answer in one line: of each descriptor the code, limit, remaining and reset, then the headers.
-func told(out *ratelimit.RateLimitResponse) string {
+// inOneLine writes an answer as one line: the code, limit, remaining and reset of each descriptor, then the
+// headers.
+func inOneLine(out *ratelimit.RateLimitResponse) string {
 	parts := []string{out.GetOverallCode().String()}
 	for _, s := range out.GetStatuses() {
 		text := s.GetCode().String()
@@ -246,7 +247,7 @@ func TestAnswers(t *testing.T) {
 						t.Fatal(err)
 					}
 					r.table.Advance(after)
-				} else if got := told(r.ask(t, s.hits, s.descriptors...)); got != s.want {
+				} else if got := inOneLine(r.ask(t, s.hits, s.descriptors...)); got != s.want {
 					t.Errorf("step %d:\n%s, want\n%s", i, got, s.want)
 				}
 			}
@@ -277,21 +278,21 @@ func TestStoredLimitsWin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := told(r.ask(t, 0, from(fmt.Sprint("x", i)))); !strings.Contains(got, " "+c.want) {
+		if got := inOneLine(r.ask(t, 0, from(fmt.Sprint("x", i)))); !strings.Contains(got, " "+c.want) {
 			t.Errorf("%v: %s, want %s", c.stored, got, c.want)
 		}
 		with := withLimit(from(fmt.Sprint("y", i)), 7, envoytype.RateLimitUnit_HOUR)
-		if got := told(r.ask(t, 0, with)); !strings.Contains(got, " 7/HOUR") {
+		if got := inOneLine(r.ask(t, 0, with)); !strings.Contains(got, " 7/HOUR") {
 			t.Errorf("%v, and one with the request: %s", c.stored, got)
 		}
 	}
-	if got := told(r.ask(t, 0, from("b"))); !strings.Contains(got, " 3/MINUTE") {
+	if got := inOneLine(r.ask(t, 0, from("b"))); !strings.Contains(got, " 3/MINUTE") {
 		t.Errorf("another address: %s", got)
 	}
 	if _, err := ns.SetAccess(t.Context(), scope("x0"), admin.AccessDisabled); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(r.ask(t, 0, from("x0"))); got != "OVER_LIMIT | OVER_LIMIT" {
+	if got := inOneLine(r.ask(t, 0, from("x0"))); got != "OVER_LIMIT | OVER_LIMIT" {
 		t.Errorf("disabled: %s", got)
 	}
 }
@@ -344,11 +345,11 @@ func TestLookAtASoftLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		if got := told(r.ask(t, 0, from("a"))); !strings.HasPrefix(got, "OK") {
+		if got := inOneLine(r.ask(t, 0, from("a"))); !strings.HasPrefix(got, "OK") {
 			t.Error(got)
 		}
 	}
-	if got := told(r.ask(t, 0, withHits(from("a"), 0))); !strings.HasPrefix(got, "OK | OK 2/HOUR ") {
+	if got := inOneLine(r.ask(t, 0, withHits(from("a"), 0))); !strings.HasPrefix(got, "OK | OK 2/HOUR ") {
 		t.Errorf("a look: %s", got)
 	}
 }
@@ -365,7 +366,7 @@ func TestStoredLimitsAreFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return told(out)
+			return inOneLine(out)
 		}
 		for range 4 {
 			if got := ask(); !strings.Contains(got, " 3/MINUTE") {
@@ -402,7 +403,7 @@ func TestNoDecision(t *testing.T) {
 		status.Convert(err).Message() != "rate limiter unavailable" {
 		t.Errorf("table down: %v, %v", out, err)
 	}
-	if out, err := ask(descriptor("trial", "x")); err != nil || told(out) != "OK | OK" {
+	if out, err := ask(descriptor("trial", "x")); err != nil || inOneLine(out) != "OK | OK" {
 		t.Errorf("table down, shadow mode: %v, %v", out, err)
 	}
 	r.table.Fail(nil)
@@ -414,7 +415,7 @@ func TestNoDecision(t *testing.T) {
 		t.Errorf("stored limits of another name: %v, %v", out, err)
 	}
 	if out, err := ask(from("c"), from("a")); err != nil ||
-		!strings.HasPrefix(told(out), "OVER_LIMIT | UNKNOWN | OVER_LIMIT 3/MINUTE") {
+		!strings.HasPrefix(inOneLine(out), "OVER_LIMIT | UNKNOWN | OVER_LIMIT 3/MINUTE") {
 		t.Errorf("another descriptor is over: %v, %v", out, err)
 	}
 	gone, leave := context.WithCancel(t.Context())
@@ -464,7 +465,7 @@ func TestRequestsThatAreNotAcceptable(t *testing.T) {
 		}
 	}
 	out, err := r.client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "unknown", Descriptors: all})
-	if err != nil || told(out) != "OK | OK" {
+	if err != nil || inOneLine(out) != "OK | OK" {
 		t.Errorf("a domain that is not known: %v, %v", out, err)
 	}
 }
@@ -507,7 +508,7 @@ func TestSetConfig(t *testing.T) {
 		"  rate_limit: {unit: week, requests_per_unit: 7}\n"))
 	want := "OK | OK 7/WEEK 6 left reset 24h0m0s | OK | X-RateLimit-Limit: 7, 7;w=604800 | " +
 		"X-RateLimit-Remaining: 6 | X-RateLimit-Reset: 86400"
-	if got := told(r.ask(t, 0, descriptor("other", "x"), from("a"))); got != want {
+	if got := inOneLine(r.ask(t, 0, descriptor("other", "x"), from("a"))); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
 }
