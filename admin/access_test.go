@@ -259,7 +259,7 @@ func TestABucketComesBackWhileItIsTold(t *testing.T) {
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 		key := w.bucket("acme", "gpt-4", 0).Key()
 		it, went := w.db.Item(key), false
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key && !went {
 				went = true
 				w.db.Delete(key)

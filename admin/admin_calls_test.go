@@ -14,7 +14,7 @@ import (
 func (w *world) counted(f func()) string {
 	n := map[memdb.OpName]int{}
 	var mu sync.Mutex
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n[op.Name]++; op.Name == memdb.BatchGetItem && !op.Consistent {

@@ -229,7 +229,7 @@ func TestChangesUnderFaults(t *testing.T) {
 					w := newWorld(t)
 					c.prepare(w)
 					calls := 0
-					w.db.SetHook(func(memdb.Op) (bool, error) {
+					w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 						calls++
 						if calls-1 == nth || f.forever && calls > nth {
 							return f.apply, memdb.Fail(f.kind)

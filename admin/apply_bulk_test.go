@@ -361,7 +361,7 @@ func TestManyScopesAreListed(t *testing.T) {
 		}
 		for fail := 1; fail <= reads; fail++ {
 			calls := 0
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 				if calls++; calls == fail {
 					return false, memdb.Fail(store.Unavailable)
 				}

@@ -85,7 +85,7 @@ func TestAPlanFromBeforeHalfAManifest(t *testing.T) {
 	a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
 	w.advance(time.Minute)
 	transactions := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 		if op.Name == memdb.TransactWriteItems {
 			if transactions++; transactions > 2 {
 				return false, memdb.Fail(store.Setup)

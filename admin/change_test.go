@@ -32,7 +32,7 @@ func TestChangesThatAreAlwaysRaced(t *testing.T) {
 		w := newWorld(t)
 		c.prepare(w)
 		before, tries := w.db.Snapshot(), 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if op.Name != memdb.TransactWriteItems {
 				return true, nil
 			}

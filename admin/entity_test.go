@@ -378,7 +378,7 @@ func TestMovesTellThatACallFailed(t *testing.T) {
 		_, err := w.ns.MoveEntity(t.Context(), "acme", "")
 		w.must(err)
 		seen := -1
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 			if seen++; seen == n {
 				return false, memdb.Fail(store.Setup)
 			}

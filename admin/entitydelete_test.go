@@ -58,7 +58,7 @@ func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
 		w := readable(t)
 		w.split("acme", "gpt-4", 1)
 		all, calls := w.storedOf("acme"), 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if calls++; calls >= fail {
 				return false, memdb.Fail(store.Unavailable)
 			}
@@ -97,7 +97,7 @@ func TestDeletingAnEntityWhoseLimitsAreDeleted(t *testing.T) {
 func TestDeletingAnEntityThatCannotBeRecorded(t *testing.T) {
 	w := newWorld(t)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1}, rpm10)
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 		if op.Name != memdb.TransactWriteItems {
 			return true, nil
 		}

@@ -291,7 +291,7 @@ func TestAHalfAppliedHierarchyGoesOn(t *testing.T) {
 			p := w.plan(m)
 			var mu sync.Mutex
 			calls := 0
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if calls++; calls >= fail {

@@ -116,7 +116,7 @@ func TestAnOperationIsCarriedOutOnce(t *testing.T) {
 				ns, err := w.ns.Once("n-1")
 				w.must(err)
 				failed := false
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 					if op.Name == memdb.TransactWriteItems && (!failed || f.forever) {
 						failed = true
 						return f.apply, memdb.Fail(f.kind)

@@ -28,7 +28,7 @@ func TestCreditOfManyShards(t *testing.T) {
 		ns, err := w.ns.Once("invoice-1")
 		w.must(err)
 		calls := 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if op.Name == memdb.TransactWriteItems {
 				if calls++; calls > 1 || doublings == 6 {
 					return false, memdb.Fail(store.Unavailable)

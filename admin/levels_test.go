@@ -134,7 +134,7 @@ func TestResetAndCreditUnderFaults(t *testing.T) {
 			w.drained(w.limiter())
 			before := w.left()
 			failed := false
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 				if op.Name == memdb.TransactWriteItems && (!failed || f.forever) {
 					failed = true
 					return f.apply, memdb.Fail(f.kind)
@@ -328,7 +328,7 @@ func TestResetOfVeryManyShards(t *testing.T) {
 		w.set(Scope{}, limiter.PerHour("rpm", 12_800))
 		w.split("acme", "gpt-4", 7)
 		sent := 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if op.Name != memdb.TransactWriteItems {
 				return true, nil
 			}

@@ -206,7 +206,7 @@ func TestLiveUsageThatCannotBeRead(t *testing.T) {
 		})
 		for n := range calls {
 			seen := -1
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 				if seen++; seen == n {
 					return false, memdb.Fail(store.Setup)
 				}

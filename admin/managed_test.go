@@ -57,7 +57,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 	remember("TransactWriteItems:32")
 	for fail := 1; fail <= 4; fail++ { // each of its reads
 		calls := 0
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 			if calls++; calls == fail {
 				return false, memdb.Fail(store.Unavailable)
 			}
@@ -112,7 +112,7 @@ func TestPagesThatAreHalfStored(t *testing.T) {
 		w.db = empty.Snapshot()
 		w.ns.calls.db = w.db
 		calls := 0
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(memdb.Op) (bool, error) {
 			if calls++; calls == fail {
 				return false, memdb.Fail(store.Unavailable)
 			}

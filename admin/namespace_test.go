@@ -74,7 +74,7 @@ func TestLifeOfANamespace(t *testing.T) {
 func TestRegisteringWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
 	registered := false
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 		if op.Name == memdb.TransactWriteItems {
 			registered = true
 		} else if registered {
@@ -240,7 +240,7 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 		}
 		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 		queries := 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if op.Name == memdb.Query && op.Query.Index != "" {
 				if queries++; queries < 20 {
 					late(queries)

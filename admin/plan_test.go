@@ -291,7 +291,7 @@ func TestTheProvisionerKeepsWhatOthersStored(t *testing.T) {
 		t.Errorf("managed %+v", s)
 	}
 	writes := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) { writes += len(op.Writes); return true, nil })
+	w.db.SetSerialHook(func(op memdb.Op) (bool, error) { writes += len(op.Writes); return true, nil })
 	w.apply(m)
 	if w.db.SetHook(nil); writes > 2 { // when it was applied last
 		t.Errorf("%d writes to change nothing", writes)

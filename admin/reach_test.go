@@ -392,7 +392,7 @@ func TestWhyABucketIsNotReached(t *testing.T) {
 			w.set(Scope{}, rpm10)
 			w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 			tries := 0
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 				if op.Name != memdb.UpdateItem {
 					return true, nil
 				}

@@ -62,7 +62,7 @@ func TestResetOfWhatIsSplitMeanwhile(t *testing.T) {
 		w.meanwhile(last, func() {
 			w.must(w.db.Transact(t.Context(), "split", table.Split(w.bucket("acme", "gpt-4", 0), w.now.Load())))
 			failed := fault == 0
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 				if op.Name != memdb.TransactWriteItems || failed {
 					return true, nil
 				}

@@ -83,7 +83,7 @@ func TestResetOfWhatCannotBeReadUnderFaults(t *testing.T) {
 		w.split("acme", "gpt-4", 1)
 		w.spoil("acme", 0, odd["a clock of text"])
 		failed := false
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
 			if op.Name != memdb.TransactWriteItems || failed {
 				return true, nil
 			}

@@ -33,7 +33,7 @@ func TestLimitsAreNotReplacedUnseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	db.SetHook(func(memdb.Op) (bool, error) {
+	db.SetSerialHook(func(memdb.Op) (bool, error) {
 		if calls++; calls == 1 {
 			return false, memdb.Fail(store.Unavailable)
 		}

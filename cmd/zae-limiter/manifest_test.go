@@ -110,7 +110,7 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.db.SetHook(func(o memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 		if len(o.Writes) > 0 {
 			return false, memdb.Fail(store.Unavailable)
 		}
@@ -119,7 +119,7 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	if out, errs, code := s.on(t, "", "apply", "-y", file); code != failed || strings.Contains(errs, "applied") {
 		t.Errorf("nothing could be stored: %d\n%s%s", code, out, errs)
 	}
-	s.db.SetHook(func(o memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 		for _, w := range o.Writes {
 			if strings.HasSuffix(w.Target().PK, "/RESOURCE#r7") {
 				return false, memdb.Fail(store.Unavailable)
@@ -164,7 +164,7 @@ func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s.db.SetHook(func(o memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 		for _, w := range o.Writes {
 			if strings.HasSuffix(w.Target().PK, "/RESOURCE#gpt-4") {
 				return true, memdb.Fail(store.Unknown)

@@ -46,7 +46,7 @@ func TestLimitsInTheStatus(t *testing.T) {
 		t.Errorf("refused: %+v", p)
 	}
 	calls := 0
-	s.db.SetHook(func(memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(memdb.Op) (bool, error) {
 		if calls++; calls > 1 { // the first finds the namespace
 			return false, memdb.Fail(store.Unavailable)
 		}

@@ -343,7 +343,7 @@ func TestNothingToAsk(t *testing.T) {
 			if code != 0 || !strings.Contains(errs, "what cannot be read") || !strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
 			}
-			odd.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			odd.db.SetSerialHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
 			if _, errs, code = odd.on(t, "y\n", strings.Fields(command)...); code != failed || strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %s on a table that does not answer: %d\n%s", command, code, errs)
 			}
@@ -381,7 +381,7 @@ func TestACallThatFailsIsTold(t *testing.T) {
 			for failing := int64(1); ; failing++ {
 				s, spared := storedIn(begin.db.Snapshot()), false
 				var calls atomic.Int64
-				s.db.SetHook(func(o memdb.Op) (bool, error) {
+				s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 					if calls.Add(1) != failing {
 						return true, nil
 					}

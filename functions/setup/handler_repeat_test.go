@@ -127,7 +127,7 @@ func TestEveryCallFailsForGood(t *testing.T) {
 			var log bytes.Buffer
 			h.log = slog.New(slog.NewTextHandler(&log, nil))
 			calls := 0
-			db.SetHook(func(memdb.Op) (bool, error) {
+			db.SetSerialHook(func(memdb.Op) (bool, error) {
 				if calls++; calls >= at {
 					return false, memdb.Fail(store.Unavailable)
 				}
@@ -208,7 +208,7 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 				Costs: table.Costs([]bucket.Limit{old}), Now: now, Draw: 1})
 			db.Store(put.Item)
 			calls := 0
-			db.SetHook(func(op memdb.Op) (bool, error) {
+			db.SetSerialHook(func(op memdb.Op) (bool, error) {
 				if c.fails(op, id) {
 					if calls++; calls <= c.times {
 						return c.stored, errors.New("no answer")

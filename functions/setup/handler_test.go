@@ -199,7 +199,7 @@ func TestRightsForTheFirstManifestArriveLate(t *testing.T) {
 			h, db := rig(t)
 			ask(t, h, event(cfn.RequestCreate, "default"))
 			begun, calls := time.Now(), 0
-			db.SetHook(func(memdb.Op) (bool, error) {
+			db.SetSerialHook(func(memdb.Op) (bool, error) {
 				if calls++; calls > allowed && time.Since(begun) < 8*time.Second {
 					return false, memdb.Fail(store.Setup)
 				}

@@ -57,6 +57,17 @@ func (db *DB) SetHook(h Hook) {
 	db.Hook = h
 }
 
+// SetSerialHook replaces the hook by one that is asked for one call at a time, so it may keep counts in
+// plain variables while several goroutines call. It must not block, nor call this table but by [DB.Bare].
+func (db *DB) SetSerialHook(h Hook) {
+	var mu sync.Mutex
+	db.SetHook(func(op Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return h(op)
+	})
+}
+
 func (db *DB) now() int64 {
 	if db.Now != nil {
 		return db.Now()
