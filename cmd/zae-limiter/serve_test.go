@@ -192,9 +192,10 @@ func TestServe(t *testing.T) {
 	}
 	code, text := s.get("/metrics")
 	for _, want := range []string{
-		`zae_limiter_hits_total{rule="edge|user",outcome="within"} 2`, `zae_limiter_hits_total{rule="edge|user",outcome="over"} 2`,
-		`zae_limiter_hits_total{rule="edge|trial",outcome="within"} 1`,
-		`zae_limiter_hits_total{rule="edge|trial",outcome="shadow"} 1`,
+		`zae_limiter_hits_total{outcome="within",rule="edge|user"} 2`,
+		`zae_limiter_hits_total{outcome="over",rule="edge|user"} 2`,
+		`zae_limiter_hits_total{outcome="within",rule="edge|trial"} 1`,
+		`zae_limiter_hits_total{outcome="shadow",rule="edge|trial"} 1`,
 		`zae_limiter_events_total{kind="acquire",outcome="ok"} 3`, "zae_limiter_acquire_seconds_count 6",
 	} {
 		if !strings.Contains(text, want+"\n") || code != http.StatusOK {

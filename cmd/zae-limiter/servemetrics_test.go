@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -31,15 +33,17 @@ func TestMetrics(t *testing.T) {
 	m.config(nil)
 	m.config(errors.New("x"))
 	m.config(errors.New("x"))
-	text := m.text()
+	w := httptest.NewRecorder()
+	m.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	text := w.Body.String()
 	for _, want := range []string{
 		"# TYPE zae_limiter_hits_total counter",
-		`zae_limiter_hits_total{rule="a|k=\"x\"\\\n",outcome="within"} 2`,
-		`zae_limiter_hits_total{rule="?",outcome="within"} 1`,
-		`zae_limiter_hits_total{rule="r",outcome="over"} 16`,
-		`zae_limiter_hits_total{rule="r",outcome="within"} 5`,
-		`zae_limiter_hits_total{rule="r",outcome="shadow"} 7`,
-		`zae_limiter_hits_total{rule="r",outcome="undecided"} 11`,
+		`zae_limiter_hits_total{outcome="within",rule="a|k=\"x\"\\\n"} 2`,
+		`zae_limiter_hits_total{outcome="within",rule="?"} 1`,
+		`zae_limiter_hits_total{outcome="over",rule="r"} 16`,
+		`zae_limiter_hits_total{outcome="within",rule="r"} 5`,
+		`zae_limiter_hits_total{outcome="shadow",rule="r"} 7`,
+		`zae_limiter_hits_total{outcome="undecided",rule="r"} 11`,
 		`zae_limiter_events_total{kind="acquire",outcome="ok"} 2`,
 		`zae_limiter_events_total{kind="acquire",outcome="unavailable"} 1`,
 		`zae_limiter_events_total{kind="split",outcome=""} 1`,
