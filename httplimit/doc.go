@@ -17,5 +17,5 @@
 //
 // Never take the entity from what a client may choose freely: each new name is a
 // full bucket, so a flood of made-up keys passes, and is paid for. Check a key
-// before it is limited.
+// before it is limited. Before anybody has signed in, the key is the address: [ClientIP].
 package httplimit

@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 		"admin", "internal/argument", "internal/config", "internal/layout", "limiter",
 	},
 	"limitertable":               {}, // apart: who takes tokens creates no tables
-	"httplimit":                  {"internal/nested", "limiter"},
+	"httplimit":                  {"internal/argument", "internal/nested", "limiter"},
 	"internal/nested":            {},                                                       // for grpclimit too
 	"limitertest":                {"admin", "internal/memdb", "internal/store", "limiter"}, // for tests of users
 	"internal/bucket":            {"internal/calendar"},
