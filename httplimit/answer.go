@@ -107,15 +107,15 @@ func (d Denial) Body() Body {
 }
 
 // WriteDenied answers with 429, Retry-After and a [Body].
-func WriteDenied(w http.ResponseWriter, _ *http.Request, d Denial) {
-	retryAfter(w.Header(), d.LimitError)
+func WriteDenied(w http.ResponseWriter, r *http.Request, d Denial) {
+	expose(w.Header(), r, func() { retryAfter(w.Header(), d.LimitError) })
 	write(w, http.StatusTooManyRequests, d.Body())
 }
 
 // WriteFailed answers with the status of an [*Error]. Other errors are 503 if trying again may
 // help, 403 if the resource is switched off, 413 if no bucket can hold the costs, and else 500.
 // The body tells no more than the status, so that clients learn nothing of the cause.
-func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
+func WriteFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	word := "internal_error"
 	own, ok := errors.AsType[*Error](err)
@@ -124,7 +124,7 @@ func WriteFailed(w http.ResponseWriter, _ *http.Request, err error) {
 		status, word = own.Status, strings.ToLower(strings.ReplaceAll(http.StatusText(own.Status), " ", "_"))
 	case errors.Is(err, limiter.ErrUnavailable), errors.Is(err, limiter.ErrUnknown):
 		status, word = http.StatusServiceUnavailable, "rate_limiter_unavailable"
-		w.Header().Set("Retry-After", "1")
+		expose(w.Header(), r, func() { w.Header().Set("Retry-After", "1") })
 	case errors.Is(err, limiter.ErrDisabled):
 		status, word = http.StatusForbidden, "resource_disabled"
 	case errors.Is(err, limiter.ErrTooLarge):

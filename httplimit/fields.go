@@ -126,9 +126,11 @@ func (o Options) set(w http.ResponseWriter, r *http.Request, statuses []limiter.
 	}
 	all, _ := r.Context().Value(shownKey{}).(shown)
 	all = shown{slices.Concat(all.fields, o.Fields), slices.Concat(all.statuses, statuses)}
-	for _, f := range all.fields {
-		f(w.Header(), tightest(all.statuses))
-	}
+	expose(w.Header(), r, func() {
+		for _, f := range all.fields {
+			f(w.Header(), tightest(all.statuses))
+		}
+	})
 	return r.WithContext(context.WithValue(r.Context(), shownKey{}, all))
 }
 

@@ -20,11 +20,12 @@ type Options struct {
 	// an [*Error] is answered with its status, any other with 500, and goes to
 	// Failed; nothing is taken.
 	Request func(*http.Request) (limiter.Request, error)
-	// Skip tells which requests are not limited, health checks for instance; they
-	// carry no lease. Nil: none.
+	// Skip tells which requests are not limited, health checks or preflights ([IsPreflight]) for
+	// instance; they carry no lease. Nil: none.
 	Skip func(*http.Request) bool
 	// Fields are the header fields that tell of the limits. Nil: [RateLimit];
-	// empty: none.
+	// empty: none. Requests that have an Origin get Access-Control-Expose-Headers too, with the names
+	// of these fields and Retry-After.
 	Fields []Fields
 	// Denied answers a denied request. The header fields are set already, the
 	// status is not. Nil: [WriteDenied].
@@ -93,7 +94,7 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 	}
 	lease, err := l.Acquire(r.Context(), req)
 	if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-		retryAfter(w.Header(), denied)
+		expose(w.Header(), r, func() { retryAfter(w.Header(), denied) })
 		o.set(w, r, denied.Statuses)
 		nested.Denied(r.Context())
 		o.Denied(w, r, Denial{denied, req})
