@@ -187,14 +187,17 @@ func TestHooksAndSkip(t *testing.T) {
 
 // A middleware that lacks what it needs panics at once, and not with the first request.
 func TestNewNeedsALimiterAndRequest(t *testing.T) {
-	for name, f := range map[string]func(){
-		"no limiter": func() { httplimit.New(nil, httplimit.Options{Request: request}) },
-		"no request": func() { httplimit.New(denying{}, httplimit.Options{}) },
+	for want, f := range map[string]func(){
+		"limiter of httplimit.New is nil, want one": func() { httplimit.New(nil, httplimit.Options{Request: request}) },
+		"bug: the limiter of httplimit.New is nil": func() {
+			httplimit.New((*limiter.Limiter)(nil), httplimit.Options{Request: request})
+		},
+		"Options.Request of httplimit.New is nil, want": func() { httplimit.New(denying{}, httplimit.Options{}) },
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
+				if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+					t.Errorf("it panics with %q, want %q", got, want)
 				}
 			}()
 			f()

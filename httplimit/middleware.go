@@ -16,13 +16,23 @@ type Acquirer interface {
 
 // Options say what a request takes and what becomes of it. Request is required.
 type Options struct {
-	// Request returns what a request takes: who, what, how much. An error that is
+	// Request returns what a request takes: who, what, how much. A request that only asks for its
+	// limits costs 0 of each: it gets the fields and takes nothing, for one write. An error that is
 	// an [*Error] is answered with its status, any other with 500, and goes to
 	// Failed; nothing is taken.
 	Request func(*http.Request) (limiter.Request, error)
 	// Skip tells which requests are not limited, health checks or preflights ([IsPreflight]) for
 	// instance; they carry no lease. Nil: none.
 	Skip func(*http.Request) bool
+	// Counts reports whether an answer with this status costs what was taken. If not, all is given
+	// back that the handler has not settled, in another write:
+	//
+	//	Counts: func(status int) bool { return status == http.StatusUnauthorized } // only failed log-ins
+	//
+	// Until then it stays taken, so what is left bounds the requests at work. It is kept where the
+	// client leaves, and where the handler panics, or writes nothing to the writer that it was given. If a
+	// status that clients can cause does not count, their requests are free. Nil: all count.
+	Counts func(status int) bool
 	// Fields are the header fields that tell of the limits. Nil: [RateLimit];
 	// empty: none. Requests that have an Origin get Access-Control-Expose-Headers too, with the names
 	// of these fields and Retry-After.
@@ -53,18 +63,21 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // New returns a middleware that takes tokens before it hands a request on. When the handler is
 // done it commits the lease, with what the handler settled ([Lease]): also when the client has gone
-// away, and when the handler panics. So nothing that a client can cause gives anything back. A
-// handler that has done nothing for its request, because what it asks has failed by itself, may
-// roll the lease back. Under limiter.PolicyAllow a request without a decision is handed on too; its
-// lease has charged nothing.
+// away, and when the handler panics. So nothing that a client can cause gives anything back, but for
+// [Options].Counts. A handler that has done nothing for its request, because what it asks has failed
+// by itself, may roll the lease back. Under limiter.PolicyAllow a request without a decision is handed
+// on too; its lease has charged nothing.
 //
 // A request may pass several, one within the other. Where an inner one denies it, the outer ones
 // give back what they took, unless something was settled. [Options.Fields] cover all of them.
 //
 // New panics if there is no limiter or no Options.Request.
 func New(l Acquirer, o Options) func(http.Handler) http.Handler {
-	if l == nil || o.Request == nil {
-		panic("bug: httplimit.New needs a limiter and Options.Request")
+	if own, ok := l.(*limiter.Limiter); l == nil || ok && own == nil {
+		panic("bug: the limiter of httplimit.New is nil, want one that is open")
+	}
+	if o.Request == nil {
+		panic("bug: Options.Request of httplimit.New is nil, want a function that says what a request takes")
 	}
 	if o.Fields == nil {
 		o.Fields = []Fields{RateLimit}
@@ -118,12 +131,24 @@ func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Reques
 	ctx, step := nested.Enter(r.Context(), lease)
 	ctx, cancel := lease.Within(ctx)
 	defer cancel()
-	defer func() { // also after a panic
-		if err := step.End(ctx); err != nil && !errors.Is(err, limiter.ErrLeaseClosed) && o.Settled != nil {
+	var failed error // to give back
+	defer func() {   // also after a panic
+		err := step.End(ctx)
+		if errors.Is(err, limiter.ErrLeaseClosed) {
+			err = nil
+		}
+		if err = errors.Join(failed, err); err != nil && o.Settled != nil {
 			o.Settled(r, err)
 		}
 	}()
+	answer := &watched{ResponseWriter: w}
+	if o.Counts != nil {
+		w = answer
+	}
 	next.ServeHTTP(w, r.WithContext(ctx))
+	if answer.status != 0 && r.Context().Err() == nil && !o.Counts(answer.status) {
+		failed = lease.Rollback(ctx)
+	}
 }
 
 // Lease returns the lease of a request that is being handled, nil if it is not

@@ -1,0 +1,330 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
+)
+
+// counted is a server on a table whose clock stands still. It says when it is done with a request.
+type counted struct {
+	*limitertest.Table
+	t       *testing.T
+	url     string
+	done    chan any // how handlers end
+	settled []error
+}
+
+// takes asks for one of a thousand.
+func takes(entity string) limiter.Request {
+	return limiter.Request{Entity: entity, Resource: "r", Costs: limiter.Costs{"rpm": 1},
+		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)}}
+}
+
+func newCounted(t *testing.T, counts func(int) bool, h http.HandlerFunc) *counted {
+	c := &counted{Table: limitertest.New(t), t: t, done: make(chan any, 1)}
+	limited := httplimit.New(c.Limiter(nil), httplimit.Options{
+		Request: func(*http.Request) (limiter.Request, error) { return takes("a"), nil },
+		Counts:  counts,
+		Settled: func(_ *http.Request, err error) { c.settled = append(c.settled, err) },
+	})(h)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			c.done <- p
+			if p != nil {
+				panic(p)
+			}
+		}()
+		limited.ServeHTTP(w, r)
+	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	c.url = srv.URL
+	return c
+}
+
+// spent returns what is taken of the thousand.
+func (c *counted) spent() int64 {
+	c.t.Helper()
+	b, err := c.Admin("").Peek(c.t.Context(), "a", "r")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return 1000 - b[0].Levels[0].Remaining
+}
+
+func (c *counted) get() {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if a, err := http.DefaultClient.Do(r); err == nil { // else it has panicked
+		_, _ = io.Copy(io.Discard, a.Body)
+		a.Body.Close()
+	}
+	<-c.done
+}
+
+func failures(status int) bool  { return status >= 400 }
+func successes(status int) bool { return status < 400 }
+func none(int) bool             { return false }
+
+// writes is a handler that writes statuses; 0 is a body.
+func writes(statuses ...int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for _, status := range statuses {
+			if status == 0 {
+				fmt.Fprint(w, "fine")
+			} else {
+				w.WriteHeader(status)
+			}
+		}
+	}
+}
+
+// An answer counts by its status, however a handler writes it. What is not known to be free is kept.
+func TestCountsByStatus(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range []struct {
+		name                        string
+		handler                     http.HandlerFunc
+		byFailures, bySuccess, each int64 // what it costs
+	}{
+		{"200", writes(200), 0, 1, 1},
+		{"a body", writes(0), 0, 1, 1},
+		{"a string", func(w http.ResponseWriter, _ *http.Request) { _, err := io.WriteString(w, "x"); must(err) }, 0, 1, 1},
+		{"303", writes(303), 0, 1, 1},
+		{"401", writes(401), 1, 0, 1},
+		{"500", writes(500), 1, 0, 1},
+		{"401 after hints", writes(103, 401), 1, 0, 1},
+		{"401 and again", writes(401, 200), 1, 0, 1},
+		{"401 after a body", writes(0, 401), 0, 1, 1},
+		{"flushed", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 0, 1, 1},
+		{"flushed by a controller", func(w http.ResponseWriter, _ *http.Request) {
+			must(http.NewResponseController(w).Flush())
+		}, 0, 1, 1},
+		{"a file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }, 0, 1, 1},
+		{"read from", func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader("fine"))
+			must(err)
+		}, 0, 1, 1},
+		{"full duplex", func(w http.ResponseWriter, _ *http.Request) {
+			must(http.NewResponseController(w).EnableFullDuplex())
+			w.WriteHeader(204)
+		}, 0, 1, 1},
+		{"hijacked", func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			must(err)
+			must(conn.Close())
+		}, 0, 1, 1},
+		{"nothing", func(http.ResponseWriter, *http.Request) {}, 1, 1, 1},
+		{"only hints", writes(103), 1, 1, 1},
+		{"panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, 1, 1},
+		{"panics after 200", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("x") }, 1, 1, 1},
+		{"panics after 500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500); panic("x") }, 1, 1, 1},
+		{"is settled", func(w http.ResponseWriter, r *http.Request) {
+			must(httplimit.Lease(r).Settle(limiter.Costs{"rpm": 5}))
+			w.WriteHeader(200)
+		}, 5, 5, 5},
+		{"is settled, and fails", func(w http.ResponseWriter, r *http.Request) {
+			must(httplimit.Lease(r).Settle(limiter.Costs{"rpm": 5}))
+			w.WriteHeader(500)
+		}, 5, 5, 5},
+		{"is ended", func(w http.ResponseWriter, r *http.Request) {
+			must(httplimit.Lease(r).Commit(r.Context()))
+			w.WriteHeader(200)
+		}, 1, 1, 1},
+	} {
+		for counts, by := range map[string]func(int) bool{"failures": failures, "successes": successes, "all": nil} {
+			s := newCounted(t, by, c.handler)
+			s.get()
+			want := map[string]int64{"failures": c.byFailures, "successes": c.bySuccess, "all": c.each}[counts]
+			if got := s.spent(); got != want || len(s.settled) > 0 {
+				t.Errorf("%s, where %s count: %d spent, want %d; %v", c.name, counts, got, want, s.settled)
+			}
+		}
+	}
+}
+
+// A client that leaves after any byte of an answer pays, whatever counts and however the handler ends.
+func TestWhoLeavesAtAnyByteIsCounted(t *testing.T) {
+	const body = "data: 1\n\n"
+	for end, last := range map[string]func(http.ResponseWriter){
+		"returns": func(http.ResponseWriter) {},
+		"fails":   func(w http.ResponseWriter) { http.Error(w, "upstream", http.StatusBadGateway) },
+		"panics":  func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		for name, counts := range map[string]func(int) bool{"failures": failures, "successes": successes, "none": none} {
+			ran := int64(0) // a client that leaves at once may not get so far
+			s := newCounted(t, counts, func(w http.ResponseWriter, r *http.Request) {
+				ran++
+				if r.Header.Get("Leaves") != "first" {
+					fmt.Fprint(w, body)
+					http.NewResponseController(w).Flush()
+				}
+				<-r.Context().Done()
+				last(w)
+			})
+			leave := func(header string, enough func(string) bool) (got string) {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nLeaves: %s\r\n\r\n", header)
+				for in := bufio.NewReader(conn); !enough(got); {
+					b, err := in.ReadByte()
+					if err != nil {
+						t.Fatal(err)
+					}
+					got += string(b)
+				}
+				conn.Close()
+				<-s.done
+				return got
+			}
+			leave("first", func(string) bool { return true })
+			whole := leave("", func(got string) bool { return strings.HasSuffix(got, body) })
+			for n := range len(whole) {
+				leave("", func(got string) bool { return len(got) == n })
+			}
+			if got := s.spent(); got < ran || ran < int64(len(whole)) || len(s.settled) > 0 {
+				t.Errorf("a handler %s, %s count: %d requests have cost %d; %v", end, name, ran, got, s.settled)
+			}
+		}
+	}
+}
+
+// What cannot be given back stays taken, and is reported once.
+func TestWhatDoesNotCountMayNotBeGivenBack(t *testing.T) {
+	for _, trouble := range []error{limiter.ErrUnavailable, limiter.ErrUnknown} {
+		var s *counted
+		s = newCounted(t, failures, func(w http.ResponseWriter, _ *http.Request) {
+			s.Fail(trouble)
+			w.WriteHeader(http.StatusOK)
+		})
+		s.get()
+		s.Fail(nil)
+		if want := map[bool]int64{true: 1}[trouble == limiter.ErrUnavailable]; s.spent() != want {
+			t.Errorf("%v: %d spent, want %d", trouble, s.spent(), want)
+		}
+		if len(s.settled) != 1 || !errors.Is(s.settled[0], trouble) {
+			t.Errorf("reported are %v, want %v", s.settled, trouble)
+		}
+	}
+}
+
+// Outer and inner limits count for themselves.
+func TestCountsOfSeveralLimits(t *testing.T) {
+	w := newTower(t)
+	limit := func(name string, n int64, counts func(int) bool) func(http.Handler) http.Handler {
+		return httplimit.New(w.limiter, httplimit.Options{Counts: counts,
+			Request: func(*http.Request) (limiter.Request, error) {
+				return limiter.Request{Entity: name, Resource: "r", Costs: limiter.Costs{name: 1},
+					Limits: []limiter.Limit{limiter.PerHour(name, n)}}, nil
+			}})
+	}
+	for _, c := range []struct {
+		outer, inner func(int) bool
+		want         [2]int64 // spent
+	}{{nil, failures, [2]int64{1, 0}}, {failures, nil, [2]int64{0, 1}}, {failures, failures, [2]int64{0, 0}},
+		{successes, failures, [2]int64{1, 0}}} {
+		ip, key := w.left("ip", 9), w.left("key", 9)
+		get(limit("ip", 9, c.outer)(limit("key", 9, c.inner)(fine)), "")
+		if got := [2]int64{ip - w.left("ip", 9), key - w.left("key", 9)}; got != c.want {
+			t.Errorf("spent are %v, want %v", got, c.want)
+		}
+	}
+	denies := limit("other", 1, nil)(fine)
+	get(denies, "")
+	for _, outer := range []func(int) bool{nil, failures, successes} { // nothing was done for it
+		before := w.left("ip", 9)
+		if wants(t, get(limit("ip", 9, outer)(denies), ""), 429, nil); w.left("ip", 9) != before {
+			t.Error("an outer limit keeps what an inner one denies")
+		}
+	}
+}
+
+// A writer that can do less is asked for no more, and what it has refused begins no answer.
+func TestWritersThatCannot(t *testing.T) {
+	w := newTower(t)
+	for i, then := range []int{0, http.StatusUnauthorized} {
+		h := httplimit.New(w.limiter, httplimit.Options{
+			Request: func(*http.Request) (limiter.Request, error) { return takes("a"), nil }, Counts: failures,
+		})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, http.ErrNotSupported) {
+				t.Errorf("hijacked: %v", err)
+			}
+			if err := http.NewResponseController(w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+				t.Errorf("flushed: %v", err)
+			}
+			text := strings.Repeat("fine", 1-i)
+			if n, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader(text)); n != int64(len(text)) || err != nil {
+				t.Errorf("read %d, %v", n, err)
+			}
+			if then != 0 {
+				w.WriteHeader(then)
+			}
+		}))
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(struct{ http.ResponseWriter }{answer}, httptest.NewRequest(http.MethodGet, "/", nil))
+		b, err := w.Admin("").Peek(t.Context(), "a", "r")
+		if err != nil || 1000-b[0].Levels[0].Remaining != int64(i) {
+			t.Errorf("%d %q: %+v, %v", answer.Code, answer.Body, b, err)
+		}
+	}
+}
+
+// A request that costs nothing shows what is left, and takes nothing of it.
+func TestRequestsThatOnlyAsk(t *testing.T) {
+	cost := int64(0)
+	table := limitertest.New(t)
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{Request: func(*http.Request) (limiter.Request, error) {
+		return limiter.Request{Entity: "a", Resource: "r", Costs: limiter.Costs{"rpm": cost},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", 2)}}, nil
+	}})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if cost == 2 { // it was dearer than it seemed
+			if err := httplimit.Lease(r).Settle(limiter.Costs{"rpm": 3}); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	for _, c := range []struct {
+		cost   int64
+		status int
+		level  string
+	}{{0, 200, `"rpm";r=2`}, {0, 200, `"rpm";r=2`}, {1, 200, `"rpm";r=1;t=30`}, {0, 200, `"rpm";r=1;t=30`},
+		{1, 200, `"rpm";r=0;t=30`}, {0, 200, `"rpm";r=0;t=30`}, {1, 429, `"rpm";r=0;t=30`}, {0, 200, `"rpm";r=0;t=30`}} {
+		cost = c.cost
+		wants(t, get(h, ""), c.status, map[string]string{"RateLimit": c.level, "RateLimit-Policy": `"rpm";q=2;w=60`})
+	}
+	table.Advance(2 * time.Minute)
+	cost = 2
+	wants(t, get(h, ""), 200, nil)
+	cost = 0
+	wants(t, get(h, ""), 429, map[string]string{"RateLimit": `"rpm";r=0;t=30`}) // in debt nothing is granted
+}
