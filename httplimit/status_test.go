@@ -219,6 +219,37 @@ func TestWhoLeavesAtAnyByteIsCounted(t *testing.T) {
 	}
 }
 
+// A client that leaves before it has sent its whole request pays too, and one that has sent it all as it counts.
+func TestWhoLeavesWhileItSendsIsCounted(t *testing.T) {
+	for name, counts := range map[string]func(int) bool{"successes": successes, "none": none} {
+		s := newCounted(t, counts, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+			} else {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		})
+		const body = "0123456789"
+		for n := range len(body) + 1 {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:n])
+			if n == len(body) {
+				if a, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || a.StatusCode != http.StatusTeapot {
+					t.Errorf("%v, %v", a, err)
+				}
+			}
+			conn.Close()
+			<-s.done
+		}
+		if got := s.spent(); got != int64(len(body)) {
+			t.Errorf("%s count: %d clients that have left cost %d", name, len(body), got)
+		}
+	}
+}
+
 // What cannot be given back stays taken, and is reported once.
 func TestWhatDoesNotCountMayNotBeGivenBack(t *testing.T) {
 	for _, trouble := range []error{limiter.ErrUnavailable, limiter.ErrUnknown} {
