@@ -10,11 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Threshold says that an entity has spent 50, 80 or 100 percent of a quota in a period.
+// Threshold says that an entity has spent some percent of a quota in a period: 50, 80 or 100, unless
+// the aggregator has others.
 type Threshold struct {
 	Scope     // an entity and a resource
 	Limit     string
-	Percent   int       // 50, 80 or 100
+	Percent   int       // 1 to 100
 	PeriodEnd time.Time // of the quota, to the millisecond
 	At        time.Time // when the aggregator saw it, in whole seconds
 	// Spent and Quota are in tokens, as they were when the aggregator saw it: Spent may be more

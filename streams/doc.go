@@ -31,9 +31,9 @@
 // for them, and one that fails is left to clients and to the bucket's next record. A malformed
 // record is kept with [Options.Keep] and skipped; it holds nothing up.
 //
-// When an entity has spent 50, 80 or 100 percent of a quota, a record in the table tells that,
-// once in the period. So does a line "quota threshold" of the log. The line may come again after
-// a crash; the record does not.
+// When an entity has spent 50, 80 or 100 percent of a quota ([Options.Thresholds]), a record in the
+// table tells that, once in the period. So do an alert ([Options.Alert]) and a line "quota threshold"
+// of the log. These may come again after a crash; the record does not.
 //
 // # Rights
 //

@@ -91,9 +91,10 @@ func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: t0, kept: &objects{}}
 	r.db = memdb.New(func() int64 { return r.now })
 	r.agg = &Aggregator{
-		store:       inContext{r.db, r},
-		keep:        r.kept.keep,
-		conf:        usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
+		store: inContext{r.db, r},
+		keep:  r.kept.keep,
+		conf: usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32,
+			Percents: map[string][]int{"": {50, 80, 100}}},
 		concurrency: 4,
 		now:         func() int64 { return r.now },
 		function:    "aggregator",

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -40,9 +41,13 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	}
 	required = append(required, led.jobs(histories)...)
 	for _, s := range p.Spendings {
-		j := newJob(jobThreshold, s.Resume(), s.Entity, s.Resource,
-			func(ctx context.Context) (int, error) { return a.tell(ctx, s) })
+		j := newJob(jobThreshold, s.Resume(), s.Entity, s.Resource, nil)
 		j.Required = true
+		j.Do = func(ctx context.Context) (int, error) {
+			n, err := a.tell(ctx, s)
+			j.Required = !errors.Is(err, ErrAlertRefused) // to come again helps nobody, and holds up others
+			return n, err
+		}
 		required = append(required, j)
 	}
 	for _, r := range p.Reshardings {

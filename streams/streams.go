@@ -81,6 +81,16 @@ type Options struct {
 	// processes. Of items above 1 KB it finds out afterwards, and waits then.
 	MaxWriteUnits int
 
+	// Thresholds are the percents of quotas, 1 to 100, that are reported when they are spent: by the
+	// name of the limit, under "" for all others. Default: 50, 80 and 100 of all.
+	Thresholds map[string][]int
+	// Alert sends a threshold, before the record of it is written. It may be called again with the
+	// same ID, and from several goroutines; its context ends after 5 s. With an error the batch is
+	// delivered again from the record that showed it. If the error is [ErrAlertRefused], the batch is
+	// not: the threshold is tried again with the first use in another hour of its period. Default:
+	// none is sent.
+	Alert func(context.Context, Alert) error
+
 	// Keep stores a malformed record. It may be called again with the same
 	// object, and from several goroutines; its context ends after 5 s. With an
 	// error, and without Keep, the record is reported as not done: Lambda delivers it
@@ -106,6 +116,8 @@ const maxWriteUnits = 40_000
 // concurrent use, and keeps nothing from one batch to the next.
 type Aggregator struct {
 	store       store.Lister
+	table       string
+	alert       func(context.Context, Alert) error  // nil: thresholds are not sent
 	keep        func(context.Context, Object) error // nil: malformed records are reported as not done
 	conf        usage.Config
 	concurrency int
@@ -125,9 +137,12 @@ func New(o Options) (*Aggregator, error) {
 	}
 	a := &Aggregator{
 		store: listing(o),
+		table: o.Table,
+		alert: o.Alert,
 		keep:  o.Keep,
 		conf: usage.Config{
 			SnapshotTTLDays: o.SnapshotTTLDays, MaxShards: o.MaxShards, MergeAfter: o.MergeAfter.Milliseconds(),
+			Percents: map[string][]int{},
 		},
 		concurrency: o.Concurrency,
 		now:         func() int64 { return o.Now().UnixMilli() },
@@ -140,6 +155,9 @@ func New(o Options) (*Aggregator, error) {
 	}
 	for _, w := range o.Windows {
 		a.conf.Windows = append(a.conf.Windows, usage.Window(w))
+	}
+	for limit, percents := range o.Thresholds {
+		a.conf.Percents[limit] = slices.Sorted(slices.Values(percents))
 	}
 	return a, nil
 }
@@ -155,6 +173,9 @@ func listing(o Options) store.Lister {
 func (o *Options) setDefaults() {
 	if len(o.Windows) == 0 {
 		o.Windows = []Window{Hourly, Daily}
+	}
+	if o.Thresholds == nil {
+		o.Thresholds = function.DefaultThresholds()
 	}
 	byDefault(&o.SnapshotTTLDays, function.DefaultSnapshotTTLDays)
 	byDefault(&o.MaxShards, function.DefaultMaxShards)
@@ -201,6 +222,12 @@ func (o *Options) check() error {
 		o.MergeAfter, "1s to 24h")
 	want(o.Concurrency >= 1 && o.Concurrency <= function.MaxWriteConcurrency, "Concurrency", o.Concurrency,
 		fmt.Sprintf("1 to %d", function.MaxWriteConcurrency))
+	for limit, percents := range o.Thresholds {
+		for i, p := range percents {
+			want(p >= 1 && p <= 100 && !slices.Contains(percents[:i], p), fmt.Sprintf("Thresholds[%q]", limit), percents,
+				"percents from 1 to 100, each at most once")
+		}
+	}
 	want(o.MaxWriteUnits >= 0 && o.MaxWriteUnits <= maxWriteUnits, "MaxWriteUnits", o.MaxWriteUnits,
 		fmt.Sprintf("0 to %d", maxWriteUnits))
 	return errors.Join(problems...)

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// tell tells which thresholds the quotas of a bucket have reached, each once in a period. It writes
-// a line of the log, and then a record, which says that it was told. The line comes first, so that
-// it is not lost. If the function dies between the two, the line comes again.
+// tell tells which thresholds the quotas of a bucket have reached, each once in a period. It sends
+// an alert, writes a line of the log, and then a record, which says that it was told. The record is
+// the last, so that nothing is lost. If the function dies before it, alert and line come again.
 func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, err error) {
 	if s.Shards > 1 {
 		if s, err = a.sumShards(ctx, s); err != nil {
@@ -33,6 +33,9 @@ func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, er
 		return 0, err
 	}
 	for _, t := range append(below, due...) {
+		if err := a.send(ctx, t); err != nil {
+			return writes, err
+		}
 		a.log.LogAttrs(ctx, slog.LevelInfo, "quota threshold", slog.String("entity", t.Entity),
 			slog.String("resource", t.Resource), slog.String("limit", t.Limit), slog.Int("percent", t.Percent),
 			slog.Int64("spent", t.Spent), slog.Int64("quota", t.Quota), slog.Int64("resets_at_ms", t.End))

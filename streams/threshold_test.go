@@ -42,6 +42,7 @@ type quotaWorld struct {
 	reached map[int64]map[int]bool // percents that were reached at some time
 	must    map[int64]map[int]bool // those that must be told of
 	lines   *lines
+	alerts  alerts
 }
 
 // lines are the thresholds that the log told of.
@@ -77,7 +78,16 @@ func newQuotaWorld(t *testing.T, seed uint64) *quotaWorld {
 	w.agg.conf.Windows = w.agg.conf.Windows[:2]
 	w.split(1)
 	w.lines = &lines{Handler: slog.NewTextHandler(io.Discard, nil), seen: map[string]int{}}
-	w.agg.log = slog.New(w.lines)
+	w.agg.log, w.agg.alert = slog.New(w.lines), w.alerts.send
+	w.alerts.fails = func(n int) (sent bool, err error) { // one in three is not sent, of one in four nobody knows
+		if w.trouble && n%3 == 0 {
+			return false, errDown
+		}
+		if w.trouble && n%4 == 0 {
+			return true, errDown
+		}
+		return true, nil
+	}
 	w.agg.conf.MergeAfter = 1000
 	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "gpt",
 		Costs: table.Costs([]bucket.Limit{budget}, 0), Now: w.now, Draw: seed})
@@ -210,7 +220,7 @@ func (w *quotaWorld) End() {
 	for _, wrong := range w.check() {
 		w.Fail("%s", wrong)
 	}
-	w.Done["told"] = len(w.lines.seen)
+	w.Done["told"], w.Done["sent"] = len(w.lines.seen), len(w.alerts.sent)
 	if w.db.Item(layout.BucketKey("ns", "e", "gpt", 1)) != nil {
 		w.Count("divided at the end")
 	}
@@ -237,6 +247,23 @@ func (w *quotaWorld) check() (wrong []string) {
 		if w.lines.seen[fmt.Sprint(th.End, " ", th.Percent)] == 0 {
 			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d: no line", th.Percent, th.End))
 		}
+		if len(w.alerts.of(th)) == 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d: no alert", th.Percent, th.End))
+		}
+	}
+	ids := map[string]string{}
+	for _, a := range w.alerts.sent {
+		key := fmt.Sprint(a.ResetsAt.UnixMilli(), " ", a.Percent)
+		if !w.reached[a.ResetsAt.UnixMilli()][a.Percent] {
+			wrong = append(wrong, key+" was sent and not spent")
+		}
+		if other, twice := ids[a.ID]; twice && other != key {
+			wrong = append(wrong, key+" has the id of "+other)
+		}
+		ids[a.ID] = key
+	}
+	if n := len(w.lines.seen); len(ids) < n {
+		wrong = append(wrong, fmt.Sprintf("%d ids of %d thresholds", len(ids), n))
 	}
 	for end, percents := range w.must {
 		for p := range percents {
@@ -254,7 +281,7 @@ func TestThresholdsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		playtest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 12,
 			New:   func(seed uint64, _ string) *quotaWorld { return newQuotaWorld(t, seed) },
-			Least: map[string]float64{"told": 1, "divided at the end": .1}}.Keeps(t)
+			Least: map[string]float64{"told": 1, "sent": 1, "divided at the end": .1}}.Keeps(t)
 	})
 }
 

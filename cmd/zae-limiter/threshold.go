@@ -14,9 +14,9 @@ func thresholdsCommand(a *app) *cobra.Command {
 	var from, to string
 	var since, until time.Time
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when 50, 80 and 100 % of quotas were spent",
-		Long: "List when an entity had spent 50, 80 and 100 % of its quotas, by period. The aggregator\n" +
-			"records each once in a period.",
+		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when percents of quotas were spent",
+		Long: "List when an entity had spent percents of its quotas, by period. The aggregator records\n" +
+			"each once in a period: 50, 80 and 100 %, or those of its option THRESHOLDS.",
 		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if of.Entity == "" {

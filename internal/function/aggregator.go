@@ -36,6 +36,12 @@ type Aggregator struct {
 	WriteConcurrency int
 	MaxWriteUnits    int // write units a second that one environment takes; 0: as many as there are
 
+	// Thresholds are the percents of quotas to report, ascending: by the name of the limit, under ""
+	// for all others.
+	Thresholds map[string][]int
+	// AlertTargetARN is the event bus or SNS topic that thresholds are sent to. Empty: they are not.
+	AlertTargetARN string
+
 	// DeadLetterBucketName is the S3 bucket that malformed records are kept
 	// in. If it is empty they are reported as not done, so that Lambda retries
 	// them and in the end hands them to the on-failure destination.
@@ -83,6 +89,8 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 		WriteConcurrency: e.number(EnvWriteConcurrency, DefaultWriteConcurrency, 1, MaxWriteConcurrency),
 		MaxWriteUnits:    e.number(EnvMaxWriteUnits, 0, 1, MaxMaxWriteUnits),
 
+		Thresholds:           e.thresholds(),
+		AlertTargetARN:       e.text(EnvAlertTargetARN),
 		DeadLetterBucketName: e.text(EnvDeadLetterBucketName),
 	}
 	if !isTableName(c.TableName) {
@@ -94,6 +102,9 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 	if b := c.DeadLetterBucketName; b != "" && !isBucketName(b) {
 		e.wrong(EnvDeadLetterBucketName,
 			"nothing, or the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens")
+	}
+	if a := c.AlertTargetARN; a != "" && !isAlertTarget(a) {
+		e.wrong(EnvAlertTargetARN, "nothing, or the ARN of an event bus or of a standard SNS topic")
 	}
 	if len(e.problems) > 0 {
 		return Aggregator{}, errors.Join(e.problems...)

@@ -11,6 +11,8 @@ const (
 	EnvWriteConcurrency     = "WRITE_CONCURRENCY"       // writes in flight per invocation, 1..256
 	EnvMaxWriteUnits        = "MAX_WRITE_UNITS"         // write units a second, 1..40000; default: no bound
 	EnvArchiveBucketName    = "ARCHIVE_BUCKET_NAME"     // archiver's S3 bucket, required
+	EnvThresholds           = "THRESHOLDS"              // percents of quotas to report, such as 50,80,budget=90
+	EnvAlertTargetARN       = "ALERT_TARGET_ARN"        // event bus or SNS topic that thresholds are sent to, optional
 	EnvDeadLetterBucketName = "DEAD_LETTER_BUCKET_NAME" // S3 bucket that keeps malformed records (aggregator), optional
 )
 

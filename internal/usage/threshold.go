@@ -13,9 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// percents are the parts of a quota that are told of when they are spent.
-var percents = [...]int64{50, 80, 100}
-
 // shortest is the shortest period, in milliseconds, that thresholds are told of: they would cost
 // a quota of one token a minute more than its requests do.
 const shortest = hourMillis
@@ -28,11 +25,11 @@ type Spent struct {
 	Of    int64 // the quota and what was credited in the period
 }
 
-// reached returns the percents that are spent, ascending: of 10 tokens 8 are 50 and 80.
-func (s Spent) reached() (out []int) {
-	for _, p := range percents {
-		if s.Spent >= s.Of/100*p+(s.Of%100*p+99)/100 {
-			out = append(out, int(p))
+// reached returns which of the percents are spent, in their order: of 10 tokens 8 are 50 and 80.
+func (s Spent) reached(percents []int) (out []int) {
+	for _, percent := range percents {
+		if p := int64(percent); s.Spent >= s.Of/100*p+(s.Of%100*p+99)/100 {
+			out = append(out, percent)
 		}
 	}
 	return out
@@ -68,17 +65,17 @@ func (s Spending) Resume() string { return s.first }
 
 // spending returns what the batch says of the quotas of a bucket; due is false if no threshold
 // can be reached by that.
-func spending(shards []History) (s Spending, due bool) {
+func spending(shards []History, conf Config) (s Spending, due bool) {
 	b := shards[0]
 	s = Spending{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource}
 	for _, h := range shards {
 		last := h.last().New.State
-		if slices.ContainsFunc(last.Slots, quota) && last.Count() <= bucket.MaxShards {
+		if slices.ContainsFunc(last.Slots, conf.reports) && last.Count() <= bucket.MaxShards {
 			s.Shards = max(s.Shards, last.Count())
 		}
 		for _, c := range h.Changes {
 			if c.Operation != stream.Remove && h.Shard == 0 && c.New.State.Count() == 1 {
-				s.Spent = append(s.Spent, whole(c)...)
+				s.Spent = append(s.Spent, whole(c, conf)...)
 			}
 		}
 	}
@@ -94,12 +91,20 @@ func spending(shards []History) (s Spending, due bool) {
 	return s, true
 }
 
-func quota(sl bucket.Slot) bool { return sl.Renews() }
+// percents returns the parts of a quota that are reported when they are spent, ascending.
+func (c Config) percents(limit string) []int {
+	if own, ok := c.Percents[limit]; ok {
+		return own
+	}
+	return c.Percents[""]
+}
+
+func (c Config) reports(sl bucket.Slot) bool { return sl.Renews() && len(c.percents(sl.Name)) > 0 }
 
 // whole returns the quotas of an undivided bucket that may have reached a threshold. Either the
 // change took the quota there, as from 7 of 10 tokens to 9. Or it is the first change of an hour:
 // that covers lost records and lowered limits, which no change shows, and costs a read an hour.
-func whole(c *stream.Change) (out []Spent) {
+func whole(c *stream.Change, conf Config) (out []Spent) {
 	state := c.New.State
 	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
 	for i, sl := range state.Slots {
@@ -107,7 +112,8 @@ func whole(c *stream.Change) (out []Spent) {
 			continue
 		}
 		s := Spent{Limit: sl.Limit, End: sl.End, Spent: spentOf(state, i), Of: bucket.AddSat(sl.Capacity, sl.Extra)}
-		n, before := len(s.reached()), s
+		percents := conf.percents(sl.Name)
+		n, before := len(s.reached(percents)), s
 		if n == 0 {
 			continue // as nearly always
 		}
@@ -116,7 +122,7 @@ func whole(c *stream.Change) (out []Spent) {
 				before.Spent = bucket.SubSat(s.Spent, d.Milli)
 			}
 		}
-		if look || n > len(before.reached()) {
+		if look || n > len(before.reached(percents)) {
 			out = append(out, s)
 		}
 	}
@@ -207,14 +213,15 @@ func fit(shards []table.Shard) bool {
 func (s Spending) Thresholds(now int64, conf Config) (out [][]ledger.Threshold) {
 	spent := slices.Clone(s.Spent)
 	slices.SortStableFunc(spent, func(a, b Spent) int {
-		return cmp.Or(cmp.Compare(a.Limit.Name, b.Limit.Name), cmp.Compare(a.End, b.End), len(b.reached())-len(a.reached()))
+		return cmp.Or(cmp.Compare(a.Limit.Name, b.Limit.Name), cmp.Compare(a.End, b.End), cmp.Compare(
+			len(b.reached(conf.percents(b.Limit.Name))), len(a.reached(conf.percents(a.Limit.Name)))))
 	})
 	for i, q := range spent {
 		if i > 0 && spent[i-1].Limit.Name == q.Limit.Name && spent[i-1].End == q.End || !q.told() {
 			continue
 		}
 		var these []ledger.Threshold
-		for _, p := range q.reached() {
+		for _, p := range q.reached(conf.percents(q.Limit.Name)) {
 			t := ledger.Threshold{
 				Namespace: s.Namespace, Entity: s.Entity, Resource: s.Resource, Limit: q.Limit.Name,
 				End: q.End, Percent: p, Spent: bucket.WholeTokens(q.Spent), Quota: bucket.WholeTokens(q.Of),

@@ -326,19 +326,51 @@ func TestForeignCountsAreNotRead(t *testing.T) {
 func TestPercentsAreExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
+		percents := []int{1 + r.IntN(33), 34 + r.IntN(33), 67 + r.IntN(34)}
 		of := r.Int64N(math.MaxInt64)>>r.IntN(63) + 1
 		spent := r.Int64N(math.MaxInt64) >> r.IntN(63)
 		if r.IntN(2) == 0 { // near a threshold
-			spent = max(0, bucket.AddSat(of/100*percents[r.IntN(3)], r.Int64N(201)-100))
+			spent = max(0, bucket.AddSat(of/100*int64(percents[r.IntN(3)]), r.Int64N(201)-100))
 		}
 		var want []int
 		for _, p := range percents {
-			if new(big.Rat).SetFrac(big.NewInt(spent), big.NewInt(of)).Cmp(big.NewRat(p, 100)) >= 0 {
-				want = append(want, int(p))
+			if new(big.Rat).SetFrac(big.NewInt(spent), big.NewInt(of)).Cmp(big.NewRat(int64(p), 100)) >= 0 {
+				want = append(want, p)
 			}
 		}
-		if got := (Spent{Spent: spent, Of: of}).reached(); !slices.Equal(got, want) {
+		if got := (Spent{Spent: spent, Of: of}).reached(percents); !slices.Equal(got, want) {
 			t.Fatalf("%d of %d: %v, want %v", spent, of, got, want)
+		}
+	}
+}
+
+// A limit has its own percents, or else those of all; with none it reports nothing, and a divided
+// bucket of nothing else is not read.
+func TestPercentsOfOnesOwn(t *testing.T) {
+	own := conf
+	own.Percents = map[string][]int{"": {90}, "budget": {20, 60}, "silent": {}}
+	named := func(name string) bucket.Limit {
+		l := budget
+		l.Name = name
+		return l
+	}
+	for name, want := range map[string][]string{
+		"budget": {"20", "60"}, "other": {"90"}, "silent": nil,
+	} {
+		var got []string
+		for _, s := range Decide(Fold([]stream.Change{shows(left(named(name), 0, 1, 1_000), 1)}), t0, own).Spendings {
+			for _, these := range s.Thresholds(t0, own) {
+				for _, th := range these {
+					got = append(got, fmt.Sprint(th.Percent))
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		divided := Decide(Fold([]stream.Change{shows(left(named(name), 0, 2, 0), 1)}), t0, own).Spendings
+		if got := len(divided) > 0; got != (want != nil) {
+			t.Errorf("%s, divided: read %v", name, got)
 		}
 	}
 }

@@ -14,6 +14,9 @@ type Config struct {
 	SnapshotTTLDays int // days that a snapshot outlives its window
 	MaxShards       int
 	MergeAfter      int64 // ms since a bucket last split or merged, after which it merges if it is cool
+	// Percents are the parts of quotas that are reported when they are spent, ascending: by the
+	// name of the limit, under "" for all others.
+	Percents map[string][]int
 }
 
 // Upkeep is what a batch asks for, usage apart: writes, and steps of writes. Its parts do
@@ -38,7 +41,7 @@ func Decide(histories []History, now int64, conf Config) Upkeep {
 			n++
 		}
 		shards := histories[:n]
-		if s, due := spending(shards); due {
+		if s, due := spending(shards, conf); due {
 			p.Spendings = append(p.Spendings, s)
 		}
 		changes := reshardings(shards, conf)

@@ -12,7 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-var conf = Config{Windows: []Window{Hourly, Daily}, SnapshotTTLDays: 90, MaxShards: 32, MergeAfter: 600_000}
+var conf = Config{Windows: []Window{Hourly, Daily}, SnapshotTTLDays: 90, MaxShards: 32, MergeAfter: 600_000,
+	Percents: map[string][]int{"": {50, 80, 100}}}
 
 func limits() []bucket.Limit {
 	return []bucket.Limit{

@@ -1,0 +1,221 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+)
+
+// alerts is where alerts arrive.
+type alerts struct {
+	mu    sync.Mutex
+	sent  []Alert
+	calls int
+	fails func(call int) (sent bool, err error) // nil: never
+}
+
+func (a *alerts) send(ctx context.Context, x Alert) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := ctx.Deadline(); !ok {
+		return errors.New("bug: the call has no end")
+	}
+	sent, err := true, error(nil)
+	if a.calls++; a.fails != nil {
+		sent, err = a.fails(a.calls)
+	}
+	if sent {
+		a.sent = append(a.sent, x)
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// of returns the alerts of a threshold.
+func (a *alerts) of(t ledger.Threshold) (out []Alert) {
+	for _, x := range a.sent {
+		if x.Limit == t.Limit && x.Percent == t.Percent && x.ResetsAt.UnixMilli() == t.End {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// spentHalf is a rig with a bucket whose budget is half spent, and the batch that shows it.
+func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) {
+	r, to = newRig(t), &alerts{}
+	r.agg.alert, r.agg.table = to.send, "limits"
+	b := budgetShard(0, 1)
+	b.State = b.State.Take([]int64{20_000, 1000})
+	r.db.Store(b.Item())
+	changes := r.since(0)
+	return r, to, streamtest.PayloadOf(records(changes)...), resumeAt(changes[0].SequenceNumber())
+}
+
+// An alert says all that the record says, and is sent once though the batch comes again.
+func TestAlertSaysWhatTheRecordSays(t *testing.T) {
+	r, to, payload, _ := spentHalf(t)
+	for range 2 {
+		if got := r.handle(payload); got != done {
+			t.Fatal(got)
+		}
+	}
+	want := Alert{Table: "limits", Namespace: "ns", Entity: "e", Resource: "gpt", Limit: "budget",
+		Percent: 50, Spent: 20, Quota: 40, ResetsAt: time.UnixMilli(r.thresholds()[0].End).UTC()}
+	if len(to.sent) != 1 || len(to.sent[0].ID) != 32 {
+		t.Fatalf("sent %+v", to.sent)
+	}
+	want.ID = to.sent[0].ID
+	if to.sent[0] != want {
+		t.Errorf("sent %+v, want %+v", to.sent[0], want)
+	}
+}
+
+// Whatever fails, not sent or sent and not answered, the alert or the record of it: the batch comes
+// again, usage is counted once, and every repetition has the same id.
+func TestAlertsArriveAtLeastOnce(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		alert     func(int) (bool, error)
+		record    func(memdb.Op) (bool, error)
+		again     bool // the batch comes again
+		sent, log int
+	}{
+		{"nothing fails", nil, nil, false, 1, 1},
+		{"not sent", func(n int) (bool, error) { return n > 1, map[bool]error{true: errDown}[n == 1] }, nil, true, 1, 1},
+		{"sent, answer lost", func(n int) (bool, error) { return true, map[bool]error{true: errDown}[n == 1] }, nil,
+			true, 2, 1},
+		{"record not written", nil, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) },
+			true, 2, 2},
+		{"record written, answer lost", nil, func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) },
+			false, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, to, payload, again := spentHalf(t)
+			to.fails = c.alert
+			failed := false
+			r.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+				threshold := len(op.Writes) > 0 && strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#")
+				if c.record == nil || failed || !threshold {
+					return true, nil
+				}
+				failed = true
+				return c.record(op)
+			})
+			want := map[bool]string{true: again, false: done}[c.again]
+			if got := r.handle(payload); got != want {
+				t.Errorf("response %s, want %s", got, want)
+			}
+			if got := r.handle(payload); got != done {
+				t.Errorf("second response %s", got)
+			}
+			if len(to.sent) != c.sent || len(r.thresholds()) != 1 {
+				t.Errorf("sent %+v, recorded %+v", to.sent, r.thresholds())
+			}
+			for _, a := range to.sent {
+				if a.ID != to.sent[0].ID {
+					t.Errorf("sent again as %s, first as %s", a.ID, to.sent[0].ID)
+				}
+			}
+			snapshots := 0
+			for _, it := range r.db.Items() {
+				s, err := ledger.DecodeSnapshot(it)
+				if err != nil {
+					continue
+				}
+				if snapshots++; s.Counts["budget"] != 20 {
+					t.Errorf("counted %+v", s.Counts)
+				}
+			}
+			if snapshots != 2 {
+				t.Errorf("%d snapshots, want an hour and a day", snapshots)
+			}
+		})
+	}
+}
+
+// What the target refuses for good holds nothing up: the batch is done, and the first use in another
+// hour of the period tries once more.
+func TestRefusedAlertHoldsNothingUp(t *testing.T) {
+	r, to, payload, _ := spentHalf(t)
+	to.fails = func(n int) (bool, error) {
+		return n > 1, map[bool]error{true: fmt.Errorf("no such topic: %w", ErrAlertRefused)}[n == 1]
+	}
+	if got := r.handle(payload); got != done || len(r.thresholds()) != 0 {
+		t.Errorf("response %s, recorded %+v", got, r.thresholds())
+	}
+	r.wants(r.metrics.String(), `"WritesFailed":1`)
+	seen := len(r.since(0))
+	r.now += 3_600_000
+	b := budgetShard(0, 1)
+	b.State = b.State.Take([]int64{20_000, 1000}).At(r.now).Take([]int64{1_000, 1000})
+	r.db.Store(b.Item())
+	if got := r.handle(streamtest.PayloadOf(records(r.since(0)[seen:])...)); got != done {
+		t.Errorf("an hour later: %s", got)
+	}
+	if len(to.sent) != 1 || len(r.thresholds()) != 1 || to.sent[0].Percent != 50 {
+		t.Errorf("sent %+v, recorded %+v", to.sent, r.thresholds())
+	}
+}
+
+// On either side of a period's edge the same percent is another threshold, with an id of its own.
+func TestEachPeriodHasItsAlerts(t *testing.T) {
+	r, to, payload, _ := spentHalf(t)
+	r.handle(payload)
+	end := r.thresholds()[0].End
+	b := budgetShard(0, 1)
+	b.State = b.State.Take([]int64{20_000, 1000})
+	for _, at := range []int64{end - 1, end + 2000} { // in the second after the edge the old period is still used
+		seen := len(r.since(0))
+		r.now = at
+		b.State = b.State.At(r.now).Take([]int64{1_000, 1000})
+		if at > end {
+			b.State = b.State.Take([]int64{20_000, 1000})
+		}
+		r.db.Store(b.Item())
+		if got := r.handle(streamtest.PayloadOf(records(r.since(0)[seen:])...)); got != done {
+			t.Fatal(got)
+		}
+	}
+	if len(to.sent) != 2 || to.sent[0].ID == to.sent[1].ID || to.sent[0].Percent != 50 || to.sent[1].Percent != 50 ||
+		to.sent[0].ResetsAt.UnixMilli() != end || to.sent[1].ResetsAt.UnixMilli() != end+budgetPeriod {
+		t.Errorf("sent %+v", to.sent)
+	}
+}
+
+// Percents of one's own reach the fold, in whatever order they are given; others are refused by name.
+func TestThresholdsOfOnesOwn(t *testing.T) {
+	o := Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t"}
+	for _, c := range []struct {
+		given, want map[string][]int
+		err         string
+	}{
+		{nil, map[string][]int{"": {50, 80, 100}}, ""},
+		{map[string][]int{"budget": {100, 1}}, map[string][]int{"budget": {1, 100}}, ""},
+		{map[string][]int{"budget": {0}}, nil, `streams: Thresholds["budget"]=[0]: want percents from 1 to 100, each at most once`},
+		{map[string][]int{"": {101}}, nil, `streams: Thresholds[""]=[101]: want percents`},
+		{map[string][]int{"": {5, 5}}, nil, `streams: Thresholds[""]=[5 5]: want percents`},
+	} {
+		o.Thresholds = c.given
+		a, err := New(o)
+		if (err == nil) != (c.err == "") || !strings.Contains(fmt.Sprint(err), c.err) {
+			t.Errorf("%v: %v, want %q", c.given, err, c.err)
+		}
+		for limit, want := range c.want {
+			if err == nil && !slices.Equal(a.conf.Percents[limit], want) {
+				t.Errorf("%v: %v", c.given, a.conf.Percents)
+			}
+		}
+	}
+}
