@@ -5,9 +5,10 @@
 // window usage is folded over that long; without one it is written with every batch.
 //
 // Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS, MAX_SHARDS,
-// MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, MAX_WRITE_UNITS, DEAD_LETTER_BUCKET_NAME. It needs
-// dynamodb:UpdateItem, PutItem, DeleteItem, ConditionCheckItem, BatchGetItem and Query
-// on the table, and s3:PutObject below malformed/ in the dead letter bucket.
+// MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, MAX_WRITE_UNITS, THRESHOLDS, ALERT_TARGET_ARN,
+// DEAD_LETTER_BUCKET_NAME. It needs dynamodb:UpdateItem, PutItem, DeleteItem, ConditionCheckItem,
+// BatchGetItem and Query on the table, s3:PutObject below malformed/ in the dead letter bucket, and
+// events:PutEvents on the bus or sns:Publish on the topic.
 package main
 
 import (
@@ -67,6 +68,13 @@ func options(getenv func(string) string, log *slog.Logger) (streams.Options, err
 	o := settings(conf)
 	o.DynamoDB = dynamodb.NewFromConfig(cfg)
 	o.Name, o.Log, o.Metrics = function.Name(getenv, "aggregator"), log, start.Metrics(getenv, os.Stdout)
+	if conf.AlertTargetARN != "" {
+		to, err := newTarget(conf.AlertTargetARN, cfg)
+		if err != nil {
+			return streams.Options{}, err
+		}
+		o.Alert = to.send
+	}
 	if conf.DeadLetterBucketName != "" {
 		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
 	}
@@ -86,7 +94,7 @@ func settings(conf function.Aggregator) streams.Options {
 	o := streams.Options{
 		Table: conf.TableName, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
 		MergeAfter: time.Duration(conf.MergeAfter) * time.Second, Concurrency: conf.WriteConcurrency,
-		MaxWriteUnits: conf.MaxWriteUnits,
+		MaxWriteUnits: conf.MaxWriteUnits, Thresholds: conf.Thresholds,
 	}
 	for _, name := range conf.Windows {
 		o.Windows = append(o.Windows, streams.Window(name))

@@ -60,7 +60,7 @@ func TestEveryVariableIsAnOption(t *testing.T) {
 	for variable, value := range map[string]string{
 		function.EnvTableName: "others", function.EnvSnapshotWindows: "monthly", function.EnvSnapshotTTLDays: "7",
 		function.EnvMaxShards: "2", function.EnvMergeAfterSeconds: "77", function.EnvWriteConcurrency: "3",
-		function.EnvMaxWriteUnits: "100",
+		function.EnvMaxWriteUnits: "100", function.EnvThresholds: "60",
 	} {
 		env := map[string]string{function.EnvTableName: required, variable: value}
 		conf, err := function.AggregatorFromEnv(func(k string) string { return env[k] })
