@@ -38,6 +38,7 @@ func (l *Limiter) addAggregator() {
 	role, rights := l.newRole("AggregatorRole", "aggregator", p.Role, slices.Concat(
 		l.streamStatements(logs), l.keyOfTable(true), l.aggregatorStatements(),
 		[]statement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
+		l.alertStatements(),
 	))
 	env := map[string]*string{
 		function.EnvTableName:            l.Table.TableName(),
@@ -46,7 +47,11 @@ func (l *Limiter) addAggregator() {
 		function.EnvMaxShards:            jsii.String(strconv.Itoa(l.props.MaxShards)),
 		function.EnvMergeAfterSeconds:    jsii.String(strconv.Itoa(l.props.MergeAfterSeconds)),
 		function.EnvWriteConcurrency:     jsii.String(strconv.Itoa(l.props.WriteConcurrency)),
+		function.EnvThresholds:           jsii.String(strings.Join(l.props.Thresholds, ",")),
 		function.EnvDeadLetterBucketName: failed.BucketName(),
+	}
+	if target := l.props.Alerts.target(); target != nil {
+		env[function.EnvAlertTargetARN] = target
 	}
 	if n := l.props.MaxWriteUnits; n > 0 {
 		env[function.EnvMaxWriteUnits] = jsii.String(strconv.Itoa(n))

@@ -41,6 +41,11 @@ var forms = map[string]form{
 	"roleArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+\z`), "the ARN of a role"},
 	"topicArn": {regexp.MustCompile(`\Aarn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?\z`),
 		"the ARN of an SNS topic"},
+	"alertTargetArn": {regexp.MustCompile(`\Aarn:aws(-cn|-us-gov)?:` +
+		`(events:[a-z0-9-]+:[0-9]{12}:event-bus/[A-Za-z0-9._/-]{1,256}|sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256})\z`),
+		"the ARN of an event bus or of a standard SNS topic"},
+	"threshold": {regexp.MustCompile(`\A([A-Za-z][A-Za-z0-9_.-]{0,63}=)?([1-9][0-9]?|100)\z`),
+		"percents from 1 to 100 such as 80, or budget=80 for one limit, separated by commas, each at most once"},
 	"streamArn": {regexp.MustCompile(
 		`\Aarn:aws[a-z-]*:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+\z`),
 		"the ARN of a table's stream"},

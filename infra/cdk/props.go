@@ -3,6 +3,7 @@ package cdk
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -54,6 +55,12 @@ type Props struct {
 	// shard of the stream, so that usage leaves a table of bounded capacity to clients.
 	// What waits is written later; too few, and the stream is not kept up with.
 	MaxWriteUnits int `key:"aggregatorMaxWriteUnits" default:"none" range:"1-40000" note:"for each shard of the stream"`
+
+	// Thresholds are the percents of quotas that are reported when they are spent: 80, or
+	// budget=80 for one limit, which then has no others.
+	Thresholds []string `key:"thresholds" default:"50,80,100" is:"threshold" note:"of quotas, reported when spent"`
+	// Alerts say where thresholds are sent.
+	Alerts AlertProps
 
 	// Aggregator counts usage, keeps buckets warm and splits hot ones.
 	Aggregator AggregatorProps
@@ -165,6 +172,13 @@ type NetworkProps struct {
 	VPC            awsec2.IVpc // nil: no VPC
 	Subnets        *awsec2.SubnetSelection
 	SecurityGroups []awsec2.ISecurityGroup // none: one is made for each function
+}
+
+// AlertProps say where the thresholds of quotas are sent: to one of the two, or, if both are
+// nil, nowhere. The policy of a topic's own key must let the aggregator's role use it.
+type AlertProps struct {
+	Bus   awsevents.IEventBus
+	Topic awssns.ITopic // not a FIFO one
 }
 
 // AlarmProps shape the alarms.

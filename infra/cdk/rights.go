@@ -123,6 +123,9 @@ func (p *Props) texts() (out []string) {
 			add(topic.TopicArn())
 		}
 	}
+	if target := p.Alerts.target(); target != nil {
+		add(target)
+	}
 	if p.ExistingTable != nil {
 		add(p.ExistingTable.TableArn())
 	}

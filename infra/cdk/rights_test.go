@@ -42,6 +42,10 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 			l.GrantAcquire(role)
 			l.GrantRead(role, "ns1")
 		}, "Limits"},
+		{"a topic of alerts", func(s *stacks) {
+			s.props.Alerts.Topic = s.topic("Alerts")
+			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+		}, "Limits"},
 		{"a user, and a function as the grantee", func(s *stacks) {
 			s.props.Alarms.UrgentTopic = s.topic("Page")
 			l := cdk.New(s.limits, "Limits", &s.props)

@@ -100,6 +100,28 @@ func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 	)
 }
 
+// alertStatements returns the right to send alerts, none without a target.
+func (l *Limiter) alertStatements() []statement {
+	switch a := l.props.Alerts; {
+	case a.Bus != nil:
+		return []statement{allow([]string{"events:PutEvents"}, a.target())}
+	case a.Topic != nil:
+		return []statement{allow([]string{"sns:Publish"}, a.target())}
+	}
+	return nil
+}
+
+// target returns the ARN that alerts are sent to, nil for none.
+func (p AlertProps) target() *string {
+	switch {
+	case p.Bus != nil:
+		return p.Bus.EventBusArn()
+	case p.Topic != nil:
+		return p.Topic.TopicArn()
+	}
+	return nil
+}
+
 func logStatement(logs awslogs.LogGroup) statement {
 	return allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn())
 }

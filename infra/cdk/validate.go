@@ -23,6 +23,7 @@ func (p *Props) Validate() error {
 		problems = append(problems, errors.New("ExistingTable: it has no stream that the functions could read: give the "+
 			"ARN of its stream (awsdynamodb.Table_FromTableAttributes), or turn both functions off"))
 	}
+	problems = append(problems, p.alerts()...)
 	if p.Archiver.Off && (p.ArchiveTransitionDays > 0 || p.ArchiveExpiryDays > 0) {
 		problems = append(problems, errors.New(
 			"ArchiveTransitionDays, ArchiveExpiryDays: without an archiver there is no archive"))
@@ -46,6 +47,29 @@ func (p *Props) Validate() error {
 	problems = append(problems, p.withDefaults().Table.capacity()...)
 	_, err := p.declared()
 	return errors.Join(append(problems, err)...)
+}
+
+// maxThresholds is how long the text of thresholds may be: Lambda bounds a function's environment.
+const maxThresholds = 2000
+
+// alerts returns what is wrong with thresholds, and with where they are sent.
+func (p *Props) alerts() (problems []error) {
+	a := p.Alerts
+	if a.Bus != nil && a.Topic != nil {
+		problems = append(problems, fmt.Errorf("Alerts: Bus=%s, Topic=%s: want one of them; a rule of the bus can "+
+			"publish to the topic", *a.Bus.EventBusArn(), *a.Topic.TopicArn()))
+	}
+	if a.Topic != nil && *a.Topic.Fifo() {
+		problems = append(problems, fmt.Errorf("Alerts: Topic=%s: want a standard topic: nobody can subscribe chats or "+
+			"HTTP endpoints to a FIFO one", *a.Topic.TopicArn()))
+	}
+	if a.target() != nil && p.Aggregator.Off {
+		problems = append(problems, fmt.Errorf("Alerts: target %s: without an aggregator nothing is sent", *a.target()))
+	}
+	if n := len(strings.Join(p.Thresholds, ",")); n > maxThresholds {
+		problems = append(problems, fmt.Errorf("Thresholds: %d letters, accepted: up to %d", n, maxThresholds))
+	}
+	return problems
 }
 
 // capacity returns what is wrong with provisioned capacity, of properties that have their

@@ -5,6 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/jsii-runtime-go"
+
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 )
 
@@ -60,6 +65,37 @@ func TestPropsThatGoTogether(t *testing.T) {
 	} {
 		if err := c.props.Validate(); (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Alerts go to one target, which must be able to reach somebody.
+func TestAlertsGoToOneTarget(t *testing.T) {
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Alerts"), nil)
+	const account = ":eu-west-1:123456789012:"
+	bus := awsevents.EventBus_FromEventBusArn(stack, jsii.String("Bus"),
+		jsii.String("arn:aws:events"+account+"event-bus/b"))
+	topic := awssns.Topic_FromTopicArn(stack, jsii.String("Topic"), jsii.String("arn:aws:sns"+account+"t"))
+	fifo := awssns.Topic_FromTopicArn(stack, jsii.String("FIFO"), jsii.String("arn:aws:sns"+account+"t.fifo"))
+	long := make([]string, 100)
+	for i := range long {
+		long[i] = fmt.Sprintf("a-limit-with-a-name=%d", i+1)
+	}
+	for _, c := range []struct {
+		props cdk.Props
+		want  string // empty: accepted
+	}{
+		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus}}, ""},
+		{cdk.Props{Alerts: cdk.AlertProps{Topic: topic}, Thresholds: []string{"1", "budget=100"}}, ""},
+		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus, Topic: topic}}, "Alerts: Bus=arn:aws:events" + account +
+			"event-bus/b, Topic=arn:aws:sns" + account + "t: want one of them"},
+		{cdk.Props{Alerts: cdk.AlertProps{Topic: fifo}}, "t.fifo: want a standard topic"},
+		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus}, Aggregator: cdk.AggregatorProps{Off: true}}, "without an aggregator"},
+		{cdk.Props{Thresholds: []string{"101"}}, "Thresholds=[101]: accepted: percents from 1 to 100"},
+		{cdk.Props{Thresholds: long}, "letters, accepted: up to 2000"},
+	} {
+		if err := c.props.Validate(); (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
 }

@@ -70,6 +70,8 @@ var changedContext = map[string]any{
 	"zae-limiter:logRetentionDays":              "400",
 	"zae-limiter:tracing":                       "true",
 	"zae-limiter:alarmTopicArn":                 "arn:aws:sns:eu-west-1:" + account + ":on-call",
+	"zae-limiter:alertTargetArn":                "arn:aws:events:eu-west-1:" + account + ":event-bus/alerts",
+	"zae-limiter:thresholds":                    "75,budget=90,budget=100",
 	"zae-limiter:alarmIteratorAgeSeconds":       "60",
 	"zae-limiter:alarmDurationPercent":          "50",
 	"zae-limiter:alarmErrors":                   "10",
@@ -117,6 +119,7 @@ var bareContext = map[string]any{
 }
 
 var provisionedContext = map[string]any{
+	"zae-limiter:alertTargetArn":           "arn:aws:sns:eu-west-1:" + account + ":alerts",
 	"zae-limiter:billingMode":              "provisioned",
 	"zae-limiter:maxReadUnits":             "2000",
 	"zae-limiter:maxWriteUnits":            "1000",

@@ -40,6 +40,7 @@ type options struct {
 	SetupRoleARN       string   `key:"setupRoleArn" default:"a role of its own" is:"roleArn"`
 	AlarmTopicARN      string   `key:"alarmTopicArn" default:"none: alarms only show their state" is:"topicArn"`
 	UrgentTopicARN     string   `key:"urgentTopicArn" default:"alarmTopicArn" is:"topicArn" note:"alarms that should wake somebody"`
+	AlertTargetARN     string   `key:"alertTargetArn" default:"none: they are recorded and logged" is:"alertTargetArn" note:"thresholds of quotas are sent there"`
 	PermissionBoundary string   `key:"permissionBoundary" default:"none" is:"boundary"`
 	VPCID              string   `key:"vpcId" default:"no VPC" is:"vpcId" note:"with vpcSubnetIds and securityGroupIds"`
 	SubnetIDs          []string `key:"vpcSubnetIds" default:"none" is:"subnetId"`

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -41,6 +42,11 @@ func (o options) resources(stack awscdk.Stack, p *cdk.Props) {
 		return awssns.Topic_FromTopicArn(stack, jsii.String(id), jsii.String(arn))
 	}
 	p.Alarms.Topic, p.Alarms.UrgentTopic = topic("AlarmTopic", o.AlarmTopicARN), topic("UrgentTopic", o.UrgentTopicARN)
+	if arn := o.AlertTargetARN; strings.Contains(arn, ":event-bus/") {
+		p.Alerts.Bus = awsevents.EventBus_FromEventBusArn(stack, jsii.String("AlertBus"), jsii.String(arn))
+	} else {
+		p.Alerts.Topic = topic("AlertTopic", arn)
+	}
 	switch b := jsii.String(o.PermissionBoundary); {
 	case *b == "":
 	case strings.HasPrefix(*b, "arn:"):

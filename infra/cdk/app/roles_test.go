@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -216,6 +217,38 @@ func TestOneStatementHasAllThatIsReadAtOnce(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: no statement has %s of the namespace and of the table's own records", c.policy, c.action)
+		}
+	}
+}
+
+// With a target, the aggregator may send to it, and to nothing else; nobody else may send, and without one
+// nobody may send.
+func TestAlertsAreOneRight(t *testing.T) {
+	for name, c := range map[string]struct {
+		in    template
+		right any
+	}{
+		"without": {golden, nil},
+		"a bus":   {changed, "events:PutEvents " + changedContext["zae-limiter:alertTargetArn"].(string)},
+		"a topic": {provisioned, "sns:Publish " + provisionedContext["zae-limiter:alertTargetArn"].(string)},
+	} {
+		var got []any
+		for id, r := range c.in.ofType("AWS::IAM::Role") {
+			for _, policy := range r.Properties["Policies"].([]any) {
+				for _, s := range dig(policy, "PolicyDocument", "Statement").([]any) {
+					for _, action := range list(dig(s, "Action")) {
+						if a := action.(string); strings.HasPrefix(a, "events:") || strings.HasPrefix(a, "sns:") {
+							got = append(got, fmt.Sprint(a, " ", dig(s, "Resource")))
+							if !strings.HasPrefix(id, "Aggregator") || dig(s, "Condition") != nil {
+								t.Errorf("%s: %s may %s", name, id, text(t, s))
+							}
+						}
+					}
+				}
+			}
+		}
+		if c.right == nil && len(got) > 0 || c.right != nil && !slices.Equal(got, []any{c.right}) {
+			t.Errorf("%s: %v, want %v", name, got, c.right)
 		}
 	}
 }
