@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -26,31 +27,37 @@ type serveFlags struct {
 func serveCommand(a *app) *cobra.Command {
 	var f serveFlags
 	cmd := a.does(&cobra.Command{
-		Use: "serve --config FOLDER", Short: "answer Envoy's rate limit service, until SIGTERM",
-		Long: `Answer Envoy, and all that speaks its rate limit service v3 (gRPC), from the table. The
-rules are the *.yaml files of a folder, as envoyproxy/ratelimit reads them. They are read
-again when they change; ones with errors are refused, and the old ones stay in force.
-Limits that are stored for the same entity and resource, with the name requests, win.
+		Use: "serve [--config FOLDER]", Short: "answer Envoy, and programs in any language, until SIGTERM",
+		Long: `Answer programs in any language by an HTTP API, which /openapi.yaml describes, and with
+--config Envoy too, and all that speaks its rate limit service v3 (gRPC).
 
-HTTP has POST /json (the same requests, in JSON), /healthz and /metrics (Prometheus), and
-neither TLS nor authentication: let only your own network reach it.
+The rules for Envoy are the *.yaml files of a folder, as envoyproxy/ratelimit reads them.
+They are read again when they change; ones with errors are refused, and the old ones stay in
+force. Limits that are stored for the same entity and resource, with the name requests, win.
+
+HTTP also has POST /json (requests of Envoy's service, in JSON), /healthz and /metrics
+(Prometheus). It has neither TLS nor authentication: let only your own network reach it.
 
 With --tls-cert and --tls-key gRPC has TLS, and with --tls-client-ca clients need a
 certificate too. The files are read for every connection, so they can be exchanged.
 
 SIGTERM ends it when the requests at work are answered, after ten seconds at most. Then
-what it has taken ahead is given back.`,
-		Example: "  zae-limiter serve --config /etc/ratelimit\n" +
-			"  zae-limiter serve --config rules --grpc localhost:8081 --http ''",
+leases of the API end: what they took stays taken, and their slots are free. What was taken
+ahead is given back, and settlements that wait are written.`,
+		Example: "  zae-limiter serve --http localhost:8080\n" +
+			"  zae-limiter serve --config /etc/ratelimit --http ''",
 		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case f.config == "":
-				return usage(c, "--config is missing, want the folder of the rules")
-			case f.grpc == "" && f.http == "":
-				return usage(c, "--grpc and --http are both empty, want an address")
+			case f.config == "" && c.Flags().Changed("grpc"):
+				return usage(c, "want --grpc only with --config, the folder of its rules")
+			case f.http == "" && (f.grpc == "" || f.config == ""):
+				return usage(c, "there is nothing to serve, want an address for --http, or --config and one for --grpc")
 			case (f.cert == "") != (f.key == ""), f.clientCA != "" && f.cert == "":
 				return usage(c, "want --tls-cert with --tls-key, and --tls-client-ca only with both")
+			}
+			if f.config == "" {
+				f.grpc = ""
 			}
 			return nil
 		},
@@ -62,13 +69,14 @@ what it has taken ahead is given back.`,
 		return answer{}, a.serve(c.ctx, f, timeout)
 	})
 	fs := cmd.Flags()
-	fs.StringVar(&f.config, "config", "", "folder of the rules")
+	fs.StringVar(&f.config, "config", "", "folder of the rules for Envoy; empty: no Envoy")
 	fs.StringVar(&f.grpc, "grpc", ":8081", "address of gRPC; empty: none")
 	fs.StringVar(&f.http, "http", ":8080", "address of HTTP; empty: none")
 	fs.StringVar(&f.cert, "tls-cert", "", "file of the certificate, PEM")
 	fs.StringVar(&f.key, "tls-key", "", "file of its key, PEM")
 	fs.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities of clients, PEM")
-	fs.DurationVar(&f.ahead, "ahead", 500*time.Millisecond, "how long tokens are taken ahead at most; 0: not at all")
+	fs.DurationVar(&f.ahead, "ahead", 500*time.Millisecond,
+		"how long tokens are taken ahead, and settlements wait, at most; 0: not at all")
 	return cmd
 }
 
@@ -77,23 +85,20 @@ const lookEvery = time.Second
 
 // serve serves until ctx ends.
 func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) error {
-	config, err := envoylimit.ReadFolder(f.config)
-	if err != nil {
-		return err
-	}
 	m := newMetrics()
-	l, err := a.limiter(ctx, &limiter.Options{Namespace: a.namespace, Ahead: f.ahead, Timeout: timeout,
+	l, peeker, err := a.toServe(ctx, limiter.Options{Namespace: a.namespace, Timeout: timeout,
+		Ahead: f.ahead, SettleWithin: min(f.ahead, time.Minute), // its longest
 		Observe: func(_ context.Context, e limiter.Event) { m.event(e) }})
 	if err != nil {
 		return err
 	}
-	tell := a.seldom()
-	service := envoylimit.New(l, config, envoylimit.Options{Decided: func(_ context.Context, d envoylimit.Decision) {
-		if m.decision(d); d.Err != nil {
-			tell(d.Err)
-		}
-	}})
-	s, err := a.listen(f, service, m)
+	service, follow, err := a.envoy(f.config, l, m)
+	if err != nil {
+		return err
+	}
+	held := newLeases(maxLeases)
+	m.leases(func() float64 { return float64(len(held.room)) })
+	s, err := a.listen(f, service, &api{l, peeker, held}, m)
 	if err != nil {
 		return err
 	}
@@ -101,9 +106,35 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 	a.progress = nil
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		envoylimit.Watch(ctx, f.config, config, lookEvery, func(c *envoylimit.Config, err error) {
+	var following sync.WaitGroup
+	following.Go(func() { follow(ctx) })
+	err = s.run(ctx)
+	cancel()
+	following.Wait()
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer done()
+	return errors.Join(err, held.close(closing), l.Close(closing))
+}
+
+// envoy returns the service of Envoy, and what follows its rules until its context ends. Without a folder of
+// rules there is none.
+func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics) (
+	*envoylimit.Service, func(context.Context), error) {
+	if folder == "" {
+		return nil, func(context.Context) {}, nil
+	}
+	config, err := envoylimit.ReadFolder(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	report := a.seldom()
+	service := envoylimit.New(l, config, envoylimit.Options{Decided: func(_ context.Context, d envoylimit.Decision) {
+		if m.decision(d); d.Err != nil {
+			report(d.Err)
+		}
+	}})
+	return service, func(ctx context.Context) {
+		envoylimit.Watch(ctx, folder, config, lookEvery, func(c *envoylimit.Config, err error) {
 			if m.config(err); err != nil {
 				a.say("the rules are refused, the old ones stay in force:\n%v", err)
 				return
@@ -111,26 +142,26 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 			service.SetConfig(c)
 			a.say("the rules are in force anew")
 		})
-	})
-	err = s.run(ctx)
-	cancel()
-	watching.Wait()
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer done()
-	return errors.Join(err, l.Close(closing))
+	}, nil
 }
 
-// limiter opens the table to take from.
-func (a *app) limiter(ctx context.Context, opts *limiter.Options) (*limiter.Limiter, error) {
-	if a.memory != nil {
-		opts.Now = a.memory.Now
-		return limiter.Open(ctx, a.memory, a.table, opts)
-	}
-	db, err := a.database(ctx)
+// toServe opens the table to take from, and to peek.
+func (a *app) toServe(ctx context.Context, o limiter.Options) (*limiter.Limiter, *admin.Namespace, error) {
+	db, peeking, err := a.client(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return limiter.Open(ctx, db, a.table, opts)
+	o.Now = peeking.Now
+	l, err := limiter.Open(ctx, db, a.table, &o)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := admin.Open(ctx, db, a.table, peeking)
+	if err != nil {
+		return nil, nil, err
+	}
+	ns, err := all.Namespace(ctx, a.namespace)
+	return l, ns, err
 }
 
 // seldom returns a function that prints errors, one a second at most.
@@ -161,8 +192,8 @@ type servers struct {
 	health  interface{ Shutdown() }
 }
 
-// listen makes the servers, and listens before any of them serves.
-func (a *app) listen(f serveFlags, service *envoylimit.Service, m *metrics) (s *servers, err error) {
+// listen makes the servers, those of Envoy if there is a service, and listens before any of them serves.
+func (a *app) listen(f serveFlags, service *envoylimit.Service, own *api, m *metrics) (s *servers, err error) {
 	s = &servers{listens: map[string]net.Listener{}}
 	defer func() {
 		for _, l := range s.listens {
@@ -177,7 +208,7 @@ func (a *app) listen(f serveFlags, service *envoylimit.Service, m *metrics) (s *
 		}
 	}
 	if f.http != "" {
-		s.http = httpServer(service, m)
+		s.http = httpServer(service, own, m)
 	}
 	for name, address := range map[string]string{"gRPC": f.grpc, "HTTP": f.http} {
 		if address == "" {

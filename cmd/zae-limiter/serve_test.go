@@ -320,6 +320,36 @@ func TestServeGivesUpWhatItHolds(t *testing.T) {
 	}
 }
 
+// Without rules there is the API, and nothing of Envoy.
+func TestServeWithoutEnvoy(t *testing.T) {
+	table := limitertest.New(t)
+	table.Admin("")
+	in, out := io.Pipe()
+	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: table}
+	ctx, stop := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() { code <- a.run(ctx, []string{"serve", "--http", "127.0.0.1:0"}) }()
+	lines := bufio.NewScanner(in)
+	lines.Scan()
+	address, ok := strings.CutPrefix(lines.Text(), "HTTP on ")
+	if !ok {
+		t.Fatal(lines.Text())
+	}
+	for path, want := range map[string]int{"/openapi.yaml": http.StatusOK, "/json": http.StatusNotFound} {
+		resp, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("ended in %d", got)
+	}
+}
+
 // certificate writes a certificate, and its key, signed by the parent or by itself.
 func certificate(t *testing.T, folder, name string, parent *tls.Certificate) *tls.Certificate {
 	t.Helper()
@@ -400,8 +430,10 @@ func TestServeIsWrong(t *testing.T) {
 	if err := os.WriteFile(rules, []byte(serveRules), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.says(2, "serve", "--config is missing, want the folder of the rules")
-	s.says(2, "serve --config "+folder+" --grpc= --http=", "--grpc and --http are both empty, want an address")
+	s.says(2, "serve --grpc :8081", "want --grpc only with --config, the folder of its rules")
+	for _, flags := range []string{"--http=", "--http= --config " + folder + " --grpc="} {
+		s.says(2, "serve "+flags, "there is nothing to serve, want an address for --http, or --config")
+	}
 	for _, flags := range []string{"--tls-cert x", "--tls-key x", "--tls-client-ca x"} {
 		s.says(2, "serve --config "+folder+" "+flags, "want --tls-cert with --tls-key")
 	}

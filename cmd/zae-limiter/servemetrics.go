@@ -80,6 +80,12 @@ func (m *metrics) config(err error) {
 	m.rules.WithLabelValues(result).Inc()
 }
 
+// leases registers how many leases clients hold.
+func (m *metrics) leases(count func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "zae_limiter_leases", Help: "Leases that clients of the API hold."}, count))
+}
+
 // handler answers with all of them.
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})

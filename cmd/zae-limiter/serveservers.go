@@ -71,11 +71,14 @@ func (f serveFlags) tls() (*tls.Config, error) {
 }
 
 // httpServer returns the server of HTTP.
-func httpServer(service *envoylimit.Service, m *metrics) *http.Server {
+func httpServer(service *envoylimit.Service, own *api, m *metrics) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("/json", service)
+	if service != nil {
+		mux.Handle("/json", service)
+	}
+	own.register(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
 	mux.Handle("GET /metrics", m.handler())
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 }
