@@ -104,7 +104,7 @@ test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/in
 
 .PHONY: test-envoy
 test-envoy: $(STANDINS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve (Linux)
-	cd test/localstack && go vet -tags envoy ./envoy && $(GOTEST) -tags envoy -count=1 -timeout 5m ./envoy
+	cd test/localstack && go vet -tags envoy ./serve && $(GOTEST) -tags envoy -count=1 -timeout 5m ./serve
 
 .PHONY: simulate
 simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)

@@ -1,6 +1,6 @@
 //go:build envoy
 
-package envoy
+package serve
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,136 +19,9 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/proc"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
-
-const rules = `domain: edge
-descriptors:
-  - key: user
-    rate_limit: {unit: year, requests_per_unit: 3}
-  - key: user
-    value: crowd
-    rate_limit: {unit: year, requests_per_unit: 100}
-  - key: remote_address
-    rate_limit: {unit: year, requests_per_unit: 2}
-  - key: generic_key
-    value: web
-    descriptors:
-      - key: path
-        value: /api/*
-        rate_limit: {unit: year, requests_per_unit: 1, name: api}
-`
-
-// tool is the built command-line tool.
-var tool string
-
-func TestMain(m *testing.M) {
-	os.Exit(engine.WithTool(func(path string) int {
-		tool = path
-		return m.Run()
-	}))
-}
-
-// process is a running program.
-type process struct {
-	*proc.Proc
-	output *bytes.Buffer // complete when it has ended
-}
-
-func start(t *testing.T, env []string, name string, args ...string) *process {
-	t.Helper()
-	p := &process{output: &bytes.Buffer{}}
-	cmd := exec.Command(name, args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = env, p.output, p.output
-	var err error
-	if p.Proc, err = proc.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Kill()
-		<-p.Done()
-		if t.Failed() {
-			t.Logf("%s %v:\n%s", name, args, p.output)
-		}
-	})
-	return p
-}
-
-// table is a stand-in with a table, and a folder with the rules.
-type table struct {
-	fault *fault.Proxy // between the service and the stand-in
-	env   []string
-	rules string
-}
-
-func newTable(t *testing.T) *table {
-	t.Helper()
-	e, err := engine.Start(t.Context(), engine.Dynoxide)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Stop)
-	between, e, err := fault.Engine(e, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(between.Stop)
-	w := &table{between, append(e.Env(), "HOME="+t.TempDir()), t.TempDir()}
-	if err := os.WriteFile(filepath.Join(w.rules, "edge.yaml"), []byte(rules), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"table create", "namespace register default"} {
-		cmd := exec.CommandContext(t.Context(), tool, strings.Fields(command)...)
-		cmd.Env = w.env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, out)
-		}
-	}
-	return w
-}
-
-// serve runs the service on a port, until the test ends or it is killed.
-func (w *table) serve(t *testing.T, port int) *process {
-	t.Helper()
-	http := freePort(t)
-	p := start(t, w.env, tool, "serve", "--config", w.rules, "--ahead", "0", "--timeout", "5s",
-		"--grpc", fmt.Sprint("127.0.0.1:", port), "--http", fmt.Sprint("127.0.0.1:", http))
-	p.answers(t, fmt.Sprintf("http://127.0.0.1:%d/healthz", http))
-	return p
-}
-
-// answers waits until a process answers 200.
-func (p *process) answers(t *testing.T, url string) {
-	t.Helper()
-	for {
-		resp, err := http.Get(url)
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case <-p.Done():
-			t.Fatalf("it ended: %v\n%s", p.Err(), p.output)
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // proxy is a running Envoy.
 type proxy struct {

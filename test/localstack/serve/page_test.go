@@ -1,0 +1,177 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	core "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+)
+
+// onPage returns the blocks of a language on the page of the service.
+func onPage(t *testing.T, language string) (out []string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(engine.Root(), "..", "..", "docs", "service.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// needs skips a test where a program is not installed.
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skip(err)
+	}
+}
+
+// What clients do after the page's example: work that fails gives all back, also what it cost is
+// settled if that is known. What is denied says so, and so does what is not acceptable.
+const (
+	pythonUse = `
+def left():
+    print({l["limit_name"]: l["available"] for l in limiter.peek("acme", "gpt-4")})
+
+left()
+for cost in None, 30:
+    try:
+        with limiter.lease("acme", "gpt-4", {"rpm": 1, "tpm": 900}) as actual:
+            if cost:
+                actual["tpm"] = cost
+            raise KeyError
+    except KeyError:
+        left()
+try:
+    limiter.acquire("acme", "gpt-4", {"tpm": 9000})
+except Denied as denied:
+    print(denied.retry_after > 0)
+try:
+    limiter.acquire("acme", "gpt-4", {"images": 1})
+except RuntimeError as error:
+    print(str(error).split()[1])
+`
+	jsUse = `
+const left = async () => {
+  const all = (await limiter.peek("acme", "gpt-4")).map((l) => "'" + l.limit_name + "': " + l.available);
+  console.log("{" + all.join(", ") + "}");
+};
+
+await left();
+for (const cost of [undefined, 30]) {
+  try {
+    await limiter.lease("acme", "gpt-4", { rpm: 1, tpm: 900 }, async (actual) => {
+      if (cost) actual.tpm = cost;
+      throw new RangeError();
+    });
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    await left();
+  }
+}
+try {
+  await limiter.acquire("acme", "gpt-4", { tpm: 9000 });
+} catch (error) {
+  console.log(error instanceof Denied && error.retryAfter > 0 ? "True" : error);
+}
+try {
+  await limiter.acquire("acme", "gpt-4", { images: 1 });
+} catch (error) {
+  console.log(error.message.split(" ")[1]);
+}
+`
+)
+
+// The clients on the page work as they stand there, and alike.
+func TestClientsOfThePage(t *testing.T) {
+	for _, c := range []struct {
+		language, file, run, model, use string
+	}{
+		{"python", "client.py", "python3", "def call_model(): return 1170\n", pythonUse},
+		{"js", "client.mjs", "node", "const callModel = async () => 1170;\n", jsUse},
+	} {
+		t.Run(c.language, func(t *testing.T) {
+			needs(t, c.run)
+			w := newTable(t)
+			w.run(t, "limits set -y -e acme -r gpt-4 rpm=10/365d tpm=10000/365d")
+			p := w.serve(t, freePort(t))
+			blocks := onPage(t, c.language)
+			if len(blocks) != 2 || strings.Count(blocks[0], "\n") > 50 {
+				t.Fatalf("%d blocks of %s, want a client of 50 lines at most and its use", len(blocks), c.language)
+			}
+			program := strings.Replace(c.model+strings.Join(blocks, "\n")+c.use, "http://localhost:8080", p.http, 1)
+			file := filepath.Join(t.TempDir(), c.file)
+			if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.CommandContext(t.Context(), c.run, file).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			want := "{'rpm': 9, 'tpm': 8830}\n{'rpm': 9, 'tpm': 8830}\n{'rpm': 8, 'tpm': 8800}\nTrue\n400\n"
+			if string(out) != want {
+				t.Errorf("%s, want\n%s", out, want)
+			}
+		})
+	}
+}
+
+// systemd accepts the unit. It looks for the program, so it gets one that is there.
+func TestUnitOfSystemd(t *testing.T) {
+	needs(t, "systemd-analyze")
+	units := onPage(t, "ini")
+	if len(units) != 1 {
+		t.Fatalf("%d units", len(units))
+	}
+	file := filepath.Join(t.TempDir(), "limiter.service")
+	text := strings.Replace(units[0], "/usr/local/bin/zae-limiter", tool, 1)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	verify := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file)
+	out, err := verify.CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte(filepath.Base(file))) { // what it ignores it only says
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The task is one as ECS has it, and the pod one as Kubernetes has it; and the tool knows its arguments.
+func TestTaskAndPod(t *testing.T) {
+	var task ecs.RegisterTaskDefinitionInput
+	d := json.NewDecoder(strings.NewReader(onPage(t, "json")[0]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&task); err != nil {
+		t.Fatal(err)
+	}
+	var pod core.Pod
+	var text string
+	for _, block := range onPage(t, "yaml") {
+		if strings.HasPrefix(block, "apiVersion: v1\nkind: Pod\n") {
+			text = block
+		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+		t.Fatal(err)
+	}
+	if len(task.ContainerDefinitions) != 2 || len(pod.Spec.InitContainers) != 1 {
+		t.Fatalf("%+v %+v", task, pod)
+	}
+	for _, args := range [][]string{task.ContainerDefinitions[1].Command, pod.Spec.InitContainers[0].Args} {
+		if out, err := exec.CommandContext(t.Context(), tool, append(args, "--help")...).CombinedOutput(); err != nil {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+}
