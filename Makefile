@@ -14,7 +14,7 @@ CDK         := ./node_modules/.bin/cdk
 LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
-ENVOY       := .cache/envoy/installed
+ENVOY       := .cache/serve/installed
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # The cdk tool does not tell its app of --profile, and the app looks at what is deployed. Of a profile
 # and keys in the environment, the tool takes the profile, and programs in Go take the keys.

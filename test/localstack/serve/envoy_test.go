@@ -44,7 +44,7 @@ func newProxy(t *testing.T, service int) *proxy {
 	if err := os.WriteFile(file, config.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	envoy := filepath.Join(engine.Root(), "..", "..", ".cache", "envoy", "bin", "envoy")
+	envoy := filepath.Join(engine.Root(), "..", "..", ".cache", "serve", "bin", "envoy")
 	if _, err := os.Stat(envoy); err != nil {
 		t.Fatalf("%v: run make test-envoy", err)
 	}
