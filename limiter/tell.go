@@ -2,10 +2,12 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -21,9 +23,12 @@ func (l *Limiter) begin() (at time.Time) {
 	return at
 }
 
-// tellAcquire tells what came of an acquire.
+// tellAcquire tells what came of an acquire: the observer, and the table of a denial, once it is written to.
 func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
 	err error) {
+	if denied, ok := errors.AsType[*LimitError](err); ok {
+		l.desks.Denied(decide.Name{Entity: denied.Entity, Resource: denied.Resource})
+	}
 	if l.opts.Observe == nil {
 		return
 	}

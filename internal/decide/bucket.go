@@ -65,9 +65,10 @@ type facts struct {
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
 	several   several          // requests that take from several shards at once
-	denied    *denied          // the last denial, for as long as nothing new is seen
-	yields    []yield          // limits of this process that others have replaced
-	replaced  int              // how often they have
+	denials   denials
+	denied    *denied // the last denial, for as long as nothing new is seen
+	yields    []yield // limits of this process that others have replaced
+	replaced  int     // how often they have
 }
 
 func (k *facts) at(shard int) *seen {

@@ -25,6 +25,7 @@ type Planned struct {
 	ahead      *table.Ahead
 	took       []table.Cost  // with ahead: the costs with what is taken ahead
 	rides      []*Difference // that are settled besides
+	denials    denials       // that are told besides
 }
 
 // Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
@@ -61,6 +62,7 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 	c.last = hurried < n
 	joined := Joined(group[:n])
 	p = k.plan(c, joined, now)
+	k.tell(&p)
 	p.want, p.members, p.Replaced = joined, n, replaced
 	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
 	return n, p
@@ -105,6 +107,8 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	switch {
 	case c.Shard == 0 && s.absent:
 		return k.create(w, now)
+	case c.Do == Look && k.denials.due(now): // an add would be refused
+		return Planned{Write: table.Adjust(s.image.Key(), nil)}
 	case !s.imaged(), c.Do == Look:
 		return add(coldRoom)
 	}

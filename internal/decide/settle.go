@@ -84,8 +84,8 @@ func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
 	return all, costs
 }
 
-// rode ends the ride of differences whose charge does not hold: they wait for the next one, unless nobody
-// knows whether they were written.
+// rode ends the ride of differences and denials whose charge does not hold: they wait for the next one, unless
+// nobody knows whether they were written.
 func (k *facts) rode(c *Call, unknown bool) {
 	for _, d := range c.rides {
 		d.rides = false
@@ -95,6 +95,7 @@ func (k *facts) rode(c *Call, unknown bool) {
 		c.lost = append(c.lost, c.rides...)
 	}
 	c.rides = nil
+	k.untold(&c.Planned, unknown)
 }
 
 // DueAll returns all that was handed over and is not on its way, by shard, to be settled alone.

@@ -74,6 +74,13 @@ func (d *Desks) Moment() decide.Now {
 // started is an instant of the clock that is never set.
 var started = time.Now()
 
+// Denied counts a denied request of a bucket, if the bucket is known.
+func (d *Desks) Denied(n decide.Name) {
+	if k := d.Peek(n); k != nil {
+		k.Bucket.Denied(time.Since(started).Milliseconds())
+	}
+}
+
 // Late is after how long a write is late; zero where nothing is known.
 func (d *Desks) Late() time.Duration { return d.Store.lately().late }
 

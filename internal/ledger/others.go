@@ -47,8 +47,8 @@ func (m Marks) Others() (out []Count) {
 		return nil
 	}
 	for i, limit := range m.Legend.Limits {
-		n, _, err := item.Int(m.snapshot, attrCount(limit))
-		if more := n - (sums[i] - origin[i]); err == nil && more > 0 {
+		n, ok := countedIn(m.snapshot, limit)
+		if more := n - (sums[i] - origin[i]); ok && more > 0 {
 			out = append(out, Count{Limit: limit, Tokens: more})
 		}
 	}
@@ -120,11 +120,11 @@ func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	// What the snapshot will hold, less what ours counts in it, is the origin.
 	sums, complete := u.Seen.after(l, u.Moves).sums()
 	for i, limit := range l.Limits {
-		n, _, err := item.Int(u.Seen.snapshot, attrCount(limit))
-		counted, _ := CountOf(u.Counts, limit)
+		n, ok := countedIn(u.Seen.snapshot, limit)
+		more, _ := CountOf(u.Counts, limit)
 		others, _ := CountOf(u.Others, limit)
-		sums[i] -= n + counted - others
-		complete = complete && err == nil
+		sums[i] -= n + more - others
+		complete = complete && ok
 	}
 	origin := u.givenUp()
 	if complete {

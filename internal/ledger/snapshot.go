@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -19,6 +20,7 @@ type Snapshot struct {
 	Part   string // what the sort key ends in; foreign ones repeat Start
 
 	Counts map[string]int64 // whole tokens by limit; nil: none
+	Denied int64            // requests
 	Events int64            // records that changed consumption
 	Legend Legend           // what the marks share
 	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: by another client
@@ -40,6 +42,9 @@ func (s Snapshot) Item() item.Item {
 	it[attrTotalEvents] = item.N(s.Events)
 	for limit, n := range s.Counts {
 		it[attrCount(limit)] = item.N(n)
+	}
+	if s.Denied != 0 {
+		it[attrDenied] = countValue(bucket.Denied, s.Denied)
 	}
 	if s.Marks != nil {
 		it[attrLegend] = item.B(s.Legend.bytes())
@@ -67,6 +72,7 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 	}
 	s.Window, s.Start = r.Need(layout.AttrWindow), r.Need(attrWindowStart)
 	s.Events, s.TTL = r.Int(attrTotalEvents), r.Int(layout.AttrTTL)
+	s.Denied, _ = countedIn(it, bucket.Denied)
 	for attr, v := range it {
 		limit, counted := limitOfCount(attr)
 		if _, number := v.(*types.AttributeValueMemberN); !number || !counted {
@@ -109,8 +115,11 @@ func ResourceOf(snapshot item.Item) string {
 	return (&item.Reader{It: snapshot}).Str(layout.AttrResource)
 }
 
-// limitOfCount returns the limit that a number attribute of a snapshot counts.
+// limitOfCount returns the limit that an attribute of a snapshot counts.
 func limitOfCount(attr string) (string, bool) {
+	if attr == attrDenied {
+		return bucket.Denied, true
+	}
 	if rest, ok := strings.CutPrefix(attr, "_"); ok {
 		return rest, rest != "" && attrCount(rest) == attr
 	}

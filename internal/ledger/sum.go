@@ -51,7 +51,11 @@ func AmountOf(snapshot item.Item) (a Amount) {
 	a.Events = r.Int(attrTotalEvents)
 	for attr, v := range snapshot {
 		if limit, counted := limitOfCount(attr); counted {
-			if n, number := item.Saturated(v); number {
+			n, number := item.Saturated(v)
+			if limit == bucket.Denied {
+				n, number = countedIn(snapshot, limit)
+			}
+			if number {
 				a.Add(Amount{Tokens: map[string]int64{limit: n}})
 			}
 		}
@@ -142,7 +146,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	}
 	for _, limit := range slices.Sorted(maps.Keys(all.Tokens)) {
 		if n := all.Tokens[limit]; n != is.Tokens[limit] {
-			up.Set = append(up.Set, item.Attr{Name: attrCount(limit), Value: item.N(n)})
+			up.Set = append(up.Set, item.Attr{Name: attrCount(limit), Value: countValue(limit, n)})
 		}
 	}
 	next := s.Summed

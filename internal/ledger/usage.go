@@ -2,8 +2,12 @@ package ledger
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -23,7 +27,7 @@ type Usage struct {
 	Start  string // start of the window, RFC 3339, UTC
 	Part   string // the start in the form that is unique to the kind of window
 
-	Counts []Count // by limit; zeros are allowed
+	Counts []Count // by limit; zeros are allowed. Of [bucket.Denied] only with Seen
 	Events int64   // records that changed consumption
 	Moves  []Move  // of the bucket shards that the records came from
 	Seen   *Marks  // of the snapshot as it was last seen; nil: it was not
@@ -65,13 +69,19 @@ func (u Usage) Key() item.Key { return layout.UsageKey(u.Namespace, u.Entity, u.
 func (u Usage) Update() item.Update {
 	up := item.Update{Key: u.Key()}
 	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
+	legend, cond := u.legend(&up)
 	for _, c := range u.Counts {
-		if c.Tokens != 0 {
-			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: item.N(c.Tokens)})
+		switch {
+		case c.Tokens == 0:
+		case c.Limit == bucket.Denied: // no number, so it is set, to what was seen and more
+			n, _ := countedIn(u.Seen.snapshot, bucket.Denied)
+			up.Set = append(up.Set, item.Attr{Name: attrDenied, Value: countValue(c.Limit, bucket.AddSat(n, c.Tokens))})
+			cond = append(cond, item.AsIn(u.Seen.snapshot, attrDenied))
+		default:
+			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: countValue(c.Limit, c.Tokens)})
 		}
 	}
 	up.Add = append(up.Add, item.Attr{Name: attrTotalEvents, Value: item.N(u.Events)})
-	legend, cond := u.legend(&up)
 	for _, m := range u.Moves {
 		attr := attrMark(m.Shard)
 		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(legend.mark(m.To))})
@@ -155,12 +165,39 @@ func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
 	return item.Absent(attr)
 }
 
+// attrDenied counts the requests that were denied. It is text: other clients take every number for a limit.
+const attrDenied = "_!"
+
+// countValue is what a count is stored as.
+func countValue(limit string, n int64) item.Value {
+	if limit == bucket.Denied {
+		return item.S(strconv.FormatInt(n, 10))
+	}
+	return item.N(n)
+}
+
+// countedIn returns what a snapshot has counted of a limit; ok is false if that is no number.
+func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
+	if limit != bucket.Denied {
+		n, _, err := item.Int(snapshot, attrCount(limit))
+		return n, err == nil
+	}
+	v, ok := snapshot[attrDenied].(*types.AttributeValueMemberS)
+	if !ok {
+		return 0, snapshot[attrDenied] == nil
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	return n, err == nil
+}
+
 // attrCount returns the attribute that counts a limit. It is the limit's name,
 // with an underscore before it if the snapshot has an attribute of that name
 // for something else. Limit names start with a letter; should a foreign one
 // start with an underscore, it gets another one.
 func attrCount(limit string) string {
 	switch limit {
+	case bucket.Denied:
+		return attrDenied
 	case item.AttrPK, item.AttrSK, layout.AttrTTL, layout.AttrEntityID, layout.AttrResource, layout.AttrWindow,
 		attrWindowStart, attrTotalEvents,
 		item.AttrGSI1PK, item.AttrGSI1SK, item.AttrGSI2PK, item.AttrGSI2SK, item.AttrGSI3PK, item.AttrGSI3SK,

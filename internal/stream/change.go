@@ -45,7 +45,7 @@ type Change struct {
 	Deltas []Delta
 
 	// Used are the counters of both images, by limit, sorted by name, whether
-	// they grew or not. wcu is not among them.
+	// they grew or not. wcu is not among them; [bucket.Denied] is, if denials were counted.
 	Used []Used
 
 	// OldGeneration and NewGeneration are the generations of the images, 0
@@ -240,7 +240,7 @@ func (d *decoder) growth(im, old *image) []Delta {
 	start := len(d.deltas)
 	for i := range im.limits {
 		l := &im.limits[i]
-		if l.has&(1<<used) == 0 {
+		if l.has&(1<<used) == 0 || l.name == bucket.Denied {
 			continue
 		}
 		if grown := l.spent().Minus(old.spentOf(l.name)).Milli(); grown != 0 {

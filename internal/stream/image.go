@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -57,6 +58,8 @@ func (d *decoder) image(im *image, full bool) {
 				im.born = 0
 			}
 			im.hasBorn = true
+		case table.AttrDenied:
+			d.denied(im)
 		case table.AttrHeldUntil:
 			im.heldUntil, _ = d.whole()
 		case table.AttrShardCount:
@@ -94,6 +97,10 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 	if cut > 0 && rest[cut] == '_' {
 		part = partOf(rest[cut+1:])
 	}
+	if part != parts && string(rest[:cut]) == bucket.Denied {
+		d.s.skip()
+		return
+	}
 	if part == parts && full && table.OfQuotas(rest) {
 		d.quota(im, append([]byte(table.LimitPrefix), rest...))
 		return
@@ -115,6 +122,20 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 		im.wrong("limit " + strconv.Quote(l.name) + ": an attribute is no whole number, or there twice")
 	}
 	l.has |= 1 << part
+}
+
+// denied reads the counter of denied requests, as if it were that of a limit. Another client's attribute of
+// that name is none.
+func (d *decoder) denied(im *image) {
+	n, ok := d.whole()
+	if !ok || n < 0 {
+		return
+	}
+	l := d.limitOf(im, []byte(bucket.Denied))
+	if l.has != 0 {
+		im.wrong(`"dn" twice`)
+	}
+	l.used, l.v[used], l.has = table.CounterOf(n), n, 1<<used
 }
 
 func partOf(field []byte) int {

@@ -304,7 +304,7 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		im.slot(name, &c)
 		_, counted := im.limits[name]["tc"]
 		now, before := im.spent(name), old.spent(name)
-		if counted && now.Cmp(before) != 0 {
+		if counted && now.Cmp(before) != 0 && name != "#" {
 			c.Deltas = append(c.Deltas, Delta{name, nearest(now.Sub(now, before))})
 		}
 	}
@@ -475,13 +475,13 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 		ended: map[string]*big.Int{}}
 	for _, m := range o {
 		n, whole := naiveWhole(m.value)
-		if name, ok := strings.CutPrefix(m.name, "o_"); ok && name != "" && name != "wcu" {
+		if name, ok := strings.CutPrefix(m.name, "o_"); ok && name != "" && name != "wcu" && name != "#" {
 			im.held[name] = 0
 			if whole {
 				im.held[name] = max(0, nearest(new(big.Int).Neg(n)))
 			}
 		}
-		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" {
+		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" && name != "#" {
 			im.ended[name] = nil
 			if whole && n.BitLen() <= 126 {
 				im.ended[name] = n
@@ -490,10 +490,16 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 		if len(m.name) > 5 && strings.HasPrefix(m.name, "s_") && strings.HasSuffix(m.name, "_ep") {
 			im.undivided = true
 		}
+		if m.name == "dn" && whole && n.IsInt64() && n.Sign() >= 0 {
+			if im.used["#"] != nil {
+				return nil, errors.New("dn twice")
+			}
+			im.limits["#"], im.used["#"] = map[string]int64{"tc": n.Int64()}, n
+		}
 		if m.name == "hu" {
 			im.until, _ = number(m.value)
 		}
-		if l := limitAttr.FindStringSubmatch(m.name); l != nil {
+		if l := limitAttr.FindStringSubmatch(m.name); l != nil && l[1] != "#" {
 			if !full && l[2] != "tc" {
 				continue
 			}

@@ -26,6 +26,8 @@ type Shard struct {
 	// creator: since then the counters have grown from zero. 0: not known, because
 	// another client or an older version made the item.
 	Born int64
+	// Denied is how many requests were denied, in thousandths.
+	Denied int64
 	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits, of
 	// which State has the low ones.
 	Outgrown map[string]item.Value
@@ -94,6 +96,9 @@ func (b Shard) Item() item.Item {
 	if b.Born != 0 {
 		it[AttrBorn] = item.N(b.Born)
 	}
+	if b.Denied != 0 {
+		it[AttrDenied] = item.N(b.Denied)
+	}
 	return it
 }
 
@@ -155,6 +160,9 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 	}
 	if born, _, err := item.Int(it, AttrBorn); err == nil {
 		b.Born = max(0, born) // of another form it is another client's
+	}
+	if denied, _, err := item.Int(it, AttrDenied); err == nil {
+		b.Denied = max(0, denied)
 	}
 	if c, ok := it[layout.AttrCascade].(*types.AttributeValueMemberBOOL); ok {
 		b.Cascade = c.Value

@@ -24,6 +24,8 @@ const (
 	AttrBorn = "bn"
 	// AttrHeldUntil is the instant until which what was taken ahead may be held.
 	AttrHeldUntil = "hu"
+	// AttrDenied counts the requests that were denied, in thousandths as the counters of limits; see [Tell].
+	AttrDenied = "dn"
 )
 
 // What a limit has in a bucket item: the attribute is LimitPrefix, its name, "_" and a field. Some

@@ -30,7 +30,7 @@ func Split(b Shard, now int64) []item.Write {
 	u := becomes(b, at, keep, next)
 	u.If = item.All(u.If, item.All(cond...))
 	sibling := b
-	sibling.State, sibling.TTL, sibling.Partial, sibling.Outgrown = moved, 0, nil, nil
+	sibling.State, sibling.TTL, sibling.Partial, sibling.Outgrown, sibling.Denied = moved, 0, nil, nil, 0
 	sibling.Generation, sibling.Born = Began(next)<<drawBits|int64(scatter(next)), now/1000
 	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
@@ -203,7 +203,7 @@ func (byLevel) resize(r *resized, i int) {
 // see [Began]: earlier lives of the shard are not known.
 func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write {
 	b := like
-	b.TTL, b.Partial, b.Outgrown = 0, nil, nil
+	b.TTL, b.Partial, b.Outgrown, b.Denied = 0, nil, nil, 0
 	at := like.State.At(now) // quotas are in the present period
 	b.State = bucket.State{Shard: shard, Shards: shards, RF: at.RF, Slots: at.Slots}.Emptied()
 	b.Generation, b.Born = begin(draw, now, like), now/1000

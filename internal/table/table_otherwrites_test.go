@@ -43,6 +43,8 @@ func quotaWrites(t *testing.T) []call {
 	add := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs, Now: sampleNow}
 	return []call{
 		one("add to quotas", add.Plan(), half.Item()),
+		one("count denials besides", Tell(add.Plan(), 3), half.Item()),
+		one("count denials alone", Tell(Adjust(image.Key(), nil), 3), image.Item()),
 		one("give back to quotas", Adjust(image.Key(), back), image.Item()),
 		one("give up what is held", Release(image.Key(), Released{Back: back, Told: Costs(quotaLimits, 4000, 5000),
 			Ended: Costs(quotaLimits, 2000), Generation: image.Generation}), image.Item()),

@@ -3,6 +3,7 @@ package usage
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -128,7 +129,7 @@ func significant(c *stream.Change) bool {
 // event is 1 for a record that changed consumption, which a removal does not.
 func event(c *stream.Change) int64 {
 	for _, u := range c.Used {
-		if u.Is && u.Before != u.After {
+		if u.Is && u.Before != u.After && u.Limit != bucket.Denied {
 			return 1
 		}
 	}

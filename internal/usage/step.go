@@ -3,6 +3,7 @@ package usage
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
@@ -119,7 +120,9 @@ func (t *Total) blind() Step {
 		moved = moved || sum.moved
 		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: from, To: sum.mark})
 	}
-	if !moved { // a limit has vanished; only the snapshot tells what of it is not counted
+	if n, _ := ledger.CountOf(u.Counts, bucket.Denied); n != 0 || !moved {
+		// The count of denials is set to what is there and more. And where a limit has vanished, only the
+		// snapshot tells what of it is not counted.
 		return Step{Action: ReadCurrent}
 	}
 	return Step{Action: Add, Update: u.Update()}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -25,6 +26,7 @@ type world struct {
 	again  bool // some come again
 	shards map[shardOf]*living
 	used   map[string]int64           // tokens, by resource
+	denied map[string]int64           // requests
 	hours  map[string]map[int64]spent // the same by hour
 	nobody map[string]int64           // used in records that were lost, in an hour that nobody can tell
 	seq    int
@@ -37,12 +39,12 @@ type shardOf struct {
 
 // living is a shard that is there.
 type living struct {
-	used, born, charged, generation int64
-	seen                            bool // a record of it was delivered
+	used, denied, born, charged, generation int64
+	seen                                    bool // a record of it was delivered
 }
 
-// spent is how many tokens, in how many records.
-type spent struct{ tokens, events int64 }
+// spent is how many tokens, in how many records, and how many requests were denied.
+type spent struct{ tokens, events, denied int64 }
 
 const worldHour = 3_600_000
 
@@ -60,25 +62,35 @@ func (w *world) use(of shardOf, tokens int64) stream.Change {
 	if w.IntN(8) == 0 {
 		s.generation++
 	}
+	more := int64(max(0, w.IntN(6)-2))
+	counters := []stream.Used{{Limit: bucket.Denied, Was: s.denied > 0, Is: true, Before: s.denied, After: s.denied + more}}
+	if s.denied += more; s.denied == 0 {
+		counters = nil // an item has the counter once there are denials
+	}
 	s.used, s.charged = s.used+tokens, w.Now
 	w.used[of.resource] += tokens
+	w.denied[of.resource] += more
 	hour := w.hours[of.resource][Hourly.Start(w.Now)]
-	w.hours[of.resource][Hourly.Start(w.Now)] = spent{hour.tokens + tokens, hour.events + 1}
+	w.hours[of.resource][Hourly.Start(w.Now)] = spent{hour.tokens + tokens, hour.events + 1, hour.denied + more}
 	c.NewGeneration, u.After = s.generation, s.used
-	return w.told(c, of, u)
+	return w.told(c, of, append(counters, u)...)
 }
 
 // removed removes a shard, and returns the record that tells so.
 func (w *world) removed(of shardOf) stream.Change {
 	s := w.shards[of]
 	delete(w.shards, of)
+	counters := []stream.Used{{Limit: "rpm", Before: s.used, Was: true}}
+	if s.denied > 0 {
+		counters = append([]stream.Used{{Limit: bucket.Denied, Before: s.denied, Was: true}}, counters...)
+	}
 	return w.told(stream.Change{Operation: stream.Remove, Created: w.Now, OldShards: 1, OldBorn: s.born / 1000,
-		OldRF: s.charged, OldGeneration: s.generation}, of, stream.Used{Limit: "rpm", Before: s.used, Was: true})
+		OldRF: s.charged, OldGeneration: s.generation}, of, counters...)
 }
 
-func (w *world) told(c stream.Change, of shardOf, u stream.Used) stream.Change {
+func (w *world) told(c stream.Change, of shardOf, counters ...stream.Used) stream.Change {
 	w.seq++
-	c.Sequence, c.Stream, c.Used = fmt.Sprint(w.seq), 1, []stream.Used{u}
+	c.Sequence, c.Stream, c.Used = fmt.Sprint(w.seq), 1, counters
 	c.New = table.Shard{Namespace: "n", Entity: "e", Resource: of.resource}
 	c.New.State.Shard, c.New.State.Shards = of.shard, 2
 	return c
@@ -185,24 +197,30 @@ func (w *world) delivers(batch []stream.Change, lost bool) {
 		}
 		s.seen = s.seen || !lost
 		if at := s.born % worldHour; !s.seen && (at < 10_000 || at >= worldHour-10_000) {
-			w.nobody[c.New.Resource] += c.Used[0].After - c.Used[0].Before
+			for _, u := range c.Used {
+				w.nobody[c.New.Resource+u.Limit] += u.After - u.Before
+			}
 		}
 	}
 }
 
 // counted is what the hours of a resource say, and each hour and day.
-func (w *world) counted(resource string) (all int64, hours, days map[int64]spent) {
+func (w *world) counted(resource string) (all spent, hours, days map[int64]spent) {
 	hours, days = map[int64]spent{}, map[int64]spent{}
 	for _, it := range w.Items {
 		s, err := ledger.DecodeSnapshot(it)
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		if len(s.Counts) > 1 {
+			w.t.Fatalf("the snapshot counts %v", s.Counts)
+		}
+		is := spent{s.Counts["rpm"], s.Events, s.Denied}
 		if s.Resource == resource && s.Window == string(Hourly) {
-			all += s.Counts["rpm"]
-			hours[startOf(it)] = spent{s.Counts["rpm"], s.Events}
+			all.tokens, all.denied = all.tokens+is.tokens, all.denied+is.denied
+			hours[startOf(it)] = is
 		} else if s.Resource == resource {
-			days[startOf(it)] = spent{s.Counts["rpm"], s.Events}
+			days[startOf(it)] = is
 		}
 	}
 	return all, hours, days
@@ -267,15 +285,18 @@ func (w *world) End() {
 		all, hours, days := w.counted(resource)
 		for at, hour := range hours {
 			day := days[Daily.Start(at)]
-			days[Daily.Start(at)] = spent{day.tokens - hour.tokens, day.events - hour.events}
+			days[Daily.Start(at)] = spent{day.tokens - hour.tokens, day.events - hour.events, day.denied - hour.denied}
 		}
 		for at, apart := range days {
 			if apart != (spent{}) {
 				w.Fail("the day %s of %s is %+v above its hours", layout.Timestamp(at), resource, apart)
 			}
 		}
-		if all > want || all < want-w.nobody[resource] {
-			w.Fail("%d of %s counted, %d used", all, resource, want)
+		if all.tokens > want || all.tokens < want-w.nobody[resource+"rpm"] {
+			w.Fail("%d of %s counted, %d used", all.tokens, resource, want)
+		}
+		if want := w.denied[resource]; all.denied > want || all.denied < want-w.nobody[resource+bucket.Denied] {
+			w.Fail("%d denials of %s counted, there were %d", all.denied, resource, want)
 		}
 		for at, want := range w.hours[resource] {
 			got := hours[at]
@@ -295,7 +316,7 @@ func (w *world) End() {
 func TestWorldsAreCountedExactly(t *testing.T) {
 	playtest.Kind[*world]{Steps: 1, Worlds: 1500, New: func(seed uint64, _ string) *world {
 		w := &world{World: playtest.New(seed, 77), t: t, lossy: seed%2 == 1, again: seed%4 > 1,
-			shards: map[shardOf]*living{}, used: map[string]int64{}, nobody: map[string]int64{},
+			shards: map[shardOf]*living{}, used: map[string]int64{}, denied: map[string]int64{}, nobody: map[string]int64{},
 			hours: map[string]map[int64]spent{"q": {}, "r": {}}}
 		w.Now = t0
 		return w

@@ -1,0 +1,56 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// Two shards of a bucket are counted in one hour by two functions, each from what it saw. What both count of
+// denials is in the snapshot: the later one is refused and counts again. No number of ours is among the limits.
+func TestDenialsOfTwoShards(t *testing.T) {
+	usage := func(seen item.Item, shard int, denied int64) Usage {
+		m := MarksOf(seen)
+		return Usage{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "hourly", Start: "2026-11-28T07:00:00Z",
+			Part: "2026-11-28T07:00:00Z", Seen: &m, Counts: []Count{{bucket.Denied, denied}, {"rpm", 4}},
+			Moves: []Move{{Shard: shard, From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "7"),
+				Used: []Count{{bucket.Denied, denied}, {"rpm", 4}}}}}}
+	}
+	write := func(on item.Item, u Usage) (item.Item, bool) {
+		out, held, err := u.Update().Apply(on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, held
+	}
+	first, _ := write(nil, usage(nil, 0, 5))
+	second := usage(first, 1, 3)
+	third := usage(first, 2, 2)
+	both, held := write(first, second)
+	if !held {
+		t.Fatal("refused")
+	}
+	if _, held = write(both, third); held {
+		t.Fatal("it takes the place of a count that it has not seen")
+	}
+	all, _ := write(both, usage(both, 2, 2))
+	s, err := DecodeSnapshot(all)
+	if err != nil || s.Denied != 10 || s.Counts["rpm"] != 12 || len(s.Counts) != 1 {
+		t.Errorf("%d denied, %v, %v", s.Denied, s.Counts, err)
+	}
+	if a := AmountOf(all); a.Tokens[bucket.Denied] != 10 || len(MarksOf(all).Others()) != 0 {
+		t.Errorf("%+v, others %v", a, MarksOf(all).Others())
+	}
+	if _, number := all["_!"].(*types.AttributeValueMemberN); number {
+		t.Error("other clients take it for a limit")
+	}
+	for _, odd := range []item.Value{item.S("x"), item.N(7), item.B([]byte("7"))} {
+		all["_!"] = odd
+		if s, err := DecodeSnapshot(all); err != nil || s.Denied != 0 {
+			t.Errorf("%v: %d denied, %v", odd, s.Denied, err)
+		}
+	}
+}
