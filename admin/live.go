@@ -84,9 +84,12 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 		if !known && (others || b.Born < start.Unix()) {
 			continue // what was counted of it is not known, or it is of earlier windows
 		}
-		for limit, tokens := range grown(m, b) {
-			u.Tokens[limit] += tokens
-			ok = ok || tokens != 0
+		for limit, n := range grown(m, b) {
+			if ok = ok || n != 0; limit == bucket.Denied {
+				u.Denied += n
+			} else {
+				u.Tokens[limit] += n
+			}
 		}
 	}
 	return u, ok || len(counted) > 0, nil
@@ -121,9 +124,10 @@ func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) 
 		}
 	}
 	slices.Reverse(hours)
+	u.Events, u.Denied = sum.Events, sum.Tokens[bucket.Denied]
 	delete(sum.Tokens, bucket.WCU)
+	delete(sum.Tokens, bucket.Denied)
 	maps.Copy(u.Tokens, sum.Tokens)
-	u.Events = sum.Events
 	return hours, nil
 }
 
@@ -175,15 +179,18 @@ func (u Usage) follows(it item.Item) bool {
 		(kind == u.Window || ledger.MarksOf(it).Any && !over.IsZero() && !over.After(u.Start))
 }
 
-// grown returns what a shard has consumed since a mark, tokens by limit; the zero
-// mark is before everything. A shard that was removed, or whose counters have
+// grown returns what a shard has consumed since a mark, tokens by limit, and how many requests it has denied; the
+// zero mark is before everything. A shard that was removed, or whose counters have
 // fallen in another generation, has begun anew since.
 func grown(m ledger.Mark, b table.Shard) map[string]int64 {
 	out := map[string]int64{}
 	if !m.Gone && len(m.Used) == 0 && m.At != (ledger.Position{}) {
 		return out // how far it was counted is not known
 	}
-	all, anew := map[string]int64{}, m.Gone
+	all, anew := map[string]int64{bucket.Denied: b.Denied / bucket.Milli}, m.Gone
+	if before, _ := ledger.CountOf(m.Used, bucket.Denied); b.Denied > 0 {
+		out[bucket.Denied] = all[bucket.Denied] - before
+	}
 	for _, sl := range b.State.Slots {
 		if sl.Name == bucket.WCU {
 			continue

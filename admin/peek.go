@@ -22,6 +22,9 @@ type Bucket struct {
 	// anything yet, or so long ago that it does not matter.
 	Exists bool
 	Shards int // that exist
+	// Denied is how many requests were denied in the life of the bucket. A process counts them with its writes
+	// on the bucket, at most ten seconds late; it does not count those that it has not written when it ends.
+	Denied int64
 	// Stored reports whether limits are stored for it; From is the scope whose limits
 	// are in force then.
 	Stored bool
@@ -110,6 +113,9 @@ func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, 
 func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 	out := Bucket{Entity: of.Entity, Resource: of.Resource, Exists: len(shards) > 0, Shards: len(shards),
 		Stored: in.limits != nil, From: in.at}
+	for _, b := range shards {
+		out.Denied += b.Denied / bucket.Milli
+	}
 	limits := in.limits
 	if len(shards) > 0 {
 		first := shards[0]

@@ -50,6 +50,7 @@ type Usage struct {
 	Start            time.Time
 	End              time.Time        // exclusive
 	Tokens           map[string]int64 // by limit, net of what was given back
+	Denied           int64            // requests; a process counts them with its writes, at most ten seconds late
 	Events           int64            // changes counted; some twice where the stream repeated them
 }
 
@@ -209,7 +210,7 @@ func (n *Namespace) whole(ctx context.Context, items []item.Item) ([]item.Item, 
 func usageOf(s ledger.Snapshot) Usage {
 	u := Usage{
 		Entity: s.Entity, Resource: s.Resource, Window: Window(s.Window), Start: parseTime(s.Start),
-		Tokens: s.Counts, Events: s.Events,
+		Tokens: s.Counts, Denied: s.Denied, Events: s.Events,
 	}
 	if u.Tokens == nil { // marks alone: what was taken was given back
 		u.Tokens = map[string]int64{}
@@ -241,6 +242,7 @@ type UsageSummary struct {
 	Tokens   map[string]int64
 	// Mean is tokens per window in which there was any usage.
 	Mean   map[string]float64
+	Denied int64
 	Events int64
 }
 
@@ -261,7 +263,7 @@ func (n *Namespace) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummar
 		if u.End.After(out.To) {
 			out.To = u.End
 		}
-		out.Events += u.Events
+		out.Events, out.Denied = out.Events+u.Events, out.Denied+u.Denied
 		for limit, tokens := range u.Tokens {
 			out.Tokens[limit] = bucket.AddSat(out.Tokens[limit], tokens)
 		}

@@ -151,6 +151,33 @@ func (w *world) snapshot(entity, resource, window, start, part string, counts ma
 	}.Item())
 }
 
+// Denials are in usage of each window, in its sum, live, and in Peek: 5 of the hours that the snapshots tell, and
+// 4 of which no snapshot tells yet.
+func TestDenialsInUsage(t *testing.T) {
+	w := newWorld(t)
+	l := w.limiter()
+	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
+	for _, cost := range []int64{10, 1, 2, 3, 4, 0} { // one is granted, four are denied, and the last one tells
+		req.Costs = limiter.Costs{"rpm": cost}
+		_, _ = l.Acquire(t.Context(), req)
+	}
+	if all, err := w.ns.Peek(t.Context(), "acme", "gpt-4"); err != nil || all[0].Denied != 4 {
+		t.Errorf("peek: %+v, %v", all, err)
+	}
+	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Denied: 5, Marks: map[int]ledger.Mark{},
+		Start: "2023-11-14T20:00:00Z", Part: "2023-11-14T20:00:00Z"}.Item())
+	for q, want := range map[UsageQuery]int64{
+		{Entity: "acme", Window: Hourly}:             5,
+		{Entity: "acme", Window: Hourly, Live: true}: 9,
+		{Entity: "acme", Window: Daily, Live: true}:  9,
+	} {
+		s, err := w.ns.UsageSummary(t.Context(), q)
+		if err != nil || s.Denied != want || s.Tokens[bucket.Denied] != 0 || len(s.Tokens) > 1 {
+			t.Errorf("%+v: %+v, %v, want %d denied", q, s, err, want)
+		}
+	}
+}
+
 // Usage is found by entity and by resource, in time ranges, over pages, whatever
 // form the key has, and never counts writes.
 func TestUsage(t *testing.T) {

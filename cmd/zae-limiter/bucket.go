@@ -20,6 +20,7 @@ type shownBucket struct {
 	Shards           int
 	LimitsFrom       string
 	Levels           []admin.Level
+	Denied           int64
 	Parent           string
 	Cascade          bool
 }
@@ -41,14 +42,14 @@ func peekCommand(a *app) *cobra.Command {
 
 func bucketsAnswer(buckets []admin.Bucket) answer {
 	r := rows{head: []string{
-		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of"}}
+		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of", "denied"}}
 	all := []shownBucket{}
 	for _, b := range buckets {
 		from := "bucket" // as callers brought them, or as they were when they were deleted
 		if b.Stored {
 			from = b.From.String()
 		}
-		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Parent, b.Cascade})
+		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Denied, b.Parent, b.Cascade})
 		for _, l := range b.Levels {
 			of := from
 			if !l.Stored {
@@ -66,7 +67,7 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 				full = "never"
 			}
 			r.add(b.Entity, b.Resource, l.Name, left, amountOf(l.Limit, l.Held), capacity, amountOf(l.Limit, l.Used),
-				full, b.Shards, of)
+				full, b.Shards, of, b.Denied)
 		}
 	}
 	return answer{value: all, rows: r}

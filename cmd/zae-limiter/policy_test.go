@@ -36,7 +36,7 @@ func TestPolicyAndNoUsage(t *testing.T) {
 	s.says(0, "usage -e acme", "nothing there")
 	s.says(0, "usage -e acme --sum -w daily", "nothing there")
 	out, _ := s.run(0, "usage", "-e", "acme", "-o", "csv")
-	if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(all) != 1 || len(all[0]) != 7 {
+	if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(all) != 1 || len(all[0]) != 8 {
 		t.Errorf("csv: %v, %v", all, err)
 	}
 }

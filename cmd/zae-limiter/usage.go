@@ -82,25 +82,34 @@ func parseTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
+// limitsIn returns the limits that tokens were taken of, in order of name. Where all was denied it is one without
+// a name.
+func limitsIn(tokens map[string]int64, denied int64) []string {
+	if len(tokens) == 0 && denied > 0 {
+		return []string{""}
+	}
+	return sortedKeys(tokens)
+}
+
 // usageAnswer has one row per window and limit.
 func usageAnswer(all []admin.Usage) answer {
-	r := rows{head: []string{"entity", "resource", "window", "start", "limit", "tokens", "events"}}
+	r := rows{head: []string{"entity", "resource", "window", "start", "limit", "tokens", "events", "denied"}}
 	for _, u := range all {
-		for _, name := range sortedKeys(u.Tokens) {
-			r.add(u.Entity, u.Resource, u.Window, u.Start, name, amountIn(name, u.Tokens[name]), u.Events)
+		for _, name := range limitsIn(u.Tokens, u.Denied) {
+			r.add(u.Entity, u.Resource, u.Window, u.Start, name, amountIn(name, u.Tokens[name]), u.Events, u.Denied)
 		}
 	}
 	return answer{value: all, rows: r}
 }
 
 func summaryAnswer(s admin.UsageSummary) answer {
-	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events"}}
-	for _, name := range sortedKeys(s.Tokens) {
+	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events", "denied"}}
+	for _, name := range limitsIn(s.Tokens, s.Denied) {
 		mean := any(fmt.Sprintf("%.1f", s.Mean[name]))
 		if argument.InDollars(name) {
 			mean = amountIn(name, int64(math.Round(s.Mean[name])))
 		}
-		r.add(s.Window, s.Windows, s.From, s.To, name, amountIn(name, s.Tokens[name]), mean, s.Events)
+		r.add(s.Window, s.Windows, s.From, s.To, name, amountIn(name, s.Tokens[name]), mean, s.Events, s.Denied)
 	}
 	return answer{value: s, rows: r}
 }

@@ -75,12 +75,17 @@ func TestOurAggregatorCountsPython(t *testing.T) {
 		lease.commit()
 		p.acquire("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100}).rollback()
 		p.denied("acme", "gpt-4", limiter.Costs{"tpm": 10_000_000})
+		d.denied(l, "acme", "gpt-4", limiter.Costs{"tpm": 10_000_000}) // which Python's queries pass over
 		d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 11})
 		d.take(l, "other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 7})
 		p.take("other", "gpt-4", limiter.Costs{"rpm": 2, "tpm": 3})
 		d.rest()
 		for entity, want := range map[string]limiter.Costs{"acme": {"rpm": 7, "tpm": 661}, "other": {"rpm": 3, "tpm": 10}} {
 			d.wantUsage("at rest", p, entity, want, "hourly", "daily", "monthly")
+		}
+		ours, err := d.manage().UsageSummary(d.Context(), admin.UsageQuery{Entity: "acme", Window: admin.Daily})
+		if err != nil || ours.Denied != 1 {
+			d.Errorf("%d denials of ours counted, want 1: %v", ours.Denied, err)
 		}
 	})
 }
