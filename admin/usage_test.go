@@ -164,8 +164,8 @@ func TestDenialsInUsage(t *testing.T) {
 	if all, err := w.ns.Peek(t.Context(), "acme", "gpt-4"); err != nil || all[0].Denied != 4 {
 		t.Errorf("peek: %+v, %v", all, err)
 	}
-	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Denied: 5, Marks: map[int]ledger.Mark{},
-		Start: "2023-11-14T20:00:00Z", Part: "2023-11-14T20:00:00Z"}.Item())
+	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Denied: 5,
+		Marks: map[int]ledger.Mark{}, Start: "2023-11-14T20:00:00Z", Part: "2023-11-14T20:00:00Z"}.Item())
 	for q, want := range map[UsageQuery]int64{
 		{Entity: "acme", Window: Hourly}:             5,
 		{Entity: "acme", Window: Hourly, Live: true}: 9,

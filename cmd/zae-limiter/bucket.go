@@ -49,7 +49,8 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 		if b.Stored {
 			from = b.From.String()
 		}
-		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Denied, b.Parent, b.Cascade})
+		all = append(all, shownBucket{b.Entity, b.Resource, b.Exists, b.Shards, from, b.Levels, b.Denied, b.Parent,
+			b.Cascade})
 		for _, l := range b.Levels {
 			of := from
 			if !l.Stored {

@@ -42,14 +42,16 @@ func TestTopOfTwoLooks(t *testing.T) {
 	if c := quotaWhole[0]; c.Limit != "rpm" || c.UsedPerSecond != 10 || c.UsedPercent != 100*10/60. {
 		t.Errorf("%+v", c)
 	}
-	if again := topOf(look(57, 60, 54, 2), look(7, 60, 4, 2), time.Second); again[0].UsedPerSecond < 0 || again[1].DeniedPerSecond != 0 {
+	again := topOf(look(57, 60, 54, 2), look(7, 60, 4, 2), time.Second)
+	if again[0].UsedPerSecond < 0 || again[1].DeniedPerSecond != 0 {
 		t.Errorf("buckets that have begun anew: %+v", again)
 	}
 }
 
 // What is printed is readable in 80 columns, whatever others call themselves.
 func TestTopFits80Columns(t *testing.T) {
-	all := []consumer{{strings.Repeat("é\x1b[2J", 30), strings.Repeat("l", 64), 123456.7, 99.9, 1e5}, {"b", "rpm", 0, 0, 0}}
+	all := []consumer{{strings.Repeat("é\x1b[2J", 30), strings.Repeat("l", 64), 123456.7, 99.9, 1e5},
+		{"b", "rpm", 0, 0, 0}}
 	text := topAnswer(all, 10).text
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 || strings.Contains(line, "\x1b") {

@@ -356,3 +356,34 @@ func TestWhatIsNothingIsNotTold(t *testing.T) {
 		t.Errorf("%+v", costs)
 	}
 }
+
+// A process has taken five of ten tokens ahead, which refill one a second, and grants them in the last moment of
+// their time. If it gives up what it holds right then, others get the five that a full bucket has left, not ten:
+// what was granted a moment ago was held until then.
+func TestReleaseDoesNotForgetWhatWasJustGranted(t *testing.T) {
+	ten := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1000, Period: 1000}
+	for name, granted := range map[string]int64{"all": 5000, "a part": 2000, "nothing": 0} {
+		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: began,
+			Costs: table.Costs([]bucket.Limit{ten})})
+		h := &Holding{}
+		costs := table.Costs([]bucket.Limit{ten}, 5000)
+		c := table.Charge{Image: b, Costs: costs, Now: began, Ahead: h.Ask(b, costs, 5000, at(0))}
+		it, held, err := c.Plan().Update.Apply(b.Item())
+		if err != nil || !held {
+			t.Fatal(held, err)
+		}
+		image, _ := table.DecodeShard(it)
+		h.Done(Written, image)
+		h.Take(table.Costs([]bucket.Limit{ten}, granted), at(4999))
+		if it, held, err = table.Release(b.Key(), h.Release(at(4999))).Apply(it); err != nil || !held {
+			t.Fatal(held, err)
+		}
+		if image, err = table.DecodeShard(it); err != nil {
+			t.Fatal(err)
+		}
+		level, _ := image.State.LevelAt(image.State.Index("a"), began+4999)
+		if most := 10_000 - granted; level > most || level < most-1000 {
+			t.Errorf("%s was granted: there are %d, want %d", name, level, most)
+		}
+	}
+}

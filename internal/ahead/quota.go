@@ -174,8 +174,10 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 
 // Release gives up all that is held. What was taken of rates ends unspent, as it would a little later: given
 // back, it would lower the counter for tokens that nobody was granted, and an image from before would count
-// them as spent. What was taken of quotas goes back.
+// them as spent. What was taken of quotas goes back. Less is told to be held by what was never granted: what was
+// granted since the refill instant had been held until then, and stays told until its time is over.
 func (h *Holding) Release(now Instant) (r table.Released) {
+	all := h.held(h.generation)
 	for i := range h.allotments {
 		if a := &h.allotments[i]; !a.covers {
 			a.until = Instant{}
@@ -184,7 +186,7 @@ func (h *Holding) Release(now Instant) (r table.Released) {
 	r = table.Released{Back: h.Back(now), Ended: h.ended.costs(), Generation: h.generation}
 	kept := h.held(h.generation) // of others
 	var told amounts
-	for _, n := range h.told {
+	for _, n := range all {
 		told.add(n.limit, n.milli-kept.of(n.limit))
 	}
 	r.Told, h.told, h.ended = told.costs(), kept, nil

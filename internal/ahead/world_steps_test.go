@@ -274,5 +274,5 @@ func TestNoWorldGrantsMoreThanThereIs(t *testing.T) {
 // What is planted in the worlds is found, and nothing where nothing is planted.
 func TestWorldsFindPlantedDefects(t *testing.T) {
 	worlds(0).Sees(t, 3000, 1, heldNow, notCounted, noUntil, untilBack, fromAnswer, toldEarly, mendToZero, youngMark,
-		endedUntold, overEdge, anyPeriod)
+		endedUntold, overEdge, anyPeriod, grantedToo)
 }

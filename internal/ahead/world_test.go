@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -26,6 +27,7 @@ const (
 	endedUntold = "what ended is not told"
 	overEdge    = "held over the edge of a quota"
 	anyPeriod   = "given back to any period of a quota"
+	grantedToo  = "what was granted is given up, too"
 )
 
 // world is one bucket of random limits, written to by processes with stale images, whose
@@ -242,10 +244,19 @@ func (w *world) move(p *process) {
 	}
 }
 
-// close lets a process give up all that it holds. Of a shard that is not there any more it is lost.
+// close lets a process give up all that it holds, some of it just granted, and others take what there is then. Of
+// a shard that is not there any more it is lost.
 func (w *world) close(p *process) {
-	for k, h := range p.holds {
+	for _, k := range slices.Sorted(maps.Keys(p.holds)) {
+		h := p.holds[k]
+		if w.OneIn(2) {
+			w.takes(p, k, w.all(p, k))
+		}
+		granted := h.told.costs()
 		r := h.Release(w.clock(p))
+		if w.d == grantedToo {
+			r.Told = granted
+		}
 		if len(r.Back)+len(r.Told)+len(r.Ended) == 0 || w.Items[key(k)] == nil {
 			continue
 		}
@@ -254,6 +265,12 @@ func (w *world) close(p *process) {
 			r.Told = nil
 			w.Write(table.Release(key(k), r))
 		}
+		q := w.ps[w.IntN(len(w.ps))]
+		image, err := table.DecodeShard(w.Items[key(k)])
+		if err != nil {
+			panic(err)
+		}
+		w.charge(q, image, w.some(image.State.At(w.Now+q.skew)), false)
 	}
 }
 

@@ -63,7 +63,8 @@ func (w *world) use(of shardOf, tokens int64) stream.Change {
 		s.generation++
 	}
 	more := int64(max(0, w.IntN(6)-2))
-	counters := []stream.Used{{Limit: bucket.Denied, Was: s.denied > 0, Is: true, Before: s.denied, After: s.denied + more}}
+	counters := []stream.Used{{Limit: bucket.Denied, Was: s.denied > 0, Is: true, Before: s.denied,
+		After: s.denied + more}}
 	if s.denied += more; s.denied == 0 {
 		counters = nil // an item has the counter once there are denials
 	}
