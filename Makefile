@@ -74,6 +74,7 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/decide
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
 	cd test/bench/fleet && LONG=1 $(GOTEST) -count=1 -run 'TestTakenAhead$$|TestSlowTables' .
+	cd cmd/zae-limiter && LONG=1 $(GOTEST) -count=1 -timeout 30m -run TestServeAThousandConnections .
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
 .PHONY: test-worlds
