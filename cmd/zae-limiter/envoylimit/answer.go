@@ -100,6 +100,9 @@ func isOf(s limiter.Status, l limiter.Limit) bool {
 	return s.Capacity == l.Capacity && s.Refill == l.Refill && s.Period == l.Period
 }
 
+// maxPolicies is how many different limits a header field names: clients of HTTP refuse fields of some KB.
+const maxPolicies = 16
+
 // headers returns the header fields of a request's limits: X-RateLimit-Limit, -Remaining and -Reset as
 // version 3 of draft-polli-ratelimit-headers has them, which is what Envoy itself can add, and
 // Retry-After if the request is over one.
@@ -117,7 +120,9 @@ func headers(decisions []decision, outcomes []outcome) (out []*core.HeaderValue)
 			continue
 		}
 		now := currentLimit(decisions[i].rule, *o.status)
-		policies = append(policies, policy(now, o.status.Period))
+		if p := policy(now, o.status.Period); len(policies) < maxPolicies && !slices.Contains(policies, p) {
+			policies = append(policies, p)
+		}
 		if limit < 0 || tighter(*o.status, first) < 0 {
 			first, limit = *o.status, int64(now.RequestsPerUnit)
 		}

@@ -487,11 +487,24 @@ func TestDecisionsAreReported(t *testing.T) {
 	}
 }
 
-// Ten thousand descriptors of one request are answered, and counted.
+// Ten thousand descriptors of one request are answered, and counted. The header fields stay short, because
+// clients of HTTP refuse long ones.
 func TestManyDescriptors(t *testing.T) {
 	r := newRig(t)
 	const n = 10_000
+	var others []*common.RateLimitDescriptor
+	for i := range n {
+		others = append(others, withLimit(descriptor("other", "x"), uint32(i+1), envoytype.RateLimitUnit_DAY))
+	}
+	for _, h := range r.ask(t, 0, others...).GetResponseHeadersToAdd() {
+		if len(h.GetValue()) > 1000 {
+			t.Errorf("%s has %d bytes: %.100s", h.GetKey(), len(h.GetValue()), h.GetValue())
+		}
+	}
 	out := r.ask(t, 1, slices.Repeat([]*common.RateLimitDescriptor{from("a")}, n)...)
+	if h := out.GetResponseHeadersToAdd()[0].GetValue(); h != `3, 3;w=60;name="per address"` {
+		t.Errorf("the limit, once: %.100s", h)
+	}
 	codes := map[ratelimit.RateLimitResponse_Code]int{}
 	for _, s := range out.GetStatuses() {
 		codes[s.GetCode()]++
