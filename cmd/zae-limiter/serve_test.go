@@ -211,6 +211,37 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// What is too long is refused, whatever carries it, and takes nothing; the connection stays in use. Names may
+// have any bytes that text can have, and are told apart.
+func TestServeRefusesWhatIsTooLong(t *testing.T) {
+	s := serve(t)
+	conn := s.dial(insecure.NewCredentials())
+	long := strings.Repeat("x", 4<<20)
+	if _, err := ask(t.Context(), conn, "user", long); grpcstatus.Code(err) != codes.ResourceExhausted {
+		t.Errorf("4 MB by gRPC: %.200v", err)
+	}
+	for path, body := range map[string]string{
+		"/json":       `{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "` + long + `"}]}]}`,
+		"/v1/acquire": `{"entity": "` + long[:64<<10] + `", "resource": "api", "costs": {"rpm": 1}}`,
+	} {
+		resp, err := http.Post("http://"+s.http+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%d bytes to %s: %d", len(body), path, resp.StatusCode)
+		}
+	}
+	if code, _ := s.get("/healthz?" + long[:32<<10]); code != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("32 KB of a header: %d", code)
+	}
+	for _, value := range []string{"ann", long[:1<<10], long[:1<<10] + "y", "a\x00b", "a\nb", "", "|"} {
+		if got := s.codes(conn, "user", value, 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
+			t.Errorf("%.10q: answers %v", value, got)
+		}
+	}
+}
+
 // Rules that change are in force without a restart, and those with errors are refused with file and line.
 func TestServeFollowsItsRules(t *testing.T) {
 	s := serve(t)
