@@ -146,6 +146,7 @@ func TestClientIP(t *testing.T) {
 		{"", `for="1.2.3.4` + "\nfor=203.0.113.9", "203.0.113.9"},
 		{"", `!"#$%&, for=203.0.113.9`, peer},
 		{"", `!#$%&=;;=, for=203.0.113.9`, "203.0.113.9"},
+		{"", `for=1.2.3.4;x=\, for=203.0.113.9`, "203.0.113.9"},
 
 		// A client sends the field that the proxies do not write.
 		{"203.0.113.9", "for=1.2.3.4", peer},

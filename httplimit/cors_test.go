@@ -91,6 +91,16 @@ func TestScriptsReadTheFields(t *testing.T) {
 	}
 }
 
+// A handler that limits by itself answers denials so that scripts can read the wait.
+func TestDenialsOfHandlersAreRead(t *testing.T) {
+	a := call(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httplimit.WriteDenied(w, r, httplimit.Denial{LimitError: &limiter.LimitError{}})
+	}), http.MethodGet, "", "Origin", "https://example.com")
+	if got := a.Header.Get("Access-Control-Expose-Headers"); got != "Retry-After" {
+		t.Errorf("exposed are %q", got)
+	}
+}
+
 // A preflight is no request that is limited, and nothing that merely looks like one is let through.
 func TestPreflights(t *testing.T) {
 	table := limitertest.New(t)
