@@ -50,30 +50,9 @@ func topCommand(a *app) *cobra.Command {
 				return answer{}, err
 			}
 		}
-		look := func() (map[admin.Scope]watchedBucket, error) { return bucketsNow(c.ctx, all, at, by) }
-		before, err := look()
-		for round := 1; err == nil; round++ {
-			began := time.Now()
-			select {
-			case <-c.ctx.Done():
-				return answer{}, c.ctx.Err()
-			case <-time.After(every):
-			}
-			now, failed := look()
-			if failed != nil {
-				return answer{}, failed
-			}
-			said := topAnswer(topOf(before, now, time.Since(began)), most)
-			if round == rounds {
-				return said, nil
-			}
-			if terminal(a.out) {
-				_, err = io.WriteString(a, "\x1b[H\x1b[2J") // the next round takes the place of this one
-			}
-			err = cmp.Or(err, a.print(said))
-			before = now
-		}
-		return answer{}, err
+		return topRounds(c, every, most, rounds, func() (map[admin.Scope]watchedBucket, error) {
+			return bucketsNow(c.ctx, all, at, by)
+		})
 	})
 	named(cmd, &at, "of an entity", "of a resource")
 	cmd.Flags().StringVar(&by, "by", by, "whom to add up: entity, resource or namespace")
@@ -82,6 +61,34 @@ func topCommand(a *app) *cobra.Command {
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "how many rounds, 0: until Ctrl-C")
 	complete(cmd, "by", kinds)
 	return cmd
+}
+
+// topRounds prints what happened between two looks, round by round, and returns that of the last round.
+func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[admin.Scope]watchedBucket, error)) (
+	answer, error) {
+	before, err := look()
+	for round := 1; err == nil; round++ {
+		began := time.Now()
+		select {
+		case <-c.ctx.Done():
+			return answer{}, c.ctx.Err()
+		case <-time.After(every):
+		}
+		now, failed := look()
+		if failed != nil {
+			return answer{}, failed
+		}
+		said := topAnswer(topOf(before, now, time.Since(began)), most)
+		if round == rounds {
+			return said, nil
+		}
+		if terminal(c.out) {
+			_, err = io.WriteString(c, "\x1b[H\x1b[2J") // the next round takes the place of this one
+		}
+		err = cmp.Or(err, c.print(said))
+		before = now
+	}
+	return answer{}, err
 }
 
 // everyNamespace returns the namespaces of the table.
