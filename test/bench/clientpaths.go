@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -75,7 +76,7 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 	}
 	var rows []Row
 	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.mixed, f.cascade, f.foreseen,
-		f.unforeseen, f.denial, f.flood, f.several, f.cold, f.met, f.first, f.create} {
+		f.unforeseen, f.denial, f.flood, f.tells, f.several, f.cold, f.met, f.first, f.create} {
 		row, err := path(ctx)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", row.Path, err)
@@ -172,14 +173,13 @@ func (f fleet) large(ctx context.Context, r Row, entity string, limits []limiter
 	return r, err
 }
 
-// refilled returns the instant of the bucket's last refill.
-func (f fleet) refilled(ctx context.Context, entity string) (int64, error) {
+// stored returns the bucket as the table has it.
+func (f fleet) stored(ctx context.Context, entity string) (table.Shard, error) {
 	it, err := f.w.item(ctx, entity)
 	if err != nil {
-		return 0, err
+		return table.Shard{}, err
 	}
-	b, err := table.DecodeShard(it)
-	return b.State.RF, err
+	return table.DecodeShard(it)
 }
 
 // path sets up entities, lets some time pass, and bills one run for each.
@@ -200,8 +200,25 @@ func (f fleet) foreseen(ctx context.Context) (r Row, err error) {
 	if err != nil {
 		return r, err
 	}
-	if clock, err := f.refilled(ctx, "foreseen-0"); err != nil || clock != f.w.clock.Load() {
+	if b, err := f.stored(ctx, "foreseen-0"); err != nil || b.State.RF != f.w.clock.Load() {
 		return r, fmt.Errorf("the acquire has not refilled the bucket (%w)", err)
+	}
+	return r, nil
+}
+
+// tells is an acquire after a denial, which it has counted in the item.
+func (f fleet) tells(ctx context.Context) (r Row, err error) {
+	r = Row{Path: "acquire that counts a denial before", Budget: updates(1)}
+	r.Measured, err = f.path(ctx, "tells", 6*time.Second,
+		func(ctx context.Context, e string) error {
+			return errors.Join(taken(ctx, f.a, e, 1000), denied(ctx, f.a, e, 1))
+		},
+		func(ctx context.Context, e string) error { return taken(ctx, f.a, e, 50) })
+	if err != nil {
+		return r, err
+	}
+	if b, err := f.stored(ctx, "tells-0"); err != nil || b.Denied != bucket.Milli {
+		return r, fmt.Errorf("the acquire counts %d thousandths of a denial (%w)", b.Denied, err)
 	}
 	return r, nil
 }
