@@ -48,6 +48,7 @@ func TestDeployment(t *testing.T) {
 		{"deployed again without change", w.unchanged},
 		{"an update that would lose the table is refused", w.updateRefused},
 		{"changed options are an update without replacement", w.changed},
+		{"thresholds arrive at a webhook, by a bus and by a topic", w.alerted},
 		{"application policies are sufficient and minimal", w.applicationPolicies},
 		{"roles of the functions are sufficient and minimal", w.functionRoles},
 		{"what was given up is replayed", w.replayed},
@@ -254,13 +255,16 @@ func (w *world) updateRefused(t *testing.T) {
 	}
 }
 
+// second are the options that are changed.
+var second = []string{
+	"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30",
+	"archiverMemoryMiB=192",
+	"logRetentionDays=400", "alarmIteratorAgeSeconds=60",
+	"manifests=infra/cdk/app/testdata/limits.yaml",
+}
+
 func (w *world) changed(t *testing.T) {
-	dir := w.synth(t, "second", stack, []string{
-		"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30",
-		"archiverMemoryMiB=192",
-		"logRetentionDays=400", "alarmIteratorAgeSeconds=60",
-		"manifests=infra/cdk/app/testdata/limits.yaml",
-	}, nil)
+	dir := w.synth(t, "second", stack, second, nil)
 	w.mustCDK(t, "deploy", "--app", dir, "--require-approval", "never")
 	w.first = dir
 	before := w.outputs
