@@ -98,6 +98,7 @@ func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 			continue
 		}
 		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now.Ms)
+		s.holding.demand.Granted()
 		h = s.held()
 		h.Costs = w.Costs
 		h.Renew = k.low(s, w, now)
@@ -178,6 +179,10 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	return s.holding.demand.Size(w.Costs, room, p.part > 0, left, life, now.Ms)
 }
 
+// halfSlack is the slack, in percent, of charges that take ahead. A process sends one in a life, in which others
+// seldom take more than refills: half of the capacity. An older image shows a full bucket too low.
+const halfSlack = 50
+
 // takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
 // does neither comes back as it is, without Ahead. A charge that brings other limits in force takes
 // nothing ahead. The costs are under way already.
@@ -207,7 +212,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 	}
 	ms, _ := s.costs(Want{Costs: take})
 	s.share(w).take(ms)
-	charge.Slack = 0 // near full a level is shown lower by what is held anyway
+	charge.Slack = max(charge.Slack, halfSlack)
 	return charge
 }
 
@@ -220,6 +225,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 	h := s.holding
 	for _, w := range group {
 		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
+		h.demand.Granted()
 	}
 	if p.ahead != nil {
 		h.taken = p.ahead.Take
@@ -230,7 +236,9 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
-		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
+		life := ahead.Life(w.Costs, k.ahead)
+		s.holding.demand.Asked(w.Costs, life, now)
+		s.holding.demand.Denied(life, now)
 	}
 }
 
