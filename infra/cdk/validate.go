@@ -56,18 +56,19 @@ const maxThresholds = 2000
 func (p *Props) alerts() (problems []error) {
 	a := p.Alerts
 	if a.Bus != nil && a.Topic != nil {
-		problems = append(problems, fmt.Errorf("Alerts: Bus=%s, Topic=%s: want one of them; a rule of the bus can "+
-			"publish to the topic", *a.Bus.EventBusArn(), *a.Topic.TopicArn()))
+		problems = append(problems, fmt.Errorf("Alerts.Bus=%s, Alerts.Topic=%s: want one of them; a rule of the bus "+
+			"can publish to the topic", *a.Bus.EventBusArn(), *a.Topic.TopicArn()))
 	}
 	if a.Topic != nil && *a.Topic.Fifo() {
-		problems = append(problems, fmt.Errorf("Alerts: Topic=%s: want a standard topic: nobody can subscribe chats or "+
+		problems = append(problems, fmt.Errorf("Alerts.Topic=%s: want a standard topic: nobody can subscribe chats or "+
 			"HTTP endpoints to a FIFO one", *a.Topic.TopicArn()))
 	}
 	if a.target() != nil && p.Aggregator.Off {
-		problems = append(problems, fmt.Errorf("Alerts: target %s: without an aggregator nothing is sent", *a.target()))
+		problems = append(problems, fmt.Errorf("Alerts.Bus, Alerts.Topic: %s: without an aggregator nothing is sent",
+			*a.target()))
 	}
 	if n := len(strings.Join(p.Thresholds, ",")); n > maxThresholds {
-		problems = append(problems, fmt.Errorf("Thresholds: %d letters, accepted: up to %d", n, maxThresholds))
+		problems = append(problems, fmt.Errorf("Props.Thresholds: %d letters, accepted: up to %d", n, maxThresholds))
 	}
 	return problems
 }

@@ -87,8 +87,8 @@ func TestAlertsGoToOneTarget(t *testing.T) {
 	}{
 		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus}}, ""},
 		{cdk.Props{Alerts: cdk.AlertProps{Topic: topic}, Thresholds: []string{"1", "budget=100"}}, ""},
-		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus, Topic: topic}}, "Alerts: Bus=arn:aws:events" + account +
-			"event-bus/b, Topic=arn:aws:sns" + account + "t: want one of them"},
+		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus, Topic: topic}}, "Alerts.Bus=arn:aws:events" + account +
+			"event-bus/b, Alerts.Topic=arn:aws:sns" + account + "t: want one of them"},
 		{cdk.Props{Alerts: cdk.AlertProps{Topic: fifo}}, "t.fifo: want a standard topic"},
 		{cdk.Props{Alerts: cdk.AlertProps{Bus: bus}, Aggregator: cdk.AggregatorProps{Off: true}}, "without an aggregator"},
 		{cdk.Props{Thresholds: []string{"101"}}, "Thresholds=[101]: accepted: percents from 1 to 100"},
