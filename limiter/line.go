@@ -49,11 +49,12 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 }
 
 // queueFull returns the denial of a request that found the queue full, nil for any other error. It
-// is also nil if tokens of the request could not be given back: trying again would hide that from
-// the caller.
+// is also nil if tokens of the request could not be given back, or may be taken: trying again would
+// hide that from the caller.
 func queueFull(err error) *LimitError {
 	denied, ok := errors.AsType[*LimitError](err)
-	if _, kept := errors.AsType[*SettleError](err); !ok || !denied.full || kept {
+	_, kept := errors.AsType[*SettleError](err)
+	if !ok || !denied.full || kept || errors.Is(err, ErrUnknown) {
 		return nil
 	}
 	return denied

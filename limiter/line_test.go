@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -463,6 +464,35 @@ func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 		both.Wait()
 		if went[1].Before(went[0]) {
 			t.Errorf("the second went %v before the first", went[0].Sub(went[1]))
+		}
+	})
+}
+
+// A request that finds the queue of one level full, and may have been charged at another, is told so at once:
+// standing in line would hide it.
+func TestALevelThatMayBeChargedEndsTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l, other := w.process(Options{}), w.process(Options{})
+		w.entity(l, acme, "org")
+		w.entity(l, "org", "")
+		jobs := InFlight("jobs", 1, time.Minute)
+		w.configure(l, "", "", PerMinute("rpm", 10), jobs)
+		w.configure(l, "org", gpt, PerMinute("rpm", 100), InFlight("jobs", 100, time.Minute))
+		req := asks(Costs{"rpm": 1, "jobs": 1})
+		must(t, l, req).Rollback(t.Context())
+		must(t, other, req) // takes the slot, which this process believes to be free
+		w.db.SetHook(func(op memdb.Op) (bool, error) {
+			if len(op.Writes) > 0 && op.Writes[0].Target() == w.shards(l, "org", gpt)[0].Key() {
+				return true, memdb.Fail(store.Unknown)
+			}
+			return true, nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		lease, err := l.Wait(ctx, req)
+		if lease != nil || !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
+			t.Errorf("%v, %v (%v), want ErrUnknown before the deadline", lease, err, ctx.Err())
 		}
 	})
 }

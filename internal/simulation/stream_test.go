@@ -156,11 +156,11 @@ func (m *mapping) forget() {
 	}
 }
 
-// consumes reports whether a change of an item that was there is one of its counters or
-// of its generation, or drops a limit, or is its end: others say nothing about usage,
+// consumes reports whether a change of an item that was there is one of its counters, that of denials
+// included, or of its generation, or drops a limit, or is its end: others say nothing about usage,
 // and are not looked at.
 func consumes(c memdb.Change) bool {
-	if number(c.Old["gn"]) != number(c.New["gn"]) {
+	if number(c.Old["gn"]) != number(c.New["gn"]) || number(c.Old["dn"]) != number(c.New["dn"]) {
 		return true
 	}
 	for attr, v := range c.Old {
