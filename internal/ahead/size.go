@@ -29,6 +29,9 @@ func Life(costs []table.Cost, most int64) int64 {
 const (
 	// spare is the part that may, of a bucket that denies nothing: it costs writes only.
 	spare = .03
+	// spareUnused is the same, of what nobody takes of the refill, if that is more: at half load a tenth. It is for
+	// half of the requests at most: with more, an allotment would often end before it is used up.
+	spareUnused = .2
 	// loss is the part of what is granted, of one that denies: that much others are denied. Half of
 	// the hundredth that taking ahead may cost goes to requests that do not come, half to bursts that
 	// end.
@@ -83,10 +86,14 @@ func (d *Demand) Burst() float64 {
 // most returns for how many requests tokens may be held. What is held lowers a full bucket, and is missed
 // when that runs empty. So who is denied again and again holds a part of what is granted between denials, until
 // that is for a life. A process that keeps pace with a saturated bucket never finds that full.
-func (d *Demand) most(paced bool, life, now int64) float64 {
-	missed := loss * max(d.gap, d.since)
-	if !paced && (d.gap == 0 || missed >= d.Requests(now)*float64(life)) {
-		return d.sure(life, now, spare)
+func (d *Demand) most(paced bool, unused float64, life, now int64) float64 {
+	missed, requests := loss*max(d.gap, d.since), d.Requests(now)*float64(life)
+	if !paced && (d.gap == 0 || missed >= requests) {
+		q := d.sure(life, now, spare)
+		if d.Burst() >= requests {
+			q = max(q, min(math.Floor(requests/2), d.sure(life, now, spareUnused*unused)))
+		}
+		return q
 	}
 	q := min(d.sure(life, now, loss), d.Burst())
 	if !paced {
@@ -103,10 +110,11 @@ func (d *Demand) Takes(life, now int64) bool { return d.sure(life, now, loss) >=
 
 // Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it does not pay.
 // With what is left, that is for as many requests as tokens may be held for, and of no limit more than room, in
-// the order of the costs. Where one limit has less, less is taken of all.
-func (d *Demand) Size(costs []table.Cost, room []int64, paced bool, left func(limit string) int64,
+// the order of the costs. Where one limit has less, less is taken of all. Unused is the part of the refill that
+// nobody takes.
+func (d *Demand) Size(costs []table.Cost, room []int64, paced bool, unused float64, left func(limit string) int64,
 	life, now int64) (take []table.Cost) {
-	most, share := d.most(paced, life, now), 1.
+	most, share := d.most(paced, unused, life, now), 1.
 	if most < several {
 		return nil
 	}

@@ -107,7 +107,7 @@ func TestWhoIsDeniedAgainHoldsLittle(t *testing.T) {
 	d := after(90, 3)
 	is := func(when string, paced bool, want float64) {
 		t.Helper()
-		if got := d.most(paced, 500, began); math.Abs(got-want) > .01 {
+		if got := d.most(paced, .1, 500, began); math.Abs(got-want) > .01 {
 			t.Errorf("%s: tokens for %v requests, want %v", when, got, want)
 		}
 	}

@@ -56,7 +56,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 	} {
 		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
 		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
-		take := c.demand.Size(costs, c.room[:], false, left, c.life, c.now)
+		take := c.demand.Size(costs, c.room[:], false, 0, left, c.life, c.now)
 		if (take != nil) != (c.want != [2]int64{}) {
 			t.Errorf("%s: %v, want %v", c.name, take, c.want)
 		}
@@ -84,7 +84,11 @@ func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
 		room := []int64{r.Int64N(30_000) - 2500, r.Int64N(30_000) - 2500}
 		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
 		paced, per := r.IntN(2) == 0, d.Requests(now)*float64(life)
+		unused := r.Float64() - .3
 		most := d.sure(life, now, .03)
+		if d.before == 0 || max(d.before, d.granted)/200 >= per {
+			most = max(most, min(float64(int(per/2)), d.sure(life, now, unused/5)))
+		}
 		denies := d.gap > 0 && d.gap/200 < per && d.since/200 < per
 		if paced || denies {
 			most = d.sure(life, now, .005)
@@ -110,7 +114,8 @@ func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
 				want[i] = int64(wants[i]*share/1000+1e-6) * 1000
 			}
 		}
-		take := d.Size(table.Costs(limits), room, paced, func(limit string) int64 { return left[limit] }, life, now)
+		of := func(limit string) int64 { return left[limit] }
+		take := d.Size(table.Costs(limits), room, paced, unused, of, life, now)
 		got := [2]int64{}
 		for i := range take {
 			got[i] = take[i].Milli

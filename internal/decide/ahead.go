@@ -164,19 +164,32 @@ func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	return levels
 }
 
+// knownLives is for how many lives others must have been seen before what they leave counts as unused.
+const knownLives = 3
+
 // size is how much is taken ahead with a charge, nil for nothing: at most half of what others have most
 // likely left, so that the last tokens are not stranded in one process, and no more than this process has
 // saved up of its share.
 func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	room, p := s.leaves(w.Costs, now.Trip, now.Ms), s.share(w)
+	demand, unused := &s.holding.demand, 1.
+	if s.others.elapsed < knownLives*float64(life) {
+		unused = 0
+	}
 	for i, c := range w.Costs {
 		room[i] /= 2
-		if r := s.image.State.RateOf(c.Limit); p.part > 0 && paced(c.Limit) && r.Amount > 0 {
-			room[i] = min(room[i], int64(max(0, p.credit(0, now.Ms))*float64(r.Amount)/float64(r.Period)))
+		r := s.image.State.RateOf(c.Limit)
+		if !paced(c.Limit) || r.Amount == 0 {
+			continue
+		}
+		refill := float64(r.Amount) / float64(r.Period)
+		unused = min(unused, 1-(s.others.rate(c.Limit.Name)+demand.Of(c.Limit.Name))/refill)
+		if p.part > 0 {
+			room[i] = min(room[i], int64(max(0, p.credit(0, now.Ms))*refill))
 		}
 	}
 	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
-	return s.holding.demand.Size(w.Costs, room, p.part > 0, left, life, now.Ms)
+	return demand.Size(w.Costs, room, p.part > 0, unused, left, life, now.Ms)
 }
 
 // halfSlack is the slack, in percent, of charges that take ahead. A process sends one in a life, in which others

@@ -555,3 +555,23 @@ func TestAChargeThatTakesAheadShowsHalfAtMost(t *testing.T) {
 		}
 	}
 }
+
+// Of a bucket whose refill others leave in part, more is taken ahead: some may end unspent. That is so once they
+// are known for three lives. Ten in half a second are 20 of 100 a second.
+func TestMoreIsTakenAheadOfWhatNobodyTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		perSecond, elapsed float64
+		want               int64
+	}{
+		"others take 30": {30, 1500, 5000}, "they are hardly known": {30, 1499, 4000}, "they take all": {80, 1500, 4000},
+	} {
+		p := newProcess(t)
+		p.charges(ten(), 0)
+		k := p.lock()
+		k.shards[0].others = others{taken: map[string]float64{"rps": c.perSecond * c.elapsed}, elapsed: c.elapsed, images: 9}
+		p.mu.Unlock()
+		if got := took(p.sends(ten(), 0)); got != c.want {
+			t.Errorf("%s: %d taken ahead, want %d", name, got, c.want)
+		}
+	}
+}

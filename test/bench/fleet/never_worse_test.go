@@ -67,7 +67,8 @@ func (m mix) fleet() Case {
 	if m.pattern == bursty { // a process learns from bursts that have ended
 		c.Warm, c.For = max(c.Warm, 40*time.Second), max(c.For, 100*time.Second)
 	}
-	if m.load > 1 { // the bucket is drained
+	if m.load > 1 { // the bucket is drained, and what is held at the end weighs
+		c.For = max(c.For, 20*time.Second)
 		c.Warm = max(c.Warm, 2*seconds(float64(fills)/(m.load-1)))
 	}
 	return c
