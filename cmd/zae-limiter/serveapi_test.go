@@ -303,7 +303,7 @@ func TestFailedSettlementsAreTriedAtTheEnd(t *testing.T) {
 }
 
 // What open leases took stays taken when the service ends, and their slots are free. What was settled just
-// before is written.
+// before is written, also where it could not be at first.
 func TestServeEndsLeases(t *testing.T) {
 	table := limitertest.New(t)
 	r := newAPIRig(t, table) // another process
@@ -328,10 +328,14 @@ func TestServeEndsLeases(t *testing.T) {
 		t.Errorf("/metrics:\n%s", text)
 	}
 	post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 5}}`, settled))
+	late := post("acquire", `{"entity": "acme", "resource": "api", "costs": {"rpm": 1}, "lease_seconds": 3600}`)
+	table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limiter.ErrUnavailable})
+	post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 2}}`, late)) // it waits, and does not fail
+	table.Trouble()
 	s.stop()
 	if code := <-s.code; code != 0 {
 		t.Errorf("ended in %d", code)
 	}
-	r.leaves("rpm", 3)
+	r.leaves("rpm", 1)
 	r.leaves("jobs", 2)
 }

@@ -274,12 +274,29 @@ func acquiring(t *testing.T) (id string, asked []Right) {
 	takeAndSettle(t, l)
 	cascade(t, l)
 	splitShards(t, db, name, l.NamespaceID())
+	peek(t, db, name)
 	mergeShards(t, db, name, l.NamespaceID())
 	asked, err = recorder.Rights()
 	if err != nil || len(asked) == 0 {
 		t.Fatalf("rights %v, error %v", asked, err)
 	}
 	return l.NamespaceID(), asked
+}
+
+// peek reads a bucket as zae-limiter serve does.
+func peek(t *testing.T, db *dynamodb.Client, name string) {
+	t.Helper()
+	all, err := admin.Open(t.Context(), db, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := all.Namespace(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := ns.Peek(t.Context(), "acme", "api"); err != nil || b[0].Shards < 2 {
+		t.Fatalf("%+v, %v", b, err)
+	}
 }
 
 func takeAndSettle(t *testing.T, l *limiter.Limiter) {
