@@ -92,13 +92,14 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 	if err != nil {
 		return err
 	}
-	service, follow, err := a.envoy(f.config, l, m)
+	report := a.seldom()
+	service, follow, err := a.envoy(f.config, l, m, report)
 	if err != nil {
 		return err
 	}
 	held := newLeases(maxLeases)
 	m.leases(func() float64 { return float64(len(held.room)) })
-	s, err := a.listen(f, service, &api{l, peeker, held}, m)
+	s, err := a.listen(f, service, &api{l, peeker, held, report}, m)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 
 // envoy returns the service of Envoy, and what follows its rules until its context ends. Without a folder of
 // rules there is none.
-func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics) (
+func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics, report func(error)) (
 	*envoylimit.Service, func(context.Context), error) {
 	if folder == "" {
 		return nil, func(context.Context) {}, nil
@@ -127,7 +128,6 @@ func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics) (
 	if err != nil {
 		return nil, nil, err
 	}
-	report := a.seldom()
 	service := envoylimit.New(l, config, envoylimit.Options{Decided: func(_ context.Context, d envoylimit.Decision) {
 		if m.decision(d); d.Err != nil {
 			report(d.Err)

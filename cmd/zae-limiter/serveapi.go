@@ -25,13 +25,14 @@ type api struct {
 	limiter *limiter.Limiter
 	peeker  *admin.Namespace
 	leases  *leases
+	report  func(error) // of what an answer does not say; it must be quick
 }
 
 func (s *api) register(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/acquire", post(s.acquire))
-	mux.HandleFunc("POST /v1/settle", post(s.settle))
-	mux.HandleFunc("POST /v1/release", post(s.release))
-	mux.HandleFunc("POST /v1/peek", post(s.peek))
+	mux.HandleFunc("POST /v1/acquire", post(s, s.acquire))
+	mux.HandleFunc("POST /v1/settle", post(s, s.settle))
+	mux.HandleFunc("POST /v1/release", post(s, s.release))
+	mux.HandleFunc("POST /v1/peek", post(s, s.peek))
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(openAPI)
@@ -139,7 +140,7 @@ func (s *api) peek(ctx context.Context, in peekBody) (any, error) {
 const maxAPIBody = 64 << 10
 
 // post returns a handler for a function of a JSON body.
-func post[In any](do func(context.Context, In) (any, error)) http.HandlerFunc {
+func post[In any](s *api, do func(context.Context, In) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		err := decode(http.MaxBytesReader(w, r.Body, maxAPIBody), &in)
@@ -148,7 +149,7 @@ func post[In any](do func(context.Context, In) (any, error)) http.HandlerFunc {
 			out, err = do(r.Context(), in)
 		}
 		if err != nil {
-			writeError(w, r, err)
+			s.writeError(w, r, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, out)
@@ -180,7 +181,7 @@ func decode(body io.Reader, in any) error {
 func bad(err error) error { return &httplimit.Error{Status: http.StatusBadRequest, Err: err} }
 
 // writeError answers as httplimit does. What is wrong with a request is said: its client is one of our own.
-func writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (s *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errNoLease) {
 		err = &httplimit.Error{Status: http.StatusNotFound, Err: err}
 	}
@@ -196,6 +197,9 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 		errors.Is(err, limiter.ErrNoLimits):
 		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "bad_request", "message": err.Error()})
 	default:
+		if own == nil && !errors.Is(err, limiter.ErrDisabled) && !errors.Is(err, limiter.ErrTooLarge) {
+			s.report(err)
+		}
 		httplimit.WriteFailed(w, r, err)
 	}
 }

@@ -24,6 +24,8 @@ type apiRig struct {
 	ns    *admin.Namespace
 	mux   *http.ServeMux
 	held  *leases
+
+	reported atomic.Int64
 }
 
 func newAPIRig(t *testing.T, table *limitertest.Table) *apiRig {
@@ -40,7 +42,7 @@ func newAPIRig(t *testing.T, table *limitertest.Table) *apiRig {
 	if _, err := r.ns.SetAccess(t.Context(), off, admin.AccessDisabled); err != nil {
 		t.Fatal(err)
 	}
-	(&api{table.Limiter(nil), r.ns, r.held}).register(r.mux)
+	(&api{table.Limiter(nil), r.ns, r.held, func(error) { r.reported.Add(1) }}).register(r.mux)
 	return r
 }
 
@@ -188,6 +190,9 @@ func TestAPIRefuses(t *testing.T) {
 	r.leaves("rpm", 9)
 	r.wants(http.StatusOK, "release", lease)
 	r.leaves("rpm", 10)
+	if n := r.reported.Load(); n != 0 {
+		t.Errorf("%d are reported: clients know why", n)
+	}
 	w := httptest.NewRecorder()
 	r.mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/acquire", nil))
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
@@ -215,6 +220,9 @@ func TestAPIWithoutTheTable(t *testing.T) {
 	}
 	r.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limitertest.ErrDenied})
 	r.wants(http.StatusInternalServerError, "peek", `{"entity": "acme", "resource": "api"}`)
+	if n := r.reported.Load(); n != 3 {
+		t.Errorf("%d are reported, want those of a settlement, an acquire and a peek", n)
+	}
 }
 
 // Leases are bounded in number: what would be one more takes nothing.
