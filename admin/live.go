@@ -190,6 +190,7 @@ func grown(m ledger.Mark, b table.Shard) map[string]int64 {
 	all, anew := map[string]int64{bucket.Denied: b.Denied / bucket.Milli}, m.Gone
 	if before, _ := ledger.CountOf(m.Used, bucket.Denied); b.Denied > 0 {
 		out[bucket.Denied] = all[bucket.Denied] - before
+		anew = anew || out[bucket.Denied] < 0
 	}
 	for _, sl := range b.State.Slots {
 		if sl.Name == bucket.WCU {

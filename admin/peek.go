@@ -22,8 +22,8 @@ type Bucket struct {
 	// anything yet, or so long ago that it does not matter.
 	Exists bool
 	Shards int // that exist
-	// Denied is how many requests were denied in the life of the bucket. A process counts them with its writes
-	// on the bucket, at most ten seconds late; it does not count those that it has not written when it ends.
+	// Denied is how many requests were denied in the life of the shards that there are. A process counts them
+	// with its next write on the bucket; it does not count those that it has not written when it ends.
 	Denied int64
 	// Stored reports whether limits are stored for it; From is the scope whose limits
 	// are in force then.

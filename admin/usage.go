@@ -50,7 +50,7 @@ type Usage struct {
 	Start            time.Time
 	End              time.Time        // exclusive
 	Tokens           map[string]int64 // by limit, net of what was given back
-	Denied           int64            // requests; a process counts them with its writes, at most ten seconds late
+	Denied           int64            // requests; a process counts them with its next write on the bucket
 	Events           int64            // changes counted; some twice where the stream repeated them
 }
 

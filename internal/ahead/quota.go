@@ -175,7 +175,8 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 // Release gives up all that is held. What was taken of rates ends unspent, as it would a little later: given
 // back, it would lower the counter for tokens that nobody was granted, and an image from before would count
 // them as spent. What was taken of quotas goes back. Less is told to be held by what was never granted: what was
-// granted since the refill instant had been held until then, and stays told until its time is over.
+// granted since the refill instant had been held until then, and stays told until somebody mends it, as what a
+// crash leaves.
 func (h *Holding) Release(now Instant) (r table.Released) {
 	all := h.held(h.generation)
 	for i := range h.allotments {

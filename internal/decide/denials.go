@@ -7,7 +7,8 @@ import (
 
 // A denial writes nothing. What this process denies is counted here, and told to the table by the next write on
 // any shard. Where all writes are refused, as once a quota is spent, a look tells it instead: that holds whatever
-// the shard has.
+// the shard has. If what was denied has come back meanwhile, such a look is a write more. Slots come back at any
+// time, so looks at them do not tell.
 
 // tellAfter is how long, in ms, denials wait for a write that holds before a look tells them.
 const tellAfter = 10_000
@@ -30,6 +31,10 @@ func (b *Bucket) Denied(mono int64) {
 
 // due reports whether a look is to tell the denials.
 func (d denials) due(now Now) bool { return d.n > 0 && now.Mono-d.since >= tellAfter }
+
+// tellsOnly reports whether a write is a look that only tells denials. It brings an image and nothing else, as a
+// look that is refused.
+func (p *Planned) tellsOnly() bool { return !p.Takes && !p.Charges && !p.Creates }
 
 // tell has a write tell all denials, if it changes an item that is there.
 func (k *facts) tell(p *Planned) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -69,5 +70,47 @@ func TestALookTellsDenials(t *testing.T) {
 			t.Errorf("after %d ms %d told", waited, got)
 		}
 		s.atRest()
+	}
+}
+
+// A look that tells brings an image as any other look does: the process yields to limits that others have brought.
+// At slots it does not tell, nor where nothing is known of the shard.
+func TestATellingLookIsALook(t *testing.T) {
+	for _, waited := range []int64{tellAfter - 1, tellAfter} {
+		s := newStory(t, 1)
+		s.b = seenAs(perHour20, 1)
+		s.it = s.b.Seen(0).Image.Item()
+		ask := func() *Call {
+			w := &Waiter{Want: asks(1, perHour20)}
+			var e Effects
+			s.b.Ask(w, true, s.now, &e)
+			s.advance(e.Calls[0], 1)
+			return e.Calls[0]
+		}
+		s.write(ask(), true)
+		theirs := perHour20
+		theirs.Capacity, theirs.Amount = 2*theirs.Capacity, 2*theirs.Amount
+		image, _ := table.DecodeShard(s.it)
+		charge := table.Charge{Image: image, Costs: asks(1, theirs).Costs, Now: noon + 30_000, Force: true}.Plan()
+		s.it, _, _ = charge.Update.Apply(s.it)
+		s.ms = 70_000
+		s.b.Denied(s.ms - waited)
+		s.write(ask(), waited >= tellAfter)
+		k := s.b.lock()
+		if len(k.yields) != 1 {
+			t.Errorf("after %d ms it yields to %d", waited, len(k.yields))
+		}
+		s.b.mu.Unlock()
+	}
+	b := seenAs(perHour20, 0)
+	b.Denied(-tellAfter)
+	jobs := bucket.Limit{Name: "jobs", Capacity: 1000, Period: 60_000, AtOnce: true}
+	for _, c := range []struct {
+		limit bucket.Limit
+		shard int
+	}{{jobs, 0}, {perHour20, 1}} {
+		if p := planned(t, b, Choice{Do: Look, Shard: c.shard}, asks(1, c.limit), noon); !p.Takes {
+			t.Errorf("%+v: a look that only tells: %v", c, p.Write)
+		}
 	}
 }

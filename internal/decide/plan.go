@@ -107,7 +107,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	switch {
 	case c.Shard == 0 && s.absent:
 		return k.create(w, now)
-	case c.Do == Look && k.denials.due(now): // an add would be refused
+	case c.Do == Look && s.imaged() && k.denials.due(now) && !w.lends(): // most likely an add would be refused
 		return Planned{Write: table.Adjust(s.image.Key(), nil)}
 	case !s.imaged(), c.Do == Look:
 		return add(coldRoom)

@@ -41,6 +41,11 @@ func (w Want) hard() bool {
 	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !c.Limit.Soft })
 }
 
+// lends reports whether the request wants slots.
+func (w Want) lends() bool {
+	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Lends() && c.Milli > 0 })
+}
+
 // floored reports whether the request leaves a part of some limit to others. It has no part in
 // what is taken ahead: that is taken by those that leave nothing, and held for them.
 func (w Want) floored() bool { return w.floor() > 0 }

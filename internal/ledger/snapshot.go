@@ -44,7 +44,7 @@ func (s Snapshot) Item() item.Item {
 		it[attrCount(limit)] = item.N(n)
 	}
 	if s.Denied != 0 {
-		it[attrDenied] = countValue(bucket.Denied, s.Denied)
+		it[prefixDenied] = countValue(bucket.Denied, s.Denied)
 	}
 	if s.Marks != nil {
 		it[attrLegend] = item.B(s.Legend.bytes())
@@ -117,7 +117,7 @@ func ResourceOf(snapshot item.Item) string {
 
 // limitOfCount returns the limit that an attribute of a snapshot counts.
 func limitOfCount(attr string) (string, bool) {
-	if attr == attrDenied {
+	if strings.HasPrefix(attr, prefixDenied) {
 		return bucket.Denied, true
 	}
 	if rest, ok := strings.CutPrefix(attr, "_"); ok {

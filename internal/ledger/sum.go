@@ -53,7 +53,7 @@ func AmountOf(snapshot item.Item) (a Amount) {
 		if limit, counted := limitOfCount(attr); counted {
 			n, number := item.Saturated(v)
 			if limit == bucket.Denied {
-				n, number = countedIn(snapshot, limit)
+				n, number = deniedAs(v), true
 			}
 			if number {
 				a.Add(Amount{Tokens: map[string]int64{limit: n}})
@@ -145,7 +145,11 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 		}
 	}
 	for _, limit := range slices.Sorted(maps.Keys(all.Tokens)) {
-		if n := all.Tokens[limit]; n != is.Tokens[limit] {
+		was := is.Tokens[limit]
+		if limit == bucket.Denied { // what was counted by shards is removed
+			was = deniedAs(stored[prefixDenied])
+		}
+		if n := all.Tokens[limit]; n != was {
 			up.Set = append(up.Set, item.Attr{Name: attrCount(limit), Value: countValue(limit, n)})
 		}
 	}
@@ -183,6 +187,11 @@ func marksIn(stored item.Item) (out []string) {
 	}
 	for _, shard := range MarksOf(stored).Shards() {
 		out = append(out, attrMark(shard))
+	}
+	for attr := range stored {
+		if strings.HasPrefix(attr, prefixDenied) && attr != prefixDenied {
+			out = append(out, attr)
+		}
 	}
 	return out
 }

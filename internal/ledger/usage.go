@@ -74,9 +74,10 @@ func (u Usage) Update() item.Update {
 		switch {
 		case c.Tokens == 0:
 		case c.Limit == bucket.Denied: // no number, so it is set, to what was seen and more
-			n, _ := countedIn(u.Seen.snapshot, bucket.Denied)
-			up.Set = append(up.Set, item.Attr{Name: attrDenied, Value: countValue(c.Limit, bucket.AddSat(n, c.Tokens))})
-			cond = append(cond, item.AsIn(u.Seen.snapshot, attrDenied))
+			// Whoever counts there moves the mark of that shard, which the write expects as it was seen.
+			attr := prefixDenied + strconv.FormatInt(int64(u.Moves[0].Shard), 32)
+			n := deniedAs(u.Seen.snapshot[attr])
+			up.Set = append(up.Set, item.Attr{Name: attr, Value: countValue(c.Limit, bucket.AddSat(n, c.Tokens))})
 		default:
 			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: countValue(c.Limit, c.Tokens)})
 		}
@@ -165,8 +166,18 @@ func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
 	return item.Absent(attr)
 }
 
-// attrDenied counts the requests that were denied. It is text: other clients take every number for a limit.
-const attrDenied = "_!"
+// prefixDenied begins the attributes that count the requests that were denied: each has a shard after it, in base
+// 32, by which it was counted, or nothing in a sum of snapshots. They are text: other clients take every number for
+// a limit.
+const prefixDenied = "_!"
+
+// deniedAs reads such an attribute; of another form it counts nothing.
+func deniedAs(v item.Value) (n int64) {
+	if s, ok := v.(*types.AttributeValueMemberS); ok {
+		n, _ = strconv.ParseInt(s.Value, 10, 64)
+	}
+	return n
+}
 
 // countValue is what a count is stored as.
 func countValue(limit string, n int64) item.Value {
@@ -182,12 +193,12 @@ func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
 		n, _, err := item.Int(snapshot, attrCount(limit))
 		return n, err == nil
 	}
-	v, ok := snapshot[attrDenied].(*types.AttributeValueMemberS)
-	if !ok {
-		return 0, snapshot[attrDenied] == nil
+	for attr, v := range snapshot {
+		if strings.HasPrefix(attr, prefixDenied) {
+			n = bucket.AddSat(n, deniedAs(v))
+		}
 	}
-	n, err := strconv.ParseInt(v.Value, 10, 64)
-	return n, err == nil
+	return n, true
 }
 
 // attrCount returns the attribute that counts a limit. It is the limit's name,
@@ -197,7 +208,7 @@ func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
 func attrCount(limit string) string {
 	switch limit {
 	case bucket.Denied:
-		return attrDenied
+		return prefixDenied
 	case item.AttrPK, item.AttrSK, layout.AttrTTL, layout.AttrEntityID, layout.AttrResource, layout.AttrWindow,
 		attrWindowStart, attrTotalEvents,
 		item.AttrGSI1PK, item.AttrGSI1SK, item.AttrGSI2PK, item.AttrGSI2SK, item.AttrGSI3PK, item.AttrGSI3SK,

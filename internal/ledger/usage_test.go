@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Two shards of a bucket are counted in one hour by two functions, each from what it saw. What both count of
-// denials is in the snapshot: the later one is refused and counts again. No number of ours is among the limits.
+// Shards of a bucket are counted in one hour by several functions, each from what it saw, and none is refused for
+// another. What all count of denials is in the snapshot, and in its sum. No number of ours is among the limits.
 func TestDenialsOfTwoShards(t *testing.T) {
 	usage := func(seen item.Item, shard int, denied int64) Usage {
 		m := MarksOf(seen)
@@ -30,13 +30,13 @@ func TestDenialsOfTwoShards(t *testing.T) {
 	second := usage(first, 1, 3)
 	third := usage(first, 2, 2)
 	both, held := write(first, second)
-	if !held {
+	all, also := write(both, third)
+	if !held || !also {
 		t.Fatal("refused")
 	}
-	if _, held = write(both, third); held {
-		t.Fatal("it takes the place of a count that it has not seen")
+	if _, held = write(all, third); held {
+		t.Fatal("counted twice")
 	}
-	all, _ := write(both, usage(both, 2, 2))
 	s, err := DecodeSnapshot(all)
 	if err != nil || s.Denied != 10 || s.Counts["rpm"] != 12 || len(s.Counts) != 1 {
 		t.Errorf("%d denied, %v, %v", s.Denied, s.Counts, err)
@@ -44,12 +44,19 @@ func TestDenialsOfTwoShards(t *testing.T) {
 	if a := AmountOf(all); a.Tokens[bucket.Denied] != 10 || len(MarksOf(all).Others()) != 0 {
 		t.Errorf("%+v, others %v", a, MarksOf(all).Others())
 	}
-	if _, number := all["_!"].(*types.AttributeValueMemberN); number {
+	sum := Sum{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "hourly", Start: "2026-11-28T07:00:00Z",
+		Part: "2026-11-28T07:00:00Z", Amount: Amount{Tokens: map[string]int64{bucket.Denied: 11}}}
+	up, due := sum.Update(all)
+	summed, held, err := up.Apply(all)
+	if err != nil || !due || !held || AmountOf(summed).Tokens[bucket.Denied] != 11 {
+		t.Errorf("summed %v, %v, %v, want 11 denials: %v", due, held, err, summed)
+	}
+	if _, number := all["_!0"].(*types.AttributeValueMemberN); number {
 		t.Error("other clients take it for a limit")
 	}
 	for _, odd := range []item.Value{item.S("x"), item.N(7), item.B([]byte("7"))} {
-		all["_!"] = odd
-		if s, err := DecodeSnapshot(all); err != nil || s.Denied != 0 {
+		all["_!0"] = odd
+		if s, err := DecodeSnapshot(all); err != nil || s.Denied != 5 {
 			t.Errorf("%v: %d denied, %v", odd, s.Denied, err)
 		}
 	}

@@ -1,6 +1,9 @@
 package usage
 
 import (
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
@@ -49,6 +52,9 @@ func (t *Total) Progress(snapshot item.Item) (p Progress) {
 			}
 			addTally(&counted, own)
 		}
+	}
+	for _, u := range []*ledger.Usage{&left, &counted, &behind} { // denials are no tokens
+		u.Counts = slices.DeleteFunc(u.Counts, func(c ledger.Count) bool { return c.Limit == bucket.Denied })
 	}
 	return Progress{Left: left.Counts, Counted: counted.Counts, Behind: behind.Counts, Records: int(behind.Events)}
 }
