@@ -69,7 +69,7 @@ func TestALevelThatDeniesTakesNothingOfWhatIsHeld(t *testing.T) {
 	}{
 		"the parent":                    {6000, []string{"org"}, "org"},
 		"the child":                     {12_000, []string{acme}, acme},
-		"both, and the parent for long": {1500, []string{acme, "org"}, "org"},
+		"both, and the parent for long": {3000, []string{acme, "org"}, "org"},
 		"both, and the child for long":  {12_000, []string{acme, "org"}, acme},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,12 +16,6 @@ type Demand struct {
 	began    int64   // when the first request came after a silence, epoch ms
 	last     int64   // when the last one came
 	at       int64   // what the requests and costs are of
-
-	granted float64 // requests, since the last silence
-	before  float64 // the same before that silence; zero: there was none
-	since   float64 // granted since one was denied
-	gap     float64 // the same before that one; zero: nothing was denied before
-	denied  bool    // one was
 }
 
 type flow struct {
@@ -30,9 +24,15 @@ type flow struct {
 }
 
 const (
-	// fadesLives is how long a request counts, in lives: what comes in less does not say how many
-	// requests to expect in a life.
-	fadesLives = 3
+	// fadesFrom is how long, in milliseconds, a request counts at least.
+	fadesFrom = 850
+	// fadesLives is the same, in lives: what comes in less does not tell how many requests to
+	// expect in a life.
+	fadesLives = 1.7
+	// seenFrom is the part of that time for which the first requests stand after a silence. So
+	// two say that at most 2/(1.7 * 0.85) = 1.4 come in a life. A smaller part lets processes that
+	// start together take so much so soon that some of them are denied.
+	seenFrom = .85
 	// whole is after how many times of that nothing is missing: 1 - e^-40 is 1 in floating point.
 	whole = 40
 )
@@ -40,12 +40,9 @@ const (
 // Asked takes in a request at an instant; life is how long, in milliseconds, tokens that are
 // taken ahead for such requests may be held. Of slots none are taken ahead.
 func (d *Demand) Asked(costs []table.Cost, life, now int64) {
-	d.fades = fadesLives * float64(life)
+	d.fades = max(fadesFrom, fadesLives*float64(life))
 	d.fade(now)
 	if float64(now-d.last) > d.fades {
-		if d.last > 0 {
-			d.before, d.granted = max(1, d.granted), 0
-		}
 		d.began, d.requests, d.costs = now, 0, d.costs[:0]
 	}
 	d.last = max(d.last, now)
@@ -55,20 +52,6 @@ func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 			d.add(c.Limit.Name, float64(c.Milli))
 		}
 	}
-}
-
-// Granted takes in that a request was granted.
-func (d *Demand) Granted() {
-	d.granted++
-	d.since++
-}
-
-// Denied takes in that a request was denied. Denials with less than a life between are one.
-func (d *Demand) Denied(life, now int64) {
-	if d.denied && d.since > d.Requests(now)*float64(life) {
-		d.gap = d.since
-	}
-	d.denied, d.since = true, 0
 }
 
 func (d *Demand) add(limit string, milli float64) {
@@ -92,17 +75,16 @@ func (d *Demand) fade(now int64) {
 	}
 }
 
-// seen is for how long, in milliseconds, what counts has come: fades if it has come for long, and
-// at least a life.
-// Example: of a life of 500 ms, after 1,500 ms of requests, one in 10 ms, they count for 95 of 150,
-// and the time for 948 of 1,500 ms: one in 10 ms, too.
+// seen is for how long, in milliseconds, what counts has come: fades if it has come for long.
+// Example: after 1,615 ms of requests, one in 10 ms, they count for 72 of 85, and the time for
+// 723 of 850 ms: one in 10 ms, too.
 func (d *Demand) seen() float64 {
 	fades := max(d.fades, 1)
 	since := float64(max(0, d.at-d.began)) / fades
 	if since > whole {
 		return fades
 	}
-	return fades * max(1./fadesLives, 1-math.Exp(-since))
+	return fades * max(seenFrom, 1-math.Exp(-since))
 }
 
 // Of returns the demand for a limit, in millitokens per millisecond.

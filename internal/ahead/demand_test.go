@@ -72,7 +72,7 @@ func TestDemandIsASum(t *testing.T) {
 	type asked struct{ at, milli, other int64 }
 	for run := range 200 {
 		life := []int64{100, 500, 2000}[run%3]
-		fades := 3 * float64(life)
+		fades := max(850, 1.7*float64(life))
 		d, now, latest, reckoned, all := &Demand{}, int64(began), int64(0), int64(0), []asked(nil)
 		for step := range 60 {
 			back := int64(0)
@@ -99,7 +99,7 @@ func TestDemandIsASum(t *testing.T) {
 				weight := math.Exp(-float64(later-a.at) / fades)
 				n, milli = n+weight, milli+weight*float64(a.milli)
 			}
-			stands := max(float64(life), fades*(1-math.Exp(-float64(later-all[0].at)/fades)))
+			stands := fades * max(.85, 1-math.Exp(-float64(later-all[0].at)/fades))
 			if got, want := d.Requests(later), n/stands; math.Abs(got-want) > 1e-9 {
 				t.Fatalf("run %d, step %d: %v requests a millisecond, want %v", run, step, got, want)
 			}
@@ -114,8 +114,8 @@ func TestDemandIsASum(t *testing.T) {
 	}
 }
 
-// Who is asked every 20 ms takes more ahead while two calls are still covered, or a fifth is left, but not once
-// less is left than for a request.
+// Who is asked every 20 ms takes more ahead while two calls are still covered, and while three
+// requests are still to come before what is held ends.
 func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 	const life, trip = 500, 30
 	for name, c := range map[string]struct {
@@ -124,12 +124,13 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		low   bool
 		set   int64 // ms that the clock on the wall was set by since
 	}{
-		"plenty":                 {left: 10, after: 100},
-		"a fifth is left":        {left: 4, after: 100, low: true},
-		"a little more":          {left: 5, after: 100},
-		"one before it ends":     {left: 10, after: life - 21},
-		"nothing is left":        {left: 0, after: 100},
-		"the clock was set back": {left: 4, after: 100, low: true, set: -100},
+		"plenty":                       {left: 10, after: 100},
+		"a fifth is left":              {left: 4, after: 100, low: true},
+		"a little more":                {left: 5, after: 100},
+		"four requests before it ends": {left: 10, after: life - trip - 4*20 - 5},
+		"two before it ends":           {left: 10, after: life - trip - 2*20, low: true},
+		"the clock was set ahead":      {left: 10, after: 100, low: true, set: life - trip - 2*20 - 100},
+		"the clock was set back":       {left: 10, after: life - trip - 2*20, low: true, set: -100},
 	} {
 		d, at := demandOf(200, 20, life)
 		h := &Holding{}
@@ -154,7 +155,7 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		if h.Low(d, none[1:], trip, now) || h.Low(d, nil, trip, now) {
 			t.Errorf("%s: low of nothing", name)
 		}
-		if c.left > 0 && !h.Low(d, single(20), 10*trip, now) {
+		if !h.Low(d, single(20), 10*trip, now) {
 			t.Errorf("%s: what is left is used up while a call of 300 ms is under way", name)
 		}
 	}

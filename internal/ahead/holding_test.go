@@ -304,7 +304,8 @@ func TestANewGenerationTellsItsOwnOnly(t *testing.T) {
 	}
 }
 
-// What others may hold is not this process's: leases settle into what it took itself.
+// What others may hold is not this process's: leases settle into what it took itself, and what lasts
+// longest is that.
 func TestLeasesSettleBesideWhatOthersHold(t *testing.T) {
 	h := &Holding{}
 	h.See(shardOf(0, 0), 1000)
@@ -320,6 +321,9 @@ func TestLeasesSettleBesideWhatOthersHold(t *testing.T) {
 	}
 	if h.Settle(threes(-901), at(3001)) || h.Settle(threes(101), at(3001)) {
 		t.Error("settles with what others may hold")
+	}
+	if ms := h.lasts(at(3001)); ms != 999 {
+		t.Errorf("what it took lasts %d ms, want 999", ms)
 	}
 	if h.Settle(threes(1), at(4000)) {
 		t.Error("settles into what others may hold, once its own is over")

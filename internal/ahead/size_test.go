@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -17,13 +18,13 @@ var (
 func tenOf(costs ...int64) *Demand {
 	d := &Demand{}
 	for range 10 {
-		d.Asked(table.Costs([]bucket.Limit{requests, tokens}, costs...), 500, 10_000)
+		d.Asked(table.Costs([]bucket.Limit{requests, tokens}, costs...), 500, 1000)
 	}
 	return d
 }
 
-// Ten requests at once, after a silence, stand for a life of 500 ms, in which four come again almost for sure.
-// In a life twice as long eleven do, and less is taken where much is held or little is there.
+// Ten requests at once, after a silence, stand for 85 % of 850 ms and are 13.8 a second: for a
+// second 80 % of them are taken ahead, eleven, and less where much is held or little is there.
 func TestSizeOfAnAllotment(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -33,30 +34,30 @@ func TestSizeOfAnAllotment(t *testing.T) {
 		life, now int64
 		want      [2]int64 // zero: nothing is taken
 	}{
-		{"what is sure", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 10_000, [2]int64{11_000, 0}},
-		{"of a life half as long, less", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 500, 10_000, [2]int64{4000, 0}},
-		{"less what is held", tenOf(1000, 0), [2]int64{45_000, 0}, 3000, 1000, 10_000, [2]int64{8000, 0}},
-		{"in whole tokens", tenOf(1000, 0), [2]int64{45_000, 0}, 3500, 1000, 10_000, [2]int64{7000, 0}},
-		{"with 20, nothing", tenOf(1000, 0), [2]int64{45_000, 0}, 20_000, 1000, 10_000, [2]int64{}},
-		{"no more than there is room for", tenOf(1000, 0), [2]int64{5500, 0}, 0, 1000, 10_000, [2]int64{5000, 0}},
-		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{45_000, 14_500}, 0, 1000, 10_000,
+		{"80 % of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"of a life half as long, half", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 500, 1000, [2]int64{5000, 0}},
+		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{45_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}},
+		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{45_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}},
+		{"with 3.5, 95 % of it", tenOf(1000, 0), [2]int64{45_000, 0}, 3500, 1000, 1000, [2]int64{9000, 0}},
+		{"with 20, nothing", tenOf(1000, 0), [2]int64{45_000, 0}, 20_000, 1000, 1000, [2]int64{}},
+		{"no more than there is room for", tenOf(1000, 0), [2]int64{5500, 0}, 0, 1000, 1000, [2]int64{5000, 0}},
+		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{45_000, 14_500}, 0, 1000, 1000,
 			[2]int64{4000, 14_000}},
-		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{45_000, -2500}, 0, 1000, 10_000,
-			[2]int64{11_000, 0}},
-		{"too little for anything", tenOf(1000, 0), [2]int64{500, 0}, 0, 1000, 10_000, [2]int64{}},
-		{"nearly enough for a request", tenOf(1000, 0), [2]int64{900, 0}, 0, 1000, 10_000, [2]int64{}},
-		{"in debt", tenOf(1000, 0), [2]int64{-2500, 0}, 0, 1000, 10_000, [2]int64{}},
-		{"requests for less than a token each", tenOf(10, 0), [2]int64{45_000, 0}, 0, 1000, 10_000, [2]int64{}},
-		{"a life of four requests, of which one is sure", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 200, 10_000, [2]int64{}},
-		{"a quota", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 0, 10_000, [2]int64{}},
-		{"350 ms later there is less of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 10_350,
-			[2]int64{8000, 0}},
-		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 9500,
+		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{45_000, -2500}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"too little for anything", tenOf(1000, 0), [2]int64{500, 0}, 0, 1000, 1000, [2]int64{}},
+		{"nearly enough for a request", tenOf(1000, 0), [2]int64{900, 0}, 0, 1000, 1000, [2]int64{}},
+		{"in debt", tenOf(1000, 0), [2]int64{-2500, 0}, 0, 1000, 1000, [2]int64{}},
+		{"requests for less than a token each", tenOf(10, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{}},
+		{"a life of two requests", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 200, 1000, [2]int64{}},
+		{"a quota", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 0, 1000, [2]int64{}},
+		{"850 ms later there is a third of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1850,
+			[2]int64{4000, 0}},
+		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 500,
 			[2]int64{11_000, 0}},
 	} {
 		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
 		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
-		take := c.demand.Size(costs, c.room[:], false, 0, left, c.life, c.now)
+		take := c.demand.Size(costs, c.room[:], false, left, c.life, c.now)
 		if (take != nil) != (c.want != [2]int64{}) {
 			t.Errorf("%s: %v, want %v", c.name, take, c.want)
 		}
@@ -75,47 +76,34 @@ func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
 	for n := range 5000 {
 		d, now, life := &Demand{}, int64(began), 100+r.Int64N(1500)
 		limits := []bucket.Limit{requests, tokens}
-		for range r.IntN(60) {
+		for range r.IntN(30) {
 			now += r.Int64N(60)
 			d.Asked(table.Costs(limits, r.Int64N(3)*700, r.Int64N(4)*900), life, now)
 		}
-		d.gap, d.since = float64(r.IntN(3)*1000), r.Float64()*5000
-		d.before, d.granted = float64(r.IntN(3)*1000), r.Float64()*3000
 		room := []int64{r.Int64N(30_000) - 2500, r.Int64N(30_000) - 2500}
+		scarce, part := r.IntN(2) == 0, .8
 		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
-		paced, per := r.IntN(2) == 0, d.Requests(now)*float64(life)
-		unused := r.Float64() - .3
-		most := d.sure(life, now, .03)
-		if d.before == 0 || max(d.before, d.granted)/200 >= per {
-			most = max(most, min(float64(int(per/2)), d.sure(life, now, unused/5)))
-		}
-		denies := d.gap > 0 && d.gap/200 < per && d.since/200 < per
-		if paced || denies {
-			most = d.sure(life, now, .005)
-			if d.before > 0 {
-				most = min(most, max(d.before, d.granted)/200)
-			}
-		}
-		if denies && !paced {
-			most = min(most, max(d.gap, d.since)/200)
+		per := d.Requests(now) * float64(life)
+		if scarce {
+			part = min(part, (per-2*math.Sqrt(per))/per)
 		}
 		var wants [2]float64
 		share := 1.
 		for i, l := range limits {
-			wants[i] = max(0, d.Of(l.Name)*float64(life)*most/max(per, 1e-9)-float64(left[l.Name]))
-			if there := max(0, float64(room[i])); there < share*wants[i] {
-				share = there / wants[i]
+			whole := d.Of(l.Name) * float64(life)
+			wants[i] = max(0, min(part*whole, .95*whole-float64(left[l.Name])))
+			if most := max(0, float64(room[i])); most < share*wants[i] {
+				share = most / wants[i]
 			}
 		}
 		var want [2]int64
-		isShort := most >= 2 && most*share < 1
-		if most >= 2 && !isShort {
+		isShort := per >= 3.7 && part*per*share < 1
+		if per >= 3.7 && !isShort {
 			for i := range want {
-				want[i] = int64(wants[i]*share/1000+1e-6) * 1000
+				want[i] = int64(wants[i]*share/1000) * 1000
 			}
 		}
-		of := func(limit string) int64 { return left[limit] }
-		take := d.Size(table.Costs(limits), room, paced, unused, of, life, now)
+		take := d.Size(table.Costs(limits), room, scarce, func(limit string) int64 { return left[limit] }, life, now)
 		got := [2]int64{}
 		for i := range take {
 			got[i] = take[i].Milli
@@ -137,17 +125,17 @@ func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
 	}
 }
 
-// Two requests in a life are busy.
+// Two requests in a life are busy: of a life of 900 ms, after a silence, three at once.
 func TestBusy(t *testing.T) {
 	d := &Demand{}
-	for n, want := range []bool{false, false, true, true} {
+	for n, want := range []bool{false, false, false, true} {
 		if got := d.Busy(900, 1000); got != want {
 			t.Errorf("after %d requests: busy %v", n, got)
 		}
 		d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 900, 1000)
 	}
-	if d.Busy(0, 1000) || d.Busy(900, 5000) {
-		t.Error("busy without a life, or seconds later")
+	if d.Busy(0, 1000) || d.Busy(900, 2000) {
+		t.Error("busy without a life, or a second later")
 	}
 	if d.Of("other") != 0 {
 		t.Error("what nobody asked for is in demand")
@@ -189,6 +177,24 @@ func TestLife(t *testing.T) {
 	} {
 		if got := Life(costs, 10_000); got != 0 {
 			t.Errorf("beside %s: %d, want nothing", name, got)
+		}
+	}
+}
+
+// Where tokens are scarce, an allotment is so small that hardly any of it ends unspent, as requests come at
+// random: of 16 in a life, 16 - 2*4 = 8 are almost sure; of 4, none.
+func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
+	none := func(string) int64 { return 0 }
+	for _, c := range []struct{ life, plenty, scarce int64 }{{1160, 12_000, 8000}, {290, 3000, 0}} {
+		for scarce, want := range map[bool]int64{false: c.plenty, true: c.scarce} {
+			take := tenOf(1000, 0).Size(table.Costs([]bucket.Limit{requests}), []int64{45_000}, scarce, none, c.life, 1000)
+			got := int64(0)
+			if take != nil {
+				got = take[0].Milli
+			}
+			if got != want {
+				t.Errorf("of a life of %d ms, scarce %v: %d taken, want %d", c.life, scarce, got, want)
+			}
 		}
 	}
 }

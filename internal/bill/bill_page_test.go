@@ -117,8 +117,7 @@ func TestTakenAheadIsWhatIsMeasured(t *testing.T) {
 	for _, c := range []struct {
 		processes             int
 		rate, ahead, measured float64
-	}{{16, 500, .5, .108}, {16, 900, .5, .053}, {1, 900, .5, .0032}, {64, 9000, .5, .02}, {16, 900, 1, .025},
-		{4, 90, .5, .177}, {32, 90, .5, 1}} {
+	}{{16, 500, .5, .09}, {16, 900, .5, .05}, {1, 900, .5, .0032}, {64, 9000, .5, .02}, {16, 900, 1, .025}} {
 		u := Use{Rate: c.rate, Processes: c.processes, Entities: 1, Ahead: c.ahead}
 		if got := u.perAcquire(); math.Abs(got-c.measured) > c.measured/10 {
 			t.Errorf("%+v: %.4f writes for each request", c, got)

@@ -66,24 +66,24 @@ S3::Bucket, buckets, empty: 2 bucket, $0
 S3::Bucket, objects archived: 100 object, $0.0005
 S3::Bucket, archive, of a year: 0.0012 GB, $2.76e-05
 `},
-		{"busy", Use{Rate: 5000, Settled: 1, Levels: 1, Processes: 20, Starts: 30, Ahead: .032, Entities: 1, Windows: 1,
+		{"busy", Use{Rate: 5000, Settled: 1, Levels: 1, Processes: 20, Starts: 30, Ahead: .016, Entities: 1, Windows: 1,
 			SnapshotDays: 90, StreamShards: 4, Utilization: .5},
 			Stack{Table: true, Copied: true, Provisioned: true, LeastWrite: 5, LeastRead: 9, LeastIndexWrite: 20,
 				Scaled: 10, Aggregator: 1, Traced: true, Buckets: 1}, `
-DynamoDB::Table, acquire: 3.98181818e+09 write unit, $718.939
+DynamoDB::Table, acquire: 4.69285714e+09 write unit, $847.321
 DynamoDB::Table, first touches: 300 read unit, $1.08333e-05
 DynamoDB::Table, settle: 1.314e+10 write unit, $2372.5
-DynamoDB::Table, whole items in GSI2: 1.71218182e+10 write unit, $3091.44
+DynamoDB::Table, whole items in GSI2: 1.78328571e+10 write unit, $3219.82
 DynamoDB::Table, read stored limits: 2190000 read unit, $0.0790833
-DynamoDB::Table, usage: 1.71218196e+10 write unit, $3091.44
+DynamoDB::Table, usage: 1.78328586e+10 write unit, $3219.82
 DynamoDB::Table, read for usage: 1825 read unit, $6.59028e-05
-DynamoDB::Table, write capacity not used: 14268182.2 unit hour, $9274.32
+DynamoDB::Table, write capacity not used: 14860714.7 unit hour, $9659.46
 DynamoDB::Table, read capacity not used: 5961.07639 unit hour, $0.77494
 ApplicationAutoScaling::ScalableTarget, alarms of auto scaling: 40 metric, $4
 DynamoDB::Table, storage: 0.0023773 GB, $0.000594325
-Lambda::Function, invocations: 17121818.2 invocation, $3.42436
-Lambda::Function, time of functions: 17389.3466 GB s, $0.231859
-Lambda::Function, traces: 3352690.91 trace, $16.7635
+Lambda::Function, invocations: 17832857.1 invocation, $3.56657
+Lambda::Function, time of functions: 18111.4955 GB s, $0.241488
+Lambda::Function, traces: 3388242.86 trace, $16.9412
 Lambda::Function, metrics of functions: 4 metric, $1.2
 S3::Bucket, buckets, empty: 1 bucket, $0
 `},

@@ -96,14 +96,17 @@ func (u Use) perSettled() (writes float64) {
 // perAcquire returns the writes for each request of a level. Without taking ahead it is one.
 // Else one write serves a process for a part of the time for which it takes ahead, if it is
 // asked that often. Example: 16 processes, 900 a second on one key, half a second ahead. Each is
-// asked 28 times in that time, so a write serves 18 requests.
+// asked 28 times in that time, so a write serves 20 requests.
 func (u Use) perAcquire() (writes float64) {
 	if u.Ahead == 0 {
 		return 1
 	}
 	for share, n := range u.shares() {
-		asked := u.Rate * share / float64(u.Processes) * u.Ahead
-		writes += n * share / max(1, asked*servedAhead-unsureAhead)
+		each := 1.0
+		if asked := u.Rate * share / float64(u.Processes) * u.Ahead; asked >= leastAhead {
+			each = 1 / (asked * servedAhead)
+		}
+		writes += n * share * each
 	}
 	return writes
 }
@@ -119,8 +122,8 @@ func (u Use) touches() float64 {
 }
 
 const (
-	servedAhead = 0.75 // part of what a process asks for in the time that a write serves, as measured (docs/hot-keys.md)
-	unsureAhead = 2.7  // less so many requests, which may not come
+	leastAhead  = 3.7 // requests in the time, below which nothing is taken ahead
+	servedAhead = 0.7 // part of the time that a write serves, as measured (docs/hot-keys.md)
 )
 
 // usage returns the write units of the usage of a month, for each level, and how many of

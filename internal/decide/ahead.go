@@ -98,7 +98,6 @@ func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 			continue
 		}
 		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now.Ms)
-		s.holding.demand.Granted()
 		h = s.held()
 		h.Costs = w.Costs
 		h.Renew = k.low(s, w, now)
@@ -164,37 +163,20 @@ func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	return levels
 }
 
-// knownLives is for how many lives others must have been seen before what they leave counts as unused.
-const knownLives = 3
-
 // size is how much is taken ahead with a charge, nil for nothing: at most half of what others have most
 // likely left, so that the last tokens are not stranded in one process, and no more than this process has
 // saved up of its share.
 func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	room, p := s.leaves(w.Costs, now.Trip, now.Ms), s.share(w)
-	demand, unused := &s.holding.demand, 1.
-	if s.others.elapsed < knownLives*float64(life) {
-		unused = 0
-	}
 	for i, c := range w.Costs {
 		room[i] /= 2
-		r := s.image.State.RateOf(c.Limit)
-		if !paced(c.Limit) || r.Amount == 0 {
-			continue
-		}
-		refill := float64(r.Amount) / float64(r.Period)
-		unused = min(unused, 1-(s.others.rate(c.Limit.Name)+demand.Of(c.Limit.Name))/refill)
-		if p.part > 0 {
-			room[i] = min(room[i], int64(max(0, p.credit(0, now.Ms))*refill))
+		if r := s.image.State.RateOf(c.Limit); p.part > 0 && paced(c.Limit) && r.Amount > 0 {
+			room[i] = min(room[i], int64(max(0, p.credit(0, now.Ms))*float64(r.Amount)/float64(r.Period)))
 		}
 	}
 	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
-	return demand.Size(w.Costs, room, p.part > 0, unused, left, life, now.Ms)
+	return s.holding.demand.Size(w.Costs, room, p.part > 0, left, life, now.Ms)
 }
-
-// halfSlack is the slack, in percent, of charges that take ahead. A process sends one in a life, in which others
-// seldom take more than refills: half of the capacity. An older image shows a full bucket too low.
-const halfSlack = 50
 
 // takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
 // does neither comes back as it is, without Ahead. A charge that brings other limits in force takes
@@ -225,7 +207,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 	}
 	ms, _ := s.costs(Want{Costs: take})
 	s.share(w).take(ms)
-	charge.Slack = max(charge.Slack, halfSlack)
+	charge.Slack = 0 // near full a level is shown lower by what is held anyway
 	return charge
 }
 
@@ -238,7 +220,6 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 	h := s.holding
 	for _, w := range group {
 		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
-		h.demand.Granted()
 	}
 	if p.ahead != nil {
 		h.taken = p.ahead.Take
@@ -249,9 +230,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
-		life := ahead.Life(w.Costs, k.ahead)
-		s.holding.demand.Asked(w.Costs, life, now)
-		s.holding.demand.Denied(life, now)
+		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
 	}
 }
 

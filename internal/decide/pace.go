@@ -19,7 +19,7 @@ func (k *facts) life(s *seen, costs []table.Cost, trip float64, now int64) int64
 // busy reports whether this process takes ahead of a shard.
 func (d decider) busy(s *seen) bool {
 	return d.ahead > 0 && s.imaged() && s.holding != nil &&
-		s.holding.demand.Takes(d.life(s, d.want.Costs, d.trip, d.now), d.now)
+		s.holding.demand.Busy(d.life(s, d.want.Costs, d.trip, d.now), d.now)
 }
 
 // turns reports whether a denial by the image is an estimate: when the tokens are there, it may not be the
@@ -31,23 +31,16 @@ func (d decider) turns(s *seen) bool {
 const (
 	lumpLife  = 0.6 // of a life, that a busy process saves up for
 	lumpTrips = 1.5 // round trips less
-	lumpLeast = 1.5 // requests: of less, none is taken ahead
-	lumpMost  = 40  // ms of the refill, at most: less than a mark, about which the level stays; or a round trip
+	lumpMost  = 40  // ms of the refill, at most: less than a mark, about which the level stays
 )
 
 // lump is how much of the refill a busy process saves up before it asks, in milliseconds of it: what its
-// share gets in most of a life. So it asks seldom, and takes for many requests with one write. What it has not
-// taken when its requests end is lost, as what it holds then.
+// share gets in most of a life. So it asks seldom, and takes for many requests with one write.
 func (d decider) lump(s *seen) float64 {
 	p := s.share(d.want)
 	if p.part == 0 || !d.busy(s) {
 		return 0
 	}
 	turn := lumpLife*float64(d.life(s, d.want.Costs, d.trip, d.now)) - lumpTrips*d.trip
-	each, _ := s.costs(d.want)
-	lump := min(p.part*max(0, turn), max(lumpMost, p.part*d.trip), each*s.holding.demand.Burst())
-	if lump < lumpLeast*each {
-		return 0
-	}
-	return max(lump, 2*each) // one, and one ahead
+	return min(p.part*max(0, turn), lumpMost)
 }

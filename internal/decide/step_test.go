@@ -346,8 +346,8 @@ func (b *Bucket) OnTheirWay() map[int]int {
 func TestStoryOfAGroupThatIsServed(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
-	if held := p.charges(ten(), 0); held != 4000 {
-		t.Fatalf("%d taken ahead, want 4000", held)
+	if held := p.charges(ten(), 0); held != 5000 {
+		t.Fatalf("%d taken ahead, want 5000", held)
 	}
 	waits, served, renews := &Waiter{Want: costing(2000, plenty)}, &Waiter{Want: costing(2000, plenty)}, &Waiter{}
 	gone, more, last := &Waiter{}, &Waiter{Want: costing(6000, plenty)}, &Waiter{Want: costing(1000, plenty)}
@@ -366,7 +366,7 @@ func TestStoryOfAGroupThatIsServed(t *testing.T) {
 			t.Errorf("%+v is granted to one that wants %d", got, w.Want.Costs[0].Milli)
 		}
 	}
-	if p.left(0, 1000); len(e.Answered) != 2 || !slices.Equal(call.riders, []*Waiter{waits, renews, more}) {
+	if p.left(0, 2000); len(e.Answered) != 2 || !slices.Equal(call.riders, []*Waiter{waits, renews, more}) {
 		t.Errorf("%d are served, %d ride on", len(e.Answered), len(call.riders))
 	}
 }

@@ -53,7 +53,7 @@ func takenAhead() []taken {
 	bursty.Bursty = true
 	uneven := at(Busy, 16, 1.5, half, .10, .97)
 	uneven.Zipf, uneven.jain = 1.2, .95
-	seldom := at(PerMinute, 16, .9, 10*time.Second, .60, .999) // 5.6 requests in a life, of which two are sure
+	seldom := at(PerMinute, 16, .9, 10*time.Second, .33, .999) // nine requests in a life
 	seldom.Warm, seldom.For = time.Minute, 5*time.Minute
 	all := []taken{
 		at(Busy, 16, .5, half, .11, .999).hardlyWaits(), at(Busy, 16, .9, half, .065, .999).hardlyWaits(),
