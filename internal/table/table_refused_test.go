@@ -43,6 +43,11 @@ const (
 	meter   = "attribute_exists(b_wcu_tk)"
 	status  = "status = "
 	mine    = "(" + status + " OR " + status + ")" // of two that a write goes on from
+
+	quotaAdd = count + "; rf >= ; " + meter + "; " + held + "; b_tpd_rsched = ; b_tph_rsa = ; sched_tz = ; " +
+		"vu > ; attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
+		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
+		"b_tpd_cp = ; b_tpd_ra = ; b_tpd_tk >= ; b_tph_cp = ; b_tph_ra = ; b_tph_tk >= "
 )
 
 // guards is what each call is refused without, its writes apart by |.
@@ -91,10 +96,9 @@ var guards = map[string]string{
 	"keep forever": "attribute_exists(ttl); shard_count > ",
 	"prolong":      "ttl < ",
 
-	"add to quotas": count + "; rf >= ; " + meter + "; " + held + "; b_tpd_rsched = ; b_tph_rsa = ; sched_tz = ; " +
-		"vu > ; attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
-		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
-		"b_tpd_cp = ; b_tpd_ra = ; b_tpd_tk >= ; b_tph_cp = ; b_tph_ra = ; b_tph_tk >= ",
+	"add to quotas":         quotaAdd,
+	"count denials besides": quotaAdd,
+	"count denials alone":   isThere + "; " + meter,
 	"give back to quotas": levels + "; " + meter +
 		"; rf < ; attribute_not_exists(b_tpd_rn); b_tph_wa = ; b_tph_ws = ",
 	"give up what is held": levels + "; " + meter +
