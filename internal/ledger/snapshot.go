@@ -115,11 +115,8 @@ func ResourceOf(snapshot item.Item) string {
 	return (&item.Reader{It: snapshot}).Str(layout.AttrResource)
 }
 
-// limitOfCount returns the limit that an attribute of a snapshot counts.
+// limitOfCount returns the limit that a number attribute of a snapshot counts.
 func limitOfCount(attr string) (string, bool) {
-	if strings.HasPrefix(attr, prefixDenied) {
-		return bucket.Denied, true
-	}
 	if rest, ok := strings.CutPrefix(attr, "_"); ok {
 		return rest, rest != "" && attrCount(rest) == attr
 	}

@@ -51,14 +51,13 @@ func AmountOf(snapshot item.Item) (a Amount) {
 	a.Events = r.Int(attrTotalEvents)
 	for attr, v := range snapshot {
 		if limit, counted := limitOfCount(attr); counted {
-			n, number := item.Saturated(v)
-			if limit == bucket.Denied {
-				n, number = deniedAs(v), true
-			}
-			if number {
+			if n, number := item.Saturated(v); number {
 				a.Add(Amount{Tokens: map[string]int64{limit: n}})
 			}
 		}
+	}
+	if n, _ := countedIn(snapshot, bucket.Denied); n != 0 {
+		a.Add(Amount{Tokens: map[string]int64{bucket.Denied: n}})
 	}
 	return a
 }

@@ -69,7 +69,6 @@ func (u Usage) Key() item.Key { return layout.UsageKey(u.Namespace, u.Entity, u.
 func (u Usage) Update() item.Update {
 	up := item.Update{Key: u.Key()}
 	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
-	legend, cond := u.legend(&up)
 	for _, c := range u.Counts {
 		switch {
 		case c.Tokens == 0:
@@ -79,10 +78,11 @@ func (u Usage) Update() item.Update {
 			n := deniedAs(u.Seen.snapshot[attr])
 			up.Set = append(up.Set, item.Attr{Name: attr, Value: countValue(c.Limit, bucket.AddSat(n, c.Tokens))})
 		default:
-			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: countValue(c.Limit, c.Tokens)})
+			up.Add = append(up.Add, item.Attr{Name: attrCount(c.Limit), Value: item.N(c.Tokens)})
 		}
 	}
 	up.Add = append(up.Add, item.Attr{Name: attrTotalEvents, Value: item.N(u.Events)})
+	legend, cond := u.legend(&up)
 	for _, m := range u.Moves {
 		attr := attrMark(m.Shard)
 		up.Set = append(up.Set, item.Attr{Name: attr, Value: item.B(legend.mark(m.To))})
