@@ -10,9 +10,9 @@ import (
 // It counts the writes of the shard's partition and is never divided. Users cannot name a limit like this.
 const WCU = "wcu"
 
-// Denied is the name by which denied requests are counted, among the counters of what limits have given. No
-// limit has such a name.
-const Denied = "#"
+// Denied is the name by which denied requests are counted, among the counters of what limits have given. It is
+// empty, so no attribute of an item names a limit like this.
+const Denied = ""
 
 // WCUPerWrite is what one write takes from WCU, in millitokens.
 const WCUPerWrite = 1 * Milli

@@ -97,10 +97,6 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 	if cut > 0 && rest[cut] == '_' {
 		part = partOf(rest[cut+1:])
 	}
-	if part != parts && string(rest[:cut]) == bucket.Denied {
-		d.s.skip()
-		return
-	}
 	if part == parts && full && table.OfQuotas(rest) {
 		d.quota(im, append([]byte(table.LimitPrefix), rest...))
 		return

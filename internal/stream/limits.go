@@ -172,10 +172,7 @@ func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 // has slots is noted.
 func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	const prefix = len(table.HeldPrefix)
-	if len(name) <= prefix || name[1] != '_' {
-		return false
-	}
-	if limit := string(name[prefix:]); limit == bucket.WCU || limit == bucket.Denied {
+	if len(name) <= prefix || name[1] != '_' || string(name[prefix:]) == bucket.WCU {
 		return false
 	}
 	switch string(name[:prefix]) {

@@ -304,7 +304,7 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		im.slot(name, &c)
 		_, counted := im.limits[name]["tc"]
 		now, before := im.spent(name), old.spent(name)
-		if counted && now.Cmp(before) != 0 && name != "#" {
+		if counted && now.Cmp(before) != 0 && name != "" {
 			c.Deltas = append(c.Deltas, Delta{name, nearest(now.Sub(now, before))})
 		}
 	}
@@ -475,13 +475,13 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 		ended: map[string]*big.Int{}}
 	for _, m := range o {
 		n, whole := naiveWhole(m.value)
-		if name, ok := strings.CutPrefix(m.name, "o_"); ok && name != "" && name != "wcu" && name != "#" {
+		if name, ok := strings.CutPrefix(m.name, "o_"); ok && name != "" && name != "wcu" {
 			im.held[name] = 0
 			if whole {
 				im.held[name] = max(0, nearest(new(big.Int).Neg(n)))
 			}
 		}
-		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" && name != "#" {
+		if name, ok := strings.CutPrefix(m.name, "x_"); ok && name != "" && name != "wcu" {
 			im.ended[name] = nil
 			if whole && n.BitLen() <= 126 {
 				im.ended[name] = n
@@ -491,15 +491,15 @@ func naiveImage(raw json.RawMessage, full bool) (*naiveItem, error) {
 			im.undivided = true
 		}
 		if m.name == "dn" && whole && n.IsInt64() && n.Sign() >= 0 {
-			if im.used["#"] != nil {
+			if im.used[""] != nil {
 				return nil, errors.New("dn twice")
 			}
-			im.limits["#"], im.used["#"] = map[string]int64{"tc": n.Int64()}, n
+			im.limits[""], im.used[""] = map[string]int64{"tc": n.Int64()}, n
 		}
 		if m.name == "hu" {
 			im.until, _ = number(m.value)
 		}
-		if l := limitAttr.FindStringSubmatch(m.name); l != nil && l[1] != "#" {
+		if l := limitAttr.FindStringSubmatch(m.name); l != nil {
 			if !full && l[2] != "tc" {
 				continue
 			}
