@@ -44,12 +44,19 @@ func text(cell any) string {
 
 // shown returns a cell of a table for people.
 func shown(cell any) string {
-	const most = 72 // letters of a cell that may be cut
 	s := harmless(text(cell))
-	if letters := []rune(s); len(letters) > most && cell == any(cut(text(cell))) {
-		s = string(letters[:most-1]) + "…"
+	if cell == any(cut(text(cell))) {
+		s = shortened(s, 72)
 	}
 	return strings.ReplaceAll(s, "\t", " ")
+}
+
+// shortened returns the beginning of a text that has more than so many letters.
+func shortened(s string, most int) string {
+	if letters := []rune(s); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return s
 }
 
 // exported returns a cell for a spreadsheet, which would calculate text that begins like a

@@ -208,8 +208,8 @@ func topAnswer(all []consumer, most int) answer {
 		title := []string{"used most", "denied most"}[i]
 		fmt.Fprintf(&out, "%-32s %-16s %9s %7s %9s\n", strings.ToUpper(title), "LIMIT", "USED/S", "USED %", "DENIED/S")
 		for _, c := range list {
-			fmt.Fprintf(&out, "%s %s %9.1f %7.1f %9.1f\n", fitted(c.Name, 32), fitted(c.Limit, 16), c.UsedPerSecond,
-				c.UsedPercent, c.DeniedPerSecond)
+			fmt.Fprintf(&out, "%-32s %-16s %9.1f %7.1f %9.1f\n", shortened(harmless(c.Name), 32),
+				shortened(harmless(c.Limit), 16), c.UsedPerSecond, c.UsedPercent, c.DeniedPerSecond)
 			r.add(title, c.Name, c.Limit, c.UsedPerSecond, c.UsedPercent, c.DeniedPerSecond)
 		}
 		if len(list) == 0 {
@@ -218,13 +218,4 @@ func topAnswer(all []consumer, most int) answer {
 		out.WriteString("\n")
 	}
 	return answer{value: t, rows: r, text: out.String()}
-}
-
-// fitted returns text in so many letters: cut, or filled up.
-func fitted(s string, letters int) string {
-	all := []rune(harmless(s))
-	if len(all) > letters {
-		return string(all[:letters-1]) + "…"
-	}
-	return string(all) + strings.Repeat(" ", letters-len(all))
 }
