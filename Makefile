@@ -104,7 +104,7 @@ test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/in
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-envoy
-test-envoy: $(STANDINS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve (Linux)
+test-envoy: $(STANDINS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve, and what its page shows (Linux, Python, Node)
 	cd test/localstack && go vet -tags envoy ./serve && $(GOTEST) -tags envoy -count=1 -timeout 5m ./serve
 
 .PHONY: simulate

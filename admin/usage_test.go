@@ -151,13 +151,13 @@ func (w *world) snapshot(entity, resource, window, start, part string, counts ma
 	}.Item())
 }
 
-// Denials are in usage of each window, in its sum, live, and in Peek: 5 of the hours that the snapshots tell, and
-// 4 of which no snapshot tells yet.
+// Usage of each window, its sum, live usage and Peek show denials: the snapshot of an hour has 5, and 4 are in no
+// snapshot yet.
 func TestDenialsInUsage(t *testing.T) {
 	w := newWorld(t)
 	l := w.limiter()
 	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}
-	for _, cost := range []int64{10, 1, 2, 3, 4, 0} { // one is granted, four are denied, and the last one tells
+	for _, cost := range []int64{10, 1, 2, 3, 4, 0} { // one is granted and four are denied; the last one writes that
 		req.Costs = limiter.Costs{"rpm": cost}
 		_, _ = l.Acquire(t.Context(), req)
 	}

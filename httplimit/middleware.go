@@ -141,11 +141,12 @@ func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Reques
 			o.Settled(r, err)
 		}
 	}()
-	answer := &watched{ResponseWriter: w}
-	if o.Counts != nil {
-		w = answer
+	if o.Counts == nil {
+		next.ServeHTTP(w, r.WithContext(ctx))
+		return
 	}
-	next.ServeHTTP(w, r.WithContext(ctx))
+	answer := &watched{ResponseWriter: w}
+	next.ServeHTTP(answer, r.WithContext(ctx))
 	if answer.status != 0 && r.Context().Err() == nil && !o.Counts(answer.status) {
 		failed = lease.Rollback(ctx)
 	}

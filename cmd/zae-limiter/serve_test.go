@@ -213,7 +213,7 @@ func TestServe(t *testing.T) {
 }
 
 // What is too long is refused, whatever carries it, and takes nothing; the connection stays in use. Names may
-// have any bytes that text can have, and are told apart.
+// have any bytes that text can have, and different ones are different.
 func TestServeRefusesWhatIsTooLong(t *testing.T) {
 	s := serve(t)
 	conn := s.dial(insecure.NewCredentials())

@@ -132,7 +132,7 @@ func bucketsNow(ctx context.Context, all []*admin.Namespace, at admin.Scope, by 
 	return out, nil
 }
 
-// consumer is one line of top: somebody, and the limit that is used most.
+// consumer is a line of top: an entity, a resource or a namespace, and the limit of which it uses most.
 type consumer struct {
 	Name            string
 	Limit           string

@@ -86,8 +86,8 @@ func overridden(domain string, limit *common.RateLimitDescriptor_RateLimitOverri
 	return r, nil
 }
 
-// hits returns how many hits a descriptor takes. The protocol cannot tell a request
-// with zero hits from one without the field, so both take one. A descriptor with zero hits takes none.
+// hits returns how many hits a descriptor takes. In the protocol a request with zero hits looks like one without
+// the field, so both take one. A descriptor with zero hits takes none.
 func hits(r *ratelimit.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	if h := d.GetHitsAddend(); h != nil {
 		return int64(min(h.GetValue(), limiter.MaxTokens))

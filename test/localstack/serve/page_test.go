@@ -1,9 +1,10 @@
+//go:build envoy
+
 package serve
 
 import (
 	"bytes"
 	"encoding/json"
-
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,14 +30,6 @@ func onPage(t *testing.T, language string) (out []string) {
 		out = append(out, m[1])
 	}
 	return out
-}
-
-// needs skips a test where a program is not installed.
-func needs(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skip(err)
-	}
 }
 
 // What clients do after the page's example: work that fails gives all back, also what it cost is
@@ -104,7 +97,6 @@ func TestClientsOfThePage(t *testing.T) {
 		{"js", "client.mjs", "node", "const callModel = async () => 1170;\n", jsUse},
 	} {
 		t.Run(c.language, func(t *testing.T) {
-			needs(t, c.run)
 			w := newTable(t)
 			w.run(t, "limits set -y -e acme -r gpt-4 rpm=10/365d tpm=10000/365d")
 			p := w.serve(t, freePort(t))
@@ -131,7 +123,6 @@ func TestClientsOfThePage(t *testing.T) {
 
 // systemd accepts the unit. It looks for the program, so it gets one that is there.
 func TestUnitOfSystemd(t *testing.T) {
-	needs(t, "systemd-analyze")
 	units := onPage(t, "ini")
 	if len(units) != 1 {
 		t.Fatalf("%d units", len(units))
