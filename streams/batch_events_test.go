@@ -22,9 +22,8 @@ import (
 // second after its last record. It compares the response, the metrics and every
 // write with the golden outcome.
 func TestSampleEvents(t *testing.T) {
-	chance := store.Random
-	defer func() { store.Random = chance }()
-	store.Random = func() uint64 { return 3 }
+	before := store.SetRandom(func() uint64 { return 3 })
+	defer store.SetRandom(before)
 	eventstest.Run(t, "../events", "aggregator", outcomeOf)
 }
 

@@ -257,9 +257,8 @@ func TestParentsAreChargedOnAllShards(t *testing.T) {
 	if broken := uneven(sound); broken != "" {
 		t.Error(broken)
 	}
-	chance := store.Random
-	defer func() { store.Random = chance }()
-	store.Random = func() uint64 { return 0 }
+	before := store.SetRandom(func() uint64 { return 0 })
+	defer store.SetRandom(before)
 	first := spread(t)
 	if t.Logf("charges by shard: %v, with the defect %v", sound, first); uneven(first) == "" {
 		t.Error("not seen")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	smithytime "github.com/aws/smithy-go/time"
@@ -34,7 +35,14 @@ func Jitter(try int, base, most time.Duration) time.Duration {
 	return time.Duration(Random() % uint64(d+1))
 }
 
-// Random is where pauses, and the choice of a shard, get their chance from. It is
-// safe for concurrent use. A simulation replaces it, before anything else runs, to
-// play the same world again.
-var Random = rand.Uint64
+// Random returns 64 random bits: for pauses, and for the choice of a shard. It is safe for
+// concurrent use.
+func Random() uint64 { return source.Load().(func() uint64)() }
+
+// SetRandom replaces the source of Random and returns the one before. It may be called at any
+// time: a timer of an earlier test may still ask. A simulation plays the same world again so.
+func SetRandom(f func() uint64) (before func() uint64) { return source.Swap(f).(func() uint64) }
+
+var source atomic.Value
+
+func init() { source.Store(rand.Uint64) }

@@ -19,11 +19,11 @@ import (
 func TestMain(m *testing.M) {
 	var mu sync.Mutex
 	chance := rand.New(rand.NewPCG(1, 1))
-	store.Random = func() uint64 {
+	store.SetRandom(func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return chance.Uint64()
-	}
+	})
 	status := m.Run()
 	for _, line := range lines {
 		fmt.Println("bench: fleet  " + line)

@@ -96,13 +96,13 @@ func (d *distant) Read(ctx context.Context, consistent bool, keys ...item.Key) (
 // drawn lets limiters draw shards and pauses from one seed.
 func drawn(t *testing.T) {
 	var mu sync.Mutex
-	chance, before := rand.New(rand.NewPCG(seed, 2)), store.Random
-	store.Random = func() uint64 {
+	chance := rand.New(rand.NewPCG(seed, 2))
+	before := store.SetRandom(func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return chance.Uint64()
-	}
-	t.Cleanup(func() { store.Random = before })
+	})
+	t.Cleanup(func() { store.SetRandom(before) })
 }
 
 // TestTheRushCostsLittle plays the rush in virtual time, near the table and far from it,
