@@ -23,7 +23,7 @@ import (
 // write with the golden outcome.
 func TestSampleEvents(t *testing.T) {
 	before := store.SetRandom(func() uint64 { return 3 })
-	defer store.SetRandom(before)
+	t.Cleanup(func() { store.SetRandom(before) })
 	eventstest.Run(t, "../events", "aggregator", outcomeOf)
 }
 

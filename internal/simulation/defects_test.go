@@ -258,7 +258,7 @@ func TestParentsAreChargedOnAllShards(t *testing.T) {
 		t.Error(broken)
 	}
 	before := store.SetRandom(func() uint64 { return 0 })
-	defer store.SetRandom(before)
+	t.Cleanup(func() { store.SetRandom(before) })
 	first := spread(t)
 	if t.Logf("charges by shard: %v, with the defect %v", sound, first); uneven(first) == "" {
 		t.Error("not seen")
