@@ -9,10 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -138,61 +136,13 @@ func (s Scope) width() int {
 	return 3
 }
 
-// hash returns "sha256:" and a hash of what is declared, the same as the Python
-// provisioner's for the same manifest, if it declares nothing that Python does not know.
+// hash returns "sha256:" and a hash of what is declared. Nobody compares it: it stands where a manifest is
+// stored whole.
 func (m Manifest) hash() string {
-	doc, resources, entities := object{"namespace": quoted(m.Namespace)}, object{}, map[string]object{}
-	of := map[string]object{}
-	for _, d := range m.declared() {
-		o := object{"limits": limitsJSON(d.Limits)}
-		if word, _ := policyWord(d.OnUnavailable); word != "" {
-			o[config.AttrOnUnavailable] = quoted(word)
-		}
-		access, _ := storedAccess(d.Access, d.Cascade)
-		for word, value := range access.Words() {
-			if o[word] = fmt.Sprint(value); value == any(config.WordBypass) {
-				o[word] = quoted(config.WordBypass)
-			}
-		}
-		switch {
-		case d.Entity != "":
-			if of[d.Entity] == nil {
-				of[d.Entity] = object{}
-			}
-			of[d.Entity][cmp.Or(d.Resource, layout.DefaultResource)] = o.String()
-		case d.Resource != "":
-			resources[d.Resource] = o.String()
-		default:
-			doc["system"] = o.String()
-		}
+	text, err := json.Marshal([]any{m.Namespace, m.declared(), m.Described})
+	if err != nil {
+		panic("bug: metadata that were accepted: " + err.Error())
 	}
-	for name := range m.Entities {
-		entities[name] = object{"resources": of[name].String()}
-	}
-	for name, o := range of {
-		entities[name] = object{"resources": o.String()}
-	}
-	for _, e := range m.Described {
-		if entities[e.ID] == nil {
-			entities[e.ID] = object{"resources": object{}.String()}
-		}
-		e.CreatedAt = time.Time{}
-		text, err := json.Marshal(e)
-		if err != nil {
-			panic("bug: metadata that were accepted: " + err.Error())
-		}
-		entities[e.ID]["described"] = string(text)
-	}
-	if len(resources) > 0 {
-		doc["resources"] = resources.String()
-	}
-	if len(entities) > 0 {
-		all := object{}
-		for name, o := range entities {
-			all[name] = o.String()
-		}
-		doc["entities"] = all.String()
-	}
-	sum := sha256.Sum256([]byte(doc.String()))
+	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -369,22 +368,6 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 	}
 }
 
-// What Python does not know of a limit changes the hash too: otherwise a manifest that differs in
-// it alone would be taken for the one that was applied.
-func TestAHashTellsFloorsAndAhead(t *testing.T) {
-	seen := map[string]string{}
-	for name, l := range map[string]limiter.Limit{
-		"plain": rpm10, "a floor": rpm10.WithFloor("batch", 4), "another": rpm10.WithFloor("batch", 5),
-		"ahead": rpm10.WithAhead(time.Second), "further ahead": rpm10.WithAhead(2 * time.Second),
-	} {
-		hash := declare(func(m *Manifest) { m.System.Limits = []limiter.Limit{l} }).hash()
-		if other, ok := seen[hash]; ok {
-			t.Errorf("%s is taken for %s", name, other)
-		}
-		seen[hash] = name
-	}
-}
-
 // What a step changes is told in words, also where it is nothing.
 func TestWhatIsStoredInWords(t *testing.T) {
 	limits := Config{OnUnavailable: limiter.PolicyAllow, Limits: []limiter.Limit{rpm10}, Access: AccessBypassed,
@@ -415,18 +398,6 @@ func TestWhatIsStoredInWords(t *testing.T) {
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// Names stand in a hash as JSON has them: what is not plain ASCII, and quotes, are escaped.
-func TestNamesInAHash(t *testing.T) {
-	for text, want := range map[string]string{
-		"gpt-4": `"gpt-4"`,
-		`a"b\c`: `"a\"b\\c"`, "k\u00e9y": `"k\u00e9y"`, "\U0001F600": `"\ud83d\ude00"`, "~ \n": `"~ \u000a"`,
-	} {
-		if got := quoted(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }
@@ -515,21 +486,5 @@ func TestADeletionThatFindsNoBuckets(t *testing.T) {
 	w.holds("acme", "gpt-4", 1, rpm10)
 	if p := w.plan(Manifest{Namespace: "prod"}); len(p.Steps) != 0 || p.Unfinished || len(w.state().Resources) != 0 {
 		t.Errorf("still managed: %s, unfinished %v", actions(p), p.Unfinished)
-	}
-}
-
-// What a hash is taken of is JSON, whatever a limit has.
-func TestLimitsInAHash(t *testing.T) {
-	for _, l := range []limiter.Limit{
-		rpm10, limiter.PerDay("a.b", 5).AsSoft(), limiter.Blocked("b"), limiter.Unlimited("u"),
-		limiter.Quota("q", 10, limiter.Monthly(1, "Asia/Tokyo")), limiter.Quota("s", 10, limiter.FromFirstUse(time.Hour)),
-		limiter.Quota("c", 9, limiter.Cron("0 6 * * 1-5;0 8 * * 6", "")), limiter.InFlight("jobs", 5, time.Minute),
-		rpm10.WithFloor("batch", 40).WithAhead(time.Second),
-	} {
-		text := limitsJSON([]limiter.Limit{l})
-		var got map[string]map[string]any
-		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got) != 1 || len(got[l.Name]) == 0 {
-			t.Errorf("%s: %s, %v", l, text, err)
-		}
 	}
 }

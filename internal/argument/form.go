@@ -48,19 +48,6 @@ func LimitOf[C ~string](l bucket.Limit) Limit[C] {
 	return out
 }
 
-// Words returns what a manifest says of the limit that it need not say of others, by its words: an
-// int64 or a string each.
-func (l Limit[C]) Words() map[string]any {
-	seconds := int64(l.Period / time.Second)
-	switch {
-	case l.Reset != "":
-		return map[string]any{"capacity": l.Capacity, "reset": string(l.Reset)}
-	case l.InFlight:
-		return map[string]any{"in_flight": l.Capacity, "epoch_seconds": seconds}
-	}
-	return map[string]any{"capacity": l.Capacity, "refill_amount": l.Refill, "refill_period": seconds}
-}
-
 // LimitIn returns the limit that the details of an audit event describe; parse reads the text of a
 // calendar. What it lacks is zero, so it may be invalid.
 func LimitIn[C ~string](details map[string]any, parse func(string) (C, error)) (l Limit[C]) {

@@ -37,10 +37,8 @@ const (
 // AttrDisabled is the attribute of a configuration that says whether requests are served.
 const AttrDisabled = "disabled" // and the word for that they are not
 
-const bypass = "bypass"
-
-// WordBypass is what AttrDisabled says instead of a bool where everything is granted.
-const WordBypass = bypass
+// WordBypass is what AttrDisabled says instead of a bool where everything is granted, and the stamp of a bucket.
+const WordBypass = "bypass"
 
 // Combined is what the levels of a configuration say together, the most specific first.
 func Combined(levels ...Access) (a Access) {
@@ -64,30 +62,16 @@ func (a Access) Equal(b Access) bool { return item.EqualItems(a.item(), b.item()
 // item is what the level says as it is stored: nothing of what it leaves undecided.
 func (a Access) item() item.Item {
 	it := item.Item{}
-	for attr, value := range a.Words() {
-		if is, ok := value.(bool); ok {
-			it[attr] = item.Bool(is)
-		} else {
-			it[attr] = item.S(bypass)
-		}
-	}
-	return it
-}
-
-// Words returns what the level says by the words of a manifest, which are those of its attributes: a
-// bool each, or [WordBypass].
-func (a Access) Words() map[string]any {
-	words := map[string]any{}
 	if a.Cascade != nil {
-		words[layout.AttrCascade] = *a.Cascade
+		it[layout.AttrCascade] = item.Bool(*a.Cascade)
 	}
 	switch a.Switch {
 	case SwitchedOff, SwitchedOn:
-		words[AttrDisabled] = a.Switch == SwitchedOff
+		it[AttrDisabled] = item.Bool(a.Switch == SwitchedOff)
 	case Bypassed:
-		words[AttrDisabled] = bypass
+		it[AttrDisabled] = item.S(WordBypass)
 	}
-	return words
+	return it
 }
 
 // Declared is what of the Access of a level a manifest has declared. So the next manifest can take
@@ -173,12 +157,12 @@ func Stamp(bucket item.Key, s Switch, until int64) item.Update {
 	switch s {
 	case SwitchedOff:
 		u.Set = []item.Attr{{Name: AttrDisabled, Value: item.Bool(true)}}
-		u.Remove = []string{bypass}
+		u.Remove = []string{WordBypass}
 	case Bypassed:
-		u.Set = []item.Attr{{Name: bypass, Value: item.N(until)}}
+		u.Set = []item.Attr{{Name: WordBypass, Value: item.N(until)}}
 		u.Remove = []string{AttrDisabled}
 	default:
-		u.Remove = []string{AttrDisabled, bypass}
+		u.Remove = []string{AttrDisabled, WordBypass}
 	}
 	return u
 }
@@ -211,7 +195,7 @@ func AccessOf(it item.Item) (a Access) {
 		}
 	case *types.AttributeValueMemberS:
 		a.Switch = SwitchedOn
-		if v.Value == bypass {
+		if v.Value == WordBypass {
 			a.Switch = Bypassed
 		}
 	default:

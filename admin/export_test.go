@@ -1,4 +1,0 @@
-package admin
-
-// Hash is what a manifest is recorded by.
-var Hash = Manifest.hash
