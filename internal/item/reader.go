@@ -16,7 +16,7 @@ type Reader struct {
 	Err error // the first one
 }
 
-// Fail keeps what is wrong, unless something was before.
+// Fail keeps the first error.
 func (r *Reader) Fail(format string, args ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf(format, args...)

@@ -28,13 +28,13 @@ const (
 	SKNamespaceID   = "#NSID#"
 )
 
-// EntityPK is the partition key of what is stored of an entity.
+// EntityPK is the partition key of an entity's items.
 func EntityPK(ns, entity string) string { return ns + "/" + EntityPKPart + entity }
 
-// ResourcePK is the partition key of what is stored of a resource.
+// ResourcePK is the partition key of a resource's items.
 func ResourcePK(ns, resource string) string { return ns + "/" + ResourcePKPart + resource }
 
-// SystemPK is the partition key of what is stored of a namespace.
+// SystemPK is the partition key of a namespace's items.
 func SystemPK(ns string) string { return ns + SystemPKSuffix }
 
 // BucketKey is the key of one shard of a bucket.

@@ -13,8 +13,8 @@ import (
 // maxName bounds the names of entities and resources, in bytes.
 const maxName = 512
 
-// maxEscaped bounds an entity as the key of a bucket has it. With a resource of
-// full length beside it the key stays within DynamoDB's 2048 bytes.
+// maxEscaped bounds an entity as the key of a bucket has it. Together with a resource of full
+// length the key stays within DynamoDB's 2048 bytes.
 const maxEscaped = 1024
 
 // Names says what the names of entities and resources may be, for messages.
@@ -27,7 +27,7 @@ const EntityNames = Names + ", at most 1024 with each '#' and '%' counted three 
 // ResourceNames says what the names of resources may be.
 const ResourceNames = Names + ", other than the reserved \"" + DefaultResource + "\""
 
-// CheckEntity returns an error for what is no name of an entity.
+// CheckEntity returns an error if s is no name of an entity.
 func CheckEntity(s string) error {
 	if err := checkName(s); err != nil {
 		return err
@@ -38,7 +38,7 @@ func CheckEntity(s string) error {
 	return nil
 }
 
-// CheckResource returns an error for what is no name of a resource.
+// CheckResource returns an error if s is no name of a resource.
 func CheckResource(s string) error {
 	if s == DefaultResource {
 		return errors.New("reserved")

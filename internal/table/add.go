@@ -6,13 +6,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Add takes the costs by a plain add, which depends on no image and moves no clock. It holds if
-// every level covers its cost and cannot have overflowed since the refill instant. Otherwise it is
-// refused, and brings the image. A process begins with it on a shard. A crowd uses it on a bucket
-// that is nearly full, where images are too old to charge from.
+// Add takes the costs by a plain add, which needs no image and moves no clock. It holds if every
+// level covers its cost and cannot have overflowed since the refill instant. Otherwise it is
+// refused and returns the image. A process's first write on a shard is an Add. So are the writes of
+// a crowd on a bucket that is nearly full, where images are too old to charge from.
 //
-// A level that overflowed between its refill instant and now would pay out tokens that were never
-// there. So the refill instant must be recent, and the level must leave room for what is refilled
+// A level that overflowed between its refill instant and now would pay out tokens that never
+// existed. So the refill instant must be recent, and the level must leave room for the refill
 // since.
 type Add struct {
 	Namespace, Entity, Resource string
@@ -34,7 +34,7 @@ func (a Add) Plan() item.Update {
 		counted(item.Eq, s.Count()),
 		item.Compare(layout.AttrRF, item.Ge, item.N(a.Now-p.age)),
 		item.Exists(namesOf(bucket.WCU).tokens),
-		// A level that may be full with what is held of it may have overflowed below its top.
+		// A level that is full together with its held tokens may have overflowed below its capacity.
 		heldNotAfter(a.Now - p.age),
 	}
 	p.cond = append(p.cond, a.calendars()...)

@@ -48,13 +48,13 @@ func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }
 // Released is what a process gives up of one item that holds nothing of it any more.
 type Released struct {
 	Back       []Cost // negative: what it gives back
-	Told       []Cost // how much less may be held by what it has told, see [Ahead], of the generation
+	Told       []Cost // reduces the held tokens declared in the generation, see [Ahead]
 	Ended      []Cost // what ended unspent
 	Generation int64
 }
 
-// Release is [Adjust] for what is given up. It is refused in another generation than that of Told; without
-// Told it holds in any.
+// Release is [Adjust] for given-up tokens. With Told it holds only in the generation of Told;
+// without Told it holds in any.
 func Release(key item.Key, r Released) item.Update {
 	u := Adjust(key, r.Back)
 	for _, c := range r.Told {

@@ -7,45 +7,45 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Ahead is what a [Charge] takes ahead, and what it tells of what its process holds.
+// Ahead is the part of a [Charge] that prefetches, and declares the tokens that its process holds.
 //
-// A process may take more than it needs now, and grant its next requests from that without a write.
-// What is left is held: counted, and not spent. It may be held for Life after the write was sent,
-// by the clock of the process. Level and held tokens together must never be more than a full
-// bucket, also at instants at which nobody writes. So the item tells for each limit how much may be
-// held (the attribute "o_", as a negative number), and until when ("hu"). With w, the part of the
-// counter tc that is certainly spent,
+// A process may take more than it needs now, and grant its next requests from the rest without a
+// write. The rest is held: counted, but not spent. A process may hold it for Life after it sent the
+// write, by its own clock. Level and held tokens together must never exceed a full bucket, even at
+// instants at which nobody writes. So the item stores for each limit how much may be held (the
+// attribute "o_", as a negative number), and until when ("hu"). With w, the part of the counter tc
+// that is certainly spent,
 //
 //	w(s) >= tc - held    for every s >= rf
 //	w(s) >= tc           for every s >= hu
 //
-// and because the bucket may not get more than its capacity ahead of w,
+// and because the bucket may be at most its capacity ahead of w,
 //
-//	allowed(t) = min(line(t), tc + capacity, tc - held + capacity + what is refilled from hu to t)
+//	allowed(t) = min(line(t), tc + capacity, tc - held + capacity + the refill from hu to t)
 //
-// of which the last counts while hu is later than rf. It is what [bucket.State] fills up to.
+// where the last bound counts while hu is later than rf. [bucket.State] fills up to allowed(t).
 //
-// held is only ever told too high. Until a process has the answer, it counts the smaller of two
-// numbers as told: what it told before and what it tells now. So what a crash or a lost answer
-// leaves stays in held. That costs capacity near full, and Mend takes it away again: once the hu of
-// an image has passed, all that its counter had is spent. A mended item begins a new generation, in
-// which nobody has told anything yet. The process that mended tells what was held at that moment,
-// and may take it back when hu has passed.
+// held may be too high, never too low. Until a process has the answer, it takes the smaller of the
+// old and the new number as declared. So a crash or a lost answer leaves its tokens in held. That
+// costs capacity near full, until Mend clears it: once the hu of an image has passed, all of its
+// counter is spent. A mended item begins a new generation, in which no process has declared
+// anything. The process that mended declares the amount held at that moment, and may lower it when
+// hu has passed.
 //
-//	SET  o = -(tc - spent + taken ahead)    mended; the server's tc, before this update
-//	ADD  o  told before - what is held now  else
+//	SET  o = -(tc - spent + prefetched)     mended; the server's tc, before this update
+//	ADD  o  declared before - held now      else
 //	SET  hu = max(the image's, t + Life)    IF there is none, or none that is later; rounded up
 //
-// Example: capacity 10, 1 per second, full, nothing held, tc=100. At 0 s a process charges 1
-// and takes 4 ahead for 5 s: level 5, tc=105, o=-4, hu=5s. Nobody sees more than 6 until 5 s:
-// at 1 s the level is 6, and 4 may be spent at once, which makes 10. Had it spent them at
-// 4.99 s, then 6 is what a full bucket holds that 4 were just taken from.
+// Example: capacity 10, 1 per second, full, nothing held, tc=100. At 0 s a process charges 1 and
+// prefetches 4 for 5 s: level 5, tc=105, o=-4, hu=5s. Nobody sees more than 6 until 5 s: at 1 s the
+// level is 6, and 4 may be spent at once, which makes 10. Had it spent them at 4.99 s, then a full
+// bucket from which 4 were just taken would hold 6.
 type Ahead struct {
 	Life  int64  // milliseconds that Take may be held, at most bucket.MaxAhead
-	Take  []Cost // how much of the charge's costs is taken ahead
-	Left  []Cost // what the process holds of what was taken in the image's generation
-	Told  []Cost // what the process has told of that, at least
-	Ended []Cost // what ended unspent since that was last told
+	Take  []Cost // how much of the costs is prefetched
+	Left  []Cost // the unspent rest of the tokens that the process took in the image's generation
+	Told  []Cost // the part of it that the item counts at least
+	Ended []Cost // tokens that expired unspent and are not yet counted
 	Mend  bool   // say anew what may be held
 	Spent *Shard // with Mend, an earlier image of the generation, whose hu has passed; may be nil
 }
@@ -60,7 +60,7 @@ func (a *Ahead) takes(limit string) int64 {
 // at least.
 const untilSteps = 8
 
-// holdUntil adds until when what is taken ahead may be held, if anything is.
+// holdUntil adds the end of the prefetched tokens' life, if there are any.
 func (p *planned) holdUntil() {
 	a := p.c.Ahead
 	if a == nil {
@@ -112,7 +112,7 @@ func (p *planned) hold(i int) {
 		return
 	}
 	more := take
-	if !p.begins { // in a new generation nobody has told anything
+	if !p.begins { // in a new generation nothing is declared
 		left, _ := Find(a.Left, sl.Name)
 		told, _ := Find(a.Told, sl.Name)
 		more += left.Milli - told.Milli

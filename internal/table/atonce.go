@@ -10,21 +10,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// How slots are stored. A limit of 10 slots with epochs of 30 s, of which 4 were taken in
-// epoch 60000001 and 2 in the one before and not given back, is
+// How slots are stored. A limit of 10 slots with epochs of 30 s, of which 4 were taken in epoch
+// 60000001 and 2 in the one before and not given back, is
 //
 //	s_fly_cp 10000  s_fly_rp 30000  s_fly_ep 60000001  s_fly_0 2000  s_fly_1 4000  s_fly_2 0
 //
-// in millislots; the counts go by the epoch modulo 3. There is no other counter: an epoch is
-// forgotten by no longer being looked at. With h(e), what was taken in epoch e and not given
-// back, and A(e), what those hold who took or moved their slots in e and still work,
+// in millislots; the epoch modulo 3 selects the count. There is no other counter: an epoch is
+// forgotten when nobody reads it any more. With h(e), the slots taken in epoch e and not given
+// back, and A(e), the slots of holders that took or moved them in e and still work,
 //
-//	h(ep) >= A(ep), h(ep-1) >= A(ep-1)    because a taking, a move and a giving back change both alike
+//	h(ep) >= A(ep), h(ep-1) >= A(ep-1)    because taking, moving and giving back change both alike
 //	A(e) = 0 for e < ep-1                 because their holders know that they have lost them
 //	h(ep+1) = 0                           because each write that moves ep sets it
 //
-// so a request of c gets its slots if h(ep) + h(ep-1) + c <= capacity. DynamoDB adds nothing
-// up in a condition. So the write says of each of the two how much it may be. In epoch k:
+// so a request of c gets its slots if h(ep) + h(ep-1) + c <= capacity. DynamoDB adds nothing up in
+// a condition. So the write bounds each of the two. In epoch k:
 //
 //	image of epoch k     IF ep = k AND h(k) <= capacity - c - the image's h(k-1)
 //	                     in epoch k nothing adds to h(k-1)
@@ -34,20 +34,20 @@ import (
 //	                     SET h(k) = c, h(k-1) = 0
 //	all                  SET ep = k, h(k+1) = 0, ADD h(k) c
 //
-// The second is one write, no matter who has begun the epoch, and needs no image. It is refused only
-// if a share of the slots is at work, or if a holder died before the bucket was left alone.
+// The second is one write, whether or not the epoch has begun, and needs no image. It is refused
+// only if a share of the slots is at work, or if a holder died before the bucket was left alone.
 // Giving back and moving ask whether the epoch of the slots still counts:
 //
 //	give back  ADD h(e) -c                               IF ep is e or e+1, AND h(e) >= c
 //	move       ADD h(k-1) -c, h(k) c, SET ep, h(k+1)     IF ep is k-1 or k, AND h(k-1) >= c
 //
-// Example: 2 slots, one taken in epoch 7 by somebody who dies, ep=7 h(7)=1. In epoch 8 a
-// request of 1 finds h(7) <= 1, h(8) <= 0: granted, ep=8 h(8)=1. Another one is refused: h(8)
-// is 1. In epoch 9 it finds h(8) <= 1, h(9) <= 0, and is granted: h(7) does not count any more.
+// Example: 2 slots, one taken in epoch 7 by a process that dies, ep=7 h(7)=1. In epoch 8 a request
+// of 1 finds h(7) <= 1, h(8) <= 0: granted, ep=8 h(8)=1. Another one is refused: h(8) is 1. In
+// epoch 9 it finds h(8) <= 1, h(9) <= 0, and is granted: h(7) does not count any more.
 //
-// Python clients pass over all of this: limits of theirs begin with "b_".
+// Python clients ignore these attributes: their limits begin with "b_".
 
-// takenAttr is the attribute that counts what was taken in an epoch.
+// takenAttr names the counter of the slots taken in an epoch.
 func takenAttr(limit string, epoch int64) string {
 	return slotsAttr(limit, strconv.Itoa(bucket.EpochSlot(epoch)))
 }

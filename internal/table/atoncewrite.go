@@ -118,8 +118,8 @@ func begins(l bucket.Limit, epoch int64) []item.Attr {
 	}
 }
 
-// room2 holds while there is a room in epoch k, no matter who has begun it. Two epochs count; in
-// each of them, others may have taken half of what the image saw free.
+// room2 holds while there is room in epoch k, whether or not it has begun. Two epochs count; in
+// each, others may have taken half of the room that the image shows.
 func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
 	ep, now, before := namesOf(l.Name).epoch, takenAttr(l.Name, k), takenAttr(l.Name, k-1)
 	x := seen + (room-seen)/2
@@ -140,11 +140,10 @@ func (c Cost) countsYet() []item.Cond {
 	}
 }
 
-// Renew moves slots into the epoch that holds an instant: costs are what was taken of limits
-// of slots in the epoch before, positive, with the End of that. It takes and creates nothing,
-// and is refused if their holders were too late, or if somebody has begun a later epoch. The
-// slots of an item that expires count until it would, so the item does not before that: ttl
-// is when it does, 0 for never.
+// Renew moves slots into the next epoch. costs are the slots taken in one epoch, positive, with its
+// End. Renew takes and creates nothing. It is refused if the holders were too late, or if a later
+// epoch has begun. Slots count until their epochs end, so an item must not expire earlier: ttl is
+// its expiry, 0 for never.
 func Renew(key item.Key, ttl int64, costs []Cost) item.Update {
 	u := item.Update{Key: key}
 	cond := []item.Cond{item.Exists(item.AttrPK)}

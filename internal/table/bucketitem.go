@@ -12,15 +12,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Shard is one stored shard of a bucket: who is limited on what, and its state.
+// Shard is one stored shard of a bucket: its identity and its state.
 type Shard struct {
 	Namespace, Entity, Resource string
 	State                       bucket.State
 	TTL                         int64  // epoch seconds, 0: does not expire
 	Cascade                     bool   // copy of the entity's flag, as other clients trust it
 	Parent                      string // copy of the entity's parent, empty: none
-	// Generation is that of the item, 0 if another client made it: one life of the
-	// item under one set of rules, see [Began].
+	// Generation is one life of the item under one set of rules, see [Began]; 0 if another client
+	// made it.
 	Generation int64
 	// Born is when the item was created, epoch seconds, by the clock of its
 	// creator: since then the counters have grown from zero. 0: not known, because
@@ -31,7 +31,7 @@ type Shard struct {
 	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits, of
 	// which State has the low ones.
 	Outgrown map[string]item.Value
-	// Calendars is what the item stores beside the limits of the calendars of its quotas.
+	// Calendars holds the stored attributes of quota calendars.
 	Calendars Calendars
 	// NoShardCount is set when the item lacks the attribute and so counts as
 	// one shard.
@@ -102,8 +102,8 @@ func (b Shard) Item() item.Item {
 	return it
 }
 
-// identity are the attributes of a bucket item that say whose it is and by which
-// it is found, beside its key.
+// identity lists the attributes, besides the key, that identify a bucket item and put it into the
+// indexes.
 var identity = []string{
 	layout.AttrEntityID, layout.AttrResource, layout.AttrCascade, layout.AttrParentID, item.AttrGSI2PK, item.AttrGSI2SK,
 	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
@@ -210,9 +210,8 @@ func (b *Shard) addSlot(sl *bucket.Slot) {
 	b.State.Slots = all
 }
 
-// decodeLimit reads a limit of an item if this attribute is the one that tells the form of the
-// limit. For every other attribute the slot has no name. missing says that the limit is there in
-// part.
+// decodeLimit reads a limit if attr is the one attribute that decides the limit's form. For every
+// other attribute the slot has no name. missing reports that only part of the limit is stored.
 func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing bool, err error) {
 	if name, ok := limitOfEpoch(attr); ok {
 		*sl, err = b.decodeSlots(it, name)
@@ -223,7 +222,7 @@ func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing
 		return false, nil
 	}
 	names := namesOf(name)
-	if it[names.epoch] != nil { // of that name are slots
+	if it[names.epoch] != nil { // the name is one of slots
 		return false, nil
 	}
 	sl.Name = name
@@ -267,7 +266,7 @@ func (b *Shard) decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (mi
 		return true, nil
 	}
 	for i, n := range [...]int64{sl.Capacity, sl.Amount, sl.Period} {
-		if n < 0 || n == 0 && i != 1 { // of the amounts 0 is that of a quota
+		if n < 0 || n == 0 && i != 1 { // only a quota has amount 0
 			return false, notPositive(sl.Name, fields[1+i], n)
 		}
 	}

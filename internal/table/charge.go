@@ -7,23 +7,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Charge is the one planned write on a bucket shard. It does not write what the
-// level is, which others change all the time, but how far the consumption counter
-// may have got, which they cannot make wrong.
+// Charge is the one planned write on a bucket shard. It does not write the level, which others
+// change all the time, but how far the consumption counter may have got, which they cannot make
+// wrong.
 //
-// A limit has a level tk, good at the instant rf, a remainder rest and a counter
-// tc. Spending c makes them tk-c and tc+c, so their sum with the refill,
+// A limit has a level tk, good at the instant rf, a remainder rest and a counter tc. Spending c
+// makes them tk-c and tc+c, so their sum with the refill,
 //
 //	line(t) = tk + tc + ((t-rf)*ra + rest) / rp
 //
-// is the same for everybody: by t the counter may have reached it. A bucket is
-// never more than full, so it may not be further than its capacity beyond what has
-// been counted either. From an image, for every t >= rf,
+// is the same for everybody: by t the counter may have reached it. A bucket is never more than
+// full, so the counter may not exceed its present value by more than the capacity either. From an
+// image, for every t >= rf,
 //
 //	allowed(t) = min(line(t), tc + capacity)    less while tokens are held, see [Ahead]
 //
-// bounds the counter at t whatever others have done since the image, because the
-// counter does not fall. The update is
+// bounds the counter at t whatever others have done since the image, because the counter does not
+// fall. The update is
 //
 //	SET  tk = :allowed - :c - tc     (the server's tc, before this update)
 //	     rf = :t, rr = the remainders of allowed(t)
@@ -35,53 +35,53 @@ import (
 //
 //	tc' <= allowed(t)          no more is granted than was allowed
 //	tk' + tc' = allowed(t)     the new item's line begins where the old one's is by t
-//	allowed(t) <= line(t)      what a full bucket cannot hold is lost, nothing is minted
+//	allowed(t) <= line(t)      a full bucket loses its refill, and nothing is minted
 //
-// so two charges from any images commute, and nobody fights for a clock. A refused one
-// means that the tokens are gone, or that the image is too old to prove them.
+// so two charges from any images commute, and no two processes compete for a clock. A refused
+// charge means that the tokens are gone, or that the image is too old to prove them.
 //
 // Example: capacity 10, refilled by 1 per second, image tk=4 tc=100 rf=0s. At 2 s allowed =
-// min(4+100+2, 110) = 106. Somebody else has taken 3 meanwhile (tk=1, tc=103). A charge of 2 needs
-// tc <= 104, so it holds. It writes tk = 104-103 = 1 and tc = 105. That is what the bucket holds: 1
-// + 2s*1 - 2. A charge of 4 needs tc <= 102 and is refused: there are 3.
+// min(4+100+2, 110) = 106. Others have taken 3 meanwhile (tk=1, tc=103). A charge of 2 needs tc <=
+// 104, so it holds. It writes tk = 104-103 = 1 and tc = 105. The bucket does hold 1 + 2s*1 - 2. A
+// charge of 4 needs tc <= 102 and is refused: there are 3.
 //
-// Near full the image's tc + capacity is the smaller bound. Then the level is written too low, by
-// what others took since the image, until that is refilled. A charge that would show a debt where
-// there is none is refused. Settling into debt needs no bound on a limit that is filling: the line
-// says what is owed.
+// Near full the image's tc + capacity is the smaller bound. Then the charge writes the level too
+// low, by the tokens that others took since the image, until they are refilled. A charge that would
+// show a debt where there is none is refused. Settling into debt needs no bound on a limit that is
+// filling: the line counts the debt.
 //
 // A generation is one life of an item under one set of rules, and a bound holds only within it. A
 // write that changes the rules begins a new one: it splits a bucket, changes limits, mends a clock,
 // or finds no generation because another client made the item. Such a write needs the generation of
 // its image too; if the image has none, it needs the same refill instant.
 //
-// What the fields mean together:
+// How the fields combine:
 //
 //	acquire   Costs of all limits in force, zero or more; Life
 //	settle    Costs of any sign, Force: they are taken whether covered or not
-//	refill    no Costs, or Refill and those of the limits in force
+//	refill    no Costs, or Refill and the costs of the limits in force
 //
-// Give-backs (Adjust) lower tc. A charge from an image before that may leave a
-// full bucket above capacity by what was given back since, until the next one.
+// Give-backs (Adjust) lower tc. A charge from an earlier image may then leave a full bucket above
+// capacity, by the amount given back, until the next charge.
 type Charge struct {
 	Image    Shard
 	Costs    []Cost // of the limits to bring in force; nil: nothing is taken, those stored stay
 	Now      int64
 	Lifetime Lifetime
-	// Slack is in percent of the capacity. Where the image shows a full limit lower than it is, others
-	// may have taken that much since; if they took more, the write is refused. Zero: any. Room, in
-	// percent of the capacity, is what a full limit gives up for those who add without a clock (see
-	// [Add]).
+	// Slack, in percent of the capacity, is how much others may have taken since the image where it
+	// shows a full limit lower than it is. If they took more, the write is refused. Zero: any
+	// amount. Room, in percent of the capacity, is how much a full limit gives up for writes that
+	// add without a clock (see [Add]).
 	Slack, Room int64
 	Force       bool                   // take the costs whether or not they are covered, into debt
-	Owe         bool                   // beside Force: but not those that may not be owed, see [Cost.Owed]
+	Owe         bool                   // with Force: but not limits that may not owe, see [Cost.Owed]
 	Refill      bool                   // take nothing; then, and without Costs, the write is not metered
 	Gifts       map[string]bucket.Gift // what an operator puts in, by limit; not nil: it begins a generation
 	// Settles are differences that leases have cost, of any sign. They are taken by force before the
 	// costs, in the same write; each must ride, see [Shard.Rides]. Costs are covered by what they leave.
 	Settles []Cost
-	// Ahead says how much of the costs is taken ahead, and what is held. nil: nothing is
-	// taken, and what is stored of that stays.
+	// Ahead is the part of the costs to prefetch, and the held tokens. nil: prefetch nothing, and
+	// leave the stored held tokens.
 	Ahead *Ahead
 }
 
@@ -127,15 +127,15 @@ func (c Charge) taken() []Cost {
 	return c.Costs
 }
 
-// prepare brings the image to the instant of the charge, with the limits of the costs
-// in force, and says whether that begins a generation. It does when the item
+// prepare brings the image to the instant of the charge, with the limits of the costs in force, and
+// decides whether the charge begins a generation. It does when the item
 //
-//	has none          another client made it: the next write of that one is not to
-//	                  be mistaken for one of ours
-//	has no clock      or one that is far ahead: its line cannot be told from the image
+//	has none          another client made it: its next write must not be mistaken
+//	                  for one of ours
+//	has no clock      or one that is far ahead: the image does not give its line
 //	has no count      its capacity is not known: a shard of two has half of a shard of one
 //	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
-//	                  an image before that would cap the counter at tc + 10
+//	                  an earlier image would cap the counter at tc + 10
 func (p *planned) prepare(c Charge) {
 	p.c, p.image = c, c.Image.mended(c.Costs)
 	p.makeLists()
@@ -234,7 +234,7 @@ func (p *planned) level(i int, tk, tc string) {
 		p.set(tk, p.numbers.N(capacity-cost))
 		return
 	}
-	// The image's counter, 100, and what is left, 4 of 6: the counter may get to 104.
+	// The image's counter, 100, and the level after the charge, 4 of 6: the counter may get to 104.
 	allowed := p.c.Image.counter(&p.numbers, sl, p.stored.Slots[i].Tokens)
 	p.u.SetLess = append(p.u.SetLess, item.Less{Name: tk, Value: allowed, Minus: tc})
 	if sl.Name == bucket.WCU {
@@ -250,7 +250,7 @@ func (p *planned) level(i int, tk, tc string) {
 	if covered {
 		most = bucket.SubSat(most, c.Need(p.before))
 	} else if p.full[i] {
-		most = bucket.AddSat(most, max(0, p.settles(i))) // a debt by what is settled was none in the image
+		most = bucket.AddSat(most, max(0, p.settles(i))) // the image did not have the debt from the settlement
 	}
 	if p.c.Slack > 0 && p.full[i] {
 		most = min(most, percent(p.c.Slack, capacity))

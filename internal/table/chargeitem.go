@@ -15,19 +15,19 @@ var plans = sync.Pool{New: func() any { return new(planned) }}
 // planned is a charge while it is being planned.
 type planned struct {
 	c       Charge
-	image   bucket.State // as stored, with what is stored in part filled in
+	image   bucket.State // as stored, with partly stored limits filled in
 	before  bucket.State // at the instant of the charge, nothing taken
 	after   bucket.State // less the costs
 	stored  bucket.State // the same as the item stores it
 	costs   []int64      // by slot
 	full    []bool       // by slot: the capacity bounds the level, not the line
-	settled []int64      // by slot: what is settled; nil: nothing
+	settled []int64      // settlements by slot; nil: none
 	begins  bool         // the write begins a new generation
 	u       item.Update
 	cond    []item.Cond
 
 	numbers item.Numbers
-	slots   []bucket.Slot // room for those of after
+	slots   []bucket.Slot // room for the slots of after
 }
 
 // done gives the memory back.
@@ -103,7 +103,7 @@ func (p *planned) add(attr string, milli int64) {
 	}
 }
 
-// settles is what is settled of slot i.
+// settles returns the settlements of slot i.
 func (p *planned) settles(i int) int64 {
 	if p.settled == nil {
 		return 0
@@ -111,7 +111,7 @@ func (p *planned) settles(i int) int64 {
 	return p.settled[i]
 }
 
-// become adds the attributes that say what a limit is; was is what is stored.
+// become adds the parameters of a limit; was is the stored limit.
 func (p *planned) become(sl bucket.Slot, was bucket.Limit) {
 	p.u.Set = append(p.u.Set, parameters(sl)...)
 	if was.Soft && !sl.Soft {
@@ -146,8 +146,8 @@ func (p *planned) moved(sl bucket.Slot) bool {
 	return moved
 }
 
-// indexes returns which limit of the image, with what is stored in part, and which limit that is
-// stored in full has a name, -1 for none. One of another form is replaced.
+// indexes finds a limit by name in the mended image and among the fully stored limits; -1: not
+// there. A stored limit of another form is replaced.
 func (p *planned) indexes(name string) (image, stored int) {
 	stored = p.c.Image.State.Index(name)
 	if stored < 0 || hasLevel(p.c.Image.State.Slots[stored].Limit) {

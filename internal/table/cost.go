@@ -116,7 +116,7 @@ func Plus(a, b []Cost) []Cost {
 	return out
 }
 
-// Find returns the cost of the limit of that name; ok is false if there is none.
+// Find returns the cost of the named limit; ok is false if there is none.
 func Find(costs []Cost, limit string) (c Cost, ok bool) {
 	for _, c := range costs {
 		if c.Limit.Name == limit {
@@ -178,8 +178,7 @@ func (c Cost) Counts(s bucket.State) bool {
 // Younger reports whether a shard was created later than that which the cost gives back to.
 func (c Cost) Younger(b Shard) bool { return c.Born != 0 && b.Born > c.Born }
 
-// Late reports whether the cost was taken in another period than that of the slot, or before
-// it was made whole.
+// Late reports whether the cost was taken in a period other than the slot's, or before a reset.
 func (c Cost) Late(sl bucket.Slot) bool {
 	return c.End != 0 && sl.Renews() && (sl.End != c.End || sl.Resets != c.Resets)
 }

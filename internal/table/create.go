@@ -14,7 +14,7 @@ type NewBucket struct {
 	Gifts                       map[string]bucket.Gift // what an operator puts in from the beginning, by limit
 	Lifetime                    Lifetime
 	Now                         int64
-	Draw                        uint64 // by chance; tells this life from others that began in the same millisecond
+	Draw                        uint64 // random; distinguishes lives that began in the same millisecond
 }
 
 // Create stores a full bucket, less the costs, if there is none.

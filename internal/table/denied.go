@@ -5,8 +5,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Tell has a write on a shard count denied requests, besides what it does. The counter belongs to no limit, and
-// other clients do not read it.
+// Tell makes a write also count denied requests. The counter belongs to no limit, and other clients
+// do not read it.
 func Tell(u item.Update, denials int64) item.Update {
 	u.Add = append(u.Add, item.Attr{Name: AttrDenied, Value: item.N(denials * bucket.Milli)})
 	return u

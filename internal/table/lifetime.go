@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Lifetime tells what a write does to the bucket's expiry.
+// Lifetime is the effect of a write on the bucket's expiry.
 type Lifetime int
 
 const (

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Attributes of bucket items, besides those of their limits. The stream decoder matches names of
-// this file byte by byte instead of building items.
+// Attributes of bucket items, besides those of their limits. The stream decoder matches these names
+// byte by byte instead of building items.
 const (
 	AttrShardCount = "shard_count"
 	// AttrRemainders holds what the last refill could not credit in whole
@@ -17,14 +17,14 @@ const (
 	AttrRemainders = "rr"
 	RemaindersOf   = "r"
 	EndsOf         = "e" // in AttrRemainders: periods of quotas that do not end at vu
-	// AttrGeneration tells the lives of an item apart, and the rules within one
-	// (see Charge): it is a number, and a later one is higher.
+	// AttrGeneration is a number for each life of an item and each set of rules within it (see
+	// Charge); a later one is higher.
 	AttrGeneration = "gn"
 	// AttrBorn is when the item was created with counters of zero, epoch seconds.
 	AttrBorn = "bn"
-	// AttrHeldUntil is the instant until which what was taken ahead may be held.
+	// AttrHeldUntil is the instant until which prefetched tokens may be held.
 	AttrHeldUntil = "hu"
-	// AttrDenied counts the requests that were denied, in thousandths as the counters of limits; see [Tell].
+	// AttrDenied counts the denied requests, in thousandths like the counters of limits; see [Tell].
 	AttrDenied = "dn"
 )
 
@@ -33,14 +33,14 @@ const (
 const (
 	LimitPrefix = "b_"
 	FieldTokens = "tk" // level
-	FieldUsed   = "tc" // counter of what was taken
+	FieldUsed   = "tc" // counter of taken tokens
 )
 
 // Prefixes of what a limit has in a bucket item only once tokens were taken ahead of it.
 // Other clients find limits by what begins with "b_".
 const (
 	HeldPrefix  = "o_" // what may be held of it, as a negative number: see Ahead
-	EndedPrefix = "x_" // counter of what was taken ahead and never granted
+	EndedPrefix = "x_" // counter of tokens prefetched and never granted
 )
 
 // What slots have in a bucket item, see atonce.go.

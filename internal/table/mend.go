@@ -6,13 +6,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// mended returns the state with the limits of costs that are stored in part filled
-// in: what is there is kept, and no level rises above its capacity by mending.
-// The level of a skeleton was added to a bucket that had been deleted, so it is a
-// difference to a full one.
+// mended returns the state, with partly stored limits of costs filled in: the stored parts stay,
+// and mending raises no level above its capacity. The level of a skeleton was added to a deleted
+// bucket, so it is a difference to a full one.
 //
-// If there are more limits than one update can name, limits that are not wanted are left out, last
-// by name first. They come back more slowly than they might, as the clock moves without them.
+// If there are more limits than one update can name, unwanted limits are left out, last by name
+// first. They come back more slowly than they might, as the clock moves without them.
 func (b Shard) mended(costs []Cost) bucket.State {
 	s := b.State
 	for _, p := range b.Partial {
@@ -55,7 +54,7 @@ func isWanted(costs []Cost, name string) bool {
 	return ok || name == bucket.WCU
 }
 
-// partial returns the limit of that name that is stored in part.
+// partial returns the named limit if only part of it is stored.
 func (b Shard) partial(name string) PartialLimit {
 	for _, p := range b.Partial {
 		if p.Name == name {

@@ -22,20 +22,20 @@ const (
 	operationTTL = 3 * 86_400
 )
 
-// Operation says that an operator's reset or top-up was carried out, and what came of it. It is
-// written in the transaction that carries the operation out, if no record of that id is there. So
-// clients of either kind carry out an id once. It is kept for three days.
+// Operation records that an operator's reset or top-up was carried out, and its result. The
+// transaction that carries it out writes the record if no record of the same id exists. So clients
+// of either kind carry out an id once. The record lives for three days.
 type Operation struct {
 	Namespace, Entity, Resource string
 	ID                          string
 	Kind                        string // OperationReset or OperationTopUp
-	Writer                      string // who wrote it, by chance
+	Writer                      string // random id of the writer
 	Shards                      int
 	Tokens                      map[string]int64 // whole ones, by limit
 	At                          int64
 }
 
-// Key returns the key of the record, beside shard 0 of the bucket.
+// Key returns the key of the record, in the partition of the bucket's shard 0.
 func (o Operation) Key() item.Key {
 	return item.Key{PK: layout.BucketKey(o.Namespace, o.Entity, o.Resource, 0).PK, SK: skOperation + o.ID}
 }

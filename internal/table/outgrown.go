@@ -83,8 +83,8 @@ func (c Counter) Tokens() int64 {
 	return item.Nearest(c.tokens())
 }
 
-// Mark returns the low 64 bits of the whole tokens, rounded down. What was consumed between two of
-// them is their difference, whatever the size of the counter.
+// Mark returns the low 64 bits of the whole tokens, rounded down. The difference of two marks is
+// the consumption between them, whatever the size of the counter.
 func (c Counter) Mark() int64 {
 	if c.big == nil {
 		return bucket.WholeTokens(c.n)
@@ -124,7 +124,7 @@ func (b *Shard) outgrown(it item.Item, attr string) (low int64, ok bool) {
 // Used returns the counter of a slot of the shard.
 func (b Shard) Used(sl bucket.Slot) Counter { return b.whole(namesOf(sl.Name).used, sl.Used) }
 
-// Spent is Used without what was taken ahead and ended unspent.
+// Spent is Used without the prefetched tokens that expired unspent.
 func (b Shard) Spent(sl bucket.Slot) Counter {
 	return b.Used(sl).Minus(b.whole(namesOf(sl.Name).ended, sl.Ended))
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// How quotas are stored. A quota is a limit whose refill amount is 0, with a calendar, and
-// an item with one says until when nobody need look at a calendar:
+// How quotas are stored. A quota is a limit whose refill amount is 0, with a calendar. An item with
+// a quota stores until when nobody needs to read a calendar:
 //
 //	b_q_ra 0  b_q_rsched "1m0h0D1"  sched_tz "UTC"  vu 1798761600000
 //
-// The period of an item is the one that holds its refill instant (see bucket.State.Stored for
-// the second behind an edge). The first write after its end makes the level whole and moves the
-// instant into the next period, in one write. What must not happen twice goes by vu ("valid
-// until"), the first edge ahead: every such write changes it, and is refused where it is not
-// that of its image.
+// The period of an item is the one that holds its refill instant (see bucket.State.Stored for the
+// second behind an edge). The first write after its end makes the level whole and moves the instant
+// into the next period, in one write. The attribute vu ("valid until"), the first edge ahead,
+// guards against doing that twice: every such write changes vu, and is refused unless vu is that in
+// its image.
 const (
 	attrValidUntil = "vu"
 	attrCalendars  = "rsched" // of the limits that have no calendar of their own
@@ -40,7 +40,7 @@ const (
 // noCalendar is what a limit has that does not share the calendar of the item.
 const noCalendar = "-"
 
-// Calendars is what an item stores of the calendars of its quotas, beside their limits.
+// Calendars holds the attributes that an item stores for the calendars of its quotas.
 type Calendars struct {
 	Zone  string // of calendars of version 1
 	Until int64  // vu; 0: the next process must look
@@ -133,8 +133,9 @@ func (c Calendars) until(l bucket.Limit, rf int64) int64 {
 	return c.Until
 }
 
-// begun returns when the period of a quota ends that its first use began, 0 if there was
-// none. One that another shard began is applied: it is whole, less what was taken since.
+// begun returns the end of a period that began at a quota's first use, 0 if there was none. If
+// another shard began the period, begun applies it: the level is whole, less the tokens taken
+// since.
 func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
 	start, applied := r.Int(attrLimit(sl.Name, fieldStart)), rf
 	if start == 0 {
@@ -156,7 +157,7 @@ func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
 	return bucket.AddSat(start, sl.FirstUse())
 }
 
-// calendarOf returns the calendar or schedule of a limit, its own or that of the item.
+// calendarOf returns the calendar or schedule of a limit: its own, or the one its item shares.
 func calendarOf(it item.Item, own, shared string) string {
 	for _, attr := range [...]string{own, shared} {
 		if s, ok := it[attr].(*types.AttributeValueMemberS); ok {

@@ -31,8 +31,8 @@ func (b Shard) putQuotas(it item.Item) {
 	}
 }
 
-// zone returns the zone of an item's calendars of version 1 in a state. The image's zone stays
-// while a quota goes by it; else it is that of the first quota.
+// zone returns the zone of an item's calendars of version 1 in a state: the image's zone while a
+// quota uses it, else the zone of the first quota.
 func (b Shard) zone(s bucket.State) string {
 	first := ""
 	for _, sl := range s.Slots {
@@ -60,8 +60,7 @@ func validUntil(s bucket.State) (until int64, ok bool) {
 	return until, ok
 }
 
-// quotaParameters are the attributes that say what a quota is, beside those of every
-// limit.
+// quotaParameters are the attributes that define a quota, besides those of every limit.
 func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 	switch n := sl.FirstUse(); {
 	case !sl.Renews():
@@ -183,7 +182,7 @@ func (c Cost) within() (out []item.Cond) {
 	return append(out, item.Compare(layout.AttrRF, item.Lt, item.N(c.End)), whole)
 }
 
-// change sets attributes and removes those of the others that are not among them.
+// change sets attributes and removes the others that are not set.
 func change(u *item.Update, set []item.Attr, others ...string) {
 	u.Set = append(u.Set, set...)
 	for _, attr := range others {

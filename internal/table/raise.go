@@ -6,8 +6,8 @@ import (
 )
 
 // Raise puts gifts into a bucket shard, by limit. It is a charge of nothing that ends at higher
-// levels. It begins a new generation: else those who know the bucket would work on with the lower
-// levels.
+// levels. It begins a new generation: otherwise processes that know the bucket would go on with the
+// lower levels.
 func Raise(image Shard, gifts map[string]bucket.Gift, now int64) item.Update {
 	if gifts == nil {
 		gifts = map[string]bucket.Gift{}

@@ -35,15 +35,15 @@ func Split(b Shard, now int64) []item.Write {
 	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
-// Merge renders the merging of two shards as a transaction of two writes. Shard b gets what the
-// other holds, and has count shards from then on; the other is deleted. Nobody may have taken from
-// the other since its image; what was taken from b is charged to b. When count is half of what both
-// have, and other is what b has split off, this is Split backwards.
+// Merge renders the merging of two shards as a transaction of two writes. Shard b gets the tokens
+// of the other, and has count shards from then on; the other is deleted. Merge is refused if the
+// other was taken from since its image; tokens taken from b are charged to b. When count is half of
+// both counts, and b has split off other, this is Split backwards.
 //
-// A limit that only one of them has came into force after they had split, or was
-// dropped when it was full: the other has its whole share. Example: of a new limit of
-// 10 tokens one shard has 1 left, the other was not charged for it yet: together 6. A
-// shard that should not be there, as the count stays, has no share: it adds what it has.
+// A limit that only one shard has came into force after they had split, or was dropped when it was
+// full: the other has its whole share. Example: of a new limit of 10 tokens one shard has 1 left,
+// the other was not charged for it yet: together 6. A shard beyond the count has no share: it adds
+// the tokens it has.
 func Merge(b, other Shard, count int, now int64) []item.Write {
 	now = max(now, b.State.RF, other.State.RF)
 	at, from := b.State.At(now), other.State.At(now)
@@ -119,11 +119,10 @@ func Discount(b Shard, count int, now int64) []item.Write {
 	return writes
 }
 
-// becomes renders a shard that becomes what after says, counted from its image: a
-// new count and a new generation, and levels to go with them. Others may have taken
-// since, but not more than at says: the level would show a debt that is none, or
-// what was handed over would be gone. The levels of uncut limits must still
-// be what the image says.
+// becomes renders a shard that becomes after, computed from its image: a new count, a new
+// generation and matching levels. Others may have taken tokens since, but not more than at holds:
+// otherwise the level would show a debt where there is none, or the tokens handed over would be
+// gone. The levels of uncut limits must still equal the image's.
 func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string) item.Update {
 	r := &resized{b: b, at: at, after: after, stored: after.Stored(), uncut: uncut}
 	r.u = item.Update{Key: b.Key(), Set: []item.Attr{

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// ErrUnreadable tells that an item with the key of a bucket holds what this module cannot read.
+// ErrUnreadable means that an item with the key of a bucket holds data that this module cannot read.
 var ErrUnreadable = errors.New("limiter: unreadable bucket")
 
 // Discard removes a shard of a bucket, whether it can be read or not, while it is of the life and of
@@ -54,7 +54,7 @@ func Unschedule(stored item.Item, inForce []bucket.Limit) (item.Update, bool) {
 	return u, len(u.Remove) > 0
 }
 
-// notPositive is what is wrong with a number of a limit that is 0 or less.
+// notPositive is the error about a number of a limit that is 0 or less.
 func notPositive(limit, field string, n int64) error {
 	return fmt.Errorf("attribute %q is %d, want 1 to %d", attrLimit(limit, field), n, int64(math.MaxInt64))
 }

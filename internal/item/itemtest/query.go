@@ -17,8 +17,7 @@ func Matches(q item.Query, it item.Item) bool {
 	return ok && sorted && p == q.PK && strings.HasPrefix(s, q.Prefix) && s >= q.From && (q.To == "" || s <= q.To)
 }
 
-// Position returns the keys that tell where in the query an item stands: those
-// of the index and those of the table.
+// Position returns the position of an item in the query: its keys in the index and in the table.
 func Position(q item.Query, it item.Item) item.Item {
 	at := item.KeyOf(it).Item()
 	for _, attr := range []string{item.AttrPK, item.AttrSK} {

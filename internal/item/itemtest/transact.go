@@ -48,9 +48,9 @@ func ValidateInTransaction(w item.Write) error {
 	return item.Validate(w)
 }
 
-// sent returns how many bytes of a transaction's limit one of its writes takes. It counts as
-// DynamoDB Local does: the key or the item, the expressions, their names and values. What is
-// stored does not count.
+// sent returns how many bytes one write takes of a transaction's limit. It counts as DynamoDB Local
+// does: the key or the item, the expressions, their names and values. The stored item does not
+// count.
 func sent(w types.TransactWriteItem) int {
 	switch {
 	case w.Put != nil:
