@@ -26,14 +26,13 @@ type flow struct {
 const (
 	// fadesFrom is how long, in milliseconds, a request counts at least.
 	fadesFrom = 850
-	// fadesLives is the same, in lives: what comes in less does not tell how many requests to
-	// expect in a life.
+	// fadesLives is the same, in lives: fewer requests do not predict how many will come in a life.
 	fadesLives = 1.7
-	// seenFrom is the part of that time for which the first requests stand after a silence. So
-	// two say that at most 2/(1.7 * 0.85) = 1.4 come in a life. A smaller part lets processes that
-	// start together take so much so soon that some of them are denied.
+	// seenFrom is the part of the fading time that the first requests after a silence count as
+	// observed. So two requests predict at most 2/(1.7 * 0.85) = 1.4 in a life. With a smaller
+	// part, processes that start together take so much so soon that some of them are denied.
 	seenFrom = .85
-	// whole is after how many times of that nothing is missing: 1 - e^-40 is 1 in floating point.
+	// whole is after how many fading times the estimate is complete: 1 - e^-40 is 1 in floating point.
 	whole = 40
 )
 

@@ -11,10 +11,10 @@ import (
 // instants, Mono one that never jumps. A process that stood still reads it from either.
 type Instant struct{ Wall, Mono int64 }
 
-// Holding is what a process holds of one bucket shard, and what it has told of that. The
-// zero Holding holds nothing. It is not safe for concurrent use.
+// Holding is the tokens that a process holds of one bucket shard, and the amounts that it has
+// declared in the item. The zero Holding holds nothing. It is not safe for concurrent use.
 type Holding struct {
-	generation int64 // of what was told
+	generation int64 // in which the amounts were declared
 	told       amounts
 	allotments []allotment
 	ended      amounts       // unspent, and not written yet
@@ -31,8 +31,8 @@ type allotment struct {
 	limits     []table.Cost // the limits in force when it was taken
 	generation int64
 	until      Instant
-	// covers marks what others may hold at a mend, told by this process: nothing is granted
-	// from it.
+	// covers marks tokens of other processes at a mend, declared by this one: it grants nothing
+	// from them.
 	covers  bool
 	periods []table.Cost // of quotas: in which periods it was taken; nil for none
 	rf      int64        // the refill instant of the image that the charge has left
@@ -52,8 +52,8 @@ func (a *allotment) over(now Instant) bool {
 	return now.Wall >= a.until.Wall || now.Mono >= a.until.Mono && !a.covers
 }
 
-// Take grants costs from what is held, all of them or none. The limits must be those that
-// were in force when it was taken.
+// Take grants costs from the held tokens, all of them or none. The limits must be those that were
+// in force when the tokens were taken.
 func (h *Holding) Take(costs []table.Cost, now Instant) bool {
 	serving := h.serving[:0]
 	for i := range h.allotments {
@@ -101,7 +101,7 @@ func sameLimits(a, b []table.Cost) bool {
 	return true
 }
 
-// Left returns what is held of a limit and can be granted.
+// Left returns how many held tokens of a limit can be granted.
 func (h *Holding) Left(limit string, now Instant) (milli int64) {
 	for i := range h.allotments {
 		if a := &h.allotments[i]; !a.covers && !a.over(now) {
@@ -111,9 +111,9 @@ func (h *Holding) Left(limit string, now Instant) (milli int64) {
 	return milli
 }
 
-// Settle puts tokens back that were granted, in positive numbers, or takes more, in negative
-// ones, and reports whether it does. What is held then is no more than what was told, and
-// nothing is owed; else it is the table's.
+// Settle puts granted tokens back, in positive numbers, or takes more, in negative ones. It does so
+// only if the held tokens stay within the declared amount and nothing is owed, and reports it. If
+// it does not, the table must settle.
 func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 	h.end(now)
 	held := h.held(h.generation)
@@ -143,13 +143,14 @@ func (h *Holding) Some() bool { return len(h.allotments) > 0 }
 // Asking reports whether a charge that Ask was for has no outcome yet.
 func (h *Holding) Asking() bool { return h.asked != nil }
 
-// Tells reports whether there is something to tell: what ended unspent, or that less is held.
+// Tells reports whether a write has something to add: tokens that expired unspent, or a smaller
+// declared amount.
 func (h *Holding) Tells(now Instant) bool {
 	h.end(now)
 	return h.asked == nil && (h.ended.some() || h.told.some())
 }
 
-// end forgets what is over, and notes how much was not granted.
+// end drops allotments that are over, and counts their ungranted tokens.
 func (h *Holding) end(now Instant) {
 	for i := range h.allotments {
 		if a := &h.allotments[i]; a.over(now) && !a.covers {
@@ -159,7 +160,7 @@ func (h *Holding) end(now Instant) {
 	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool { return a.over(now) })
 }
 
-// held returns what is held of what was taken in a generation, once what is over has ended.
+// held sums the tokens left in a generation's allotments. Call end first.
 func (h *Holding) held(generation int64) amounts {
 	var out amounts
 	for i := range h.allotments {
@@ -172,15 +173,15 @@ func (h *Holding) held(generation int64) amounts {
 	return out
 }
 
-// Ask returns what a charge tells that is planned from the image at an instant and takes so much
-// ahead, for life milliseconds. take has all limits in force, and may have zeros. Done must be told
-// what became of the charge. Until then Ask returns nil.
+// Ask returns the declaration for a charge that is planned from the image at an instant and
+// prefetches take for life milliseconds. take has all limits in force, and may have zeros. Call
+// Done with the charge's outcome. Until then Ask returns nil.
 func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Instant) *table.Ahead {
 	if h.asked != nil {
 		return nil
 	}
 	h.end(now)
-	if h.generation != image.Generation { // nobody has told anything yet
+	if h.generation != image.Generation { // nothing is declared in it yet
 		h.generation, h.told = image.Generation, nil
 	}
 	left := h.held(h.generation)
@@ -219,7 +220,7 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 		return
 	}
 	h.asked = nil
-	switch o { // h.generation is that of Ask still: no other charge was asked for
+	switch o { // h.generation has not changed since Ask: no other charge was asked for
 	case Refused:
 		for _, n := range a.ended {
 			h.ended.add(n.limit, n.milli)
@@ -234,7 +235,7 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 	}
 }
 
-// written takes down what a charge has taken ahead and told.
+// written records the tokens that a charge prefetched and declared.
 func (h *Holding) written(a *asked, image table.Shard) {
 	if a.take.some() {
 		h.allotments = append(h.allotments,
@@ -254,7 +255,7 @@ func (h *Holding) written(a *asked, image table.Shard) {
 	if !a.mends {
 		return
 	}
-	// All that was held at the mend is told by this process, until it is over.
+	// This process declares all tokens held at the mend, until they are over.
 	var covered amounts
 	for _, sl := range image.State.Slots {
 		if n := sl.Held - a.take.of(sl.Name); n > 0 && sl.Name != bucket.WCU {

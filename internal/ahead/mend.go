@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What an item says of what is held is only ever too high: what is left of a crash or of a
-// lost answer stays in it. Who sees that it says much more than can be held mends it.
+// The held tokens in an item are never too few, but may be too many: those of a crash or of a lost
+// answer stay in it. A process that sees far too many mends the item.
 
 // See takes note of an image of the shard.
 func (h *Holding) See(image table.Shard, life int64) {
@@ -27,8 +27,8 @@ func (h *Holding) See(image table.Shard, life int64) {
 	h.marks = append(h.marks, image)
 }
 
-// maxMarks bounds how many images are kept: some that are older than what is held, and those
-// that will be. They span two lives or more.
+// maxMarks bounds how many images are kept: some older than the held tokens, and some for later
+// ones. They span two lives or more.
 const maxMarks = 20
 
 // spent returns the latest image of the generation of which all is spent at an instant, nil
@@ -42,17 +42,17 @@ func (h *Holding) spent(generation, at int64) (latest *table.Shard) {
 	return latest
 }
 
-// mendFrom is how much of a capacity, in percent, must be wrongly told before it is mended. It
-// must be a quarter of what may be held, too: for a life, a mend tells all of that twice.
+// mendFrom is how much of a capacity, in percent, must be wrongly declared before it is mended. It
+// must be a quarter of the unspent tokens, too: for a life, a mend counts all of them twice.
 const mendFrom = 5
 
 // mendAgain is how many lives a generation lasts before it is mended.
 const mendAgain = 3
 
-// mends reports whether the item said of some limit, at the instant of the image, that much
-// more might be held than could be. What others have told since the image is not known, so
-// the age of an image is no reason. Nor is what was held when the item was last mended, which
-// is told for a while beside what was told since.
+// mends reports whether the item, at the instant of the image, declared far more held tokens of
+// some limit than there could be. Others may have declared more since, so the age of an image is no
+// reason. Nor are the tokens held at the last mend, which count for a while together with later
+// ones.
 func (h *Holding) mends(image table.Shard, left amounts, life int64) bool {
 	at := image.State.RF
 	if at-table.Began(image.Generation) < mendAgain*life {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What is taken ahead of a quota is granted before the edge or not at all. What is left goes back
-// to the table: a rate refills, but a quota would miss it until its next period.
+// Prefetched tokens of a quota are granted before the edge or not at all. The rest goes back to the
+// table: a rate refills, but a quota would miss it until its next period.
 
 // LifeFrom is [Life] for a charge that is planned from an image at an instant. The life is over
 // before any quota is whole again, so that no grant is of another period than its tokens. In the
@@ -21,8 +21,9 @@ func LifeFrom(image table.Shard, costs []table.Cost, most, now int64) int64 {
 	return beforeEdges(image, costs, Life(costs, most), now)
 }
 
-// beforeEdges cuts a life. A period that begins with the charge has all of its length. One whose
-// end is stored earlier, by other data of its zone, ends there for those who go by them.
+// beforeEdges cuts a life. A period that begins with the charge has its full length. A period may
+// be stored with an earlier end, by other time zone data; then the life ends there, for processes
+// that use this data.
 func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 	quotas := false
 	for _, c := range costs {
@@ -55,10 +56,9 @@ func periodsOf(limits []table.Cost, image table.Shard) (out []table.Cost) {
 	return out
 }
 
-// pass ends allotments of which the last image shows that a quota is in another period than
-// their tokens are of, or was made whole since. What is left is granted no more then: a lease
-// would give it back to the wrong period. Of other quotas it goes back. An image from before
-// the charge says nothing.
+// pass ends allotments with a quota that, by the last image, is in another period or was made whole
+// since. Nothing of them is granted any more: a lease would give it back to the wrong period.
+// Tokens of their other quotas go back. An image from before the charge proves nothing.
 func (h *Holding) pass() {
 	for i := range h.allotments {
 		a := &h.allotments[i]
@@ -72,8 +72,8 @@ func (h *Holding) pass() {
 	}
 }
 
-// takesBack reports whether tokens that were granted may be put into the allotment: those of
-// a quota only if they are of its period, and of no other life of the bucket.
+// takesBack reports whether granted tokens may be put into the allotment. Tokens of a quota must be
+// of its period and of the same life of the bucket.
 func (a *allotment) takesBack(back []table.Cost) bool {
 	return !slices.ContainsFunc(back, func(c table.Cost) bool {
 		if !c.Limit.Renews() || c.Milli <= 0 {
@@ -84,8 +84,8 @@ func (a *allotment) takesBack(back []table.Cost) bool {
 	})
 }
 
-// leave takes down what is left of an allotment that is over: of a quota, for a later one of
-// the same period, if there is one. It may be held for as long as that: a quota does not refill.
+// leave keeps the rest of an allotment that is over. Tokens of a quota go to a later allotment of
+// the same period, if there is one, and are held as long as it: a quota does not refill.
 func (h *Holding) leave(a *allotment, now Instant) {
 	for _, n := range a.left {
 		p, quota := table.Find(a.periods, n.limit)
@@ -111,9 +111,9 @@ func (h *Holding) later(than *allotment, p table.Cost, now Instant) *allotment {
 	return nil
 }
 
-// GoesBack takes down, as negative costs, what is to be given back of quotas: what ended
-// unspent, or a [Holding.Back] that was not written. Of a period that is over it cannot be
-// given back any more, and counts as ended.
+// GoesBack records, as negative costs, quota tokens to give back: tokens that expired unspent, or a
+// [Holding.Back] that was not written. If their period is over, they cannot be given back and count
+// as ended.
 func (h *Holding) GoesBack(costs []table.Cost, now Instant) {
 	for _, c := range costs {
 		i := slices.IndexFunc(h.back, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name })
@@ -172,11 +172,11 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 	return ms, ok || len(h.back) > 0
 }
 
-// Release gives up all that is held. What was taken of rates ends unspent, as it would a little later: given
-// back, it would lower the counter for tokens that nobody was granted, and an image from before would count
-// them as spent. What was taken of quotas goes back. Less is told to be held by what was never granted: what was
-// granted since the refill instant had been held until then, and stays told until somebody mends it, as what a
-// crash leaves.
+// Release gives up all held tokens. Tokens of rates end unspent, as they would a little later:
+// giving them back would lower the counter for tokens that were never granted, and an earlier image
+// would count them as spent. Tokens of quotas go back. The declared amount falls by the ungranted
+// tokens only: the granted ones were held until the refill instant or later, and stay declared
+// until a mend, like those of a crash.
 func (h *Holding) Release(now Instant) (r table.Released) {
 	all := h.held(h.generation)
 	for i := range h.allotments {

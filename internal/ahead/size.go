@@ -14,18 +14,18 @@ const (
 	seldom = 3.7
 	// part is how much of the demand of its life an allotment is for. With more, more ends unspent.
 	part = 0.8
-	// most is how much of that demand may be held, with what is left of the last allotment.
+	// most is how much of the same demand may be held, with the rest of the last allotment.
 	most = 0.95
 	// sure is by how many standard deviations fewer requests it is for, where tokens are scarce.
 	sure = 2
 )
 
-// Life returns for how long, in milliseconds, tokens of the limits may be held, at most as long
-// as asked for. It is half of the time in which the fastest rate fills, because near full a level
-// is shown lower by what is held. It is zero if one of them is soft: a soft limit tells of each
-// request whether its tokens were there. It is zero if one has a floor: held tokens are for
-// requests that leave nothing to others. See [LifeFrom] for the edges of quotas. Nothing is taken
-// ahead of slots: those of leases that have ended serve others for as long.
+// Life returns for how long, in milliseconds, tokens of the limits may be held, at most the given
+// time. It is at most half of the time in which the fastest rate fills, because near full the held
+// tokens lower the visible level. It is zero if a limit is soft: a soft limit reports for each
+// request whether its tokens were there. It is zero if a limit has a floor: held tokens are for
+// requests that leave nothing to others. See [LifeFrom] for the edges of quotas. Slots are not
+// prefetched: the slots of ended leases serve other requests for as long.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
 		if c.Limit.Soft || c.Floor > 0 {
@@ -43,11 +43,12 @@ func (d *Demand) Busy(life, now int64) bool {
 	return d.Requests(now)*float64(life) >= worthwhile
 }
 
-// Size returns how much to take ahead, in whole tokens, of all limits of costs, or nil if it does not
-// pay. It takes most of what is granted in a life, or less if much is left, and of no limit more than room,
-// in the order of the costs. Where one limit has less, less is taken of all. Where tokens are scarce, it takes
-// only what will be granted almost for sure, as requests come at random: else some end unspent that others
-// were denied. Example: of 16 requests in a life, 16 - 2*4 = 8.
+// Size returns how many whole tokens to prefetch of each limit of costs, or nil if it does not pay.
+// It takes most of the demand of a life, less if much is left, and of no limit more than room, in
+// the order of the costs. Where one limit has less, it takes less of all. Where tokens are scarce,
+// it takes only the tokens that will almost surely be granted, as requests come at random:
+// otherwise some would expire unspent while others are denied. Example: of 16 requests in a life,
+// 16 - 2*4 = 8.
 func (d *Demand) Size(costs []table.Cost, room []int64, scarce bool, left func(limit string) int64,
 	life, now int64) (take []table.Cost) {
 	requests, part, share := d.Requests(now)*float64(life), part, 1.
@@ -82,7 +83,7 @@ func (d *Demand) Size(costs []table.Cost, room []int64, scarce bool, left func(l
 }
 
 const (
-	// renewAt is how much of what was taken last, in percent, is left when more is taken.
+	// renewAt is the rest of the last prefetch, in percent, at which the next one starts.
 	renewAt = 20
 	// More is taken now if fewer than renewFor requests are expected in the time that is left to
 	// renew: until the last allotment ends, less a trip. Of requests that come at random, none comes

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Adopt returns the state with a limit in force. Call it on a state refilled to now,
-// so that the time before the change is credited at the old rate. A limit that is new
-// to the bucket starts with its full share; a raised capacity adds no tokens; a
-// lowered one takes away what no longer fits. Of a quota what is spent stays spent: 900 of
-// 1,000 become 1,900 of 2,000, and 400 of 500. The debt of a soft limit ends with it: the next
-// one may deny from what there is, but not for what was never denied. changed reports whether
-// anything differs.
+// Adopt returns the state with a limit in force. Call it on a state refilled to now, so that the
+// time before the change is credited at the old rate. A limit that is new to the bucket starts with
+// its full share; a raised capacity adds no tokens; a lowered one cuts the level. A quota's spent
+// tokens stay spent: 900 left of 1,000 become 1,900 of 2,000, and 400 of 500. The debt of a soft
+// limit ends with it: the next limit may deny for lack of tokens, but not for requests that were
+// never denied. changed reports whether anything differs.
 func (s State) Adopt(want Limit) (out State, changed bool) {
 	if want = want.Bare(); s.Has(want) {
 		return s, false

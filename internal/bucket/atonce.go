@@ -2,20 +2,20 @@ package bucket
 
 import "fmt"
 
-// A limit of slots says how many millitokens may be at work at once. Nothing refills it. A holder
+// A limit of slots bounds how many millitokens may be at work at once. Nothing refills it. A holder
 // gives its slot back, and the slot of a holder that died comes back by itself. Time is divided
-// into epochs of the limit's Period. A state counts what was taken in the present epoch and in the
-// one before, and was not given back:
+// into epochs of the limit's Period. A state counts the millitokens taken in the present epoch and
+// in the one before, and not given back:
 //
 //	level = capacity - taken in the present epoch - taken in the one before
 //
-// What was taken in an older epoch is dropped. A holder that still works has moved its slots into
-// the present epoch (see table.Renew). If it could not, it knows that it has lost them. So a slot
-// of a holder that died counts for one epoch at least, and for two at most.
+// Older epochs are dropped. A holder that still works has moved its slots into the present epoch
+// (see table.Renew). If it could not, it knows that it has lost them. So a slot of a holder that
+// died counts for one epoch at least, and for two at most.
 //
-// Example: 10 slots, epochs of 30 s. At 40 s, in epoch 1, a process takes 4 and dies. From
-// 90 s on, the beginning of epoch 3, they are free. A process that works until 100 s moves
-// its slots into epoch 2, at 60 s or soon after it.
+// Example: 10 slots, epochs of 30 s. At 40 s, in epoch 1, a process takes 4 and dies. From 90 s on,
+// the beginning of epoch 3, they are free. A process that works until 100 s moves its slots into
+// epoch 2, at 60 s or soon after it.
 
 const (
 	// MinEpoch is how short the epochs of a limit may be, in milliseconds.
@@ -27,15 +27,14 @@ const (
 	epochs = 3
 )
 
-// Taken is what was taken of a limit of slots and not given back, in millitokens, by the
-// number of the epoch modulo 3. That of the next epoch is zero.
+// Taken counts the millitokens taken of a limit of slots and not given back, by the epoch modulo 3.
+// The count of the next epoch is zero.
 type Taken [epochs]int64
 
 // EpochSlot returns the index of an epoch in [Taken].
 func EpochSlot(epoch int64) int { return int((epoch%epochs + epochs) % epochs) }
 
-// Of returns what was taken in an epoch; it must be the present one, the one before or the
-// next one.
+// Of returns the count of an epoch; it must be the present one, the one before or the next one.
 func (t Taken) Of(epoch int64) int64 { return t[EpochSlot(epoch)] }
 
 // EpochAt returns the epoch of a limit of slots that holds an instant. Clocks may differ by
@@ -66,7 +65,7 @@ func (l Limit) Epoch(end int64) int64 { return end/l.Period - 1 }
 // Epoch returns the epoch of a limit of slots that the state knows as the present one.
 func (sl Slot) Epoch() int64 { return sl.Limit.Epoch(sl.End) }
 
-// busy returns what is at work of a limit of slots in an epoch, if nothing is taken any more.
+// busy returns the slots that will be at work in an epoch if no more are taken.
 func (sl Slot) busy(epoch int64) int64 {
 	switch n := epoch - sl.Epoch(); {
 	case n <= 0:
@@ -153,7 +152,7 @@ func (sl *Slot) pass(capacity, now int64) {
 			sl.Taken, sl.End = Taken{}, sl.EndOf(now)
 			break
 		}
-		sl.Taken[EpochSlot(e+2)] = 0 // it was that of e-1
+		sl.Taken[EpochSlot(e+2)] = 0 // it was the count of e-1
 		sl.End = sl.EndOf(e + 1)
 	}
 	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
@@ -166,8 +165,8 @@ func (sl *Slot) gather(epoch int64) {
 	sl.Taken[EpochSlot(epoch)] = busy
 }
 
-// take counts a cost in the present epoch. What is given back comes from there too, and then
-// from the epoch before.
+// take counts a cost in the present epoch. A give-back lowers this count first, then the count of
+// the epoch before.
 func (sl *Slot) take(cost int64) {
 	sl.Tokens = SubSat(sl.Tokens, cost)
 	now, before := &sl.Taken[EpochSlot(sl.Epoch())], &sl.Taken[EpochSlot(sl.Epoch()-1)]
@@ -176,16 +175,15 @@ func (sl *Slot) take(cost int64) {
 	}
 }
 
-// Levelled returns a limit of slots with the level that follows from what was taken, on the
-// shard of a state.
+// Levelled returns a limit of slots with its level computed from Taken, on the shard of a state.
 func (sl Slot) Levelled(s State) Slot {
 	sl.Tokens = SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.Epoch()))
 	return sl
 }
 
-// change changes one limit of slots into another one of a capacity. What is at work stays at work
-// until its epochs would have ended, in the first epoch that lasts as long. So limits that take
-// turns do not keep it for ever.
+// change replaces one limit of slots by another of a capacity. Slots at work stay so until their
+// epochs would have ended, in the first new epoch that lasts as long. So limits that alternate do
+// not keep them for ever.
 func (sl *Slot) change(want Limit, capacity, at int64) {
 	was := *sl
 	if sl.Limit = want; was.Period != want.Period {
@@ -205,8 +203,8 @@ func (sl *Slot) change(want Limit, capacity, at int64) {
 	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
 }
 
-// freed is what a limit of slots has at an instant more than its level, if nothing is given
-// back: what was taken in epochs that are over then.
+// freed is the level that a limit of slots gains by an instant without give-backs: the slots of
+// epochs that are over then.
 func (s State) freed(i int, at int64) int64 {
 	sl := s.Slots[i]
 	return SubSat(SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)

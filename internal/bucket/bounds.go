@@ -8,8 +8,8 @@ const (
 	MaxSlots = MaxLimits + 1
 	// MaxAtOnce is how many limits of slots one bucket has at most, for the same reason.
 	MaxAtOnce = 3
-	// DefaultMaxShards is how many shards a bucket is split into at most unless a client
-	// or the aggregator is told otherwise.
+	// DefaultMaxShards is the most shards of a bucket, unless a client or the aggregator is
+	// configured otherwise.
 	DefaultMaxShards = 32
 	// MaxShards is the highest count of shards that is believed: the most that any
 	// configuration allows. Looking at shards and catching up with a count cost a write

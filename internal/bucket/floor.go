@@ -71,7 +71,7 @@ func cutFloor(part string) (class string, percent int64, ok bool) {
 }
 
 // WholeAbove returns how many whole tokens a level has above a floor, both in millitokens: none
-// below it, and what is owed of one that is in debt.
+// below the floor, and a negative number for a debt.
 func WholeAbove(milli, floor int64) int64 {
 	if milli > 0 {
 		milli = max(0, SubSat(milli, floor))

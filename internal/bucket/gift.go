@@ -10,7 +10,7 @@ type Gift struct {
 	Whole bool
 }
 
-// Full reports whether slot i holds what a new bucket would: what is full need not be stored.
+// Full reports whether slot i has all the tokens of a new bucket: then it need not be stored.
 func (s State) Full(i int) bool {
 	return s.Slots[i].Tokens >= s.Rate(i).Capacity && s.Slots[i].Extra == 0
 }

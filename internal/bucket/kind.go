@@ -1,14 +1,12 @@
 package bucket
 
-// This file knows what kinds of limit there are: a rate, a quota, slots. Each is a type in a
-// file of its own, rate.go, quota.go and atonce.go, with the arithmetic that only it has. All
-// others ask what a limit does: whether it Refills, Renews or Lends. A kind to come is a type
-// more, a line in kind, and what tells it apart in Limit.
+// This file lists the kinds of limit: a rate, a quota, slots. Each is a type in a file of its own,
+// rate.go, quota.go and atonce.go, with its own arithmetic. All other code asks whether a limit
+// Refills, Renews or Lends. A new kind needs a type, a line in kind, and a field in Limit.
 
-// Limit is one rule, undivided. Without Reset it is a rate: up to Capacity millitokens,
-// refilled by Amount millitokens every Period milliseconds. With one it is a quota:
-// Capacity millitokens in each period of that calendar. With AtOnce it is slots: Capacity
-// millitokens at work at once.
+// Limit is one undivided limit. Without Reset it is a rate: up to Capacity millitokens, refilled by
+// Amount millitokens every Period milliseconds. With Reset it is a quota: Capacity millitokens in
+// each period of that calendar. With AtOnce it is slots: Capacity millitokens at work at once.
 type Limit struct {
 	Name                     string
 	Capacity, Amount, Period int64
@@ -17,7 +15,7 @@ type Limit struct {
 	Reset string
 	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
 	AtOnce bool
-	Soft   bool   // counts what is taken, into debt, and denies nothing
+	Soft   bool   // counts the tokens taken, into debt, and denies nothing
 	Floors string // of classes, see [Limit.Floor]; only configurations have them
 	Ahead  int64  // how long, in ms, tokens that are taken ahead may be held; only configurations have it
 }
@@ -25,7 +23,7 @@ type Limit struct {
 // kind is what a limit does by what it is. Methods that change slot i of a state may change the
 // slots that they are given, and nothing else in the state.
 type kind interface {
-	// does tells it for all that need not know the kind.
+	// does describes the kind for code that need not know it.
 	does() behaviour
 	// text is the limit in tokens.
 	text(l Limit) string
@@ -80,19 +78,19 @@ func (l *Limit) kind() kind {
 }
 
 // Refills reports whether the level rises bit by bit all the time, by Amount each Period. Then it
-// overflows when it is full, a debt is earned back, and time alone tells what there is. Rates do:
+// overflows when it is full, a debt is earned back, and the time alone gives the level. Rates do:
 // 10 per second have 5 more after half a second. A quota gains nothing before its edge.
 func (l Limit) Refills() bool { return l.kind().does().refills }
 
 // Renews reports whether the limit has periods, and is whole again at their edge, all at once. Then
-// what is given back or put on top belongs to one period, and how much is used up is told. Quotas
-// do: of 1,000 a month, what January leaves is not there in February.
+// give-backs and top-ups belong to one period, and usage is reported against the capacity. Quotas
+// do: the rest of January's 1,000 a month is not there in February.
 func (l Limit) Renews() bool { return l.kind().does().renews }
 
-// Lends reports whether holders give back what they took when they are done, and lose it when they
-// are not heard of any more. Then nothing counts as usage, nobody is in debt, and no clock tells
-// when something is free. Shard 0 has the whole limit. Slots do: 3 of 10 at work leave 7, for as
-// long as they work.
+// Lends reports whether holders give their tokens back when they are done, and lose them when they
+// fall silent. Then nothing counts as usage, nobody is in debt, and no clock predicts when
+// something is free. Shard 0 has the whole limit. Slots do: 3 of 10 at work leave 7, for as long as
+// they work.
 func (l Limit) Lends() bool { return l.kind().does().lends }
 
 // String returns the limit in tokens, for scripts and messages.
@@ -119,20 +117,20 @@ type Slot struct {
 	// calendar, the first edge after RF; for a period from the first use, that there was
 	// none yet, and the level is whole. For slots, the instant at which the present epoch ends.
 	End int64
-	// Taken is what was taken of slots; their level follows from it.
+	// Taken counts the slots taken; their level follows from it.
 	Taken Taken
 	// Extra is what a quota was topped up by in its period, in millitokens.
 	Extra int64
-	// Resets counts how often an operator has made a quota by the calendar whole. What was
-	// taken before is not given back after.
+	// Resets counts how often an operator has made a quota by the calendar whole. Tokens taken
+	// before a reset are not given back after it.
 	Resets int64
-	// Told tells of a quota from the first use that another shard began its period, and that
-	// the item does not say yet that its level is of that one.
+	// Told is for a quota from the first use: another shard began its period, and this item does
+	// not yet store that its level belongs to that period.
 	Told bool
 }
 
-// Spent returns what was taken and is not known to have ended unspent: what usage counts,
-// in millitokens. Tokens that are held count, until they are granted or have ended.
+// Spent returns the millitokens that usage counts: all taken, less those known to have ended
+// unspent. Held tokens count until they are granted or have ended.
 func (sl Slot) Spent() int64 { return sl.Used - sl.Ended }
 
 // WholeAt returns what the limit refills by where it is not divided among shards, seen from an
@@ -174,8 +172,8 @@ func (s State) RateOf(l Limit) Rate {
 	return r
 }
 
-// SameEdges reports whether the periods of two limits end at the same instants; those of limits
-// without periods do.
+// SameEdges reports whether the periods of two limits end at the same instants, or neither has
+// periods.
 func (l Limit) SameEdges(o Limit) bool { return l.Reset == o.Reset }
 
 // CapacityOf returns the capacity of this shard's share of a limit.

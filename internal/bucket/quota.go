@@ -88,8 +88,8 @@ func (quota) begin(l Limit, at int64) int64 { return l.Next(SubSat(at, EdgeMargi
 
 func (quota) edge(_, from, end int64) int64 { return edge(from, end) }
 
-// divides holds for all but periods from the first use: those of shards would begin at
-// different times.
+// divides is false for periods from the first use: on several shards they would begin at different
+// times.
 func (quota) divides(l Limit, count int) bool { return count == 1 || l.FirstUse() == 0 }
 
 // pass makes the level whole at the edge, and begins the next period there.
@@ -104,8 +104,8 @@ func (q quota) pass(s State, i int, by passing) {
 	}
 }
 
-// adopt keeps what is spent. What a soft limit did not deny is spent all the same: 15 of 10 leave
-// nothing of 12.
+// adopt keeps spent tokens. Tokens that a soft limit granted into debt are spent all the same: 15
+// of 10 leave nothing of 12.
 func (quota) adopt(s State, i int, want Limit) {
 	sl := &s.Slots[i]
 	forgive := sl.Soft && !want.Soft
@@ -125,7 +125,7 @@ func (quota) give(s State, i int, g Gift) {
 		if n == 0 {
 			sl.Resets++
 		} else if sl.End != 0 {
-			sl.End = max(AddSat(s.RF, n), sl.End+1) // what was taken before is of another period
+			sl.End = max(AddSat(s.RF, n), sl.End+1) // earlier tokens are of another period
 		}
 	case g.Milli > 0:
 		sl.Tokens, sl.Extra = AddSat(sl.Tokens, g.Milli), AddSat(sl.Extra, g.Milli)
@@ -167,8 +167,8 @@ func (sl *Slot) enter(to int64) {
 }
 
 // sound bounds the period of a quota from the first use. A broken clock may have begun it in the
-// future, or the clock of the state was mended: then it ends one period after the instant at the
-// latest. What is left stays.
+// future, or the clock of the state was mended: then it ends at most one period after the instant.
+// The level stays.
 func (sl *Slot) sound(to int64, mended bool) {
 	if n := sl.FirstUse(); mended || SubSat(sl.End, n) > AddSat(to, MaxSkew) {
 		sl.End = min(sl.End, AddSat(to, n))
@@ -208,9 +208,9 @@ func (s State) Stored() State {
 	return s
 }
 
-// become changes what the slot is into a quota; from and to are the share's capacities
-// before and after. What is spent stays spent. Of a quota from the first use that is of a period
-// which begins now: 3 of 10 left for an hour are whole again in an hour.
+// become turns the slot into a quota; from and to are the share's capacities before and after.
+// Spent tokens stay spent. For a quota from the first use a period begins now: 3 of 10 left for an
+// hour are whole again in an hour.
 func (sl *Slot) become(want Limit, from, to, at int64) {
 	if sl.Tokens = AddSat(sl.Tokens, SubSat(to, from)); sl.Reset == "" || sl.Extra == 0 {
 		sl.Tokens = min(sl.Tokens, to)

@@ -65,7 +65,7 @@ func (rate) wait(s State, i int, rest, from, need int64) int64 {
 	low := r
 	low.Capacity = SubSat(r.Capacity, s.Slots[i].Held)
 	if w := Wait(tokens, rest, low, need); w != Never {
-		return w // what is held leaves room for need: the level gets there as any other does
+		return w // held tokens leave room for need: the level gets there as any other does
 	}
 	g := Refill(tokens, rest, low, until-from)
 	w := Wait(AddSat(tokens, g.Credit), g.Rest, r, need)
@@ -99,7 +99,7 @@ func (rate) adopt(s State, i int, want Limit) {
 	lowered := want.Capacity < sl.Capacity
 	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
 	sl.Limit = want
-	sl.Held = min(sl.Held, want.Capacity) // what was taken under the old capacity is no debt under the new one
+	sl.Held = min(sl.Held, want.Capacity) // tokens taken under the old capacity are no debt under the new one
 	if lowered {
 		sl.Tokens = min(sl.Tokens, s.Top(i))
 	}
@@ -127,7 +127,7 @@ func (rate) split(s, keep, moved State, i int) {
 	}
 	k.Tokens, m.Tokens = Halve(sl.Tokens)
 	if top := keep.Top(i); sl.Held > 0 && sl.Refills() {
-		m.Held = max(0, -top) // the new shard leaves room for the rest of what is held
+		m.Held = max(0, -top) // the new shard leaves room for the other held tokens
 		// The new shard gets what the first has no room for. Of a debt it keeps its half: with a smaller one
 		// it would have tokens to spend while the whole would still be in debt.
 		if k.Tokens > top && sl.Tokens >= 0 {

@@ -32,13 +32,13 @@ func (s State) CanSplit(maxShards int) bool {
 	return next <= maxShards && len(s.Slots) <= MaxSlots && s.Holds(next, nil)
 }
 
-// Split doubles the shard: shard k of n becomes shards k and k+n of 2n. What it
-// holds, debt and remainders included, is divided between them; the clock is the
-// same for both; consumption counted so far stays with the first. So does what is held: the
-// other gets what the first has no room for beside that. A first share smaller than what is held
-// begins below zero by the difference. Call it on a state refilled to now, of which no level is above
-// its capacity: then neither half is. wcu starts full on both, because each is a partition of its own that
-// must prove itself hot before it doubles again.
+// Split doubles the shard: shard k of n becomes shards k and k+n of 2n. Its tokens, debt and
+// remainders included, are divided between them; the clock is the same for both. The first keeps
+// the counter of consumption and the held tokens, and the other gets the tokens for which the first
+// then has no room. A first share smaller than the held tokens begins below zero by the difference.
+// Call Split on a state refilled to now, with no level above its capacity: then neither half is
+// above its own. wcu starts full on both, because each is a partition of its own that must prove
+// itself hot before it doubles again.
 func (s State) Split() (keep, moved State) {
 	n := s.Count()
 	keep, moved = s, s
@@ -57,11 +57,11 @@ func (s State) Split() (keep, moved State) {
 	return keep, moved
 }
 
-// Merge folds another shard into this one, which has count shards from then on. What both hold adds
-// up, debt and remainders included, up to the new share. That is the sum of both shares when the
-// other is the sibling that was split off. Both states must be good at the same instant. The
-// counters stay each shard's own: that of the other ends with the shard. Tokens of the other that
-// are held are held of this one from then on. wcu is this shard's.
+// Merge folds another shard into this one, which has count shards from then on. The tokens of both
+// add up, debt and remainders included, up to the new share. If the other is the sibling that was
+// split off, the new share is the sum of both shares. Both states must be good at the same instant.
+// Each shard keeps its own counters: the other's end with it. The other's held tokens are held of
+// this one from then on. wcu is this shard's.
 func (s State) Merge(other State, count int) State {
 	out := s
 	out.Shards = count

@@ -34,8 +34,8 @@ type State struct {
 	Shard, Shards int
 	RF            int64 // instant of the last refill
 	NoClock       bool  // the item carries no refill instant: now is taken, nothing is credited
-	HeldUntil     int64 // the instant until which what was taken ahead may be held; not after RF: nothing is
-	Undivided     bool  // it has slots that the state does not tell of, so it is not split
+	HeldUntil     int64 // the instant until which prefetched tokens may be held; not after RF: none are
+	Undivided     bool  // it has slots that the state does not show, so it is not split
 	Slots         []Slot
 }
 
@@ -126,10 +126,9 @@ type Verdict struct {
 	Slot int
 }
 
-// Decide reports whether the state covers needs at now, with what is refilled until
-// then, and if not, when. needs[i] is the cost in millitokens of slot i; a cost of zero requires a level
-// that is not negative, so debt denies. Slots with a negative need are not looked at, nor
-// are soft limits.
+// Decide reports whether the state, refilled until now, covers needs, and if not, when it will.
+// needs[i] is the cost in millitokens of slot i; a cost of zero requires a level that is not
+// negative, so debt denies. Decide ignores slots with a negative need, and soft limits.
 func (s State) Decide(needs []int64, now int64) Verdict {
 	from, _ := s.clock(now)
 	v := Verdict{Granted: true, At: now, Slot: -1}

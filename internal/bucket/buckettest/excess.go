@@ -40,13 +40,13 @@ func (h *History) Surplus(at int64, milli *big.Rat) {
 	}
 }
 
-// Reference is a bucket of one limit beside a pool of what was given back. Takes
-// draw on the bucket first. What the pool holds may be taken on top of what the
-// bucket allows: an image from before a give-back does not know of it.
+// Reference is a bucket of one limit, together with a pool of given-back tokens. Takes draw on the
+// bucket first. The tokens of the pool may be taken on top of the bucket's: an image from before a
+// give-back does not know of it.
 //
-// Its level is the smaller of two: the line, which is not bound by the capacity,
-// and the limit, the level of a bucket that was full at the refill instant. So it
-// can tell what an add means that counts from the refill instant.
+// Its level is the smaller of two: the line, which is not bound by the capacity, and the limit, the
+// level of a bucket that was full at the refill instant. So it can apply an add that counts from
+// the refill instant.
 type Reference struct {
 	rate        bucket.Rate
 	line, limit *big.Rat
@@ -74,7 +74,7 @@ func (r *Reference) level() *big.Rat {
 	return r.limit
 }
 
-// Pool returns what was given back and not taken again.
+// Pool returns the tokens given back and not taken again.
 func (r *Reference) Pool() *big.Rat { return r.pool }
 
 // Take takes milli at now, or gives them back if negative: to the bucket, and to
@@ -142,9 +142,9 @@ func (h *History) Literal(r bucket.Rate) Excess {
 	return bare.Worst(r)
 }
 
-// Worst returns the worst excess over all windows from <= to, where what was given
-// back before the window and not spent may be taken too (see Surplus). One pass is
-// enough: the excess of a window is the difference of two functions of its ends,
+// Worst returns the worst excess over all windows from <= to. A window may also take the tokens
+// given back before it and not spent (see Surplus). One pass is enough: the excess of a window is
+// the difference of two functions of its ends,
 //
 //	(net(<= to) - rate*to) - (net(< from) - rate*from + surplus(from)) - capacity
 //
