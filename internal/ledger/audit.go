@@ -16,7 +16,7 @@ const (
 	AttrDetails   = "details"
 )
 
-// What audit events say happened. The first four are those of other clients.
+// The actions of audit events. Other clients know the first four.
 const (
 	ActionEntityCreated  = "entity_created"
 	ActionEntityDeleted  = "entity_deleted"
@@ -27,8 +27,8 @@ const (
 	ActionBucketCredited = "bucket_credited"
 )
 
-// Audit is one audit event: who did what to whom. It is written once and
-// removed by its ttl.
+// Audit is one audit event: the actor, the action and its subject. It is written once and removed
+// by its ttl.
 type Audit struct {
 	Namespace string
 	Subject   string // entity id, [layout.AuditSystem] or [layout.AuditResourcePrefix] and a resource

@@ -200,8 +200,7 @@ type Marks struct {
 	legend   []byte // as stored; nil: none
 }
 
-// MarksOf reads the marks of a snapshot. What is not of our form reads as nothing
-// counted.
+// MarksOf reads the marks of a snapshot. An attribute in another form reads as nothing counted.
 func MarksOf(snapshot item.Item) Marks {
 	m := Marks{snapshot: snapshot}
 	v, ok := snapshot[attrLegend].(*types.AttributeValueMemberB)

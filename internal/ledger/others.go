@@ -9,19 +9,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Another aggregator, which knows no marks, may have counted in a snapshot while
-// ours did not run. What lies between a mark and the next record then is counted
-// already. The snapshot shows it: of each limit, the count is the sum of the
-// counters in all marks less an origin, as long as only ours counts. The origin is
-// where the counters stood when counting began, all that was given up included; it
-// is stored, and writes that go on plainly leave it alone.
+// Another aggregator, which knows no marks, may have counted in a snapshot while ours did not run.
+// Then the consumption between a mark and the next record is counted already. The snapshot shows
+// it: as long as only our aggregator counts, each limit's count is the sum of the counters in all
+// marks less an origin. The origin is where the counters stood when counting began, all that was
+// given up included; it is stored, and ordinary writes leave it alone.
 //
-// What others counted before the first mark is part of the origin, and does not show
-// later. So it is noted in an attribute of its own once others are seen to have counted,
-// and stays.
+// The counts of others before the first mark are part of the origin, and do not show later. So an
+// attribute of its own records for good that others have counted.
 //
 //	origin    1 and the origins of the legend's limits, as zigzag varints;
-//	          0 and the position of who gave them up, if they are not known
+//	          0 and the position of the write that gave them up, if they are not known
 //	shared    1
 const (
 	attrOrigin = "_="

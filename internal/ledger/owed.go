@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Lists of what longer usage windows owe are items of the reserved namespace, all
-// under one partition key and in the order of their creation. They expire; a
-// cursor says how far they are counted and who is at it.
+// Lists of owed sums of longer usage windows are items of the reserved namespace, all under one
+// partition key and in the order of their creation. They expire; a cursor stores how far they are
+// counted, and the process that counts.
 const (
 	// OwedPK is their partition key. Policies name it.
 	OwedPK = layout.TableNamespace + "/OWED#"

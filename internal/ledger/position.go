@@ -9,11 +9,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 )
 
-// Position is the place of a stream record among all records of its bucket
-// shard. Sequence numbers order the records of one stream only: when the stream
-// is disabled and enabled again, or the table restored, those of the new one may
-// be lower. So the stream comes first. Positions can be compared with ==; the
-// zero Position is before all records.
+// Position is the place of a stream record among all records of its bucket shard. Sequence numbers
+// order the records of one stream only: when the stream is disabled and enabled again, or the table
+// restored, the new stream's numbers may be lower. So the stream comes first. Positions can be
+// compared with ==; the zero Position is before all records.
 type Position struct {
 	Stream    int64 // when the stream was enabled, epoch seconds; 0: unknown, before all others
 	top       uint8 // the digits of the sequence number before its last 38
@@ -55,8 +54,7 @@ func (p Position) Compare(o Position) int {
 		cmp.Compare(p.low, o.low))
 }
 
-// Before returns the last position before p in the same stream; that of sequence
-// number 0 is itself.
+// Before returns the last position before p in the same stream; sequence number 0 returns itself.
 func (p Position) Before() Position {
 	switch {
 	case p.low > 0:

@@ -33,9 +33,9 @@ type Sum struct {
 
 // Summed is what a sum says of itself.
 type Summed struct {
-	Version int64   // greater than that of the sum before it; 0: it is none
+	Version int64   // greater than the version before it; 0: the snapshot is no sum
 	Parts   []int   // places of its parts, in order: 0 for the first hour of a day
-	Base    *Amount `json:",omitempty"` // what is counted beside the parts; nil: nothing
+	Base    *Amount `json:",omitempty"` // counted besides the parts; nil: nothing
 	Rest    *Amount `json:",omitempty"` // of the parts but the last; nil: not known
 }
 
@@ -45,7 +45,7 @@ type Amount struct {
 	Events int64            // records that changed consumption
 }
 
-// AmountOf returns what a snapshot has counted, in ours and in those of others. Nil has counted nothing.
+// AmountOf returns the counts of a snapshot, ours and others'. Nil has counted nothing.
 func AmountOf(snapshot item.Item) (a Amount) {
 	r := item.Reader{It: snapshot}
 	a.Events = r.Int(attrTotalEvents)
@@ -95,9 +95,9 @@ func IsSum(snapshot item.Item) bool { return SummedOf(snapshot).Version != 0 }
 // midnight is what the key of the first hour of a day ends in.
 const midnight = "T00:00:00Z"
 
-// IsHourOfDay reports whether a snapshot is of an hour, and counts for its day. That of
-// midnight does only if ours has counted in it: the Python aggregator counts its days
-// and months under the same key.
+// IsHourOfDay reports whether a snapshot is of an hour, and counts for its day. The hour of
+// midnight does only if our aggregator has counted in it: the Python aggregator counts its days and
+// months under the same key.
 func IsHourOfDay(snapshot item.Item) bool {
 	sk := item.KeyOf(snapshot).SK
 	return strings.HasSuffix(sk, "Z") && (!strings.HasSuffix(sk, midnight) || MarksOf(snapshot).Any)
@@ -145,7 +145,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	}
 	for _, limit := range slices.Sorted(maps.Keys(all.Tokens)) {
 		was := is.Tokens[limit]
-		if limit == bucket.Denied { // what was counted by shards is removed
+		if limit == bucket.Denied { // the counts by shard are removed
 			was = deniedAs(stored[prefixDenied])
 		}
 		if n := all.Tokens[limit]; n != was {

@@ -26,7 +26,7 @@ type Threshold struct {
 	End     int64 // of the period, epoch milliseconds
 	Percent int   // that was reached or passed, 1 to 100
 
-	Spent, Quota int64  // in whole tokens, rounded down, as they were when it was seen; what was credited is in Quota
+	Spent, Quota int64  // in whole tokens, rounded down, when the threshold was reached; Quota includes credit
 	At           string // when it was seen, see [layout.Timestamp]
 	TTL          int64  // epoch seconds
 }

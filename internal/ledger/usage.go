@@ -54,26 +54,25 @@ type Move struct {
 type Expect struct {
 	// Exactly expects the mark that [Usage.Seen] holds, whatever it is.
 	Exactly bool
-	// Counted expects that the counters and the life are those of the mark, and
-	// the position any that is before the mark's. It is for writes that are sent
-	// without having seen the snapshot.
+	// Counted expects the counters and the life of this mark, at any earlier position. It is for
+	// writes that are sent without having seen the snapshot.
 	Counted *Mark
 }
 
 // Key returns the key of the snapshot.
 func (u Usage) Key() item.Key { return layout.UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
 
-// Update returns the write that adds the usage and moves the marks. It is refused
-// if a mark is not what is expected; the image that comes back then says what is
-// counted. So the same usage arriving twice, in whole or in part, is counted once.
+// Update returns the write that adds the usage and moves the marks. It is refused if a mark is not
+// as expected; the returned image then shows the counts. So the same usage arriving twice, in whole
+// or in part, is counted once.
 func (u Usage) Update() item.Update {
 	up := item.Update{Key: u.Key()}
 	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
 	for _, c := range u.Counts {
 		switch {
 		case c.Tokens == 0:
-		case c.Limit == bucket.Denied: // no number, so it is set, to what was seen and more
-			// Whoever counts there moves the mark of that shard, which the write expects as it was seen.
+		case c.Limit == bucket.Denied: // not a number, so it is set to the sum
+			// Another count there moves the mark of this shard, which the write expects unchanged.
 			attr := prefixDenied + strconv.FormatInt(int64(u.Moves[0].Shard), 32)
 			n := deniedAs(u.Seen.snapshot[attr])
 			up.Set = append(up.Set, item.Attr{Name: attr, Value: countValue(c.Limit, bucket.AddSat(n, c.Tokens))})
@@ -107,8 +106,8 @@ func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, t
 	}
 }
 
-// maxLegend is how many limits that no mark tells of a legend takes up at once. Marks
-// say nothing of buckets with more, which only other clients make.
+// maxLegend is how many limits without a mark a legend adds at once. A bucket with more, which only
+// other clients make, has no marks for them.
 const maxLegend = 64
 
 // legend returns the legend that the marks are written in, and the condition that
@@ -130,7 +129,7 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 		}
 		l = l.With(m.To.Used)
 	}
-	if len(u.Counts) <= maxLegend { // of a limit that has begun and vanished since, no mark tells
+	if len(u.Counts) <= maxLegend { // no mark names a limit that began and vanished since
 		l = l.With(u.Counts)
 	}
 	want := item.B(l.bytes())
@@ -201,10 +200,9 @@ func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
 	return n, true
 }
 
-// attrCount returns the attribute that counts a limit. It is the limit's name,
-// with an underscore before it if the snapshot has an attribute of that name
-// for something else. Limit names start with a letter; should a foreign one
-// start with an underscore, it gets another one.
+// attrCount returns the attribute that counts a limit. It is the limit's name, with an underscore
+// before it if a snapshot uses this name for something else. Limit names start with a letter;
+// should a foreign one start with an underscore, it gets another one.
 func attrCount(limit string) string {
 	switch limit {
 	case bucket.Denied:

@@ -8,15 +8,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// A counter begins at zero when its shard is created. A snapshot gets counts and mark in
-// one write, and both expire together: where no snapshot has a mark of a shard, none has
-// counted it. Then the old image of its first record shows what lost records had consumed
-// since the creation. That is counted in the window of the creation, which the item tells.
-// A lost record that comes after all finds the mark there.
+// A counter begins at zero when its shard is created. A snapshot gets counts and mark in one write,
+// and both expire together: where no snapshot has a mark of a shard, none has counted it. Then the
+// old image of its first record shows the consumption in lost records since the creation. It is
+// counted in the window of the creation, which the item stores. If a lost record arrives after all,
+// it finds the mark there.
 //
-// A bucket is created at 14:10 and takes 5 tokens, then 2 at 14:20; both records are
-// lost. At 16:05 another 3 are taken, from 7 to 10: the hour of 14:00 gets 7, that of
-// 16:00 gets 3.
+// A bucket is created at 14:10 and takes 5 tokens, then 2 at 14:20; both records are lost. At 16:05
+// another 3 are taken, from 7 to 10: the hour of 14:00 gets 7, the hour of 16:00 gets 3.
 
 // unseen reports whether something was consumed before the first record of the chain,
 // and no part before it has counted that.
@@ -25,8 +24,8 @@ func (c *Chain) unseen() bool {
 		slices.ContainsFunc(c.Runs[0].From, func(n ledger.Count) bool { return n.Tokens != 0 })
 }
 
-// beginnings returns what shards have consumed before their first records, of those
-// that provably no snapshot has counted.
+// beginnings returns the consumption of shards before their first records, for shards that provably
+// no snapshot has counted.
 func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 	if t.BeginningsCounted {
 		return nil
@@ -50,19 +49,18 @@ func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 	return out
 }
 
-// uncounted reports whether no snapshot has counted the shard since it was created. It
-// is not known
+// uncounted reports whether no snapshot has counted the shard since it was created. It is not known
 //
-//   - if it is not known when that was: another client or an older version made the
+//   - if the time of the creation is not known: another client or an older version made the
 //     item, and its counters may be years old;
 //   - if the window of the creation ended so long ago that its snapshot may be gone;
-//   - if not all snapshots since then were looked through;
-//   - if another aggregator has counted in one of them: that one has no marks, or its marks
-//     say so;
+//   - if not all snapshots since then were read;
+//   - if another aggregator has counted in one of them: it has no marks, or its marks
+//     show it;
 //   - if a day or month has parts that are no longer there: they have expired, or only days
 //     were counted then.
 //
-// Where an earlier life has left a mark, what was lost behind that is counted there.
+// Where an earlier life has left a mark, records lost after it are counted there.
 func (t *Total) uncounted(c *Chain, known Snapshots) bool {
 	if c.Birth == 0 || t.Window.End(c.Birth) <= t.Kept {
 		return false

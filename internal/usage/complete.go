@@ -35,17 +35,17 @@ func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (u completion
 // completion is usage for a snapshot that exists.
 type completion struct{ ledger.Usage }
 
-// At returns the write on the snapshot with that key: what is there already, from
-// its entity to its lifetime, stays.
+// At returns the write on the snapshot with this key: stored attributes, from the entity to the
+// lifetime, stay.
 func (u completion) At(k item.Key) item.Update {
 	up := u.Usage.Update()
 	up.Key, up.SetIfAbsent = k, nil
 	return up
 }
 
-// sparing takes off the usage what other aggregators have counted in the snapshot already.
-// What the runs show stays; others can only have counted what was not seen here. The runs
-// show 5 tokens, the difference to the mark is 12, and another has counted 4: 8 are left.
+// sparing subtracts from the usage the counts of other aggregators in the snapshot. The tokens of
+// the runs stay; others can only have counted records that are missing here. The runs show 5
+// tokens, the difference to the mark is 12, and another has counted 4: 8 are left.
 func sparing(u *ledger.Usage, runs []Run) {
 	u.Others = u.Seen.Others()
 	if len(u.Others) == 0 {

@@ -8,19 +8,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Who deletes an entity, or a namespace, deletes buckets and snapshots. The records of the buckets
-// come later: what they show is not counted, or deleted usage would be there again. No snapshot has
-// a mark of such a shard, and a note says until when everything is deleted.
+// Deleting an entity, or a namespace, deletes its buckets and snapshots. The records of the buckets
+// arrive later. They are not counted, or deleted usage would be there again. No snapshot has a mark
+// of such a shard, and a note stores the instant before which everything is deleted.
 //
-// An entity is deleted at 14:30. At 14:31 the records of its last requests are counted, and that of
-// the removal. There is no snapshot, and the note says 14:30: nothing is counted. It makes requests
-// again at 14:40: the record of the creation is seen, and they are counted.
+// An entity is deleted at 14:30. At 14:31 the records of its last requests and of the removal
+// arrive. There is no snapshot, and the note says 14:30: nothing is counted. It makes requests
+// again at 14:40: the record of the creation arrives, and they are counted.
 
-// deletersClock is how far the clock of who deletes may be from the one that dates records,
-// milliseconds. A life whose beginning is seen began after the note or before it: there is no doubt.
+// deletersClock is how far a deleter's clock may be from the clock that dates records,
+// milliseconds. A life whose beginning is seen began after the note or before it: there is no
+// doubt.
 const deletersClock = 10 * 60_000
 
-// NoteKeys are the keys of the notes that tell what of the total is deleted.
+// NoteKeys are the keys of the notes about deletions that may concern the total.
 func (t *Total) NoteKeys() []item.Key {
 	return []item.Key{config.DeletionKey(t.Namespace, t.Entity), config.DeletionKey(t.Namespace, "")}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// lastMark returns the mark of a shard in the first of some snapshots that has one, and the
-// start of that snapshot's window.
+// lastMark returns the mark of a shard in the first snapshot that has one, and the start of the
+// snapshot's window.
 func lastMark(snapshots []item.Item, shard int) (m ledger.Mark, start int64, ok bool) {
 	for _, it := range snapshots {
 		if m, ok := ledger.MarksOf(it).Shard(shard); ok {

@@ -87,7 +87,7 @@ func (b *History) First() string {
 	return first
 }
 
-// Before reports whether the shard's bucket comes before that of a part.
+// Before reports whether the shard's bucket comes before the bucket of p.
 func (b *History) Before(p *Part) bool {
 	q := b.part()
 	q.Shard = p.Shard

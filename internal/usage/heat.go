@@ -9,7 +9,7 @@ import (
 )
 
 // A partition is hot from four fifths of its ceiling on, and cool up to a tenth. A merge at most
-// doubles what is written to it, so it stays far from hot.
+// doubles its writes, so it stays far from hot.
 const (
 	hotFifths  = 4
 	coolTenths = 1

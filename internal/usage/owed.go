@@ -33,8 +33,8 @@ func MergeOwed(owed []Owed) []Owed {
 	return slices.Compact(owed)
 }
 
-// Owed returns what is owed once a window of the bucket is counted that begins at
-// start; next is the kind next to the finest.
+// Owed returns the sum that is owed once a window of the bucket that begins at start is counted;
+// next is the kind next to the finest.
 func (t *Total) Owed(start int64, next Window) Owed {
 	return Owed{Namespace: t.Namespace, Resource: t.Resource, Entity: t.Entity, Start: next.Start(start)}
 }

@@ -14,12 +14,10 @@ import (
 // active for ten hours without it.
 const remembered = 10
 
-// Remembered is how many such queries are made. What was lost before all of them stays
-// lost.
+// Remembered is the most queries for a mark. Records lost before all of their snapshots stay lost.
 const Remembered = 6
 
-// Snapshots is what is known of the snapshots that a total is about. The zero one
-// knows nothing.
+// Snapshots holds the snapshots read so far for a total. The zero Snapshots holds none.
 type Snapshots struct {
 	Known   bool
 	Current item.Item // the total's own, nil: there is none
@@ -55,7 +53,7 @@ func (t *Total) PreviousQuery() item.Query {
 }
 
 // Own drops snapshots of other resources from the answers to PreviousQuery: the keys of the
-// resource gpt#2023 lie between those of gpt.
+// resource gpt#2023 lie between the keys of gpt.
 func (t *Total) Own(items []item.Item) []item.Item {
 	return slices.DeleteFunc(items, func(it item.Item) bool {
 		resource := ledger.ResourceOf(it)

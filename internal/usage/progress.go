@@ -25,7 +25,7 @@ func AllTotals(histories []History, finest Window) []Total {
 // Progress is how far a snapshot has counted what a total brings, in tokens by
 // limit.
 type Progress struct {
-	Left    []ledger.Count // would be counted, with what was missed before it
+	Left    []ledger.Count // would be counted, including lost records before it
 	Counted []ledger.Count // is counted, because the mark is within it
 	// Behind is what the mark is past: it is counted, with an earlier or a later record, unless
 	// the mark was the first of the shard.

@@ -222,8 +222,8 @@ func recounted(zero History) string {
 	return ""
 }
 
-// largest returns the largest cost of the batch by slot of the state. Costs that
-// one write has taken together are not told apart.
+// largest returns the largest cost of the batch by slot of the state. The costs of one write count
+// as one.
 func largest(shards []History, s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, b := range shards {

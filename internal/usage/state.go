@@ -7,17 +7,17 @@ import (
 	"errors"
 )
 
-// State is what is carried from one batch to the next while a tumbling window is
-// open. It is a list of what to write: losing it loses nothing, because the next
-// record of a bucket shows what was not counted.
+// State goes from one batch to the next while a tumbling window is open. It is a list of planned
+// writes: losing it loses nothing, because the next record of a bucket shows all uncounted
+// consumption.
 type State struct {
-	Parts []Part // what is not counted yet, as Extend returns it
+	Parts []Part // not counted yet, as Extend returns it
 }
 
 // stateMember is the one member of the state as Lambda carries it.
 const stateMember = "zae"
 
-// owedVersion is the first byte of a list of what is owed.
+// owedVersion is the first byte of a packed list of [Owed].
 const owedVersion = 2
 
 var errState = errors.New("not a state of this aggregator")
@@ -92,7 +92,7 @@ func packedState(text []byte) ([]byte, error) {
 	return []byte(packed), nil
 }
 
-// PackOwed returns a list of what is owed as bytes; [UnpackOwed] is the inverse.
+// PackOwed returns a list of owed sums as bytes; [UnpackOwed] is the inverse.
 func PackOwed(owed []Owed) []byte {
 	w := packer{b: []byte{owedVersion}}
 	w.uint(uint64(len(owed)))

@@ -18,7 +18,7 @@ const (
 	ReadPrevious                  // learn Snapshots.Previous
 	ReadSurely                    // the same, consistently
 	ReadNotes                     // read the items at Total.NoteKeys, and Forget
-	CountBeginnings               // count Beginnings, set Total.BeginningsCounted, and forget what is known
+	CountBeginnings               // count Beginnings, set Total.BeginningsCounted, and forget the Snapshots
 	Complete                      // write Update, which completes an earlier snapshot
 	Add                           // write Update, after which nothing is left
 )
@@ -42,14 +42,14 @@ type Step struct {
 	Unknown int
 }
 
-// Next returns what to do next about the total. A snapshot that has counted up to
-// where the runs begin takes the difference, under the condition that it has. A
-// shard that it has not counted yet begins here; but first the earlier snapshot
-// that counted it is completed, if something between was not seen.
+// Next returns the next step for the total. A snapshot that has counted up to the beginning of the
+// runs takes the difference, on this condition. A shard that it has not counted yet begins here;
+// but first the earlier snapshot that counted the shard is completed, if records between are
+// missing.
 //
-// A bucket used 100 tokens until 14:50, and the record of 10 more at 14:55 is lost. The
-// next record says 110 to 115, at 15:05: the hour of 14:00 is completed with 10, then
-// that of 15:00 gets 5.
+// A bucket used 100 tokens until 14:50, and the record of 10 more at 14:55 is lost. The next record
+// shows 110 to 115, at 15:05: the hour of 14:00 is completed with 10, then the hour of 15:00 gets
+// 5.
 func (t *Total) Next(known Snapshots) Step {
 	if !known.Known {
 		if !t.expected() || t.Over && t.creates() || t.ends() && !t.NotesRead {
@@ -74,7 +74,7 @@ func (t *Total) Next(known Snapshots) Step {
 	for at, previous := range known.Previous {
 		m := ledger.MarksOf(previous)
 		if others || !m.Any {
-			break // counted by another client: what was not seen by us, it saw
+			break // counted by another client, which saw the records that we did not
 		}
 		if u, needed := t.complete(m, marks, known.Previous[:at]); needed {
 			if !known.Sure {
@@ -91,7 +91,7 @@ func (t *Total) creates() bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born })
 }
 
-// expected reports whether each chain tells by itself whether the snapshot has a mark of it.
+// expected reports whether each chain shows by itself whether the snapshot has a mark of it.
 func (t *Total) expected() bool {
 	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Follows == 0 && !c.Fresh })
 }
@@ -121,8 +121,8 @@ func (t *Total) blind() Step {
 		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: from, To: sum.mark})
 	}
 	if n, _ := ledger.CountOf(u.Counts, bucket.Denied); n != 0 || !moved {
-		// The count of denials is set to what is there and more. And where a limit has vanished, only the
-		// snapshot tells what of it is not counted.
+		// The count of denials is stored as a new value, not added. And where a limit has vanished,
+		// only the snapshot shows how much of it is not counted.
 		return Step{Action: ReadCurrent}
 	}
 	return Step{Action: Add, Update: u.Update()}

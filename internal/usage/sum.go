@@ -12,21 +12,21 @@ import (
 // whenever one has changed. Summing it again does no harm: hours of 5, 0 and 7 tokens make a day of
 // 12 every time, in every process.
 //
-// To sum, the aggregator reads the day, then its hours, consistently, and writes the day on
-// condition that it is still what was read. So no sum replaces one that has read later, and
-// one that is refused reads the hours again. A day is summed, or owed, after each change of
-// an hour. So the last sum has seen all hours.
+// To sum, the aggregator reads the day, then its hours, consistently, and writes the day if it is
+// unchanged since the read. So no sum replaces one that has read later, and a refused sum reads the
+// hours again. A day is summed, or owed, after each change of an hour. So the last sum has seen all
+// hours.
 //
-// Earlier releases counted days by marks of their own, which the first sum removes. What
-// such a day has counted and its parts do not show is its base. A day that is upgraded at
-// noon has all its hours since midnight, and no base. A month with 100 tokens whose first
-// days, of 60, are gone already has a base of 60.
+// Earlier releases counted days by marks of their own, which the first sum removes. The base of
+// such a day is its count less the counts of its parts. A day that is upgraded at noon has all its
+// hours since midnight, and no base. A month with 100 tokens whose first days, of 60, are gone
+// already has a base of 60.
 //
-// Hours that another aggregator has counted are hours of the day. The one of midnight is
-// so only if ours has counted in it too: the Python aggregator counts its day and its
-// month under that key.
+// Hours that another aggregator has counted are hours of the day. The hour of midnight is one only
+// if our aggregator has counted in it too: the Python aggregator counts its day and its month under
+// the same key.
 
-// SumKey returns the key of the window that begins at start, of what is owed.
+// SumKey returns the key of the owed window that begins at start.
 func (o Owed) SumKey(w Window, start int64) item.Key {
 	return layout.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
 }
@@ -58,7 +58,7 @@ func Counted(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any && !
 // counted it, or has added to a sum.
 func Marked(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any }
 
-// Summing is what is known when a window is summed.
+// Summing is the input of the sum of one window.
 type Summing struct {
 	Owed
 	Window, Of Window // a day of hours
@@ -95,7 +95,7 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		return sum.Update(s.Stored)
 	}
 	counted := Counted(s.Stored)
-	var left ledger.Amount // of what is stored
+	var left ledger.Amount // of the stored sum
 	for _, it := range s.Parts {
 		if !s.isPart(it) {
 			continue
@@ -126,8 +126,8 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	return sum.Update(s.Stored)
 }
 
-// Replaced returns the write after which a day that the Python aggregator has counted, from the same records as
-// its hours, is not found beside the sum; due is false if there is none.
+// Replaced returns the write that removes a day of the Python aggregator from the counts, as the
+// sum counts the same records; due is false if there is none.
 func (s Summing) Replaced() (u item.Update, due bool) {
 	var hours ledger.Amount
 	for _, it := range s.Parts {
@@ -143,10 +143,9 @@ func (s Summing) Replaced() (u item.Update, due bool) {
 	return u, false
 }
 
-// behind returns how much less the parts have counted than what is stored, of shards that
-// both have marks of. An earlier version counts them one after the other. If its day has
-// counted a shard up to 47 tokens, and its hours up to 42, it is 5: the hours will get
-// them.
+// behind returns how much less the parts have counted than the stored day, for shards of which both
+// have marks. An earlier version counts them one after the other. If its day has counted a shard up
+// to 47 tokens, and its hours up to 42, it is 5: the hours will get them.
 func (s Summing) behind() (out ledger.Amount) {
 	if !Counted(s.Stored) {
 		return out
@@ -196,8 +195,7 @@ func (s Summing) isPart(it item.Item) bool {
 		(resource == "" || resource == s.Resource)
 }
 
-// hasParts reports whether all parts of a sum are among the snapshots of its bucket up
-// to that of an hour.
+// hasParts reports whether all parts of a sum up to an hour are among the snapshots of its bucket.
 func hasParts(sum item.Item, snapshots []item.Item, hour int64) bool {
 	isDay := func(it item.Item) bool { return ledger.WindowOf(it) == string(Daily) }
 	of := Hourly

@@ -13,16 +13,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// shortest is the shortest period, in milliseconds, that thresholds are told of: they would cost
-// a quota of one token a minute more than its requests do.
+// shortest is the shortest period, in milliseconds, with thresholds: they would cost a quota of one
+// token a minute more than its requests do.
 const shortest = hourMillis
 
-// Spent is what was spent of one quota in one period, in millitokens.
+// Spent is the consumption of one quota in one period, in millitokens.
 type Spent struct {
 	Limit bucket.Limit
 	End   int64 // of the period
 	Spent int64 // negative when more was given back than taken
-	Of    int64 // the quota and what was credited in the period
+	Of    int64 // the quota, and the credit of the period
 }
 
 // reached returns which of the percents are spent, in their order: of 10 tokens 8 are 50 and 80.
@@ -35,8 +35,7 @@ func (s Spent) reached(percents []int) (out []int) {
 	return out
 }
 
-// told reports whether thresholds of the quota are told of: whether the period that follows is
-// not too short.
+// told reports whether the quota has thresholds: whether the next period is long enough.
 func (s Spent) told() bool {
 	if n := s.Limit.FirstUse(); n > 0 {
 		return n >= shortest
@@ -53,14 +52,14 @@ func spentOf(s bucket.State, i int) int64 {
 // Spending is what a batch says of the quotas of one bucket.
 type Spending struct {
 	Namespace, Entity, Resource string
-	// Shards is how many have a share of the quotas. If they are several, no batch says what
-	// was spent of the whole: they must be read, see [Spending.Sum].
+	// Shards is how many shards share the quotas. If they are several, no batch shows the
+	// consumption of the whole: they must be read, see [Spending.Sum].
 	Shards int
 	Spent  []Spent // as images of the undivided bucket show it
 	first  string
 }
 
-// Resume is the sequence number to resume from if a threshold is not told.
+// Resume is the sequence number to resume from if a threshold could not be written.
 func (s Spending) Resume() string { return s.first }
 
 // spending returns what the batch says of the quotas of a bucket; due is false if no threshold
@@ -154,15 +153,14 @@ func mostShards(shards []table.Shard) (most int) {
 	return most
 }
 
-// Sum returns the spending with what was spent of the quotas of a divided bucket, from all of
-// its shards, which were read one after the other. Each has its share of the quota and of what
-// was credited, so spent is
+// Sum returns the spending of a divided bucket's quotas, from all of its shards, which were read
+// one after the other. Each has its share of the quota and of the credit, so spent is
 //
 //	600 and 400 of shares of 1,000: 1,000 of 2,000, which are 50 %
 //
-// A share that is in an earlier period than others has spent nothing of theirs. If the bucket
-// was divided anew between two reads, the shards do not fit together: then nothing is said, and
-// what divided it comes in the stream.
+// A share that is in an earlier period than others has spent nothing of the later one. If the
+// bucket was divided between two reads, the shards do not fit together: then Sum reports nothing,
+// and the record of the division comes in the stream.
 func (s Spending) Sum(shards []table.Shard) Spending {
 	if !fit(shards) {
 		return s
@@ -189,8 +187,8 @@ func (s Spending) Sum(shards []table.Shard) Spending {
 	return s
 }
 
-// fit reports whether shards are those of one bucket at one instant. Then each is there if, and
-// only if, the count of the shard that it was split from says so.
+// fit reports whether the shards show one bucket at one instant: a shard exists exactly if the
+// count of the shard that it was split from includes it.
 func fit(shards []table.Shard) bool {
 	most := mostShards(shards)
 	if most > bucket.MaxShards {
@@ -208,8 +206,8 @@ func fit(shards []table.Shard) bool {
 	return count[0] > 0
 }
 
-// Thresholds returns the records of what the spending has reached at now, those of one quota
-// in one period together, ascending. They outlive the period as snapshots do their window.
+// Thresholds returns the records of the thresholds that the spending has reached at now, grouped by
+// quota and period, ascending. They outlive the period as snapshots do their window.
 func (s Spending) Thresholds(now int64, conf Config) (out [][]ledger.Threshold) {
 	spent := slices.Clone(s.Spent)
 	slices.SortStableFunc(spent, func(a, b Spent) int {

@@ -17,8 +17,8 @@ import (
 // than that active take more than one update.
 const maxTotalShards = 32
 
-// Total is what is to be counted in one usage snapshot: the runs that fall into
-// its window, by bucket shard.
+// Total is the counting to do in one usage snapshot: the runs that fall into its window, by bucket
+// shard.
 type Total struct {
 	Namespace, Entity, Resource string
 	Window                      Window
@@ -36,8 +36,8 @@ type Total struct {
 	// BeginningsCounted says that what its shards had consumed before their first records
 	// is counted, or cannot be. Until then [Total.Next] asks for it.
 	BeginningsCounted bool
-	// NotesRead says that what was deleted with its usage is dropped. Until then [Total.Next] asks
-	// for it if it matters.
+	// NotesRead is set once runs that were deleted with their usage are dropped. Until then
+	// [Total.Next] asks for the notes if they matter.
 	NotesRead bool
 	forgotten []int // shards that were dropped
 }
@@ -98,7 +98,7 @@ func (t *Total) Key() item.Key {
 	return layout.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Start))
 }
 
-// usage returns the fields of the total that do not depend on what is counted.
+// usage returns the fields that do not depend on the counts.
 func (t *Total) usage() ledger.Usage {
 	return ledger.Usage{
 		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, TTL: t.TTL,

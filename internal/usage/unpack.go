@@ -87,7 +87,7 @@ func (r *unpacker) count() int {
 	return int(n)
 }
 
-// millis reads seconds from an instant; what is no sensible instant is bad.
+// millis reads seconds after an instant; a result out of range is bad.
 func (r *unpacker) millis(from int64) int64 {
 	const most = math.MaxInt64 / 4000
 	at := bucket.AddSat(from, r.int())

@@ -89,12 +89,11 @@ func (r Refill) Again(image table.Shard, now int64) (again Refill, due bool) {
 	return r.refill(image, now)
 }
 
-// refill returns the refill of the shard as it is in image; due is false if it needs none.
-// It needs one when a stored level is low, and a refill gives that limit a token or more:
-// less is not worth a write. A level is low if it could not pay this batch once more: 6
-// tokens left after a batch that took 10. The write meter is low below half. All limits are
-// credited. An image with limits that cannot be refilled is left to the
-// clients, who know what the limits should be.
+// refill returns the refill of the shard as it is in image; due is false if it needs none. It needs
+// one when a stored level is low, and a refill gives this limit a token or more: less is not worth
+// a write. A level is low if it could not pay this batch once more: 6 tokens left after a batch
+// that took 10. The write meter is low below half. All limits are credited. If some limits of the
+// image cannot be refilled, the clients must do it: they know the limits.
 func (b History) refill(image table.Shard, now int64) (r Refill, due bool) {
 	if len(image.Partial) > 0 {
 		return Refill{}, false

@@ -72,9 +72,9 @@ func (w Window) End(start int64) int64 {
 
 // Expiry returns when a snapshot may go, epoch seconds. start is when its window begins; until is
 // the next longer kind that is counted, or the kind itself. The snapshot is kept for so many days
-// after the window of that kind around it is over, or after now if that is later. So an hour is
-// kept for as long as its day may be summed anew. With a day for each, the hour of 10:00 on the
-// 14th goes at the end of the 15th, as that of 23:00 does.
+// after the end of the longer window around it, or after now if that is later. So an hour is kept
+// for as long as its day may be summed anew. With a day for each, the hours of the 14th, from the
+// first to the last, go at the end of the 15th.
 func Expiry(now, start int64, until Window, days int) int64 {
 	return max(now, until.End(until.Start(start)))/1000 + int64(days)*dayMillis/1000
 }
