@@ -7,42 +7,42 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// Requests that find the queue of a bucket full stand in line until it has room. The line is
-// one of this process and in order of arrival. Only the first in it asks, and lets as many
-// follow at once as there is room for.
+// Requests that find the queue of a bucket full stand in line until it has room. A line belongs to
+// this process and is in order of arrival. Only the first in it asks, and lets as many follow at
+// once as there is room for.
 
-// mostMissed bounds how often others are noted to have taken the room, see [Standing.Asked].
+// mostMissed bounds the count of [Standing.Asked].
 const mostMissed = 2
 
-// Lines are those of one process, in the rooms of the buckets. With Rooms set it has none. It is safe
-// for concurrent use, and guards the lines in the rooms.
+// Lines are the lines of one process, in the rooms of the buckets. It is ready once Rooms is set.
+// It is safe for concurrent use, and guards the lines in the rooms.
 type Lines struct {
 	Rooms Rooms
 
 	mu sync.Mutex
 }
 
-// oneLine is those who stand in line for one bucket.
+// oneLine is the line for one bucket.
 type oneLine struct {
 	all    []*Standing
-	missed int         // how much more often than not others had taken the room, of late
-	at     decide.Name // the bucket that has denied the first
-	parent *Room       // of at, if that is the bucket of a parent
+	missed int         // how much more often than not others took the room, of late
+	at     decide.Name // the bucket that denied the first
+	parent *Room       // of at, if it is a parent's bucket
 }
 
 // Standing is a request that stands in line.
 type Standing struct {
 	lines *Lines
 	name  decide.Name
-	room  *Room // of the bucket of that name, kept until it leaves
+	room  *Room // of the named bucket, kept until it leaves
 	class string
 	turn  chan struct{} // holds one when it is to ask for room
 }
 
-// Turn returns a channel that brings a value each time that it is one's turn to ask for room.
+// Turn returns a channel that brings a value each time the request is to ask for room.
 func (s *Standing) Turn() <-chan struct{} { return s.turn }
 
-// Any reports whether somebody stands in line.
+// Any reports whether a request stands in line.
 func (ls *Lines) Any(n decide.Name, class string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -50,7 +50,7 @@ func (ls *Lines) Any(n decide.Name, class string) bool {
 	return room != nil && room.lines[class] != nil
 }
 
-// AnyAt reports whether somebody stands in a line of the bucket, or in another's that it denies.
+// AnyAt reports whether a request stands in a line of the bucket, or in another's that it denies.
 func (ls *Lines) AnyAt(n decide.Name) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -76,8 +76,7 @@ func (ls *Lines) Join(n decide.Name, class string) *Standing {
 	return me
 }
 
-// Leave takes the request out of its line. The next ones have their turn, the first of
-// them in any case.
+// Leave takes the request out of its line. It gives the next ones their turn, at least the first.
 func (s *Standing) Leave(next int) {
 	ls := s.lines
 	ls.mu.Lock()
@@ -97,9 +96,9 @@ func (s *Standing) Leave(next int) {
 	}
 }
 
-// Asked notes whether the request, which has sent a write, found that others had taken the
-// room, and at which bucket: its own, or that of a parent. It returns by how much that has been so
-// of late, 0 to 2, and whether the request is the first of its line.
+// Asked records whether a request that has sent a write found the room taken by others, and at
+// which bucket: its own, or a parent's. It returns by how much that happened more often than not of
+// late, 0 to 2, and whether the request is the first of its line.
 func (s *Standing) Asked(sent, full bool, at decide.Name) (missed int, first bool) {
 	ls := s.lines
 	ls.mu.Lock()
@@ -118,7 +117,7 @@ func (s *Standing) Asked(sent, full bool, at decide.Name) (missed int, first boo
 }
 
 // Wake lets the first of each line of a bucket ask again, because the bucket has got tokens back.
-// Of the lines of its children that is one: if it is let in, the next one asks.
+// Of its children's lines only one asks: if it is let in, the next one asks.
 func (ls *Lines) Wake(n decide.Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -137,8 +136,8 @@ func (ls *Lines) next(n decide.Name) {
 	}
 }
 
-// move puts a line of a bucket behind the bucket that has denied its first. The room of a parent is
-// kept while a line is behind it.
+// move puts a line of a bucket behind the bucket that has denied its first. A parent keeps its room
+// while a line is behind it.
 func (ls *Lines) move(l *oneLine, own, at decide.Name) {
 	if l.at == at {
 		return
@@ -154,7 +153,7 @@ func (ls *Lines) move(l *oneLine, own, at decide.Name) {
 	}
 }
 
-// call gives somebody the turn.
+// call gives the request its turn.
 func (s *Standing) call() {
 	select {
 	case s.turn <- struct{}{}:

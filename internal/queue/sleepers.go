@@ -15,47 +15,46 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A sleeper has taken its costs into debt, on top of what others had taken before it, and sleeps
-// until the level is back at zero. A lease of this process may give tokens back that were taken
-// earlier, because its caller leaves or the work has cost less. Then the level gets there sooner,
-// and the sleeper is told. What other processes give back is there for the requests that follow.
-// What is left of it is found by a look (looks.go).
+// A sleeper has taken its costs into debt, on top of the debt of others before it, and sleeps until
+// the level is back at zero. A lease of this process may give back tokens that were taken earlier,
+// because its caller leaves or the work has cost less. Then the level gets there sooner, and the
+// sleeper is woken. Tokens that other processes give back serve the requests that follow. A look
+// (looks.go) finds the rest.
 
-// Owed is what a request owes on one shard.
+// Owed is the debt of a request on one shard.
 type Owed struct {
 	Image  table.Shard // with its charge in it
 	Limits []string    // in force
-	Asked  int64       // the turn at which the request went to take it
+	Asked  int64       // the turn before the charge was sent
 }
 
 // Sleeper is a request that sleeps.
 type Sleeper struct {
 	parts  []debtor
-	sooner chan struct{} // holds one when it may go on sooner than it knows
+	sooner chan struct{} // holds one when it may go on sooner
 }
 
-// Sooner returns a channel that brings a value when the sleeper may go on sooner than it
-// knows: it asks [Sleepers.Until] again then.
+// Sooner returns a channel that brings a value when the sleeper may go on sooner: it must call
+// [Sleepers.Until] again.
 func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
 
-// debtor is what a sleeper owes on one shard.
+// debtor is the debt of a sleeper on one shard.
 type debtor struct {
 	name   decide.Name
-	room   *Room       // of the bucket of that name, kept while it sleeps
-	image  table.Shard // with its charge in it, and what was given back since
+	room   *Room       // of the named bucket, kept while it sleeps
+	image  table.Shard // with its charge in it, and the give-backs since
 	limits []string    // in force
-	asked  int64       // the turn at which it went to take it
-	paid   int64       // from when nothing is owed any more, as looks have shown; bucket.Never without one
+	asked  int64       // the turn before the charge was sent
+	paid   int64       // when looks have shown the debt paid; bucket.Never: not yet
 	looked time.Time   // when the shard was last read, or charged
 }
 
-// until is from when nothing is owed any more.
+// until returns when the debt is paid.
 func (d *debtor) until() int64 { return min(d.paid, decide.PaidBack(d.image, d.limits)) }
 
-// hear adds what was given back to the debtor's level, and reports whether it concerns the debtor.
-// It does if it was taken before the debtor's charge and given back after. What was given back
-// before the charge, its image shows already. For what was taken after it, the debtor does not
-// wait.
+// hear adds given-back tokens to the debtor's level, and reports whether they concern the debtor.
+// They do if they were taken before its charge and given back after. Its image already shows
+// earlier give-backs. For tokens taken after its charge, the debtor does not wait.
 func (d *debtor) hear(g Return) bool {
 	mine := MomentOf(d.image)
 	if d.name != g.Name || !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {
@@ -70,22 +69,22 @@ func (d *debtor) hear(g Return) bool {
 	return true
 }
 
-// Sleepers are those of one process, in the rooms of the buckets. With Rooms set it has none. It is
-// safe for concurrent use, and guards what is in the sleepers, and the sleepers in the rooms.
+// Sleepers are the sleepers of one process, in the rooms of the buckets. It is ready once Rooms is
+// set. It is safe for concurrent use, and guards the sleepers and their lists in the rooms.
 type Sleepers struct {
 	Rooms Rooms
 
 	mu     sync.Mutex
 	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
-	given  int        // how many recent has had
+	given  int        // how many recent has had so far
 	turns  atomic.Int64
 }
 
-// Turn returns a point in the order of what this process does, later than all before it. What
-// was answered before a turn was written before what is sent after it, on any shard.
+// Turn returns a point in the order of this process's actions, later than all before it. A write
+// that was answered before a turn precedes any write sent after it, on any shard.
 func (all *Sleepers) Turn() int64 { return all.turns.Add(1) }
 
-// Add lets a request sleep that owes on these shards. End it by Remove.
+// Add adds a sleeper with its debts. End it by Remove.
 func (all *Sleepers) Add(owed []Owed) *Sleeper {
 	s := &Sleeper{sooner: make(chan struct{}, 1)}
 	for _, o := range owed {
@@ -108,7 +107,7 @@ func (all *Sleepers) Add(owed []Owed) *Sleeper {
 	return s
 }
 
-// Remove forgets a sleeper.
+// Remove removes a sleeper.
 func (all *Sleepers) Remove(s *Sleeper) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -118,7 +117,7 @@ func (all *Sleepers) Remove(s *Sleeper) {
 	}
 }
 
-// Wake tells those who sleep behind a lease what it has given back.
+// Wake reports a lease's give-back to the sleepers behind it.
 func (all *Sleepers) Wake(g Return) {
 	if !g.Taken.before(g.Given, math.MaxInt64) ||
 		!slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {
@@ -135,7 +134,7 @@ func (all *Sleepers) Wake(g Return) {
 	}
 }
 
-// hear tells a sleeper what was given back; the lock of the sleepers is held.
+// hear adds a give-back; the lock of the sleepers is held.
 func (s *Sleeper) hear(g Return) {
 	for i := range s.parts {
 		if s.parts[i].hear(g) {
@@ -144,16 +143,16 @@ func (s *Sleeper) hear(g Return) {
 	}
 }
 
-// wake lets a sleeper ask from when it may go on.
+// wake lets a sleeper call Until again.
 func (s *Sleeper) wake() {
 	select {
 	case s.sooner <- struct{}{}:
-	default: // it was told before, and has not asked yet
+	default: // it was woken before, and has not asked yet
 	}
 }
 
-// Until returns from when a sleeper may go on, in epoch milliseconds: once nothing is owed any
-// more on any shard that it owes on. Zero or an instant that is past: at once.
+// Until returns when a sleeper may go on, in epoch milliseconds: once its debt is paid on every
+// shard. Zero or a past instant: at once.
 func (all *Sleepers) Until(s *Sleeper) int64 {
 	all.mu.Lock()
 	defer all.mu.Unlock()

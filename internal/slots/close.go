@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Close ends the keeping of what is held of a bucket. It returns what gives back its idle slots, one list
-// for each epoch. Slots that leases hold are lost to them: nobody renews them any more.
+// Close forgets a bucket. It returns the costs that give back its idle slots, one list for each
+// epoch. Leases lose their slots of the bucket: nobody renews them any more.
 func (k *Keeper) Close(n decide.Name, now int64) (back [][]table.Cost) {
 	a := k.lock()
 	defer k.mu.Unlock()

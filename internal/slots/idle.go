@@ -10,16 +10,16 @@ import (
 
 // A busy process asks for slots again soon after it has given some back. So slots may stay idle for
 // a while: a lease has ended, and the next one takes its slots over, without a write. For the table
-// they are at work all the while: they are renewed, and lost, as those of a lease. So there are never
-// more at work than there are. They go back to the table some time after they were taken from it,
-// however often they were taken over. So no process keeps them for longer than that while others ask.
+// they are at work all the while: they are renewed, and lost, like slots of a lease. So there are
+// never more at work than the limit. They go back to the table some time after they were taken from
+// it, however often they were taken over. So no process keeps them any longer while others ask.
 //
-// Example: slots may be taken over for 500 ms, and work takes 50 ms. Taken at 0 ms, a slot is used by
-// ten leases, one after the other. The last ends at 510 ms and gives it back. If nobody asks from 100 ms
-// on, it is idle until 500 ms, and given back by a write of its own.
+// Example: slots may be taken over for 500 ms, and work takes 50 ms. Taken at 0 ms, a slot is used
+// by ten leases, one after the other. The last ends at 510 ms and gives it back. If nobody asks
+// from 100 ms on, it is idle until 500 ms, and given back by a write of its own.
 
-// lasts is for how long from an instant, in ms, other leases may have the slots. It is not positive
-// if they may not. A clock that was set back leaves no time.
+// lasts returns for how many ms from an instant other leases may have the slots, zero or less if
+// they may not. A clock that was set back leaves no time.
 func (h *held) lasts(now int64) int64 {
 	if now < h.From {
 		return 0
@@ -34,9 +34,9 @@ func (b *Shelf) rest(h *held, now int64) {
 	b.wakeFor(h, now, false)
 }
 
-// Reuse gives a lease idle slots of a limit, at most as many as it costs, and returns it, and how
-// many, in thousandths. A lease that is nil is made if there are any, with the bucket that its caller
-// has named. The lease must be released, or kept by Add and released.
+// Reuse gives a lease idle slots of a limit, at most as many as it costs. It returns the lease and
+// the millislots. If s is nil and there are idle slots, it makes a lease, with the bucket that its
+// caller has named. The lease must be released, or kept by Add and released.
 func (k *Keeper) Reuse(s *Lease, named, n decide.Name, c table.Cost, now int64) (*Lease, int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -72,7 +72,7 @@ func (k *Keeper) Reuse(s *Lease, named, n decide.Name, c table.Cost, now int64) 
 	return s, milli
 }
 
-// Of returns how many slots of a limit the lease has taken over, as whole ones.
+// Of returns how many whole slots of a limit the lease has taken over.
 func (s *Lease) Of(n decide.Name, limit string) (whole int64) {
 	for _, h := range s.all {
 		if h.Name == n && h.Cost.Limit.Name == limit {
@@ -82,7 +82,7 @@ func (s *Lease) Of(n decide.Name, limit string) (whole int64) {
 	return whole
 }
 
-// divide takes a part of slots as others of the same kind.
+// divide splits off a part of the slots.
 func (b *Shelf) divide(h *held, milli int64) *held {
 	part := *h
 	part.Cost.Milli = milli
@@ -91,8 +91,8 @@ func (b *Shelf) divide(h *held, milli int64) *held {
 	return &part
 }
 
-// expired is what a bucket's idle slots give back that may not be used any more. It is nil if there
-// are none. Those that may be used for a little longer go back in the same write.
+// expired returns the give-back of a bucket's idle slots that may not be used any more, nil if
+// there are none. Slots that may be used for a little longer go back in the same write.
 func (b *Shelf) expired(now int64) *Renewal {
 	if !slices.ContainsFunc(b.idle, func(h *held) bool { return !h.over && h.lasts(now) <= 0 }) {
 		return nil

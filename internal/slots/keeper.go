@@ -1,6 +1,6 @@
-// Package slots has the slots of in-flight limits that leases of this process hold: when they
-// are renewed, and which leases have lost theirs. It makes no calls: a [Keeper] says which
-// renewal is due, and is told what came of it.
+// Package slots has the slots of in-flight limits that leases of this process hold: when they are
+// renewed, and which leases have lost theirs. It makes no calls: a [Keeper] returns the due
+// renewals, and its caller reports their outcomes.
 package slots
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A slot goes one of these ways:
+// A slot takes one of these ways:
 //
 //	held -> given back    the lease has ended, and its settling gives them back
 //	held -> idle          the lease has ended, and another may have them for a while
@@ -23,52 +23,51 @@ import (
 //	held -> moving -> held, an epoch later
 //	        moving -> given back by the renewal, as the lease has ended meanwhile
 //	held -> lost          by the clock, or because a renewal was refused
-//	held -> dropped       nobody has the lease any more: not renewed
+//	held -> dropped       the caller forgot the lease: not renewed
 //
-// What was moved without an answer is not given back: nobody knows from which epoch.
+// Slots of a move without an answer are not given back: their epoch is not known.
 
-// Lease is what one lease holds, on all its levels. Take fills it before it is kept; then it
+// Lease has the slots of one lease, on all its levels. Take fills it before it is kept; then it
 // belongs to the keeper.
 type Lease struct {
 	name    decide.Name // the bucket that its caller has named
 	lost    chan struct{}
 	all     []*held
 	told    bool // lost is closed; guarded by the keeper, as all of this
-	dropped bool // nobody has the lease any more
+	dropped bool // the caller forgot the lease
 }
 
-// NewLease returns what a lease holds that has taken no slots yet. The name is that of the
-// bucket that its caller has named.
+// NewLease returns a lease without slots. The name is the bucket that its caller has named.
 func NewLease(n decide.Name) *Lease { return &Lease{name: n, lost: make(chan struct{})} }
 
-// Take adds what the lease has taken of one limit.
+// Take adds slots of one limit.
 func (s *Lease) Take(p Part) { s.all = append(s.all, &held{Part: p, of: s}) }
 
 // Lost returns a channel that is closed once one of the slots is lost.
 func (s *Lease) Lost() <-chan struct{} { return s.lost }
 
-// Part is what a lease has taken of one limit of a bucket.
+// Part is the slots of a lease of one limit of a bucket.
 type Part struct {
 	Name decide.Name // of the bucket
 	Key  item.Key    // of its item
 	TTL  int64       // of the item when it was taken
-	Cost table.Cost  // what was taken, and when the epoch ends that it counts in
-	// When its lease has ended, another one may have it, from the first of these instants to the
-	// second, epoch ms. Both zero: it is given back then.
+	Cost table.Cost  // the slots, and the end of the epoch that counts them
+	// When the lease has ended, another one may have the slots, from the first of these instants to
+	// the second, epoch ms. Both zero: they are given back at once.
 	From, Until int64
 }
 
-// held is what one lease holds of one limit.
+// held is the slots of one limit in the hands of one lease.
 type held struct {
 	Part
 	of     *Lease // nil: it is idle
 	in     *Shelf // nil: the keeper does not have it yet
 	moving bool   // a renewal of it is under way
-	over   bool   // it is given back, lost or dropped, or nobody knows
+	over   bool   // it is given back, lost or dropped, or its state is not known
 }
 
-// Keeper has all slots that leases of one limiter hold, on the shelves of the buckets. With all fields set
-// it is ready, and safe for concurrent use. Instants are in epoch milliseconds.
+// Keeper has all slots that leases of one limiter hold, on the shelves of the buckets. It is ready
+// once all fields are set, and safe for concurrent use. Instants are in epoch milliseconds.
 type Keeper struct {
 	Wake    func(decide.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
 	Random  func() uint64
@@ -78,17 +77,16 @@ type Keeper struct {
 	news []decide.Name // the buckets of leases that have lost slots, for observers
 }
 
-// Shelves are the shelves of all buckets. The lock of the keeper is held when it is called.
+// Shelves are the shelves of all buckets. The keeper calls it with its lock held.
 type Shelves interface {
 	// Find returns the shelf of a bucket, nil if it has none.
 	Find(decide.Name) *Shelf
-	// Pin returns the shelf of a bucket, a new one if it has none. It stays that of the bucket until
-	// Unpin.
+	// Pin returns the shelf of a bucket, a new one if it has none. The bucket keeps it until Unpin.
 	Pin(decide.Name) *Shelf
 	Unpin(decide.Name)
 }
 
-// locked is a keeper whose lock is held, by which alone its news and its shelves are reached.
+// locked is a keeper with its lock held. Only through it are news and shelves reached.
 type locked struct{ *Keeper }
 
 // lock locks the keeper, until the caller unlocks mu.
@@ -97,17 +95,17 @@ func (k *Keeper) lock() locked {
 	return locked{k}
 }
 
-// Shelf is what is held of one bucket. The zero value is empty. While it is not, the keeper has it pinned.
+// Shelf has the slots of one bucket. The zero value is empty. The keeper pins it while it is not empty.
 type Shelf struct {
 	name    decide.Name
 	all     []*held
-	idle    []*held // those of all that no lease has, and perhaps some that are over
+	idle    []*held // the slots that no lease has, and perhaps some that are over
 	renews  bool    // a renewal is under way
 	retryAt int64
 	part    int64       // when in an epoch it renews, at random: a share of 1 << 16
 	timer   *time.Timer // nil: it is empty
 	wakes   time.Time   // when the timer goes off, or earlier
-	over    int         // how many leases have ended since all was cleaned; at least
+	over    int         // at least how many leases have ended since the last cleaning
 }
 
 // Add keeps the slots of a lease.
@@ -123,7 +121,7 @@ func (k *Keeper) Add(s *Lease, now int64) {
 	}
 }
 
-// shelf returns the shelf of a bucket, of which something is held from now on.
+// shelf returns the shelf of a bucket that will have slots from now on.
 func (a locked) shelf(n decide.Name) *Shelf {
 	if b := a.Shelves.Find(n); b != nil && b.timer != nil {
 		return b
@@ -134,7 +132,7 @@ func (a locked) shelf(n decide.Name) *Shelf {
 	return b
 }
 
-// wakeFor sees to it that the bucket is looked at in time for some slots.
+// wakeFor makes sure that the bucket is looked at in time for some slots.
 func (b *Shelf) wakeFor(h *held, now int64, first bool) {
 	if in := b.within(h, now); first || time.Now().Add(in).Before(b.wakes) {
 		b.wake(in)
@@ -176,7 +174,7 @@ func (b *Shelf) due(h *held) int64 {
 	return h.Cost.Limit.MovesAt(h.Cost.End) + p/6 + p/6*b.part>>16
 }
 
-// forget drops what is over. It reports whether nothing is held of the bucket any more, and unpins its
+// forget removes slots that are over. It reports whether the bucket has none left, and unpins its
 // shelf then.
 func (a locked) forget(b *Shelf) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
@@ -192,7 +190,7 @@ func (a locked) forget(b *Shelf) (none bool) {
 	return true
 }
 
-// lose tells a lease that it has lost its slots.
+// lose closes the lease's Lost channel.
 func (a locked) lose(h *held) {
 	h.over = true
 	if h.of != nil && !h.of.told {
@@ -202,8 +200,8 @@ func (a locked) lose(h *held) {
 	}
 }
 
-// look tells leases at an instant if they have lost slots: those that may be taken by others
-// from then on, or that nobody gives back.
+// look marks lost slots and closes their leases' Lost channels: slots that others may take from now
+// on, and slots of dropped leases.
 func (a locked) look(all []*held, now int64) {
 	for _, h := range all {
 		if !h.over && (h.of != nil && h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
@@ -212,14 +210,15 @@ func (a locked) look(all []*held, now int64) {
 	}
 }
 
-// Look tells a lease if it has lost slots: by the clock, or because it was dropped.
+// Look closes the Lost channel of a lease that has lost slots: by the clock, or because it was
+// dropped.
 func (k *Keeper) Look(s *Lease, now int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
 	a.look(s.all, now)
 }
 
-// News returns the buckets that were named by leases that have lost slots, each once.
+// News returns the buckets named by leases that have lost slots, each once.
 func (k *Keeper) News() []decide.Name {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -228,9 +227,9 @@ func (k *Keeper) News() []decide.Name {
 	return news
 }
 
-// Release ends what a lease holds, and returns by item what gives it back. Of the idle buckets other
-// leases may take some of it over. What a renewal is moving just now, [Keeper.Moved] returns. Another
-// call returns nothing.
+// Release ends a lease, and returns by item the costs that give its slots back. Other leases may
+// take over slots of the idle buckets. [Keeper.Moved] returns the slots that a renewal is moving
+// just now. Another call returns nothing.
 func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, idle []decide.Name) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -259,7 +258,7 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 		if b == nil || b.timer == nil || !h.over {
 			continue
 		}
-		if b.over++; 2*b.over >= len(b.all) { // so all that ends costs no more than what began
+		if b.over++; 2*b.over >= len(b.all) { // so ended leases cost no more than begun ones
 			a.forget(b)
 		}
 	}
@@ -274,9 +273,9 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 	return out, idle
 }
 
-// Drop ends the renewing of slots that nobody can give back any more: they are free when their
-// epochs are over. It only takes a note, as it may be called by the collector of garbage. So who
-// still waits for Lost is told by the next look at the bucket.
+// Drop stops the renewal of a forgotten lease: its slots are free when their epochs are over. It
+// only sets a flag, as the garbage collector may call it. So the next look at the bucket closes
+// Lost.
 func (k *Keeper) Drop(s *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

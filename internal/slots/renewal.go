@@ -9,21 +9,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Renewal moves all slots that this process holds of a bucket into the present epoch. The
-// caller writes it by [table.Renew], and says by [Keeper.Moved] what came of it.
+// Renewal moves all slots of a bucket that this process holds into the present epoch. The caller
+// writes it by [table.Renew], and reports the outcome by [Keeper.Moved].
 type Renewal struct {
 	Name  decide.Name
-	Costs []table.Cost // of all of them, each limit once
+	Costs []table.Cost // of all slots, each limit once
 	held  []*held
 }
 
-// Key returns the item whose slots are moved, and TTL what its expiry was when they were taken.
+// Key returns the item whose slots are moved.
 func (r *Renewal) Key() item.Key { return r.held[0].Key }
 
 // TTL returns the expiry of the item when the slots were taken.
 func (r *Renewal) TTL() int64 { return r.held[0].TTL }
 
-// RetryMs is how long after a renewal that failed another one follows: a twentieth of an epoch.
+// RetryMs is the time from a failed renewal to the next: a twentieth of an epoch.
 func (r *Renewal) RetryMs() int64 { return r.Costs[0].Limit.Period / 20 }
 
 // LostAt is when the first slots of the renewal are lost.
@@ -35,7 +35,7 @@ func (r *Renewal) LostAt() int64 {
 	return at
 }
 
-// add takes slots along, if all of their limit in the renewal are of the same epoch.
+// add adds slots, if the renewal's slots of the same limit are of the same epoch.
 func (r *Renewal) add(h *held) bool {
 	for i, c := range r.Costs {
 		if c.Limit.Name == h.Cost.Limit.Name {
@@ -51,7 +51,7 @@ func (r *Renewal) add(h *held) bool {
 	return true
 }
 
-// back turns the costs into those that give the slots back, and returns them.
+// back negates the costs, so that they give the slots back.
 func (r *Renewal) back() []table.Cost {
 	for i := range r.Costs {
 		r.Costs[i].Milli = -r.Costs[i].Milli
@@ -59,9 +59,9 @@ func (r *Renewal) back() []table.Cost {
 	return r.Costs
 }
 
-// Next looks at what is held of a bucket: it tells leases that have lost slots, and returns
-// the renewal that is due, nil for none. After a renewal, Moved has to follow. Idle are slots that
-// the caller gives back: nobody has used them again. Their costs are negative; nil is none.
+// Next marks the lost slots of a bucket, and returns the renewal that is due, nil for none. After a
+// renewal, call Moved. idle are unused slots that the caller must give back. Their costs are
+// negative; nil is none.
 func (k *Keeper) Next(n decide.Name, now int64) (r, idle *Renewal) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -92,7 +92,7 @@ func (k *Keeper) Next(n decide.Name, now int64) (r, idle *Renewal) {
 	return r, idle
 }
 
-// Outcome is what came of a renewal.
+// Outcome is the result of a renewal.
 type Outcome int
 
 // Outcomes of a renewal.
@@ -103,9 +103,9 @@ const (
 	Unknown         // it may be written still
 )
 
-// Moved notes what came of a renewal. If it was refused, b is what the item holds; nil: there is
-// no item, or it cannot be read. It returns what gives back the slots of leases that have ended
-// meanwhile.
+// Moved records the outcome of a renewal. If it was refused, b is the stored shard; nil: there is
+// no item, or it cannot be read. It returns the costs that give back the slots of leases that have
+// ended meanwhile.
 func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (back []table.Cost) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -133,8 +133,8 @@ func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (bac
 	return ended.back()
 }
 
-// counts reports whether the item that a renewal was refused by counts the slots of one limit,
-// so that others are to blame.
+// counts reports whether the item that refused a renewal counts the slots of one limit: then other
+// slots are to blame.
 func (r *Renewal) counts(h *held, b *table.Shard) bool {
 	if b == nil {
 		return false
