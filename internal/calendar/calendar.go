@@ -17,12 +17,12 @@ const Never = math.MaxInt64
 // maxAfter is the longest period after a first use, in seconds: ten years.
 const maxAfter = 10 * 366 * 24 * 3600
 
-// Calendar tells where periods end. It is safe for concurrent use.
+// Calendar knows where periods end. It is safe for concurrent use.
 type Calendar struct {
 	entries []entry
 	zone    *time.Location
 	after   int64                   // ms after the first use; 0: by the calendar
-	last    atomic.Pointer[[2]span] // the periods asked for last: those of some buckets are long over
+	last    atomic.Pointer[[2]span] // the last two periods asked for: the periods of some buckets are long over
 }
 
 // span has no edge after from and before to, which is one.
@@ -30,8 +30,8 @@ type span struct{ from, to int64 }
 
 var known sync.Map // canonical form -> *Calendar
 
-// Parse reads a canonical form. The error says what is wrong with it and what is
-// accepted; a calendar that has no edge is one.
+// Parse reads a canonical form. The error names the problem and the accepted forms; a calendar
+// without an edge is an error.
 func Parse(canonical string) (*Calendar, error) {
 	if found, ok := known.Load(canonical); ok {
 		return found.(*Calendar), nil

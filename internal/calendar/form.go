@@ -14,9 +14,9 @@ const (
 	ours    = "2"
 )
 
-// Cron returns the canonical form of a cron expression of five fields in a zone, or of
-// several with semicolons between them. The error says what is wrong, and what is accepted;
-// it leaves to the caller to name the expression.
+// Cron returns the canonical form of a cron expression of five fields in a zone, or of several with
+// semicolons between them. The error names the problem and the accepted forms; the caller adds the
+// expression.
 func Cron(expression, zone string) (canonical string, err error) {
 	var entries []string
 	for _, one := range strings.Split(expression, ";") {
@@ -49,7 +49,7 @@ func Zone(canonical string) string {
 	return zone
 }
 
-// Read returns the canonical form of what an item stores; zone is that of the item.
+// Read returns the canonical form of a stored calendar; zone is the item's.
 func Read(stored, zone string) (canonical string, err error) {
 	switch {
 	case strings.HasPrefix(stored, ours):
@@ -66,7 +66,7 @@ func Read(stored, zone string) (canonical string, err error) {
 	return canonical, err
 }
 
-// shown returns a canonical form as people know it, and what is none as it is.
+// shown returns a canonical form in cron notation, and any other text unchanged.
 func shown(canonical string) string {
 	body, _, ok := strings.Cut(canonical, "@")
 	for part := range strings.SplitSeq(body, ";") {

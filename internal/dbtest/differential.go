@@ -42,8 +42,8 @@ func Compare(t *testing.T, known Deviations, seed uint64, count int, a, b store.
 	}
 }
 
-// MixedTransaction is a transaction that one write refuses and another does not
-// fit: DynamoDB tells of both, and the refusal is the outcome.
+// MixedTransaction is a transaction with a refused write and one of the wrong type: DynamoDB
+// reports both, and the refusal is the outcome.
 const MixedTransaction = "random: refusal beside a type error"
 
 // step performs one call on both stores.

@@ -147,8 +147,8 @@ func testInvalidQueries(t *testing.T, db store.Lister, f family) {
 	wantItem(t, "item", read(t, db, item.KeyOf(f.items[0])), f.items[0])
 }
 
-// testRemoval: what is there goes, what is not is no error, a key may be named
-// twice, and any number is accepted.
+// testRemoval: an existing item is deleted, a missing one is no error, a key may be named twice,
+// and any number is accepted.
 func testRemoval(t *testing.T, db store.Lister) {
 	keys := make([]item.Key, 60)
 	for i := range keys {

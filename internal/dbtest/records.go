@@ -84,8 +84,8 @@ func testRegistries(t *testing.T, db store.Store, ns string) {
 	}
 }
 
-// testUsage counts twice in a snapshot. Whatever arrives again, or does not go on
-// from where the snapshot is, is refused and tells how far it has counted.
+// testUsage counts twice in a snapshot. A usage that arrives again, or does not continue from the
+// snapshot's mark, is refused, and the error shows how far it has counted.
 func testUsage(t *testing.T, db store.Store, ns string) {
 	mark := func(sequence string, rpm int64) ledger.Mark {
 		return ledger.Mark{At: ledger.PositionOf(1_700_000_000, sequence),

@@ -79,8 +79,7 @@ func read(t *testing.T, s store.Store, k item.Key) item.Item {
 	return items[0]
 }
 
-// expect returns the item that a write makes in memory of what is stored, and whether its
-// condition holds.
+// expect applies a write in memory to the stored item, and reports whether its condition holds.
 func expect(t *testing.T, s store.Store, w item.Write) (before, after item.Item, held bool) {
 	t.Helper()
 	before = read(t, s, w.Target())
@@ -105,7 +104,8 @@ func mustWrite(t *testing.T, s store.Store, w item.Write) item.Item {
 	return got
 }
 
-// mustRefuse performs a write whose condition does not hold: the image is told, and nothing changes.
+// mustRefuse performs a write whose condition does not hold: the error has the image, and nothing
+// changes.
 func mustRefuse(t *testing.T, s store.Store, w item.Write) {
 	t.Helper()
 	before, _, held := expect(t, s, w)
@@ -133,7 +133,8 @@ func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write
 	return out
 }
 
-// mustCancel performs a transaction that is refused: every refusal is told, and nothing changes.
+// mustCancel performs a transaction that is refused: the error has every refusal, and nothing
+// changes.
 func mustCancel(t *testing.T, s store.Store, token string, writes []item.Write) {
 	t.Helper()
 	var before, reasons []item.Item

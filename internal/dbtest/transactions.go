@@ -228,7 +228,7 @@ func conditions(a item.Key, total int) (out []item.Write) {
 	return out
 }
 
-// testLarge: a transaction counts what it sends, to the byte, not what is stored.
+// testLarge: a transaction's size is the bytes sent, not the stored items.
 func testLarge(t *testing.T, db store.Store) {
 	writes := puts(newKey(), item.MaxTransactSize)
 	mustTransact(t, db, newToken(), writes)
@@ -253,8 +253,8 @@ func testHundred(t *testing.T, db store.Store) {
 	wantItem(t, "last item", after[len(after)-1], stored(last, one("n", item.N(99))...))
 }
 
-// testTypeInTransaction: an update that does not fit what is stored stops the
-// transaction; a refusal elsewhere in it is told all the same.
+// testTypeInTransaction: an update of the wrong type stops the transaction; a refusal elsewhere in
+// it is still reported.
 func testTypeInTransaction(t *testing.T, db store.Store) {
 	a, b := newKey(), newKey()
 	before := stored(a, one("n", item.S("x"))...)

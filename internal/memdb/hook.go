@@ -26,9 +26,9 @@ const (
 // Op is a call as a [Hook] sees it.
 type Op struct {
 	Name       OpName
-	Writes     []item.Write // one, or those of the transaction; nil for a read
+	Writes     []item.Write // one, or a transaction's; nil for a read
 	Token      string       // of a transaction
-	Keys       []item.Key   // of a read, or what is deleted
+	Keys       []item.Key   // the keys to read or delete
 	Query      item.Query   // of a query
 	Consistent bool         // of a read
 	// Done is closed when the caller's context is done, for hooks that block.
@@ -52,7 +52,7 @@ type Op struct {
 // what another process would do at this moment.
 type Hook func(op Op) (apply bool, err error)
 
-// Fail returns the error for a hook to inject: a [store.Failure] of that kind.
+// Fail returns a [store.Failure] of this kind for a hook to inject.
 func Fail(kind store.Kind) error {
 	return &store.Failure{Kind: kind, Op: "injected", Err: errInjected}
 }

@@ -86,7 +86,7 @@ func (f *facts) candidates(q item.Query) iter.Seq[item.Item] {
 	}
 }
 
-// indexes are those of the table.
+// the indexes of the table
 var indexes = []string{"GSI1", "GSI2", "GSI3", "GSI4"}
 
 // indexUnits is what a write of the table writes to its indexes: one unit for each

@@ -71,7 +71,7 @@ type parser struct {
 	names  map[string]string
 	values item.Item
 
-	words []string // what is left to be read
+	words []string // the words still to read
 	err   error
 }
 

@@ -18,22 +18,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// What is wrong with a table or a namespace, however often it is asked again.
+// Lasting errors of a table or a namespace: asking again does not help.
 var (
-	// ErrMissing: no namespace of that name is registered, or the one with that
-	// id is deleted.
+	// ErrMissing: no namespace of this name is registered, or the namespace with this id is
+	// deleted.
 	ErrMissing = errors.New("limiter: no such namespace")
 	// ErrVersion: the table's version record excludes this module, or the
 	// record of the namespace cannot be read.
 	ErrVersion = errors.New("limiter: incompatible table")
-	// ErrName: the name cannot be that of a namespace.
+	// ErrName: a namespace cannot have this name.
 	ErrName = errors.New("name not accepted")
 )
 
 // maxName bounds the name of a namespace, in bytes.
 const maxName = 256
 
-// CheckName returns an ErrName if the name cannot be that of a namespace.
+// CheckName returns an ErrName if a namespace cannot have this name.
 func CheckName(name string) error {
 	bad := name == "" || name == layout.TableNamespace || len(name) > maxName || !utf8.ValidString(name)
 	for _, r := range name {
@@ -71,10 +71,10 @@ func Find(ctx context.Context, s store.Store, name string, now time.Time) (confi
 	return ns, nil
 }
 
-// disown takes the release of the aggregator out of the version record. Python
-// clients put it there when they open a table first, and those of a newer release
-// would then push their code into Python's function, or fail to open. It is best
-// effort: nothing of ours depends on it, and the next one to look tries again.
+// disown takes the release of the aggregator out of the version record. Python clients put it there
+// when they open a table first. Clients of a newer release would then push their code into Python's
+// function, or fail to open. It is best effort: nothing of ours depends on it, and the next process
+// to look tries again.
 func disown(ctx context.Context, s store.Store, v config.Version, now time.Time) {
 	_, _ = s.Write(ctx, v.Disown(layout.Timestamp(now.UnixMilli())))
 }

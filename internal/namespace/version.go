@@ -14,8 +14,8 @@ const (
 	// Schema is the version of the item formats written here. Clients refuse a
 	// table whose major version differs from theirs.
 	Schema = "0.9.0"
-	// Client is the release of the Python client that this module stands beside:
-	// a table that demands a newer one demands what nobody has checked.
+	// Client is the release of the Python client with which this module shares tables. A table that
+	// demands a newer one has not been checked.
 	Client = "0.17.0"
 	// gated is the first Python release that asks the version record which aggregator is deployed, before
 	// it stores what an older one would spoil.

@@ -39,11 +39,11 @@ func (p *Page) Granted() (tokens int64) {
 	return tokens
 }
 
-// Book is where those who load the system book what they saw, independent of anything
+// Book records the observations of the clients that load the system, independent of anything
 // stored. Its zero value is empty. It is safe for concurrent use.
 //
-// Example: 50 tokens are granted, 20 of them given back, and a request for 7 more gets no
-// answer. The clients have consumed 30 to 37.
+// Example: 50 tokens are granted, 20 of them given back, and a request for 7 more gets no answer.
+// The clients have consumed 30 to 37.
 type Book struct {
 	mu    sync.Mutex
 	pages map[Account]*Page
@@ -106,7 +106,7 @@ func (b *Book) Accounts() []Account {
 	return slices.SortedFunc(maps.Keys(b.pages), Account.Compare)
 }
 
-// Pages returns what was booked on all accounts so far. The caller does not change it.
+// Pages returns the pages of all accounts so far. The caller must not change them.
 func (b *Book) Pages() map[Account]Page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +117,7 @@ func (b *Book) Pages() map[Account]Page {
 	return out
 }
 
-// Page returns what was booked on an account so far. The caller does not change it.
+// Page returns the page of an account so far. The caller must not change it.
 func (b *Book) Page(a Account) (p Page) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,8 +136,8 @@ type Judged struct {
 // Judgement is the worst windows of accounts.
 type Judgement []Judged
 
-// Judge returns the worst window of every account from which something was granted, in
-// order. The clocks of those who refill may be apart by so much; kept is [Bound.Kept].
+// Judge returns the worst window of every account with a grant, in order. The clocks of the
+// refilling processes may be apart by so much; kept is [Bound.Kept].
 func (b *Book) Judge(apart time.Duration, kept bool) (out Judgement, err error) {
 	for _, a := range b.Accounts() {
 		p := b.Page(a)

@@ -1,38 +1,38 @@
-// Package play is what those who load the system have in common: the command load of the
-// tool, the demo, the end-to-end tests and the benchmarks. Clients book what they saw in a
-// [Book]. [Worst] checks from the outside whether a limit has ever admitted more than it
-// promises (design I1). It knows nothing of buckets, shards or writes: it is given what
-// clients saw, and looks at every window of time.
+// Package play has the common parts of everything that loads the system: the command load of the
+// tool, the demo, the end-to-end tests and the benchmarks. Clients record their observations in a
+// [Book]. [Worst] checks from the outside whether a limit has ever admitted more than it promises
+// (design I1). It knows nothing of buckets, shards or writes: its input is the clients'
+// observations, and it looks at every window of time.
 //
 // The promise: for every pair of instants a <= b,
 //
 //	admitted(a,b) <= capacity + refill(a,b) + returned(a,b)
 //
-// # What is proved
+// # What it proves
 //
-// A client knows only that what it asked for happened between sending and the answer. So each side
-// is counted in favour of the limiter. A grant counts as admitted in a window only if it was sent
-// and answered within. A return counts if it may have happened within.
+// A client knows only that its request took effect between sending and the answer. So each side is
+// counted in favour of the limiter. A grant counts as admitted in a window only if it was sent and
+// answered within. A return counts if it may have happened within.
 //
-//   - An excess that is found is real: whatever the true instants were, more was
+//   - A reported excess is real: whatever the true instants were, more was
 //     admitted in that window than the limit allows.
 //   - No excess that these instants prove is missed, be it a thousandth of a token:
 //     a worst window begins when a grant was sent and ends when one was answered, and
-//     all of those are looked at.
-//   - What only the true instants would show is not found. Calls that take 5 ms hide
-//     at most what is refilled in 10 ms, and what was granted by calls that straddle
-//     the window's ends.
+//     the check covers all such windows.
+//   - An excess that only the true instants would show is not found. Calls that take 5 ms
+//     hide at most the refill of 10 ms, and the grants of calls that straddle the window's
+//     ends.
 //
-// Example: 10 tokens, and 1 more per second. Two clients are granted 10 each, one
-// asking from 0 to 5 ms, the other from 20 to 25 ms. The window from 0 to 25 ms has
-// 20 tokens, and 10.025 are allowed: 9.975 too much.
+// Example: 10 tokens, and 1 more per second. Two clients are granted 10 each, one asking from 0 to
+// 5 ms, the other from 20 to 25 ms. The window from 0 to 25 ms has 20 tokens, and 10.025 are
+// allowed: 9.975 too much.
 //
-// It is taken for granted that nobody but the clients whose events are given returns
-// tokens, resets a bucket or credits it meanwhile, and that Bound tells the truth.
+// The check assumes that only the clients whose events are given return tokens, reset a bucket or
+// credit it meanwhile, and that Bound is true.
 //
 // # Events
 //
-//   - A granted request is a Grant of what it asked for, whatever was settled later.
+//   - A granted request is a Grant of the requested cost, whatever was settled later.
 //   - Tokens given back, by a rollback or by an adjustment to less, are a Return, also
 //     when the answer was lost: they may have been given back.
 //   - A request that was not granted, but may have taken tokens and given them back,

@@ -46,8 +46,8 @@ func InForce(sightings []Rule) []Rule {
 	byEnd, byStart := slices.Clone(sightings), slices.Clone(sightings)
 	slices.SortFunc(byEnd, func(a, b Rule) int { return cmp.Compare(a.To, b.To) })
 	slices.SortFunc(byStart, func(a, b Rule) int { return cmp.Compare(a.From, b.From) })
-	// latest[i] is the largest start of the first i by end, soonest[i] the smallest
-	// end of those from i on by start.
+	// latest[i] is the largest start of the first i by end, soonest[i] the smallest end from i on
+	// by start.
 	latest, soonest := make([]int64, len(byEnd)+1), make([]int64, len(byEnd)+1)
 	soonest[len(byEnd)] = maxSpan
 	for i, r := range byEnd {
@@ -126,7 +126,7 @@ func (l *timeline) piece(at int64) int {
 	return sort.Search(len(l.from), func(i int) bool { return l.from[i] > at }) - 1
 }
 
-// refilled returns what was refilled until an instant that is in a piece.
+// refilled returns the refill until an instant that is in a piece.
 func (l *timeline) refilled(at int64) wide {
 	i := l.piece(at)
 	return l.sums[i].add(product(l.rate[i], at-l.from[i]))

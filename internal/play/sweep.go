@@ -151,11 +151,11 @@ func (s *sweep) within(a, b int64) (admitted, returned int64) {
 	return admitted, returned
 }
 
-// kept returns for every start how far above its capacity a bucket may be that keeps what is given
-// back to it when full. While it is above capacity it gains only by returns and loses only by
-// grants. So the surplus at a is at most the largest returned(x,a) - admitted(x,a) over all x
-// before a. Returns that may also have happened at or after a are left to returned(a,b); one that
-// was passing at x was taken before and came back after it.
+// kept returns for every start how far a bucket may be above its capacity, if it keeps tokens given
+// back when full. While it is above capacity it gains only by returns and loses only by grants. So
+// the surplus at a is at most the largest returned(x,a) - admitted(x,a) over all x before a.
+// Returns that may also have happened at or after a are left to returned(a,b); one that was passing
+// at x was taken before and came back after it.
 func (s *sweep) kept() []wide {
 	out := make([]wide, len(s.starts))
 	if !s.keeps || len(s.returns)+len(s.passing) == 0 {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Kind tells what an event did to the bucket.
+// Kind is the effect of an event on the bucket.
 type Kind int
 
 // The kinds of events.

@@ -32,7 +32,7 @@ var packages = map[Kind]Package{
 // not.
 func (k Kind) Package() Package { return packages[k] }
 
-// ErrNotInstalled tells that the stand-in, or the Java that it needs, is not there.
+// ErrNotInstalled means that the stand-in, or the Java that it needs, is missing.
 var ErrNotInstalled = errors.New("not installed")
 
 // Find returns the program of a stand-in below a folder into whose node_modules npm has

@@ -33,7 +33,7 @@ func (c typing) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// typedRecords gives every value of the records that has no type that of a map.
+// typedRecords gives every untyped value of the records the type of a map.
 func typedRecords(body io.Reader) ([]byte, error) {
 	decoder := json.NewDecoder(body)
 	decoder.UseNumber()

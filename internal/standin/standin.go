@@ -161,7 +161,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// tail keeps the last part of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -25,8 +25,8 @@ func unread(op string, err error) error {
 	return unsent(op, err)
 }
 
-// classify turns an SDK error into what is known: by type or error code, never
-// by text. Whatever is not known to have been refused is Unknown.
+// classify turns an SDK error into a Refused or a Failure: by type or error code, never by text. An
+// error that is not a known refusal is Unknown.
 func classify(op string, err error) error {
 	if err == nil {
 		return nil
@@ -84,8 +84,8 @@ func kind(err error) Kind {
 	return Unknown
 }
 
-// lost reports whether an answer with this status leaves open what became of the request:
-// a fault of the server, or somebody in between who gave up waiting for it.
+// lost reports whether an answer with this status leaves the request's outcome open: a fault of the
+// server, or a proxy that gave up waiting.
 func lost(status int) bool { return status >= 500 || status == http.StatusRequestTimeout }
 
 // Unreachable reports whether an error says that nobody listens at the table's

@@ -55,7 +55,7 @@ type clockFacts struct {
 // ClockChange is a change of the correction, or one that was asked for and is too
 // large to be believed: After then equals Before.
 type ClockChange struct {
-	Before, After time.Duration // what is added to the local clock
+	Before, After time.Duration // the correction of the local clock
 	Told          time.Duration // what the answers asked for
 	Set           bool          // the local clock was set; no answer led to the change
 }
@@ -68,8 +68,8 @@ func (c *Clock) Watch(f func(ClockChange)) {
 	k.watch = f
 }
 
-// Offset returns what to add to the local clock: zero while the two agree within
-// what a Date header, which names whole seconds, can tell.
+// Offset returns the correction of the local clock: zero while it agrees with DynamoDB to the
+// second, the resolution of a Date header.
 func (c *Clock) Offset() time.Duration {
 	now := c.reading()
 	k := c.lock()
@@ -101,8 +101,8 @@ func (c *Clock) heard(server time.Time, sent reading) {
 	}
 }
 
-// notice drops what is known if the local clock has been set since it was last
-// read, and reports whether it has.
+// notice drops the correction if the local clock has been set since it was last read, and reports
+// whether it has.
 func (k *clockFacts) notice(now reading) (set bool) {
 	if set = k.last != (reading{}) && now.setSince(k.last); set {
 		k.known = correction{}

@@ -21,8 +21,8 @@ type Lister interface {
 	// eventually consistent, and bring of an item what the index projects: its
 	// keys at least. It may be repeated by the implementation.
 	List(ctx context.Context, q item.Query) (item.Page, error)
-	// Remove deletes the items at keys, any number, whatever they hold. What is
-	// absent is no error, so after a failure the whole call can be repeated.
+	// Remove deletes the items at keys, any number, whatever they hold. An absent item is no error,
+	// so after a failure the whole call can be repeated.
 	Remove(ctx context.Context, keys ...item.Key) error
 }
 

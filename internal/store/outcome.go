@@ -2,8 +2,8 @@ package store
 
 import "errors"
 
-// What callers of limiter and admin are told of a call that failed; both have these
-// errors under the same names.
+// The errors of a failed call for callers of limiter and admin; both export them under the same
+// names.
 var (
 	// ErrUnavailable: no decision, nothing was written.
 	ErrUnavailable = errors.New("limiter: unavailable")
@@ -13,7 +13,7 @@ var (
 	ErrSetup = errors.New("limiter: not set up")
 )
 
-// Outcome returns which of these errors says what is known after err.
+// Outcome returns the one of these errors that describes err.
 func Outcome(err error) error {
 	switch KindOf(err) {
 	case Unknown:

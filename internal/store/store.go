@@ -57,7 +57,7 @@ type Reason struct {
 
 func (c *Canceled) Error() string { return "transaction refused" }
 
-// Kind tells what is known after a call failed.
+// Kind is the certainty left after a failed call.
 type Kind int
 
 // The kinds of failure.

@@ -5,7 +5,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Operation tells what happened to a bucket.
+// Operation is the kind of a change to a bucket.
 type Operation uint8
 
 // Operations.
@@ -69,8 +69,8 @@ type Delta struct {
 	Milli int64 // in millitokens
 }
 
-// Used is one consumption counter before and after a change, without what was taken ahead and ended unspent, as
-// [table.Counter.Mark] has it. A counter that an image lacks is 0 there.
+// Used is one consumption counter before and after a change, less the prefetched tokens that
+// expired unspent, as [table.Counter.Mark] has it. A counter that an image lacks is 0 there.
 type Used struct {
 	Limit         string
 	Before, After int64

@@ -36,7 +36,7 @@ type decoder struct {
 	names map[string]string    // limits and parents seen
 	long  strings.Builder      // backs the sequence numbers and arn
 
-	arn    string // name of the stream that was read last, nearly always that of all
+	arn    string // name of the last record's stream, which nearly all records share
 	stream int64  // when that stream was enabled
 
 	slots  []bucket.Slot // free space for slots and deltas of changes

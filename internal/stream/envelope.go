@@ -7,7 +7,7 @@ type record struct {
 	sequence  string
 	created   int64
 	key       *shardKey
-	isState   bool // the sort key is that of a bucket
+	isState   bool // the sort key is a bucket's
 
 	seen    seen
 	problem string // the first thing wrong with the envelope
@@ -55,7 +55,7 @@ func (r *record) once(m seen, duplicate string) bool {
 	return true
 }
 
-// complete returns what is wrong with the envelope, empty if nothing is.
+// complete returns the first error of the envelope, or "".
 func (r *record) complete() string {
 	switch {
 	case r.problem != "":
@@ -76,8 +76,7 @@ func (r *record) complete() string {
 	return ""
 }
 
-// imagesComplete returns what is wrong with the change of a bucket, empty if
-// nothing is.
+// imagesComplete returns the first error of a bucket's change, or "".
 func (r *record) imagesComplete() string {
 	switch {
 	case !r.key.ok:

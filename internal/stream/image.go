@@ -46,7 +46,7 @@ func (d *decoder) image(im *image, full bool) {
 		case layout.AttrRF:
 			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
 		case table.AttrGeneration:
-			// Another client's attribute of that name is no generation.
+			// An attribute of this name from another client is no generation.
 			n, ok := d.whole()
 			if im.generation = n; !ok || im.hasGeneration {
 				im.generation = 0
@@ -120,8 +120,8 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 	l.has |= 1 << part
 }
 
-// denied reads the counter of denied requests, as if it were that of a limit. Another client's attribute of
-// that name is none.
+// denied reads the counter of denied requests like the counter of a limit. It ignores an attribute
+// of this name from another client.
 func (d *decoder) denied(im *image) {
 	n, ok := d.whole()
 	if !ok || n < 0 {

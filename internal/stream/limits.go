@@ -41,7 +41,7 @@ type limit struct {
 	v    [parts]int64
 
 	used  table.Counter // of which v has the low bits
-	held  int64         // what may be held of what was taken ahead, not negative
+	held  int64         // prefetched tokens that may be held, not negative
 	ended table.Counter // what of it ended unspent
 }
 
@@ -128,7 +128,7 @@ func (im *image) sortLimits() {
 	}
 }
 
-// limitOf returns the limit of that name, added if it is new.
+// limitOf returns the named limit, added if it is new.
 func (d *decoder) limitOf(im *image, name []byte) *limit {
 	if len(im.limits) >= searched {
 		return d.limitOfMany(im, name)
@@ -167,9 +167,9 @@ func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 	return &im.limits[i]
 }
 
-// aheadPart reads what may be held of a limit, which is stored as a negative number, or how
-// much ended unspent, if the attribute is one of those. Another client's is none. That the item
-// has slots is noted.
+// aheadPart reads how much of a limit may be held, which is stored as a negative number, or how
+// much ended unspent, if the attribute is one of these two. It ignores another client's attribute.
+// It notes that the item has slots.
 func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	const prefix = len(table.HeldPrefix)
 	if len(name) <= prefix || name[1] != '_' || string(name[prefix:]) == bucket.WCU {

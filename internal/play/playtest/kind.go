@@ -29,8 +29,8 @@ type Kind[P Player] struct {
 	First         map[string]uint64  // the first seed that Sees plays with a defect that few show; else 0
 }
 
-// Play plays one world until its end, or until a promise is broken. What is due at the instant of a
-// step arrives before the next one.
+// Play plays one world until its end, or until a promise is broken. Calls that are due at the
+// instant of a step arrive before the next one.
 func (k Kind[P]) Play(seed uint64, planted string) (P, error) {
 	p := k.New(seed, planted)
 	r := p.Base()

@@ -1,8 +1,8 @@
-// Package playtest is the driver of random worlds in tests. A [World] has what they share: chance,
-// true time, a table in memory, calls that are under way, late or lost, and the first promise that
-// was broken. A world of its own embeds it and adds its movers (what its processes do) and its rules
-// (what must be true after each of them). A [Kind] plays many of them, and demands that they see
-// what is planted.
+// Package playtest is the driver of random worlds in tests. A [World] has their common parts:
+// random choices, true time, a table in memory, calls that are under way, late or lost, and the
+// first broken promise. A concrete world embeds it and adds its movers (the actions of its
+// processes) and its rules (true after each action). A [Kind] plays many of them, and demands that
+// they find a planted defect.
 package playtest
 
 import (
