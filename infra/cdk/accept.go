@@ -27,9 +27,9 @@ func everywhere(rule, reason string) (out []finding) {
 	return out
 }
 
-// accept notes findings where the rule packs (cdk-nag) look for them. An app that checks
-// its stacks with them finds them accepted, with the reason. A finding that an option
-// would mend is not accepted: those who must comply should be told.
+// accept adds findings to the metadata that the rule packs (cdk-nag) read. An app that checks its
+// stacks with them finds them accepted, with the reason. A finding that an option would fix is not
+// accepted: an account that must comply should see it.
 func accept(c constructs.Construct, findings ...finding) {
 	resource := c.Node().DefaultChild().(awscdk.CfnResource)
 	var list []any

@@ -17,7 +17,7 @@ import (
 // the threshold in so many of the last periods, and is over when it is not. Missing
 // data is not a breach: a function without work reports nothing.
 type alarm struct {
-	name, what string // what is the sentence in the notification
+	name, what string // what: the sentence in the notification
 	metric     awscloudwatch.IMetric
 	threshold  float64
 	of, last   int // datapoints of the last periods
@@ -48,7 +48,7 @@ func (l *Limiter) addAlarms() {
 // (docs/operations.md).
 var urgent = regexp.MustCompile(`^(Table(Write|Read)|GSI[1-4]Write)Throttles$|(DroppedRecords|DestinationFailures)$`)
 
-// topic returns who is notified of an alarm, nil: nobody.
+// topic returns the topic of an alarm, nil: none.
 func (l *Limiter) topic(name string) awssns.ITopic {
 	if p := l.props.Alarms; p.UrgentTopic != nil && urgent.MatchString(name) {
 		return p.UrgentTopic
@@ -104,10 +104,10 @@ func (l *Limiter) functionAlarms(
 	}
 }
 
-// deadMapping watches for buckets that are written to while the aggregator is
-// not invoked: its mapping is disabled, gone or cannot read the stream. No other
-// alarm tells of that, because what is not invoked neither fails nor is late. A refused
-// update, such as a denial, is no successful request and no stream record.
+// deadMapping watches for buckets that are written to while the aggregator is not invoked: its
+// mapping is disabled, gone or cannot read the stream. No other alarm shows that, because a
+// function that is not invoked neither fails nor is late. A refused update, such as a denial, is no
+// successful request and no stream record.
 func (l *Limiter) deadMapping() alarm {
 	writes := metric("AWS/DynamoDB", "SuccessfulRequestLatency", "SampleCount", 5,
 		dimensions{"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")})

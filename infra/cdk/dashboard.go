@@ -13,10 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bill"
 )
 
-// addDashboard declares what an on-call person looks at first: from top to
-// bottom, what is wrong, whether requests are served, whether the functions keep
-// up, what the table does, and what it costs. The first three dashboards of an
-// account are free.
+// addDashboard declares the first page for an on-call person: from top to bottom, the active
+// alarms, the requests, the functions' delays, the table, and the cost. The first three dashboards
+// of an account are free.
 func (l *Limiter) addDashboard() {
 	l.Dashboard = awscloudwatch.NewDashboard(l.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{
 		DefaultInterval: awscdk.Duration_Hours(jsii.Number(3)),

@@ -77,12 +77,12 @@ type pattern map[string]any
 
 // newMapping declares an event source mapping on the table's stream.
 //
-// It starts at the oldest record: whatever was written between the creation of the table and of
-// the mapping is seen. A mapping that has to be created again reads up to a day once more.
-// Records younger than the maximum age reach the functions, which know what they have counted or
-// archived. Older ones go to the failed records bucket and set off its alarm. Only what a Python
-// aggregator has counted of a table that is adopted would be counted again; it is paused until
-// that is old enough. To start at the newest record instead would lose what is written until the
+// It starts at the oldest record: all writes between the creation of the table and of the mapping
+// are seen. A mapping that has to be created again reads up to a day once more. Records younger
+// than the maximum age reach the functions, which know the records that they have counted or
+// archived. Older ones go to the failed records bucket and set off its alarm. Only the records that
+// a Python aggregator has counted of an adopted table would be counted again; the mapping is paused
+// until they are old enough. To start at the newest record instead would lose the writes until the
 // mapping first polls, and CloudFormation makes another mapping when its start is changed.
 func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 	return awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{

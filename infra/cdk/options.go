@@ -18,7 +18,7 @@ import (
 type Option struct {
 	Key     string
 	Default string // as it is written, or what happens instead
-	Accepts string // what is accepted, in words
+	Accepts string // the accepted values, in words
 	Note    string // anything else to know, "" if nothing
 }
 
@@ -75,10 +75,9 @@ func Options(v any) []Option {
 	return out
 }
 
-// Set sets the option of that key in the struct that v points to. The value is
-// what JSON or a command line gives: text, a number, a truth value, a list of
-// texts, an object of texts. known is false if there is no such option; the
-// error says what is accepted.
+// Set sets the option of this key in the struct that v points to. The value comes from JSON or a
+// command line: text, a number, a truth value, a list of texts, an object of texts. known is false
+// if there is no such option; the error names the accepted values.
 func Set(v any, key string, value any) (known bool, err error) {
 	walk(v, func(f reflect.StructField, to reflect.Value) {
 		if f.Tag.Get("key") != key {
@@ -95,7 +94,7 @@ func Set(v any, key string, value any) (known bool, err error) {
 	return known, err
 }
 
-// check returns what is wrong with the fields of a struct that are not zero.
+// check returns the errors of a struct's fields that are not zero.
 func check(v any) []error {
 	var problems []error
 	walk(v, func(f reflect.StructField, is reflect.Value) {
@@ -172,7 +171,7 @@ func holds(f reflect.StructField, is reflect.Value) bool {
 	return true
 }
 
-// errToken refuses a token for what decides what is declared.
+// errToken refuses a token for a field that decides which resources are declared.
 var errToken = errors.New("want a value that is known while the app runs, not a token: it decides what is declared")
 
 // unresolved reports whether a text holds a token of the construct library, which

@@ -15,8 +15,8 @@ import (
 // that a program of its kind asks of DynamoDB, and no more.
 type Policy string
 
-// The policies. Those of a namespace allow what the principal's tag
-// [NamespaceTag] names, so that one policy serves all namespaces.
+// The policies. The namespace policies allow the namespaces in the principal's tag [NamespaceTag],
+// so that one policy serves all of them.
 const (
 	Acquire          Policy = "acquire"           // acquire, settle, give back, split and merge buckets
 	Admin            Policy = "admin"             // and change entities, limits and namespaces, and read everything
@@ -30,8 +30,7 @@ const (
 // its namespace. It is the one that the Python stack's policies use.
 const NamespaceTag = "zael_namespace_id"
 
-// Actions by what they are for. Transactions have no right of their own: they
-// need those of their parts.
+// Actions by purpose. A transaction has no right of its own: it needs the rights of its parts.
 var (
 	configActions = []string{"dynamodb:BatchGetItem"}
 	getActions    = []string{"dynamodb:BatchGetItem", "dynamodb:GetItem"}
@@ -200,9 +199,9 @@ func (l *Limiter) statements(p policy, namespaces []string) []statement {
 // acquiring writes is there; limits, entities, usage and audit events are elsewhere.
 const bucketKeys = "/" + layout.BucketPKPart + "*"
 
-// acquiring returns the partition keys of what acquiring reads in a namespace: buckets, and
-// where limits are. Usage has the key of its entity, which IAM cannot tell from its limits;
-// audit events have others.
+// acquiring returns the partition keys that acquiring reads in a namespace: of buckets, and of
+// limits. Usage has the key of its entity, which IAM cannot distinguish from its limits; audit
+// events have other keys.
 func acquiring(ns string) []string {
 	return []string{ns + bucketKeys, ns + "/" + layout.EntityPKPart + "*", ns + "/" + layout.ResourcePKPart + "*",
 		ns + layout.SystemPKSuffix}

@@ -10,12 +10,11 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 )
 
-// Props is what a deployment can choose. The zero value of every field is its
-// default, named by the tag. A field with a tag "key" is also an option of the
-// app, see [Options]; the other tags say what is accepted, see [Props.Validate].
-// Texts may be tokens, such as an attribute of another construct; what they
-// resolve to is not checked. Manifests and what a tag says must be known may not:
-// they decide what is declared.
+// Props are the choices of a deployment. The zero value of every field is its default, named by the
+// tag. A field with a tag "key" is also an option of the app, see [Options]; the other tags hold
+// the accepted values, see [Props.Validate]. Texts may be tokens, such as an attribute of another
+// construct; their resolved values are not checked. Manifests and fields tagged known may not be
+// tokens: they decide which resources are declared.
 type Props struct {
 	// TableName is what clients open the table by.
 	TableName string `key:"tableName" default:"zae-limiter" is:"tableName"`
@@ -23,7 +22,7 @@ type Props struct {
 	// stream of new and old images. Everything below that shapes the table is
 	// then without effect.
 	ExistingTable awsdynamodb.ITable
-	// Code is the functions' programs, for who builds them himself.
+	// Code has the functions' programs, if you build them yourself.
 	Code Code
 
 	// Namespaces are registered by the deployment, if they are not yet; none
@@ -32,11 +31,10 @@ type Props struct {
 	// AuditRetentionDays is written to the system configuration of each of
 	// Namespaces: how long audit events stay in the table.
 	AuditRetentionDays int `key:"auditRetentionDays" range:"1-3650" note:"kept in the table; left alone by default"`
-	// Manifests declare limits, each those of one namespace, in YAML or JSON as
-	// package admin/manifest reads them. The deployment registers the namespace and
-	// applies them whenever their text changes: what a manifest declared before and
-	// does not any more is deleted, everything else is left alone. A manifest that is
-	// taken out changes nothing.
+	// Manifests declare limits, each for one namespace, in YAML or JSON as package admin/manifest
+	// reads them. The deployment registers the namespace and applies them whenever their text
+	// changes: it deletes limits that only the manifest before declared, and leaves everything else
+	// alone. Taking out a manifest changes nothing.
 	Manifests []string
 
 	// SnapshotWindows are the usage windows that are kept.
@@ -92,19 +90,18 @@ type Props struct {
 	// many days. S3 moves none below 128 KB, and ours have a few hundred bytes, so hardly
 	// any moves.
 	ArchiveTransitionDays int `key:"archiveTransitionDays" default:"never" range:"1-3650"`
-	// ArchiveVersioned keeps what is deleted from the archive as a version: for good,
-	// or for 30 days where objects expire.
+	// ArchiveVersioned keeps deleted archive objects as versions: for good, or for 30 days where
+	// objects expire.
 	ArchiveVersioned bool `key:"archiveVersioned" default:"false" note:"what is deleted can be had back"`
 	// ArchiveExpiryDays deletes archive objects after so many days.
 	ArchiveExpiryDays int `key:"archiveExpiryDays" default:"never" range:"1-36500"`
-	// Key is a customer key, not an alias of one, for the table and the buckets.
-	// Those who use them then need rights on the key too: the functions' roles, the
-	// policies and the grants have them. Nil: keys that AWS owns.
+	// Key is a customer key, not an alias of one, for the table and the buckets. Its users then
+	// need rights on the key too: the functions' roles, the policies and the grants have them. Nil:
+	// keys that AWS owns.
 	Key awskms.IKey
-	// LogKey encrypts the functions' log groups, and EnvironmentKey their
-	// environments; they may be the same as Key. The policy of LogKey must let
-	// CloudWatch Logs use it: that of a key made in this app is extended. Nil: keys
-	// of AWS.
+	// LogKey encrypts the functions' log groups, and EnvironmentKey their environments; they may be
+	// the same as Key. The policy of LogKey must let CloudWatch Logs use it: the policy of a key
+	// made in this app is extended. Nil: keys of AWS.
 	LogKey, EnvironmentKey awskms.IKey
 	// RemovalPolicy says what becomes of table and buckets when the stack is
 	// destroyed. Whatever it is, a first deployment that fails leaves nothing.
@@ -113,9 +110,9 @@ type Props struct {
 	Tags map[string]string `key:"tags" default:"none" is:"tags"`
 }
 
-// Code is the programs of the functions, each with an executable "bootstrap"
-// for arm64 Linux. What is nil is built from the source of the version of the
-// root module that is required, with the go tool, while the app runs.
+// Code has the programs of the functions, each with an executable "bootstrap" for arm64 Linux. A
+// nil program is built with the go tool, while the app runs, from the required version of the root
+// module.
 type Code struct {
 	Aggregator, Archiver, Setup awslambda.Code
 }

@@ -39,18 +39,16 @@ type index struct {
 	}
 }
 
-// CheckUpdate compares what holds data in a template, tables and buckets, with what
-// is in the template that is deployed. The error names every change that would replace
-// or drop one, which leaves its data behind where nobody uses it, or that
-// CloudFormation refuses half-way through the update. What mayLose names, by logical
-// id, is not looked at. Both templates are JSON.
+// CheckUpdate compares the tables and buckets of a template with those of the deployed one. The
+// error names every change that would replace or drop one, which leaves its data behind unused, or
+// that CloudFormation refuses half-way through the update. It skips the logical ids in mayLose.
+// Both templates are JSON.
 func CheckUpdate(deployed, next []byte, mayLose ...string) error {
 	return compare(deployed, next, true, mayLose)
 }
 
-// CheckRelease compares the tables of a template with those of another one
-// except for what an option decides: whether it is there, its name, and the projection
-// of GSI2.
+// CheckRelease compares the tables of two templates, except for the choices of an option: whether a
+// table is there, its name, and the projection of GSI2.
 func CheckRelease(released, next []byte) error { return compare(released, next, false, nil) }
 
 func compare(deployed, next []byte, options bool, mayLose []string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// statement allows actions on resources, under conditions: by operator and key, what is accepted.
+// statement allows actions on resources, under conditions: the accepted values by operator and key.
 type statement struct {
 	actions    []string
 	resources  []*string
@@ -76,7 +76,7 @@ func (l *Limiter) whereRightsGo(grantee awsiam.IGrantable) awsiam.IGrantable {
 }
 
 // waitsFor reports whether the limiter's stack is deployed after another one: because the
-// properties refer to what is in that, or because the app says so.
+// properties refer to a resource in it, or because the app requires it.
 func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 	own := awscdk.Stack_Of(l)
 	if same(own, other) {
@@ -99,7 +99,7 @@ func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 
 func same(a, b constructs.IConstruct) bool { return *a.Node().Path() == *b.Node().Path() }
 
-// texts are all texts of the properties, and the names of what was made elsewhere: where they
+// texts are all texts of the properties, and the names of resources made elsewhere: where they
 // refer to another stack, they hold tokens.
 func (p *Props) texts() (out []string) {
 	walk(p, func(_ reflect.StructField, is reflect.Value) { out = append(out, fmt.Sprint(is)) })

@@ -78,9 +78,9 @@ func (l *Limiter) addSetup() {
 	l.NamespaceIDs = setup.GetAttString(jsii.String(function.SetupNamespaceIDs))
 }
 
-// aggregatorStatements returns what the aggregator may do with the table: read and
-// write buckets, usage and the lists of what usage owes. Usage has the partition key of
-// its entity, whose limits IAM cannot tell from it; nothing else is within reach.
+// aggregatorStatements returns the aggregator's rights on the table: to read and write buckets,
+// usage and the lists of owed sums. Usage has the partition key of its entity, so IAM cannot
+// exclude the entity's limits; everything else is out of reach.
 func (l *Limiter) aggregatorStatements() []statement {
 	buckets, entities := "*"+bucketKeys, "*/"+layout.EntityPKPart+"*"
 	on := func(keys []string, actions ...string) statement {

@@ -79,8 +79,8 @@ func (p TableProps) addIndex(t awsdynamodb.Table, name, pk, sk string, projectio
 
 func (p TableProps) provisioned() bool { return p.BillingMode == "provisioned" }
 
-// scale has auto scaling follow what is used of the table and of each index, within the
-// same bounds. An index that cannot follow throttles writes of the table.
+// scale has auto scaling follow the consumption of the table and of each index, within the same
+// bounds. An index that cannot follow throttles writes of the table.
 func (p TableProps) scale(t awsdynamodb.Table) {
 	if !p.provisioned() {
 		return

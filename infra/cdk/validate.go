@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// Validate returns everything that is wrong with the properties, joined, each
-// with the field, its value and what is accepted. Nil properties are right.
+// Validate returns all errors of the properties, joined, each with the field, its value and the
+// accepted values. Nil properties are valid.
 func (p *Props) Validate() error {
 	if p == nil {
 		return nil
@@ -52,7 +52,7 @@ func (p *Props) Validate() error {
 // maxThresholds is how long the text of thresholds may be: Lambda bounds a function's environment.
 const maxThresholds = 2000
 
-// alerts returns what is wrong with thresholds, and with where they are sent.
+// alerts returns the errors of thresholds, and of their destinations.
 func (p *Props) alerts() (problems []error) {
 	a := p.Alerts
 	if a.Bus != nil && a.Topic != nil {
@@ -73,8 +73,7 @@ func (p *Props) alerts() (problems []error) {
 	return problems
 }
 
-// capacity returns what is wrong with provisioned capacity, of properties that have their
-// defaults.
+// capacity returns the errors of provisioned capacity; the properties must have their defaults.
 func (p TableProps) capacity() (problems []error) {
 	if !p.provisioned() {
 		var none *Props
@@ -142,9 +141,8 @@ func (p *Props) declared() (namespaces []string, err error) {
 // maxNameLength is how long the name of a role may be.
 const maxNameLength = 64
 
-// withDefaults returns a copy in which every field that has a default value has
-// it. Namespaces that are empty but not nil stay so: none are registered but those
-// of manifests.
+// withDefaults returns a copy with the default in every zero field that has one. Namespaces that
+// are empty but not nil stay so: then only the namespaces of manifests are registered.
 func (p *Props) withDefaults() *Props {
 	var out Props
 	if p != nil {
@@ -168,7 +166,7 @@ func (p *Props) withDefaults() *Props {
 			}
 		}
 	})
-	declared, _ := out.declared() // Validate has said what is wrong
+	declared, _ := out.declared() // Validate has reported the error
 	for _, name := range declared {
 		if !slices.Contains(out.Namespaces, name) {
 			out.Namespaces = append(slices.Clip(out.Namespaces), name)

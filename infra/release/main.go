@@ -2,12 +2,12 @@
 //
 //	go run ./infra/release -version v0.1.0
 //
-// It tags what is committed, once the changelog has a heading for the version. The root module is
-// tagged as it is. The modules further down find it by a replace here. So they are tagged on a
-// commit beside the branch, in which they require it in that version instead. Before that it
-// builds every module without a replace. The tool for five platforms, the functions and a
-// CloudFormation template of the stack, with their SHA-256 sums, are in dist/release afterwards.
-// Nothing is pushed: the last line says how.
+// It tags the current commit, once the changelog has a heading for the version. The root module is
+// tagged as it is. The nested modules find it by a replace here. So they are tagged on a commit off
+// the branch, in which they require it in this version instead. Before that it builds every module
+// without a replace. The tool for five platforms, the functions and a CloudFormation template of
+// the stack, with their SHA-256 sums, are in dist/release afterwards. Nothing is pushed: the last
+// line says how.
 package main
 
 import (
@@ -82,7 +82,7 @@ var (
 	errReady = errors.New("not ready")
 )
 
-// ready checks that what is committed can be released, and says all that is missing.
+// ready checks that the current commit can be released, and reports everything that is missing.
 func (r *run) ready(ctx context.Context) error {
 	if !versions.MatchString(r.version) {
 		return fmt.Errorf("%w: the version is %q, want one like v0.1.0 or v0.1.0-rc.1", errReady, r.version)
@@ -113,7 +113,7 @@ func (r *run) ready(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// tags are those of all modules, the root's first.
+// tags are the tags of all modules, the root's first.
 func (r *run) tags() []string {
 	out := []string{r.version}
 	for _, folder := range release.Nested {

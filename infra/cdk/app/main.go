@@ -84,8 +84,7 @@ func newStack(scope constructs.Construct, opts options, dist string) awscdk.Stac
 		props.ExistingTable = awsdynamodb.Table_FromTableAttributes(stack, jsii.String("ExistingTable"), table)
 	}
 	opts.resources(stack, &props)
-	// The id "Default" is left out of logical ids: they are those of a stack
-	// without a construct in between.
+	// The id "Default" is left out of logical ids: they are the same as without a construct in between.
 	l := cdk.New(stack, "Default", &props)
 
 	output(stack, "TableName", "Table of buckets, limits and usage; clients open it by this name.", l.Table.TableName())

@@ -49,9 +49,9 @@ type options struct {
 	Limiter cdk.Props
 }
 
-// optionsFromContext reads the options from an app's context. All problems are
-// reported together, each naming the key, its value and what is accepted. Keys of
-// others are left alone, unless they look like ours without the prefix.
+// optionsFromContext reads the options from an app's context. All problems are reported together,
+// each naming the key, its value and the accepted ones. Keys of other apps are left alone, unless
+// they look like ours without the prefix.
 func optionsFromContext(context map[string]any) (options, error) {
 	opts := options{StackName: "zae-limiter-go"}
 	var problems []error

@@ -22,15 +22,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// lookTime bounds the look at what is deployed.
+// lookTime bounds the reading of the deployed template.
 const lookTime = 10 * time.Second
 
-// checkUpdate refuses a template that would lose a table or a bucket, unless opts.MayLose
-// names it. It compares with what is deployed if the command line tool has found
-// credentials. If what is deployed cannot be read then, the template is refused: nobody
-// can tell what it would do. Without credentials nothing can be deployed, and it
-// compares with the template of the release, which shows a change of the code, but not
-// one of the options.
+// checkUpdate refuses a template that would lose a table or a bucket, unless opts.MayLose names it.
+// If the command line tool has found credentials, it compares with the deployed template. If that
+// cannot be read, the template is refused: its effect is not known. Without credentials nothing can
+// be deployed, and it compares with the template of the release, which shows a change of the code,
+// but not of the options.
 func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	if os.Getenv("CDK_DEFAULT_ACCOUNT") == "" {
 		return cdk.CheckRelease(cdk.Golden(), template)

@@ -1,12 +1,12 @@
-// Protect sets the stack policy: CloudFormation then refuses every update that would
-// replace or delete what holds data, no matter who sends it. Its arguments are those of
-// the deployment; with cdk.json they say which stack it is, and what it may lose, which the
-// policy leaves out. make deploy runs it before the deployment, and once more, without
-// mayLose, after it, also if it has failed:
+// Protect sets the stack policy: CloudFormation then refuses every update that would replace or
+// delete a resource that holds data, whatever its source. Its arguments are those of the
+// deployment; with cdk.json they name the stack and the data that it may lose, which the policy
+// leaves out. make deploy runs it before the deployment, and once more, without mayLose, after it,
+// also if it has failed:
 //
 //	go run -C infra/cdk ./app/protect [-after] -- [the arguments that cdk gets]
 //
-// A stack that is not there yet is left alone, and so is one whose creation failed.
+// It ignores a stack that is not there yet, and one whose creation failed.
 package main
 
 import (
@@ -141,7 +141,7 @@ func chosen(path string, args []string) (stack string, mayLose []string, err err
 	return stack, mayLose, nil
 }
 
-// policy lets updates do everything, but replace or delete what is kept.
+// policy allows updates everything except replacing or deleting the kept resources.
 func policy(kept []string) string {
 	type statement struct {
 		Effect, Principal string

@@ -1,5 +1,5 @@
-// Package deployed reads what CloudFormation has. It is apart from the constructs, so that
-// who protects a stack needs no Node.
+// Package deployed reads stacks from CloudFormation. It is apart from the constructs, so that
+// protecting a stack needs no Node.
 package deployed
 
 import (

@@ -1,5 +1,5 @@
-// Package holding names what holds data in a limiter. It is apart from the constructs, so
-// that who protects a stack needs no Node.
+// Package holding names the resources of a limiter that hold data. It is apart from the constructs,
+// so that protecting a stack needs no Node.
 package holding
 
 // The logical ids of what holds data, in a limiter that is its stack's only one. They must
