@@ -15,7 +15,7 @@ type Acquirer interface {
 	Acquire(context.Context, limiter.Request) (*limiter.Lease, error)
 }
 
-// Call is what is known of a call before it is handled.
+// Call describes a call before it is handled.
 type Call struct {
 	Method  string // "/package.service/method"
 	Message any    // of a unary call the request; nil for a stream
@@ -24,22 +24,21 @@ type Call struct {
 
 // Options say what a call takes and what becomes of it. Request is required.
 type Options struct {
-	// Request returns what a call takes: who, what, how much. Its error ends the
-	// call and nothing is taken: a status goes to the client as it is, any other
-	// error goes to Failed.
+	// Request returns the entity, the resource and the costs of a call. Its error ends the call and
+	// nothing is taken: a status goes to the client as it is, any other error goes to Failed.
 	Request func(context.Context, Call) (limiter.Request, error)
-	// Skip tells which calls are not limited, health checks for instance; they carry
-	// no lease. Nil: none.
+	// Skip reports whether a call is not limited, a health check for instance; it carries no lease.
+	// Nil: none.
 	Skip func(context.Context, Call) bool
 	// Denied returns the error that a denied call ends in. Nil: [Denied].
 	Denied func(context.Context, Call, *limiter.LimitError) error
 	// Failed returns the error of a call for which there was no decision. Nil: [Failed].
 	Failed func(context.Context, Call, error) error
-	// Granted is told of every granted call before it is handled, for logs and
-	// metrics. It must be quick. Nil: nobody.
+	// Granted is called for every granted call before it is handled, for logs and metrics. It must
+	// be quick. Nil: nothing is called.
 	Granted func(context.Context, Call, *limiter.Lease)
-	// Settled is told of every lease that could not be settled after its call was
-	// handled: the tokens that were taken at first stay taken. Nil: nobody.
+	// Settled is called for every lease that could not be settled after its call was handled: the
+	// tokens that were taken at first stay taken. Nil: nothing is called.
 	Settled func(context.Context, Call, error)
 }
 
@@ -134,8 +133,8 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 	return handle(ctx)
 }
 
-// Lease returns the lease of a call that is being handled, nil if it is not limited; of several
-// interceptors that of the innermost. The handler may settle and charge; it may also roll back or
+// Lease returns the lease of a call that is being handled, nil if it is not limited; with several
+// interceptors the innermost one's. The handler may settle and charge; it may also roll back or
 // commit itself, when that must have happened before the answer is sent.
 func Lease(ctx context.Context) *limiter.Lease {
 	lease, _ := nested.Innermost(ctx).(*limiter.Lease)

@@ -47,10 +47,10 @@ func Denied(e *limiter.LimitError) error {
 const century = 100 * 365 * 24 * time.Hour
 
 // Failed returns the error of a call for which there was no decision. It is CANCELED or
-// DEADLINE_EXCEEDED if the context of the call has ended. It is UNAVAILABLE, with RetryInfo of
-// one second, if trying again may help. It is PERMISSION_DENIED if the resource is switched off,
-// INVALID_ARGUMENT if no bucket can hold the costs, and else INTERNAL. It tells no more, so that
-// clients learn nothing of the cause.
+// DEADLINE_EXCEEDED if the context of the call has ended. It is UNAVAILABLE, with RetryInfo of one
+// second, if trying again may help. It is PERMISSION_DENIED if the resource is switched off,
+// INVALID_ARGUMENT if no bucket can hold the costs, and else INTERNAL. It hides the cause from
+// clients.
 func Failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

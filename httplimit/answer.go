@@ -12,7 +12,7 @@ import (
 // Denial is a denied request.
 type Denial struct {
 	*limiter.LimitError
-	// Request is what was asked for. Without it only the cost of the limit that denies is known.
+	// Request is the denied request. Without it only the cost of the limit that denies is known.
 	Request limiter.Request
 }
 
@@ -41,8 +41,8 @@ func (w *Wait) UnmarshalJSON(text []byte) error {
 type Body struct {
 	Error   string `json:"error"` // "rate_limit_exceeded"
 	Message string `json:"message"`
-	// Contended tells that no limit is exceeded: too many others wrote to the bucket
-	// at the same time.
+	// Contended is true if no limit is exceeded, but too many others wrote to the bucket at the
+	// same time.
 	Contended         bool        `json:"contended"`
 	RetryAfterSeconds Wait        `json:"retry_after_seconds"`
 	RetryAfterMS      Wait        `json:"retry_after_ms"`
@@ -113,8 +113,8 @@ func WriteDenied(w http.ResponseWriter, r *http.Request, d Denial) {
 }
 
 // WriteFailed answers with the status of an [*Error]. Other errors are 503 if trying again may
-// help, 403 if the resource is switched off, 413 if no bucket can hold the costs, and else 500.
-// The body tells no more than the status, so that clients learn nothing of the cause.
+// help, 403 if the resource is switched off, 413 if no bucket can hold the costs, and else 500. The
+// body has no more than the status, which hides the cause from clients.
 func WriteFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	word := "internal_error"

@@ -15,18 +15,18 @@ var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // ClientIP returns a function that names the client of a request by its address, for
 // limiter.Request.Entity: "203.0.113.9". IPv6 is named by the network that one customer has,
-// "2001:db8:1:2::/64". Mapped addresses (::ffff:0:0/96) and those of NAT64 (64:ff9b::/96) are
+// "2001:db8:1:2::/64". Mapped addresses (::ffff:0:0/96) and NAT64 addresses (64:ff9b::/96) are
 // named by their IPv4 address.
 //
-// Trusted are the addresses and prefixes of your own proxies: "10.0.0.5", "10.0.0.0/8". A peer that
-// is none of them is the client, whatever its header says. Behind them the client is the last
+// Trusted are the addresses and prefixes of your own proxies: "10.0.0.5", "10.0.0.0/8". An
+// untrusted peer is the client, whatever its header says. Behind proxies the client is the last
 // address in X-Forwarded-For, or in Forwarded (RFC 7239), that is not trusted. Each proxy must
-// append the address that called it, or set the field to it. What stands before may be made up, and
-// is not read. Where the address cannot be found so, the client is named by its peer, a proxy, as are
-// all such clients: a value is no address, all addresses are trusted, or both fields are there and differ.
-// So proxies should remove the field that they do not write.
+// append the address that called it, or set the field to it. Earlier addresses may be made up, and
+// are not read. If the address cannot be found so, the client is named by its peer, a proxy, as are
+// all such clients: a value is no address, all addresses are trusted, or both fields are there and
+// differ. So proxies should remove the field that they do not write.
 //
-// A peer that has no IP address, on a Unix socket for instance, is "unknown". The function is safe
+// A peer without an IP address, on a Unix socket for instance, is "unknown". The function is safe
 // for concurrent use. The error is a limiter.ErrInvalid that names the entry of trusted.
 func ClientIP(trusted ...string) (func(*http.Request) string, error) {
 	t := make(proxies, len(trusted))

@@ -10,12 +10,12 @@
 //	})(handler)
 //
 // A denied request is answered with 429, Retry-After, the fields RateLimit and RateLimit-Policy
-// (draft-ietf-httpapi-ratelimit-headers), and a JSON body like that of the Python zae-limiter. A
-// granted one gets the same two fields, and its lease in the context ([Lease]) to settle what it
-// really costs. With an in-flight limit the context ends when the slot is lost, with the cause
+// (draft-ietf-httpapi-ratelimit-headers), and a JSON body like the Python zae-limiter's. A granted
+// one gets the same two fields, and its lease in the context ([Lease]) to settle its real cost.
+// With an in-flight limit the context ends when the slot is lost, with the cause
 // limiter.ErrSlotsLost. [XRateLimit] and [OpenAI] are for clients that read older fields.
 //
-// Never take the entity from what a client may choose freely: each new name is a
-// full bucket, so a flood of made-up keys passes, and is paid for. Check a key
-// before it is limited. Before anybody has signed in, the key is the address: [ClientIP].
+// Never take the entity from a value that a client may choose freely: each new name is a full
+// bucket, so a flood of made-up keys passes, and is paid for. Check a key before it is limited.
+// Before anybody has signed in, the key is the address: [ClientIP].
 package httplimit

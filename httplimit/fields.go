@@ -14,11 +14,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Fields sets header fields that tell a client where it stands. It is given the limits as
-// they are after a granted request, or with how long a denied one has to wait. Where a request
-// passes several middlewares, it is called after each, with the limits of all of them so far.
-// Where several limits have one name, also of a cascade, only the tightest is given. There is
-// one at least.
+// Fields sets header fields with a client's limits: their state after a granted request, or how
+// long a denied one has to wait. If a request passes several middlewares, it is called after each,
+// with the limits of all of them so far. If several limits have one name, also of a cascade, only
+// the tightest is given. There is one at least.
 type Fields func(http.Header, []limiter.Status)
 
 // RateLimit sets the fields RateLimit and RateLimit-Policy of
@@ -49,10 +48,9 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 	h.Set("RateLimit-Policy", strings.Join(rules, ", "))
 }
 
-// XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset to
-// those of the tightest limit, in the form that GitHub's API made common: the reset,
-// when the limit is full again, in seconds since 1970 by DynamoDB's clock. There is no reset
-// where no wait helps.
+// XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset from the tightest
+// limit, in the form that GitHub's API made common: the reset, when the limit is full again, in
+// seconds since 1970 by DynamoDB's clock. There is no reset where no wait helps.
 func XRateLimit(h http.Header, statuses []limiter.Status) {
 	s := slices.MinFunc(statuses, tighter)
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Capacity, 10))
@@ -68,7 +66,7 @@ func XRateLimit(h http.Header, statuses []limiter.Status) {
 // longer than a century.
 func never(d time.Duration) bool { return d < 0 || d > 100*365*24*time.Hour }
 
-// instant returns what is so long after the decision, by its clock.
+// instant returns the instant d after the decision, by its clock.
 func instant(s limiter.Status, d time.Duration) time.Time {
 	if s.At.IsZero() { // nothing was looked up
 		return time.Now().Add(d)
@@ -118,8 +116,8 @@ type shown struct {
 
 type shownKey struct{}
 
-// set sets the header fields that the options, and those of the middlewares before, ask for. It returns
-// the request for the middlewares within.
+// set sets the header fields of the options and of the middlewares before. It returns the request
+// for the middlewares within.
 func (o Options) set(w http.ResponseWriter, r *http.Request, statuses []limiter.Status) *http.Request {
 	if len(statuses) == 0 || len(o.Fields) == 0 {
 		return r

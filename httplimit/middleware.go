@@ -16,37 +16,37 @@ type Acquirer interface {
 
 // Options say what a request takes and what becomes of it. Request is required.
 type Options struct {
-	// Request returns what a request takes: who, what, how much. A request that only asks for its
-	// limits costs 0 of each: it gets the fields and takes nothing, for one write. An error that is
-	// an [*Error] is answered with its status, any other with 500, and goes to
-	// Failed; nothing is taken.
+	// Request returns the entity, the resource and the costs of a request. A request that only asks
+	// for its limits costs 0 of each: it gets the fields and takes nothing, for one write. An error
+	// that is an [*Error] is answered with its status, any other with 500, and goes to Failed;
+	// nothing is taken.
 	Request func(*http.Request) (limiter.Request, error)
-	// Skip tells which requests are not limited, health checks or preflights ([IsPreflight]) for
-	// instance; they carry no lease. Nil: none.
+	// Skip reports whether a request is not limited, a health check or a preflight ([IsPreflight])
+	// for instance; it carries no lease. Nil: none.
 	Skip func(*http.Request) bool
-	// Counts reports whether an answer with this status costs what was taken. If not, all is given
-	// back that the handler has not settled, in another write:
+	// Counts reports whether an answer with this status costs the taken tokens. If not, another
+	// write gives back all that the handler has not settled:
 	//
 	//	Counts: func(status int) bool { return status == http.StatusUnauthorized } // only failed log-ins
 	//
-	// Until then it stays taken, so what is left bounds the requests at work. It is kept where the
-	// client leaves, and where the handler panics, or writes nothing to the writer that it was given. If a
-	// status that clients can cause does not count, their requests are free. Nil: all count.
+	// Until then the tokens stay taken, so the level bounds the requests at work. They are kept if
+	// the client leaves, and if the handler panics or does not use the writer that it was given. If
+	// a status that clients can cause does not count, their requests are free. Nil: all count.
 	Counts func(status int) bool
-	// Fields are the header fields that tell of the limits. Nil: [RateLimit];
-	// empty: none. Requests that have an Origin get Access-Control-Expose-Headers too, with the names
-	// of these fields and Retry-After.
+	// Fields are the header fields about the limits. Nil: [RateLimit]; empty: none. Requests that
+	// have an Origin get Access-Control-Expose-Headers too, with the names of these fields and
+	// Retry-After.
 	Fields []Fields
 	// Denied answers a denied request. The header fields are set already, the
 	// status is not. Nil: [WriteDenied].
 	Denied func(http.ResponseWriter, *http.Request, Denial)
 	// Failed answers a request for which there was no decision. Nil: [WriteFailed].
 	Failed func(http.ResponseWriter, *http.Request, error)
-	// Granted is told of every granted request before it is handled, for logs and
-	// metrics. It must be quick. Nil: nobody.
+	// Granted is called for every granted request before it is handled, for logs and metrics. It
+	// must be quick. Nil: nothing is called.
 	Granted func(*http.Request, *limiter.Lease)
-	// Settled is told of every lease that could not be settled after its request
-	// was handled: the tokens that were taken at first stay taken. Nil: nobody.
+	// Settled is called for every lease that could not be settled after its request was handled:
+	// the tokens that were taken at first stay taken. Nil: nothing is called.
 	Settled func(*http.Request, error)
 }
 
@@ -152,9 +152,9 @@ func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Reques
 	}
 }
 
-// Lease returns the lease of a request that is being handled, nil if it is not
-// limited; of several middlewares that of the innermost. The handler may settle and charge; it may
-// also roll back or commit itself, when that must have happened before the answer is sent.
+// Lease returns the lease of a request that is being handled, nil if it is not limited; with
+// several middlewares the innermost one's. The handler may settle and charge; it may also roll back
+// or commit itself, when that must have happened before the answer is sent.
 func Lease(r *http.Request) *limiter.Lease {
 	lease, _ := nested.Innermost(r.Context()).(*limiter.Lease)
 	return lease

@@ -1,7 +1,7 @@
 // Package limitertest is for the tests of programs that use package limiter. It has a table in
-// memory where a DynamoDB client is asked for, so that the real limiter runs in a test without a
-// database. Its clock stands still until the test moves it, unless it is that of package time, as
-// in a bubble of testing/synctest. Calls fail, hang, are slowed down or refused on demand.
+// memory for functions that want a DynamoDB client, so that the real limiter runs in a test without
+// a database. Its clock stands still until the test moves it, or it is package time's, as in a
+// bubble of testing/synctest. Calls fail, hang, are slowed down or refused on demand.
 //
 //	table := limitertest.New(t)
 //	l := table.Limiter(nil)
@@ -10,7 +10,7 @@
 //	table.Fail(limiter.ErrUnavailable)
 //	table.Trouble(limitertest.Trouble{Delay: time.Second})
 //
-// What the functions of the stack do (usage, the archive) does not happen.
+// The functions of the stack (usage, the archive) do not run.
 package limitertest
 
 import (
@@ -34,7 +34,7 @@ type Table struct {
 	tb testing.TB
 
 	mu      sync.Mutex
-	now     time.Time // zero: that of package time
+	now     time.Time // zero: package time's
 	trouble []Trouble
 }
 
@@ -44,9 +44,9 @@ type client struct{ admin.DynamoDB }
 // start is when the clock of a new table stands.
 var start = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// timeout is that of clients that have none of their own. A table in memory answers at once, so
-// only a machine that stands still could make a call too late for the defaults. A test must not
-// fail for that.
+// timeout is for clients without one of their own. A table in memory answers at once, so only a
+// machine that stands still could make a call too late for the defaults. A test must not fail for
+// it.
 const timeout = 24 * time.Hour
 
 // New returns an empty table whose clock stands at the beginning of 2025, UTC.
@@ -81,10 +81,10 @@ func (t *Table) Now() time.Time {
 	return t.now
 }
 
-// Advance moves the clock. It panics for a negative duration, and for a clock
-// that is that of package time. Limiters do not work meanwhile, as if their process had stood
-// still: leases lose the slots of in-flight limits that are due to be renewed. A table of
-// [NewLive] in a bubble lets them be renewed.
+// Advance moves the clock. It panics for a negative duration, and for a table with package time's
+// clock. Limiters do not work meanwhile, as if their process had stood still: leases lose the slots
+// of in-flight limits that are due to be renewed. A table of [NewLive] in a bubble lets them be
+// renewed.
 func (t *Table) Advance(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

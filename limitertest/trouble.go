@@ -46,15 +46,14 @@ type Trouble struct {
 var operations = []string{string(memdb.UpdateItem), string(memdb.PutItem), string(memdb.DeleteItem),
 	string(memdb.TransactWriteItems), string(memdb.BatchGetItem), string(memdb.Query), string(memdb.BatchWriteItem)}
 
-// Trouble decides what becomes of calls from now on, in place of what was decided before.
-// Each call meets the first trouble that concerns its operation and has not yet happened
-// Times times. Without arguments all calls succeed. It panics for operations, errors and
-// numbers that Trouble does not name.
+// Trouble decides the outcome of calls from now on, and replaces earlier troubles. Each call meets
+// the first trouble that concerns its operation and has not yet happened Times times. Without
+// arguments all calls succeed. It panics for operations, errors and numbers that Trouble does not
+// name.
 //
-// A limiter spares a table that has not answered several calls in a row: for a
-// fraction of a second of package time, whatever the clock here says, most
-// requests are limiter.ErrUnavailable without a call, also after the trouble is over.
-// Tests of that are made in a bubble of testing/synctest, with NewLive.
+// A limiter spares a table that has not answered several calls in a row: for a fraction of a second
+// of package time, whatever the clock here says, most requests are limiter.ErrUnavailable without a
+// call, also after the trouble is over. Test that in a bubble of testing/synctest, with NewLive.
 func (t *Table) Trouble(all ...Trouble) {
 	for _, one := range all {
 		one.check()

@@ -31,8 +31,8 @@ const (
 
 // Options are the settings of an [Observer]. The zero value means all defaults.
 type Options struct {
-	// MeterProvider and TracerProvider default to the global ones. Those of the noop
-	// packages turn metrics or traces off.
+	// MeterProvider and TracerProvider default to the global ones. Providers of the noop packages
+	// turn metrics or traces off.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 	// Attributes adds attributes to the measurements of an event: its resource, say, if
@@ -41,8 +41,8 @@ type Options struct {
 	Attributes func(limiter.Event) []attribute.KeyValue
 }
 
-// Observer measures and traces what it is told. It is safe for concurrent use, and for
-// any number of limiters.
+// Observer measures and traces a limiter's events. It is safe for concurrent use, and for any
+// number of limiters.
 type Observer struct {
 	attributes func(limiter.Event) []attribute.KeyValue
 	tracer     trace.Tracer
@@ -55,8 +55,8 @@ type Observer struct {
 	correction              metric.Float64Gauge
 }
 
-// New returns an observer. Its Observe is for limiter.Options.Observe. The error is
-// that of a meter that does not take an instrument.
+// New returns an observer. Its Observe is for limiter.Options.Observe. The error comes from a meter
+// that does not accept an instrument.
 func New(o Options) (*Observer, error) {
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()

@@ -50,8 +50,8 @@ func (o *Observer) span(ctx context.Context, e limiter.Event) {
 	}
 }
 
-// decided reports whether an error is a decision, beside a denial: what can never be granted, and what
-// is switched off.
+// decided reports whether an error is a decision other than a denial: the costs can never be
+// granted, or the resource is switched off.
 func decided(err error) bool {
 	return errors.Is(err, limiter.ErrTooLarge) || errors.Is(err, limiter.ErrDisabled)
 }
