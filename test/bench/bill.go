@@ -52,7 +52,7 @@ func (b Bill) Equal(o Bill) bool {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// minus returns what is left of the bill without o, per one of n.
+// minus returns the bill without o, per one of n.
 func (b Bill) minus(o Bill, n float64) Bill {
 	out := Bill{Calls: map[string]float64{}, Read: (b.Read - o.Read) / n, Write: (b.Write - o.Write) / n}
 	for op := range b.Calls {

@@ -22,7 +22,7 @@ func (f fleet) flood(ctx context.Context) (r Row, err error) {
 	return r, err
 }
 
-// tells is an acquire after a denial, which it has counted in the item.
+// tells is an acquire that writes the count of a denial before it.
 func (f fleet) tells(ctx context.Context) (r Row, err error) {
 	r = Row{Path: "acquire that counts a denial before", Budget: updates(1)}
 	r.Measured, err = f.path(ctx, "tells", 6*time.Second,

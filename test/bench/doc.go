@@ -1,15 +1,15 @@
-// Package bench measures what the design promises: what each path costs in
-// DynamoDB capacity, and what the client and the functions add in time, memory
-// and size. It compares; it is used by nothing.
+// Package bench measures the promises of the design: the cost of each path in
+// DynamoDB capacity, and the time, memory and size that the client and the functions
+// add. Nothing uses it.
 //
 // # The cost table
 //
 // `make cost` runs every path of the cost table against a stand-in. It prints the capacity
 // consumed, indexes included, next to the budget. The test TestCostsAreAsBudgeted fails if they
-// differ, on both stand-ins. Capacity is what the stand-in reports
-// (ReturnConsumedCapacity=INDEXES), read off the wire by a proxy. What no DynamoDB reports is
-// added by AWS's rule: a conditional write that fails is charged one write unit per started KB of
-// the item that exists, at least one. Each line begins with "cost:".
+// differ, on both stand-ins. A proxy reads the capacity off the wire, as the stand-in reports it
+// (ReturnConsumedCapacity=INDEXES). One charge that no DynamoDB reports is added by AWS's rule: a
+// conditional write that fails is charged one write unit per started KB of the item that exists, at
+// least one. Each line begins with "cost:".
 //
 // # The benchmarks
 //
@@ -19,7 +19,7 @@
 //	warm acquire      the limiter, the bare UpdateItem it makes (the same
 //	                  rendered input, replayed on a twin bucket) and a naive
 //	                  peer (GetItem, then a conditional UpdateItem) take turns
-//	                  on one stand-in; what the limiter adds is the median of
+//	                  on one stand-in; the limiter's overhead is the median of
 //	                  the paired differences. Target: at most 5 %.
 //	repeated denial   time per denial by the last image, and the calls it made,
 //	                  which must be none.
@@ -33,15 +33,14 @@
 // BenchmarkManyKeys, which make bench leaves out, puts a million keys through one process
 // in virtual time and reports memory and units (docs/choosing-limits.md); it takes minutes.
 //
-// Package test/bench/fleet measures what fleets of processes pay on one bucket. It does so in
+// Package test/bench/fleet measures the cost of fleets of processes on one bucket. It does so in
 // virtual time, and a little on a stand-in. `make bench` prints it with the rest.
 //
 // Decoding against the Lambda library's event type is measured where it is
 // done, in internal/stream; `make bench` runs it as well.
 //
-// Times depend on the machine and on what else it does: compare figures of one
+// Times depend on the machine and on its other work: compare figures of one
 // run only. They are printed and never asserted. Counts, units, sizes and memory
-// are asserted by the tests of this package. All stand-ins are local: their
-// latency is not that of AWS, and a smaller latency makes what the limiter adds
-// look larger than it will be.
+// are asserted by the tests of this package. All stand-ins are local: their latency
+// is lower than AWS's, so the limiter's overhead looks larger than it will be.
 package bench

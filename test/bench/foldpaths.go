@@ -28,7 +28,7 @@ func (f *feed) folded(ctx context.Context, fl fleet) (Row, error) {
 			"and months owe, and a read whether that is due. make prices has the whole of it, for up to 100,000 tenants",
 			ofABucket, entities),
 	}
-	for _, each := range []int{1, ofABucket} { // what is first is not measured
+	for _, each := range []int{1, ofABucket} { // the first is not measured
 		records, err := f.several(ctx, fl, each)
 		if err != nil {
 			return row, err

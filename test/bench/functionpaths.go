@@ -142,9 +142,8 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 	return row, err
 }
 
-// merge delivers a write of the bucket that split has left with two shards, when it
-// has been cool for as long as the aggregator is told to wait. look is what precedes
-// the merge.
+// merge delivers a write of the bucket that split has left with two shards, when it has been cool
+// for the aggregator's configured time. look is the bill of the look before the merge.
 func (f *feed) merge(ctx context.Context) (row Row, look Bill, err error) {
 	row = Row{
 		Path:   "aggregator, merge of two shards",

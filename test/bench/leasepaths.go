@@ -29,7 +29,7 @@ func (f fleet) coupled(ctx context.Context, child string) error {
 	return errors.Join(f.couple(ctx, child), taken(ctx, f.a, child, 500), taken(ctx, f.b, child, 1))
 }
 
-// cascadePaths measures what is charged to an entity and its parent.
+// cascadePaths measures charges to an entity and its parent.
 func cascadePaths(ctx context.Context, w *world) ([]Row, error) {
 	f, err := newFleet(ctx, w)
 	if err != nil {

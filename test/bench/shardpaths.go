@@ -50,8 +50,8 @@ func (f fleet) halves(ctx context.Context, entity string) error {
 	return taken(ctx, f.a, entity, 600)
 }
 
-// lagging splits a shard that is behind the count of shard 0, from an image newer than that of
-// shard 0. A client that writes to it does so, and the aggregator too.
+// lagging splits a shard that is behind the count of shard 0, from a newer image than shard 0's. A
+// client that writes to it does so, and the aggregator too.
 func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	row := Row{
 		Path:   "split of a shard that lags behind",

@@ -25,8 +25,8 @@ import (
 // resource is what all entities of a world use.
 const resource = "gpt-4"
 
-// world is the table of the committed template on a stand-in, seen through a
-// proxy that meters it, with a clock that only moves when told to.
+// world is the table of the committed template on a stand-in, seen through a proxy that meters it,
+// with a clock that only the tests move.
 type world struct {
 	direct  *engine.Engine // past the proxy: set-up and looking
 	proxied *engine.Engine

@@ -1,20 +1,20 @@
-// Package localstack is the local stand-in kit: it plays AWS well enough, on one
+// Package localstack is the local stand-in kit: it acts as AWS well enough, on one
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
 // The parts, each its own package. Only tablespec imports the product, for the
 // specification of the table:
 //
-//	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or what answers at the SDK's endpoint variables)
+//	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or the server at the SDK's endpoint variables)
 //	tablespec   reads the synthesized template: creates the table, lists the event source mappings
 //	runtimeapi  speaks the Lambda Runtime API to the built binaries, restarts them, kills them on request
-//	esm         plays an event source mapping: polls the stream, filters, batches, retries, bisects
+//	esm         acts as an event source mapping: polls the stream, filters, batches, retries, bisects
 //	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts
 //	s3          an S3 stand-in in this process
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does
 //	browser     a headless browser that opens pages for tests
-//	rights      what a program asks of DynamoDB, and what the managed policies allow
-//	stack       all of them together, from the committed template: what demo and end-to-end tests start
+//	rights      a program's calls of DynamoDB against the managed policies
+//	stack       all of them together, from the committed template, for demo and end-to-end tests
 //
 // Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.
 // compose.yaml is for people who prefer containers and is used by no test.

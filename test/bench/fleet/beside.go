@@ -19,9 +19,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// beside is a writer of the documented algorithm of the Python client on the items of
-// a table that limiters use too (docs/wire-format.md). It picks a shard at random,
-// asks two others when that one is short, and then refills shard 0 by the whole limit.
+// beside is a writer of the documented algorithm of the Python client on the items of a table that
+// limiters use too (docs/wire-format.md). It picks a shard at random, asks two others when the
+// first is short, and then refills shard 0 by the whole limit.
 type beside struct {
 	t         *tableStore
 	rng       *rand.Rand
@@ -107,12 +107,11 @@ func (p *beside) refill(ctx context.Context, tokens []int64) error {
 	return err
 }
 
-// Writers says who takes tokens in a run of [Beside].
+// Writers is how many writers of each kind take tokens in a run of [Beside].
 type Writers struct{ Python, Go int }
 
-// Beside plays a bucket of so many shards with writers of both kinds, and with the
-// aggregator, which sees the stream once a second. It has to be called inside a bubble
-// of testing/synctest.
+// Beside runs a bucket of so many shards with writers of both kinds, and with the aggregator, which
+// sees the stream once a second. It has to be called inside a bubble of testing/synctest.
 func (c Case) Beside(ctx context.Context, w Writers, shards int) (r Result, err error) {
 	t := newTable(c)
 	first, err := t.process(ctx, limiter.Options{MaxShards: shards})

@@ -11,15 +11,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// copies is the approach of limiters that decide without a call and tell each other later: each
-// process has a copy of the bucket, grants from that, and tells an owner every so often what it
-// has granted. The answer is the next copy. So do gubernator's GLOBAL behavior, whose owner
-// drains a bucket to zero when more was granted (docs/architecture.md and gubernator.go there),
-// and caches in front of a shared bucket. It is a model of the approach, not of a program.
+// copies is the approach of limiters that decide without a call and synchronize later: each process
+// has a copy of the bucket, grants from it, and sends its grants to an owner every so often. The
+// answer is the next copy. So do gubernator's GLOBAL behavior, whose owner drains a bucket to zero
+// when more was granted (docs/architecture.md and gubernator.go there), and caches in front of a
+// shared bucket. It is a model of the approach, not of a program.
 type copies struct {
 	network *network
 	rates   []bucket.Rate
-	debt    bool // the owner goes below zero for what was granted too much; else it stops there
+	debt    bool // the owner goes below zero for excess grants; else it stops there
 	own     balance
 	syncs   int
 
@@ -54,7 +54,7 @@ var errCopyDenied = errors.Join(limiter.ErrLimited, errors.New("denied by a copy
 type copyOf struct {
 	t     *copies
 	level balance
-	owed  []int64 // granted, and not told yet
+	owed  []int64 // granted, and not sent yet
 }
 
 func (p *copyOf) acquire(_ context.Context, tokens []int64) error {
@@ -73,7 +73,7 @@ func (p *copyOf) acquire(_ context.Context, tokens []int64) error {
 	return nil
 }
 
-// sync tells the owner what was granted, and takes over what that has left.
+// sync sends the grants to the owner, and takes over its level.
 func (p *copyOf) sync() {
 	t := p.t
 	t.mu.Lock()

@@ -1,4 +1,4 @@
-// Package fleet measures what many processes pay that share one bucket: real
+// Package fleet measures the cost of many processes that share one bucket: real
 // limiters, each with caches of its own, on one table in memory, in virtual time.
 //
 // A call takes two milliseconds to the table and two back, give or take a quarter, or longer if
@@ -6,13 +6,13 @@
 // writes meet as they do there. Requests arrive at random times (a Poisson process), each at a
 // random process; a denied one does not come back. Every run happens inside a testing/synctest
 // bubble: hundreds of seconds pass in one, and nothing depends on how fast the machine is. The
-// seed fixes the traffic; which of two writes at the same instant comes first is the scheduler's.
+// seed fixes the traffic; the scheduler orders writes at the same instant.
 //
-// # What is reported
+// # The report
 //
 //	writes/grant    write units per granted acquire, refused writes included
 //	writes/try      write units per acquire, granted or not
-//	delivered       grants, in percent of those of an exact bucket without latency
+//	delivered       grants, in percent of the grants of an exact bucket without latency
 //	                that is fed the same arrivals
 //	low mean, worst how far the stored level, refilled to now, lies below the exact
 //	                one, in percent of the capacity: sampled at every arrival, of
@@ -20,12 +20,12 @@
 //	excess          the worst excess over all windows of time (design I1), in
 //	                tokens: never above zero
 //	failed          acquires without a decision or an answer
-//	unknown         of those, how many may have been charged
+//	unknown         failed acquires that may have been charged
 //	slow            acquires decided after more than 50 ms
 //	denied within   how long 99 of 100 denials took at most
 //
-// The exact level of "low" is that of an ideal bucket charged with what the
-// table's counter shows to have been taken, at the instant of the write.
+// The exact level of "low" is an ideal bucket's, charged with the growth of the
+// table's counter, at the instant of the write.
 //
 // "on dynoxide" is the same traffic in real time, over HTTP to a stand-in on this
 // machine, without levels and excess.

@@ -19,7 +19,7 @@ import (
 type Result struct {
 	Attempts, Granted, Denied, Failed int
 
-	Unknown  int     // of those that failed: tokens may have been taken
+	Unknown  int     // part of Failed: tokens may have been taken
 	Slow     int     // decided, but after more than 50 ms
 	Exact    int     // what the exact bucket granted of the same arrivals
 	Tokens   int64   // of the first limit, granted
@@ -40,7 +40,7 @@ type Result struct {
 	After    delivered     // since two lives after a crash
 }
 
-// delivered is what was granted of what an exact bucket grants.
+// delivered compares the grants with an exact bucket's.
 type delivered struct{ granted, exact int }
 
 // PerGrant returns the write units per granted acquire.
@@ -49,7 +49,7 @@ func (r Result) PerGrant() float64 { return float64(r.Writes) / float64(max(r.Gr
 // PerAttempt returns the write units per acquire.
 func (r Result) PerAttempt() float64 { return float64(r.Writes) / float64(max(r.Attempts, 1)) }
 
-// Delivered returns the grants as a share of those of the exact bucket.
+// Delivered returns the grants as a share of the exact bucket's.
 func (r Result) Delivered() float64 { return float64(r.Granted) / float64(max(r.Exact, 1)) }
 
 // Trips returns how many of the longest round trips 99 of 100 denials took at most.
@@ -86,7 +86,7 @@ type granted struct {
 	tokens         []int64
 }
 
-// grant takes down a grant, after a crash or before it, or what was wanted in vain.
+// grant records a grant, after a crash or before it, or a failed request.
 func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 )
 
 // Crowd lets goroutines of one process take single tokens from one bucket for a while. Each asks
-// again at once after a grant. After a denial it waits as told, and up to 20 ms more. The bucket
-// is not allowed to split. It returns the result and the grants per second of virtual time. It
-// has to be called inside a bubble.
+// again at once after a grant. After a denial it waits for the returned time, and up to 20 ms more.
+// The bucket is not allowed to split. It returns the result and the grants per second of virtual
+// time. It has to be called inside a bubble.
 func Crowd(ctx context.Context, b Bucket, goroutines int, length time.Duration) (Result, float64, error) {
 	t := newTable(Case{Bucket: b, Seed: 1})
 	l, err := t.process(ctx, limiter.Options{MaxShards: 1, Timeout: 10 * time.Second})

@@ -68,9 +68,9 @@ func (n *network) loses() (lost, applied bool) {
 	return true, n.rng.IntN(2) == 0
 }
 
-// tableStore is the twin of a table at the end of a network. It keeps a witness of
-// what is taken from the bucket of the case. As a [store.Store] it takes the place
-// of a DynamoDB client in [limiter.Open].
+// tableStore is the twin of a table at the end of a network. It keeps a witness of the tokens taken
+// from the bucket of the case. As a [store.Store] it takes the place of a DynamoDB client in
+// [limiter.Open].
 type tableStore struct {
 	store.API // never called
 	network   *network
@@ -169,7 +169,7 @@ func used(s bucket.State, limit string) int64 {
 	return 0
 }
 
-// sample compares what is stored with what should be left.
+// sample compares the stored levels with the exact ones.
 func (t *tableStore) sample() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -121,7 +121,7 @@ type Case struct {
 	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
 	Demand    []float64     // of what arrives, the part of each process; nil: all ask alike
 	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
-	Crash     time.Duration // after so long of what is counted, every tenth process ends and another begins; 0: none
+	Crash     time.Duration // after so long of the counted time, every tenth process ends and another begins; 0: none
 	Seed      uint64
 	Options   limiter.Options // of every limiter
 }
@@ -186,9 +186,9 @@ func (c Case) perSecond() float64 {
 	return c.Load * float64(l.Refill) / l.Period.Seconds() / mean
 }
 
-// Lasting returns the case with the time in which about n requests arrive, 100 s
-// at least. To get warm it has a tenth of that and, above the rate of the first
-// limit, the time in which the traffic empties a full bucket.
+// Lasting returns the case with the time in which about n requests arrive, 100 s at least. A tenth
+// of it comes before as warm-up, and above the rate of the first limit at least the time in which
+// the traffic empties a full bucket.
 func (c Case) Lasting(n int) Case {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	c.For = max(100*time.Second, seconds(float64(n)/c.perSecond()))

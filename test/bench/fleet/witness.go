@@ -54,7 +54,7 @@ type witness struct {
 	rates   []bucket.Rate
 	left    *ideal
 	history [][]play.Event // by limit, in millitokens
-	back    int64          // when a write was sent, the last of those that gave something back
+	back    int64          // when the last write that gave something back was sent
 	low     low
 }
 
@@ -62,11 +62,11 @@ func newWitness(rates []bucket.Rate, now int64) *witness {
 	return &witness{rates: rates, left: newIdeal(rates, now), history: make([][]play.Event, len(rates))}
 }
 
-// took records that the counter of limit i has grown by milli. A process takes
-// tokens at the instant by its clock when it sends the write, which the table
-// carries out a little later: windows of time are counted by the former, what is
-// left by the latter. What comes back may be taken at once, also by a write that was sent
-// before: that counts from then on, which is before it is answered, too.
+// took records that the counter of limit i has grown by milli. A process takes tokens at the
+// instant by its clock when it sends the write; the table performs it a little later. Windows of
+// time count the first instant, the level the second. Tokens that come back may be taken at once,
+// even by a write that was sent before: it then counts from the return on, which is before its
+// answer, too.
 func (l *witness) took(i int, milli, sent, now int64) {
 	if milli == 0 {
 		return
@@ -95,9 +95,9 @@ func (l *witness) sample(shown []float64, now int64) {
 	l.low.worst = max(l.low.worst, worst)
 }
 
-// excess returns the worst excess over all windows and limits, in tokens. What was given back
-// to a full bucket, and is not spent, may be admitted later (design I1): it may be above the
-// capacity until the next refill.
+// excess returns the worst excess over all windows and limits, in tokens. Unspent tokens that were
+// given back to a full bucket may be admitted later (design I1): it may be above the capacity until
+// the next refill.
 func (l *witness) excess() float64 {
 	all := make([]float64, len(l.rates))
 	for i, r := range l.rates {

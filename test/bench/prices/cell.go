@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// load is what is played, and how usage of it is folded.
+// load is the traffic of a cell, and how its usage is folded.
 type load struct {
 	tenants, perSecond int
 	fold               int64 // seconds of a tumbling window; 1: usage is written with every batch of a second
@@ -44,7 +44,7 @@ func (p price) per(n float64) float64 { return n / float64(p.acquires) }
 // writes per acquire, those refused included.
 func (p price) writes() float64 { return p.per(float64(p.snapshots + p.refused + p.others)) }
 
-// units per acquire: write units with those of indexes.
+// units per acquire: write units, indexes included.
 func (p price) units() float64 { return p.per(float64(p.tableUnits + p.indexUnits)) }
 
 // dollars per million acquires.
@@ -126,14 +126,14 @@ func (c *cell) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, e
 	return runtimeapi.Result{Payload: answer}, err
 }
 
-// play delivers what is due now.
+// play delivers the due batches.
 func (c *cell) play(ctx context.Context, now int64, records ...esm.Record) error {
 	err := c.mapping.Play(ctx, now, records...)
 	c.changed += len(c.db.Drain())
 	return err
 }
 
-// count is told of every call that reaches the table.
+// count is called for every call that reaches the table.
 func (c *cell) count(op memdb.Op) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *cell) measure() {
 	c.largest, c.changed, c.price = nil, 0, price{load: c.load}
 }
 
-// measured returns what was counted.
+// measured returns the counts.
 func (c *cell) measured(acquires int64) (price, error) {
 	p, stats := c.price, c.db.Stats()
 	p.acquires = acquires
@@ -189,7 +189,7 @@ func (c *cell) end(ctx context.Context, now int64) error {
 	return err
 }
 
-// exact returns an error if the snapshots of any kind do not hold what was granted.
+// exact returns an error if the snapshots of any kind do not equal the grants.
 func (c *cell) exact(granted int64) error {
 	items := c.db.Items()
 	for _, window := range function.WindowNames()[:c.windows] {

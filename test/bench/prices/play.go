@@ -27,8 +27,7 @@ const (
 	hour = int64(3_600_000)
 )
 
-// playAll plays one traffic to all loads of it and tells every price as soon as it is
-// known.
+// playAll sends one traffic through all loads and reports every price as soon as it is known.
 func playAll(ctx context.Context, p span, loads []load, tell func(price)) error {
 	t, err := newTraffic(ctx, loads[0].tenants, warmUp)
 	if err != nil {
@@ -77,7 +76,7 @@ func playAll(ctx context.Context, p span, loads []load, tell func(price)) error 
 // game is cells that hear of the same traffic.
 type game struct {
 	traffic   *traffic
-	now       int64 // the cells' clock, epoch ms: it goes on while that of the traffic rests
+	now       int64 // the cells' clock, epoch ms: it goes on while the traffic's rests
 	span      span
 	perSecond int
 	cells     []*cell
@@ -114,8 +113,8 @@ func (g *game) each(do func(*cell) error) error {
 	return group.Wait()
 }
 
-// rest lets the time pass, in which windows end, and until what is owed is settled.
-// The traffic's own clock stands still.
+// rest lets the time pass, in which windows end, until all owed sums are settled. The traffic's own
+// clock stands still.
 func (g *game) rest(ctx context.Context) error {
 	const afterAWindow = 15*60_000 + 2000 // the longest that is played
 	until := (g.traffic.now+2*hour-1)/(2*hour)*2*hour + settled

@@ -26,9 +26,8 @@ const (
 
 var limits = []limiter.Limit{limiter.PerMinute("rpm", 20_000), limiter.PerMinute("tpm", 20_000*tokens)}
 
-// traffic is tenants who acquire at random times, some much more often than others
-// (Zipf 1.1), through a limiter on a table in memory: the records are those of its
-// writes.
+// traffic is tenants that acquire at random times, some much more often than others (Zipf 1.1),
+// through a limiter on a table in memory, whose writes make the records.
 type traffic struct {
 	limiter *limiter.Limiter
 	db      *memdb.DB

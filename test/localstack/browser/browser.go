@@ -165,8 +165,8 @@ const crossing = `[...document.querySelectorAll("svg")].flatMap(svg => {
 	});
 	return out })`
 
-// Unreadable returns what is wrong with the texts of the page's drawings: those that print over one
-// another, and those that reach out of their drawing.
+// Unreadable returns the faults of the page's drawings: texts that print over one another, and
+// texts that reach out of their drawing.
 func (p *Page) Unreadable() []string {
 	p.t.Helper()
 	return Eval[[]string](p, crossing)

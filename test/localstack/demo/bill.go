@@ -24,9 +24,9 @@ const (
 	mostWrites = 3
 )
 
-// paid is what one tenant's clients have sent, in capacity units: items are small, so a
-// write is one unit, two in a transaction, and a consistent read one. What is refused or
-// gets no answer counts as well.
+// paid counts the writes and reads of one tenant's clients, in capacity units: items are small, so
+// a write is one unit, two in a transaction, and a consistent read one. Refused calls and calls
+// without an answer count as well.
 type paid struct {
 	Entity, Resource string
 	Asked, Granted   int
@@ -60,7 +60,7 @@ type payer struct {
 
 type payerKey struct{}
 
-// paying returns a context whose calls are those of a tenant.
+// paying returns a context whose calls are a tenant's.
 func paying(ctx context.Context, p *payer) context.Context {
 	return context.WithValue(ctx, payerKey{}, p)
 }

@@ -15,7 +15,7 @@ type counts struct {
 	adjusted, rolledBack                   int
 	lostSettlements                        int // commits and rollbacks without an answer
 	unsettled                              int // leases that Do could not settle: nothing was written
-	hotDenied                              int // of the denied, those of the hot bucket
+	hotDenied                              int // of the denied, on the hot bucket
 	probes                                 int // of the acquired, those that measure the cost
 }
 
@@ -72,7 +72,7 @@ func (l *book) settled(c call, count func(*counts), answeredFor bool) {
 	}
 }
 
-// ask books that a bucket was asked for tokens, and what became of that.
+// ask records a request to a bucket, and its outcome.
 func (l *book) ask(c call, count func(*counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,8 +114,7 @@ func (l *book) worst(kept bool, of func(play.Account) bool) (play.Judged, error)
 	return worst, err
 }
 
-// rule returns that of a limit, which does not change; ok is false if nothing was granted
-// of it.
+// rule returns the rule of a limit, which does not change; ok is false if it granted nothing.
 func (l *book) rule(of play.Account) (r play.Rule, ok bool) {
 	if seen := l.Page(of).Seen; len(seen) > 0 {
 		return seen[0], true

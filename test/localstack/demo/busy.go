@@ -29,8 +29,8 @@ var busyTenant = &tenant{entity: "busy", resource: "gpt-small", level: perCall,
 // busy is what became of its requests.
 type busy struct {
 	Granted int
-	Units   float64 // write units, those of refused writes included
-	Excess  float64 // tokens admitted beyond what was allowed, in the worst of all windows
+	Units   float64 // write units, refused writes included
+	Excess  float64 // tokens admitted beyond the limit, in the worst of all windows
 	Moments []busyMoment
 }
 
@@ -104,8 +104,8 @@ func (f *busyFleet) ask(ctx context.Context, lim *limiter.Limiter) bool {
 	return true
 }
 
-// rest makes a request of each process. What has ended unspent is told by the next write, and
-// processes that ask so seldom take nothing ahead.
+// rest makes a request of each process. The next write reports the tokens that expired unspent, and
+// processes that ask so seldom prefetch nothing.
 func (f *busyFleet) rest(ctx context.Context) {
 	for _, lim := range f.limiters {
 		f.ask(ctx, lim)
@@ -127,7 +127,7 @@ func (b busy) print(say func(string, ...any)) {
 		b.Granted, b.Units, b.PerGrant(), b.Excess)
 }
 
-// verdict says what is wrong with them.
+// verdict returns an error if the figures are bad.
 func (b busy) verdict() error {
 	switch {
 	case b.Granted == 0:

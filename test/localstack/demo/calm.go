@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// calmEvery is how long after a request of the time after the rush the next one comes: a
-// bucket that is not written to tells nobody that it is cool. Each request is two writes,
-// and no second may see more than two on one shard: a tenth of its write meter, see
-// hotWCU.
+// calmEvery is the time between requests after the rush: the stream shows that a bucket is cool
+// only when it is written to. Each request is two writes, and no second may see more than two on
+// one shard: a tenth of its write meter, see hotWCU.
 const calmEvery = 1200 * time.Millisecond
 
 // exhaust asks the hot bucket for its capacity at once until a request is denied, if none has been:
@@ -24,8 +23,8 @@ func (d *demo) exhaust(ctx context.Context) {
 	}
 }
 
-// calmRounds is how many requests there are at least, and as many of the busy tenant's
-// processes: so many tell for certain what they held.
+// calmRounds is how many requests there are at least, and as many of the busy tenant's processes:
+// after so many, all held tokens are surely reported.
 const calmRounds = 6
 
 // calm plays a few requests on the hot bucket until it has merged into one shard, or

@@ -39,7 +39,7 @@ type fleet struct {
 	bill     bill
 }
 
-// clientOptions are those of each client.
+// clientOptions are the options of each client.
 func clientOptions() limiter.Options {
 	return limiter.Options{Namespace: namespace, Register: true, Timeout: 5 * time.Second, MaxShards: maxShards}
 }

@@ -250,7 +250,7 @@ func (d *demo) drain(ctx context.Context) error {
 	return d.rig.Idle(ctx)
 }
 
-// measure compares what is stored with what the clients did.
+// measure compares the stored items with the clients' records.
 func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	s := d.rig
 	stored, err := readTable(ctx, s.Engine.DynamoDB(), s.Table)

@@ -99,7 +99,7 @@ func savePage(path string, r story) error {
 	return os.WriteFile(path, []byte(out.String()), 0o644)
 }
 
-// barsOf groups what was granted, sorted by tenant, tenant by tenant.
+// barsOf groups grants, sorted by tenant, tenant by tenant.
 func barsOf(all []grants) (out []bars) {
 	for _, g := range all {
 		if g.Entity == probeTenant.entity {

@@ -26,9 +26,9 @@ const hotLimit = "rpm"
 // sumEvery is how far apart the sums of the picture are, in ms.
 const sumEvery = 500
 
-// sums returns what became of the requests for a limit, from the begin of the run on.
-// What was admitted counts from its answer on; what was allowed is the capacity, what was
-// refilled since the first request, and what was given back.
+// sums returns the outcome of the requests for a limit, from the begin of the run on. Admitted
+// tokens count from the answer on; allowed are the capacity, the refill since the first request,
+// and the give-backs.
 func (l *book) sums(a play.Account, begin, end int64) (out []sum) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ var pictureTemplate = template.Must(template.New("picture").Funcs(template.FuncM
 	"below":  func(y, by float64) float64 { return y + by },
 }).Parse(pictureText))
 
-// colours are those of a picture.
+// colours are the colours of a picture.
 type colours struct{ Paper, Ink, Soft, Rule, Wash, Main, Second string }
 
 // themes are the pictures that are made of a run.

@@ -37,7 +37,7 @@ type result struct {
 	swept       int   // audit events that expired
 	archive     archiveCheck
 	kept        bool   // the malformed record is kept with its payload
-	trouble     string // what was injected
+	trouble     string // the injected trouble
 	missing     []string
 	undelivered int // records that were given up by the event source mappings
 }

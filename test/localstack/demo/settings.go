@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Names of the environment variables the demo reads, beside those of the SDK.
+// Names of the environment variables the demo reads, besides the SDK's.
 const (
 	envTrace   = "TRACE"
 	envSpeedup = "SPEEDUP"

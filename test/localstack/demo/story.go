@@ -47,7 +47,7 @@ type grants struct {
 // worst is the limit that came nearest to too much.
 type worst struct {
 	Entity, Resource, Limit string
-	Excess                  float64 // admitted beyond what was allowed, in the worst of all windows
+	Excess                  float64 // admitted beyond the limit, in the worst of all windows
 	Capacity                float64
 	Levels                  []point // of all shards together
 }
@@ -68,7 +68,7 @@ type incident struct {
 	Records int    // of the batch that it happened to; 0: it happened to none
 }
 
-// faults are those of one kind.
+// faults are the faults of one kind.
 type faults struct {
 	What           string
 	Times, Records int
@@ -155,9 +155,9 @@ func callsOf(clients, functions map[string]fault.Usage) []calls {
 	return out
 }
 
-// grants returns what every limit let pass, tenant by tenant, and how much it was allowed to from its
-// first request until the end of the phase in which that was: its capacity, what was refilled
-// meanwhile, and what was given back. A phase ends at each of the instants, epoch ms.
+// grants returns how much every limit admitted, tenant by tenant, and how much it allowed from its
+// first request until the end of the phase of this request: its capacity, the refill meanwhile, and
+// the give-backs. A phase ends at each of the instants, epoch ms.
 func (l *book) grants(phases ...int64) []grants {
 	var out []grants
 	for _, a := range l.Accounts() {

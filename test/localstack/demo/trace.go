@@ -27,8 +27,7 @@ type traceRow struct {
 	context, generated int64
 }
 
-// readTrace reads a trace file whole. The error names the line, the column and
-// what is accepted.
+// readTrace reads a trace file whole. The error names the line, the column and the accepted values.
 func readTrace(path string) ([]traceRow, error) {
 	f, err := os.Open(path)
 	if err != nil {

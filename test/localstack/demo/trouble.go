@@ -66,9 +66,8 @@ func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	return runtimeapi.Fault{}
 }
 
-// watch kills the host's processes in the middle of the batch to be crashed:
-// its first writes are done then, one or more are on their way, and nobody has
-// been told.
+// watch kills the host's processes in the middle of the batch to be crashed: its first writes are
+// done then, one or more are on their way, and no outcome has been reported.
 func (t *trouble) watch(p *fault.Proxy, host *runtimeapi.Host, m *esm.Mapping) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,8 +192,8 @@ func (t *trouble) interrupt(ctx context.Context, p *fault.Proxy, undecided func(
 	return p.Up()
 }
 
-// compares tells an acquire, whose condition compares levels, from a settlement,
-// whose condition does not.
+// compares distinguishes an acquire, whose condition compares levels, from a settlement, whose
+// condition does not.
 func compares(body []byte) bool {
 	return bytes.Contains(body, []byte(">=")) || bytes.Contains(body, []byte(`\u003e=`))
 }
@@ -241,7 +240,7 @@ func (t *trouble) seen() []happened {
 	return slices.Clone(t.incidents)
 }
 
-// report says what was injected, and what should have been and was not.
+// report names the injected faults, and the faults that should have been injected and were not.
 func (t *trouble) report(s *rig) (line string, missing []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -64,8 +64,7 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 	return s, nil
 }
 
-// retire adds the counters of shards that are no longer there: what was consumed
-// through them has been counted as well.
+// retire adds the counters of deleted shards: their consumption has been counted as well.
 func (s *stored) retire(gone map[play.Account]int64) {
 	for a, n := range gone {
 		s.counters[a] += n
@@ -114,7 +113,7 @@ type sums struct {
 	hourly, daily, counters int64
 	diff                    int64
 	low, high               int64    // what the clients know
-	unexplained             int64    // by how much the counters are outside of that
+	unexplained             int64    // by how much the counters are outside of the bounds
 	apart                   []string // whose counters are, in order
 }
 

@@ -25,9 +25,9 @@ type moment struct {
 	levels map[string]int64 // of all shards together, by limit, in millitokens
 }
 
-// watcher reads the table's stream as a consumer of its own, beside the functions:
-// what it knows of shards that are gone and of how buckets came to be what they are
-// is from the records alone. It is safe for concurrent use.
+// watcher reads the table's stream as a consumer of its own, besides the functions: it knows
+// deleted shards and the histories of buckets from the records alone. It is safe for concurrent
+// use.
 type watcher struct {
 	mapping *esm.Mapping
 
@@ -143,7 +143,7 @@ func (w *watcher) note(of [2]string, at int64) {
 	w.moments[of] = append(seen, m)
 }
 
-// history returns what was seen of a bucket, in order.
+// history returns the moments of a bucket, in order.
 func (w *watcher) history(entity, resource string) []moment {
 	w.mu.Lock()
 	defer w.mu.Unlock()

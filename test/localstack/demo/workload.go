@@ -19,8 +19,8 @@ const (
 	// failing is the share of calls that fail after they were granted, and are
 	// rolled back.
 	failing = 0.06
-	// reserve is what a cautious caller acquires on top of the prompt for an
-	// answer of unknown length; what was not needed is given back.
+	// reserve is how much a cautious caller acquires on top of the prompt for an answer of unknown
+	// length; it gives the rest back.
 	reserve = 400
 )
 
@@ -54,9 +54,9 @@ func perMinute(rpm, tpm int64) []limiter.Limit {
 const (
 	hotEntity, hotResource = "chat-frontend", "gpt-large"
 	stormEntity            = "batch-2"
-	// hotWCU is the write meter the hot bucket is created with, in writes per
-	// second. DynamoDB takes 1000 per partition; a laptop does not reach that
-	// on one item beside everything else, so this bucket feels it sooner.
+	// hotWCU is the write meter the hot bucket is created with, in writes per second. DynamoDB
+	// takes 1000 per partition; a laptop does not reach them on one item together with everything
+	// else, so this bucket feels it sooner.
 	hotWCU = 25
 )
 

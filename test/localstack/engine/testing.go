@@ -19,9 +19,9 @@ var shared = struct {
 	engines map[Kind]*Engine
 }{engines: map[Kind]*Engine{}}
 
-// ForTest returns the engine of that kind that all tests of this test binary
-// share, starting it on first use. It ends with the process. A stand-in that
-// is not installed fails the test, it never skips it.
+// ForTest returns the engine of a kind that all tests of this test binary share, starting it on
+// first use. It ends with the process. A stand-in that is not installed fails the test, it never
+// skips it.
 func ForTest(t testing.TB, kind Kind) *Engine {
 	t.Helper()
 	shared.Lock()

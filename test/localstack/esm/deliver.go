@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// take filters the records of one read and hands them to their lanes at once,
-// so that what was read together can be delivered together.
+// take filters the records of one read and hands them to their lanes at once, so that they can be
+// delivered together.
 func (m *Mapping) take(records []Record) {
 	woken := map[*worker]bool{}
 	pass := make([]bool, len(records))

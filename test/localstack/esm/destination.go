@@ -18,7 +18,7 @@ type Destination interface {
 	Send(ctx context.Context, name string, record []byte) error
 }
 
-// InvocationRecord is what AWS tells about records that were given up.
+// InvocationRecord is AWS's document about records that were given up.
 type InvocationRecord struct {
 	RequestContext struct {
 		RequestID              string `json:"requestId"`
@@ -126,7 +126,7 @@ func (c *Collect) Send(_ context.Context, _ string, record []byte) error {
 	return nil
 }
 
-// Records returns what was given up so far.
+// Records returns the documents so far.
 func (c *Collect) Records() []InvocationRecord {
 	c.mu.Lock()
 	defer c.mu.Unlock()

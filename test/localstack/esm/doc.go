@@ -1,10 +1,10 @@
-// Package esm plays a Lambda event source mapping on a DynamoDB stream.
+// Package esm acts as a Lambda event source mapping on a DynamoDB stream.
 //
 // The stream of a stand-in is polled, each record filtered, put into a lane
 // (virtual shard x parallelization factor), batched, and delivered to the
-// function. What follows from the function's answer is decided by a pure state
-// machine, lane, which is told the time and performs nothing; its rules are
-// those of the AWS documentation:
+// function. A pure state machine, lane, decides what follows from the function's
+// answer. It takes the time as an argument and performs nothing; its rules are from
+// the AWS documentation:
 //
 //   - A lane has one invocation at a time, and delivers in stream order.
 //
@@ -26,7 +26,7 @@
 //     it comes with the state that the invocation before it returned. A window
 //     ends, with an invocation of its own, when a record of a later one comes or
 //     some time after its end, or at once when its state is above 1 MB; until
-//     that has succeeded nothing else is delivered. An answer without a state
+//     this invocation has succeeded nothing else is delivered. An answer without a state
 //     fails the batch.
 //
 // Where the documents are silent the harsher reading is taken. An answer that

@@ -2,10 +2,10 @@ package esm
 
 import "slices"
 
-// lane is the state of one lane: records that wait, and the batch under way.
-// It is pure: it never invokes and is told the time, in epoch ms.
+// lane is the state of one lane: records that wait, and the batch under way. It is pure: it never
+// invokes, and takes the time as an argument, in epoch ms.
 //
-// The driver loops: add what arrived, ask next, do what it says, tell done.
+// The driver loops: call add with the arrivals, then next, perform its step, call done.
 type lane struct {
 	settings Settings
 	waiting  []arrival // in stream order, not yet in a batch
@@ -16,7 +16,7 @@ type lane struct {
 	window tumblingWindow // the tumbling window that is open
 
 	added   int // records that came in
-	settled int // of those, processed or given up
+	settled int // of the records, processed or given up
 }
 
 type arrival struct {
@@ -24,11 +24,11 @@ type arrival struct {
 	at     int64 // epoch ms
 }
 
-// work is a batch or what is left of it.
+// work is a batch or the rest of one.
 type work struct {
 	records   []Record
 	retries   int   // retries used up
-	invokes   int   // invocations so far, those of the batch it was cut from included
+	invokes   int   // invocations so far, including the batch it was cut from
 	notBefore int64 // epoch ms
 	copy      bool  // a duplicate: its records are settled already
 	started   bool  // its first invocation was announced to the driver
@@ -207,7 +207,7 @@ func (l *lane) done(o outcome, now int64) reaction {
 func (l *lane) retry(w *work, now int64) reaction {
 	// Processing of a shard pauses until the end of its window is processed.
 	if l.settings.MaxRetries >= 0 && w.retries >= l.settings.MaxRetries && !w.final {
-		for _, rest := range l.work { // what is given up does not come again
+		for _, rest := range l.work { // records that were given up do not come again
 			rest.trouble = Trouble{}
 		}
 		l.settle(w, w.records)

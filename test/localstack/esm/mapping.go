@@ -50,7 +50,7 @@ type Config struct {
 	FunctionARN  string        // for invocation records; may be empty
 	Now          func() int64  // epoch ms, for ages; nil is the machine's clock
 
-	// Destination gets what is given up. Nil drops it, counted.
+	// Destination gets the records that were given up. Nil drops and counts them.
 	Destination Destination
 
 	// Expired reports whether a delete was made by the time-to-live service; it
@@ -213,7 +213,7 @@ func (m *Mapping) await(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// update changes the mapping's state and wakes who waits for it.
+// update changes the mapping's state and wakes the waiting callers.
 func (m *Mapping) update(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -34,8 +34,8 @@ type Settings struct {
 // maxRetryDelay ends the doubling of Settings.RetryDelay.
 const maxRetryDelay = 2 * time.Second
 
-// DefaultSettings are those of AWS for a mapping that sets nothing, with a
-// local pause between retries.
+// DefaultSettings are AWS's settings of a mapping that sets nothing, with a local pause between
+// retries.
 func DefaultSettings() Settings {
 	return Settings{BatchSize: 100, Factor: 1, MaxRetries: -1, MaxAge: -1, RetryDelay: 20 * time.Millisecond}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// Stepped is a mapping of one shard of a stream that is handed its records and told
-// the time, instead of polling and waiting: so hours of a stream take only as long
-// as the function does. Trouble is for [Mapping]; here a failure is an error.
+// Stepped is a mapping of one stream shard that takes its records and the time as arguments,
+// instead of polling and waiting: so hours of a stream take only as long as the function does.
+// Trouble is for [Mapping]; here a failure is an error.
 type Stepped struct {
 	StreamARN string
 	Invoker   Invoker
@@ -27,9 +27,8 @@ func NewStepped(s Settings, streamARN string, i Invoker) (*Stepped, error) {
 	return &Stepped{StreamARN: streamARN, Invoker: i, lane: lane{settings: s}}, nil
 }
 
-// Play takes in records that arrived at an instant, epoch ms, and delivers what is due
-// then. The end of a tumbling window is due when a record of a later one arrives, or a
-// second after it.
+// Play takes in records that arrived at an instant, epoch ms, and delivers the due batches. The end
+// of a tumbling window is due when a record of a later one arrives, or a second after it.
 func (p *Stepped) Play(ctx context.Context, now int64, records ...Record) error {
 	p.lane.add(now, records...)
 	for {

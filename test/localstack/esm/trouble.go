@@ -24,7 +24,7 @@ type Trouble struct {
 // Stats counts what a mapping has done. All numbers are since Start.
 type Stats struct {
 	Records     int // read from the stream
-	Filtered    int // of those, dropped by the filters
+	Filtered    int // of the records, dropped by the filters
 	Unchanged   int // read besides, of writes that changed nothing; AWS has none of these
 	Processed   int // of the others, in a part of a batch that succeeded
 	Dropped     int // given up: out of retries or too old

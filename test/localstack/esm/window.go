@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxEnvelope is more than a tumbling window adds to an event beside its state.
+// maxEnvelope is more than a tumbling window adds to an event besides its state.
 const maxEnvelope = 1000
 
 // maxState is the most bytes of state that a tumbling window carries.

@@ -121,8 +121,8 @@ func internalError() *Answer {
 // Delayed lets the call through after d.
 func Delayed(d time.Duration) Fault { return Fault{Delay: d} }
 
-// AppliedThenDelayed performs the call and answers after d, so that a caller
-// who does not wait that long cannot know that it was performed.
+// AppliedThenDelayed performs the call and answers after d, so that a more impatient caller cannot
+// know that it was performed.
 func AppliedThenDelayed(d time.Duration) Fault { return Fault{Forward: true, DelayAnswer: d} }
 
 // Conflict is what a plain write on an item in an ongoing transaction gets.

@@ -10,11 +10,11 @@ import (
 // Usage is what one operation has cost since Start or Reset.
 type Usage struct {
 	Calls  int            // requests that reached the proxy
-	Broken int            // of those, without an answer to the caller
+	Broken int            // of the calls, without an answer to the caller
 	Errors map[string]int // error answers to the caller by code, injected ones included
 
-	// Capacity is counted only while metering is on, for calls that the engine
-	// performed, also when the caller was told something else.
+	// Capacity is counted only while metering is on, for calls that the engine performed, even when
+	// the caller got another answer.
 	ReadUnits       float64 // table and indexes
 	WriteUnits      float64 // table and indexes, as the engine reports them
 	TableUnits      float64 // the table's part of both

@@ -1,11 +1,11 @@
 // Package interop runs the real Python zae-limiter and this client on one table
-// and compares what each makes of the other's writes.
+// and compares how each reads the other's writes.
 //
-// The tests need Python 3.10 or newer beside what the others need, so they are
+// The tests need Python 3.10 or newer besides the needs of the others, so they are
 // behind the build tag "interop": run them with `make test-interop`, which
 // installs the pinned releases into .cache/python. Each test is a scenario,
-// played on both engines with both releases, on a table of the committed template.
-// The Python side is driver.py, a process that does what the scenario says and
+// run on both engines with both releases, on a table of the committed template.
+// The Python side is driver.py, a process that follows the scenario and
 // decides nothing.
 //
 // What is covered, and by which test:
@@ -25,7 +25,7 @@
 //	doubling by Python without our aggregator        TestPythonDoublesAlone
 //	and with it                                      TestOurAggregatorKeepsPythonFromDoubling
 //	buckets that were doubled all the same           TestBucketsThatPythonDoubledAreMended, TestMixedLoadOnShards
-//	what a mixed fleet is told to set                TestMaxShardsOfOneKeepsBucketsWhole
+//	the setting for a mixed fleet                    TestMaxShardsOfOneKeepsBucketsWhole
 //	Python's writes through our aggregator, read     TestOurAggregatorCountsPython
 //	back by Python's queries, hour, day and month
 //	the aggregators one after the other, both ways   TestAggregatorsFollowEachOther

@@ -35,7 +35,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// errArguments is wrapped by what is wrong with the command line.
+// errArguments is wrapped by errors of the command line.
 var errArguments = errors.New("invoke")
 
 // run runs the function on the events and returns the exit status.

@@ -145,7 +145,7 @@ func (r *runner) tableFor(ctx context.Context) (name string, drop func(), err er
 func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 	batch, err := stream.Decode(payload)
 	if err != nil {
-		return nil // the function says what is wrong with it
+		return nil // the function reports the error
 	}
 	for _, c := range batch.Changes {
 		put := item.Put{Item: c.New.Item()}

@@ -37,8 +37,7 @@ func Record(p *fault.Proxy) *Recorder {
 	return r
 }
 
-// Rights returns what was needed, sorted, or the first call that was not
-// understood.
+// Rights returns the needed rights, sorted, or the first call that was not understood.
 func (r *Recorder) Rights() ([]Right, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,4 @@
-// Package rights tells what a program asks of DynamoDB, from the calls that
-// the fault proxy sees, and what the managed policies of the committed template
-// allow. Its tests hold the two against each other: a policy allows all that a
-// program of its kind does, nothing that none of them does, and one for a
-// namespace nothing of another.
+// Package rights compares a program's calls of DynamoDB, as the fault proxy sees them, with the
+// managed policies of the committed template. A policy allows every call that a program of its kind
+// makes and no call that none of them makes, and a namespace's policy no call on another namespace.
 package rights

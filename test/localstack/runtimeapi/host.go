@@ -24,7 +24,7 @@ type Config struct {
 	Timeout      time.Duration // of one invocation; 0 is 60 s
 	InitTimeout  time.Duration // from exec to the first next; 0 is 60 s
 	Name         string        // function name; "" is "function"
-	MemoryMB     int           // told to the function, not enforced; 0 is 256
+	MemoryMB     int           // reported to the function, not enforced; 0 is 256
 	Logs         io.Writer     // gets a copy of what the processes write; nil is none. Writes are serialized.
 
 	// Inject is asked before each invocation, which are counted from 1 over

@@ -104,8 +104,8 @@ func (s *Server) Client() *s3.Client {
 	})
 }
 
-// Env is what a child process needs in its environment to reach the server,
-// beside region and credentials, which engine.Env has.
+// Env is the part of a child process's environment that it needs to reach the server, besides
+// region and credentials, which engine.Env has.
 func (s *Server) Env() []string {
 	return []string{"AWS_ENDPOINT_URL_S3=" + s.Endpoint}
 }

@@ -1,9 +1,8 @@
-// Package tablespec turns a synthesized CloudFormation template into a local
-// table and into the settings of its event source mappings, so that what is
-// tested is what is deployed.
+// Package tablespec turns a synthesized CloudFormation template into a local table and into the
+// settings of its event source mappings, so that tests run on the deployed configuration.
 //
-// A property that the translation does not know is an error, so a change of
-// the template cannot pass unnoticed.
+// A property that the translation does not know is an error, so a change of the template cannot
+// pass unnoticed.
 package tablespec
 
 import (

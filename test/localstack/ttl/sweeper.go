@@ -110,9 +110,9 @@ func (s *Sweeper) begin(item avjson.Item) *attempt {
 	return a
 }
 
-// Deleted reports whether the REMOVE record is of a delete by this sweeper. It
-// waits while that delete is under way. Two items of one key that expire in the
-// same second, one swept and another deleted by hand, cannot be told apart.
+// Deleted reports whether the REMOVE record is of a delete by this sweeper. It waits while the
+// delete is under way. Of two items of one key that expire in the same second, one swept and
+// another deleted by hand, it cannot distinguish the records.
 func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
 	if r.EventName != streams.OperationTypeRemove || r.Dynamodb == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package avjson renders attribute values as DynamoDB JSON, from the types of
-// the table API and from those of the streams API.
+// Package avjson renders attribute values as DynamoDB JSON, from the types of the table API and of
+// the streams API.
 package avjson
 
 import (
@@ -11,8 +11,8 @@ import (
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// Item is a whole item or key in a form that encoding/json renders as DynamoDB JSON,
-// for example {"rf":{"N":"5"}}. Names come out sorted, which those of the SDK do not.
+// Item is a whole item or key in a form that encoding/json renders as DynamoDB JSON, for example
+// {"rf":{"N":"5"}}. Names come out sorted, unlike the SDK's.
 type Item map[string]any
 
 // FromTable converts an item of the table API; nil stays nil. It panics on a
