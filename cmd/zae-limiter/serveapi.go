@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -164,13 +165,13 @@ func decode(body io.Reader, in any) error {
 	if err != nil {
 		return bad(errors.New("the body ended early"))
 	}
-	if !utf8.Valid(text) { // would be replaced, and two names be one
-		return bad(errors.New("the body is not UTF-8"))
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(in); err != nil {
 		return bad(fmt.Errorf("the body is not as openapi.yaml has it: %w", err))
+	}
+	if strings.ContainsRune(fmt.Sprint(in), utf8.RuneError) { // replaces what is not UTF-8, and makes two names one
+		return bad(errors.New("a string has U+FFFD, or is not UTF-8"))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return bad(errors.New("the body has more than one JSON value"))
