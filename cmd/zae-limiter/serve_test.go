@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -33,6 +34,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
@@ -239,6 +241,50 @@ func TestServeRefusesWhatIsTooLong(t *testing.T) {
 	for _, value := range []string{"ann", long[:1<<10], long[:1<<10] + "y", "a\x00b", "a\nb", "", "|"} {
 		if got := s.codes(conn, "user", value, 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
 			t.Errorf("%.10q: answers %v", value, got)
+		}
+	}
+}
+
+// wire sends messages of gRPC as they are, as Envoy does: it does not insist on UTF-8.
+type wire struct{}
+
+func (wire) Name() string { return "proto" }
+
+func (wire) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+
+func (wire) Unmarshal(text []byte, v any) error { return proto.Unmarshal(text, v.(proto.Message)) }
+
+// Values that are not UTF-8 are limited as others are, each by itself. So is what they could be taken for.
+func TestServeLimitsWhatIsNotUTF8(t *testing.T) {
+	s := serve(t)
+	conn := s.dial(insecure.NewCredentials())
+	for _, value := range []string{"\xff", "\xfe", "\xff\xff", "x\xff", "\xc3", "\xed\xa0\x80", "\xff\x00", "\xffé",
+		"ÿ", "\ufffd", "ÿé", "%FF", `\xff`, limiter.Hashed("\xff")} {
+		text, err := proto.Marshal(&ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{
+			{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: strings.Repeat("?", len(value))}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, bytes.Repeat([]byte("?"), len(value)), []byte(value), 1)
+		var got []string
+		for range 3 {
+			var out ratelimit.RateLimitResponse
+			if err := conn.Invoke(t.Context(), ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, text, &out,
+				grpc.ForceCodec(wire{})); err != nil {
+				t.Fatalf("%q: %v", value, err)
+			}
+			got = append(got, out.GetOverallCode().String())
+		}
+		if !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
+			t.Errorf("%q: answers %v", value, got)
+		}
+	}
+	for _, text := range []string{"\x0a", "\x0a\x05edge", "\x12\x04\x0a\x02\x0a\x05", "\x0a\x01\xff\x12\x01\x0a"} {
+		var out ratelimit.RateLimitResponse
+		err := conn.Invoke(t.Context(), ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, []byte(text), &out,
+			grpc.ForceCodec(wire{}))
+		if code := grpcstatus.Code(err); code != codes.InvalidArgument && code != codes.Internal {
+			t.Errorf("%q, which is no message: %v", text, err)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func grpcServer(f serveFlags, service *envoylimit.Service) (*grpc.Server, *healt
 		})))
 	}
 	s, h := grpc.NewServer(opts...), health.NewServer()
-	ratelimit.RegisterRateLimitServiceServer(s, service)
+	service.Register(s)
 	grpc_health_v1.RegisterHealthServer(s, h)
 	for _, name := range healthNames {
 		h.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)

@@ -4,7 +4,7 @@
 //	config, err := envoylimit.ReadFolder("/etc/ratelimit")
 //	…
 //	service := envoylimit.New(l, config, envoylimit.Options{})
-//	ratelimit.RegisterRateLimitServiceServer(server, service)
+//	service.Register(server)
 //	go envoylimit.Watch(ctx, "/etc/ratelimit", config, time.Second, func(c *envoylimit.Config, err error) {
 //		if err != nil {
 //			log.Print(err) // the old one stays in force

@@ -45,11 +45,13 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]int{
-		"":                                 http.StatusBadRequest,
-		"{":                                http.StatusBadRequest,
-		`{"unknown": 1}`:                   http.StatusBadRequest,
-		`{"domain": "edge"}`:               http.StatusBadRequest,
-		strings.Repeat(" ", 4<<20) + login: http.StatusRequestEntityTooLarge,
+		"":                   http.StatusBadRequest,
+		"{":                  http.StatusBadRequest,
+		`{"unknown": 1}`:     http.StatusBadRequest,
+		`{"domain": "edge"}`: http.StatusBadRequest,
+		strings.Replace(login, "/login", "\xff", 1):   http.StatusBadRequest, // JSON is UTF-8
+		strings.Replace(login, "/login", `\udcff`, 1): http.StatusBadRequest,
+		strings.Repeat(" ", 4<<20) + login:            http.StatusRequestEntityTooLarge,
 	} {
 		if resp := post(body); resp.StatusCode != want {
 			t.Errorf("%.40q: %d, want %d", body, resp.StatusCode, want)

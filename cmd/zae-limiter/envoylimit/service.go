@@ -21,7 +21,7 @@ type Acquirer interface {
 }
 
 // Service answers Envoy's rate limit service v3. It is safe for concurrent use. Make it with [New], and
-// register it with ratelimit.RegisterRateLimitServiceServer.
+// serve it with [Service.Register].
 type Service struct {
 	ratelimit.UnimplementedRateLimitServiceServer
 	limiter  Acquirer

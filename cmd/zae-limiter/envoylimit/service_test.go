@@ -89,7 +89,7 @@ func newRig(t *testing.T) *rig {
 		},
 	})
 	srv := grpc.NewServer()
-	ratelimit.RegisterRateLimitServiceServer(srv, r.service)
+	r.service.Register(srv)
 	lis := bufconn.Listen(1 << 16)
 	go func() { _ = srv.Serve(lis) }()
 	t.Cleanup(srv.Stop)

@@ -103,6 +103,9 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
+	for _, user := range []string{"\xff", "ann\xff", "ann\xfe"} { // Envoy sends it as it came
+		p.wants(t, false, "/header", user, "127.0.0.1", 200, 200, 200, 429)
+	}
 	p.wants(t, true, "/address", "ann", "127.0.0.2", 200, 200, 429)
 	p.wants(t, true, "/address", "ann", "127.0.0.3", 200)
 	granted := p.wants(t, true, "/api/orders", "ann", "127.0.0.1", 200)
