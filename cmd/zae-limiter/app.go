@@ -70,7 +70,7 @@ func root(a *app) *cobra.Command {
 		entityCommand(a), namespaceCommand(a),
 		peekCommand(a), resetCommand(a), creditCommand(a), usageCommand(a), topCommand(a), thresholdsCommand(a),
 		auditCommand(a), tableCommand(a), statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a),
-		costCommand(a), serveCommand(a), versionCommand(a))
+		costCommand(a), serveCommand(a), dashboardCommand(a), versionCommand(a))
 	cmd.Long = cmd.Short + `.
 
 The exit status is 0 when the command has done its work, 1 when it failed, and 2 when

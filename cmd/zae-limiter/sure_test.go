@@ -107,6 +107,7 @@ var effects = map[string]played{
 	"replay":         {effect: removes, args: "--deliver", away: true},
 	"reset":          {effect: removes, args: "acme gpt-4", leaves: []string{"- acme/gpt-4 rpm: 1 of 10 left, 9 used"}},
 	"serve":          {away: true},
+	"dashboard":      {away: true},
 	"status":         {away: true},
 	"table check":    {away: true},
 	"table create":   {away: true},
