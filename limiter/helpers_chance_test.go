@@ -25,7 +25,7 @@ var chance draws
 
 func TestMain(m *testing.M) {
 	chance.shift, _ = strconv.ParseUint(os.Getenv("DRAWS"), 10, 64)
-	store.Source.Swap(chance.next)
+	store.SetRandom(chance.next)
 	os.Exit(m.Run())
 }
 
@@ -40,8 +40,8 @@ func (d *draws) begin(test string) {
 // longestPauses makes every pause as long as it may be, until the test ends.
 func longestPauses(t *testing.T) {
 	// But for some nanoseconds: 3.2 s are a multiple of every bound of a pause.
-	before := store.Source.Swap(func() uint64 { return 3_200_000_000 })
-	t.Cleanup(func() { store.Source.Store(before) })
+	before := store.SetRandom(func() uint64 { return 3_200_000_000 })
+	t.Cleanup(func() { store.SetRandom(before) })
 }
 
 // next returns 64 random bits (splitmix64).

@@ -22,8 +22,8 @@ import (
 // second after its last record. It compares the response, the metrics and every
 // write with the golden outcome.
 func TestSampleEvents(t *testing.T) {
-	before := store.Source.Swap(func() uint64 { return 3 })
-	t.Cleanup(func() { store.Source.Store(before) })
+	before := store.SetRandom(func() uint64 { return 3 })
+	t.Cleanup(func() { store.SetRandom(before) })
 	eventstest.Run(t, "../events", "aggregator", outcomeOf)
 }
 

@@ -257,8 +257,8 @@ func TestParentsAreChargedOnAllShards(t *testing.T) {
 	if broken := uneven(sound); broken != "" {
 		t.Error(broken)
 	}
-	before := store.Source.Swap(func() uint64 { return 0 })
-	t.Cleanup(func() { store.Source.Store(before) })
+	before := store.SetRandom(func() uint64 { return 0 })
+	t.Cleanup(func() { store.SetRandom(before) })
 	first := spread(t)
 	if t.Logf("charges by shard: %v, with the defect %v", sound, first); uneven(first) == "" {
 		t.Error("not seen")

@@ -23,7 +23,7 @@ const steps = 18
 func TestMain(m *testing.M) {
 	// What is left to chance follows from the instant: goroutines that ask at the same
 	// one get the same answer, in whatever order they run.
-	store.Source.Swap(func() uint64 { return mix(uint64(time.Now().UnixNano()), 11) })
+	store.SetRandom(func() uint64 { return mix(uint64(time.Now().UnixNano()), 11) })
 	debug.SetGCPercent(1000)
 	flag.Parse()
 	os.Exit(m.Run())

@@ -37,12 +37,12 @@ func Jitter(try int, base, most time.Duration) time.Duration {
 
 // Random returns 64 random bits: for pauses, and for the choice of a shard. It is safe for
 // concurrent use.
-func Random() uint64 { return Source.Load().(func() uint64)() }
+func Random() uint64 { return source.Load().(func() uint64)() }
 
-// Source holds the source of Random, a func() uint64. A test may swap it at any time, though a
-// timer of an earlier test may still ask: so a simulation repeats a world.
-var Source = func() *atomic.Value {
-	v := new(atomic.Value)
-	v.Store(rand.Uint64)
-	return v
-}()
+// SetRandom replaces the source of Random and returns the one before. It may be called at any
+// time: a timer of an earlier test may still ask. A simulation plays the same world again so.
+func SetRandom(f func() uint64) (before func() uint64) { return source.Swap(f).(func() uint64) }
+
+var source atomic.Value
+
+func init() { source.Store(rand.Uint64) }

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	var mu sync.Mutex
 	chance := rand.New(rand.NewPCG(1, 1))
-	store.Source.Swap(func() uint64 {
+	store.SetRandom(func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return chance.Uint64()

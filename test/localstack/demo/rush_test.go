@@ -97,12 +97,12 @@ func (d *distant) Read(ctx context.Context, consistent bool, keys ...item.Key) (
 func drawn(t *testing.T) {
 	var mu sync.Mutex
 	chance := rand.New(rand.NewPCG(seed, 2))
-	before := store.Source.Swap(func() uint64 {
+	before := store.SetRandom(func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return chance.Uint64()
 	})
-	t.Cleanup(func() { store.Source.Store(before) })
+	t.Cleanup(func() { store.SetRandom(before) })
 }
 
 // TestTheRushCostsLittle plays the rush in virtual time, near the table and far from it,
