@@ -5,10 +5,10 @@
 // The parts, each its own package. Only tablespec imports the product, for the
 // specification of the table:
 //
-//	engine      starts a DynamoDB stand-in (dynoxide, DynamoDB Local, or the server at the SDK's endpoint variables)
+//	engine      starts dynoxide or DynamoDB Local, or takes the server at the SDK's endpoint variables
 //	tablespec   reads the synthesized template: creates the table, lists the event source mappings
 //	runtimeapi  speaks the Lambda Runtime API to the built binaries, restarts them, kills them on request
-//	esm         acts as an event source mapping: polls the stream, filters, batches, retries, bisects
+//	eventsource acts as an event source mapping: polls the stream, filters, batches, retries, bisects
 //	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts
 //	s3          an S3 stand-in in this process
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does

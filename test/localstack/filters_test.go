@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 	"github.com/zeroae/zae-limiter-go/test/localstack/ttl"
@@ -80,7 +80,7 @@ type world struct {
 	db       *dynamodb.Client
 	table    string
 	sweeper  *ttl.Sweeper
-	mappings map[string]*esm.Mapping
+	mappings map[string]*eventsource.Mapping
 
 	mu  sync.Mutex
 	got map[string][]string
@@ -89,7 +89,7 @@ type world struct {
 func newWorld(t *testing.T, kind engine.Kind) *world {
 	t.Helper()
 	e := engine.ForTest(t, kind)
-	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*esm.Mapping{},
+	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*eventsource.Mapping{},
 		got: map[string][]string{}}
 	w.sweeper = ttl.New(w.db, w.table, layout.AttrTTL, item.AttrPK, item.AttrSK)
 	stream, err := tablespec.StreamARN(t.Context(), w.db, w.table)
@@ -105,9 +105,9 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings := esm.SettingsOf(mapping)
+		settings := eventsource.SettingsOf(mapping)
 		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
-		w.mappings[name], err = esm.Start(esm.Config{
+		w.mappings[name], err = eventsource.Start(eventsource.Config{
 			StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted, Invoker: w.list(name),
 		})
 		if err != nil {
@@ -118,8 +118,8 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 	return w
 }
 
-func (w *world) list(name string) esm.Invoker {
-	return esm.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+func (w *world) list(name string) eventsource.Invoker {
+	return eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 		var event events.DynamoDBEvent
 		if err := json.Unmarshal(payload, &event); err != nil {
 			return runtimeapi.Result{}, err

@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/streams"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
@@ -65,7 +65,7 @@ type cell struct {
 	load
 	aggregator *streams.Aggregator
 	db         *memdb.DB
-	mapping    *esm.Stepped
+	mapping    *eventsource.Stepped
 
 	largest json.RawMessage // response
 	changed int             // writes that changed something
@@ -108,12 +108,12 @@ func newCell(l load, now func() int64) (*cell, error) {
 	if c.aggregator, err = streams.New(o); err != nil {
 		return nil, err
 	}
-	settings := esm.DefaultSettings()
+	settings := eventsource.DefaultSettings()
 	settings.BatchSize, settings.Report = 10_000, true
 	if l.fold > 1 {
 		settings.Tumbling = time.Duration(l.fold) * time.Second
 	}
-	c.mapping, err = esm.NewStepped(settings, streamARN, esm.InvokerFunc(c.invoke))
+	c.mapping, err = eventsource.NewStepped(settings, streamARN, eventsource.InvokerFunc(c.invoke))
 	return c, err
 }
 
@@ -127,7 +127,7 @@ func (c *cell) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, e
 }
 
 // play delivers the due batches.
-func (c *cell) play(ctx context.Context, now int64, records ...esm.Record) error {
+func (c *cell) play(ctx context.Context, now int64, records ...eventsource.Record) error {
 	err := c.mapping.Play(ctx, now, records...)
 	c.changed += len(c.db.Drain())
 	return err

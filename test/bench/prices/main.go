@@ -6,7 +6,7 @@
 //
 // Tenants acquire through the real limiter, some much more often than others (Zipf
 // 1.1), 100 times a second, 100,000 of them 500 times. What it writes goes as batches of
-// a second through an event source mapping (package esm) to the aggregator (package
+// a second through an event source mapping (package eventsource) to the aggregator (package
 // streams), which writes into a table in memory. All of it is one process in virtual
 // time. An hour is measured of a day in which each tenant was seen once; for folds of ten
 // minutes and more two, because longer windows catch up so often.

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
 // span is how long a load is played.
@@ -84,7 +84,7 @@ type game struct {
 
 // seconds plays so many seconds and delivers so many at once.
 func (g *game) seconds(ctx context.Context, n, batch int) error {
-	var records []esm.Record
+	var records []eventsource.Record
 	for i := range n {
 		more, err := g.traffic.second(ctx, g.perSecond)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
 // records makes the records that Lambda delivers of changes, in a tenth of the time
@@ -18,7 +18,7 @@ import (
 type records map[item.Key][]byte
 
 // of returns the record of a change, created in a whole second.
-func (r records) of(c memdb.Change) esm.Record {
+func (r records) of(c memdb.Change) eventsource.Record {
 	image := appendItem(nil, c.New)
 	name, old := "INSERT", r[c.Key]
 	if c.Old != nil {
@@ -38,7 +38,7 @@ func (r records) of(c memdb.Change) esm.Record {
 	b = append(append(b, `,"SequenceNumber":"`...), sequence...)
 	b = append(b, `","SizeBytes":1000,"StreamViewType":"NEW_AND_OLD_IMAGES"},"eventID":"c4ca4238a0b923820dcc509a6f75849b",`+
 		`"eventName":"`+name+`","eventSource":"aws:dynamodb","eventSourceARN":"`+streamARN+`","eventVersion":"1.1"}`...)
-	return esm.Record{Sequence: sequence, Created: created, Body: b}
+	return eventsource.Record{Sequence: sequence, Created: created, Body: b}
 }
 
 const streamARN = "arn:aws:dynamodb:us-east-1:123456789012:table/limits/stream/2024-01-01T00:00:00.000"

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
 // What an acquire takes, of limits that nobody reaches.
@@ -59,11 +59,11 @@ func newTraffic(ctx context.Context, tenants int, now int64) (*traffic, error) {
 
 // second plays so many acquires in the second that begins now, and returns their
 // records.
-func (t *traffic) second(ctx context.Context, perSecond int) ([]esm.Record, error) {
+func (t *traffic) second(ctx context.Context, perSecond int) ([]eventsource.Record, error) {
 	if err := t.acquires(ctx, perSecond); err != nil {
 		return nil, err
 	}
-	var out []esm.Record
+	var out []eventsource.Record
 	for _, c := range t.db.Drain() {
 		if c.Key.SK == layout.SKBucketState { // the filter of the mapping
 			out = append(out, t.records.of(c))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -36,7 +36,7 @@ type rig struct {
 	clients, probe            *fault.Proxy
 	clientEngine, probeEngine *engine.Engine
 	aggregator                *runtimeapi.Host
-	aggregating, archiving    *esm.Mapping
+	aggregating, archiving    *eventsource.Mapping
 	trouble                   *trouble
 	watcher                   *watcher
 }
@@ -52,7 +52,7 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 	}
 	s, err := stack.Start(ctx, stack.Options{
 		Binaries: binaries, Shards: streamShards, Seed: seed,
-		Configure: func(name string, host *runtimeapi.Config, mapping *esm.Config) {
+		Configure: func(name string, host *runtimeapi.Config, mapping *eventsource.Config) {
 			host.Environments = environments
 			if name == stack.Aggregator {
 				host.Env = append(host.Env, fmt.Sprintf("%s=%d", function.EnvMergeAfterSeconds, mergeAfter/time.Second),

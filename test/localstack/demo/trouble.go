@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
@@ -68,7 +68,7 @@ func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 
 // watch kills the host's processes in the middle of the batch to be crashed: its first writes are
 // done then, one or more are on their way, and no outcome has been reported.
-func (t *trouble) watch(p *fault.Proxy, host *runtimeapi.Host, m *esm.Mapping) {
+func (t *trouble) watch(p *fault.Proxy, host *runtimeapi.Host, m *eventsource.Mapping) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.duplicates = func() int { return m.Stats().Duplicates }
@@ -100,7 +100,7 @@ func (t *trouble) repeated() bool { return t.duplicates != nil && t.duplicates()
 
 // batch puts a malformed record into one batch and lets others come twice: one
 // at once, one later with other batches in between.
-func (t *trouble) batch(b esm.Batch) esm.Trouble {
+func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -108,33 +108,33 @@ func (t *trouble) batch(b esm.Batch) esm.Trouble {
 	case !t.repeated():
 		t.twice++
 		t.note(batchRepeated, 1, len(b.Records))
-		return esm.Trouble{Twice: true}
+		return eventsource.Trouble{Twice: true}
 	case t.malformed == 0:
 		t.malformed++
 		t.note(malformedSent, 1, len(b.Records))
-		return esm.Trouble{Extra: []esm.Record{malformedRecord()}, ExtraAt: len(b.Records) / 2}
+		return eventsource.Trouble{Extra: []eventsource.Record{malformedRecord()}, ExtraAt: len(b.Records) / 2}
 	case t.late == 0:
 		t.late++
 		t.note(batchRepeated, 1, len(b.Records))
-		return esm.Trouble{AgainAfter: againAfter}
+		return eventsource.Trouble{AgainAfter: againAfter}
 	}
-	return esm.Trouble{}
+	return eventsource.Trouble{}
 }
 
 // archiveBatch lets the archiver's first batch come twice.
-func (t *trouble) archiveBatch(b esm.Batch) esm.Trouble {
+func (t *trouble) archiveBatch(b eventsource.Batch) eventsource.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.archived2x > 0 {
-		return esm.Trouble{}
+		return eventsource.Trouble{}
 	}
 	t.archived2x++
 	t.note(batchRepeated, 1, len(b.Records))
-	return esm.Trouble{Twice: true}
+	return eventsource.Trouble{Twice: true}
 }
 
 // malformedRecord is a change of a bucket whose level is no number.
-func malformedRecord() esm.Record {
+func malformedRecord() eventsource.Record {
 	key := layout.BucketKey("demo", malformedMark, "gpt-large", 0)
 	text := func(s string) map[string]string { return map[string]string{"S": s} }
 	image := map[string]any{
@@ -152,7 +152,7 @@ func malformedRecord() esm.Record {
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
-	return esm.RawRecord(string(body), now())
+	return eventsource.RawRecord(string(body), now())
 }
 
 // disturb makes the clients' way to the table unreliable: a few throttles, a

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
@@ -29,7 +29,7 @@ type moment struct {
 // deleted shards and the histories of buckets from the records alone. It is safe for concurrent
 // use.
 type watcher struct {
-	mapping *esm.Mapping
+	mapping *eventsource.Mapping
 
 	mu      sync.Mutex
 	err     error  // the first record that could not be read
@@ -47,12 +47,12 @@ func watch(s *stack.Stack) (*watcher, error) {
 	w := &watcher{
 		shards: map[[2]string]map[int]bucket.State{}, moments: map[[2]string][]moment{}, retired: map[play.Account]int64{},
 	}
-	settings := esm.DefaultSettings()
+	settings := eventsource.DefaultSettings()
 	settings.BatchSize = 1000
 	var err error
-	w.mapping, err = esm.Start(esm.Config{
+	w.mapping, err = eventsource.Start(eventsource.Config{
 		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: settings,
-		Invoker: esm.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+		Invoker: eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 			w.read(payload)
 			return runtimeapi.Result{}, nil
 		}),

@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
@@ -92,7 +92,7 @@ func TestThresholdsAreSent(t *testing.T) {
 		},
 	} {
 		s := newTargets(t)
-		r := start(t, setup{aggregate: func(host *runtimeapi.Config, _ *esm.Config) {
+		r := start(t, setup{aggregate: func(host *runtimeapi.Config, _ *eventsource.Config) {
 			host.Env = append(host.Env, "AWS_ENDPOINT_URL="+s.URL, "ALERT_TARGET_ARN="+target, "THRESHOLDS=budget=50")
 		}})
 		_, err := r.lib.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt",

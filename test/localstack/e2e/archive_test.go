@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -136,16 +136,16 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 			tr := newTrouble(23)
 			var twice atomic.Bool
 			var injected atomic.Int64
-			r := start(t, setup{kind: kind, shards: 3, archive: func(host *runtimeapi.Config, m *esm.Config) {
+			r := start(t, setup{kind: kind, shards: 3, archive: func(host *runtimeapi.Config, m *eventsource.Config) {
 				tr.configure(host, m)
 				m.Settings.BatchSize = 8
-				m.Inject = func(b esm.Batch) esm.Trouble {
+				m.Inject = func(b eventsource.Batch) eventsource.Trouble {
 					if twice.Load() {
-						return esm.Trouble{Twice: true, AgainAfter: 50 * time.Millisecond}
+						return eventsource.Trouble{Twice: true, AgainAfter: 50 * time.Millisecond}
 					}
 					out := tr.batch(b)
 					if injected.Add(1) == 1 {
-						out.Extra, out.ExtraAt = []esm.Record{malformedAudit()}, 1
+						out.Extra, out.ExtraAt = []eventsource.Record{malformedAudit()}, 1
 					}
 					return out
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -21,12 +21,12 @@ import (
 // payload; the others of its batch are counted at once.
 func TestAMalformedRecordIsSetAsideAndKept(t *testing.T) {
 	injected := 0
-	r := start(t, setup{aggregate: func(_ *runtimeapi.Config, m *esm.Config) {
-		m.Inject = func(b esm.Batch) esm.Trouble {
+	r := start(t, setup{aggregate: func(_ *runtimeapi.Config, m *eventsource.Config) {
+		m.Inject = func(b eventsource.Batch) eventsource.Trouble {
 			if injected++; injected > 1 {
-				return esm.Trouble{}
+				return eventsource.Trouble{}
 			}
-			return esm.Trouble{Extra: []esm.Record{malformedBucket()}, ExtraAt: len(b.Records) / 2, Twice: true}
+			return eventsource.Trouble{Extra: []eventsource.Record{malformedBucket()}, ExtraAt: len(b.Records) / 2, Twice: true}
 		}
 	}})
 	tn := tenant{entity: "m", resource: "gpt", most: 10,
@@ -61,7 +61,7 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 		}
 		return streamtest.PayloadOf(event.Records...)
 	}
-	r := start(t, setup{deliver: spoil, aggregate: func(h *runtimeapi.Config, m *esm.Config) {
+	r := start(t, setup{deliver: spoil, aggregate: func(h *runtimeapi.Config, m *eventsource.Config) {
 		h.Env = append(h.Env, "DEAD_LETTER_BUCKET_NAME=")
 		m.Settings.MaxRetries = 2
 	}})
@@ -105,7 +105,7 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 // always.
 func TestABatchThatTakesTooLongIsDoneInParts(t *testing.T) {
 	stalled := stalls(t)
-	r := start(t, setup{aggregate: func(host *runtimeapi.Config, m *esm.Config) {
+	r := start(t, setup{aggregate: func(host *runtimeapi.Config, m *eventsource.Config) {
 		direct("WRITE_CONCURRENCY=1")(host, m)
 		host.Timeout = 3 * time.Second // of which one is kept back for the report
 	}})

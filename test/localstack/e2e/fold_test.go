@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
@@ -22,9 +22,9 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 	for name, kept := range map[string]bool{"the state is kept": true, "the state is lost": false} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTrouble(13)
-			tr.beside = []esm.Record{malformedBucket()}
-			var mapping *esm.Config
-			r := start(t, setup{shards: 2, aggregate: func(host *runtimeapi.Config, m *esm.Config) {
+			tr.beside = []eventsource.Record{malformedBucket()}
+			var mapping *eventsource.Config
+			r := start(t, setup{shards: 2, aggregate: func(host *runtimeapi.Config, m *eventsource.Config) {
 				tr.configure(host, m)
 				m.Settings.BatchSize, m.Settings.Tumbling, m.Settings.PartialState = 20, time.Second, kept
 				mapping = m
@@ -59,7 +59,7 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 }
 
 // replace makes the mapping anew and returns how many windows were open.
-func (r *rig) replace(cfg *esm.Config, kept bool) (open int) {
+func (r *rig) replace(cfg *eventsource.Config, kept bool) (open int) {
 	r.t.Helper()
 	f := r.Functions[stack.Aggregator]
 	f.Mapping.Stop()
@@ -67,7 +67,7 @@ func (r *rig) replace(cfg *esm.Config, kept bool) (open int) {
 	if kept {
 		next.States = states
 	}
-	made, err := esm.Start(next)
+	made, err := eventsource.Start(next)
 	if err != nil {
 		r.t.Fatal(err)
 	}

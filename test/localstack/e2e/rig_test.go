@@ -24,7 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/rights"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -78,8 +78,8 @@ type setup struct {
 	shards    int
 	plant     plant
 	deliver   func(payload []byte) []byte // changes what the aggregator gets
-	aggregate func(*runtimeapi.Config, *esm.Config)
-	archive   func(*runtimeapi.Config, *esm.Config)
+	aggregate func(*runtimeapi.Config, *eventsource.Config)
+	archive   func(*runtimeapi.Config, *eventsource.Config)
 }
 
 // window is the batching window in place of the template's whole second.
@@ -101,7 +101,7 @@ func start(t testing.TB, s setup) *rig {
 	}
 	ready := make(chan *runtimeapi.Host, 1)
 	running, err := stack.Start(t.Context(), stack.Options{Engine: e, Shards: s.shards, Seed: 1,
-		Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+		Configure: func(function string, host *runtimeapi.Config, mapping *eventsource.Config) {
 			mapping.Settings.Window, mapping.Settings.RetryDelay = window, 5*time.Millisecond
 			host.Environments = 2
 			change := s.aggregate
@@ -158,9 +158,9 @@ func (r *rig) within(policy string, p *fault.Proxy) {
 }
 
 // delivering is the host that comes, with payloads changed on their way.
-func delivering(ready chan *runtimeapi.Host, change func([]byte) []byte) esm.Invoker {
+func delivering(ready chan *runtimeapi.Host, change func([]byte) []byte) eventsource.Invoker {
 	host := sync.OnceValue(func() *runtimeapi.Host { return <-ready })
-	return esm.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+	return eventsource.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
 		return host().Invoke(ctx, change(payload))
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
@@ -29,8 +29,8 @@ type trouble struct {
 	paused bool
 	held   bool // tumbling windows do not end
 
-	beside []esm.Record // what the second batch gets, so that there is something to cut
-	hard   string       // the sequence number of a record whose batch fails until it has failed alone
+	beside []eventsource.Record // what the second batch gets, so that there is something to cut
+	hard   string               // the sequence number of a record whose batch fails until it has failed alone
 }
 
 func newTrouble(seed uint64) *trouble { return &trouble{random: rand.New(rand.NewPCG(seed, 7))} }
@@ -54,10 +54,10 @@ func (tr *trouble) oneIn(n int) bool { return tr.random.IntN(n) == 0 }
 // batch lets batches come twice, at once or later with others in between, and
 // lets their answers get lost. The first comes twice, the second fails until it is cut to
 // single records.
-func (tr *trouble) batch(b esm.Batch) esm.Trouble {
+func (tr *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	var out esm.Trouble
+	var out eventsource.Trouble
 	if tr.paused {
 		return out
 	}
@@ -101,7 +101,7 @@ func (tr *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 
 // configure sets both hooks, and retries without end: what is given up is not
 // counted, which other tests are about.
-func (tr *trouble) configure(host *runtimeapi.Config, mapping *esm.Config) {
+func (tr *trouble) configure(host *runtimeapi.Config, mapping *eventsource.Config) {
 	host.Inject, mapping.Inject = tr.invocation, tr.batch
 	mapping.Settings.MaxRetries = -1
 }
@@ -141,14 +141,14 @@ func disturbClients(p *fault.Proxy) {
 const malformedMark = "e2e-malformed-record"
 
 // malformedBucket is a record of a bucket whose level is no number.
-func malformedBucket() esm.Record {
+func malformedBucket() eventsource.Record {
 	key := layout.BucketKey("x", malformedMark, "gpt", 0)
 	return malformed("MODIFY", key,
 		map[string]any{layout.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
 }
 
 // malformedAudit is a record of an expired audit event that nobody can read.
-func malformedAudit() esm.Record {
+func malformedAudit() eventsource.Record {
 	key := ledger.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
 	return malformed("REMOVE", key, map[string]any{"details": number("none")},
 		map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"})
@@ -157,7 +157,7 @@ func malformedAudit() esm.Record {
 func text(s string) map[string]string   { return map[string]string{"S": s} }
 func number(s string) map[string]string { return map[string]string{"N": s} }
 
-func malformed(event string, key item.Key, image map[string]any, identity any) esm.Record {
+func malformed(event string, key item.Key, image map[string]any, identity any) eventsource.Record {
 	keys := map[string]any{item.AttrPK: text(key.PK), item.AttrSK: text(key.SK)}
 	for name, v := range keys {
 		image[name] = v
@@ -175,5 +175,5 @@ func malformed(event string, key item.Key, image map[string]any, identity any) e
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
-	return esm.RawRecord(string(out), now())
+	return eventsource.RawRecord(string(out), now())
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -43,9 +43,9 @@ func (s *usageScenario) tenants() []tenant {
 func (s *usageScenario) play(t *testing.T) *observation {
 	t.Helper()
 	tr := newTrouble(11)
-	tr.beside = []esm.Record{malformedBucket()}
+	tr.beside = []eventsource.Record{malformedBucket()}
 	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant,
-		aggregate: func(host *runtimeapi.Config, mapping *esm.Config) {
+		aggregate: func(host *runtimeapi.Config, mapping *eventsource.Config) {
 			tr.configure(host, mapping)
 			mapping.Settings.BatchSize = 40
 		}})

@@ -13,14 +13,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
 // direct lets a test deliver payloads itself.
-func direct(env ...string) func(*runtimeapi.Config, *esm.Config) {
-	return func(host *runtimeapi.Config, m *esm.Config) {
+func direct(env ...string) func(*runtimeapi.Config, *eventsource.Config) {
+	return func(host *runtimeapi.Config, m *eventsource.Config) {
 		host.Environments = 1
 		host.Env = append(host.Env, env...)
 		m.Settings.Filters = []string{`{"eventName":["NOTHING"]}`}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
@@ -36,12 +36,13 @@ func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deplo
 	t.Helper()
 	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, release, 0)}
 	s, err := stack.Start(t.Context(),
-		stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config, mapping *esm.Config) {
+		stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config,
+			mapping *eventsource.Config) {
 			mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
 			host.Environments = 2
 			if function == stack.Aggregator {
 				host.Env = append(append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly"), env...)
-				mapping.Invoker = esm.InvokerFunc(d.invoke)
+				mapping.Invoker = eventsource.InvokerFunc(d.invoke)
 			}
 		}})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
@@ -38,7 +38,7 @@ type Options struct {
 	Fold bool
 
 	// Configure may change a function's host and mapping before they start.
-	Configure func(function string, host *runtimeapi.Config, mapping *esm.Config)
+	Configure func(function string, host *runtimeapi.Config, mapping *eventsource.Config)
 }
 
 // Stack is what runs. Use Engine for direct access and Proxied for clients
@@ -59,8 +59,8 @@ type Stack struct {
 // Function is one function with its event source mapping.
 type Function struct {
 	Host    *runtimeapi.Host
-	Mapping *esm.Mapping
-	GivenUp *esm.Collect // the on-failure destination, unless Configure set another
+	Mapping *eventsource.Mapping
+	GivenUp *eventsource.Collect // the on-failure destination, unless Configure set another
 }
 
 // Start starts everything. On an error nothing keeps running.
@@ -139,14 +139,14 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 	if err != nil {
 		return err
 	}
-	f := &Function{GivenUp: new(esm.Collect)}
+	f := &Function{GivenUp: new(eventsource.Collect)}
 	host := runtimeapi.Config{
 		Binary: filepath.Join(o.Binaries, name, "bootstrap"), Env: env, Name: name, MemoryMB: function.MemoryMB,
 		Timeout:      time.Duration(function.TimeoutSeconds) * time.Second,
 		Environments: max(o.Shards, 1) * mapping.ParallelizationFactor,
 	}
-	source := esm.Config{
-		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: esm.SettingsOf(mapping), Shards: o.Shards,
+	source := eventsource.Config{
+		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: eventsource.SettingsOf(mapping), Shards: o.Shards,
 		Expired: s.Sweeper.Deleted, Destination: f.GivenUp,
 	}
 	if !o.Fold {
@@ -162,7 +162,7 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 	if source.Invoker == nil {
 		source.Invoker = f.Host
 	}
-	f.Mapping, err = esm.Start(source)
+	f.Mapping, err = eventsource.Start(source)
 	return err
 }
 
@@ -201,7 +201,7 @@ func (s *Stack) Idle(ctx context.Context) error {
 	}
 }
 
-func (s *Stack) stats() (all [2]esm.Stats) {
+func (s *Stack) stats() (all [2]eventsource.Stats) {
 	for i, name := range []string{Aggregator, Archiver} {
 		all[i] = s.Functions[name].Mapping.Stats()
 	}

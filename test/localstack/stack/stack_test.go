@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
@@ -38,7 +38,7 @@ func probes(t *testing.T) string {
 // process, and all records are processed in the end.
 func TestEverythingTogether(t *testing.T) {
 	s, err := Start(t.Context(), Options{Binaries: probes(t), Shards: 2,
-		Configure: func(name string, host *runtimeapi.Config, m *esm.Config) {
+		Configure: func(name string, host *runtimeapi.Config, m *eventsource.Config) {
 			m.Settings.Window = 10 * time.Millisecond
 			if name == Aggregator {
 				host.Inject = func(n int, _ []byte) runtimeapi.Fault { return runtimeapi.Fault{KillAtResponse: n == 1} }

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/esm"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
@@ -35,11 +35,11 @@ func TestSweepsAndStamps(t *testing.T) {
 			}
 			var mu sync.Mutex
 			removed := map[string]string{}
-			settings := esm.DefaultSettings()
+			settings := eventsource.DefaultSettings()
 			settings.Filters = []string{`{"eventName":["REMOVE"]}`}
-			m, err := esm.Start(esm.Config{
+			m, err := eventsource.Start(eventsource.Config{
 				StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: s.Deleted,
-				Invoker: esm.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+				Invoker: eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 					var event events.DynamoDBEvent
 					if err := json.Unmarshal(payload, &event); err != nil {
 						t.Error(err)

@@ -1,4 +1,4 @@
-package esm
+package eventsource
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package esm acts as a Lambda event source mapping on a DynamoDB stream.
+// Package eventsource acts as a Lambda event source mapping on a DynamoDB stream.
 //
 // The stream of a stand-in is polled, each record filtered, put into a lane
 // (virtual shard x parallelization factor), batched, and delivered to the
@@ -32,4 +32,4 @@
 // Where the documents are silent the harsher reading is taken. An answer that
 // names the first record of the batch is no cut. So the whole batch is retried,
 // uses up a retry, and is given up as a whole in the end.
-package esm
+package eventsource
