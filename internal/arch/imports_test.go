@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/function": {"internal/bucket", "internal/sequence"},
 	"internal/memdb":    {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
-	"internal/dbtest": {"internal/bucket", "internal/config", "internal/item", "internal/item/itemtest",
+	"internal/storetest": {"internal/bucket", "internal/config", "internal/item", "internal/item/itemtest",
 		"internal/layout", "internal/ledger", "internal/store", "internal/table"},
 	"internal/arch":          {},
 	"internal/bill":          {},                                  // prices, for the tool, the page and the dashboard
@@ -122,7 +122,7 @@ const (
 // kit are the packages of the module that tests are made of, and no program. They stay
 // here because they bring no module of their own; limitertest gives the twin to the
 // tests of users, and wants a testing.TB.
-var kit = []string{"internal/memdb", "internal/dbtest", "internal/item/itemtest", "internal/stream/streamtest",
+var kit = []string{"internal/memdb", "internal/storetest", "internal/item/itemtest", "internal/stream/streamtest",
 	"internal/bucket/buckettest", "internal/play/playtest", "limitertest"}
 
 // paths returns the import paths of folders.

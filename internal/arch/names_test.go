@@ -53,7 +53,7 @@ func names(all []file) []string {
 
 // free are the folders where names may be spelled out: the rooms, and tests and what they are
 // made of.
-var free = append([]string{"internal/dbtest", "test/"}, rooms...)
+var free = append([]string{"internal/storetest", "test/"}, rooms...)
 
 // Only the rooms know attribute names and keys. Tests may spell them out:
 // a test that takes the name from the code proves nothing about it.

@@ -13,17 +13,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/dbtest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/storetest"
 )
 
 // As the SDK has it, the twin is a table like the engines'.
 func TestSuiteOfTheClient(t *testing.T) {
-	dbtest.Run(t, nil, func(*testing.T) store.Lister { return store.NewListing(memdb.New(nil).Client(), "limits") })
+	storetest.Run(t, nil, func(*testing.T) store.Lister { return store.NewListing(memdb.New(nil).Client(), "limits") })
 	for seed := range uint64(20) {
-		dbtest.Compare(t, nil, seed, 300, memdb.New(nil), store.NewDynamo(memdb.New(nil).Client(), "limits"))
+		storetest.Compare(t, nil, seed, 300, memdb.New(nil), store.NewDynamo(memdb.New(nil).Client(), "limits"))
 	}
 }
 

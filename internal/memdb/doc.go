@@ -1,7 +1,7 @@
 // Package memdb is the in-memory twin of the table: a [store.Store] on a map.
 //
 // It executes the same [item.Write] values that are rendered for DynamoDB, with the same outcomes,
-// images and refusals. The conformance suite (internal/dbtest), which runs against real engines
+// images and refusals. The conformance suite (internal/storetest), which runs against real engines
 // too, holds it to that. It keeps what DynamoDB Streams would deliver as a list of [Change], and a
 // [Hook] decides per call whether it is carried out and whether its answer arrives.
 //

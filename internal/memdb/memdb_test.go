@@ -11,11 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/internal/dbtest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/storetest"
 )
 
 var key = item.Key{PK: "a", SK: "b"}
@@ -30,7 +30,7 @@ func stored(t *testing.T, db *memdb.DB) item.Item {
 }
 
 func TestSuite(t *testing.T) {
-	dbtest.Run(t, nil, func(*testing.T) store.Lister { return memdb.New(nil) })
+	storetest.Run(t, nil, func(*testing.T) store.Lister { return memdb.New(nil) })
 }
 
 // Every write fails in two ways: not carried out, and carried out without an

@@ -4,16 +4,16 @@ package conformance
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/dbtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/storetest"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // known are the differences between the engines and the twin. None is in an
 // answer to a request that the product sends.
-var known = map[engine.Kind]dbtest.Deviations{
+var known = map[engine.Kind]storetest.Deviations{
 	engine.Dynoxide: {
 		"order of booleans": "dynoxide 1.2.1 lets any type be ordered and finds that the condition " +
 			"does not hold",
@@ -32,7 +32,7 @@ var known = map[engine.Kind]dbtest.Deviations{
 		"transaction: bounds in the wrong order":   "dynoxide 1.2.1 looks at the bounds only if the attribute is there",
 	},
 	engine.DynamoDBLocal: {
-		dbtest.MixedTransaction: "DynamoDB Local 3.3 answers with the type error alone",
+		storetest.MixedTransaction: "DynamoDB Local 3.3 answers with the type error alone",
 	},
 }
 
@@ -42,7 +42,7 @@ func TestStore(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			e := engine.ForTest(t, kind)
 			name := tablespec.ForTest(t, e)
-			dbtest.Run(t, known[kind], func(*testing.T) store.Lister { return store.NewListing(e.DynamoDB(), name) })
+			storetest.Run(t, known[kind], func(*testing.T) store.Lister { return store.NewListing(e.DynamoDB(), name) })
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestTwin(t *testing.T) {
 			e := engine.ForTest(t, kind)
 			name := tablespec.ForTest(t, e)
 			for seed := range uint64(4) {
-				dbtest.Compare(t, known[kind], seed, 300, memdb.New(nil), store.NewDynamo(e.DynamoDB(), name))
+				storetest.Compare(t, known[kind], seed, 300, memdb.New(nil), store.NewDynamo(e.DynamoDB(), name))
 			}
 		})
 	}

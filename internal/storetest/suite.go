@@ -1,4 +1,4 @@
-package dbtest
+package storetest
 
 import (
 	"crypto/rand"
@@ -55,7 +55,7 @@ func narrow(run func(*testing.T, store.Store)) func(*testing.T, store.Lister) {
 }
 
 // newKey returns a key nobody has used.
-func newKey() item.Key { return item.Key{PK: "dbtest/" + rand.Text(), SK: "#STATE"} }
+func newKey() item.Key { return item.Key{PK: "storetest/" + rand.Text(), SK: "#STATE"} }
 
 // newToken returns a fresh transaction token.
 func newToken() string { return rand.Text() }

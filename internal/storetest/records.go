@@ -1,4 +1,4 @@
-package dbtest
+package storetest
 
 import (
 	"crypto/rand"

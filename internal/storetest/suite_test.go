@@ -1,4 +1,4 @@
-package dbtest
+package storetest
 
 import (
 	"context"
@@ -75,7 +75,7 @@ func (l *liar) turn(what string) bool {
 	var site []string
 	for {
 		f, more := frames.Next()
-		if strings.Contains(f.Function, "/dbtest.") && !strings.HasSuffix(f.File, "_test.go") {
+		if strings.Contains(f.Function, "/storetest.") && !strings.HasSuffix(f.File, "_test.go") {
 			site = append(site, fmt.Sprintf("%s:%d", f.Function[strings.LastIndex(f.Function, ".")+1:], f.Line))
 		}
 		if !more {

@@ -1,4 +1,4 @@
-package dbtest
+package storetest
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type family struct {
 
 func newFamily(t *testing.T, db store.Store) family {
 	t.Helper()
-	f := family{pk: "dbtest/" + rand.Text(), index: "dbtest/i" + rand.Text()}
+	f := family{pk: "storetest/" + rand.Text(), index: "storetest/i" + rand.Text()}
 	for i, sk := range []string{"#A#1", "#A#10", "#A#2", "#B#1", "#B#é", "c"} {
 		it := item.Key{PK: f.pk, SK: sk}.Item()
 		it["n"] = item.N(int64(i))
@@ -112,7 +112,7 @@ func testQueries(t *testing.T, db store.Lister) {
 
 // testLargeQuery lists 3 MB; an answer holds 1 MB.
 func testLargeQuery(t *testing.T, db store.Lister) {
-	pk := "dbtest/" + rand.Text()
+	pk := "storetest/" + rand.Text()
 	var want []item.Item
 	for i := range 10 {
 		it := item.Key{PK: pk, SK: fmt.Sprintf("#%02d", i)}.Item()
