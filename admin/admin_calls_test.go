@@ -39,8 +39,6 @@ func TestWhatCallsCost(t *testing.T) {
 		"bucket":                              "BatchGetItem:2",
 		"buckets of a resource":               "BatchGetItem:6 Query:2",
 		"buckets of one":                      "BatchGetItem:4 Query:2",
-		"capacity":                            "BatchGetItem:6 Query:2",
-		"capacity of the top":                 "BatchGetItem:9 Query:2",
 		"change limits":                       "BatchGetItem:7 Query:2 TransactWriteItems:1 UpdateItem:1",
 		"children":                            "Query:2",
 		"config":                              "BatchGetItem:1",

@@ -56,9 +56,6 @@ func reads(w *world) map[string]read {
 	usage := func(q UsageQuery) read {
 		return listing(func(ctx context.Context) iter.Seq2[Usage, error] { return w.ns.Usage(ctx, q) })
 	}
-	capacity := func(top bool) read {
-		return single(func(ctx context.Context) error { _, err := w.ns.Capacity(ctx, "gpt-4", "rpm", top); return err })
-	}
 	return map[string]read{
 		"version":    single(func(ctx context.Context) error { _, err := w.table.Version(ctx); return err }),
 		"lookup":     single(func(ctx context.Context) error { _, err := w.table.Lookup(ctx, "prod"); return err }),
@@ -88,7 +85,6 @@ func reads(w *world) map[string]read {
 		"peek":        single(func(ctx context.Context) error { _, err := w.ns.Peek(ctx, "acme", "gpt-4"); return err }),
 		"all buckets": buckets(Scope{}), "buckets of one": buckets(Scope{Entity: "acme"}),
 		"buckets of a resource": buckets(Scope{Resource: "gpt-4"}), "bucket": buckets(Scope{"acme", "gpt-4"}),
-		"capacity": capacity(false), "capacity of the top": capacity(true),
 		"resolve": single(func(ctx context.Context) error { _, err := w.ns.Resolve(ctx, "acme", "gpt-4"); return err }),
 		"thresholds": listing(func(ctx context.Context) iter.Seq2[Threshold, error] {
 			return w.ns.Thresholds(ctx, Scope{Entity: "acme"})

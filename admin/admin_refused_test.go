@@ -76,8 +76,6 @@ func TestWhatIsRefused(t *testing.T) {
 			return told(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": limiter.MaxTokens + 1}))
 		},
 			"tokens of rpm is 1000000000000001, want 1 to 1000000000000000"},
-		{func() (any, error) { return only(second(ns.Capacity(ctx, "_default_", "rpm", true))) },
-			`Resource is "_default_", want ` + resources},
 
 		{func() (any, error) { return entity(Entity{ID: "\n"}) }, `ID is "\n", want ` + entities},
 		{func() (any, error) { return entity(Entity{ID: "a", Parent: "\n"}) }, `Parent is "\n", want ` + entities},

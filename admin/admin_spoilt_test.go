@@ -44,23 +44,22 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{layout.NamespaceKey("acme"), "namespaces, orphans"},
 		{layout.NamespaceIDKey(ns), "orphans"},
 		{layout.SystemConfigKey(ns), "all configs, resolve"},
-		{layout.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, capacity, " +
-			"capacity of the top, configs of many, resolve"},
+		{layout.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, configs of many, resolve"},
 		{layout.EntityConfigKey(ns, "acme", "_default_"),
 			"all buckets, all configs, buckets of one, configs of one, resolve"},
 		{layout.EntityConfigKey(ns, "acme", "gpt-4"), "all buckets, all configs, bucket, buckets of a resource, " +
-			"buckets of one, capacity, capacity of the top, config, configs of many, configs of one, its configs there, " +
+			"buckets of one, config, configs of many, configs of one, its configs there, " +
 			"peek, resolve"},
 		{layout.ResourcesKey(ns), "all configs"},
 		{layout.ProvisionerKey(ns), "plan"},
-		{layout.EntityKey(ns, "acme"), "capacity of the top, children, entity, peek"},
-		{layout.EntityKey(ns, "beta"), "capacity of the top, children"},
-		{layout.EntityKey(ns, "org"), "capacity of the top, peek"},
+		{layout.EntityKey(ns, "acme"), "children, entity, peek"},
+		{layout.EntityKey(ns, "beta"), "children"},
+		{layout.EntityKey(ns, "org"), "peek"},
 		{item.Key{PK: ns + "/ENTITY#acme", SK: "#QUOTA#gpt-4#1700000000000#rpm#050"}, "thresholds"},
-		{layout.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, capacity, " +
-			"capacity of the top, live days, live hours, live months, peek, summary"},
+		{layout.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, " +
+			"live days, live hours, live months, peek, summary"},
 		{layout.BucketKey(ns, "beta", "gpt-4", 0),
-			"all buckets, buckets of a resource, capacity, capacity of the top, " + live},
+			"all buckets, buckets of a resource, " + live},
 		{snapshot("acme", "gpt-4", "2023-11"), usages + until + ", usage until"},
 		{snapshot("acme", "gpt-4", "2023-11-14"), usages + until},
 		{snapshot("acme", "gpt-4", "2023-11-14T20:00:00Z"), usages},

@@ -370,11 +370,6 @@ func TestNamesThatCannotBeAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, resource := range []string{"", "\n"} {
-		if _, err := w.ns.Capacity(ctx, resource, "rpm", false); !errors.Is(err, limiter.ErrInvalid) {
-			t.Errorf("capacity of %q: %v", resource, err)
-		}
-	}
 	if _, err := w.ns.DeleteEntity(ctx, ""); !errors.Is(err, limiter.ErrInvalid) {
 		t.Errorf("delete: %v", err)
 	}

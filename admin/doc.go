@@ -14,8 +14,7 @@
 //	            parents are charged too
 //	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
-//	buckets     Peek, Buckets: Bucket, Level; Capacity; Reset and Credit, each once for an
-//	            id with Once
+//	buckets     Peek, Buckets: Bucket, Level; Reset and Credit, each once for an id with Once
 //	records     Usage, UsageSummary: UsageQuery, Window; Thresholds of quotas; Events and
 //	            AllEvents: Event. As says who makes the changes
 //	settings    Configure takes Settings, Config shows them; Version of the table

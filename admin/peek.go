@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -73,7 +72,7 @@ func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket
 		return nil, err
 	}
 	var out []Bucket
-	var odd unreadables
+	var odd error // of what cannot be read
 	for id, above := entity, 0; id != "" && above <= maxCharged; above++ {
 		b, err := n.peek(ctx, id, resource)
 		if err == nil && len(b.Levels) == 0 {
@@ -83,7 +82,9 @@ func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket
 		switch {
 		case err == nil:
 			out = append(out, b)
-		case !odd.skips(err):
+		case errors.Is(err, limiter.ErrUnreadable):
+			odd = errors.Join(odd, err)
+		default:
 			return out, err
 		}
 		e, err := n.entity(ctx, id)
@@ -94,7 +95,7 @@ func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket
 			id = e.Parent
 		}
 	}
-	return out, odd.err()
+	return out, odd
 }
 
 func (n *Namespace) peek(ctx context.Context, entity, resource string) (Bucket, error) {
@@ -219,49 +220,4 @@ func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, err
 			}
 		}
 	}
-}
-
-// Capacity is one limit of a resource, summed over entities.
-type Capacity struct {
-	Resource, Limit string
-	Entities        int   // how many have a bucket with the limit
-	Capacity        int64 // tokens
-	Remaining       int64 // tokens; an entity in debt counts as zero
-}
-
-// Capacity sums one limit of a resource over all entities with a bucket for it. If top is
-// true, only entities without a parent count: where children charge their parents, nothing
-// is counted twice then. If buckets cannot be read, the sum of the others is returned, with
-// a limiter.ErrUnreadable that names them.
-func (n *Namespace) Capacity(ctx context.Context, resource, limit string, top bool) (Capacity, error) {
-	out := Capacity{Resource: resource, Limit: limit}
-	if err := argument.Resource("Resource", resource); err != nil {
-		return out, err
-	}
-	var odd unreadables
-	for b, err := range n.Buckets(ctx, Scope{Resource: resource}) {
-		if odd.skips(err) {
-			continue
-		}
-		if err != nil {
-			return out, err
-		}
-		i := slices.IndexFunc(b.Levels, func(l Level) bool { return l.Name == limit })
-		if i < 0 {
-			continue
-		}
-		if top {
-			e, err := n.entity(ctx, b.Entity)
-			if err != nil {
-				return out, fail(err, "capacity of %q: parent of %q", resource, b.Entity)
-			}
-			if e.Parent != "" {
-				continue
-			}
-		}
-		out.Entities++
-		out.Capacity = bucket.AddSat(out.Capacity, b.Levels[i].Capacity)
-		out.Remaining = bucket.AddSat(out.Remaining, min(max(b.Levels[i].Remaining, 0), b.Levels[i].Capacity))
-	}
-	return out, odd.err()
 }

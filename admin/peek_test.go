@@ -93,15 +93,15 @@ func TestPeekAtABlockedLimit(t *testing.T) {
 	}
 }
 
-// What takes longer than a Duration can say is no time.
+// What takes longer than a Duration can say is no time. A debt is told whole.
 func TestPeekAtWhatNeverFillsUp(t *testing.T) {
 	const now = 1_700_000_000_000
 	l := bucket.Limit{Name: "rpd", Capacity: 1_000, Amount: 1_000, Period: 24 * 3_600_000}
 	for days, want := range map[int64]time.Duration{1_000: 1_000 * 24 * time.Hour, 1_000_000: -1} {
 		s := bucket.New([]bucket.Limit{l}, 0, 1, now)
 		s.Slots[0].Tokens = (1 - days) * 1_000
-		if got := level(l, []table.Shard{{State: s}}, now).FullIn; got != want {
-			t.Errorf("%d days: full in %v, want %v", days, got, want)
+		if got := level(l, []table.Shard{{State: s}}, now); got.FullIn != want || got.Remaining != 1-days {
+			t.Errorf("%d days: full in %v with %d left, want %v", days, got.FullIn, got.Remaining, want)
 		}
 	}
 }

@@ -2,32 +2,13 @@ package admin
 
 import (
 	"context"
-	"errors"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/limiter"
 )
-
-// A bucket that cannot be read is the trouble of that bucket alone. What is about many
-// goes on with the others, and says in the end which could not be read.
-
-// unreadables collects the errors of buckets that cannot be read.
-type unreadables struct{ errs []error }
-
-// skips reports whether an error is about one bucket that cannot be read, and notes it.
-func (u *unreadables) skips(err error) bool {
-	if !errors.Is(err, limiter.ErrUnreadable) {
-		return false
-	}
-	u.errs = append(u.errs, err)
-	return true
-}
-
-func (u *unreadables) err() error { return errors.Join(u.errs...) }
 
 // removeBucket removes all shards of a bucket, whatever is stored there, and records it
 // as "bucket_reset", in one transaction unless there are very many. If somebody makes, splits

@@ -96,7 +96,6 @@ func work(t *testing.T, ns *admin.Namespace) {
 		ns.SetLimits(ctx, admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 10)),
 		one(ns.Resolve(ctx, "child", "api")),
 		one(ns.Peek(ctx, "child", "api")),
-		one(ns.Capacity(ctx, "api", "rpm", false)),
 		one(ns.UsageSummary(ctx, admin.UsageQuery{Entity: "child", Window: admin.Hourly})),
 		drain(ns.Children(ctx, "parent")),
 		drain(ns.Buckets(ctx, on)),
