@@ -105,33 +105,6 @@ func accessIn(it item.Item) (a Access, c Cascade) {
 	return a, c
 }
 
-// Access returns what is stored at a scope. It is AccessInherited if nothing is stored, and
-// always for the namespace, which cannot be disabled. It works where the limits of the scope
-// cannot be read.
-func (n *Namespace) Access(ctx context.Context, at Scope) (Access, error) {
-	a, _, err := n.says(ctx, at)
-	return a, err
-}
-
-// Cascade returns the policy that is stored at a scope. It is CascadeInherited if none is, and
-// always for the namespace, which has none. It works where the limits of the scope cannot be read.
-func (n *Namespace) Cascade(ctx context.Context, at Scope) (Cascade, error) {
-	_, c, err := n.says(ctx, at)
-	return c, err
-}
-
-func (n *Namespace) says(ctx context.Context, at Scope) (Access, Cascade, error) {
-	if err := at.validate(); err != nil || at == (Scope{}) {
-		return AccessInherited, CascadeInherited, err
-	}
-	items, err := n.calls.read(ctx, n.config(at).Key())
-	if err != nil {
-		return AccessInherited, CascadeInherited, fail(err, "read access of %s", at)
-	}
-	a, c := accessIn(items[0])
-	return a, c, nil
-}
-
 // SetAccess disables, enables or bypasses requests at a scope, and records that. The scope must
 // name an entity, a resource or both. Limits stay as they are. Go clients obey within
 // limiter.Options.ConfigTTL. Python clients look at the bucket, so SetAccess also marks the

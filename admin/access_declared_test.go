@@ -15,14 +15,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// says returns what a scope says besides limits.
+// says returns what a scope says besides limits, also where these cannot be read.
 func (w *world) says(at Scope) string {
 	w.Helper()
-	a, err := w.ns.Access(w.Context(), at)
-	w.must(err)
-	c, err := w.ns.Cascade(w.Context(), at)
-	w.must(err)
-	return fmt.Sprint(a, " ", c)
+	c, err := w.ns.Config(w.Context(), at)
+	if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConfig) {
+		w.must(err)
+	}
+	return fmt.Sprint(c.Access, " ", c.Cascade)
 }
 
 // switches has an operator say something of a scope.

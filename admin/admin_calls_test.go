@@ -30,7 +30,6 @@ func (w *world) counted(f func()) string {
 // Each call costs the requests that it needs and no more, here with pages of two items.
 func TestWhatCallsCost(t *testing.T) {
 	want := map[string]string{
-		"access":                              "BatchGetItem:1",
 		"all buckets":                         "BatchGetItem:12 Query:4",
 		"all configs":                         "BatchGetItem:3 Query:3",
 		"all events":                          "BatchGetItem:1 Query:6",

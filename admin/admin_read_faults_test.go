@@ -61,10 +61,6 @@ func reads(w *world) map[string]read {
 		"lookup":     single(func(ctx context.Context) error { _, err := w.table.Lookup(ctx, "prod"); return err }),
 		"namespaces": listing(w.table.Namespaces),
 		"orphans":    listing(w.table.Orphans),
-		"access": single(func(ctx context.Context) error {
-			_, err := w.ns.Access(ctx, Scope{"acme", "gpt-4"})
-			return err
-		}),
 		"config": single(func(ctx context.Context) error {
 			_, err := w.ns.Config(ctx, Scope{"acme", "gpt-4"})
 			return err

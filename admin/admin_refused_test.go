@@ -117,7 +117,6 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return listed(ns.Configs(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
 		{func() (any, error) { return told(ns.Reach(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
 		{func() (any, error) { return listed(ns.Buckets(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Access(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
 		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{}, AccessEnabled)) },
 			`scope is "*/*", want an entity, a resource or both`},
 		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "a"}, 4)) },

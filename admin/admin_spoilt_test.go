@@ -44,7 +44,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{layout.NamespaceKey("acme"), "namespaces, orphans"},
 		{layout.NamespaceIDKey(ns), "orphans"},
 		{layout.SystemConfigKey(ns), "all configs, resolve"},
-		{layout.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, configs of many, resolve"},
+		{layout.ResourceConfigKey(ns, "gpt-4"), "all buckets, all configs, buckets of a resource, configs of many, " +
+			"resolve"},
 		{layout.EntityConfigKey(ns, "acme", "_default_"),
 			"all buckets, all configs, buckets of one, configs of one, resolve"},
 		{layout.EntityConfigKey(ns, "acme", "gpt-4"), "all buckets, all configs, bucket, buckets of a resource, " +

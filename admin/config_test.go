@@ -384,11 +384,10 @@ func TestScopesThatCannotBeAreRefused(t *testing.T) {
 	ctx := t.Context()
 	for _, at := range []Scope{{Entity: "\n"}, {Resource: "_default_"}} {
 		_, configErr := w.ns.Config(ctx, at)
-		_, accessErr := w.ns.Access(ctx, at)
 		_, reachErr := w.ns.Reach(ctx, at)
 		_, setErr := w.ns.SetAccess(ctx, at, AccessDisabled)
 		for what, err := range map[string]error{
-			"config": configErr, "access": accessErr, "reach": reachErr, "set access": setErr,
+			"config": configErr, "reach": reachErr, "set access": setErr,
 			"configs": firstError(w.ns.Configs(ctx, at)), "buckets": firstError(w.ns.Buckets(ctx, at)),
 			"events":     firstError(w.ns.Events(ctx, at, "")),
 			"thresholds": firstError(w.ns.Thresholds(ctx, at)),

@@ -10,8 +10,8 @@
 //	            RecoverNamespace, PurgeNamespace: NamespaceInfo, NamespaceStatus
 //	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Reach: Reached. What is
 //	            stored: Config, Configs. What holds for a request: Resolve: Resolved
-//	access      SetAccess, Access: whether requests are served at all; SetCascade, Cascade: whether
-//	            parents are charged too
+//	access      SetAccess: Access, whether requests are served at all; SetCascade: Cascade, whether
+//	            parents are charged too; Config shows both
 //	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
 //	buckets     Peek, Buckets: Bucket, Level; Reset and Credit, each once for an id with Once

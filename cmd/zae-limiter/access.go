@@ -56,10 +56,6 @@ func bypassCommand(a *app) *cobra.Command {
 func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Command {
 	cmd.Args = args(0, 0)
 	return decideCommand(a, cmd, func(c *call, yes bool, at admin.Scope) (answer, error) {
-		was, err := c.ns.Access(c.ctx, at)
-		if err != nil {
-			return answer{}, err
-		}
 		to := to()
 		then := map[admin.Access]string{
 			admin.AccessDisabled:  "Its requests are refused within a minute.",
@@ -68,8 +64,8 @@ func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Co
 			admin.AccessInherited: "The next wider switch decides.",
 		}
 		question := fmt.Sprintf("Change access of %s? %s", at, then[to])
-		return c.decide(yes, at, decision{"access", was.String(), to.String(), question,
-			shownAccess{Access: to.String()},
+		return c.decide(yes, at, decision{"access", func(was admin.Config) string { return was.Access.String() },
+			to.String(), question, shownAccess{Access: to.String()},
 			func(c *call) (admin.Reached, error) { return c.ns.SetAccess(c.ctx, at, to) }})
 	})
 }
@@ -98,13 +94,10 @@ func cascadeCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}, func(c *call, yes bool, at admin.Scope) (answer, error) {
-		was, err := c.ns.Cascade(c.ctx, at)
-		if err != nil {
-			return answer{}, err
-		}
 		question := fmt.Sprintf("Change the cascade policy of %s?", at)
-		return c.decide(yes, at, decision{"charges parents", "cascade: " + was.String(), "cascade: " + to.String(), question,
-			shownAccess{Cascade: to.String()},
+		return c.decide(yes, at, decision{"charges parents",
+			func(was admin.Config) string { return "cascade: " + was.Cascade.String() }, "cascade: " + to.String(),
+			question, shownAccess{Cascade: to.String()},
 			func(c *call) (admin.Reached, error) { return c.ns.SetCascade(c.ctx, at, to) }})
 	})
 }
@@ -122,16 +115,22 @@ func decideCommand(a *app, cmd *cobra.Command, do func(*call, bool, admin.Scope)
 	return asks(scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) { return do(c, yes, at) }), &at), &yes)
 }
 
-// decision is what a scope says, and what it is to say.
+// decision is what a scope is to say.
 type decision struct {
-	head, was, to, question string
-	shown                   shownAccess
-	set                     func(*call) (admin.Reached, error)
+	head         string
+	was          func(admin.Config) string
+	to, question string
+	shown        shownAccess
+	set          func(*call) (admin.Reached, error)
 }
 
 // decide shows what a scope says and what it is to say, asks, and sets it. One that says so
 // already goes to the buckets that do not know it yet, without a question.
 func (c *call) decide(yes bool, at admin.Scope, d decision) (answer, error) {
+	was, err := c.stored(at)
+	if unanswered(err) {
+		return answer{}, err
+	}
 	set := func(c *call) (answer, error) {
 		n, err := d.set(c)
 		d.shown.Entity, d.shown.Resource, d.shown.Buckets = at.Entity, at.Resource, n.Buckets
@@ -139,10 +138,5 @@ func (c *call) decide(yes bool, at admin.Scope, d decision) (answer, error) {
 		r.add(anyone(at.Entity), anyone(at.Resource), d.shown.Access+d.shown.Cascade, n.Buckets)
 		return answer{value: d.shown, rows: r}, err
 	}
-	if d.was == d.to {
-		return set(c)
-	}
-	c.leaves(fmt.Sprintf("%s %s", at, d.was))
-	c.comes(fmt.Sprintf("%s %s", at, d.to))
-	return c.sure(yes, d.question, set)
+	return c.change(yes, d.question, at.String()+" ", []string{d.was(was)}, []string{d.to}, set, set)
 }

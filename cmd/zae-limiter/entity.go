@@ -126,14 +126,10 @@ func (c *call) move(yes bool, parent string) (answer, error) {
 		e, err := c.ns.MoveEntity(c.ctx, c.args[0], parent)
 		return entitiesAnswer(e), err
 	}
-	if was.Parent == parent {
-		return move(c)
-	}
 	now := was
 	now.Parent = parent
-	c.leaves(belongs(was))
-	c.comes(belongs(now))
-	return c.sure(yes, fmt.Sprintf("Move entity %q?", was.ID), move)
+	return c.change(yes, fmt.Sprintf("Move entity %q?", was.ID), "", []string{belongs(was)}, []string{belongs(now)}, move,
+		move)
 }
 
 // belongs says whose child an entity is.

@@ -66,7 +66,7 @@ func limitsSet(a *app) *cobra.Command {
 
 // set stores limits at the scope and answers with what it holds then.
 func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
-	was, err := l.read(c.ctx, c.ns)
+	was, err := c.stored(l.at)
 	if unanswered(err) {
 		return answer{}, err
 	}
@@ -84,19 +84,19 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 			return configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
 		})
 	}
-	if !c.difference(was, now) {
+	question := fmt.Sprintf("Change the limits of %s?", l.of())
+	return c.change(l.yes, question, l.at.String()+" ", was.Lines(), now.Lines(), func(c *call) (answer, error) {
+		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
+	}, func(c *call) (answer, error) {
 		c.say("nothing to change")
 		return configsAnswer(now), nil
-	}
-	return c.sure(l.yes, fmt.Sprintf("Change the limits of %s?", l.of()), func(c *call) (answer, error) {
-		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
 	})
 }
 
-// read returns what is stored at the scope, or nothing.
-func (l *limitsChange) read(ctx context.Context, ns *admin.Namespace) (admin.Config, error) {
-	was, err := ns.Config(ctx, l.at)
-	if was.Scope = l.at; isNotFound(err) {
+// stored returns what is stored at a scope, or nothing.
+func (c *call) stored(at admin.Scope) (admin.Config, error) {
+	was, err := c.ns.Config(c.ctx, at)
+	if was.Scope = at; isNotFound(err) {
 		err = nil
 	}
 	return was, err
@@ -133,24 +133,6 @@ func beside(there, limits []limiter.Limit) []limiter.Limit {
 	return out
 }
 
-// difference tells what leaves and what comes, and whether anything does.
-func (a *app) difference(was, now admin.Config) bool {
-	from, to := was.Lines(), now.Lines()
-	changed := false
-	for _, side := range []struct {
-		mark        string
-		these, less []string
-	}{{"-", from, to}, {"+", to, from}} {
-		for _, l := range side.these {
-			if !slices.Contains(side.less, l) {
-				a.say("%s %s %s", side.mark, now.Scope, l)
-				changed = true
-			}
-		}
-	}
-	return changed
-}
-
 func limitsDelete(a *app) *cobra.Command {
 	var l limitsChange
 	return l.flags(a.inNamespace(&cobra.Command{
@@ -167,21 +149,22 @@ func limitsDelete(a *app) *cobra.Command {
 
 // remove deletes the limits of the scope and answers with them.
 func (l *limitsChange) remove(c *call) (answer, error) {
-	was, unread := l.read(c.ctx, c.ns)
-	switch now := (admin.Config{Scope: l.at, OnUnavailable: was.OnUnavailable}); {
-	case unanswered(unread):
+	was, unread := c.stored(l.at)
+	question := fmt.Sprintf("Remove the limits of %s?", l.of())
+	if unanswered(unread) {
 		return answer{}, unread
-	case unread != nil:
-		c.say("- %s what cannot be read: %v", l.at, unread)
-	case !c.difference(was, now):
-		return l.removed(now), nil
 	}
-	return c.sure(l.yes, fmt.Sprintf("Remove the limits of %s?", l.of()), func(c *call) (answer, error) {
-		if unread != nil {
+	if unread != nil {
+		c.leaves(fmt.Sprintf("%s what cannot be read: %v", l.at, unread))
+		return c.sure(l.yes, question, func(c *call) (answer, error) {
 			return l.removed(was), c.ns.DeleteLimits(c.ctx, l.at)
-		}
-		return l.removed(admin.Config{Scope: l.at, Limits: was.Limits}), c.ns.ChangeLimits(c.ctx, was)
-	})
+		})
+	}
+	now, gone := was, admin.Config{Scope: l.at, Limits: was.Limits}
+	now.Limits = nil
+	return c.change(l.yes, question, l.at.String()+" ", was.Lines(), now.Lines(), func(c *call) (answer, error) {
+		return l.removed(gone), c.ns.ChangeLimits(c.ctx, was)
+	}, func(*call) (answer, error) { return l.removed(now), nil })
 }
 
 // removed answers with what has left the scope.

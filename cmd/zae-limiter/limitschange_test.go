@@ -87,6 +87,10 @@ func TestLimitsAreChangedKnowingly(t *testing.T) {
 	for to, want := range map[string]string{"2000-01-01": "nothing there", "2100-01-01": "ACTION"} {
 		s.says(0, "audit -r gpt-4 --to "+to, want)
 	}
+	s.says(0, "disable -y -r gpt-4")
+	if _, shown := s.run(1, "limits", "delete", "-r", "gpt-4"); strings.Contains(shown, "disabled") {
+		t.Errorf("the switch stays, and is said to leave: %s", shown)
+	}
 	got := prints[map[string]struct{ Limits []struct{ Name string } }](s, "limits delete -r gpt-4 --yes")
 	if l := got["deleted"].Limits; len(l) != 1 || l[0].Name != "rpm" {
 		t.Errorf("deleted %+v", got)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -200,16 +199,8 @@ func (a *app) diff(plan *admin.Plan) string {
 		}
 		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Subject())
 		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
-		from, to := s.Before(), s.After()
-		for _, l := range from {
-			if !slices.Contains(to, l) {
-				fmt.Fprintln(&out, a.paint(red, "    - "+harmless(l)))
-			}
-		}
-		for _, l := range to {
-			if !slices.Contains(from, l) {
-				fmt.Fprintln(&out, a.paint(green, "    + "+harmless(l)))
-			}
+		for _, l := range differences(s.Before(), s.After()) {
+			fmt.Fprintln(&out, a.paint(map[byte]string{'-': red, '+': green}[l[0]], "    "+harmless(l)))
 		}
 	}
 	if plan.Changes() == 0 {

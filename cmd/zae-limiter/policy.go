@@ -25,8 +25,8 @@ func policyGet(a *app) *cobra.Command {
 }
 
 func policyAnswer(c *call) (answer, error) {
-	config, err := c.ns.Config(c.ctx, admin.Scope{})
-	if err != nil && !isNotFound(err) {
+	config, err := c.stored(admin.Scope{})
+	if err != nil {
 		return answer{}, err
 	}
 	p := shownPolicy{config.OnUnavailable, config.AuditRetention}
@@ -89,17 +89,14 @@ func policySet(a *app) *cobra.Command {
 
 // configure shows the settings that change, before and after, asks, and changes them.
 func (c *call) configure(yes bool, s admin.Settings) (answer, error) {
-	was, err := c.ns.Config(c.ctx, admin.Scope{})
-	if err != nil && !isNotFound(err) {
+	was, err := c.stored(admin.Scope{})
+	if err != nil {
 		return answer{}, err
 	}
-	changed := false
-	tell := func(name, from, to string) {
-		if from != to {
-			c.leaves(name + ": " + cmp.Or(from, "undecided"))
-			c.comes(name + ": " + cmp.Or(to, "undecided"))
-			changed = true
-		}
+	var from, to []string
+	tell := func(name, was, now string) {
+		from = append(from, name+": "+cmp.Or(was, "undecided"))
+		to = append(to, name+": "+cmp.Or(now, "undecided"))
 	}
 	if p := s.OnUnavailable; p != nil {
 		tell("on unavailable", policyOf(was.OnUnavailable), policyOf(*p))
@@ -107,15 +104,14 @@ func (c *call) configure(yes bool, s admin.Settings) (answer, error) {
 	if keep := s.AuditRetention; keep != nil {
 		tell("audit retention", dayText(was.AuditRetention), dayText(*keep))
 	}
-	if !changed {
-		c.say("nothing to change")
-		return policyAnswer(c)
-	}
 	question := fmt.Sprintf("Change the policy of namespace %q?", c.ns.Name())
-	return c.sure(yes, question, func(c *call) (answer, error) {
+	return c.change(yes, question, "", from, to, func(c *call) (answer, error) {
 		if err := c.ns.Configure(c.ctx, s); err != nil {
 			return answer{}, err
 		}
+		return policyAnswer(c)
+	}, func(c *call) (answer, error) {
+		c.say("nothing to change")
 		return policyAnswer(c)
 	})
 }

@@ -26,11 +26,19 @@ func (a *app) leaves(what ...string) {
 	}
 }
 
-// comes shows what a command is about to store in its place.
-func (a *app) comes(what ...string) {
-	for _, w := range what {
-		a.say("+ %s", w)
+// differences returns what leaves, behind a minus, and then what comes, behind a plus.
+func differences(from, to []string) (out []string) {
+	for _, side := range []struct {
+		mark        string
+		these, less []string
+	}{{"- ", from, to}, {"+ ", to, from}} {
+		for _, l := range side.these {
+			if !slices.Contains(side.less, l) {
+				out = append(out, side.mark+l)
+			}
+		}
 	}
+	return out
 }
 
 // bucketLines are the levels of a bucket, of the named limits if any is named.

@@ -88,3 +88,18 @@ func (c *call) sure(yes bool, question string, do func(*call) (answer, error)) (
 	}
 	return do(c)
 }
+
+// change shows what leaves and what comes, each line with what it is of, asks, and does it. Where there is no
+// difference it does same, without a question.
+func (c *call) change(
+	yes bool, question, of string, from, to []string, do, same func(*call) (answer, error),
+) (answer, error) {
+	lines := differences(from, to)
+	for _, l := range lines {
+		c.say("%s%s%s", l[:2], of, l[2:])
+	}
+	if len(lines) == 0 {
+		return same(c)
+	}
+	return c.sure(yes, question, do)
+}

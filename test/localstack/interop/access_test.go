@@ -57,8 +57,8 @@ func TestDisabledByEither(t *testing.T) {
 		served("enabled by Python", "on", "on")
 		on("disable_entity", kv{"entity_id": "python", "resource": "api"})
 		served("one disabled by Python", "off", "on")
-		if a, err := ns.Access(w.Context(), python); err != nil || a != admin.AccessDisabled {
-			w.Errorf("ours shows %s, %v", a, err)
+		if c, err := ns.Config(w.Context(), python); err != nil || c.Access != admin.AccessDisabled {
+			w.Errorf("ours shows %s, %v", c.Access, err)
 		}
 		set(python, admin.AccessInherited)
 		on("disable_resource", kv{"resource": "api"})
@@ -116,8 +116,8 @@ func TestBypassedByEither(t *testing.T) {
 		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
 		shows := func(at admin.Scope, want admin.Access) {
 			w.Helper()
-			if a, err := n.Access(w.Context(), at); err != nil || a != want {
-				w.Errorf("ours shows %s of %s, %v, want %s", a, at, err, want)
+			if c, err := n.Config(w.Context(), at); err != nil || c.Access != want {
+				w.Errorf("ours shows %s of %s, %v, want %s", c.Access, at, err, want)
 			}
 		}
 		granted("limits decide", false, false)
@@ -184,8 +184,8 @@ func TestCascadePolicyOfEither(t *testing.T) {
 		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
 		shows := func(at admin.Scope, want admin.Cascade) {
 			w.Helper()
-			if c, err := n.Cascade(ctx, at); err != nil || c != want {
-				w.Errorf("ours shows %s of %s, %v, want %s", c, at, err, want)
+			if c, err := n.Config(ctx, at); err != nil || c.Cascade != want {
+				w.Errorf("ours shows %s of %s, %v, want %s", c.Cascade, at, err, want)
 			}
 		}
 		charges("entities decide", false, false)

@@ -156,7 +156,6 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 		one(ns.MoveEntity(ctx, "kid", "")),
 		ns.SetLimits(ctx, on, limiter.PerMinute("rpm", 30)),
 		one(ns.SetAccess(ctx, on, admin.AccessDisabled)),
-		one(ns.Access(ctx, on)),
 		one(ns.Reach(ctx, on)),
 		one(ns.Credit(ctx, "acme", "api", limiter.Costs{"rpm": 1})),
 		one(again.Credit(ctx, "acme", "api", limiter.Costs{"rpm": 1})),
