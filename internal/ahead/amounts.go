@@ -34,8 +34,8 @@ func (a *amounts) add(limit string, milli int64) {
 	*a = append(*a, amount{limit, milli})
 }
 
-// some reports whether any amount is not zero.
-func (a amounts) some() bool {
+// any reports whether any amount is not zero.
+func (a amounts) any() bool {
 	for i := range a {
 		if a[i].milli != 0 {
 			return true

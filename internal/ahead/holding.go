@@ -15,7 +15,7 @@ type Instant struct{ Wall, Mono int64 }
 // declared in the item. The zero Holding holds nothing. It is not safe for concurrent use.
 type Holding struct {
 	generation int64 // in which the amounts were declared
-	told       amounts
+	declared   amounts
 	allotments []allotment
 	ended      amounts       // unspent, and not written yet
 	marks      []table.Shard // images of the generation, in order: what they counted is spent once their hu passes
@@ -127,7 +127,7 @@ func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 		return false
 	}
 	for _, c := range back {
-		if held.of(c.Limit.Name)+c.Milli > h.told.of(c.Limit.Name) || a.left.of(c.Limit.Name)+c.Milli < 0 {
+		if held.of(c.Limit.Name)+c.Milli > h.declared.of(c.Limit.Name) || a.left.of(c.Limit.Name)+c.Milli < 0 {
 			return false
 		}
 	}
@@ -147,7 +147,7 @@ func (h *Holding) Asking() bool { return h.asked != nil }
 // declared amount.
 func (h *Holding) Tells(now Instant) bool {
 	h.end(now)
-	return h.asked == nil && (h.ended.some() || h.told.some())
+	return h.asked == nil && (h.ended.any() || h.declared.any())
 }
 
 // end drops allotments that are over, and counts their ungranted tokens.
@@ -182,10 +182,10 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 	}
 	h.end(now)
 	if h.generation != image.Generation { // nothing is declared in it yet
-		h.generation, h.told = image.Generation, nil
+		h.generation, h.declared = image.Generation, nil
 	}
 	left := h.held(h.generation)
-	out := &table.Ahead{Life: life, Take: take, Left: left.costs(), Told: h.told.costs(), Ended: h.ended.costs()}
+	out := &table.Ahead{Life: life, Take: take, Left: left.costs(), Declared: h.declared.costs(), Ended: h.ended.costs()}
 	at := max(now.Wall, image.State.RF)
 	out.Spent = h.spent(image.Generation, at)
 	out.Mend = h.mends(image, left, life)
@@ -196,9 +196,9 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 	h.ended = nil
 	for _, c := range take {
 		h.asked.take.add(c.Limit.Name, c.Milli)
-		delta := left.of(c.Limit.Name) + c.Milli - h.told.of(c.Limit.Name)
+		delta := left.of(c.Limit.Name) + c.Milli - h.declared.of(c.Limit.Name)
 		h.asked.delta.add(c.Limit.Name, delta)
-		h.told.add(c.Limit.Name, min(0, delta))
+		h.declared.add(c.Limit.Name, min(0, delta))
 	}
 	return out
 }
@@ -227,7 +227,7 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 		}
 		for _, n := range a.delta {
 			if n.milli < 0 {
-				h.told.add(n.limit, -n.milli)
+				h.declared.add(n.limit, -n.milli)
 			}
 		}
 	case Written:
@@ -237,7 +237,7 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 
 // written records the tokens that a charge prefetched and declared.
 func (h *Holding) written(a *asked, image table.Shard) {
-	if a.take.some() {
+	if a.take.any() {
 		h.allotments = append(h.allotments,
 			allotment{left: a.take, limits: a.limits, generation: image.Generation, until: a.until,
 				periods: periodsOf(a.limits, image), rf: image.State.RF})
@@ -246,12 +246,12 @@ func (h *Holding) written(a *asked, image table.Shard) {
 	if image.Generation == a.generation {
 		for _, n := range a.delta {
 			if n.milli > 0 {
-				h.told.add(n.limit, n.milli)
+				h.declared.add(n.limit, n.milli)
 			}
 		}
 		return
 	}
-	h.generation, h.told = image.Generation, slices.Clone(a.take)
+	h.generation, h.declared = image.Generation, slices.Clone(a.take)
 	if !a.mends {
 		return
 	}
@@ -260,10 +260,10 @@ func (h *Holding) written(a *asked, image table.Shard) {
 	for _, sl := range image.State.Slots {
 		if n := sl.Held - a.take.of(sl.Name); n > 0 && sl.Name != bucket.WCU {
 			covered.add(sl.Name, n)
-			h.told.add(sl.Name, n)
+			h.declared.add(sl.Name, n)
 		}
 	}
-	if covered.some() {
+	if covered.any() {
 		h.allotments = append(h.allotments, allotment{left: covered, generation: image.Generation, covers: true,
 			until: Instant{Wall: image.State.HeldUntil}})
 	}

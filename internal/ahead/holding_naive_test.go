@@ -150,7 +150,7 @@ func charge(t *testing.T, r *rand.Rand, h *Holding, n *naive, image table.Shard,
 	take, life := [2]int64{r.Int64N(4) * 1000, r.Int64N(4) * 1000}, 100+r.Int64N(900)
 	left := n.left()
 	a := h.Ask(image, table.Costs(n.limits, take[0], take[1]), life, now)
-	if milli(a.Left, n.limits) != left || milli(a.Told, n.limits) != n.told || milli(a.Ended, n.limits) != n.ended ||
+	if milli(a.Left, n.limits) != left || milli(a.Declared, n.limits) != n.told || milli(a.Ended, n.limits) != n.ended ||
 		milli(a.Take, n.limits) != take || a.Life != life {
 		t.Fatalf("tells %+v, want %v left, %v told, %v ended", a, left, n.told, n.ended)
 	}

@@ -22,7 +22,7 @@ func threes(milli int64) []table.Cost { return table.Costs([]bucket.Limit{three}
 func holds(t *testing.T) *Holding {
 	h := &Holding{}
 	image := shardOf(0, 0)
-	if a := h.Ask(image, threes(2000), 2000, at(0)); a == nil || a.Left != nil || a.Told != nil || a.Mend {
+	if a := h.Ask(image, threes(2000), 2000, at(0)); a == nil || a.Left != nil || a.Declared != nil || a.Mend {
 		t.Fatalf("asked %+v", a)
 	}
 	h.Done(Written, image)
@@ -94,7 +94,7 @@ func TestSettle(t *testing.T) {
 	h := holds(t)
 	h.Take(threes(1500), at(0))
 	a := h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun anew, and knows nothing of this
-	if a.Left != nil || a.Told != nil {
+	if a.Left != nil || a.Declared != nil {
 		t.Errorf("a new generation is told %+v", a)
 	}
 	if h.Settle(threes(1000), at(0)) {
@@ -130,7 +130,7 @@ func TestWhatEndsIsTold(t *testing.T) {
 		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != 500 || a.Left != nil {
 			t.Errorf("%+v, want that 500 ended", a)
 		}
-		if told, _ := table.Find(a.Told, "a"); told.Milli != 2000 {
+		if told, _ := table.Find(a.Declared, "a"); told.Milli != 2000 {
 			t.Errorf("%+v, want that 2000 were told", a)
 		}
 		if h.Tells(at(2000)) || h.Ask(shardOf(0, 0), threes(0), 2000, at(2000)) != nil || !h.Asking() {
@@ -142,7 +142,7 @@ func TestWhatEndsIsTold(t *testing.T) {
 			t.Errorf("outcome %d: tells %v", o, got)
 		}
 		a = h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
-		told, _ := table.Find(a.Told, "a")
+		told, _ := table.Find(a.Declared, "a")
 		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != again || told.Milli != 4*again {
 			t.Errorf("outcome %d: %+v, want that %d ended and %d were told", o, a, again, 4*again)
 		}
@@ -209,7 +209,7 @@ func TestWhatIsMended(t *testing.T) {
 		"it told that, and holds a part": {1400, 150, 1, 1000, 3000, true},
 		"less was counted than before":   {150, 0, 0, -100, 3000, false},
 	} {
-		h := &Holding{told: amounts{{"a", c.told}}}
+		h := &Holding{declared: amounts{{"a", c.told}}}
 		if c.since != -1 {
 			earlier := shardOf(0, 100)
 			earlier.State.Slots[earlier.State.Index("a")].Used = 5000
@@ -258,10 +258,10 @@ func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
 		} {
 			a := h.Ask(mended, threes(0), 1000, at(c.now))
 			h.Done(Written, mended)
-			told, _ := table.Find(a.Told, "a")
+			told, _ := table.Find(a.Declared, "a")
 			left, _ := table.Find(a.Left, "a")
-			if told.Milli != c.told || left.Milli != c.left || len(a.Told) > 1 || len(a.Left) > 1 {
-				t.Errorf("%d of others, at %d: told %v, left %v, want %d and %d", others, c.now, a.Told, a.Left, c.told, c.left)
+			if told.Milli != c.told || left.Milli != c.left || len(a.Declared) > 1 || len(a.Left) > 1 {
+				t.Errorf("%d of others, at %d: %v, left %v, want %d and %d", others, c.now, a.Declared, a.Left, c.told, c.left)
 			}
 			if others == 0 && c.now == 4000 && h.Some() {
 				t.Error("something is held of nothing")
@@ -294,9 +294,9 @@ func TestANewGenerationTellsItsOwnOnly(t *testing.T) {
 	anew.State.Slots[anew.State.Index("a")].Held = 2700
 	h.Done(Written, anew)
 	a := h.Ask(anew, threes(0), 2000, at(200))
-	told, _ := table.Find(a.Told, "a")
+	told, _ := table.Find(a.Declared, "a")
 	if left, _ := table.Find(a.Left, "a"); told.Milli != 1000 || left.Milli != 1000 {
-		t.Errorf("%v are told and %v left, want 1000", a.Told, a.Left)
+		t.Errorf("%v are told and %v left, want 1000", a.Declared, a.Left)
 	}
 	h.Done(Unknown, table.Shard{})
 	if h.Left("a", at(200)) != 3000 || h.Tells(at(200)) != true {

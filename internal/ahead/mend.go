@@ -64,7 +64,7 @@ func (h *Holding) mends(image table.Shard, left amounts, life int64) bool {
 		if spent != nil && spent.State.Index(sl.Name) >= 0 {
 			unspent = min(unspent, max(0, sl.Used-spent.State.Slots[spent.State.Index(sl.Name)].Used))
 		}
-		wrong := sl.Held + left.of(sl.Name) - h.told.of(sl.Name) - unspent
+		wrong := sl.Held + left.of(sl.Name) - h.declared.of(sl.Name) - unspent
 		if wrong > max(image.State.Rate(i).Capacity/100*mendFrom, unspent/4) {
 			return true
 		}

@@ -186,10 +186,10 @@ func (h *Holding) Release(now Instant) (r table.Released) {
 	}
 	r = table.Released{Back: h.Back(now), Ended: h.ended.costs(), Generation: h.generation}
 	kept := h.held(h.generation) // of others
-	var told amounts
+	var less amounts
 	for _, n := range all {
-		told.add(n.limit, n.milli-kept.of(n.limit))
+		less.add(n.limit, n.milli-kept.of(n.limit))
 	}
-	r.Told, h.told, h.ended = told.costs(), kept, nil
+	r.Told, h.declared, h.ended = less.costs(), kept, nil
 	return r
 }

@@ -432,7 +432,7 @@ func TestWhatGoesBackIsInOrder(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if names != "abcd" || h.ended.some() {
+	if names != "abcd" || h.ended.any() {
 		t.Errorf("%q goes back, ended %+v", names, h.ended)
 	}
 }

@@ -30,7 +30,7 @@ func (m moment) key() string {
 	k := fmt.Sprint(m.now, m.level, shown(&m.item))
 	for p := range m.images {
 		h := &m.holds[p]
-		k += fmt.Sprint(shown(m.images[p]), h.generation, h.told, h.allotments, h.ended)
+		k += fmt.Sprint(shown(m.images[p]), h.generation, h.declared, h.allotments, h.ended)
 		for i := range h.marks {
 			k += shown(&h.marks[i])
 		}
@@ -48,7 +48,7 @@ func shown(b *table.Shard) string {
 
 // clone returns what is held, apart from the original.
 func (h Holding) clone() Holding {
-	h.told, h.ended, h.marks = slices.Clone(h.told), slices.Clone(h.ended), slices.Clone(h.marks)
+	h.declared, h.ended, h.marks = slices.Clone(h.declared), slices.Clone(h.ended), slices.Clone(h.marks)
 	h.allotments = slices.Clone(h.allotments)
 	for i := range h.allotments {
 		h.allotments[i].left = slices.Clone(h.allotments[i].left)

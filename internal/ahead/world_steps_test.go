@@ -142,7 +142,7 @@ func (w *world) spoil(h *Holding, u item.Update, take []table.Cost) item.Write {
 	case toldEarly:
 		for _, n := range h.asked.delta {
 			if n.milli > 0 {
-				h.told.add(n.limit, n.milli)
+				h.declared.add(n.limit, n.milli)
 			}
 		}
 	case mendToZero:

@@ -252,7 +252,7 @@ func (w *world) close(p *process) {
 		if w.OneIn(2) {
 			w.takes(p, k, w.all(p, k))
 		}
-		granted := h.told.costs()
+		granted := h.declared.costs()
 		r := h.Release(w.clock(p))
 		if w.d == grantedToo {
 			r.Told = granted

@@ -41,13 +41,13 @@ import (
 // level is 6, and 4 may be spent at once, which makes 10. Had it spent them at 4.99 s, then a full
 // bucket from which 4 were just taken would hold 6.
 type Ahead struct {
-	Life  int64  // milliseconds that Take may be held, at most bucket.MaxAhead
-	Take  []Cost // how much of the costs is prefetched
-	Left  []Cost // the unspent rest of the tokens that the process took in the image's generation
-	Told  []Cost // the part of it that the item counts at least
-	Ended []Cost // tokens that expired unspent and are not yet counted
-	Mend  bool   // say anew what may be held
-	Spent *Shard // with Mend, an earlier image of the generation, whose hu has passed; may be nil
+	Life     int64  // milliseconds that Take may be held, at most bucket.MaxAhead
+	Take     []Cost // how much of the costs is prefetched
+	Left     []Cost // the unspent rest of the tokens that the process took in the image's generation
+	Declared []Cost // the part of it that the item counts at least
+	Ended    []Cost // tokens that expired unspent and are not yet counted
+	Mend     bool   // declare the held tokens anew
+	Spent    *Shard // with Mend, an earlier image of the generation, whose hu has passed; may be nil
 }
 
 // takes returns how many millitokens of a limit the charge takes ahead.
@@ -114,8 +114,8 @@ func (p *planned) hold(i int) {
 	more := take
 	if !p.begins { // in a new generation nothing is declared
 		left, _ := Find(a.Left, sl.Name)
-		told, _ := Find(a.Told, sl.Name)
-		more += left.Milli - told.Milli
+		declared, _ := Find(a.Declared, sl.Name)
+		more += left.Milli - declared.Milli
 	}
 	*held = bucket.AddSat(*held, more)
 	p.add(namesOf(sl.Name).held, -more)

@@ -61,7 +61,7 @@ func TestTakingAheadByExample(t *testing.T) {
 
 	// The process has 1 left and tells so when it takes 3 more: 4 are held again.
 	c = Charge{Image: b, Costs: tenCosts(3_000), Now: at + 1_000,
-		Ahead: &Ahead{Life: 5_000, Take: tenCosts(3_000), Left: tenCosts(1_000), Told: tenCosts(4_000),
+		Ahead: &Ahead{Life: 5_000, Take: tenCosts(3_000), Left: tenCosts(1_000), Declared: tenCosts(4_000),
 			Ended: tenCosts(500)}}
 	next, held := written(t, b, c)
 	if sl := next.State.Slots[0]; !held || sl.Held != 4_000 || sl.Ended != 500 || next.State.HeldUntil != at+6_250 ||

@@ -163,7 +163,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 		half[i].Milli /= 2
 	}
 	takes := Charge{Costs: n.Costs, Lifetime: Expires}
-	takes.Ahead = &Ahead{Life: 500, Take: half, Left: half, Told: half[:1], Ended: half}
+	takes.Ahead = &Ahead{Life: 500, Take: half, Left: half, Declared: half[:1], Ended: half}
 	charge("acquire that takes ahead", "used", takes)
 	charge("acquire that takes ahead where others hold", "held", takes)
 	takes.Ahead = &Ahead{Life: 500, Take: half, Mend: true, Spent: &used}
