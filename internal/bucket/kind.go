@@ -124,9 +124,9 @@ type Slot struct {
 	// Resets counts how often an operator has made a quota by the calendar whole. Tokens taken
 	// before a reset are not given back after it.
 	Resets int64
-	// Told is for a quota from the first use: another shard began its period, and this item does
-	// not yet store that its level belongs to that period.
-	Told bool
+	// PeriodPending is set for a quota from the first use if another shard began its period, and this
+	// item does not store it yet.
+	PeriodPending bool
 }
 
 // Spent returns the millitokens that usage counts: all taken, less those known to have ended

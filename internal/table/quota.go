@@ -145,7 +145,7 @@ func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
 		applied = r.Int(attrLimit(sl.Name, fieldApplied))
 	}
 	if start > applied {
-		sl.Told, sl.Tokens = true, sl.Capacity
+		sl.PeriodPending, sl.Tokens = true, sl.Capacity
 		if v, ok := r.Value(attrLimit(sl.Name, fieldBefore)); ok {
 			before, isCounter := readCounter(v)
 			if !isCounter {

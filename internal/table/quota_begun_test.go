@@ -39,7 +39,7 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 			t.Fatal(err)
 		}
 		sl := got.State.Slots[i]
-		if sl.Tokens != c.level || sl.Told != (c.start > c.applied) || sl.End != c.start+3_600_000 {
+		if sl.Tokens != c.level || sl.PeriodPending != (c.start > c.applied) || sl.End != c.start+3_600_000 {
 			t.Errorf("%s: %+v, want %d", c.name, sl, c.level)
 		}
 		it[attrLimit("q", fieldBefore)] = item.S("x")
@@ -240,7 +240,7 @@ func TestAPeriodThatSaysNotWhetherItIsApplied(t *testing.T) {
 		delete(put.Item, attrLimit("q", fieldApplied))
 		put.Item[attrLimit("q", fieldStart)] = item.N(start)
 		b, err := DecodeShard(put.Item)
-		if sl := b.State.Slots[b.State.Index("q")]; err != nil || sl.Told != told || (sl.Tokens == 6_000) == told {
+		if sl := b.State.Slots[b.State.Index("q")]; err != nil || sl.PeriodPending != told || (sl.Tokens == 6_000) == told {
 			t.Errorf("begun %d ms after it: %+v, %v", start-sampleNow, sl, err)
 		}
 	}

@@ -102,7 +102,7 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 			change(u, quotaParameters(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name,
 				layout.FieldLength))
 		}
-		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.Told {
+		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.PeriodPending {
 			change(u, started(sl), attrLimit(sl.Name, fieldStart), attrLimit(sl.Name, fieldApplied),
 				attrLimit(sl.Name, fieldExtra), attrLimit(sl.Name, fieldGranted), attrLimit(sl.Name, fieldBefore))
 		}
