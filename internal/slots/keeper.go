@@ -30,11 +30,11 @@ import (
 // Lease has the slots of one lease, on all its levels. Take fills it before it is kept; then it
 // belongs to the keeper.
 type Lease struct {
-	name    decide.Name // the bucket that its caller has named
-	lost    chan struct{}
-	all     []*held
-	told    bool // lost is closed; guarded by the keeper, as all of this
-	dropped bool // the caller forgot the lease
+	name     decide.Name // the bucket that its caller has named
+	lost     chan struct{}
+	all      []*held
+	reported bool // lost is closed; guarded by the keeper, as all of this
+	dropped  bool // the caller forgot the lease
 }
 
 // NewLease returns a lease without slots. The name is the bucket that its caller has named.
@@ -193,8 +193,8 @@ func (a locked) forget(b *Shelf) (none bool) {
 // lose closes the lease's Lost channel.
 func (a locked) lose(h *held) {
 	h.over = true
-	if h.of != nil && !h.of.told {
-		h.of.told = true
+	if h.of != nil && !h.of.reported {
+		h.of.reported = true
 		close(h.of.lost)
 		a.news = append(a.news, h.of.name)
 	}
