@@ -91,7 +91,7 @@ func (c *Clock) heard(server time.Time, sent reading) {
 	before := k.known.offset
 	change := ClockChange{Before: before, Set: k.notice(now)}
 	if !now.setSince(sent) {
-		k.known, change.Told = k.known.hear(told(server, sent, now))
+		k.known, change.Told = k.known.hear(offsets(server, sent, now))
 	}
 	change.After = k.known.offset
 	watch := k.watch
@@ -135,8 +135,8 @@ func (r reading) setSince(old reading) bool {
 // span is a range of offsets.
 type span struct{ lo, hi time.Duration }
 
-// told returns the offsets that make the local clock agree with an answer.
-func told(server time.Time, sent, received reading) span {
+// offsets returns the offsets that make the local clock agree with an answer.
+func offsets(server time.Time, sent, received reading) span {
 	at := server.UnixNano()
 	return span{time.Duration(at - received.wall), time.Duration(at + int64(time.Second) - sent.wall)}
 }

@@ -26,7 +26,7 @@ func TestTold(t *testing.T) {
 		{"just ahead", 1001 * time.Millisecond, 1010 * time.Millisecond, -time.Millisecond},
 		{"just behind", -10 * time.Millisecond, -time.Millisecond, time.Millisecond},
 	} {
-		if got := told(epoch, at(c.sent), at(c.received)).nearest(0); got != c.want {
+		if got := offsets(epoch, at(c.sent), at(c.received)).nearest(0); got != c.want {
 			t.Errorf("%s: offset %v, want %v", c.name, got, c.want)
 		}
 	}

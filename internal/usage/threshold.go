@@ -35,8 +35,8 @@ func (s Spent) reached(percents []int) (out []int) {
 	return out
 }
 
-// told reports whether the quota has thresholds: whether the next period is long enough.
-func (s Spent) told() bool {
+// hasThresholds reports whether the next period is long enough for thresholds.
+func (s Spent) hasThresholds() bool {
 	if n := s.Limit.FirstUse(); n > 0 {
 		return n >= shortest
 	}
@@ -215,7 +215,7 @@ func (s Spending) Thresholds(now int64, conf Config) (out [][]ledger.Threshold) 
 			len(b.reached(conf.percents(b.Limit.Name))), len(a.reached(conf.percents(a.Limit.Name)))))
 	})
 	for i, q := range spent {
-		if i > 0 && spent[i-1].Limit.Name == q.Limit.Name && spent[i-1].End == q.End || !q.told() {
+		if i > 0 && spent[i-1].Limit.Name == q.Limit.Name && spent[i-1].End == q.End || !q.hasThresholds() {
 			continue
 		}
 		var these []ledger.Threshold
