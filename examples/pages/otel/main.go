@@ -1,14 +1,16 @@
-// The program of docs/metrics.md: a limiter that is measured and traced.
+// The program of docs/metrics.md: metrics of the limiter for Prometheus, and its spans on the standard output.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -18,38 +20,34 @@ import (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func run(ctx context.Context) error {
+	ctx := context.Background()
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	spans, err := stdouttrace.New() // or otlptracegrpc.New(ctx), to a collector
+	obs, err := observer()
 	if err != nil {
-		return err
-	}
-	traces := trace.NewTracerProvider(trace.WithBatcher(spans))
-	defer traces.Shutdown(ctx)
-	points, err := stdoutmetric.New() // or otlpmetricgrpc.New(ctx)
-	if err != nil {
-		return err
-	}
-	metrics := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(points)))
-	defer metrics.Shutdown(ctx) // sends what is left
-
-	obs, err := otellimit.New(otellimit.Options{MeterProvider: metrics, TracerProvider: traces})
-	if err != nil {
-		return err
+		log.Fatal(err)
 	}
 	l, err := limiter.Open(ctx, dynamodb.NewFromConfig(cfg), "zae-limiter", &limiter.Options{Observe: obs.Observe})
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer l.Close(ctx) // before what is left is sent
 	fmt.Println(l.Allow(ctx, "acme", limiter.PerSecond("rps", 10)))
-	return nil
+	log.Fatal(http.ListenAndServe("localhost:9464", promhttp.Handler()))
+}
+
+func observer() (*otellimit.Observer, error) {
+	scraped, err := prometheus.New() // or a PeriodicReader of otlpmetricgrpc.New, to a collector
+	if err != nil {
+		return nil, err
+	}
+	spans, err := stdouttrace.New() // or otlptracegrpc.New
+	if err != nil {
+		return nil, err
+	}
+	return otellimit.New(otellimit.Options{
+		MeterProvider:  metric.NewMeterProvider(metric.WithReader(scraped)),
+		TracerProvider: trace.NewTracerProvider(trace.WithBatcher(spans)),
+	})
 }
