@@ -6,16 +6,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Demand is what a process has lately been asked for of a shard, by limit. It counts each
-// request once, also one that is denied: of processes that share a saturated bucket, one that
-// gets little would else ask for less and less. The zero Demand is none.
+// Demand is the recent demand of a process on a shard, by limit. It counts each request once, even
+// if it is denied: otherwise, of processes that share a saturated bucket, one that gets little
+// would ask for less and less. The zero Demand is none.
 type Demand struct {
 	requests float64 // each counts for 1, and less and less as time passes
 	costs    []flow
 	fades    float64 // how long, in milliseconds, a request counts for the most part
 	began    int64   // when the first request came after a silence, epoch ms
 	last     int64   // when the last one came
-	at       int64   // what the requests and costs are of
+	at       int64   // the instant of requests and costs
 }
 
 type flow struct {
@@ -74,9 +74,9 @@ func (d *Demand) fade(now int64) {
 	}
 }
 
-// seen is for how long, in milliseconds, what counts has come: fades if it has come for long.
-// Example: after 1,615 ms of requests, one in 10 ms, they count for 72 of 85, and the time for
-// 723 of 850 ms: one in 10 ms, too.
+// seen is how much observed time the counted requests stand for, in milliseconds: fades after a
+// long time. Example: after 1,615 ms of requests, one in 10 ms, they count for 72 of 85, and the
+// time for 723 of 850 ms: one in 10 ms, too.
 func (d *Demand) seen() float64 {
 	fades := max(d.fades, 1)
 	since := float64(max(0, d.at-d.began)) / fades

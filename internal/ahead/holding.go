@@ -18,14 +18,14 @@ type Holding struct {
 	declared   amounts
 	allotments []allotment
 	ended      amounts       // unspent, and not written yet
-	marks      []table.Shard // images of the generation, in order: what they counted is spent once their hu passes
+	marks      []table.Shard // images of the generation, in order: their counters are spent once their hu passes
 	asked      *asked        // the charge under way that takes ahead
-	back       []table.Cost  // what ended unspent of quotas, to be given back: negative
+	back       []table.Cost  // expired tokens of quotas, to be given back: negative
 	image      bucket.State  // the last one
 	serving    []*allotment  // room for Take
 }
 
-// allotment is what one charge took ahead.
+// allotment is the tokens that one charge prefetched.
 type allotment struct {
 	left       amounts
 	limits     []table.Cost // the limits in force when it was taken
@@ -203,7 +203,7 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 	return out
 }
 
-// Outcome is what became of a charge.
+// Outcome is the outcome of a charge.
 type Outcome int
 
 // The outcomes of a charge.
@@ -213,7 +213,7 @@ const (
 	Written
 )
 
-// Done ends what Ask began. image is the item as it was written.
+// Done reports the outcome of the charge that Ask was for. image is the written item.
 func (h *Holding) Done(o Outcome, image table.Shard) {
 	a := h.asked
 	if a == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The held tokens in an item are never too few, but may be too many: those of a crash or of a lost
-// answer stay in it. A process that sees far too many mends the item.
+// The held tokens in an item are never too few, but may be too many: a crash or a lost answer
+// leaves its own in it. A process that sees far too many mends the item.
 
 // See takes note of an image of the shard.
 func (h *Holding) See(image table.Shard, life int64) {

@@ -146,8 +146,8 @@ func (h *Holding) Lost(costs []table.Cost) {
 	}
 }
 
-// Back returns, as negative costs in order of name, what ended unspent of quotas and is to be
-// given back to the shard. It is the caller's then: GoesBack and Lost take it again.
+// Back returns, as negative costs in order of name, the expired tokens of quotas that go back to
+// the shard. They are the caller's then: GoesBack and Lost take them again.
 func (h *Holding) Back(now Instant) []table.Cost {
 	h.end(now)
 	out := h.back
@@ -176,7 +176,7 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 // giving them back would lower the counter for tokens that were never granted, and an earlier image
 // would count them as spent. Tokens of quotas go back. The declared amount falls by the ungranted
 // tokens only: the granted ones were held until the refill instant or later, and stay declared
-// until a mend, like those of a crash.
+// until a mend, as after a crash.
 func (h *Holding) Release(now Instant) (r table.Released) {
 	all := h.held(h.generation)
 	for i := range h.allotments {

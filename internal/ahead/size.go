@@ -91,9 +91,9 @@ const (
 	renewFor = 3
 )
 
-// Low reports whether more is to be taken ahead now, so that the next request need not wait for it.
-// There are three reasons. Little is left of what the last charge took. The last allotment ends
-// soon. Or the rest would be used up while a write and its answer are under way, trip milliseconds.
+// Low reports whether to prefetch more now, so that the next request need not wait for it. There
+// are three reasons. Little is left of the last charge's tokens. The last allotment ends soon. Or
+// the rest would be used up while a write and its answer are under way, trip milliseconds.
 func (h *Holding) Low(d *Demand, taken []table.Cost, trip float64, now Instant) bool {
 	some := false
 	for _, c := range taken {

@@ -187,7 +187,7 @@ func (sl Slot) Levelled(s State) Slot {
 func (sl *Slot) change(want Limit, capacity, at int64) {
 	was := *sl
 	if sl.Limit = want; was.Period != want.Period {
-		lasts := func(end int64) int64 { return (end-1)/want.Period + 1 - 2 } // the epoch of what counts until an end
+		lasts := func(end int64) int64 { return (end-1)/want.Period + 1 - 2 } // the epoch of slots that count until an end
 		old, now := lasts(was.End), lasts(was.End+was.Period)
 		epoch := want.EpochAt(at)
 		if was.Taken.Of(was.Epoch()-1) > 0 {

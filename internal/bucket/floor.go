@@ -23,7 +23,7 @@ func IsClass(s string) bool {
 	return len(s) > 0 && len(s) <= 32 && strings.IndexFunc(s, odd) < 0
 }
 
-// AreFloors reports whether s is what Limit.Floors may be.
+// AreFloors reports whether s is a valid value of Limit.Floors.
 func AreFloors(s string) bool {
 	before, n := "", 0
 	for s != "" {
@@ -57,7 +57,7 @@ func (l Limit) Floor(class string) (percent int64) {
 	return percent
 }
 
-// Bare returns the limit without what only configurations have: as buckets have it.
+// Bare returns the limit as buckets have it: without the fields that only configurations have.
 func (l Limit) Bare() Limit {
 	l.Floors, l.Ahead = "", 0
 	return l

@@ -1,12 +1,11 @@
 package bucket
 
-// Gift is what an operator puts into a limit.
+// Gift is an operator's gift to a limit.
 type Gift struct {
 	// Milli is how much, in millitokens. A rate takes as much as there is room for. A quota gets the
 	// whole amount on top, until its period ends.
 	Milli int64
-	// Whole makes the limit whole, whatever Milli says, and forgives debt. A quota keeps what it was
-	// topped up by.
+	// Whole makes the limit whole, whatever Milli says, and forgives debt. A quota keeps its top-up.
 	Whole bool
 }
 
@@ -27,7 +26,7 @@ func (s State) Give(gifts map[string]Gift) State {
 	return s
 }
 
-// room is how much slot i has room for, and what it was topped up by.
+// room returns how many millitokens slot i has room for, its top-up included.
 func (s State) room(i int) int64 {
 	return SubSat(AddSat(s.Top(i), s.Slots[i].Extra), s.Slots[i].Tokens)
 }

@@ -24,9 +24,9 @@ func (s State) SomeHeld(at int64) bool {
 	return false
 }
 
-// Top returns how high the level of slot i may be at the instant of the state: its share
-// of the capacity, less what others may hold. It is negative when they hold more than the
-// share, as after a split.
+// Top returns how high the level of slot i may be at the instant of the state: its share of the
+// capacity, less the held tokens. It is negative when more are held than the share, as after a
+// split.
 func (s State) Top(i int) int64 {
 	top := s.Rate(i).Capacity
 	if s.HeldAfter(s.RF) > s.RF {
@@ -35,7 +35,7 @@ func (s State) Top(i int) int64 {
 	return top
 }
 
-// refill returns what slot i, with rest as its remainder, gains from one instant to another.
+// refill returns the gain of slot i, with rest as its remainder, from one instant to another.
 func (s State) refill(i int, rest, from, to int64) Gain {
 	return s.Slots[i].kind().gain(s, i, rest, from, to)
 }

@@ -6,7 +6,7 @@ package bucket
 
 // Limit is one undivided limit. Without Reset it is a rate: up to Capacity millitokens, refilled by
 // Amount millitokens every Period milliseconds. With Reset it is a quota: Capacity millitokens in
-// each period of that calendar. With AtOnce it is slots: Capacity millitokens at work at once.
+// each period of the calendar. With AtOnce it is slots: Capacity millitokens at work at once.
 type Limit struct {
 	Name                     string
 	Capacity, Amount, Period int64
@@ -20,23 +20,23 @@ type Limit struct {
 	Ahead  int64  // how long, in ms, tokens that are taken ahead may be held; only configurations have it
 }
 
-// kind is what a limit does by what it is. Methods that change slot i of a state may change the
+// kind is the behaviour of one kind of limit. Methods that change slot i of a state may change the
 // slots that they are given, and nothing else in the state.
 type kind interface {
 	// does describes the kind for code that need not know it.
 	does() behaviour
 	// text is the limit in tokens.
 	text(l Limit) string
-	// begin returns the end of what a limit is in at an instant, of which a slot keeps the End; 0: none.
+	// begin returns the end of the limit's period or epoch at an instant, which a slot keeps; 0: none.
 	begin(l Limit, at int64) int64
-	// edge returns after how many milliseconds from an instant all is there at the latest, given
-	// a period and its end. It is 0 for what refills bit by bit.
+	// edge returns after how many milliseconds from an instant all is there at the latest, given a
+	// period and its end. It is 0 for a limit that refills bit by bit.
 	edge(period, from, end int64) int64
 	// share returns the part of a whole that one of so many shards has.
 	share(whole int64, shard, shards int) int64
 	// divides reports whether each of so many shards has a share to work with.
 	divides(l Limit, count int) bool
-	// gain returns what slot i gains from one instant to another, with rest as its remainder.
+	// gain returns the gain of slot i from one instant to another, with rest as its remainder.
 	gain(s State, i int, rest, from, to int64) Gain
 	// wait returns how long after an instant slot i has a need, as Wait does.
 	wait(s State, i int, rest, from, need int64) int64
@@ -48,7 +48,7 @@ type kind interface {
 	adopt(s State, i int, want Limit)
 	// give puts a gift into slot i.
 	give(s State, i int, g Gift)
-	// split divides what slot i of s has between slots i of two states, which have it whole.
+	// split divides slot i of s between slots i of two states, each of which has it whole.
 	split(s, keep, moved State, i int)
 	// merge adds slot j of another shard to slot i.
 	merge(s State, i int, other State, j int)
@@ -56,7 +56,7 @@ type kind interface {
 	empty(s State, i int)
 }
 
-// behaviour is what limits of a kind do: see the methods of Limit of these names.
+// behaviour has the answers of the methods of Limit of these names.
 type behaviour struct{ refills, renews, lends bool }
 
 // passing is the time that passes for a state: from its instant to another one by the clock now.
@@ -119,7 +119,7 @@ type Slot struct {
 	End int64
 	// Taken counts the slots taken; their level follows from it.
 	Taken Taken
-	// Extra is what a quota was topped up by in its period, in millitokens.
+	// Extra is the top-up of a quota in its period, in millitokens.
 	Extra int64
 	// Resets counts how often an operator has made a quota by the calendar whole. Tokens taken
 	// before a reset are not given back after it.
@@ -133,9 +133,9 @@ type Slot struct {
 // unspent. Held tokens count until they are granted or have ended.
 func (sl Slot) Spent() int64 { return sl.Used - sl.Ended }
 
-// WholeAt returns what the limit refills by where it is not divided among shards, seen from an
-// instant. Its period ends at end. If end is 0, the period ends as the calendar says, or is one
-// that begins at the instant.
+// WholeAt returns the rate of the limit where it is not divided among shards, seen from an instant.
+// Its period ends at end. If end is 0, the period ends as the calendar says, or is one that begins
+// at the instant.
 func (l Limit) WholeAt(at, end int64) Rate {
 	if end == 0 {
 		end = l.begin(at)
@@ -146,11 +146,11 @@ func (l Limit) WholeAt(at, end int64) Rate {
 	return Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period, Edge: l.kind().edge(l.Period, at, end)}
 }
 
-// Whole returns what the limit refills by where it is not divided among shards. When a
-// quota's period ends is left open.
+// Whole returns the rate of the limit where it is not divided among shards. The end of a quota's
+// period is left open.
 func (l Limit) Whole() Rate { return l.WholeAt(0, Never) }
 
-// Rate returns what slot i of this shard refills by, seen from RF: its share of the limit.
+// Rate returns the rate of slot i of this shard, seen from RF: its share of the limit.
 func (s State) Rate(i int) Rate { return s.rate(i, s.RF) }
 
 // rate is Rate seen from an instant.

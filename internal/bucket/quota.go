@@ -15,8 +15,8 @@ type quota struct{ rate }
 const QuotaPeriod = 1000
 
 // EdgeMargin is how much later than its edge, in milliseconds, the period of a quota ends.
-// It is what clocks that are corrected may still be ahead. So a period is never opened
-// early: in the second after the edge requests take what the old one has left.
+// Corrected clocks may still be ahead by as much. So a period is never opened early: in the second
+// after the edge requests take the rest of the old one.
 const EdgeMargin = 1000
 
 // calendar returns the calendar of a quota, nil if it has none that can be read: then its
@@ -224,8 +224,8 @@ func (sl *Slot) become(want Limit, from, to, at int64) {
 	sl.Limit, sl.Rest = want, 0
 }
 
-// merge adds what another shard holds, up to the share. Both are of the same period, or the other's
-// is over: then it adds no more than it has left.
+// merge adds the tokens of another shard, up to the share. Both are of the same period, or the
+// other's is over: then it adds no more than it has left.
 func (sl *Slot) merge(o Slot, share int64) {
 	sl.Extra = AddSat(sl.Extra, o.Extra)
 	sl.Tokens = min(AddSat(sl.Tokens, o.Tokens), max(AddSat(share, sl.Extra), sl.Tokens))

@@ -2,9 +2,9 @@ package bucket
 
 import "fmt"
 
-// Rate is what one shard of a limit refills by: Amount millitokens every Period
-// milliseconds up to Capacity millitokens. Period must be positive; Capacity
-// and Amount must not be negative. With Amount zero nothing is credited bit by bit.
+// Rate is the refill of one shard of a limit: Amount millitokens every Period milliseconds up to
+// Capacity millitokens. Period must be positive; Capacity and Amount must not be negative. With
+// Amount zero nothing is credited bit by bit.
 type Rate struct {
 	Capacity, Amount, Period int64
 	// Edge is after how many milliseconds a quota is whole again, all at once: Never if
@@ -30,11 +30,11 @@ func (rate) share(whole int64, shard, shards int) int64 { return Share(whole, sh
 // divides holds while each share has some refill.
 func (rate) divides(l Limit, count int) bool { return l.Amount/int64(count) >= 1 }
 
-// gain returns what slot i, with rest as its remainder, gains from one instant to another. Tokens
-// taken ahead may be unspent until HeldUntil. With them the limit must not be more than full at any
-// instant, so until then it fills up to capacity less those, and from there on as any other.
-// Example: a capacity of 10, refilled by 1 per second, 4 held until 20 s, a level of 5 at 15 s. The
-// level is 6 at 16 s, at 17 s and at 20 s, and 8 at 22 s.
+// gain returns the gain of slot i, with rest as its remainder, from one instant to another.
+// Prefetched tokens may be unspent until HeldUntil. Together with them the limit must not be more
+// than full at any instant, so until then it fills up to the capacity less the held tokens, and
+// from there on as any other. Example: a capacity of 10, refilled by 1 per second, 4 held until 20
+// s, a level of 5 at 15 s. The level is 6 at 16 s, at 17 s and at 20 s, and 8 at 22 s.
 //
 // Those 4 may be spent shortly before 20 s, and until then there is no room to refill. That is why
 // the level does not jump to 10 at 20 s.
@@ -128,8 +128,9 @@ func (rate) split(s, keep, moved State, i int) {
 	k.Tokens, m.Tokens = Halve(sl.Tokens)
 	if top := keep.Top(i); sl.Held > 0 && sl.Refills() {
 		m.Held = max(0, -top) // the new shard leaves room for the other held tokens
-		// The new shard gets what the first has no room for. Of a debt it keeps its half: with a smaller one
-		// it would have tokens to spend while the whole would still be in debt.
+		// The new shard gets the tokens that the first has no room for. It keeps its half of a
+		// debt: with a smaller one it would have tokens to spend while the whole would still be in
+		// debt.
 		if k.Tokens > top && sl.Tokens >= 0 {
 			m.Tokens = min(SubSat(sl.Tokens, max(top, 0)), SubSat(moved.Rate(i).Capacity, m.Held))
 		}

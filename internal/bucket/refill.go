@@ -8,14 +8,13 @@ import (
 // Milli is the number of millitokens in a token.
 const Milli = 1000
 
-// Gain is what a level gains by waiting.
+// Gain is the gain of a level by waiting.
 type Gain struct {
 	Credit int64 // millitokens to add; negative only for a level above capacity
 	Rest   int64 // remainder after the credit, in 1/Period millitokens
 }
 
-// Refill returns what a level of tokens+rest/Period gains in elapsed
-// milliseconds:
+// Refill returns the gain of a level of tokens+rest/Period in elapsed milliseconds:
 //
 //	credit = floor((elapsed*Amount + rest) / Period)
 //	rest'  =       (elapsed*Amount + rest) mod Period
@@ -24,14 +23,14 @@ type Gain struct {
 // above it already, because tokens were given back to a full bucket, is cut to it. A negative
 // elapsed counts as zero.
 //
-// The remainder is why many small steps credit what one large step does. At 10
-// tokens a minute (Amount 10_000, Period 60_000) a level of 0 gains after
+// With the remainder, many small steps credit as much as one large step. At 10 tokens a minute
+// (Amount 10_000, Period 60_000) a level of 0 gains after
 //
 //	 7 ms   floor(7*10_000 / 60_000) = 1 millitoken, and 10_000 remain of 70_000
 //	14 ms   floor((7*10_000 + 10_000) / 60_000) = 1 more, and 20_000 remain
 //
-// which is 2 + 20_000/60_000, what one step of 14 ms credits. Without it each step
-// would lose a third of a millitoken.
+// which is 2 + 20_000/60_000, the credit of one step of 14 ms. Without it each step would lose a
+// third of a millitoken.
 func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
 	if r.Edge > 0 {
 		return r.atEdge(tokens, elapsed)
@@ -41,14 +40,14 @@ func Refill(tokens, rest int64, r Rate, elapsed int64) Gain {
 		return Gain{Credit: room}
 	}
 	credit, left := accrue(rest, r, elapsed)
-	if credit >= room { // it gets full: what would be credited beyond that is lost
+	if credit >= room { // it gets full: any further credit is lost
 		return Gain{Credit: room}
 	}
 	return Gain{Credit: credit, Rest: left}
 }
 
-// Potential returns what a level with the remainder would gain in elapsed
-// milliseconds if there were no capacity: how far a line has risen, see table.Charge.
+// Potential returns the gain of a level with the remainder in elapsed milliseconds if there were no
+// capacity: how far a line has risen, see table.Charge.
 func Potential(rest int64, r Rate, elapsed int64) int64 {
 	credit, _ := accrue(rest, r, elapsed)
 	return credit

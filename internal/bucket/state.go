@@ -10,16 +10,15 @@ import (
 // It counts the writes of the shard's partition and is never divided. Users cannot name a limit like this.
 const WCU = "wcu"
 
-// Denied is the name by which denied requests are counted, among the counters of what limits have given. It is
-// empty, so no attribute of an item names a limit like this.
+// Denied is the name that counts denied requests, among the counters of the limits. It is empty, so
+// no attribute of an item names a limit like this.
 const Denied = ""
 
-// WCUPerWrite is what one write takes from WCU, in millitokens.
+// WCUPerWrite is the cost of one write on WCU, in millitokens.
 const WCUPerWrite = 1 * Milli
 
-// WCULimit returns the infrastructure limit: 1000 writes per second, which is
-// what one DynamoDB partition takes (AWS developer guide, "Best practices for
-// designing partition keys").
+// WCULimit returns the infrastructure limit: 1000 writes per second, the most of one DynamoDB
+// partition (AWS developer guide, "Best practices for designing partition keys").
 func WCULimit() Limit {
 	return Limit{Name: WCU, Capacity: 1000 * Milli, Amount: 1000 * Milli, Period: 1000}
 }
@@ -94,8 +93,8 @@ func (s State) clock(now int64) (from, to int64) {
 }
 
 // At returns the state as it is at now. Every slot is refilled, wcu included, and cut to its
-// capacity less what may be held. The clock is moved to now. The clock never moves backwards,
-// except away from an instant more than MaxSkew in the future, which is dropped without credit.
+// capacity less the held tokens. The clock is moved to now. The clock never moves backwards, except
+// away from an instant more than MaxSkew in the future, which is dropped without credit.
 func (s State) At(now int64) State {
 	from, to := s.clock(now)
 	by := passing{from: from, to: to, now: now, reset: s.NoClock || to < s.RF}

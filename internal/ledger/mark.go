@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A snapshot says how far it has counted in binary attributes: other clients take
-// every number attribute of a snapshot for a limit. One attribute per bucket shard
-// is its mark, and one, the legend, holds what all marks share. Marks are short,
-// so that a snapshot of 32 shards is still written for one unit:
+// A snapshot stores how far it has counted in binary attributes: other clients take every number
+// attribute of a snapshot for a limit. One attribute per bucket shard is its mark, and one, the
+// legend, holds the common part of all marks. Marks are short, so that a snapshot of 32 shards is
+// still written for one unit:
 //
 //	mark      byte of the generation, counter of each limit of the legend, position
 //	byte      see GenerationByte of internal/table
@@ -24,8 +24,8 @@ import (
 //	          in an earlier or later one 0xE1 or 0xFD, 8 bytes, 1 byte n, n bytes
 //	gone      0xFE instead of the counters
 //
-// Bytes compare like positions when what precedes them is equal: so a condition
-// can ask for a mark with these counters and any position before that record.
+// Bytes compare like positions when the bytes before them are equal: so a condition can ask for a
+// mark with these counters and any earlier position.
 const (
 	attrLegend = "_#"
 	// prefixMark precedes the shard in the name of a mark, in base 32; from
@@ -190,8 +190,7 @@ func shardOfMark(attr string) (int, bool) {
 	return int(n), err == nil && n >= 0 && attrMark(int(n)) == attr
 }
 
-// Marks is what a snapshot says of how far it has counted. A nil snapshot, and one
-// that another client made, says nothing.
+// Marks is how far a snapshot has counted. A nil snapshot, and one that another client made, has none.
 type Marks struct {
 	Legend Legend
 	Any    bool // some shard is counted here

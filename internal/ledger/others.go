@@ -89,7 +89,7 @@ func (m Marks) sums() (out []int64, complete bool) {
 	return out, complete
 }
 
-// counts reports whether the mark says what its shard has counted.
+// counts reports whether the mark has the counters of its shard.
 func (m Mark) counts() bool { return m.Gone || len(m.Used) > 0 }
 
 // addTo adds the counters of the mark, times sign, to sums in the legend's order.
@@ -108,14 +108,14 @@ func packOrigin(origin []int64) []byte {
 	return b
 }
 
-// keepOrigin adds to the update, which writes marks by the legend, what keeps the
-// origin true, and returns the condition for it.
+// keepOrigin adds attributes that keep the origin true to the update, which writes marks by the
+// legend, and returns the condition for them.
 func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	if u.Seen == nil {
 		u.assumeOrigin(up, l)
 		return nil
 	}
-	// What the snapshot will hold, less what ours counts in it, is the origin.
+	// The snapshot's new count, less our part of it, is the origin.
 	sums, complete := u.Seen.after(l, u.Moves).sums()
 	for i, limit := range l.Limits {
 		n, ok := countedIn(u.Seen.snapshot, limit)

@@ -45,7 +45,7 @@ func OwedBetween(from, to int64) item.Query {
 	return item.Query{PK: OwedPK, From: owedSK(from), To: owedSK(to)}
 }
 
-// PackedOwed returns what a list holds, nil if it is none.
+// PackedOwed returns the packed list of an item, nil if it has none.
 func PackedOwed(it item.Item) []byte {
 	if v, ok := it[attrOwed].(*types.AttributeValueMemberB); ok {
 		return v.Value

@@ -52,8 +52,8 @@ func UsageBefore(k item.Key) item.Query {
 	return item.Query{PK: k.PK, From: from, To: k.SK, Descending: true, Consistent: true}
 }
 
-// between bounds what follows prefix in a sort key. One that begins with to is
-// still included.
+// between bounds the rest of a sort key after prefix. A key whose rest begins with to is still
+// included.
 func between(q item.Query, prefix, from, to string) item.Query {
 	q.Prefix = prefix
 	if from != "" || to != "" {

@@ -17,12 +17,12 @@ type Snapshot struct {
 
 	Window string // hourly, daily or monthly
 	Start  string // start of the window, RFC 3339, UTC
-	Part   string // what the sort key ends in; foreign ones repeat Start
+	Part   string // the end of the sort key; foreign ones repeat Start
 
 	Counts map[string]int64 // whole tokens by limit; nil: none
 	Denied int64            // requests
 	Events int64            // records that changed consumption
-	Legend Legend           // what the marks share
+	Legend Legend           // the common part of the marks
 	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: by another client
 	TTL    int64            // epoch seconds, 0: does not expire
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// attrSum holds what a snapshot that is the sum of others says of itself, [Summed] as
-// JSON. It is binary, because other clients take every number for a limit.
+// attrSum holds [Summed] as JSON if the snapshot is the sum of others. It is binary, because other
+// clients take every number for a limit.
 const attrSum = "_*"
 
 // Sum is a snapshot that is the sum of shorter ones.
@@ -31,7 +31,7 @@ type Sum struct {
 	Summed
 }
 
-// Summed is what a sum says of itself.
+// Summed describes a sum in its snapshot.
 type Summed struct {
 	Version int64   // greater than the version before it; 0: the snapshot is no sum
 	Parts   []int   // places of its parts, in order: 0 for the first hour of a day
@@ -62,8 +62,8 @@ func AmountOf(snapshot item.Item) (a Amount) {
 	return a
 }
 
-// Add adds another amount, and Sub takes it off. What 64 bits do not hold is the most or the least
-// that they do.
+// Add adds another amount, and Sub takes it off. Results beyond 64 bits are the most or the least
+// that fits.
 func (a *Amount) Add(o Amount) { a.combine(o, bucket.AddSat) }
 
 // Sub takes an amount off: see Add.
@@ -79,7 +79,7 @@ func (a *Amount) combine(o Amount, with func(x, y int64) int64) {
 	}
 }
 
-// SummedOf returns what a snapshot says of itself if it is a sum.
+// SummedOf returns the description of a snapshot that is a sum.
 func SummedOf(snapshot item.Item) (s Summed) {
 	if v, ok := snapshot[attrSum].(*types.AttributeValueMemberB); ok {
 		if err := json.Unmarshal(v.Value, &s); err != nil {
@@ -92,7 +92,7 @@ func SummedOf(snapshot item.Item) (s Summed) {
 // IsSum reports whether a snapshot is a sum of others.
 func IsSum(snapshot item.Item) bool { return SummedOf(snapshot).Version != 0 }
 
-// midnight is what the key of the first hour of a day ends in.
+// midnight is the end of the key of the first hour of a day.
 const midnight = "T00:00:00Z"
 
 // IsHourOfDay reports whether a snapshot is of an hour, and counts for its day. The hour of

@@ -31,7 +31,7 @@ type Usage struct {
 	Events int64   // records that changed consumption
 	Moves  []Move  // of the bucket shards that the records came from
 	Seen   *Marks  // of the snapshot as it was last seen; nil: it was not
-	Others []Count // what others have counted of it, and ours may still come to count; see [Marks.Others]
+	Others []Count // its part that others have counted, and ours may still come to count; see [Marks.Others]
 	TTL    int64   // epoch seconds, set when the snapshot is created
 }
 
@@ -91,7 +91,7 @@ func (u Usage) Update() item.Update {
 	return up
 }
 
-// newSnapshot is what a snapshot has from its creation.
+// newSnapshot returns the attributes that a snapshot has from its creation.
 func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, ttl int64) []item.Attr {
 	return []item.Attr{
 		{Name: layout.AttrEntityID, Value: item.S(entity)},
@@ -178,7 +178,7 @@ func deniedAs(v item.Value) (n int64) {
 	return n
 }
 
-// countValue is what a count is stored as.
+// countValue is the stored form of a count.
 func countValue(limit string, n int64) item.Value {
 	if limit == bucket.Denied {
 		return item.S(strconv.FormatInt(n, 10))
@@ -186,7 +186,7 @@ func countValue(limit string, n int64) item.Value {
 	return item.N(n)
 }
 
-// countedIn returns what a snapshot has counted of a limit; ok is false if that is no number.
+// countedIn returns the count of a limit in a snapshot; ok is false if it is no number.
 func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
 	if limit != bucket.Denied {
 		n, _, err := item.Int(snapshot, attrCount(limit))

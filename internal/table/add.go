@@ -78,8 +78,8 @@ func (byLevel) add(a *adding, c Cost) {
 		return
 	}
 	r := a.s.RateOf(c.Limit)
-	// The stored remainder is not known: it is less than one period, and what it
-	// and the time yield together may leave a fraction more.
+	// The stored remainder is not known: it is less than one period, and together with the time it
+	// may yield a fraction more.
 	top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, a.age), 1))
 	if c.Limit.Soft {
 		a.cond = append(append(a.cond, a.isSoft(c.Limit)...), item.Compare(tk, item.Le, item.N(top)))

@@ -6,12 +6,12 @@ import (
 )
 
 // Adjust settles costs on one item, whatever it holds: negative gives back, positive takes more. It
-// never creates an item, so a bucket that has expired meanwhile stays what it is: full. If the
-// bucket has filled up since its refill instant, the next charge would forgive what this takes. Use
-// a [Charge] by force then, which needs an image.
+// never creates an item, so a bucket that has expired meanwhile stays full. If the bucket has
+// filled up since its refill instant, the next charge would forgive the taken tokens. Use a
+// [Charge] by force then, which needs an image.
 //
-// The write is counted by the meter, which the item must have; one that lacks it
-// is refused, and settled by [AdjustUnmetered].
+// The write is counted by the meter, which the item must have; one that lacks it is refused, and
+// settled by [AdjustUnmetered].
 func Adjust(key item.Key, costs []Cost) item.Update {
 	u := AdjustUnmetered(key, costs)
 	u.Add = appendWCU(u.Add)
@@ -45,11 +45,11 @@ var chargeWCU = spend(namesOf(bucket.WCU).tokens, Cost{Limit: bucket.WCULimit(),
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }
 
-// Released is what a process gives up of one item that holds nothing of it any more.
+// Released are the tokens that a process gives up of an item of which it holds no more.
 type Released struct {
-	Back       []Cost // negative: what it gives back
+	Back       []Cost // negative: given back
 	Told       []Cost // reduces the held tokens declared in the generation, see [Ahead]
-	Ended      []Cost // what ended unspent
+	Ended      []Cost // expired unspent
 	Generation int64
 }
 

@@ -94,7 +94,7 @@ func heldNotAfter(until int64) item.Cond {
 	return item.Any(item.Absent(AttrHeldUntil), item.Compare(AttrHeldUntil, item.Le, item.N(until)))
 }
 
-// hold adds what may be held of slot i, which is stored.
+// hold adds the held tokens of slot i, which is stored.
 func (p *planned) hold(i int) {
 	a, sl := p.c.Ahead, p.before.Slots[i]
 	if a == nil || sl.Name == bucket.WCU {
@@ -121,7 +121,7 @@ func (p *planned) hold(i int) {
 	p.add(namesOf(sl.Name).held, -more)
 }
 
-// lowered reports whether the level of slot i is bounded by what may be held, not by the line.
+// lowered reports whether held tokens bound the level of slot i, not the line.
 func (p *planned) lowered(i int) bool {
 	sl := p.before.Slots[i]
 	j := p.image.Index(sl.Name)
@@ -152,8 +152,8 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 	return min(sl.Held, max(0, since))
 }
 
-// decodeHeld reads what may be held of a limit, at most all of its capacity, and the counter
-// of what ended unspent.
+// decodeHeld reads the held tokens of a limit, at most all of its capacity, and the counter of
+// tokens that expired unspent.
 func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (err error) {
 	if v, ok := it[names.held]; ok {
 		held, ok := item.Saturated(v)

@@ -87,7 +87,7 @@ func (byEpoch) charge(p *planned, i int) {
 	}
 }
 
-// takeSlots adds the taking of slots in the epoch of sl, from what the image says in was.
+// takeSlots adds the taking of slots in the epoch of sl; was is the slot of the image.
 func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 	k := sl.Epoch()
 	c, _ := Find(p.c.Costs, sl.Name)

@@ -112,10 +112,10 @@ var identity = []string{
 // mostShards is the highest count of shards that an item may say.
 const mostShards = 1 << 20
 
-// DecodeShard reads a bucket item. It is strict about what it uses and ignores
-// the rest: numbers must be whole and fit 64 bits, limits must make sense. A
-// limit with attributes missing goes to Partial. The error is an ErrUnreadable that
-// names the item, the attribute and its value, and says what mends it.
+// DecodeShard reads a bucket item. It is strict about the attributes that it uses and ignores the
+// rest: numbers must be whole and fit 64 bits, limits must make sense. A limit with attributes
+// missing goes to Partial. The error is an ErrUnreadable that names the item, the attribute and its
+// value, and the way to mend it.
 func DecodeShard(it item.Item) (Shard, error) {
 	k := item.KeyOf(it)
 	ns, entity, resource, shard, ok := layout.ParseBucketPK(k.PK)

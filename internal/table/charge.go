@@ -76,9 +76,9 @@ type Charge struct {
 	Force       bool                   // take the costs whether or not they are covered, into debt
 	Owe         bool                   // with Force: but not limits that may not owe, see [Cost.Owed]
 	Refill      bool                   // take nothing; then, and without Costs, the write is not metered
-	Gifts       map[string]bucket.Gift // what an operator puts in, by limit; not nil: it begins a generation
-	// Settles are differences that leases have cost, of any sign. They are taken by force before the
-	// costs, in the same write; each must ride, see [Shard.Rides]. Costs are covered by what they leave.
+	Gifts       map[string]bucket.Gift // an operator's gifts, by limit; not nil: it begins a generation
+	// Settles are the differences of leases, of any sign. They are taken by force before the costs,
+	// in the same write; each must ride, see [Shard.Rides]. The costs must be covered by the rest.
 	Settles []Cost
 	// Ahead is the part of the costs to prefetch, and the held tokens. nil: prefetch nothing, and
 	// leave the stored held tokens.
@@ -182,7 +182,7 @@ func (p *planned) makeRoom() {
 	}
 }
 
-// charge adds what happens to slot i.
+// charge adds the effect on slot i.
 func (byLevel) charge(p *planned, i int) {
 	sl, cost := p.before.Slots[i], p.costs[i]
 	n := namesOf(sl.Name)
@@ -229,8 +229,8 @@ func (p *planned) level(i int, tk, tc string) {
 	sl, cost := p.before.Slots[i], p.costs[i]
 	capacity := p.before.Rate(i).Capacity
 	if sl.Name == bucket.WCU && sl.Tokens >= capacity && bucket.SubSat(p.before.RF, p.image.RF) >= sl.Period {
-		// The meter fills in a second: an image that old says nothing about it, and
-		// what others wrote meanwhile must not look like load now.
+		// The meter fills in a second: an image older than this says nothing about it, and earlier
+		// writes of others must not look like load now.
 		p.set(tk, p.numbers.N(capacity-cost))
 		return
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// plans are charges that are planned. What lives on, the write and the state before, is not in their
-// memory, which the next ones use again.
+// plans has planned charges for reuse. The write and the state before live on: they are not in this
+// memory.
 var plans = sync.Pool{New: func() any { return new(planned) }}
 
 // planned is a charge while it is being planned.
@@ -49,7 +49,7 @@ func (p *planned) makeLists() {
 	p.cond = few.cond[:0]
 }
 
-// finish adds what concerns the item as a whole.
+// finish adds the attributes and conditions of the item as a whole.
 func (p *planned) finish() {
 	image := p.c.Image
 	p.u.Key = image.Key()
@@ -80,8 +80,7 @@ func (p *planned) adopt(l bucket.Limit) {
 	p.before, p.begins = before, p.begins || changed
 }
 
-// identify adds what says whose item it is, by which other clients and the indexes
-// find it, where that is missing.
+// identify adds the missing attributes by which other clients and the indexes find the item.
 func (p *planned) identify() {
 	image := p.c.Image
 	image.State.Slots = nil
@@ -119,7 +118,7 @@ func (p *planned) become(sl bucket.Slot, was bucket.Limit) {
 	}
 }
 
-// parameters are the attributes that say what a limit is.
+// parameters are the attributes that define a limit.
 func parameters(sl bucket.Slot) []item.Attr {
 	n := namesOf(sl.Name)
 	out := []item.Attr{
@@ -132,7 +131,7 @@ func parameters(sl bucket.Slot) []item.Attr {
 	return out
 }
 
-// give puts in what an operator gives, if anything.
+// give puts in the gifts of an operator, if any.
 func (p *planned) give() (given bool) {
 	if given = p.c.Gifts != nil; given {
 		p.before = p.before.Give(p.c.Gifts)

@@ -6,10 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// Cost is a limit with what a write takes from it, in millitokens; negative gives
-// back. Public costs are whole tokens, so Milli is a multiple of 1000. Lists of costs
-// are in order of name and have every limit once. What only settles a cost goes by the
-// name of its limit, because the stored limit may have changed since.
+// Cost is a limit with the tokens that a write takes from it, in millitokens; negative gives back.
+// Public costs are whole tokens, so Milli is a multiple of 1000. Lists of costs are in order of
+// name and have every limit once. A write that only settles a cost uses the limit's name alone,
+// because the stored limit may have changed since.
 type Cost struct {
 	Limit bucket.Limit
 	Milli int64
@@ -27,7 +27,7 @@ type Cost struct {
 	Born int64
 }
 
-// FloorIn returns what has to be left of a shard's share of the limit, in millitokens.
+// FloorIn returns the part of a shard's share that has to be left, in millitokens.
 func (c Cost) FloorIn(s bucket.State) int64 {
 	if c.Floor == 0 {
 		return 0
@@ -36,9 +36,8 @@ func (c Cost) FloorIn(s bucket.State) int64 {
 	return capacity - percent(100-c.Floor, capacity)
 }
 
-// Need returns what a shard has to hold to cover the cost. With a capacity of 100 and a floor of 40
-// %, a cost of 5 needs 45. What takes nothing leaves everything, and needs no more than that
-// nothing is owed.
+// Need returns the level that covers the cost. With a capacity of 100 and a floor of 40 %, a cost
+// of 5 needs 45. A cost that takes nothing leaves everything, and only needs a level without debt.
 func (c Cost) Need(s bucket.State) int64 {
 	if c.Milli <= 0 {
 		return c.Milli
@@ -94,7 +93,7 @@ func NamesOf(costs []Cost) []string {
 	return out
 }
 
-// Negative returns what gives costs back.
+// Negative returns the costs that give costs back.
 func Negative(costs []Cost) []Cost {
 	out := slices.Clone(costs)
 	for i := range out {
@@ -143,7 +142,7 @@ func costsBySlot(out []int64, s bucket.State, costs []Cost, metered bool) []int6
 	return out
 }
 
-// needsBySlot appends what costs need by the slots of a state; others need nothing.
+// needsBySlot appends the needs of costs by the slots of a state; other slots need nothing.
 func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
 	for range s.Slots {
 		out = append(out, -1)

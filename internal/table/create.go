@@ -11,7 +11,7 @@ type NewBucket struct {
 	Cascade                     bool
 	Parent                      string
 	Costs                       []Cost                 // of all limits in force
-	Gifts                       map[string]bucket.Gift // what an operator puts in from the beginning, by limit
+	Gifts                       map[string]bucket.Gift // an operator's gifts from the beginning, by limit
 	Lifetime                    Lifetime
 	Now                         int64
 	Draw                        uint64 // random; distinguishes lives that began in the same millisecond
@@ -28,9 +28,9 @@ func Create(n NewBucket) (item.Put, Shard) {
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
-// CreateEmpty stores shard 0 of a bucket with the given count, holding nothing,
-// if there is none. It stands for a shard that was deleted while its siblings
-// live on: what it held is unknown, so it mints nothing.
+// CreateEmpty stores an empty shard 0 of a bucket with the given count, if there is none. It stands
+// for a shard that was deleted while its siblings live on: its level is unknown, so it mints
+// nothing.
 func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
 	b := n.bucket(bucket.New(LimitsOf(n.Costs), 0, shards, n.Now).Emptied())
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b

@@ -5,9 +5,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// form is how limits are kept, and what the writes do to them in the item of a bucket. There are
-// two: byLevel, for rates and quotas, and byEpoch, for slots. A kind to come that is kept in a
-// third way implements this, and is named in the two places below.
+// form is how limits are kept in the item of a bucket, and how the writes change them. There are
+// two: byLevel, for rates and quotas, and byEpoch, for slots. A new kind that is kept in a third
+// way implements this, and is named in the two places below.
 type form interface {
 	// put adds all attributes of a slot to a new item.
 	put(it item.Item, sl bucket.Slot)
@@ -23,9 +23,9 @@ type form interface {
 	add(a *adding, c Cost)
 	// adjust adds a cost, not zero, that is settled whatever the item holds.
 	adjust(u *item.Update, c Cost) []item.Cond
-	// charge adds what a charge does to slot i.
+	// charge adds a charge's effect on slot i.
 	charge(p *planned, i int)
-	// resize adds what happens to slot i where the count of shards changes.
+	// resize adds the effect of a new count of shards on slot i.
 	resize(r *resized, i int)
 }
 

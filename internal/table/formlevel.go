@@ -5,8 +5,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// byLevel is the form of limits that have a level and a counter: see [Charge], and for what quotas
-// have besides, quota.go.
+// byLevel is the form of limits that have a level and a counter: see [Charge], and quota.go for the
+// further attributes of quotas.
 type byLevel struct{}
 
 func (byLevel) put(it item.Item, sl bucket.Slot) {

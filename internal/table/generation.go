@@ -39,7 +39,7 @@ const lastInstant = 1<<(63-drawBits) - 1
 func Began(generation int64) int64 { return generation >> drawBits }
 
 // nextGeneration returns the number of the item's next generation. It begins now, and later than
-// those of the others, whose lives it ends. Usage distinguishes generations by one byte (see
+// the others' generations, whose lives it ends. Usage distinguishes generations by one byte (see
 // [GenerationByte]), so a number with the same byte as before is skipped.
 func nextGeneration(b Shard, now int64, others ...Shard) int64 {
 	next := begin(b.drawn(), now, append(others, b)...)

@@ -53,13 +53,12 @@ func freshTTL(s bucket.State, now int64) int64 {
 	return max(now/1000+s.TTLSeconds(ttlMultiplier), ceilSeconds(full)+ttlFloor)
 }
 
-// live adds to an update what it does to the ttl of a bucket that is in state
-// after at now.
+// live adds to an update its effect on the ttl of a bucket that is in state after at now.
 func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after bucket.State, now int64) {
 	if after.Shards > 1 {
 		life = NeverExpires // a split bucket has siblings that rely on it
 	}
-	for _, sl := range image.State.Slots { // what the write does not name keeps its level
+	for _, sl := range image.State.Slots { // a limit that the write does not name keeps its level
 		if after.Index(sl.Name) < 0 {
 			after.Slots = append(after.Slots[:len(after.Slots):len(after.Slots)], sl)
 		}

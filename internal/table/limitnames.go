@@ -6,14 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// Attributes of bucket items, besides those of their limits. The stream decoder matches these names
-// byte by byte instead of building items.
+// Attributes of bucket items, besides the limits' own. The stream decoder matches these names byte
+// by byte instead of building items.
 const (
 	AttrShardCount = "shard_count"
-	// AttrRemainders holds what the last refill could not credit in whole
-	// millitokens: a map {rf: N, r: {limit: N}} that counts only while its rf
-	// equals the item's. A map, because other clients take number attributes
-	// with certain names for limits.
+	// AttrRemainders holds the fractions of millitokens that the last refill could not credit: a
+	// map {rf: N, r: {limit: N}} that counts only while its rf equals the item's. A map, because
+	// other clients take number attributes with certain names for limits.
 	AttrRemainders = "rr"
 	RemaindersOf   = "r"
 	EndsOf         = "e" // in AttrRemainders: periods of quotas that do not end at vu
@@ -28,22 +27,22 @@ const (
 	AttrDenied = "dn"
 )
 
-// What a limit has in a bucket item: the attribute is LimitPrefix, its name, "_" and a field. Some
-// fields are also in configurations, see internal/layout.
+// The attributes of a limit in a bucket item: LimitPrefix, its name, "_" and a field. Some fields
+// are also in configurations, see internal/layout.
 const (
 	LimitPrefix = "b_"
 	FieldTokens = "tk" // level
 	FieldUsed   = "tc" // counter of taken tokens
 )
 
-// Prefixes of what a limit has in a bucket item only once tokens were taken ahead of it.
-// Other clients find limits by what begins with "b_".
+// Prefixes of attributes that a limit has only once tokens of it were prefetched. Other clients
+// find limits by names that begin with "b_".
 const (
-	HeldPrefix  = "o_" // what may be held of it, as a negative number: see Ahead
+	HeldPrefix  = "o_" // held tokens, as a negative number: see Ahead
 	EndedPrefix = "x_" // counter of tokens prefetched and never granted
 )
 
-// What slots have in a bucket item, see atonce.go.
+// Attributes of slots, see atonce.go.
 const (
 	prefixSlots = "s_"
 	fieldEpoch  = "ep"
@@ -51,11 +50,11 @@ const (
 
 func slotsAttr(limit, field string) string { return prefixSlots + limit + "_" + field }
 
-// attrLimit returns what a limit has in a bucket item: its attribute of a field.
+// attrLimit returns a limit's attribute of a field.
 func attrLimit(limit, field string) string { return LimitPrefix + limit + "_" + field }
 
-// fields are what all limits have that are kept by their level, in the order of limitNames.level.
-// Quotas have more, see quota.go.
+// fields are the fields of all limits that are kept by their level, in the order of
+// limitNames.level. Quotas have more, see quota.go.
 var fields = [...]string{FieldTokens, layout.FieldCapacity, layout.FieldAmount, layout.FieldPeriod, FieldUsed}
 
 // limitNames are the attributes of one limit that each write needs, or each answer.

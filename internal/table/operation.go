@@ -5,7 +5,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// What operators do to buckets, as Python clients name it.
+// Operations of operators on buckets, as Python clients name them.
 const (
 	OperationReset = "reset"
 	OperationTopUp = "top_up"
@@ -56,7 +56,7 @@ func (o Operation) Create() item.Put {
 		If: item.Absent(item.AttrPK)}
 }
 
-// DecodeOperation reads what came of an operation.
+// DecodeOperation reads the record of an operation.
 func DecodeOperation(it item.Item) (o Operation, err error) {
 	r := item.Reader{It: it}
 	o.Kind, o.Writer, o.Shards = r.Need(attrOperation), r.Str(attrWriter), int(r.Int("shards"))

@@ -13,7 +13,7 @@ import (
 // in 107 days. States have the low 64 bits of a counter, because their growth is all that decides.
 // [Shard.Outgrown] has the others whole.
 
-// Counter is what a counter says, in millitokens: a number of any size. The zero Counter is 0.
+// Counter is the value of a counter, in millitokens: a number of any size. The zero Counter is 0.
 type Counter struct {
 	n   int64    // the low 64 bits
 	big *big.Int // nil while n is all of it
@@ -61,7 +61,7 @@ func (c Counter) Plus(o Counter) Counter {
 	return counterOf(new(big.Int).Add(c.whole(), o.whole()))
 }
 
-// Minus returns what the counter says beyond another one.
+// Minus returns c - o.
 func (c Counter) Minus(o Counter) Counter {
 	if more := c.n - o.n; c.big == nil && o.big == nil && (more < c.n) == (o.n > 0) {
 		return Counter{n: more}

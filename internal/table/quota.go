@@ -27,7 +27,7 @@ const (
 	attrCalendars  = "rsched" // of the limits that have no calendar of their own
 )
 
-// What a quota has besides, as FieldTokens.
+// The further fields of a quota, as FieldTokens.
 const (
 	fieldExtra   = "tu"  // topped up in this period
 	fieldGranted = "gc"  // how many shards a grant was for: the count, where it is absent
@@ -37,7 +37,7 @@ const (
 	fieldResets  = "rn"  // how often an operator has made it whole
 )
 
-// noCalendar is what a limit has that does not share the calendar of the item.
+// noCalendar is the calendar of a limit that does not share the item's.
 const noCalendar = "-"
 
 // Calendars holds the attributes that an item stores for the calendars of its quotas.
@@ -59,8 +59,8 @@ func (c *Calendars) decode(it item.Item) (err error) {
 	return err
 }
 
-// CalendarsOf returns what an item stores of calendars, from its attributes that OfQuotas
-// names. One that cannot be read counts as changed by somebody else.
+// CalendarsOf returns the stored calendars of an item, from the attributes that OfQuotas names. An
+// unreadable one counts as changed by another client.
 func CalendarsOf(it item.Item) (c Calendars) {
 	if c.decode(it) != nil {
 		c.Until, c.Has = 0, true
@@ -80,8 +80,8 @@ func OfQuotas(attr []byte) bool {
 	return string(attr) == layout.AttrZone
 }
 
-// Complete reads what makes a limit of an item a quota, from the attributes that OfQuotas names.
-// ends is the entry EndsOf of a remainder map, which must be of the item's refill instant.
+// Complete makes a limit of an item a quota, from the attributes that OfQuotas names. ends is the
+// entry EndsOf of a remainder map, which must be of the item's refill instant.
 func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.Value) error {
 	err := c.quota(it, sl, rf)
 	b := Shard{Calendars: c, State: bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}}
@@ -92,8 +92,8 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 	return err
 }
 
-// quota reads what makes a limit of an item a quota. Other parameters at some times, and a
-// refill amount of 0 without a calendar, are errors.
+// quota reads the quota's attributes of a limit. Other parameters at some times, and a refill
+// amount of 0 without a calendar, are errors.
 func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" {
 		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve "+
@@ -185,7 +185,7 @@ func ends(s bucket.State) (e item.Item) {
 	return e
 }
 
-// decodeEnds reads what ends returned, for the refill instant of the item.
+// decodeEnds reads the result of ends, for the refill instant of the item.
 func (b *Shard) decodeEnds(v item.Value) error {
 	m, ok := v.(*types.AttributeValueMemberM)
 	if !ok || b.Calendars.Until == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// putQuotas adds to a new item what its quotas have.
+// putQuotas adds the attributes of quotas to a new item.
 func (b Shard) putQuotas(it item.Item) {
 	zone := b.zone(b.State)
 	for _, sl := range b.State.Slots {
@@ -60,7 +60,7 @@ func validUntil(s bucket.State) (until int64, ok bool) {
 	return until, ok
 }
 
-// quotaParameters are the attributes that define a quota, besides those of every limit.
+// quotaParameters are the further attributes that define a quota.
 func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 	switch n := sl.FirstUse(); {
 	case !sl.Renews():
@@ -71,8 +71,7 @@ func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 	return []item.Attr{{Name: attrLimit(sl.Name, layout.FieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
 }
 
-// started are the attributes that say which period a level is of, and what it was topped
-// up by.
+// started are the attributes for the period of a level, and for its top-up.
 func started(sl bucket.Slot) (out []item.Attr) {
 	if n := sl.FirstUse(); n > 0 && sl.End > 0 {
 		start := item.N(sl.End - n)
@@ -85,9 +84,9 @@ func started(sl bucket.Slot) (out []item.Attr) {
 	return out
 }
 
-// calendars adds to an update what it does to the calendars of the item. Limits become quotas or
+// calendars adds to an update its changes to the calendars of the item. Limits become quotas or
 // cease to be, periods begin, and the end of the first one is stored. The condition makes sure that
-// nobody has begun a period meanwhile, nor changed a calendar.
+// no other write has begun a period meanwhile, nor changed a calendar.
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
@@ -129,10 +128,10 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 	return nil
 }
 
-// entered reports whether a write that finds the state is the first in the period of quota i, by
-// what the image knows. Then the level is whole, whatever the period before has left. All others
-// that would begin the period are refused, because the write changes what they go by. A period from
-// the first use that is over is left in the same way while nobody uses the next.
+// entered reports whether a write that finds the state is the first in the period of quota i, as
+// far as the image knows. Then the level is whole, whatever the period before has left. All other
+// writes that would begin the period are refused, because this one changes vu. A period from the
+// first use that is over is left in the same way while nobody uses the next.
 func (b Shard) entered(at bucket.State, i int) bool {
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false

@@ -6,10 +6,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// settle takes the differences of leases, s in all, at the instant of the charge: the costs find a level
-// that is lower by s, and the counter grows by s besides. The line stays the same for everybody. Example:
-// level 6, counter 100, a lease gives 3 back (s = -3) and a request costs 8. Allowed is what the counter
-// may get to less the costs, 100 + 9 - 8: tk = 101 - tc and tc + 5, if tc <= 101. That leaves 1.
+// settle takes the differences of leases, s in all, at the instant of the charge: the costs find a
+// level that is lower by s, and the counter grows by s besides. The line stays the same for
+// everybody. Example: level 6, counter 100, a lease gives 3 back (s = -3) and a request costs 8.
+// The counter may get to 100 + 9 less the costs: tk = 101 - tc and tc + 5, if tc <= 101. That
+// leaves 1.
 func (p *planned) settle() {
 	if p.settled = nil; p.begins || len(p.c.Settles) == 0 || p.c.taken() == nil {
 		return

@@ -9,11 +9,11 @@ import (
 )
 
 // Split renders the doubling of one shard as a transaction of two writes. Shard k of n hands half
-// of what it holds at now to the new shard k+n, and both have the count 2n from then on. Like a
-// charge it depends only on the image's generation. What shard k keeps is written as how far its
-// counter may get, so shard k bears what others took or gave back since the image. That must not
-// put one of the two into debt while the other holds tokens: these could be spent at once, while
-// the debt has to be earned first. The sibling must not exist. Split buckets do not expire.
+// of its tokens at now to the new shard k+n, and both have the count 2n from then on. Like a charge
+// it depends only on the image's generation. It writes how far the counter of shard k may get, so
+// shard k bears everything that others took or gave back since the image. That must not put one of
+// the two into debt while the other holds tokens: these could be spent at once, while the debt has
+// to be earned first. The sibling must not exist. Split buckets do not expire.
 func Split(b Shard, now int64) []item.Write {
 	at := b.State.At(now)
 	keep, moved := at.Split()
@@ -21,7 +21,7 @@ func Split(b Shard, now int64) []item.Write {
 	for i, sl := range keep.Slots {
 		switch {
 		case moved.Slots[i].Tokens > 0:
-			at.Slots[i].Tokens -= moved.Slots[i].Tokens // it must have what it hands over
+			at.Slots[i].Tokens -= moved.Slots[i].Tokens // it must have the tokens that it hands over
 		case moved.Slots[i].Tokens < 0: // nor may it be out of debt
 			cond = append(cond, item.Compare(namesOf(sl.Name).used, item.Ge, b.counter(nil, sl, sl.Tokens)))
 		}
@@ -85,9 +85,9 @@ func Counts(b Shard, count int) item.Check {
 	}
 }
 
-// Recount sets the doubled count on a shard whose sibling exists already, because
-// somebody else has made one. The sibling has tokens of its own, so what the shard
-// holds above its new share is dropped, as when a capacity is lowered.
+// Recount sets the doubled count on a shard whose sibling exists already, because another client
+// has made one. The sibling has tokens of its own, so tokens above the shard's new share are
+// dropped, as when a capacity is lowered.
 func Recount(b Shard, now int64) item.Update {
 	at := b.State.At(now)
 	after := at
@@ -96,10 +96,9 @@ func Recount(b Shard, now int64) item.Update {
 }
 
 // Discount lowers the count of a shard whose siblings above the new count are all missing, in a
-// transaction that checks that. What they held is unknown, so nothing is added. Nothing is cut
-// either, if nobody has written the level since the image. A shard that holds more than its share
-// may have got the count from another client, which did not take away what the siblings were to
-// have.
+// transaction that checks it. Their levels are unknown, so nothing is added. Nothing is cut either,
+// if nobody has written the level since the image. A shard with more than its share may have got
+// the count from another client, which did not take away the siblings' part.
 func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
 	var uncut []string
@@ -191,15 +190,14 @@ func (byLevel) resize(r *resized, i int) {
 }
 
 // Restore renders, as a transaction, the restoring of a shard that is missing although its parent
-// has split it off. Nobody knows what the shard held, so it starts empty and mints nothing. It only
-// gets what shard 0 holds above its own share, up to the new shard's share. Another client has then
-// raised the count without splitting, and shard 0 would hold that on top of what the new shard
-// earns.
+// has split it off. Its level is not known, so it starts empty and mints nothing. It only gets the
+// tokens of shard 0 above its own share, up to the new shard's share. Another client has then
+// raised the count without splitting, and shard 0 would hold them on top of the new shard's refill.
 //
-// like is shard 0, or any other shard if that is not known. shards is the count of shard 0, and
+// like is shard 0, or any other shard if shard 0 is not known. shards is the count of shard 0, and
 // must be so when it is written: with too small a count the restored shard would have too large a
-// share. Its parent must still have split it off, or both would have that share. draw is by chance,
-// see [Began]: earlier lives of the shard are not known.
+// share. Its parent must still have split it off, or both would have the same share. draw is
+// random, see [Began]: earlier lives of the shard are not known.
 func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown, b.Denied = 0, nil, nil, 0

@@ -17,11 +17,10 @@ import (
 // planned anew from that.
 const MaxLag = 1000
 
-// sameLife adds to conditions what holds while the item is of the image's generation and has
-// its shard count, for a write that moves the refill instant to an instant. An image without
-// a generation is of an item that another client made: then the very refill
-// instant stands for it. A later one than MaxLag after the write's instant refuses
-// the write, unless the image's own clock is to be replaced.
+// sameLife adds the conditions that the item is of the image's generation and has its shard count,
+// for a write that moves the refill instant to an instant. An image without a generation is of an
+// item that another client made: then the refill instant itself stands for it. A refill instant
+// more than MaxLag after the write's refuses the write, unless it replaces the image's own clock.
 func sameLife(c []item.Cond, n *item.Numbers, b Shard, to int64) []item.Cond {
 	switch {
 	case b.Generation != 0:

@@ -26,8 +26,9 @@ func (t *Total) NoteKeys() []item.Key {
 	return []item.Key{config.DeletionKey(t.Namespace, t.Entity), config.DeletionKey(t.Namespace, "")}
 }
 
-// suspects reports whether what some chain begins with may be deleted: no snapshot has a mark of the
-// shard, though it was created before the first record, or its end is seen too, or it is long ago.
+// suspects reports whether the beginning of some chain may be deleted: no snapshot has a mark of
+// the shard, though it was created before the first record, or its end is seen too, or it is long
+// ago.
 func (t *Total) suspects(known Snapshots, marks ledger.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Chain) bool {
 		return (!c.Runs[0].Born || c.ends() || t.Over) && c.unmarked(known, marks)
@@ -62,8 +63,8 @@ func (c *Chain) first() int {
 	return len(c.Runs)
 }
 
-// Forget drops what the notes say is deleted, which are the items at NoteKeys: of each chain without
-// a mark the first life, if that is older.
+// Forget drops deleted runs by the notes, the items at NoteKeys: of each chain without a mark the
+// first life, if it is older than a note.
 func (t *Total) Forget(known Snapshots, notes map[item.Key]item.Item, now int64) {
 	t.NotesRead = true
 	until, marks := int64(0), ledger.MarksOf(known.Current)

@@ -1,10 +1,10 @@
-// Package usage decides what a batch of changes means for the table: which usage
-// snapshots to write, which buckets to refill or to split, which lifetimes to mend.
-// Everything is pure: now is an argument, the output is sorted, and the same changes give
-// the same output in whatever order different buckets come.
+// Package usage decides the writes that follow from a batch of changes: which usage snapshots to
+// write, which buckets to refill or to split, which lifetimes to mend. Everything is pure: now is
+// an argument, the output is sorted, and the same changes give the same output in whatever order
+// different buckets come.
 //
-// Three records of a bucket, whose counter goes from 100 to 103, 104 and 110 at 14:10,
-// take this way:
+// Three records of a bucket, whose counter goes from 100 to 103, 104 and 110 at 14:10, take this
+// way:
 //
 //	Fold            orders the changes by bucket shard, each once            fold.go
 //	Extend, Part    one [Run] from 100 to 110; a tumbling window carries it  run.go, state.go
@@ -16,9 +16,9 @@
 // A snapshot keeps a mark of each shard: up to which record, and which counters, it has counted.
 // Lost records are counted with the next one, by the difference to the mark. The mark is in the
 // same hour (tally.go), or in an earlier one, which is completed first (complete.go). Without a
-// mark, all is counted since the creation of the shard (beginning.go). When such a record comes
+// mark, all is counted since the creation of the shard (beginning.go). When a lost record arrives
 // after all, a mark is past it, and it counts nothing.
 //
-// Decide plans everything else: refills, lifetimes (plan.go) and reshardings
-// (resharding.go, heat.go).
+// Decide plans everything else: refills, lifetimes (plan.go) and reshardings (resharding.go,
+// heat.go).
 package usage

@@ -103,8 +103,8 @@ func (b *History) Of(p *Part) bool {
 // alive reports whether the shard exists, as far as is known.
 func (b History) alive() bool { return b.last().Operation != stream.Remove }
 
-// spent returns what the batch took from each slot of a state, in millitokens,
-// in the order of the slots.
+// spent returns the consumption of the batch by slot of a state, in millitokens, in the order of
+// the slots.
 func (b History) spent(s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, c := range b.Changes {

@@ -28,8 +28,8 @@ func hot(zero History) bool {
 }
 
 // cool reports whether half the shards are enough for the bucket. Shard 0, the first of the batch,
-// must be at rest. No shard of the batch may have been written to at more than a tenth of what its
-// partition takes.
+// must be at rest. No shard of the batch may have had more than a tenth of the writes that its
+// partition can take.
 func cool(shards []History, after int64) bool {
 	last := shards[0].last()
 	return atRest(last.New, last.Created, after) &&
@@ -61,9 +61,8 @@ func tenth(n int64) int64 { return n / 10 * coolTenths }
 // few is how many writes of a shard in one batch say nothing about their rate.
 const few = 10
 
-// lively reports whether more than a tenth of what a partition takes was written in
-// a second. A batch may begin and end within a second, so the rate within the
-// refill instants counts too.
+// lively reports whether a second had more than a tenth of the writes that a partition can take. A
+// batch may begin and end within a second, so the rate within the refill instants counts too.
 func lively(changes []*stream.Change) bool {
 	var second, taken, later, first, last, ceiling int64
 	for _, c := range changes {
@@ -90,11 +89,11 @@ func lively(changes []*stream.Change) bool {
 	return len(changes) > few && span < 1000 && later > ceiling*max(span, 1)/1000
 }
 
-// busy reports whether the changes created within one second took four fifths of what the meter
-// refills in a second. The meter of a key that is written to at its very limit is never exhausted.
-// DynamoDB refuses what would exhaust it, and a refused write is not in the stream. A stand-in may
-// round the time of creation more coarsely, so that changes of many seconds seem to lie in one. So
-// their refill instants have to lie within a second too.
+// busy reports whether the changes created within one second took four fifths of the meter's refill
+// of a second. The meter of a key that is written to at its very limit is never exhausted: DynamoDB
+// refuses any further write, and a refused write is not in the stream. A stand-in may round the
+// time of creation more coarsely, so that changes of many seconds seem to lie in one. So their
+// refill instants have to lie within a second too.
 func busy(changes []*stream.Change, shards int) bool {
 	var second, taken, first, last int64
 	for _, c := range changes {
@@ -119,7 +118,7 @@ func busy(changes []*stream.Change, shards int) bool {
 	return false
 }
 
-// meterDelta is what a change took from the meter.
+// meterDelta returns the meter's cost of a change.
 func meterDelta(c *stream.Change) (milli int64) {
 	for _, d := range c.Deltas {
 		if d.Limit == bucket.WCU {
@@ -129,7 +128,7 @@ func meterDelta(c *stream.Change) (milli int64) {
 	return milli
 }
 
-// perSecond is what the meter, slot i, refills in a second.
+// perSecond returns the refill of the meter, slot i, in a second.
 func perSecond(c *stream.Change, i int) int64 {
 	wcu := c.New.State.Slots[i]
 	return bucket.Potential(0, bucket.Rate{Amount: wcu.Amount, Period: wcu.Period}, 1000)

@@ -9,9 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Owed says that a day may lack what its hours have counted since it was summed, and the month
-// around it too. In general: a window of the kind next to the finest, and the longer ones around
-// it.
+// Owed names a day that may lack counts of its hours since it was summed, and the month around it.
+// In general: a window of the kind next to the finest, and the longer ones around it.
 type Owed struct {
 	Namespace, Resource, Entity string
 	Start                       int64 // of the window, epoch milliseconds

@@ -29,7 +29,7 @@ func (w *packer) int(n int64)    { w.b = binary.AppendVarint(w.b, n) }
 func (w *packer) text(s string)  { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
 func (w *packer) bytes(s []byte) { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
 
-// first writes what the rest refers to.
+// first writes the base values that the rest refers to.
 func (w *packer) first(parts []Part) {
 	w.b = append(w.b, stateVersion)
 	if len(parts) > 0 {
@@ -46,7 +46,7 @@ func (w *packer) first(parts []Part) {
 	w.uint(uint64(len(parts)))
 }
 
-// key writes what a bucket is known by, without what the last one begins with.
+// key writes the key of a bucket, without the beginning that it shares with the last one.
 func (w *packer) key(ns, resource, entity string) {
 	k := ns + "\x00" + resource + "\x00" + entity
 	same := 0

@@ -22,12 +22,11 @@ func AllTotals(histories []History, finest Window) []Total {
 	return out
 }
 
-// Progress is how far a snapshot has counted what a total brings, in tokens by
-// limit.
+// Progress is how much of a total a snapshot has counted, in tokens by limit.
 type Progress struct {
 	Left    []ledger.Count // would be counted, including lost records before it
 	Counted []ledger.Count // is counted, because the mark is within it
-	// Behind is what the mark is past: it is counted, with an earlier or a later record, unless
+	// Behind is the part before the mark: it is counted, with an earlier or a later record, unless
 	// the mark was the first of the shard.
 	Behind  []ledger.Count
 	Records int // that are behind

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Resharding is what brings shards of one bucket to another count: shard 0 splits or
-// merges, or others catch up with it.
+// Resharding brings shards of one bucket to another count: shard 0 splits or merges, or others
+// catch up with it.
 type Resharding struct {
 	Zero  table.Shard // image of shard 0; for a single shard, its own
 	Count int         // the count to reach
@@ -89,7 +89,7 @@ func (r Resharding) changes(k int) bool {
 	return false
 }
 
-// reshardings returns what the shards of one bucket, sorted, ask for.
+// reshardings returns the reshardings that the shards of one bucket, sorted, need.
 //
 //   - Shard 0 has a count at which a share holds no token, or that no configuration
 //     allows: it merges. Such a count is never followed.
@@ -97,7 +97,7 @@ func (r Resharding) changes(k int) bool {
 //     stream once, so it counts whether or not anything was consumed. The same when
 //     a shard is seen that should not be there at all.
 //   - A shard is seen behind or ahead of the count of shard 0: it catches up. That
-//     mends what an earlier invocation left unfinished.
+//     finishes the work of an earlier invocation.
 //   - Shards are seen without shard 0, because nobody has written that one, or its
 //     records are in another shard of the stream: once a minute shard 0 is looked at.
 //   - Shard 0 is hot or at its limit: it doubles, unless a share could not hold the
@@ -137,8 +137,8 @@ func reshardings(shards []History, conf Config) []Resharding {
 	return out
 }
 
-// stragglers returns what brings the shards that the batch shows to the count of
-// shard 0, which has not changed in this batch.
+// stragglers returns the reshardings that bring the batch's shards to the count of shard 0, which
+// has not changed in this batch.
 func stragglers(shards []History, others []table.Shard, count int) []Resharding {
 	var out []Resharding
 	for i, o := range others {
@@ -160,10 +160,10 @@ func stragglers(shards []History, others []table.Shard, count int) []Resharding 
 // the shard: after a merge, the next look comes when the shards may merge again.
 const askEvery = 60_000
 
-// unaccompanied returns what brings shards that are seen without shard 0 to its count, or merges
-// shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with it. Without the
-// merge, a bucket would stay divided for as long as nobody writes to shard 0. That can be long,
-// because the few processes that use a cool bucket each stay with one shard for a while.
+// unaccompanied returns the reshardings that bring shards seen without shard 0 to its count, or
+// merge shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with it.
+// Without the merge, a bucket would stay divided for as long as nobody writes to shard 0. That can
+// be long, because the few processes that use a cool bucket each stay with one shard for a while.
 func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	var out []Resharding
 	rushed := slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })

@@ -9,17 +9,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Run is what consecutive records of one bucket shard say together: the counters
-// before the first and after the last. What happened between is their difference,
-// whether or not every record was seen. A run lies in one life of the shard, and no
-// limit that it starts with vanishes in it except at its end.
+// Run combines consecutive records of one bucket shard: the counters before the first and after the
+// last. Their difference is the consumption between, whether or not every record was seen. A run
+// lies in one life of the shard, and no limit that it starts with vanishes in it except at its end.
 type Run struct {
 	First, Last    ledger.Position
 	From, To       []ledger.Count // by limit, in whole tokens
 	Born           bool           // First created the shard: From is empty
 	Gone           bool           // Last removed it: To are its last counters
 	FromGen, ToGen uint8          // see [table.GenerationByte]
-	Wide           bool           // one record of a shard with too many limits: From and To are what changed
+	Wide           bool           // one record of a shard with too many limits: From and To have the changed ones
 	Events         int64          // records that changed consumption
 
 	whole bool // Born, but of all that happened since only the last counters are known: From are To

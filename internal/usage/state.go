@@ -68,9 +68,8 @@ func ParseState(text []byte) (State, error) {
 	return State{Parts: parts}, nil
 }
 
-// packedState returns what the member of the state holds, nothing in the first batch
-// of a window. A state in the form that JSON returns is not parsed as
-// JSON: it has up to 700 KB, with every batch.
+// packedState returns the member of the state, nothing in the first batch of a window. A state in
+// the form that JSON returns is not parsed as JSON: it has up to 700 KB, with every batch.
 func packedState(text []byte) ([]byte, error) {
 	const begin, end = `{"` + stateMember + `":"`, `"}`
 	if inner, ok := bytes.CutPrefix(text, []byte(begin)); ok {
@@ -104,8 +103,8 @@ func PackOwed(owed []Owed) []byte {
 	return w.b
 }
 
-// UnpackOwed reads what PackOwed returned; next is the kind of window next to the
-// finest. Anything else is an error and an empty list.
+// UnpackOwed reads the result of PackOwed; next is the kind of window next to the finest. Anything
+// else is an error and an empty list.
 func UnpackOwed(b []byte, next Window) ([]Owed, error) {
 	r := unpacker{b: b}
 	if r.byte() != owedVersion {

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Action is what to do next about a total.
+// Action is the kind of a step.
 type Action int
 
 // The actions.
@@ -23,7 +23,7 @@ const (
 	Add                           // write Update, after which nothing is left
 )
 
-// Step is what to do next about a total.
+// Step is the next step for a total.
 type Step struct {
 	Action Action
 	Update item.Update
@@ -36,8 +36,8 @@ type Step struct {
 	// with a later one, here or in an earlier window, and have come after all. Or they were deleted.
 	Behind []int
 
-	Beginnings []Part // of CountBeginnings: what shards had consumed before their first records
-	// Unknown is of an Add: how many shards had consumed before their first records what may
+	Beginnings []Part // of CountBeginnings: consumption of shards before their first records
+	// Unknown is of an Add: how many shards had consumption before their first records that may
 	// have been counted or not. It is not counted.
 	Unknown int
 }
@@ -147,10 +147,10 @@ func (t *Total) exact(stored Snapshots, marks ledger.Marks) Step {
 				step.Completed = append(step.Completed, start)
 			}
 		}
-		// Mostly a chain begins after the mark of an earlier window. It does not if that
-		// window was completed with what the chain brings. A counter ends three hours at 100,
-		// 110 and 120, and the record of the second is lost. When the third comes, the first
-		// hour is completed with 10. A replay brings the second after all: it counts nothing.
+		// Mostly a chain begins after the mark of an earlier window. It does not if the chain
+		// completed that window. A counter ends three hours at 100, 110 and 120, and the record of
+		// the second is lost. When the third comes, the first hour is completed with 10. A replay
+		// brings the second after all: it counts nothing.
 		counted = counted && c.Runs[0].First.Compare(mark.At) <= 0
 		if counted && c.Runs[len(c.Runs)-1].Last.Compare(mark.At) <= 0 {
 			step.Behind = append(step.Behind, c.Shard)

@@ -5,7 +5,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// tally is what runs add to a snapshot that has counted up to a mark.
+// tally is the growth that runs bring to a snapshot that has counted up to a mark.
 type tally struct {
 	counts []ledger.Count // growth by limit; zeros are there
 	events int64
@@ -13,9 +13,9 @@ type tally struct {
 	moved  bool        // there is something to write
 }
 
-// tallyOf works out what the runs add; known is false if the shard has no mark in the snapshot.
-// Counting is by difference to the mark. Records before the mark add nothing. What lies between the
-// mark and the first record is counted, even if its records were never seen.
+// tallyOf computes the growth by the runs; known is false if the shard has no mark in the snapshot.
+// Counting is by difference to the mark. Records before the mark add nothing. The consumption
+// between the mark and the first record is counted, even if its records were never seen.
 func tallyOf(m ledger.Mark, known bool, runs []Run) tally {
 	t := tally{mark: m}
 	for _, r := range runs {

@@ -43,13 +43,13 @@ func (s Spent) hasThresholds() bool {
 	return bucket.SubSat(s.Limit.Next(s.End), s.End) >= shortest
 }
 
-// spentOf returns what an image shows to be spent of its share of the quota in slot i.
+// spentOf returns the spent part of an image's share of the quota in slot i.
 func spentOf(s bucket.State, i int) int64 {
 	sl := s.Slots[i]
 	return bucket.SubSat(bucket.AddSat(s.CapacityOf(sl.Limit), sl.Extra), sl.Tokens)
 }
 
-// Spending is what a batch says of the quotas of one bucket.
+// Spending is the spending of the quotas of one bucket in a batch.
 type Spending struct {
 	Namespace, Entity, Resource string
 	// Shards is how many shards share the quotas. If they are several, no batch shows the
@@ -62,8 +62,8 @@ type Spending struct {
 // Resume is the sequence number to resume from if a threshold could not be written.
 func (s Spending) Resume() string { return s.first }
 
-// spending returns what the batch says of the quotas of a bucket; due is false if no threshold
-// can be reached by that.
+// spending returns the batch's spending of the quotas of a bucket; due is false if it can reach no
+// threshold.
 func spending(shards []History, conf Config) (s Spending, due bool) {
 	b := shards[0]
 	s = Spending{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource}

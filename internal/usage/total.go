@@ -26,15 +26,15 @@ type Total struct {
 	Chains                      []Chain
 	TTL                         int64 // lifetime of the snapshot in case it is new, epoch seconds
 
-	// Over says that the window has ended. A later one may have been counted first, and may
-	// have completed an earlier one with what this total brings. So even a creation is
-	// looked up in earlier snapshots.
+	// Over is set when the window has ended. A later one may have been counted first, and may have
+	// completed an earlier one with this total's records. So even a creation is looked up in
+	// earlier snapshots.
 	Over bool
 	// Kept is an instant, epoch milliseconds: windows that ended before it may have
 	// lost their snapshot to TTL.
 	Kept int64
-	// BeginningsCounted says that what its shards had consumed before their first records
-	// is counted, or cannot be. Until then [Total.Next] asks for it.
+	// BeginningsCounted is set once its shards' consumption before their first records is counted,
+	// or cannot be. Until then [Total.Next] asks for it.
 	BeginningsCounted bool
 	// NotesRead is set once runs that were deleted with their usage are dropped. Until then
 	// [Total.Next] asks for the notes if they matter.

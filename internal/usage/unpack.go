@@ -21,7 +21,7 @@ type unpacker struct {
 	ns, resource string // of the key before
 	names        [][]string
 
-	// What runs and counts are cut from: there are thousands of them.
+	// Runs and counts are cut from these: there are thousands of them.
 	runs   []Run
 	counts []ledger.Count
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Config is what an operator decides. All fields are required.
+// Config has the choices of an operator. All fields are required.
 type Config struct {
 	Windows         []Window
 	SnapshotTTLDays int // days that a snapshot outlives its window
@@ -19,9 +19,9 @@ type Config struct {
 	Percents map[string][]int
 }
 
-// Upkeep is what a batch asks for, usage apart: writes, and steps of writes. Its parts do
-// not depend on each other: each is conditional, and each may be written twice, or
-// half, or not at all, without harm to the others.
+// Upkeep is the work that a batch asks for, besides usage: writes, and steps of writes. Its parts
+// do not depend on each other: each is conditional, and each may be written twice, or half, or not
+// at all, without harm to the others.
 type Upkeep struct {
 	Refills     []Refill     // shards that would run dry
 	Reshardings []Resharding // buckets whose count of shards changes
@@ -29,9 +29,8 @@ type Upkeep struct {
 	Spendings   []Spending   // buckets whose quotas may have reached a threshold
 }
 
-// Decide returns what a folded batch asks for, usage apart. If the batch arrives
-// again, everything is refused by the image it was planned from. Shards that were
-// removed need nothing.
+// Decide returns the work that a folded batch asks for, besides usage. If the batch arrives again,
+// everything is refused by the image it was planned from. Shards that were removed need nothing.
 func Decide(histories []History, now int64, conf Config) Upkeep {
 	var p Upkeep
 	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool { return !b.alive() })
@@ -54,9 +53,8 @@ func Decide(histories []History, now int64, conf Config) Upkeep {
 	return p
 }
 
-// keepWarm plans the refill of a shard, or else what its lifetime needs. A
-// shard that is about to be split or merged is left alone: that is planned from the
-// same image.
+// keepWarm plans the refill of a shard, or else the mending of its lifetime. A shard that is about
+// to be split or merged is left alone: that is planned from the same image.
 func (p *Upkeep) keepWarm(b History, now int64, changes []Resharding) {
 	for _, r := range changes {
 		if r.changes(b.Shard) {
@@ -128,7 +126,7 @@ type Lifetime struct {
 // Resume is the sequence number to resume from if it is not written.
 func (l Lifetime) Resume() string { return l.last().Sequence }
 
-// lifetime returns what mends the ttl; due is false if the ttl is as it should be.
+// lifetime returns the mending of the ttl; due is false if the ttl is right.
 func (b History) lifetime(now int64) (l Lifetime, due bool) {
 	image := b.last().New
 	l.History = b

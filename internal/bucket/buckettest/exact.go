@@ -9,8 +9,8 @@ import (
 // Milli returns n as a rational.
 func Milli(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
-// Earned returns amount*elapsed/period, what a rate yields in elapsed
-// milliseconds; nothing if elapsed is negative.
+// Earned returns amount*elapsed/period, the yield of a rate in elapsed milliseconds; nothing if
+// elapsed is negative.
 func Earned(r bucket.Rate, elapsed int64) *big.Rat {
 	if elapsed <= 0 {
 		return new(big.Rat)
@@ -44,14 +44,14 @@ func (e Exact) After(elapsed int64) Exact {
 // Covers reports whether the level is at least need millitokens.
 func (e Exact) Covers(need int64) bool { return e.Level.Cmp(Milli(need)) >= 0 }
 
-// LevelAt returns what slot i of a state holds at now, exactly. The state's
-// clock is trusted; an instant in the future means that nothing has passed.
+// LevelAt returns the exact level of slot i of a state at now. The state's clock is trusted; an
+// instant in the future means that nothing has passed.
 func LevelAt(s bucket.State, i int, now int64) *big.Rat {
 	sl := s.Slots[i]
 	return NewExact(sl.Tokens, sl.Rest, s.Rate(i)).After(bucket.SubSat(now, s.RF)).Level
 }
 
-// HeldAt returns what all shards together hold of a limit at now.
+// HeldAt returns the level of a limit at now, summed over all shards.
 func HeldAt(shards []bucket.State, limit string, now int64) *big.Rat {
 	sum := new(big.Rat)
 	for _, s := range shards {

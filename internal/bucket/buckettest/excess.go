@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// History is what happened to one limit: tokens taken and given back, by
-// instant. The zero History is empty.
+// History is the history of one limit: tokens taken and given back, by instant. The zero History is
+// empty.
 type History struct {
 	net     map[int64]int64    // taken minus given back, millitokens
 	surplus map[int64]*big.Rat // held above capacity just before the instant
@@ -29,8 +29,8 @@ func (h *History) add(at, milli int64) {
 	h.net[at] += milli
 }
 
-// Surplus records what the bucket rightly held above its capacity just before
-// an instant, because tokens were given back to a full one.
+// Surplus records by how much the bucket was rightly above its capacity just before an instant,
+// because tokens were given back to a full one.
 func (h *History) Surplus(at int64, milli *big.Rat) {
 	if h.surplus == nil {
 		h.surplus = map[int64]*big.Rat{}
@@ -59,7 +59,7 @@ func NewReference(r bucket.Rate, now int64) *Reference {
 	return &Reference{rate: r, line: Milli(r.Capacity), limit: Milli(r.Capacity), pool: new(big.Rat), at: now}
 }
 
-// Level returns what the bucket holds at now, without the pool.
+// Level returns the level of the bucket at now, without the pool.
 func (r *Reference) Level(now int64) *big.Rat {
 	r.line = new(big.Rat).Add(r.line, Earned(r.rate, now-r.at))
 	r.limit = Exact{r.limit, r.rate}.After(now - r.at).Level
@@ -121,8 +121,7 @@ func (r *Reference) Refills(now int64, rate bucket.Rate) {
 // Taken returns how many millitokens were granted in all.
 func (h *History) Taken() int64 { return h.taken }
 
-// Excess is the window in which a history goes furthest beyond, or stays
-// closest below, what the limit allows.
+// Excess is the window in which a history goes furthest beyond the limit, or stays closest below it.
 type Excess struct {
 	Milli    *big.Rat // taken - (capacity + rate*(To-From) + given back), may be negative
 	From, To int64
