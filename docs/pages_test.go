@@ -219,6 +219,22 @@ func TestProgramsHaveSoManyLines(t *testing.T) {
 	}
 }
 
+// TestFeaturesHaveTests: each row of the comparison has a test behind what we do, or says that we do not.
+func TestFeaturesHaveTests(t *testing.T) {
+	_, table, _ := strings.Cut(pages(t)["compared.md"], "|---|---|---|---|---|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	for _, row := range rows[1:] { // the first says what runs
+		cells := strings.Split(row, " | ")
+		if len(cells) != 9 || !testName.MatchString(cells[1]) && cells[1] != "no" {
+			t.Errorf("%d cells, want 9, and a test in the second or no: %s", len(cells), row)
+		}
+	}
+	if len(rows) < 12 {
+		t.Errorf("%d rows: the table is not found any more", len(rows))
+	}
+}
+
 var makeTarget = regexp.MustCompile("(?m)(?:`|^    )make ([a-z][a-z -]*[a-z])")
 
 // TestTargetsExist: what the pages tell the reader to make, the Makefile makes; and it
