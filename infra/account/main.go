@@ -1,12 +1,11 @@
-// Account says which credentials and region a deployment would use, or what to
-// do when there are none, before anything is built for it:
+// Account shows the credentials and the region that a deployment would use, or the remedy if there
+// are none, before anything is built for it:
 //
 //	go run ./infra/account [the arguments that cdk will get]
 //
-// It looks where the cdk command line tool looks: environment, profile (also
-// one given by --profile), single sign-on, the machine's role. It makes no call
-// to AWS itself but those that the source of the credentials needs, and stays
-// within fifteen seconds.
+// It looks where the cdk command line tool looks: environment, profile (also one given by
+// --profile), single sign-on, the machine's role. The only calls to AWS are those that the source
+// of the credentials needs. It stays within fifteen seconds.
 package main
 
 import (
@@ -52,9 +51,8 @@ const (
 	noRegion = "no AWS region: set AWS_REGION, or give the profile a region"
 )
 
-// look returns one line about the credentials and the region of the profile, ""
-// being the default one. The error names everything that is missing and says
-// what to do.
+// look returns one line about the credentials and the region of the profile, "" being the default
+// one. The error names everything that is missing, and the remedy.
 func look(ctx context.Context, profile string) (string, error) {
 	var options []func(*awsconfig.LoadOptions) error
 	if profile != "" {

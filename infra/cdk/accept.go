@@ -9,7 +9,7 @@ import (
 // finding is a finding of a rule pack that we live with.
 type finding struct {
 	rule, reason string
-	applies      []any // what of it, as the rule pack names it; nil: all of it
+	applies      []any // its parts, as the rule pack names them; nil: all of it
 }
 
 // matching is an element of a finding's applies that is a regular expression.

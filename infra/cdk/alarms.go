@@ -23,7 +23,7 @@ type alarm struct {
 	of, last   int // datapoints of the last periods
 }
 
-// addAlarms declares the alarms of what there is.
+// addAlarms declares the alarms of the declared resources.
 func (l *Limiter) addAlarms() {
 	l.Alarms = map[string]awscloudwatch.Alarm{}
 	var all []alarm

@@ -14,9 +14,8 @@ import (
 // objects expire.
 const versionsKeptDays = 30
 
-// archiveLifecycle is what becomes of archive objects. By default they stay as
-// they are: they are far smaller than the 128 KB below which S3 moves none to a
-// colder class.
+// archiveLifecycle is the lifecycle of archive objects. By default they stay: they are far smaller
+// than the 128 KB below which S3 moves none to a colder class.
 func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	if l.props.ArchiveTransitionDays == 0 && l.props.ArchiveExpiryDays == 0 {
 		return nil
@@ -30,20 +29,20 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	}
 	if n := l.props.ArchiveExpiryDays; n > 0 {
 		rule.Expiration = awscdk.Duration_Days(jsii.Number(n))
-		if l.props.ArchiveVersioned { // else what has expired would be kept, and billed, as a version
+		if l.props.ArchiveVersioned { // otherwise expired objects would be kept, and billed, as versions
 			rule.NoncurrentVersionExpiration = awscdk.Duration_Days(jsii.Number(versionsKeptDays))
 		}
 	}
 	return rule
 }
 
-// newBucket declares a private, encrypted bucket that refuses plain HTTP and TLS below 1.2. An object is
-// written once and never replaced; versions only keep what somebody deletes.
+// newBucket declares a private, encrypted bucket that refuses plain HTTP and TLS below 1.2. An
+// object is written once and never replaced; versions only keep deleted objects.
 //
-// The bucket of failed records is the on-failure destination of both mappings.
-// A bucket, because the other destinations receive only the position of a batch
-// that was given up, and the stream forgets the records after a day. Nothing
-// expires there: each object is usage or an audit event that is to be replayed.
+// The bucket of failed records is the on-failure destination of both mappings. A bucket, because
+// the other destinations receive only the position of a batch that was given up, and the stream
+// forgets the records after a day. Nothing expires there: each object is usage or an audit event
+// that is to be replayed.
 func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule, versioned bool) awss3.Bucket {
 	var unversioned []finding
 	if id == holding.FailedRecords {

@@ -62,7 +62,7 @@ func programFolder(cache, source, function string) string {
 	return filepath.Join(cache, "zae-limiter-go", "functions", hex.EncodeToString(version[:8]), function)
 }
 
-// goTool runs the go command for Lambda and returns what it printed.
+// goTool runs the go command for Lambda and returns its output.
 func goTool(dir string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir

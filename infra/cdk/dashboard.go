@@ -45,8 +45,7 @@ func (l *Limiter) addDashboard() {
 	l.Dashboard.AddWidgets(l.cost())
 }
 
-// functionGraphs are the batches' health, their age, and what the aggregator
-// does for the buckets.
+// functionGraphs are the batches' health, their age, and the aggregator's work on the buckets.
 func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 	var batches, ages, work []awscloudwatch.IMetric
 	for _, fn := range l.functions() {
@@ -84,7 +83,7 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 	return []awscloudwatch.IMetric{l.MetricWriteUnits(label("of these the aggregator's"))}
 }
 
-// cost estimates what the last hours would cost in a month of 30 days.
+// cost estimates the cost of the last hours over a month of 30 days.
 func (l *Limiter) cost() awscloudwatch.IWidget {
 	kind, statistic, mode := "Consumed", "Sum", "on demand"
 	expression := fmt.Sprintf("(FILL(w, 0) * %g + FILL(r, 0) * %g) / 1000000 * 720",
@@ -114,7 +113,7 @@ func (l *Limiter) functions() (out []awslambda.Function) {
 	return out
 }
 
-// latency is a percentile of what an update takes.
+// latency is a percentile of the duration of updates.
 func (l *Limiter) latency(percentile string) awscloudwatch.IMetric {
 	return l.MetricUpdates(&awscloudwatch.MetricOptions{
 		Statistic: jsii.String(percentile), Label: jsii.String(percentile),

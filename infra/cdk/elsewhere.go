@@ -19,8 +19,8 @@ import (
 // table. Setup checks a table that was imported when the stack is deployed.
 type elsewhere struct{ l *Limiter }
 
-// Validate returns what the limiter cannot work with, for the error of the synthesis, and warns
-// of the rest.
+// Validate returns the faults that the limiter cannot work with, for the error of the synthesis,
+// and warns of the others.
 func (e *elsewhere) Validate() *[]*string {
 	is, ok, err := declaredTable(e.l.Table)
 	if !ok {
@@ -47,7 +47,7 @@ func (e *elsewhere) Validate() *[]*string {
 	return jsii.Strings(problems...)
 }
 
-// declared is what CDK's resources of a table say, whether it is a global one or not.
+// declared has the properties of a table in CDK's resources, global or not.
 type declared struct {
 	KeySchema               []types.KeySchemaElement
 	AttributeDefinitions    []types.AttributeDefinition
@@ -72,7 +72,7 @@ type tableResource interface {
 	TimeToLiveSpecification() any
 }
 
-// declaredTable returns what this app declares of a table; ok is false of one that is imported.
+// declaredTable returns a table's declaration in this app; ok is false if it is imported.
 func declaredTable(of awsdynamodb.ITable) (is declared, ok bool, err error) {
 	resource := of.Node().DefaultChild()
 	t, ok := resource.(tableResource)
@@ -115,7 +115,7 @@ func (is declared) description(name string) limitertable.Description {
 	return d
 }
 
-// warnOf warns of what the limiter works with, and should not be.
+// warnOf warns of faults with which the limiter works all the same.
 func (l *Limiter) warnOf(is declared) {
 	protected := is.DeletionProtectionEnabled
 	for _, r := range is.Replicas {

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// program is what the functions differ in.
+// program has the properties in which the functions differ.
 type program struct {
 	id          string
 	description string
@@ -113,7 +113,7 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		Environment:                  &f.env,
 		Role:                         f.role,
 		LogGroup:                     f.logs,
-		LoggingFormat:                awslambda.LoggingFormat_JSON, // what makes the functions' logger write JSON
+		LoggingFormat:                awslambda.LoggingFormat_JSON, // makes the functions' logger write JSON
 		// Else three lines of Lambda's own are billed for each invocation.
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// Limiter is everything that [New] has made, and the construct that all of it is in. What the
-// properties turn off is nil.
+// Limiter is everything that [New] has made, and the construct around it. Parts that the properties
+// turn off are nil.
 type Limiter struct {
 	constructs.Construct
 
@@ -89,9 +89,9 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 	return l
 }
 
-// child returns the ids of the construct and its ancestors in the stack, without those that are
-// called "Default" and without what CloudFormation takes in no logical id, followed by name. It is
-// how logical ids that must never change are made.
+// child returns the ids of the construct and its ancestors in the stack, followed by name. It
+// leaves out ids "Default", and characters that a logical id must not have. Logical ids that must
+// never change are made so.
 func (l *Limiter) child(name string) *string {
 	id := ""
 	for node := constructs.Construct(l); !isStack(node); node = node.Node().Scope().(constructs.Construct) {
@@ -111,8 +111,8 @@ func (l *Limiter) fixLogicalID(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(l.child(id))
 }
 
-// keep is what becomes of what holds data. A first deployment that fails
-// deletes what it has made: it is empty, and in the way of the next one.
+// keep is the removal policy of resources that hold data. A first deployment that fails deletes the
+// resources it has made: they are empty, and in the way of the next one.
 func (l *Limiter) keep() awscdk.RemovalPolicy {
 	if l.props.RemovalPolicy == "destroy" {
 		return awscdk.RemovalPolicy_DESTROY

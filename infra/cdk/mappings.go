@@ -11,19 +11,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// What both event source mappings share.
+// The common settings of both event source mappings.
 const (
 	// A batch is given up, with its payload, well before the stream forgets
 	// it after 24 hours.
 	maximumRecordAgeS = 6 * 60 * 60
-	// As many as there may be, so that the age is what bounds an outage: AWS
-	// does not say how long it pauses between retries, and a record that was
-	// given up is counted by nobody. What can never be carried out is set
-	// aside by the functions and does not block the records behind it.
+	// As many as there may be, so that the age alone bounds an outage: AWS does not say how long it
+	// pauses between retries, and a record that was given up is counted by nobody. The functions
+	// set hopeless records aside, which do not block the records behind them.
 	maximumRetryAttempts = 10000
 )
 
-// mapping is what the two mappings differ in.
+// mapping has the settings in which the two mappings differ.
 type mapping struct {
 	id                         string
 	function                   awslambda.Function
@@ -33,14 +32,13 @@ type mapping struct {
 	filter                     pattern
 }
 
-// newAggregatorMapping feeds every write of a bucket to the aggregator, the
-// first and the last one included: an INSERT already carries consumption, and the
-// image in a REMOVE the last counters. A tumbling window lets usage be
-// counted once for many batches.
+// newAggregatorMapping feeds every write of a bucket to the aggregator, the first and the last one
+// included: an INSERT already carries consumption, and the image in a REMOVE the last counters. A
+// tumbling window lets usage be counted once for many batches.
 //
-// A batch of 1,000 is what one partition of the table can write in a second;
-// the more changes a batch holds, the fewer writes usage costs per change. By default
-// one batch of a stream shard is under way at a time, for the same reason.
+// One partition of the table can write a batch of 1,000 in a second; the more changes a batch
+// holds, the fewer writes usage costs per change. By default one batch of a stream shard is under
+// way at a time, for the same reason.
 func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 	p := l.props.Aggregator
 	return l.newMapping(mapping{
@@ -96,7 +94,7 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 		BatchSize:                      jsii.Number(m.batch),
 		MaximumBatchingWindowInSeconds: jsii.Number(m.window),
 		ParallelizationFactor:          jsii.Number(m.parallelism),
-		TumblingWindowInSeconds:        jsii.Number(m.tumbling), // 0 too: Lambda keeps what an update leaves out
+		TumblingWindowInSeconds:        jsii.Number(m.tumbling), // 0 too: Lambda keeps settings that an update leaves out
 		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
 		BisectBatchOnFunctionError:     jsii.Bool(true),
 		MaximumRecordAgeInSeconds:      jsii.Number(maximumRecordAgeS),
@@ -110,9 +108,8 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 	})
 }
 
-// tumbling is how long usage is folded before it is written, in seconds. AWS does
-// not say what becomes of the state of a window when several batches of a shard
-// are under way at once, so there is none then.
+// tumbling is how long usage is folded before it is written, in seconds. AWS does not document the
+// state of a window when several batches of a shard are under way at once, so there is none then.
 func (p AggregatorProps) tumbling() int {
 	if p.FoldOff || p.Parallelization > 1 {
 		return 0

@@ -17,7 +17,7 @@ import (
 // Option is a field of a properties struct that text can set.
 type Option struct {
 	Key     string
-	Default string // as it is written, or what happens instead
+	Default string // the value as it is written, or the effect of none
 	Accepts string // the accepted values, in words
 	Note    string // anything else to know, "" if nothing
 }
@@ -125,7 +125,7 @@ func walk(v any, do func(reflect.StructField, reflect.Value)) {
 	}
 }
 
-// accepts says in words what a field takes.
+// accepts describes the accepted values of a field.
 func accepts(f reflect.StructField) string {
 	switch {
 	case f.Type.Kind() == reflect.Bool:

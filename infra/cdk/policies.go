@@ -45,7 +45,7 @@ var (
 	wholeActions = []string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}
 )
 
-// policy is what the policies differ in.
+// policy has the properties in which the policies differ.
 type policy struct {
 	id, description string
 	read, write     []string // actions on items
@@ -73,8 +73,8 @@ var policies = map[Policy]policy{
 		read:        getActions, query: true, namespaced: true},
 }
 
-// namespaceID is what an id may be: in a policy, a star would stand for others
-// too, and the id _ for the records of the table itself.
+// namespaceID is the form of an id: in a policy, a star would stand for others too, and the id _
+// for the records of the table itself.
 var namespaceID = regexp.MustCompile(`\A([A-Za-z0-9-][A-Za-z0-9_-]*|_[A-Za-z0-9_-]+)\z`)
 
 // PolicyNames are the policies, in a fixed order.
@@ -219,9 +219,9 @@ func under(s statement, keys ...string) statement {
 	return s.when("ForAllValues:StringLike", "dynamodb:LeadingKeys", keys)
 }
 
-// leading is under for what one namespace may not learn of another by any request. One
-// without a partition key would satisfy a condition on all of them; the second condition
-// refuses it.
+// leading is under for requests with which one namespace may not learn of another. A request
+// without a partition key would satisfy a condition on all of them; the second condition refuses
+// it.
 func leading(s statement, keys []string) statement {
 	return under(s, keys...).when("Null", "dynamodb:LeadingKeys", "false")
 }

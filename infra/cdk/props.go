@@ -16,7 +16,7 @@ import (
 // construct; their resolved values are not checked. Manifests and fields tagged known may not be
 // tokens: they decide which resources are declared.
 type Props struct {
-	// TableName is what clients open the table by.
+	// TableName is the name by which clients open the table.
 	TableName string `key:"tableName" default:"zae-limiter" is:"tableName"`
 	// ExistingTable is a table made elsewhere, with our keys, indexes and a
 	// stream of new and old images. Everything below that shapes the table is
@@ -49,9 +49,9 @@ type Props struct {
 	// WriteConcurrency is how many writes one aggregator invocation has in
 	// flight.
 	WriteConcurrency int `key:"writeConcurrency" default:"16" range:"1-256"`
-	// MaxWriteUnits is how many write units a second the aggregator takes for each
-	// shard of the stream, so that usage leaves a table of bounded capacity to clients.
-	// What waits is written later; too few, and the stream is not kept up with.
+	// MaxWriteUnits is how many write units a second the aggregator takes for each shard of the
+	// stream, so that usage leaves a table of bounded capacity to clients. Other writes wait; if it
+	// is too low, the aggregator falls behind the stream.
 	MaxWriteUnits int `key:"aggregatorMaxWriteUnits" default:"none" range:"1-40000" note:"for each shard of the stream"`
 
 	// Thresholds are the percents of quotas that are reported when they are spent: 80, or
@@ -103,8 +103,8 @@ type Props struct {
 	// the same as Key. The policy of LogKey must let CloudWatch Logs use it: the policy of a key
 	// made in this app is extended. Nil: keys of AWS.
 	LogKey, EnvironmentKey awskms.IKey
-	// RemovalPolicy says what becomes of table and buckets when the stack is
-	// destroyed. Whatever it is, a first deployment that fails leaves nothing.
+	// RemovalPolicy decides whether table and buckets outlive the stack. Whatever it is, a first
+	// deployment that fails leaves nothing.
 	RemovalPolicy string `key:"removalPolicy" default:"retain" oneOf:"retain|destroy" known:"true"`
 	// Tags are put on everything.
 	Tags map[string]string `key:"tags" default:"none" is:"tags"`
@@ -230,9 +230,8 @@ type TableProps struct {
 type IAMProps struct {
 	// PermissionBoundary bounds every role made here. Nil: nothing does.
 	PermissionBoundary awsiam.IManagedPolicy
-	// RoleNameFormat and PolicyNameFormat make names: {} stands for the table's
-	// name and what the role or policy is for. The default leaves them to
-	// CloudFormation.
+	// RoleNameFormat and PolicyNameFormat make names: {} stands for the table's name and the
+	// purpose of the role or policy. The default leaves them to CloudFormation.
 	RoleNameFormat   string `key:"roleNameFormat" default:"names by CloudFormation" is:"nameFormat"`
 	PolicyNameFormat string `key:"policyNameFormat" default:"names by CloudFormation" is:"nameFormat"`
 	// PoliciesOff leaves out the managed policies for applications.

@@ -17,7 +17,7 @@ var golden []byte
 // Golden is the template of the app with its default options, as released.
 func Golden() []byte { return slices.Clone(golden) }
 
-// shape is what CloudFormation cannot change of a table or a bucket without making
+// shape has the properties of a table or a bucket that CloudFormation cannot change without making
 // another one, or not at all.
 type shape struct {
 	kind                   string // table, bucket
@@ -39,10 +39,10 @@ type index struct {
 	}
 }
 
-// CheckUpdate compares the tables and buckets of a template with those of the deployed one. The
-// error names every change that would replace or drop one, which leaves its data behind unused, or
-// that CloudFormation refuses half-way through the update. It skips the logical ids in mayLose.
-// Both templates are JSON.
+// CheckUpdate compares the tables and buckets of a template with the deployed ones. The error names
+// every change that would replace or drop one, which leaves its data behind unused, or that
+// CloudFormation refuses half-way through the update. It skips the logical ids in mayLose. Both
+// templates are JSON.
 func CheckUpdate(deployed, next []byte, mayLose ...string) error {
 	return compare(deployed, next, true, mayLose)
 }
@@ -101,10 +101,10 @@ func shapes(template []byte) (map[string]shape, error) {
 	return out, nil
 }
 
-// kinds are the types of what holds data, and what they are called.
+// kinds are the types of resources that hold data, with their names in messages.
 var kinds = map[string]string{"AWS::DynamoDB::Table": "table", "AWS::S3::Bucket": "bucket"}
 
-// changes says what may not be changed and would be.
+// changes describes the forbidden changes.
 func (s shape) changes(to shape, options bool) (out []string) {
 	if options && !reflect.DeepEqual(s.BucketName, to.BucketName) {
 		out = append(out, fmt.Sprintf("its name would change from %v to %v: CloudFormation would make a new, empty bucket",

@@ -60,7 +60,7 @@ func (l *Limiter) newRights(id, purpose string, of awsiam.IIdentity) awsiam.Poli
 	return p
 }
 
-// whereRightsGo returns what gets the statements of a grant: the grantee, whose stack then waits
+// whereRightsGo returns the receiver of a grant's statements: the grantee, whose stack then waits
 // for the limiter's. If the limiter's stack waits for the grantee's already, it is a policy in the
 // limiter's stack.
 func (l *Limiter) whereRightsGo(grantee awsiam.IGrantable) awsiam.IGrantable {

@@ -20,10 +20,10 @@ const (
 	failedRecordsKeys = "aws/lambda/*"                // Lambda's prefix for given-up batches
 )
 
-// newRole declares an execution role that can do exactly what the statements
-// say, or gives them to one that was made elsewhere. The policy of a role made here is
-// part of it, so it exists before anything that uses the role is created. For a given role
-// newRole returns its policy, which the function has to wait for.
+// newRole declares an execution role with exactly the rights of the statements, or adds them to a
+// given role. The policy of a role made here is part of it, so it exists before anything that uses
+// the role is created. For a given role newRole returns its policy, which the function has to wait
+// for.
 func (l *Limiter) newRole(
 	id, purpose string, given awsiam.IRole, statements []statement,
 ) (awsiam.IRole, awsiam.Policy) {
@@ -46,7 +46,7 @@ func (l *Limiter) newRole(
 	return role, nil
 }
 
-// rightsOfFunctions are the findings about what a function may do.
+// rightsOfFunctions are the findings about the rights of a function.
 func rightsOfFunctions() []finding {
 	return append(everywhere("IAMNoInlinePolicy", "The rights are of this one function: its policy is there "+
 		"before the function is, and goes with it."),
@@ -65,8 +65,8 @@ func (l *Limiter) name(format, purpose string) *string {
 	return jsii.String(strings.ReplaceAll(format, "{}", l.props.TableName+"-"+purpose))
 }
 
-// environmentStatements returns what any function needs for where it runs: traces, a
-// VPC's network interfaces, its encrypted environment.
+// environmentStatements returns the rights that any function needs for its environment: traces, a
+// VPC's network interfaces, encrypted variables.
 func (l *Limiter) environmentStatements() (out []statement) {
 	if l.props.Tracing {
 		out = append(out, allow([]string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, jsii.String("*")))
@@ -83,8 +83,8 @@ func (l *Limiter) environmentStatements() (out []statement) {
 	return out
 }
 
-// streamStatements returns what any function fed by the stream needs. Lambda
-// polls the stream and delivers given-up batches with the function's own role.
+// streamStatements returns the rights that any function fed by the stream needs. Lambda polls the
+// stream and delivers given-up batches with the function's own role.
 func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 	failed := l.FailedRecordsBucket
 	return append(append(l.keyOfTable(false), l.keyOfObjects()...),
@@ -129,9 +129,9 @@ func logStatement(logs awslogs.LogGroup) statement {
 // keyFamilies are the actions on a customer key that end in a wildcard.
 var keyFamilies = []any{"Action::kms:GenerateDataKey*", "Action::kms:ReEncrypt*"}
 
-// keyOfTable returns the rights on the customer key that AWS asks for, to read an encrypted
-// table or its stream, or also to write the table; none without a key. They hold only for
-// what DynamoDB does for the caller: nobody can use the key itself.
+// keyOfTable returns the rights on the customer key that AWS asks for, to read an encrypted table
+// or its stream, or also to write the table; none without a key. They hold only for DynamoDB's
+// calls on behalf of the caller: nobody can use the key itself.
 func (l *Limiter) keyOfTable(writes bool) []statement {
 	actions := []string{"kms:Decrypt", "kms:DescribeKey"}
 	if writes {
@@ -152,8 +152,8 @@ func (l *Limiter) onKey(service string, actions []string) []statement {
 	return []statement{l.via(allow(actions, l.Key.KeyArn()), service)}
 }
 
-// via binds rights on a key to what an AWS service of this region does for the caller. KMS
-// names it with the suffix amazonaws.com in all partitions, also where its domain has another.
+// via binds rights on a key to calls by an AWS service of this region for the caller. KMS names the
+// service with the suffix amazonaws.com in all partitions, even where its domain has another.
 func (l *Limiter) via(s statement, service string) statement {
 	return s.when("StringEquals", "kms:ViaService",
 		service+"."+*awscdk.Stack_Of(l.Construct).Region()+".amazonaws.com")

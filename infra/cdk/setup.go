@@ -21,8 +21,8 @@ const (
 	// setupTimeoutS is enough for a manifest of a thousand limits.
 	setupTimeoutS = 240
 
-	// setupEventAgeS is within what Lambda begins an invocation that waits for concurrency, or
-	// repeats one whose answer was lost.
+	// setupEventAgeS is the time in which Lambda begins an invocation that waits for concurrency,
+	// or repeats one whose answer was lost.
 	setupEventAgeS = 300
 
 	// setupWaitS is how long CloudFormation waits for an answer. Then it rolls back, and nothing may
@@ -93,11 +93,10 @@ func (l *Limiter) aggregatorStatements() []statement {
 	}
 }
 
-// setupStatements returns what the setup function may do with the table. Without
-// manifests it can read and write the table's own namespace and the system
-// configuration of others, no bucket and no limit of any entity. Manifests need the
-// rights of an administration that registers no namespaces: limits are stored with
-// their audit events, and brought to the buckets that exist.
+// setupStatements returns the setup function's rights on the table. Without manifests it can read
+// and write the table's own namespace and the system configuration of others, no bucket and no
+// limit of any entity. Manifests need the rights of an administration that registers no namespaces:
+// limits are stored with their audit events, and brought to the buckets that exist.
 func (l *Limiter) setupStatements() []statement {
 	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 	look := allow([]string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}, l.Table.TableArn())

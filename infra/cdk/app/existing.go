@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// checkExisting refuses a table made elsewhere whose stream, key or indexes the functions could not work
-// with, and warns of what endangers it. What cannot be looked at is left to the setup function, which looks
-// when the stack is deployed.
+// checkExisting refuses a table made elsewhere whose stream, key or indexes the functions could not
+// work with, and warns of its risks. If it cannot read the table, the setup function checks it when
+// the stack is deployed.
 func checkExisting(ctx context.Context, opts options) error {
 	if opts.ExistingStreamARN == "" {
 		return nil

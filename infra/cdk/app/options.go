@@ -16,8 +16,8 @@ import (
 // an error and not silently the default.
 const contextPrefix = "zae-limiter:"
 
-// options are what a deployment can choose, by context keys in cdk.json or on
-// the command line: cdk deploy -c zae-limiter:tableName=prod-limits.
+// options are the choices of a deployment, by context keys in cdk.json or on the command line: cdk
+// deploy -c zae-limiter:tableName=prod-limits.
 type options struct {
 	// StackName is not the name that the Python client gives its stack, so that
 	// both can be in one account.
@@ -26,12 +26,12 @@ type options struct {
 	// ExistingStreamARN is the stream of a table made elsewhere; no table is
 	// made then.
 	ExistingStreamARN string `key:"existingStreamArn" default:"a table of its own" is:"streamArn"`
-	// MayLose are logical ids of what an update may replace or drop.
+	// MayLose are the logical ids that an update may replace or drop.
 	MayLose []string `key:"mayLose" default:"none" is:"dataId" note:"else an update that would replace or drop it is refused"`
 	// Manifests are the files of cdk.Props.Manifests.
 	Manifests []string `key:"manifests" default:"none" is:"file" note:"limits, applied on deployment"`
 
-	// What exists already, by its ARN, id or name.
+	// Existing resources, by their ARN, id or name.
 	KeyARN             string   `key:"keyArn" default:"keys that AWS owns" is:"keyArn" note:"of table and buckets"`
 	LogKeyARN          string   `key:"logKeyArn" default:"a key of AWS" is:"keyArn" note:"its policy must let CloudWatch Logs use it"`
 	EnvironmentKeyARN  string   `key:"environmentKeyArn" default:"a key of AWS" is:"keyArn" note:"of the functions' environments"`

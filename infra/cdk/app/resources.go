@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 )
 
-// resources fills in what exists already.
+// resources fills in the existing resources.
 func (o options) resources(stack awscdk.Stack, p *cdk.Props) {
 	key := func(id, arn string) awskms.IKey {
 		if arn == "" {

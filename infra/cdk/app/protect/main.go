@@ -1,8 +1,8 @@
 // Protect sets the stack policy: CloudFormation then refuses every update that would replace or
-// delete a resource that holds data, whatever its source. Its arguments are those of the
-// deployment; with cdk.json they name the stack and the data that it may lose, which the policy
-// leaves out. make deploy runs it before the deployment, and once more, without mayLose, after it,
-// also if it has failed:
+// delete a resource that holds data, whatever its source. It takes the arguments of the deployment;
+// with cdk.json they name the stack and the data that it may lose, which the policy leaves out.
+// make deploy runs it before the deployment, and once more, without mayLose, after it, also if it
+// has failed:
 //
 //	go run -C infra/cdk ./app/protect [-after] -- [the arguments that cdk gets]
 //
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 
 var errNoStack = errors.New("there is no such stack")
 
-// holds returns the logical ids of what holds data in a stack. A policy may name nothing
+// holds returns the logical ids of a stack's resources that hold data. A policy may name nothing
 // that the stack has not: CloudFormation refuses it as a whole.
 func holds(ctx context.Context, formation *cloudformation.Client, stack string) (ids []string, err error) {
 	text, err := deployed.Template(ctx, formation, stack)
@@ -92,9 +92,8 @@ func holds(ctx context.Context, formation *cloudformation.Client, stack string) 
 // settings is the file that the cdk command line tool reads, seen from infra/cdk.
 const settings = "../../cdk.json"
 
-// chosen returns the name of the stack and what it may lose: as the context in the file
-// says, which may be missing, and context arguments of the cdk command line tool, which count
-// more.
+// chosen returns the name of the stack and the ids that it may lose: from the context in the file,
+// which may be missing, and from context arguments of the cdk command line tool, which count more.
 func chosen(path string, args []string) (stack string, mayLose []string, err error) {
 	var file struct{ Context map[string]any }
 	text, err := os.ReadFile(path)

@@ -2,8 +2,8 @@
 // so that protecting a stack needs no Node.
 package holding
 
-// The logical ids of what holds data, in a limiter that is its stack's only one. They must
-// stay what they are forever.
+// The logical ids of the resources that hold data, in a limiter that is its stack's only one. They
+// must never change.
 const (
 	Table         = "Table"
 	Archive       = "ArchiveBucket"
