@@ -22,7 +22,7 @@ type Call struct {
 	Server  any    // the implementation of the service
 }
 
-// Options say what a call takes and what becomes of it. Request is required.
+// Options decide the costs of a call and its answer. Request is required.
 type Options struct {
 	// Request returns the entity, the resource and the costs of a call. Its error ends the call and
 	// nothing is taken: a status goes to the client as it is, any other error goes to Failed.
@@ -43,15 +43,15 @@ type Options struct {
 }
 
 // Unary returns an interceptor that takes tokens before it hands a call on. When the handler is
-// done it commits the lease, with what the handler settled ([Lease]): also after an error or a
-// panic, and when the client has gone away. So nothing that a client can cause gives anything back.
-// A handler that has done nothing for its call, because what it asks has failed by itself, may roll
-// the lease back. With an in-flight limit the context of the call ends when its
-// slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a call without a
-// decision is handed on too; its lease has charged nothing.
+// done it commits the lease, with the costs that the handler settled ([Lease]): also after an error
+// or a panic, and when the client has gone away. So nothing that a client can cause gives anything
+// back. A handler whose call failed before any work may roll the lease back. With an in-flight
+// limit the context of the call ends when its slot is lost, with the cause limiter.ErrSlotsLost.
+// Under limiter.PolicyAllow a call without a decision is handed on too; its lease has charged
+// nothing.
 //
 // A call may pass several, one within the other. Where an inner one denies it, the outer ones give
-// back what they took, unless something was settled.
+// their tokens back, unless something was settled.
 //
 // Unary panics if there is no limiter or no Options.Request.
 func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {
@@ -67,9 +67,9 @@ func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {
 	}
 }
 
-// Stream is [Unary] for streams: tokens are taken once, before the handler is called,
-// and the lease is committed after it has returned. What the messages of a stream
-// cost, the handler charges (Charge of the lease) or settles.
+// Stream is [Unary] for streams: tokens are taken once, before the handler is called, and the lease
+// is committed after it has returned. The handler charges (Charge of the lease) or settles the cost
+// of the stream's messages.
 func Stream(l Acquirer, o Options) grpc.StreamServerInterceptor {
 	o.check(l)
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {

@@ -68,7 +68,7 @@ type BodyLimit struct {
 	Soft              bool  `json:"soft"`                // it counts, and denies nothing
 }
 
-// Body returns what answers the denial.
+// Body returns the body of the answer.
 func (d Denial) Body() Body {
 	b := Body{
 		Error: "rate_limit_exceeded", Message: d.Error(), RetryAfterSeconds: -1, RetryAfterMS: -1, Limits: []BodyLimit{},

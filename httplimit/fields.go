@@ -20,10 +20,10 @@ import (
 // the tightest is given. There is one at least.
 type Fields func(http.Header, []limiter.Status)
 
-// RateLimit sets the fields RateLimit and RateLimit-Policy of
-// draft-ietf-httpapi-ratelimit-headers. In the policy, q is what the bucket of a limit can hold,
-// and w the time in which that refills. In RateLimit, t is how long until the request is covered,
-// or until there is one token more; a limit without t is full, or no wait helps.
+// RateLimit sets the fields RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers.
+// In the policy, q is the capacity of the bucket, and w the time in which it refills. In RateLimit,
+// t is how long until the request is covered, or until there is one token more; a limit without t
+// is full, or no wait helps.
 func RateLimit(h http.Header, statuses []limiter.Status) {
 	var levels, rules []string
 	for _, s := range statuses {
@@ -108,7 +108,7 @@ func retryAfter(h http.Header, e *limiter.LimitError) {
 	}
 }
 
-// shown is what middlewares have set so far: these fields, for these statuses.
+// shown has the fields that middlewares have set so far, and their statuses.
 type shown struct {
 	fields   []Fields
 	statuses []limiter.Status

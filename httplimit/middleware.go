@@ -14,7 +14,7 @@ type Acquirer interface {
 	Acquire(context.Context, limiter.Request) (*limiter.Lease, error)
 }
 
-// Options say what a request takes and what becomes of it. Request is required.
+// Options decide the costs of a request and its answer. Request is required.
 type Options struct {
 	// Request returns the entity, the resource and the costs of a request. A request that only asks
 	// for its limits costs 0 of each: it gets the fields and takes nothing, for one write. An error
@@ -61,15 +61,15 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns a middleware that takes tokens before it hands a request on. When the handler is
-// done it commits the lease, with what the handler settled ([Lease]): also when the client has gone
-// away, and when the handler panics. So nothing that a client can cause gives anything back, but for
-// [Options].Counts. A handler that has done nothing for its request, because what it asks has failed
-// by itself, may roll the lease back. Under limiter.PolicyAllow a request without a decision is handed
-// on too; its lease has charged nothing.
+// New returns a middleware that takes tokens before it hands a request on. When the handler is done
+// it commits the lease, with the costs that the handler settled ([Lease]): also when the client has
+// gone away, and when the handler panics. So nothing that a client can cause gives anything back,
+// but for [Options].Counts. A handler whose request failed before any work may roll the lease back.
+// Under limiter.PolicyAllow a request without a decision is handed on too; its lease has charged
+// nothing.
 //
 // A request may pass several, one within the other. Where an inner one denies it, the outer ones
-// give back what they took, unless something was settled. [Options.Fields] cover all of them.
+// give their tokens back, unless something was settled. [Options.Fields] cover all of them.
 //
 // New panics if there is no limiter or no Options.Request.
 func New(l Acquirer, o Options) func(http.Handler) http.Handler {

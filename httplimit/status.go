@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// watched notes the status of the answer that goes through it. It can do what servers can: where the writer
-// within cannot, it does nothing or returns http.ErrNotSupported.
+// watched records the status of the answer that goes through it. It can do everything that servers
+// can: where the writer within cannot, it does nothing or returns http.ErrNotSupported.
 type watched struct {
 	http.ResponseWriter
 	status int // 0: no answer has begun

@@ -71,7 +71,7 @@ func newTable(tb testing.TB, now time.Time) *Table {
 	return t
 }
 
-// Now returns what the clock says.
+// Now returns the time of the clock.
 func (t *Table) Now() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

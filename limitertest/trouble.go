@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What DynamoDB may say instead of an answer, for Trouble and Table.Fail.
+// Errors of DynamoDB in place of an answer, for Trouble and Table.Fail.
 var (
 	// ErrThrottled: DynamoDB slows the caller down; nothing is read or written.
 	ErrThrottled = errors.New("limitertest: throttled")
@@ -22,20 +22,19 @@ var (
 	ErrDenied = errors.New("limitertest: access denied")
 )
 
-// Trouble is what becomes of calls to the table. The zero Trouble is none. Where the
-// SDK's client tries reads again, this one does not.
+// Trouble is a fault of calls to the table. The zero Trouble is none. Where the SDK's client tries
+// reads again, this one does not.
 type Trouble struct {
 	// Operations are the calls concerned: UpdateItem, PutItem, DeleteItem,
 	// TransactWriteItems, BatchGetItem, Query or BatchWriteItem. Nil: all.
 	Operations []string
 	// Times is how many calls it happens to; zero: all from now on.
 	Times int
-	// Err is what calls fail with: limiter.ErrUnavailable, ErrThrottled and ErrDenied
-	// read and write nothing, limiter.ErrUnknown writes and loses the answer. Nil: they
-	// succeed.
+	// Err is the error of the calls: limiter.ErrUnavailable, ErrThrottled and ErrDenied read and
+	// write nothing, limiter.ErrUnknown writes and loses the answer. Nil: they succeed.
 	Err error
-	// Delay is how long an answer takes, by the clock of package time, whatever the
-	// table's says. A caller that stops waiting earlier does not learn what became of the call.
+	// Delay is how long an answer takes, by the clock of package time, whatever the table's says. A
+	// caller that stops waiting earlier does not learn the outcome.
 	Delay time.Duration
 	// Hang keeps calls without an answer until the caller stops waiting. Nothing is
 	// written unless Err is limiter.ErrUnknown, but the caller cannot know. A limiter of
@@ -79,7 +78,7 @@ func (one Trouble) check() {
 	}
 }
 
-// failure returns what the twin fails with.
+// failure returns the error of the twin.
 func (one Trouble) failure() error {
 	switch {
 	case errors.Is(one.Err, limiter.ErrUnavailable):

@@ -11,12 +11,12 @@
 //	zae_limiter.writes             {write}   writes sent, by event
 //	zae_limiter.tokens             {token}   tokens taken less those given back, by limit
 //	zae_limiter.denials            {denial}  denied acquires, by the limit that denies
-//	zae_limiter.overdrawn          {acquire} acquires granted by a soft limit in debt, by that limit
+//	zae_limiter.overdrawn          {acquire} acquires granted by a soft limit in debt, by the soft limit
 //	zae_limiter.events             {event}   all other events, by event
 //	zae_limiter.breaker.open       1         1 while calls are not sent
 //	zae_limiter.clock.correction   s         the correction of the system's clock
 //
-// The count of a histogram is how often it happened. Outcomes are those of [limiter.Event.Outcome];
+// The count of a histogram is how often it happened. [limiter.Event.Outcome] names the outcomes;
 // the policy is there only where it has let an acquire through. Neither entities nor resources are
 // attributes, because a series per value is expensive; see [Options.Attributes]. Tokens of an
 // acquire whose answer was lost are not counted.

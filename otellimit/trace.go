@@ -56,7 +56,7 @@ func decided(err error) bool {
 	return errors.Is(err, limiter.ErrTooLarge) || errors.Is(err, limiter.ErrDisabled)
 }
 
-// described returns what an event is about.
+// described returns the attributes of an event.
 func described(e limiter.Event) []attribute.KeyValue {
 	var out []attribute.KeyValue
 	if e.Entity != "" {

@@ -11,7 +11,7 @@ import (
 	_ "time/tzdata" // the same zones on machines that have none
 )
 
-// Never is the edge of what has none.
+// Never is the edge of a calendar without one.
 const Never = math.MaxInt64
 
 // maxAfter is the longest period after a first use, in seconds: ten years.

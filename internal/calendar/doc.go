@@ -1,8 +1,7 @@
-// Package calendar knows when the periods of quotas end. It is pure: instants are
-// arguments, epoch milliseconds, and nothing here reads a clock.
+// Package calendar knows when the periods of quotas end. It is pure: instants are arguments, epoch
+// milliseconds, and nothing here reads a clock.
 //
-// A calendar is written in one line, its canonical form, which is comparable and is what
-// limits carry:
+// A calendar is written in one line, its canonical form, which is comparable and stored in limits:
 //
 //	m0h0@Europe/Berlin      every day at 00:00 in Berlin
 //	m0h0D1@UTC              the first of every month
@@ -15,10 +14,10 @@
 // five fields minute, hour, day, month and weekday (m h D M w) they have those that are no
 // wildcard. L is ours.
 //
-// A period begins at a local time that an expression matches when the minute before is not
-// matched. The edge is the first instant at which the clocks of the zone have come to that local
-// time or a later one. So a day may have 23 or 25 hours. A local time that comes twice is one
-// edge, the first time, and one that is left out is an edge when the clocks are set forward.
-// Debian's cron and cronsim have the same rule for fixed times. The Python client has another
-// one on such days: docs/python.md says what both do on one table.
+// A period begins at a local time that an expression matches when the minute before is not matched.
+// The edge is the first instant at which the clocks of the zone have come to that local time or a
+// later one. So a day may have 23 or 25 hours. A local time that comes twice is one edge, the first
+// time, and one that is left out is an edge when the clocks are set forward. Debian's cron and
+// cronsim have the same rule for fixed times. The Python client has another one on such days:
+// docs/python.md describes both on one table.
 package calendar

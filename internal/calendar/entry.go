@@ -14,8 +14,8 @@ type entry struct {
 	clamp int
 	// both is whether day and weekday must match, not one of them.
 	both bool
-	// finest is the smallest unit of time within which nothing changes: minute, hour, day or month. What
-	// matches from Monday to Friday changes at midnight only.
+	// finest is the smallest unit of time within which nothing changes: minute, hour, day or month.
+	// A match from Monday to Friday changes at midnight only.
 	finest int
 }
 

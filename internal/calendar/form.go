@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The versions of the stored form. The first is Python's. What it cannot say, a last day
-// of the month or a zone of its own, is the second, which Python clients refuse by name.
+// The versions of the stored form. The first is Python's. A last day of the month, or a zone of its
+// own, needs the second, which Python clients refuse by name.
 const (
 	pythons = "1"
 	ours    = "2"
@@ -33,8 +33,8 @@ func Cron(expression, zone string) (canonical string, err error) {
 	return canonical, nil
 }
 
-// Stored returns what an item stores for a canonical form if its zone is the one given:
-// Python's form where it can say it.
+// Stored returns the stored form of a canonical form if its zone is the one given: Python's form
+// where it is possible.
 func Stored(canonical, zone string) string {
 	body, own, _ := strings.Cut(canonical, "@")
 	if own != zone || strings.Contains(body, "L") {

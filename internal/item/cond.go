@@ -45,7 +45,7 @@ func Absent(attr string) Cond { return absentCond{attr} }
 // Compare holds when the attribute is there, has the type of v and compares so.
 func Compare(attr string, op Op, v Value) Cond { return &compareCond{attr, op, v} }
 
-// AsIn holds while an attribute is what it is in an item, whatever that is, or is absent as there.
+// AsIn holds while an attribute has its value in an item, or is absent as there.
 func AsIn(it Item, attr string) Cond {
 	if v := it[attr]; v != nil {
 		return Compare(attr, Eq, v)

@@ -6,8 +6,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The attributes that are keys, of the table and of its indexes. DynamoDB
-// demands of them what it demands of no other attribute.
+// The attributes that are keys, of the table and of its indexes. DynamoDB has rules for them that
+// hold for no other attribute.
 const (
 	AttrPK     = "PK"
 	AttrSK     = "SK"

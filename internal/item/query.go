@@ -13,8 +13,8 @@ import (
 type Query struct {
 	Index string // empty: the table itself
 	PK    string // value of the partition key
-	// Prefix is what the sort key begins with; From and To bound it instead,
-	// both included. Empty ones do not restrict.
+	// Prefix is the beginning of the sort key; From and To bound it instead, both included. Empty
+	// ones do not restrict.
 	Prefix, From, To string
 	Descending       bool // from the highest sort key down
 	Consistent       bool // sees every write that was answered; the table only

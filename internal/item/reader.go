@@ -147,7 +147,7 @@ func StringOrNull(s string) Value {
 	return S(s)
 }
 
-// Named wraps what went wrong with the record it went wrong in.
+// Named wraps the error with the record.
 func (r *Reader) Named(record string) error {
 	if r.Err == nil {
 		return nil

@@ -80,9 +80,9 @@ func (n *names) done() (attrs map[string]string, values Item) {
 	return attrs, values
 }
 
-// aliased returns what stands for attributes: "#0" for the first. It must not be changed: the
-// writes on a bucket name the same attributes in the same order, and share it. So the lists met
-// first are kept. Their number is bounded because names come from anywhere.
+// aliased returns the aliases of attributes: "#0" for the first. The map must not be changed: the
+// writes on a bucket name the same attributes in the same order, and share it. So the first lists
+// are kept. Their number is bounded because names come from anywhere.
 func aliased(list []string) map[string]string {
 	if len(list) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func orNil(text *string) *string {
 	return text
 }
 
-// expression returns the text of what changes, empty for nothing.
+// expression returns the text of the changes, empty for none.
 func (u Update) expression(n *names) string {
 	b := &n.text
 	b.Reset()

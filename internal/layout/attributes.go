@@ -12,8 +12,8 @@ const (
 	AttrZone      = "sched_tz" // of all calendars of version 1
 )
 
-// What a limit has in the item of a bucket and in a configuration: the attribute is a prefix, the
-// name of the limit, "_" and one of these.
+// The attributes of a limit in the item of a bucket and in a configuration: a prefix, the name of
+// the limit, "_" and one of these.
 const (
 	FieldCapacity = "cp"
 	FieldAmount   = "ra" // refill amount

@@ -16,13 +16,13 @@ const (
 	SKUsagePrefix = "#USAGE#"
 )
 
-// SystemPKSuffix ends the partition key of what belongs to a namespace as a
-// whole: its system configuration, and below [TableNamespace] the registry of
-// namespaces and the version record. Policies name keys by it.
+// SystemPKSuffix ends the partition key of a namespace's own records: its system configuration, and
+// below [TableNamespace] the registry of namespaces and the version record. Policies name keys by
+// it.
 const SystemPKSuffix = "/SYSTEM#"
 
-// What follows a namespace's id and a slash in the partition keys of buckets, of entities
-// with their limits and usage, and of resources with their limits. Policies name keys by it.
+// The parts after a namespace's id and a slash in the partition keys of buckets, of entities with
+// their limits and usage, and of resources with their limits. Policies name keys by them.
 const (
 	BucketPKPart   = "BUCKET#"
 	EntityPKPart   = "ENTITY#"

@@ -17,14 +17,13 @@ const maxName = 512
 // length the key stays within DynamoDB's 2048 bytes.
 const maxEscaped = 1024
 
-// Names says what the names of entities and resources may be, for messages.
+// Names describes the names of entities and resources, for messages.
 const Names = "1 to 512 bytes of printable text"
 
-// EntityNames says what the names of entities may be: Names, and escaped no longer
-// than maxEscaped.
+// EntityNames describes the names of entities: Names, and escaped no longer than maxEscaped.
 const EntityNames = Names + ", at most 1024 with each '#' and '%' counted three times"
 
-// ResourceNames says what the names of resources may be.
+// ResourceNames describes the names of resources.
 const ResourceNames = Names + ", other than the reserved \"" + DefaultResource + "\""
 
 // CheckEntity returns an error if s is no name of an entity.
@@ -46,8 +45,8 @@ func CheckResource(s string) error {
 	return checkName(s)
 }
 
-// checkName accepts what can be read: letters, marks, digits, punctuation, symbols
-// and the plain space.
+// checkName accepts readable text: letters, marks, digits, punctuation, symbols and the plain
+// space.
 func checkName(s string) error {
 	if len(s) == 0 || len(s) > maxName {
 		return fmt.Errorf("%d bytes", len(s))
@@ -72,9 +71,8 @@ func checkRunes(s string) error {
 	return nil
 }
 
-// escaped returns an entity as the key of a bucket has it: a '#' would be taken
-// for the end of the name, and '%' begins what stands for one. Names that other
-// clients accept have neither.
+// escaped returns an entity as the key of a bucket has it: a '#' would end the name, and '%' begins
+// an escape. Names that other clients accept have neither.
 func escaped(entity string) string {
 	if strings.IndexByte(entity, '#') < 0 && strings.IndexByte(entity, '%') < 0 {
 		return entity

@@ -29,8 +29,7 @@ type Keyed item.Item
 // NewItem begins an item.
 func NewItem(k item.Key) Keyed { return Keyed(k.Item()) }
 
-// Under returns from the key of an item the namespace and what follows prefix in the rest of the
-// partition key.
+// Under returns the namespace in the key of an item, and the rest of the partition key after prefix.
 func Under(r *item.Reader, prefix string) (ns, rest string) {
 	ns, rest, ok := CutNamespace(item.KeyOf(r.It).PK)
 	if ok {

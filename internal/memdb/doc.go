@@ -2,9 +2,9 @@
 //
 // It executes the same [item.Write] values that are rendered for DynamoDB, with the same outcomes,
 // images and refusals. The conformance suite (internal/storetest), which runs against real engines
-// too, holds it to that. It keeps what DynamoDB Streams would deliver as a list of [Change], and a
+// too, makes sure of it. It keeps the records of DynamoDB Streams as a list of [Change], and a
 // [Hook] decides per call whether it is carried out and whether its answer arrives.
 //
-// It is for tests. Its indexes are always consistent, and its reads unless [DB.Lags] says so; it keeps everything in
-// memory and forgets changes only when they are drained.
+// It is for tests. Its indexes are always consistent, and its reads unless [DB.Lags] says so; it
+// keeps everything in memory and forgets changes only when they are drained.
 package memdb

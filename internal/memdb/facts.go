@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// facts are what a table holds. A function that has them holds its lock.
+// facts is the content of a table. A function that has them holds its lock.
 type facts struct {
 	items   map[item.Key]item.Item
 	before  map[item.Key]item.Item     // as they were before their last writes

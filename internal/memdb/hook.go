@@ -35,8 +35,8 @@ type Op struct {
 	Done <-chan struct{}
 }
 
-// Hook is asked before every call and decides two things: whether the call is
-// carried out, and whether its answer arrives.
+// Hook is called before every call and decides two things: whether the call is carried out, and
+// whether its answer arrives.
 //
 //	apply  err
 //	true   nil  the call runs as if there were no hook
@@ -48,8 +48,8 @@ type Op struct {
 // done when the hook returns, the answer is lost. The caller gets an unknown failure, for a read an
 // unavailable one. The call is carried out or not as apply says.
 //
-// A hook runs without any lock: it may block, and it may use [DB.Bare] to do
-// what another process would do at this moment.
+// A hook runs without any lock: it may block, and it may use [DB.Bare] to act as another process at
+// this moment.
 type Hook func(op Op) (apply bool, err error)
 
 // Fail returns a [store.Failure] of this kind for a hook to inject.

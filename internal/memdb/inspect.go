@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Change is one entry of the table's stream: what a write did to one item.
-// Writes that change nothing leave none.
+// Change is one entry of the table's stream: the change of one item by a write. Writes that change
+// nothing leave none.
 type Change struct {
 	Seq       int64 // 1, 2, 3 ... in the order of the writes
 	CreatedAt int64 // epoch milliseconds
@@ -71,7 +71,7 @@ func (db *DB) Stats() Stats {
 	return f.stats
 }
 
-// ResetStats sets the counts to zero and returns what they were.
+// ResetStats sets the counts to zero and returns the earlier ones.
 func (db *DB) ResetStats() Stats {
 	f := db.lock()
 	defer db.mu.Unlock()
@@ -120,7 +120,7 @@ func (db *DB) Store(it item.Item) {
 	f.put(item.KeyOf(it), item.Canonical(it), db.now(), false)
 }
 
-// Delete removes the item at k, if there is one, no matter what.
+// Delete removes the item at k, if there is one, without any condition.
 func (db *DB) Delete(k item.Key) {
 	f := db.lock()
 	defer db.mu.Unlock()

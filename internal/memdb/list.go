@@ -89,8 +89,8 @@ func (f *facts) candidates(q item.Query) iter.Seq[item.Item] {
 // the indexes of the table
 var indexes = []string{"GSI1", "GSI2", "GSI3", "GSI4"}
 
-// indexUnits is what a write of the table writes to its indexes: one unit for each
-// entry that comes or goes, none where the keys stay as they are.
+// indexUnits returns the write units of the indexes for a write of the table: one for each entry
+// that comes or goes, none where the keys stay.
 func indexUnits(before, after item.Item) (units int) {
 	for _, index := range indexes {
 		pk, sk := index+item.AttrPK, index+item.AttrSK
@@ -108,7 +108,7 @@ func indexUnits(before, after item.Item) (units int) {
 	return units
 }
 
-// projected returns what the queried index holds of an item.
+// projected returns the attributes of an item in the queried index.
 func (db *DB) projected(q item.Query, it item.Item) item.Item {
 	if q.Index == "" || q.Index == "GSI1" || db.ProjectAll {
 		return maps.Clone(it)

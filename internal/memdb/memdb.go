@@ -22,8 +22,8 @@ type DB struct {
 	// Now is the clock for change records and transaction tokens, in epoch
 	// milliseconds; nil is the system's. Set it before the first call.
 	Now func() int64
-	// Hook decides what becomes of each call; nil lets all pass. Set it
-	// before the first call, or with SetHook at any time.
+	// Hook decides the fate of each call; nil lets all pass. Set it before the first call, or with
+	// SetHook at any time.
 	Hook Hook
 	// PageSize is how many items an answer to a query holds at most; 0: as many
 	// as fit. Set it before the first call.

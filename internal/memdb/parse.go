@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// expressions are what a request says about one write.
+// expressions are the parts of a request about one write.
 type expressions struct {
 	Key, Item         item.Item
 	Update, Condition string
@@ -47,8 +47,8 @@ func (e expressions) write(op OpName) (item.Write, error) {
 	return item.Check{Key: key, If: cond}, nil
 }
 
-// parseQuery returns what a request asks for. The error is errInvalid for one that
-// item.Query does not render.
+// parseQuery returns the query of a request. The error is errInvalid for one that item.Query does
+// not render.
 func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
 	q := item.Query{Index: aws.ToString(in.IndexName), Consistent: aws.ToBool(in.ConsistentRead),
 		Limit: int(aws.ToInt32(in.Limit)), After: in.ExclusiveStartKey,
@@ -199,7 +199,7 @@ func (p *parser) argument() string {
 	return name
 }
 
-// update reads what an update changes.
+// update parses the changes of an update.
 func (p *parser) update(u item.Update, expression string) (item.Update, error) {
 	p.words = words(expression)
 	for len(p.words) > 0 {

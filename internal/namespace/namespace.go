@@ -113,8 +113,8 @@ func Register(ctx context.Context, s store.Store, name string, now time.Time) er
 	return err
 }
 
-// stamp stores the version record if there is none, and checks the one there is. A new
-// one says what our aggregator is as good as, so that Python stores all that it has.
+// stamp stores the version record if there is none, and checks an existing one. A new one names the
+// Python release that our aggregator equals, so that Python stores all that it has.
 func stamp(ctx context.Context, s store.Store, now string) error {
 	v := config.Version{Schema: Schema, Lambda: Client, ClientMin: "0.0.0", UpdatedAt: now}
 	_, err := s.Write(ctx, v.Create())

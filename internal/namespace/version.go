@@ -17,8 +17,8 @@ const (
 	// Client is the release of the Python client with which this module shares tables. A table that
 	// demands a newer one has not been checked.
 	Client = "0.17.0"
-	// gated is the first Python release that asks the version record which aggregator is deployed, before
-	// it stores what an older one would spoil.
+	// gated is the first Python release that reads the aggregator's release from the version
+	// record, before it stores attributes that an older one would spoil.
 	gated = "0.15.0"
 )
 

@@ -20,12 +20,12 @@ func (a Account) Compare(b Account) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
 }
 
-// Page is what clients saw of one account.
+// Page has the clients' observations of one account.
 type Page struct {
 	Events []Event
 	Seen   []Rule // in force, each from when a grant was sent until it was answered
-	// Low and High are what clients have consumed, at least and at most: less what they
-	// gave back. The two differ by what lost answers leave open.
+	// Low and High are the clients' consumption, at least and at most: less their give-backs. The
+	// two differ by the lost answers.
 	Low, High int64
 }
 
@@ -99,7 +99,7 @@ func (b *Book) Settled(a Account, sent, answered, tokens int64, certain bool) {
 	})
 }
 
-// Accounts returns what something was booked on, in order.
+// Accounts returns the accounts with observations, in order.
 func (b *Book) Accounts() []Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -73,9 +73,8 @@ func InForce(sightings []Rule) []Rule {
 	return out
 }
 
-// timeline is what the rules allow over time, in units of 1/unit tokens: pieces of
-// constant capacity and refill. Before the first and after the last nothing is in
-// force.
+// timeline is the allowance of the rules over time, in units of 1/unit tokens: pieces of constant
+// capacity and refill. Before the first and after the last nothing is in force.
 type timeline struct {
 	unit int64 // a multiple of all periods
 	skew int64

@@ -123,8 +123,8 @@ func (s *sweep) upTo(t int64) int {
 	return sort.Search(len(s.starts), func(i int) bool { return s.starts[i] > t })
 }
 
-// pass takes what may have been under way at an instant off that: tokens that were
-// taken before and given back after it. upTo counts the instants up to one.
+// pass subtracts the tokens that may have been under way at an instant: taken before and given back
+// after it. upTo counts the instants up to one.
 func (s *sweep) pass(t *tree, upTo func(int64) int) {
 	for _, p := range s.passing {
 		t.add(upTo(p.Sent-1), upTo(p.Answered)-1, product(p.Tokens, s.line.unit).neg())

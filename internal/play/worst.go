@@ -22,7 +22,7 @@ type Event struct {
 	Tokens         int64
 }
 
-// Bound is what a limit promises.
+// Bound is the promise of a limit.
 type Bound struct {
 	// Rules are the limits that may have been in force, each for a time; see InForce.
 	// Where two may be in force, the larger capacity and the larger refill count. In a

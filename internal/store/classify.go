@@ -61,8 +61,8 @@ func kind(err error) Kind {
 		}
 		return Unavailable // refused before anything was written, for a reason that may pass
 	}
-	// The SDK wraps what the transport says in an answer with status 0, so the
-	// transport has to be asked first.
+	// The SDK wraps errors of the transport in an answer with status 0, so the transport comes
+	// first.
 	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect") {
 		return Unavailable // no connection, so nothing was sent
 	}

@@ -45,7 +45,7 @@ func (c *Clock) lock() *clockFacts {
 	return &c.facts
 }
 
-// clockFacts are what a clock knows. A function that has them holds its lock.
+// clockFacts is a clock's state. A function that has them holds its lock.
 type clockFacts struct {
 	known correction
 	last  reading
@@ -56,7 +56,7 @@ type clockFacts struct {
 // large to be believed: After then equals Before.
 type ClockChange struct {
 	Before, After time.Duration // the correction of the local clock
-	Told          time.Duration // what the answers asked for
+	Told          time.Duration // the correction that the answers asked for
 	Set           bool          // the local clock was set; no answer led to the change
 }
 
@@ -152,18 +152,18 @@ func (s span) nearest(d time.Duration) time.Duration {
 	return min(max(d, s.lo), s.hi)
 }
 
-// and returns what two spans have in common; ok is false if that is nothing.
+// and returns the common part of two spans; ok is false if there is none.
 func (s span) and(o span) (both span, ok bool) {
 	both = span{max(s.lo, o.lo), min(s.hi, o.hi)}
 	return both, both.lo <= both.hi
 }
 
-// correction is an offset and what speaks against it.
+// correction is an offset, and the doubts about it.
 type correction struct {
 	offset time.Duration
 	known  bool // by an answer
 	doubts int  // answers in a row that contradict it
-	doubt  span // what they have in common
+	doubt  span // their common part
 }
 
 // hear returns the correction after one more answer. asked is the offset that the

@@ -128,8 +128,8 @@ func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write
 
 const readAttempts = 8
 
-// Read implements [Store]. What DynamoDB leaves unprocessed is asked for again,
-// with growing pauses, eight times at most.
+// Read implements [Store]. It asks again for keys that DynamoDB leaves unprocessed, with growing
+// pauses, eight times at most.
 func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil

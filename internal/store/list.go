@@ -17,9 +17,9 @@ import (
 // tokens never needs.
 type Lister interface {
 	Store
-	// List returns one page of the items asked for. Queries of an index are
-	// eventually consistent, and bring of an item what the index projects: its
-	// keys at least. It may be repeated by the implementation.
+	// List returns one page of the items asked for. Queries of an index are eventually consistent,
+	// and bring the projected attributes of an item: its keys at least. It may be repeated by the
+	// implementation.
 	List(ctx context.Context, q item.Query) (item.Page, error)
 	// Remove deletes the items at keys, any number, whatever they hold. An absent item is no error,
 	// so after a failure the whole call can be repeated.
@@ -66,8 +66,8 @@ const (
 	removeAttempts = 8  // without any progress
 )
 
-// Remove implements [Lister]. What DynamoDB leaves unprocessed is sent again,
-// with growing pauses, eight times at most without progress.
+// Remove implements [Lister]. It sends keys that DynamoDB leaves unprocessed again, with growing
+// pauses, eight times at most without progress.
 func (l *Listing) Remove(ctx context.Context, keys ...item.Key) error {
 	for some := range slices.Chunk(unique(keys), removeAtOnce) {
 		requests := make([]types.WriteRequest, len(some))

@@ -11,10 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Store executes writes on one table. Implementations are safe for concurrent
-// use and never send a write again that may have been applied, because its answer
-// was lost. Every error is a [*Refused], a [*Canceled] or
-// a [*Failure]; callers decide what to repeat. All methods block until there is
+// Store executes writes on one table. Implementations are safe for concurrent use and never send a
+// write again that may have been applied, because its answer was lost. Every error is a [*Refused],
+// a [*Canceled] or a [*Failure]; callers decide whether to repeat. All methods block until there is
 // an answer or ctx is done.
 type Store interface {
 	// Write performs one write. It returns the item as it is afterwards (nil
@@ -49,7 +48,7 @@ type Canceled struct {
 	Reasons []Reason // one per write, in order
 }
 
-// Reason is what a transaction says about one of its writes.
+// Reason is the part of a canceled transaction's error about one of its writes.
 type Reason struct {
 	Refused bool
 	Old     item.Item // as it was, when refused and there was an item

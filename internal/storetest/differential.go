@@ -105,7 +105,7 @@ func outcome(err error) string {
 	}
 	switch k := store.KindOf(err); k {
 	case 0:
-	case store.Setup: // what one finds invalid, the SDK may already
+	case store.Setup: // one may find invalid a write that the SDK already refuses for the other
 		return store.Unavailable.String()
 	default:
 		return k.String()

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// testInvalid sends what DynamoDB does not take. The call is rejected, by the table or
-// by the SDK: nothing was written, and sending it again is no use.
+// testInvalid sends writes that DynamoDB does not accept. The call is rejected, by the table or by
+// the SDK: nothing was written, and sending it again is no use.
 func (d Deviations) testInvalid(t *testing.T, db store.Store) {
 	k := newKey()
 	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall",
@@ -51,8 +51,7 @@ func guarded(k item.Key, c item.Cond) item.Write {
 	return item.Update{Key: k, Set: one("w", item.N(1)), If: c}
 }
 
-// invalidValues are wrong about values, or about what one action does to another's
-// attribute.
+// invalidValues have wrong values, or an action that does not fit another's attribute.
 func invalidValues(k item.Key) []invalid {
 	set := func(name string, v item.Value) item.Write { return setting(k, name, v) }
 	add := func(name string, v item.Value) item.Write { return item.Update{Key: k, Add: one(name, v)} }

@@ -28,7 +28,7 @@ func (k Operation) String() string {
 	return "unknown"
 }
 
-// Change is what one stream record says about one shard of a bucket.
+// Change is the content of one stream record about one shard of a bucket.
 type Change struct {
 	Operation Operation
 	Stream    int64  // when the stream was enabled, epoch seconds; 0 if its name does not say
@@ -98,7 +98,7 @@ type Batch struct {
 	Tumbling Tumbling
 }
 
-// Tumbling is what the payload says about the tumbling window it belongs to.
+// Tumbling is the payload's part about the tumbling window it belongs to.
 type Tumbling struct {
 	On     bool   // there is one
 	Final  bool   // no more records come in it, or it was ended early

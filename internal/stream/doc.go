@@ -1,9 +1,9 @@
-// Package stream decodes the payload that Lambda delivers for the table's
-// stream into changes of buckets.
+// Package stream decodes the payload that Lambda delivers for the table's stream into changes of
+// buckets.
 //
-// It reads only what the aggregator needs, straight from the bytes: no reflection, no maps of
-// attribute values. Whatever a single record holds, the others are not affected. A record that
-// cannot be understood is set aside with its sequence number, the reason and its bytes, and the
+// It reads only the parts that the aggregator needs, straight from the bytes: no reflection, no
+// maps of attribute values. Whatever a single record holds, the others are not affected. An
+// unintelligible record is set aside with its sequence number, the reason and its bytes, and the
 // rest proceed. Only a payload that is not JSON is an error. Nothing here performs I/O, reads a
 // clock or panics.
 //

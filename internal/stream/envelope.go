@@ -1,6 +1,6 @@
 package stream
 
-// record is what has been read of one stream record.
+// record is the part of one stream record that has been read.
 type record struct {
 	operation Operation
 	stream    int64 // when it was enabled

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// image is what has been read of an item: of the new one everything a bucket
-// consists of, of the old one the counters, the clock and the shard count.
+// image is the part of an item that has been read: of the new one the whole bucket, of the old one
+// the counters, the clock and the shard count.
 type image struct {
 	problem string
 
@@ -31,7 +31,7 @@ type image struct {
 	last                    int            // where the limit before was found
 	at                      map[string]int // where each is, if there are many
 	rr                      remainders
-	quota                   item.Item // what quotas have besides, nil: the item has none
+	quota                   item.Item // further attributes of quotas, nil: the item has none
 }
 
 type limit struct {
@@ -42,10 +42,10 @@ type limit struct {
 
 	used  table.Counter // of which v has the low bits
 	held  int64         // prefetched tokens that may be held, not negative
-	ended table.Counter // what of it ended unspent
+	ended table.Counter // expired unspent
 }
 
-// spent returns how far the counter is without what ended unspent, zero if there is none.
+// spent returns the counter less the tokens that expired unspent, zero if there is none.
 func (l *limit) spent() (c table.Counter) {
 	if l.has&(1<<used) == 0 {
 		return c
@@ -53,8 +53,8 @@ func (l *limit) spent() (c table.Counter) {
 	return l.used.Minus(l.ended)
 }
 
-// remainders is what the item's remainder map says. One that does not have the
-// form we write counts as absent, which loses less than a millitoken.
+// remainders is the item's remainder map. A map that does not have the form we write counts as
+// absent, which loses less than a millitoken.
 type remainders struct {
 	seen, bad bool
 	hasRF     bool
@@ -103,8 +103,8 @@ func (im *image) rest(l *limit) int64 {
 	return 0
 }
 
-// spentOf returns the counter of a limit without what ended unspent, zero if it has none. The limits are
-// sorted.
+// spentOf returns the counter of a limit less the tokens that expired unspent, zero if it has none.
+// The limits are sorted.
 func (im *image) spentOf(name string) (c table.Counter) {
 	i, ok := slices.BinarySearchFunc(im.limits, name,
 		func(l limit, name string) int { return strings.Compare(l.name, name) })
@@ -193,8 +193,7 @@ func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	return true
 }
 
-// softPart notes that a limit is soft, if that is what an attribute says; rest is without
-// the prefix.
+// softPart marks a limit as soft if an attribute says so; rest is without the prefix.
 func (d *decoder) softPart(im *image, rest []byte, full bool) {
 	if name, ok := bytes.CutSuffix(rest, softSuffix); ok && full && len(name) > 0 {
 		d.limitOf(im, name).soft = true

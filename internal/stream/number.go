@@ -26,8 +26,8 @@ func (d *decoder) whole() (int64, bool) {
 	return parseInt(d.value(t))
 }
 
-// saturated reads a number attribute that must be whole; what 64 bits cannot
-// hold becomes the nearest that they can.
+// saturated reads a number attribute that must be whole; a number beyond 64 bits becomes the
+// nearest that fits.
 func (d *decoder) saturated() (int64, bool) {
 	n, long, ok := d.digits()
 	switch {

@@ -35,8 +35,8 @@ func (t text) decoded(buf []byte) (str, grown []byte) {
 	return buf, buf
 }
 
-// unicodeEscape decodes the escape that r starts with, \u00e9 say, or two of them
-// if they are a surrogate pair, and returns what follows.
+// unicodeEscape decodes the escape that r starts with, \u00e9 say, or two of them if they are a
+// surrogate pair, and returns the rest.
 func unicodeEscape(r []byte) (rune, []byte) {
 	c, _ := hex4(r[2:])
 	r = r[6:]

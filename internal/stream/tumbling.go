@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// windowPart reads a member of the payload other than the records: what a
-// tumbling window adds to it, or something else. A member that does not have the
-// form of the documentation counts as absent; the records are not lost for it.
+// windowPart reads a member of the payload other than the records: a tumbling window adds some. A
+// member that does not have the form of the documentation counts as absent; the records are not
+// lost for it.
 func (d *decoder) windowPart(name []byte) {
 	w := &d.out.Tumbling
 	switch string(name) {

@@ -1,4 +1,4 @@
-// Package itemtest has what the twin of a table and the tests need of items, and no
-// program: JSON for goldens and streams, what a query finds, which transactions
-// DynamoDB refuses, and what a write costs.
+// Package itemtest has functions on items for the twin of a table and the tests, not for programs:
+// JSON for goldens and streams, the results of a query, the transactions that DynamoDB refuses, and
+// the cost of a write.
 package itemtest

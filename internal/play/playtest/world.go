@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Run is one play of a world: its chance, what it has done, and what went wrong. The same seed makes the
-// same run. It is not safe for concurrent use.
+// Run is one play of a world: its random choices, its actions, and its error. The same seed makes
+// the same run. It is not safe for concurrent use.
 type Run struct {
 	*rand.Rand
 	Done map[string]int // how often something was done, see [Run.Count]
@@ -28,8 +28,8 @@ type World struct {
 	Items map[item.Key]item.Item
 	Late  func() int64 // how long a call takes to the table, and its answer back; nil: no time
 	Lost  int          // of so many answers one never arrives; 0: all arrive
-	// Refuses refuses what a condition would let through, Changed sees every item that is written, made
-	// or, with nil after it, gone. They may be nil.
+	// Refuses refuses a write although its condition holds. Changed sees every item that is
+	// written, made or, with nil after it, gone. They may be nil.
 	Refuses func(before, after item.Item) bool
 	Changed func(before, after item.Item)
 
