@@ -43,7 +43,7 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 						}
 						time.Sleep(time.Second / 2)
 						if i == c.fail {
-							return 0, errors.New("refused")
+							return 1, errors.New("refused the second time")
 						}
 						return 1, nil
 					}})
@@ -53,8 +53,10 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 					t.Errorf("%d run after the end, %d at once", running.Load(), most.Load())
 				}
 				for i, j := range jobs {
-					if j.Begun != (i < c.want) || j.Done() != (i < c.want && i != c.fail) {
-						t.Errorf("job %d of %d: begun %v, done %v, want the first %d", i, c.n, j.Begun, j.Done(), c.want)
+					begun := i < c.want
+					if j.Begun != begun || j.Done() != (begun && i != c.fail) || (j.Writes == 1) != begun {
+						t.Errorf("job %d of %d: begun %v, done %v, %d writes, want the first %d", i, c.n, j.Begun, j.Done(),
+							j.Writes, c.want)
 					}
 				}
 			})

@@ -92,5 +92,5 @@ func WithMargin(ctx context.Context, margin time.Duration) (context.Context, con
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, deadline.Add(-min(margin, max(0, time.Until(deadline)/2))))
+	return context.WithDeadline(ctx, deadline.Add(-min(margin, time.Until(deadline)/2)))
 }

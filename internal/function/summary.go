@@ -160,7 +160,7 @@ func metricLine(function string, nowMs int64, figures []Metric) []byte {
 		Dimensions [][]string
 		Metrics    []definition
 	}
-	d := directive{Namespace: MetricNamespace, Dimensions: [][]string{{DimensionFunction}}, Metrics: []definition{}}
+	d := directive{Namespace: MetricNamespace, Dimensions: [][]string{{DimensionFunction}}}
 	var values bytes.Buffer
 	for _, m := range figures {
 		unit := m.Unit
