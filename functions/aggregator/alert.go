@@ -61,7 +61,7 @@ func (t *target) send(ctx context.Context, a streams.Alert) error {
 	if err != nil {
 		return err
 	}
-	in, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+"/", bytes.NewReader(body))
+	in, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func says(status int, text string) func(http.ResponseWriter) {
 
 func TestAlertIsAnEvent(t *testing.T) {
 	s := newService(t)
-	s.answer = says(200, `{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}`)
+	s.answer = says(200, `{"FailedEntryCount":0,"Entries":[{"EventId":"11710aed-b79e-4468-a20b-bb3c0c3b4860"}]}`)
 	if err := s.send(t, t.Context(), bus); err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +190,8 @@ func TestAnswersOfTargets(t *testing.T) {
 		{"an answer that is none", bus, says(200, `<html>`), again},
 		{"an answer without a count", bus, says(200, `{}`), again},
 		{"throttled", bus, says(400, `{"__type":"ThrottlingException"}`), again},
-		{"down", bus, says(500, `{"__type":"InternalException"}`), again},
-		{"down, and it does not know", bus, says(503, `NotFound`), again},
+		{"down", bus, says(500, `{"FailedEntryCount":0}`), again},
+		{"down, and it does not know", bus, says(500, `NotFound`), again},
 		{"no such bus", bus, says(400, `{"__type":"ResourceNotFoundException"}`), refused},
 		{"forbidden", bus, says(400, `{"__type":"AccessDeniedException"}`), refused},
 		{"expired identity", bus, says(400, `{"__type":"ExpiredTokenException"}`), again},
@@ -217,15 +218,35 @@ func TestAnswersOfTargets(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %v", c.name, got, c.want, err)
 		}
 	}
+	s.answer = says(403, `AuthorizationError: "no"`)
+	const want = "streams: alert refused: " + topic + ` answers 403: "AuthorizationError: \"no\""`
+	if err := s.send(t, t.Context(), topic); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }
 
-// A call ends with its context, and one that reaches nobody is an error.
+// A call ends with its context, and one that reaches nobody, or cannot be signed or written, is an error.
 func TestAlertThatReachesNobody(t *testing.T) {
 	s := newService(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.send(t, over, topic); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	if err := s.send(t, t.Context(), topic); err == nil {
+		t.Error("sent without credentials")
+	}
+	to, err := newTarget(bus, aws.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := streams.Alert{ResetsAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} // no JSON has that
+	if _, ok := errors.AsType[*json.MarshalerError](to.send(t.Context(), late)); !ok {
+		t.Error("sent what cannot be written")
 	}
 	s.Close()
 	if err := s.send(t, t.Context(), topic); err == nil || errors.Is(err, streams.ErrAlertRefused) {

@@ -61,7 +61,8 @@ func firstBatch(t *testing.T, env map[string]string) (response, metrics, log str
 // metrics on stdout, and the name that they have. Without a bucket the record is not done, and
 // nothing is asked of S3.
 func TestTheFirstBatch(t *testing.T) {
-	env := map[string]string{function.EnvTableName: "limits", "AWS_LAMBDA_FUNCTION_NAME": "fold"}
+	env := map[string]string{function.EnvTableName: "limits", "AWS_LAMBDA_FUNCTION_NAME": "fold",
+		"AWS_LAMBDA_LOG_LEVEL": "ERROR"}
 	for bucket, want := range map[string]struct {
 		response string
 		puts     int
@@ -74,7 +75,8 @@ func TestTheFirstBatch(t *testing.T) {
 		if len(puts) > 0 && !strings.HasPrefix(puts[0], "PUT /dead-letters/malformed/") {
 			t.Errorf("asked of S3 %q", puts)
 		}
-		if !strings.Contains(metrics, `"fold"`) || !strings.Contains(metrics, `"Malformed":1`) {
+		if !strings.Contains(metrics, `"fold"`) || !strings.Contains(metrics, `"Malformed":1`) ||
+			!strings.Contains(metrics, `"level":"ERROR"`) {
 			t.Errorf("metrics %s", metrics)
 		}
 		if !strings.Contains(log, "malformed=1") {
@@ -93,7 +95,7 @@ func TestTheMemoryIsLimited(t *testing.T) {
 	}
 	t.Setenv("GOMEMLIMIT", "")
 	limitMemory()
-	if got := debug.SetMemoryLimit(-1); got != memoryLimit {
-		t.Errorf("%d bytes, want %d", got, memoryLimit)
+	if got := debug.SetMemoryLimit(-1); got != 72<<20 {
+		t.Errorf("%d bytes, want 72 MiB", got)
 	}
 }

@@ -378,6 +378,11 @@ func TestStart(t *testing.T) {
 	if err != nil || h.bucket != "audit-archive" || h.function != "fn" || h.log != log || h.metrics != os.Stdout {
 		t.Errorf("%+v, %v", h, err)
 	}
+	h, err = newHandler(
+		env(map[string]string{"ARCHIVE_BUCKET_NAME": "audit-archive", "AWS_LAMBDA_LOG_LEVEL": "WARN"}), log)
+	if err != nil || h.function != "archiver" || h.metrics == os.Stdout {
+		t.Errorf("its metrics would be dropped with the log below WARN: %+v, %v", h, err)
+	}
 	_, err = newHandler(env(map[string]string{"ARCHIVE_BUCKET_NAME": "Not A Bucket"}), log)
 	if err == nil || !strings.Contains(err.Error(), `ARCHIVE_BUCKET_NAME="Not A Bucket"`) {
 		t.Errorf("bad bucket name: %v", err)

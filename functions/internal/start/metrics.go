@@ -23,7 +23,7 @@ type levelled struct {
 }
 
 func (l levelled) Write(line []byte) (int, error) {
-	head := fmt.Sprintf(`{"timestamp":%q,"level":%q,`, time.Now().UTC().Format(time.RFC3339Nano), l.level)
+	head := fmt.Sprintf(`{"timestamp":%q,"level":%q,`, time.Now().Format(time.RFC3339Nano), l.level)
 	if _, err := l.out.Write(append([]byte(head), line[1:]...)); err != nil {
 		return 0, err
 	}

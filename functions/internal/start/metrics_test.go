@@ -26,7 +26,13 @@ func passes(t *testing.T, set string, line []byte) bool {
 	return ranks[is.Level] >= ranks[set]
 }
 
-// Alarms see malformed records and failed writes whatever the log is set to.
+// level is an environment whose log is set to that level.
+func level(set string) func(string) string {
+	return func(name string) string { return map[string]string{"AWS_LAMBDA_LOG_LEVEL": set}[name] }
+}
+
+// Alarms see malformed records and failed writes whatever the log is set to. Lines that need no
+// level stay as they are.
 func TestMetricsPassWhateverTheLogIsSetTo(t *testing.T) {
 	var plain bytes.Buffer
 	if err := function.WriteMetrics(&plain, "f", 7, function.Summary{Malformed: 1}); err != nil {
@@ -34,16 +40,33 @@ func TestMetricsPassWhateverTheLogIsSetTo(t *testing.T) {
 	}
 	for _, set := range []string{"", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"} {
 		var out bytes.Buffer
-		w := Metrics(func(string) string { return set }, &out)
+		w := Metrics(level(set), &out)
 		if err := function.WriteMetrics(w, "f", 7, function.Summary{Malformed: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if !passes(t, set, out.Bytes()) {
 			t.Errorf("%s drops %s", set, out.Bytes())
 		}
-		if rest := plain.Bytes()[1:]; !bytes.HasSuffix(out.Bytes(), rest) {
-			t.Errorf("%s: %s lacks %s", set, out.Bytes(), rest)
+		if rest := plain.Bytes()[1:]; !bytes.HasSuffix(out.Bytes(), rest) ||
+			passes(t, set, plain.Bytes()) && out.String() != plain.String() {
+			t.Errorf("%s: %s of %s", set, out.Bytes(), plain.Bytes())
 		}
+	}
+}
+
+type calls []int
+
+func (c *calls) Write(line []byte) (int, error) {
+	*c = append(*c, len(line))
+	return len(line), nil
+}
+
+// A line goes out in one call, so that no other one gets into it, and counts as it came in.
+func TestMetricLinesAreWhole(t *testing.T) {
+	const line = `{"a":1}` + "\n"
+	var c calls
+	if n, err := Metrics(level("WARN"), &c).Write([]byte(line)); n != len(line) || err != nil || len(c) != 1 {
+		t.Errorf("%d of %d bytes, in calls of %v: %v", n, len(line), c, err)
 	}
 }
 
@@ -52,7 +75,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 func TestMetricsThatCannotBeWritten(t *testing.T) {
-	w := Metrics(func(string) string { return "WARN" }, full{})
+	w := Metrics(level("WARN"), full{})
 	if err := function.WriteMetrics(w, "f", 7, function.Summary{}); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("error %v", err)
 	}

@@ -2,22 +2,30 @@ package start
 
 import (
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// isFunction makes this binary the function that is to be started, one that cannot be.
+// isFunction makes this binary the function that is to be started, with a number of BOXES.
 const isFunction = "START_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isFunction) != "" {
 		Function("packer", func(getenv func(string) string, _ *slog.Logger) (any, error) {
-			return nil, errors.New("BOXES=\"" + getenv("BOXES") + "\": want a number")
+			if _, err := strconv.Atoi(getenv("BOXES")); err != nil {
+				return nil, errors.New("BOXES=\"" + getenv("BOXES") + "\": want a number")
+			}
+			return func(what string) (string, error) { return getenv("BOXES") + " of " + what, nil }, nil
 		})
 	}
 	os.Exit(m.Run())
@@ -35,6 +43,41 @@ func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("it said\n%s\nwant %s", said, want)
 		}
+	}
+}
+
+// A function that can be built handles the events that Lambda has for it.
+func TestAFunctionHandlesEvents(t *testing.T) {
+	said := make(chan string, 1)
+	first := true
+	lambda := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			said <- string(text)
+		case first:
+			first = false
+			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
+			_, _ = io.WriteString(w, `"books"`)
+		default:
+			w.WriteHeader(http.StatusGone) // it ends
+		}
+	}))
+	defer lambda.Close()
+	function := exec.Command(os.Args[0])
+	function.Env = append(os.Environ(), isFunction+"=1", "BOXES=3",
+		"AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(lambda.URL, "http://"))
+	log, _ := function.CombinedOutput()
+	select {
+	case got := <-said:
+		if got != `"3 of books"` {
+			t.Errorf("answer %s", got)
+		}
+	default:
+		t.Errorf("no answer; it said\n%s", log)
 	}
 }
 
