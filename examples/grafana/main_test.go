@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
@@ -180,11 +179,10 @@ func TestDashboardIsCurrent(t *testing.T) {
 	if !bytes.Equal(bytes.TrimSpace(is), want) {
 		t.Error("dashboard.json is not current: go -C examples run ./grafana > examples/grafana/dashboard.json")
 	}
-	var read dashboard.Dashboard
-	if err := read.UnmarshalJSONStrict(is); err != nil && err.Error() != "" { // no errors are an error without text
+	if err := d.UnmarshalJSONStrict(is); err != nil && err.Error() != "" { // no errors are an error without text
 		t.Error(err)
 	}
-	if err := read.Validate(); err != nil {
+	if err := d.Validate(); err != nil {
 		t.Error(err)
 	}
 }
