@@ -136,6 +136,10 @@ bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what th
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
 	cd test/bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 
+.PHONY: bench-service
+bench-service: $(STANDINS) # 64 processes of one host: a service, limiters, envoyproxy/ratelimit's design and redis_rate (needs valkey-server or redis-server)
+	cd examples && go test -run '^$$' -bench Service -benchtime 1x -timeout 30m ./beside
+
 .PHONY: cost
 cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
 	go -C test/bench run ./cost

@@ -58,8 +58,9 @@ func measure(b *testing.B, ask func() error) {
 		}
 	}
 	b.StopTimer()
-	alone := together(b, 1, 100_000, 0, ask)
-	paced, full := together(b, 64, 200, 5*time.Millisecond, ask), together(b, 64, 2000, 0, ask)
+	any := func(int) error { return ask() }
+	alone := together(b, 1, 100_000, 0, any)
+	paced, full := together(b, 64, 200, 5*time.Millisecond, any), together(b, 64, 2000, 0, any)
 	for name, took := range map[string][]time.Duration{"alone-": alone, "": paced, "full-": full} {
 		b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-"+name+"ns")
 		b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-"+name+"ns")
@@ -68,7 +69,7 @@ func measure(b *testing.B, ask func() error) {
 
 // together lets goroutines ask so many times each, with a pause between that is given in the
 // mean, and returns how long it took them, sorted.
-func together(b *testing.B, goroutines, each int, pause time.Duration, ask func() error) []time.Duration {
+func together(b *testing.B, goroutines, each int, pause time.Duration, ask func(goroutine int) error) []time.Duration {
 	took := make([]time.Duration, goroutines*each)
 	var all sync.WaitGroup
 	for g := range goroutines {
@@ -78,7 +79,7 @@ func together(b *testing.B, goroutines, each int, pause time.Duration, ask func(
 					time.Sleep(time.Duration(rand.Int64N(2 * int64(pause))))
 				}
 				begin := time.Now()
-				if err := ask(); err != nil {
+				if err := ask(g); err != nil {
 					b.Error(err)
 					return
 				}
@@ -91,12 +92,15 @@ func together(b *testing.B, goroutines, each int, pause time.Duration, ask func(
 	return took
 }
 
-// startRedis starts a redis-server that ends with the benchmark.
+// startRedis starts a valkey-server, or a redis-server, that ends with the benchmark.
 func startRedis(b *testing.B) *redis.Client {
 	b.Helper()
-	binary, err := exec.LookPath("redis-server")
+	binary, err := exec.LookPath("valkey-server")
 	if err != nil {
-		b.Skip("no redis-server in PATH")
+		binary, err = exec.LookPath("redis-server")
+	}
+	if err != nil {
+		b.Skip("no valkey-server and no redis-server in PATH")
 	}
 	socket := filepath.Join(b.TempDir(), "redis")
 	cmd := exec.CommandContext(b.Context(), binary, "--port", "0", "--unixsocket", socket, "--save", "",
