@@ -44,13 +44,14 @@ func settled(db *memdb.DB, goroutines int) (int, uint64) {
 }
 
 // A thousand connections, half of them of Envoys, ask again and again: memory and goroutines do not grow,
-// and all goroutines end with their connections. LONG=1 asks 50 times as often.
+// and all goroutines end with their connections. LONG=1 asks 50 times as often, LONG=10m for ten minutes.
 func TestServeAThousandConnections(t *testing.T) {
 	const connections = 1000
-	rounds := 6
-	if os.Getenv("LONG") != "" {
+	rounds, long := 6, os.Getenv("LONG")
+	if long != "" {
 		rounds = 300
 	}
+	span, _ := time.ParseDuration(long) // or none
 	db := memdb.New(func() int64 { return time.Now().UnixMilli() })
 	table := walled{db.Client()}
 	all, err := admin.Open(t.Context(), table, "x", nil)
@@ -113,7 +114,8 @@ func TestServeAThousandConnections(t *testing.T) {
 	}
 	var goroutines int
 	var memory uint64
-	for r := range rounds {
+	logged := time.Now()
+	for r, began := 0, logged; r < rounds || time.Since(began) < span; r++ {
 		var senders sync.WaitGroup
 		for _, do := range round {
 			senders.Go(func() {
@@ -127,6 +129,11 @@ func TestServeAThousandConnections(t *testing.T) {
 		}
 		if r == rounds/4 { // all connections are open, and all buckets known
 			goroutines, memory = settled(db, math.MaxInt)
+		}
+		if span > 0 && time.Since(logged) > time.Minute {
+			logged = time.Now()
+			n, used := settled(db, math.MaxInt)
+			t.Logf("after %v and %d rounds: %d goroutines, %d KB", time.Since(began).Round(time.Second), r+1, n, used>>10)
 		}
 	}
 	after, used := settled(db, goroutines)
