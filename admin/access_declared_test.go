@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -233,36 +232,5 @@ func TestSwitchesOfLimitsThatCannotBeRead(t *testing.T) {
 	w.set(at, rpm20)
 	if w.says(at) != "bypassed on" {
 		t.Errorf("new limits make it %s", w.says(at))
-	}
-}
-
-// What a manifest may not say of a scope is refused before anything is read.
-func TestWhatAManifestMayNotSay(t *testing.T) {
-	w := newWorld(t)
-	for want, m := range map[string]Manifest{
-		`Access or Cascade of is "*/*"`:      {Access: map[Scope]Access{{}: AccessDisabled}},
-		`access is "Access(9)"`:              {Access: map[Scope]Access{{Resource: "a"}: 9}},
-		`Access is "inherited"`:              {Access: map[Scope]Access{{Resource: "a"}: AccessInherited}},
-		`cascade is "Cascade(-1)"`:           {Cascades: map[Scope]Cascade{{Resource: "a"}: -1}},
-		`Cascade is "inherited"`:             {Cascades: map[Scope]Cascade{{Resource: "a"}: CascadeInherited}},
-		"Entity is ":                         {Cascades: map[Scope]Cascade{{Entity: "\n"}: CascadeOn}},
-		`System is "*/*", want only Limits`:  {System: &Config{Cascade: CascadeOn}},
-		`entity "": limiter: invalid: ID is`: {Described: []Entity{{}}},
-	} {
-		m.Namespace = "prod"
-		calls := w.calls(func() {
-			_, err := w.ns.Plan(t.Context(), m)
-			wantsText(t, err, want)
-		})
-		if calls != 0 {
-			t.Errorf("%s: %d calls", want, calls)
-		}
-	}
-}
-
-func wantsText(t *testing.T, err error, want string) {
-	t.Helper()
-	if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
-		t.Errorf("error is %v, want %s", err, want)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,24 +136,6 @@ func TestWordsOfAccess(t *testing.T) {
 	}
 }
 
-func TestDisableRefuses(t *testing.T) {
-	w := newWorld(t)
-	for at, c := range map[Scope]struct {
-		to   Access
-		want string
-	}{
-		{}:              {AccessDisabled, `scope is "*/*", want an entity, a resource or both`},
-		{Resource: "a"}: {4, `access is "Access(4)", want AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed`},
-		{Resource: "b"}: {-1, `access is "Access(-1)", want AccessInherited`},
-		{Entity: "a"}:   {7, `access is "Access(7)", want AccessInherited`}, {Entity: "\n"}: {AccessDisabled, "Entity is "},
-	} {
-		_, err := w.ns.SetAccess(t.Context(), at, c.to)
-		if w.wants(err, limiter.ErrInvalid); !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want it to say %s", err, c.want)
-		}
-	}
-}
-
 // What a scope says of access is part of what is stored there, also where it has no limits; what
 // the scopes say together is in force. A manifest that is applied leaves it alone.
 func TestAccessIsListed(t *testing.T) {
@@ -204,11 +185,7 @@ func TestTheLatestSwitchWins(t *testing.T) {
 			if last == AccessDisabled {
 				first = AccessEnabled
 			}
-			other, err := open(t.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
-			w.must(err)
-			rival, err := other.Namespace(t.Context(), "prod")
-			w.must(err)
-			raced := false
+			rival, raced := w.rival(), false
 			w.db.SetHook(func(op memdb.Op) (bool, error) {
 				if op.Name == memdb.UpdateItem && !raced && op.Writes[0].Target() == w.bucket("acme", "gpt-4", 0).Key() {
 					raced = true
@@ -217,7 +194,7 @@ func TestTheLatestSwitchWins(t *testing.T) {
 				}
 				return true, nil
 			})
-			_, err = w.ns.SetAccess(t.Context(), gpt, first)
+			_, err := w.ns.SetAccess(t.Context(), gpt, first)
 			w.must(err)
 			w.db.SetHook(nil)
 			w.must(w.stamped(last == AccessDisabled))
@@ -281,11 +258,7 @@ func TestASwitchThatIsAlwaysThrown(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		other, err := open(t.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
-		w.must(err)
-		rival, err := other.Namespace(t.Context(), "prod")
-		w.must(err)
-		key, thrown := w.bucket("acme", "gpt-4", 0).Key(), 0
+		rival, key, thrown := w.rival(), w.bucket("acme", "gpt-4", 0).Key(), 0
 		w.db.SetHook(func(op memdb.Op) (bool, error) {
 			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key {
 				thrown++

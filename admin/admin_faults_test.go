@@ -25,6 +25,16 @@ func fails(n int) memdb.Hook {
 	}
 }
 
+// failOn fails the calls that which picks: they are applied all the same, or not.
+func (w *world) failOn(kind store.Kind, apply bool, which func(memdb.Op) bool) {
+	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+		if which(op) {
+			return apply, memdb.Fail(kind)
+		}
+		return true, nil
+	})
+}
+
 // change is one way to change something, and a way to see that it was done, once.
 type change struct {
 	name    string

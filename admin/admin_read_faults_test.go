@@ -154,12 +154,7 @@ func TestReadsTellThatACallFailed(t *testing.T) {
 	for name, read := range reads(w) {
 		for fail, more := 1, true; more; fail++ {
 			var calls atomic.Int64
-			w.db.SetHook(func(memdb.Op) (bool, error) {
-				if calls.Add(1) == int64(fail) {
-					return false, memdb.Fail(store.Unavailable)
-				}
-				return true, nil
-			})
+			w.failOn(store.Unavailable, false, func(memdb.Op) bool { return calls.Add(1) == int64(fail) })
 			_, err := read(t.Context(), 0)
 			w.db.SetHook(nil)
 			if more = calls.Load() >= int64(fail); more && (!errors.Is(err, limiter.ErrUnavailable) || !inWords(err)) {

@@ -103,6 +103,9 @@ func TestWhatIsRefused(t *testing.T) {
 			`Resource is "_default_", want ` + resources},
 		{func() (any, error) { return only(ns.ChangeLimits(ctx, Config{Scope: Scope{Entity: "\n"}}, rpm10)) },
 			`Entity is "\n", want ` + entities},
+		{func() (any, error) {
+			return only(ns.ChangeLimits(ctx, Config{Limits: []limiter.Limit{{Name: "x", Capacity: 1}}}, rpm10))
+		}, "Refill is 0"},
 		{func() (any, error) { return only(ns.DeleteLimits(ctx, Scope{Entity: "\n"})) },
 			`Entity is "\n", want ` + entities},
 		{func() (any, error) { return only(ns.Configure(ctx, Settings{OnUnavailable: new(limiter.Policy(9))})) },
@@ -119,6 +122,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return listed(ns.Buckets(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
 		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{}, AccessEnabled)) },
 			`scope is "*/*", want an entity, a resource or both`},
+		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "\n"}, AccessEnabled)) },
+			`Entity is "\n", want ` + entities},
+		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "a"}, -1)) }, `access is "Access(-1)", want `},
 		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "a"}, 4)) },
 			`access is "Access(4)", want AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed`},
 		{func() (any, error) { return told(ns.SetCascade(ctx, Scope{Entity: "a"}, -1)) },
@@ -154,6 +160,22 @@ func TestWhatIsRefused(t *testing.T) {
 			`namespace is "test", want "prod", which it is applied to`},
 		{func() (any, error) { return valid(Manifest{System: &Config{Scope: Scope{Entity: "a"}}}) },
 			`System is "a/*", want only Limits and OnUnavailable`},
+		{func() (any, error) { return valid(Manifest{System: &Config{AuditRetention: day}}) }, "want only Limits and"},
+		{func() (any, error) { return valid(Manifest{System: &Config{Access: AccessDisabled}}) }, "want only Limits and"},
+		{func() (any, error) { return valid(Manifest{System: &Config{Cascade: CascadeOn}}) }, "want only Limits and"},
+		{func() (any, error) { return valid(Manifest{Access: map[Scope]Access{{}: AccessDisabled}}) },
+			`Access or Cascade of is "*/*"`},
+		{func() (any, error) { return valid(Manifest{Access: map[Scope]Access{{Resource: "a"}: 9}}) },
+			`access is "Access(9)"`},
+		{func() (any, error) {
+			return valid(Manifest{Access: map[Scope]Access{{Resource: "a"}: AccessInherited}})
+		},
+			`Access is "inherited"`},
+		{func() (any, error) {
+			return valid(Manifest{Cascades: map[Scope]Cascade{{Resource: "a"}: CascadeInherited}})
+		},
+			`Cascade is "inherited"`},
+		{func() (any, error) { return valid(Manifest{Described: []Entity{{}}}) }, `entity "": limiter: invalid: ID is`},
 		{func() (any, error) { return valid(Manifest{System: &Config{OnUnavailable: 9}}) },
 			`OnUnavailable is "Policy(9)", want ` + policies},
 		{func() (any, error) { return valid(Manifest{Resources: map[string][]limiter.Limit{"": {rpm10}}}) },

@@ -196,12 +196,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	p := w.plan(m)
 	// The first application fails after it has stored some pages.
 	var calls atomic.Int64
-	w.db.SetHook(func(memdb.Op) (bool, error) {
-		if calls.Add(1) > 10 {
-			return true, memdb.Fail(store.Setup)
-		}
-		return true, nil
-	})
+	w.failOn(store.Setup, true, func(memdb.Op) bool { return calls.Add(1) > 10 })
 	if err := w.ns.Apply(t.Context(), p); err == nil {
 		t.Fatal("nothing failed")
 	}
@@ -358,19 +353,6 @@ func TestManyScopesAreListed(t *testing.T) {
 		}
 		if reads > n/readAtOnce+8 {
 			t.Errorf("%s: %d calls for %d scopes", c.at, reads, n)
-		}
-		for fail := 1; fail <= reads; fail++ {
-			calls := 0
-			w.db.SetSerialHook(func(memdb.Op) (bool, error) {
-				if calls++; calls == fail {
-					return false, memdb.Fail(store.Unavailable)
-				}
-				return true, nil
-			})
-			if err := firstError(w.ns.Configs(t.Context(), c.at)); !errors.Is(err, limiter.ErrUnavailable) || calls != fail {
-				t.Errorf("%s: call %d fails: %v after %d calls", c.at, fail, err, calls)
-			}
-			w.db.SetHook(nil)
 		}
 		for _, stop := range []int{1, readAtOnce, readAtOnce + 1, 2 * readAtOnce} {
 			seen := 0

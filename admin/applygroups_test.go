@@ -71,12 +71,7 @@ func TestApplyThatCannotGoOn(t *testing.T) {
 	} {
 		w := newWorld(t)
 		p := w.plan(declare())
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if c.fails(w.ns, op) {
-				return false, memdb.Fail(store.Setup)
-			}
-			return true, nil
-		})
+		w.failOn(store.Setup, false, func(op memdb.Op) bool { return c.fails(w.ns, op) })
 		w.wants(w.ns.Apply(t.Context(), p), limiter.ErrSetup)
 		w.db.SetHook(nil)
 		for i, s := range p.Steps {

@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,14 +51,6 @@ func TestEvents(t *testing.T) {
 	if !slices.Equal(ids, want) {
 		t.Errorf("by cursor %q, want %q", ids, want)
 	}
-	for _, s := range []Scope{{"a", "b"}, {Entity: "\n"}} {
-		if err := firstError(w.ns.Events(t.Context(), s, "")); !errors.Is(err, limiter.ErrInvalid) {
-			t.Error(err)
-		}
-	}
-	if err := firstError(w.ns.Events(t.Context(), about, "x#y")); !errors.Is(err, limiter.ErrInvalid) {
-		t.Error(err)
-	}
 }
 
 // The events about everything are listed by time, between two instants, over pages and over
@@ -101,33 +91,6 @@ func TestAllEvents(t *testing.T) {
 	}
 	if got := list(begin.Add(200*time.Minute), time.Time{}); len(got) > 0 {
 		t.Errorf("of later %q", got)
-	}
-	for e, err := range w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}) {
-		w.must(err)
-		w.db.SetHook(func(memdb.Op) (bool, error) { return false, errors.New("no rights") })
-		if e.Resource != "gpt-4" || e.Entity != "acme" {
-			t.Errorf("the newest is %+v", e)
-		}
-		break
-	}
-	err := firstError(w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))
-	if err == nil || !strings.Contains(err.Error(), `list events of namespace "prod"`) {
-		t.Errorf("where nothing can be read: %v", err)
-	}
-}
-
-// Events are about one thing, and a purge is of a namespace.
-func TestWhatEventsCanBeAbout(t *testing.T) {
-	w := newWorld(t)
-	err := firstError(w.ns.Events(t.Context(), Scope{"a", "b"}, ""))
-	if err == nil || !strings.Contains(err.Error(), `about is "a/b", want an entity or a resource or neither`) {
-		t.Error(err)
-	}
-	for _, id := range []string{"", "_"} {
-		_, err = w.table.PurgeNamespace(t.Context(), id)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("id is %q, want the id of a namespace", id)) {
-			t.Error(err)
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,46 +204,6 @@ func TestListingsGoOverPages(t *testing.T) {
 	if got := collect(t, w.ns.Configs(t.Context(), all[7].Scope)); !reflect.DeepEqual(got, all[7:8]) {
 		t.Errorf("of one scope %+v", got)
 	}
-	for nth := 1; nth < 6; nth++ {
-		w.db.SetHook(fails(nth))
-		if err := firstError(w.ns.Configs(t.Context(), Scope{})); !errors.Is(err, limiter.ErrUnavailable) {
-			t.Errorf("call %d fails: %v", nth, err)
-		}
-	}
-	w.db.SetHook(fails(2))
-	if err := firstError(w.ns.entitiesWithLimits(t.Context(), "gpt-4")); !errors.Is(err, limiter.ErrUnavailable) {
-		t.Errorf("a page that fails: %v", err)
-	}
-}
-
-func TestBadConfigurationIsRefused(t *testing.T) {
-	w := newWorld(t)
-	before := w.db.Len()
-	for what, err := range map[string]error{
-		`"_default_"`:     w.ns.SetLimits(t.Context(), Scope{Resource: "_default_"}, rpm10),
-		"Entity":          w.ns.SetLimits(t.Context(), Scope{Entity: "a\nb"}, rpm10),
-		"at least one":    w.ns.SetLimits(t.Context(), Scope{}),
-		"once":            w.ns.SetLimits(t.Context(), Scope{}, rpm10, rpm20),
-		"Capacity":        w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("rpm", 0)),
-		`"wcu"`:           w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("wcu", 1)),
-		"at most 32":      w.ns.SetLimits(t.Context(), Scope{}, make([]limiter.Limit, 33)...),
-		"whole days":      w.ns.Configure(t.Context(), Settings{AuditRetention: new(time.Hour)}),
-		"AuditRetention":  w.ns.Configure(t.Context(), Settings{AuditRetention: new(-24 * time.Hour)}),
-		"Refill":          w.ns.ChangeLimits(t.Context(), Config{Limits: []limiter.Limit{{Name: "x", Capacity: 1}}}, rpm10),
-		"want PolicyDef":  w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.Policy(9))}),
-		"Entity is \"\\n": w.ns.DeleteLimits(t.Context(), Scope{Entity: "\n"}),
-	} {
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), what) {
-			t.Errorf("error is %v, want it to say %s", err, what)
-		}
-	}
-	if _, err := w.ns.As("a\nb"); !errors.Is(err, limiter.ErrInvalid) ||
-		!strings.Contains(err.Error(), `principal is "a\nb", want empty, or `) {
-		t.Errorf("principal: %v", err)
-	}
-	if w.db.Len() != before {
-		t.Error("something was written")
-	}
 }
 
 // What a Python client or its provisioner has stored, with or without registry, is
@@ -278,12 +237,7 @@ func TestSettingsLookAtNoBucket(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.split("acme", "gpt-4", 0)
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.Query {
-			return false, memdb.Fail(store.Unavailable)
-		}
-		return true, nil
-	})
+	w.failOn(store.Unavailable, false, func(op memdb.Op) bool { return op.Name == memdb.Query })
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	w.wants(w.ns.SetLimits(t.Context(), Scope{}, rpm10), ErrReach) // which looks for them
 }
@@ -349,66 +303,6 @@ func TestCountsThatAreNotTidied(t *testing.T) {
 				t.Errorf("%v: counts %v, %v", kind, counts, err)
 			}
 		})
-	}
-}
-
-// So is what names an entity and a resource, if either cannot be.
-func TestNamesThatCannotBeAreRefused(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{}, rpm10)
-	ctx := t.Context()
-	for _, of := range []Scope{{"", "gpt-4"}, {"\n", "gpt-4"}, {"acme", ""}, {"acme", "\n"}} {
-		_, peekErr := w.ns.Peek(ctx, of.Entity, of.Resource)
-		_, resolveErr := w.ns.Resolve(ctx, of.Entity, of.Resource)
-		_, resetErr := w.ns.Reset(ctx, of.Entity, of.Resource)
-		_, creditErr := w.ns.Credit(ctx, of.Entity, of.Resource, limiter.Costs{"rpm": 1})
-		for what, err := range map[string]error{
-			"peek": peekErr, "resolve": resolveErr, "reset": resetErr, "credit": creditErr,
-		} {
-			if !errors.Is(err, limiter.ErrInvalid) {
-				t.Errorf("%s of %q: %v", what, of, err)
-			}
-		}
-	}
-	if _, err := w.ns.DeleteEntity(ctx, ""); !errors.Is(err, limiter.ErrInvalid) {
-		t.Errorf("delete: %v", err)
-	}
-	if err := firstError(w.ns.Children(ctx, "")); !errors.Is(err, limiter.ErrInvalid) {
-		t.Errorf("children: %v", err)
-	}
-}
-
-// Whatever is asked of a scope, one that cannot be is refused, and named.
-func TestScopesThatCannotBeAreRefused(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	for _, at := range []Scope{{Entity: "\n"}, {Resource: "_default_"}} {
-		_, configErr := w.ns.Config(ctx, at)
-		_, reachErr := w.ns.Reach(ctx, at)
-		_, setErr := w.ns.SetAccess(ctx, at, AccessDisabled)
-		for what, err := range map[string]error{
-			"config": configErr, "reach": reachErr, "set access": setErr,
-			"configs": firstError(w.ns.Configs(ctx, at)), "buckets": firstError(w.ns.Buckets(ctx, at)),
-			"events":     firstError(w.ns.Events(ctx, at, "")),
-			"thresholds": firstError(w.ns.Thresholds(ctx, at)),
-			"set":        w.ns.SetLimits(ctx, at, rpm10), "delete": w.ns.DeleteLimits(ctx, at),
-		} {
-			if !errors.Is(err, limiter.ErrInvalid) {
-				t.Errorf("%s of %q: %v", what, at, err)
-			}
-		}
-	}
-}
-
-// Limits that cannot be read are not said to be none.
-func TestResolveTellsWhatCannotBeRead(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{}, rpm10)
-	it := w.db.Item(layout.SystemConfigKey(w.ns.id))
-	it["l_rpm_ra"] = item.N(0)
-	w.db.Store(it)
-	if r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
-		t.Errorf("%+v, %v", r, err)
 	}
 }
 

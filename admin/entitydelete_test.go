@@ -58,12 +58,7 @@ func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
 		w := readable(t)
 		w.split("acme", "gpt-4", 1)
 		all, calls := w.storedOf("acme"), 0
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if calls++; calls >= fail {
-				return false, memdb.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
+		w.failOn(store.Unavailable, false, func(op memdb.Op) bool { calls++; return calls >= fail })
 		n, err := w.ns.DeleteEntity(t.Context(), "acme")
 		w.db.SetHook(nil)
 		if left := w.storedOf("acme"); n != all-left || left > 0 && err == nil {

@@ -12,8 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -190,38 +188,6 @@ func TestWhatAWindowFollows(t *testing.T) {
 	u.Window = Daily
 	if u.follows(w.db.Item(up.Key)) {
 		t.Error("a sum says how far its bucket was counted")
-	}
-}
-
-// Usage that is read in part is not told.
-func TestLiveUsageThatCannotBeRead(t *testing.T) {
-	w := newWorld(t)
-	w.take("acme", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
-	for _, window := range []Window{Hourly, Monthly} {
-		live := func() (Usage, bool, error) { return w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, window) }
-		calls := w.calls(func() {
-			if u, ok, err := live(); err != nil || !ok || u.Tokens["rpm"] != 3 {
-				t.Errorf("%+v, %v, %v", u, ok, err)
-			}
-		})
-		for n := range calls {
-			seen := -1
-			w.db.SetSerialHook(func(memdb.Op) (bool, error) {
-				if seen++; seen == n {
-					return false, memdb.Fail(store.Setup)
-				}
-				return true, nil
-			})
-			if u, ok, err := live(); err == nil || ok {
-				t.Errorf("%s, call %d of %d fails: %+v, %v, %v", window, n+1, calls, u, ok, err)
-			}
-			w.db.SetHook(nil)
-		}
-	}
-	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4",
-		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z"}.Item())
-	if u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly); err == nil || ok {
-		t.Errorf("a snapshot that cannot be read: %+v, %v, %v", u, ok, err)
 	}
 }
 

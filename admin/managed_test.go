@@ -57,12 +57,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 	remember("TransactWriteItems:32")
 	for fail := 1; fail <= 4; fail++ { // each of its reads
 		calls := 0
-		w.db.SetSerialHook(func(memdb.Op) (bool, error) {
-			if calls++; calls == fail {
-				return false, memdb.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
+		w.failOn(store.Unavailable, false, func(memdb.Op) bool { calls++; return calls == fail })
 		if _, err := w.ns.Plan(t.Context(), declare()); !errors.Is(err, limiter.ErrUnavailable) {
 			t.Errorf("read %d fails: %v", fail, err)
 		}
@@ -112,12 +107,7 @@ func TestPagesThatAreHalfStored(t *testing.T) {
 		w.db = empty.Snapshot()
 		w.ns.calls.db = w.db
 		calls := 0
-		w.db.SetSerialHook(func(memdb.Op) (bool, error) {
-			if calls++; calls == fail {
-				return false, memdb.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
+		w.failOn(store.Unavailable, false, func(memdb.Op) bool { calls++; return calls == fail })
 		_, err := w.ns.remember(t.Context(), was, w.muchManaged())
 		w.db.SetHook(nil)
 		if !errors.Is(store.Outcome(err), limiter.ErrUnavailable) || calls != fail {
@@ -130,32 +120,5 @@ func TestPagesThatAreHalfStored(t *testing.T) {
 		}
 		_, err = w.ns.remember(t.Context(), again, w.muchManaged())
 		w.must(err)
-	}
-}
-
-// Of two who record what they manage, one is told, whether it is in pages or not, and then nothing is
-// stored of the plan.
-func TestTwoManifestsAtOnce(t *testing.T) {
-	for _, paged := range []bool{false, true} {
-		w := newWorld(t)
-		if paged {
-			was, err := w.ns.managed(t.Context())
-			w.must(err)
-			_, err = w.ns.remember(t.Context(), was, w.muchManaged())
-			w.must(err)
-		}
-		first := w.plan(Manifest{Namespace: "prod", Entities: map[string]map[string][]limiter.Limit{"a": {"": {rpm10}}}})
-		second := w.plan(declare())
-		w.must(w.ns.Apply(t.Context(), first))
-		before := w.db.Snapshot()
-		w.wants(w.ns.Apply(t.Context(), second), ErrBusy)
-		for _, s := range second.Steps {
-			if changes := s.Action != ActionUnchanged; changes && !errors.Is(s.Err, ErrBusy) {
-				t.Errorf("paged %v: %s: %v", paged, s, s.Err)
-			}
-		}
-		if now := w.db.Len(); now != before.Len() {
-			t.Errorf("paged %v: %d items, before %d", paged, now, before.Len())
-		}
 	}
 }

@@ -140,12 +140,6 @@ func TestNamespacesInTheWrongState(t *testing.T) {
 	if w.wants(err, ErrState); !strings.Contains(err.Error(), `"prod": a namespace of that name is active`) {
 		t.Error(err)
 	}
-	for _, name := range []string{"", "_", "a\nb", strings.Repeat("x", 257)} {
-		_, err := w.table.Register(t.Context(), name)
-		w.wants(err, limiter.ErrInvalid)
-	}
-	_, err = w.table.PurgeNamespace(t.Context(), "_")
-	w.wants(err, limiter.ErrInvalid)
 }
 
 // fill puts everything that a namespace can hold into it, foreign items included.
@@ -312,13 +306,6 @@ func TestOpenChecksTheTable(t *testing.T) {
 	if w.db.Len() != before {
 		t.Error("an incompatible table was written to")
 	}
-	for _, o := range []Options{{Timeout: -1}, {AuditRetention: time.Hour}, {Principal: "\n"}} {
-		_, err := open(t.Context(), w.db, &o)
-		w.wants(err, limiter.ErrInvalid)
-	}
-	if _, err := Open(t.Context(), nil, "t", nil); !errors.Is(err, limiter.ErrInvalid) {
-		t.Error(err)
-	}
 }
 
 // What an index shows only after a moment is not left behind.
@@ -401,16 +388,6 @@ func TestVersionOfATable(t *testing.T) {
 	w.db.Delete(key)
 	_, err = w.table.Version(t.Context())
 	w.wants(err, ErrNotFound)
-}
-
-// Other namespaces do not keep one from being purged.
-func TestPurgeBesideOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a purge waits for the index
-		w := newWorld(t)
-		if n, err := w.table.PurgeNamespace(t.Context(), "of-nobody"); n != 0 || err != nil {
-			t.Errorf("%d removed, %v", n, err)
-		}
-	})
 }
 
 // One that is called off while it waits for the index stops, too.

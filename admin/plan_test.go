@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -165,31 +164,6 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	w.hasNoOrphans()
 }
 
-// A plan that is not true any more is not carried out where it is not.
-func TestStalePlans(t *testing.T) {
-	w := newWorld(t)
-	stale := w.plan(declare())
-	w.set(Scope{Resource: "gpt-4"}, tpm500)
-	err := w.ns.Apply(t.Context(), stale)
-	if !errors.Is(err, ErrBusy) || !errors.Is(stale.failures(), ErrBusy) ||
-		!strings.Contains(err.Error(), "create */gpt-4") {
-		t.Fatalf("error %v", err)
-	}
-	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil ||
-		!slices.Equal(c.Limits, []limiter.Limit{tpm500}) {
-		t.Errorf("overwritten: %+v, %v", c, err)
-	}
-	if w.state().Hash != "" {
-		t.Error("half an application counts as applied")
-	}
-	err = w.ns.Apply(t.Context(), stale)
-	w.wants(err, ErrBusy)
-	w.apply(declare())
-	if p := w.plan(declare()); p.Changes() != 0 {
-		t.Errorf("plan %s", actions(p))
-	}
-}
-
 // Whatever call fails, and however, planning and applying again makes up for it, also in the buckets,
 // and nothing that was created is ever forgotten.
 func TestApplyUnderFaults(t *testing.T) {
@@ -214,11 +188,9 @@ func TestApplyUnderFaults(t *testing.T) {
 				w.take("other", "gpt-4", limiter.Costs{"rpm": 1})
 				p := w.plan(second)
 				var calls atomic.Int64 // buckets are reached several at once
-				w.db.SetHook(func(memdb.Op) (bool, error) {
-					if n := int(calls.Add(1)); n-1 == nth || f.forever && n > nth {
-						return f.apply, memdb.Fail(f.kind)
-					}
-					return true, nil
+				w.failOn(f.kind, f.apply, func(memdb.Op) bool {
+					n := int(calls.Add(1))
+					return n-1 == nth || f.forever && n > nth
 				})
 				err := w.ns.Apply(t.Context(), p)
 				w.db.SetHook(nil)
@@ -245,26 +217,6 @@ func TestApplyUnderFaults(t *testing.T) {
 					t.Fatalf("call %d, %v: state %+v", nth, f, w.state())
 				}
 			})
-		}
-	}
-}
-
-func TestBadManifests(t *testing.T) {
-	w := newWorld(t)
-	for i, m := range []Manifest{
-		{},
-		declare(func(m *Manifest) { m.Namespace = "other" }),
-		declare(func(m *Manifest) { m.Resources["_default_"] = []limiter.Limit{rpm10} }),
-		declare(func(m *Manifest) { m.Resources[""] = []limiter.Limit{rpm10} }),
-		declare(func(m *Manifest) { m.Resources["x"] = nil }),
-		declare(func(m *Manifest) { m.Entities["acme"]["_default_"] = []limiter.Limit{rpm10} }),
-		declare(func(m *Manifest) { m.Entities[""] = map[string][]limiter.Limit{"x": {rpm10}} }),
-		declare(func(m *Manifest) { m.System.Limits = []limiter.Limit{{}} }),
-		declare(func(m *Manifest) { m.System.Access = AccessDisabled }),
-		declare(func(m *Manifest) { m.System.OnUnavailable = 9 }),
-	} {
-		if _, err := w.ns.Plan(context.Background(), m); !errors.Is(err, limiter.ErrInvalid) {
-			t.Errorf("manifest %d: %v", i, err)
 		}
 	}
 }
@@ -402,38 +354,6 @@ func TestWhatIsStoredInWords(t *testing.T) {
 	}
 }
 
-// The system scope of a manifest is everybody's, and has limits and a policy only.
-func TestWhatASystemScopeHas(t *testing.T) {
-	for _, c := range []Config{{Scope: Scope{Entity: "acme"}}, {AuditRetention: day}, {Access: AccessDisabled}} {
-		err := Manifest{Namespace: "prod", System: &c}.Validate()
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "System is ") ||
-			!strings.Contains(err.Error(), "want only Limits and OnUnavailable") {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}
-
-// A manifest is of a namespace that can be, and of entities that can be.
-func TestNamesInAManifest(t *testing.T) {
-	for want, m := range map[string]Manifest{
-		`namespace is "\n"`:     {Namespace: "\n"},
-		`entities is "", want `: {Namespace: "prod", Entities: map[string]map[string][]limiter.Limit{"": {}}},
-	} {
-		if err := m.Validate(); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want it to say %s", err, want)
-		}
-	}
-}
-
-// A manifest of another namespace is not planned.
-func TestManifestOfAnotherNamespace(t *testing.T) {
-	w := newWorld(t)
-	_, err := w.ns.Plan(t.Context(), Manifest{Namespace: "test"})
-	if w.wants(err, limiter.ErrInvalid); !strings.Contains(err.Error(), `namespace is "test", want "prod", which it`) {
-		t.Error(err)
-	}
-}
-
 // unlisted is what is said of buckets that could not be listed, or looked for.
 const unlisted = "admin: limits are stored, but not in all buckets: " +
 	"0 looked at, 0 changed, an unknown number not reached: "
@@ -443,12 +363,7 @@ func TestApplyThatFindsNoBuckets(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.ns.Plan(t.Context(), Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm10}}})
 	w.must(err)
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.Query {
-			return false, memdb.Fail(store.Setup)
-		}
-		return true, nil
-	})
+	w.failOn(store.Setup, false, func(op memdb.Op) bool { return op.Name == memdb.Query })
 	err = w.ns.Apply(t.Context(), p)
 	w.db.SetHook(nil)
 	const said = "create */gpt-4: " + unlisted + "limiter: not set up: list buckets of */gpt-4: "
@@ -467,12 +382,7 @@ func TestADeletionThatFindsNoBuckets(t *testing.T) {
 	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}}})
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	p := w.plan(Manifest{Namespace: "prod"})
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.Query {
-			return false, memdb.Fail(store.Setup)
-		}
-		return true, nil
-	})
+	w.failOn(store.Setup, false, func(op memdb.Op) bool { return op.Name == memdb.Query })
 	w.wants(w.ns.Apply(t.Context(), p), ErrReach)
 	if p = w.plan(Manifest{Namespace: "prod"}); p.Changes() != 0 || !p.Unfinished {
 		t.Errorf("planned again: %s, unfinished %v", actions(p), p.Unfinished)

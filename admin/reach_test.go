@@ -176,11 +176,8 @@ func TestReachTellsWhatFailed(t *testing.T) {
 			for i := range 5 {
 				w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
 			}
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "#e3#") {
-					return f.apply, memdb.Fail(f.kind)
-				}
-				return true, nil
+			w.failOn(f.kind, f.apply, func(op memdb.Op) bool {
+				return op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "#e3#")
 			})
 			err := w.ns.SetLimits(t.Context(), Scope{}, rpm20)
 			w.db.SetHook(nil)
@@ -206,11 +203,7 @@ func TestTheLatestRuleWins(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-	other, err := open(t.Context(), bareLister{w.db}, &Options{Now: w.table.opts.Now})
-	w.must(err)
-	rival, err := other.Namespace(t.Context(), "prod")
-	w.must(err)
-	raced := false
+	rival, raced := w.rival(), false
 	w.db.SetHook(func(op memdb.Op) (bool, error) {
 		if op.Name == memdb.UpdateItem && !raced {
 			raced = true
