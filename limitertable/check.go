@@ -72,10 +72,6 @@ func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Desc
 		index := types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
 		d.Spec.GlobalIndexes = append(d.Spec.GlobalIndexes, index)
 	}
-	for _, i := range t.LocalSecondaryIndexes {
-		index := types.LocalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
-		d.Spec.LocalIndexes = append(d.Spec.LocalIndexes, index)
-	}
 	for _, r := range t.Replicas {
 		if region := aws.ToString(r.RegionName); !strings.Contains(d.ARN, ":"+region+":") {
 			d.Replicas = append(d.Replicas, region)

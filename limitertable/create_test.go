@@ -68,10 +68,6 @@ func tableOf(in *dynamodb.CreateTableInput) *types.TableDescription {
 		t.GlobalSecondaryIndexes = append(t.GlobalSecondaryIndexes, types.GlobalSecondaryIndexDescription{
 			IndexName: g.IndexName, KeySchema: g.KeySchema, Projection: g.Projection})
 	}
-	for _, l := range in.LocalSecondaryIndexes {
-		t.LocalSecondaryIndexes = append(t.LocalSecondaryIndexes, types.LocalSecondaryIndexDescription{
-			IndexName: l.IndexName, KeySchema: l.KeySchema, Projection: l.Projection})
-	}
 	return t
 }
 
@@ -121,9 +117,8 @@ func existing(s Spec, ttl types.TimeToLiveStatus) *fake {
 // Create makes what is missing, waits, and may be repeated; a table that is not as specified is
 // left alone.
 func TestCreate(t *testing.T) {
-	streamless, local := Deployed(), Deployed()
+	streamless := Deployed()
 	streamless.StreamViewType = ""
-	local.LocalIndexes = []types.LocalSecondaryIndex{{IndexName: aws.String("mine")}}
 	provisioned, err := Deployed().Provisioned(Capacity{5, 6})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +135,6 @@ func TestCreate(t *testing.T) {
 			[]string{"create", "describe", "describe", "describe", "look at ttl", "switch on ttl"}},
 		{"provisioned", &fake{}, provisioned, "",
 			[]string{"create", "describe", "describe", "look at ttl", "switch on ttl"}},
-		{"with an index", &fake{}, local, "", []string{"create", "describe", "describe", "look at ttl", "switch on ttl"}},
 		{"again", existing(Deployed(), on), Deployed(), "", []string{"create", "describe", "describe", "look at ttl"}},
 		{"again, at once", existing(Deployed(), types.TimeToLiveStatusEnabling), Deployed(), "",
 			[]string{"create", "describe", "describe", "look at ttl"}},
@@ -244,13 +238,6 @@ func TestDescribe(t *testing.T) {
 	_, err = Describe(t.Context(), &fake{fails: map[string]error{"describe": cause}}, "limits")
 	if !errors.Is(err, cause) || err.Error() != `describe table "limits": not today` {
 		t.Errorf("no answer: %v", err)
-	}
-	local := Deployed()
-	local.LocalIndexes = []types.LocalSecondaryIndex{{IndexName: aws.String("mine"), KeySchema: local.KeySchema,
-		Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}}}
-	d, err = Describe(t.Context(), existing(local, types.TimeToLiveStatusEnabled), "limits")
-	if err != nil || !reflect.DeepEqual(d.Spec, local) {
-		t.Errorf("with an index of its own: %+v, %v", d.Spec, err)
 	}
 }
 

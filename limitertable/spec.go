@@ -19,7 +19,6 @@ type Spec struct {
 	KeySchema      []types.KeySchemaElement
 	Attributes     []types.AttributeDefinition
 	GlobalIndexes  []types.GlobalSecondaryIndex
-	LocalIndexes   []types.LocalSecondaryIndex
 	StreamViewType types.StreamViewType // empty: no stream
 	TTLAttribute   string               // empty: nothing expires
 	Capacity       Capacity             // provisioned; zero: on demand
@@ -86,7 +85,6 @@ type properties struct {
 	BillingMode             types.BillingMode
 	GlobalSecondaryIndexes  []types.GlobalSecondaryIndex
 	KeySchema               []types.KeySchemaElement
-	LocalSecondaryIndexes   []types.LocalSecondaryIndex
 	ProvisionedThroughput   *types.ProvisionedThroughput
 	StreamSpecification     *struct{ StreamViewType types.StreamViewType }
 	TimeToLiveSpecification *struct {
@@ -118,7 +116,7 @@ func Parse(text []byte) (Spec, error) {
 	}
 	s := Spec{
 		BillingMode: p.BillingMode, KeySchema: p.KeySchema, Attributes: p.AttributeDefinitions,
-		GlobalIndexes: p.GlobalSecondaryIndexes, LocalIndexes: p.LocalSecondaryIndexes,
+		GlobalIndexes: p.GlobalSecondaryIndexes,
 	}
 	if p.StreamSpecification != nil {
 		s.StreamViewType = p.StreamSpecification.StreamViewType
@@ -159,7 +157,6 @@ func (s Spec) createInput(name string) *dynamodb.CreateTableInput {
 		BillingMode:           s.BillingMode,
 		KeySchema:             s.KeySchema,
 		AttributeDefinitions:  s.Attributes,
-		LocalSecondaryIndexes: s.LocalIndexes,
 		ProvisionedThroughput: s.Capacity.throughput(),
 	}
 	in.GlobalSecondaryIndexes = slices.Clone(s.GlobalIndexes)

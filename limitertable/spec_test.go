@@ -125,11 +125,9 @@ func TestCheckTellsAll(t *testing.T) {
 
 // What a template says is taken over; without a billing mode it is provisioned.
 func TestParse(t *testing.T) {
-	local := []types.LocalSecondaryIndex{{IndexName: aws.String("mine")}}
 	for text, want := range map[string]Spec{
-		`{"BillingMode": "PAY_PER_REQUEST", "LocalSecondaryIndexes": [{"IndexName": "mine"}],
-			"TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": false}}`: {
-			BillingMode: types.BillingModePayPerRequest, LocalIndexes: local},
+		`{"BillingMode": "PAY_PER_REQUEST", "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": false}}`: {
+			BillingMode: types.BillingModePayPerRequest},
 		`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6},
 			"TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true}}`: {
 			BillingMode: types.BillingModeProvisioned, Capacity: Capacity{5, 6}, TTLAttribute: "ttl"},
