@@ -73,18 +73,19 @@ func parseBatch(body []byte, of func(string) (Function, bool)) (Batch, error) {
 	if e.Payload == "" {
 		return Batch{}, errors.New("invocation record without payload")
 	}
-	payload, err := recordsOnly([]byte(e.Payload))
-	if err != nil {
-		return Batch{}, err
+	// What a tumbling window adds to the records is left out. Within a window a function counts into a state
+	// and returns that, and after a replay nobody would take it over.
+	var p struct{ Records []json.RawMessage }
+	if err := json.Unmarshal([]byte(e.Payload), &p); err != nil {
+		return Batch{}, fmt.Errorf("payload: %w", err)
 	}
-	n, err := countRecords(payload)
-	if err != nil {
-		return Batch{}, err
+	if len(p.Records) == 0 {
+		return Batch{}, errors.New("payload without records")
 	}
+	payload, err := json.Marshal(p)
 	return Batch{
-		Function: function, Condition: e.RequestContext.Condition,
-		Payload: payload, Records: n,
-	}, nil
+		Function: function, Condition: e.RequestContext.Condition, Payload: payload, Records: len(p.Records),
+	}, err
 }
 
 func parseMalformed(body []byte, function Function) (Batch, error) {
@@ -105,25 +106,4 @@ func parseMalformed(body []byte, function Function) (Batch, error) {
 	}
 	payload := slices.Concat([]byte(`{"Records":[`), line.Record, []byte(`]}`))
 	return Batch{Function: function, Malformed: true, Condition: line.Reason, Payload: payload, Records: 1}, nil
-}
-
-func countRecords(payload []byte) (int, error) {
-	var p struct{ Records []json.RawMessage }
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return 0, fmt.Errorf("payload: %w", err)
-	}
-	if len(p.Records) == 0 {
-		return 0, errors.New("payload without records")
-	}
-	return len(p.Records), nil
-}
-
-// recordsOnly returns a payload without what a tumbling window adds to it. Within a window a
-// function counts into a state and returns that, and after a replay nobody would take it over.
-func recordsOnly(payload []byte) ([]byte, error) {
-	var p struct{ Records json.RawMessage }
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return nil, fmt.Errorf("payload: %w", err)
-	}
-	return json.Marshal(p)
 }
