@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"iter"
 	"maps"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
@@ -10,8 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
-
-func keysOf(it item.Item) iter.Seq[string] { return maps.Keys(it) }
 
 // stored is what a scope held when it was looked at.
 type stored struct {

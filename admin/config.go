@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -252,7 +253,7 @@ func conditionOn(it item.Item) item.Cond {
 		return item.Absent(item.AttrPK)
 	}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
-	attrs := slices.DeleteFunc(slices.Sorted(keysOf(it)), item.IsKeyAttr)
+	attrs := slices.DeleteFunc(slices.Sorted(maps.Keys(it)), item.IsKeyAttr)
 	for _, attr := range attrs[:min(len(attrs), maxCompared)] {
 		cond = append(cond, item.Compare(attr, item.Eq, it[attr]))
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
@@ -186,33 +184,21 @@ func (n *Namespace) ancestors(
 	if err != nil {
 		return s.system, nil, err
 	}
-	way := []string{e.ID}
-	for parent := e.Parent; parent != ""; {
-		circle := slices.Contains(way, parent)
-		if way = append(way, parent); circle {
-			return s.system, nil, fail(ErrParent, "parent %q: a circle, %s", e.Parent, strings.Join(way, " -> "))
+	_, err = line(e.ID, func(id string) (string, error) {
+		if id == e.ID {
+			return e.Parent, nil
 		}
-		if len(checks) == maxAncestors {
-			return s.system, nil, fail(ErrParent, "parent %q: more than %d generations", e.Parent, maxAncestors)
+		stored, p, err := n.described(ctx, id)
+		if err == nil && stored == nil && id == e.Parent {
+			err = fail(ErrParent, "parent %q: no such entity", id)
 		}
-		items, err := n.calls.read(ctx, layout.EntityKey(n.id, parent))
-		if err != nil {
-			return s.system, nil, err
-		}
-		if items[0] == nil && len(checks) == 0 {
-			return s.system, nil, fail(ErrParent, "parent %q: no such entity", parent)
-		}
-		if items[0] == nil {
-			break // the grandparent was deleted, or never was
-		}
-		p, err := config.DecodeEntity(items[0])
-		if err != nil {
-			return s.system, nil, err
+		if err != nil || stored == nil { // a grandparent was deleted, or never was
+			return "", err
 		}
 		checks = append(checks, p.Unchanged())
-		parent = p.Parent
-	}
-	return s.system, checks, nil
+		return p.Parent, nil
+	})
+	return s.system, checks, err
 }
 
 // Entity returns an entity; the error is ErrNotFound if it is not described.

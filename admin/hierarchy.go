@@ -18,10 +18,13 @@ import (
 // to be done for it.
 
 // line returns an entity and those above it. The error is an ErrParent that names the circle, or
-// tells of too many generations.
-func line(id string, parentOf func(string) string) ([]string, error) {
+// tells of too many generations, or that of parentOf.
+func line(id string, parentOf func(string) (string, error)) ([]string, error) {
 	way := []string{id}
-	for p := parentOf(id); p != ""; p = parentOf(p) {
+	for p, err := parentOf(id); ; p, err = parentOf(p) {
+		if err != nil || p == "" {
+			return way, err
+		}
 		circle := slices.Contains(way, p)
 		if way = append(way, p); circle {
 			return nil, fail(ErrParent, "parent %q: a circle, %s", way[1], strings.Join(way, " -> "))
@@ -30,7 +33,6 @@ func line(id string, parentOf func(string) string) ([]string, error) {
 			return nil, fail(ErrParent, "parent %q: more than %d generations", way[1], maxAncestors)
 		}
 	}
-	return way, nil
 }
 
 // checkDescribed validates the entities that are described, and that none is above itself.
@@ -46,7 +48,7 @@ func (m Manifest) checkDescribed() error {
 		parents[e.ID] = e.Parent
 	}
 	for _, id := range slices.Sorted(maps.Keys(parents)) {
-		if _, err := line(id, func(id string) string { return parents[id] }); err != nil {
+		if _, err := line(id, func(id string) (string, error) { return parents[id], nil }); err != nil {
 			return fmt.Errorf("%w: entity %q: %w", limiter.ErrInvalid, id, err)
 		}
 	}
@@ -169,14 +171,14 @@ func (h hierarchy) step(id string) (Step, error) {
 		was, _ = config.DecodeEntity(stored) // what cannot be read is replaced
 		s.FromEntity = new(entityOf(was))
 	}
-	parentOf := func(id string) string { return h.parent[id] }
+	parentOf := func(id string) (string, error) { return h.parent[id], nil }
 	if h.gone[id] {
 		if stored != nil {
 			s.Action = ActionDelete
 		}
-		parentOf = func(id string) string {
-			e, _ := config.DecodeEntity(h.stored[id])
-			return e.Parent
+		parentOf = func(id string) (string, error) {
+			e, _ := config.DecodeEntity(h.stored[id]) // one that cannot be read ends the line
+			return e.Parent, nil
 		}
 	} else if p := want.Parent; p != "" && h.gone[p] {
 		return s, fail(ErrParent, "plan: entity %q: parent %q: it is no longer declared", id, p)
