@@ -68,8 +68,6 @@ func kindAsked(f file) (out []string) {
 		types = []string{"rate", "quota", "slots"}
 	case "internal/table":
 		types = []string{"byLevel", "byEpoch"}
-	case "internal/config":
-		types = []string{"leveled", "slots"}
 	}
 	called := map[ast.Expr]bool{} // a timer has a Reset too
 	ast.Inspect(f.syntax, func(n ast.Node) bool {

@@ -31,7 +31,7 @@ func LimitsSet(c Config) item.Item {
 			detailAmount:    item.N(l.Amount / bucket.Milli),
 			detailPeriod:    item.N(l.Period / milliPerSecond),
 		}
-		kindOf(l).detail(detail, l)
+		detailKind(detail, l)
 		if l.Soft {
 			detail[layout.FieldSoft] = item.Bool(true)
 		}

@@ -21,36 +21,19 @@ const (
 	prefixInFlight = "s_"
 )
 
-// kind is how limits of a kind are stored in a configuration. There are two: leveled, for rates
-// and quotas, and slots.
-type kind interface {
-	// prefix begins the attributes of a limit.
-	prefix(l bucket.Limit) string
-	// put adds what the limit has beside what all have; at begins its attributes.
-	put(it item.Item, at string, l bucket.Limit, zone string)
-	// read reads that.
-	read(r *item.Reader, l *bucket.Limit, at string)
-	// detail adds what an audit event says of the limit beside what it says of all.
-	detail(d item.Item, l bucket.Limit)
-}
-
-// kindOf returns the kind of a limit.
-func kindOf(l bucket.Limit) kind {
-	if l.Lends() {
-		return slots{}
-	}
-	return leveled{}
-}
-
 // prefixes are those of limits in configurations.
 var prefixes = []string{prefixLimit, prefixInFlight, prefixFirstUse}
 
-// kindWith returns the kind of limits with a prefix.
-func kindWith(prefix string) kind {
-	if prefix == prefixInFlight {
-		return slots{}
+// prefixOf returns what begins the attributes of a limit. It is another one for what other clients
+// do not know.
+func prefixOf(l bucket.Limit) string {
+	switch {
+	case l.Lends():
+		return prefixInFlight
+	case l.FirstUse() > 0:
+		return prefixFirstUse
 	}
-	return leveled{}
+	return prefixLimit
 }
 
 // limitOfConfig returns the limit whose capacity the attribute holds, and its prefix.
@@ -92,17 +75,12 @@ func scaled(r *item.Reader, at, field string, unit int64) int64 {
 	return n * unit
 }
 
-type leveled struct{}
-
-// prefix is another one for a quota from the first use, which other clients do not know.
-func (leveled) prefix(l bucket.Limit) string {
-	if l.FirstUse() > 0 {
-		return prefixFirstUse
+// putKind adds what the kind of a limit has beside what all have; at begins its attributes. Slots
+// have nothing.
+func putKind(it item.Item, at string, l bucket.Limit, zone string) {
+	if l.Lends() {
+		return
 	}
-	return prefixLimit
-}
-
-func (leveled) put(it item.Item, at string, l bucket.Limit, zone string) {
 	it[at+layout.FieldAmount] = item.N(l.Amount / bucket.Milli)
 	if l.Soft {
 		it[at+layout.FieldSoft] = item.Bool(true)
@@ -115,7 +93,16 @@ func (leveled) put(it item.Item, at string, l bucket.Limit, zone string) {
 	}
 }
 
-func (leveled) read(r *item.Reader, l *bucket.Limit, at string) {
+// readKind reads that, of slots by their prefix.
+func readKind(r *item.Reader, l *bucket.Limit, prefix, at string) {
+	if prefix == prefixInFlight {
+		l.AtOnce = true
+		if r.Err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
+			r.Fail("attribute %q is %d, want %d to %d", at+layout.FieldPeriod, l.Period/milliPerSecond,
+				bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
+		}
+		return
+	}
 	l.Soft = r.Flag(at + layout.FieldSoft)
 	if l.Reset = readCalendar(r, at); l.Renews() {
 		l.Period = bucket.QuotaPeriod
@@ -124,8 +111,12 @@ func (leveled) read(r *item.Reader, l *bucket.Limit, at string) {
 	l.Amount = scaled(r, at, layout.FieldAmount, bucket.Milli)
 }
 
-func (leveled) detail(d item.Item, l bucket.Limit) {
-	if l.Renews() {
+// detailKind adds what an audit event says of the kind of a limit.
+func detailKind(d item.Item, l bucket.Limit) {
+	switch {
+	case l.Lends():
+		d[detailInFlight] = item.Bool(true)
+	case l.Renews():
 		d[detailReset] = item.S(calendar.Text(l.Reset))
 	}
 }
@@ -161,19 +152,3 @@ func canonical(r *item.Reader, attr, canonical string) string {
 	}
 	return canonical
 }
-
-type slots struct{}
-
-func (slots) prefix(bucket.Limit) string { return prefixInFlight }
-
-func (slots) put(item.Item, string, bucket.Limit, string) {}
-
-func (slots) read(r *item.Reader, l *bucket.Limit, at string) {
-	l.AtOnce = true
-	if r.Err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
-		r.Fail("attribute %q is %d, want %d to %d", at+layout.FieldPeriod, l.Period/milliPerSecond,
-			bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
-	}
-}
-
-func (slots) detail(d item.Item, _ bucket.Limit) { d[detailInFlight] = item.Bool(true) }

@@ -27,7 +27,7 @@ func (c Config) putLimits(it item.Item) {
 		if l.Capacity%bucket.Milli != 0 || l.Amount%bucket.Milli != 0 || l.Period%milliPerSecond != 0 {
 			panic("bug: limit " + l.String() + " is stored in whole tokens and seconds")
 		}
-		at := kindOf(l).prefix(l) + l.Name + "_"
+		at := prefixOf(l) + l.Name + "_"
 		it[at+layout.FieldCapacity] = item.N(l.Capacity / bucket.Milli)
 		it[at+layout.FieldPeriod] = item.N(l.Period / milliPerSecond)
 		if l.Floors != "" {
@@ -36,7 +36,7 @@ func (c Config) putLimits(it item.Item) {
 		if l.Ahead != 0 {
 			it[at+fieldAhead] = item.N(l.Ahead)
 		}
-		kindOf(l).put(it, at, l, zone)
+		putKind(it, at, l, zone)
 	}
 }
 
@@ -61,7 +61,7 @@ func readLimits(r *item.Reader, c *Config) {
 		l.Ahead = r.Int(at + fieldAhead)
 		l.Capacity, l.Period = scaled(r, at, layout.FieldCapacity, bucket.Milli), scaled(r, at, layout.FieldPeriod,
 			milliPerSecond)
-		kindWith(f.prefix).read(r, &l, at)
+		readKind(r, &l, f.prefix, at)
 		c.Limits = append(c.Limits, l)
 	}
 }
