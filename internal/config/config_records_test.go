@@ -128,11 +128,6 @@ func TestDecodersReadForeignItems(t *testing.T) {
 }
 
 func TestDecodersNameWhatIsWrong(t *testing.T) {
-	config := func(change func(item.Item)) item.Item {
-		it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
-		change(it)
-		return it
-	}
 	decodeConfig := func(it item.Item) error { _, err := DecodeConfig(it); return err }
 	decodeEntity := func(it item.Item) error { _, err := DecodeEntity(it); return err }
 	decodeNamespace := func(it item.Item) error { _, err := DecodeNamespace(it); return err }
@@ -141,16 +136,8 @@ func TestDecodersNameWhatIsWrong(t *testing.T) {
 		it     item.Item
 		decode func(item.Item) error
 	}{
-		{[]string{"l_rpm_ra", "want 1 to"}, config(func(it item.Item) { delete(it, "l_rpm_ra") }), decodeConfig},
-		{[]string{"l_rpm_cp", "want 1 to"}, config(func(it item.Item) { it["l_rpm_cp"] = item.N(0) }), decodeConfig},
-		{[]string{"l_rpm_cp", "want 1 to 9223372036854775"},
-			config(func(it item.Item) { it["l_rpm_cp"] = item.N(9223372036854776) }), decodeConfig},
-		{[]string{"l_rpm_rp", "1.5"}, config(func(it item.Item) { it["l_rpm_rp"] = num("1.5") }), decodeConfig},
-		{[]string{"l_rpm_rp", "a whole number"}, config(func(it item.Item) { it["l_rpm_rp"] = item.S("60") }), decodeConfig},
 		{[]string{`"on_unavailable" is "maybe", want "allow" or "block"`},
-			config(func(it item.Item) { it["on_unavailable"] = item.S("maybe") }), decodeConfig},
-		{[]string{`attribute "l_rpm_fl" is "40", want percents`},
-			config(func(it item.Item) { it["l_rpm_fl"] = item.S("40") }), decodeConfig},
+			Config{Namespace: "ns", OnUnavailable: "maybe"}.Item(), decodeConfig},
 		{[]string{"not the key"}, layout.VersionKey().Item(), decodeConfig},
 		{[]string{"not the key"}, item.Item{}, decodeConfig},
 		{[]string{"not the key"}, nil, decodeEntity},

@@ -175,29 +175,3 @@ func TestChangesOfAConfigurationAreNoticed(t *testing.T) {
 		}
 	}
 }
-
-// Slots are stored beside other limits, and read as they were; what cannot be is refused.
-func TestSlotsInConfigurations(t *testing.T) {
-	jobs := bucket.Limit{Name: "jobs_l", Capacity: 20 * bucket.Milli, Period: 120_000, AtOnce: true}
-	rpm := bucket.Limit{Name: "rpm", Capacity: bucket.Milli, Amount: bucket.Milli, Period: 60_000}
-	c := Config{Namespace: "ns", Entity: "e", Resource: "r", Limits: []bucket.Limit{jobs, rpm}}
-	it := c.Item()
-	got, err := DecodeConfig(it)
-	if err != nil || len(got.Limits) != 2 || got.Limits[0] != jobs || got.Limits[1] != rpm {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	if it["s_jobs_l_cp"] == nil || it["l_jobs_l_cp"] != nil {
-		t.Errorf("others read it as one of theirs: %v", it)
-	}
-	for attr, v := range map[string]int64{"s_jobs_l_rp": 4, "s_jobs_l_cp": 0, "l_jobs_l_cp": 7, "s_rpm_cp": 7} {
-		bad := item.Item{attr: item.N(v)}
-		for a, v := range it {
-			if bad[a] == nil {
-				bad[a] = v
-			}
-		}
-		if _, err := DecodeConfig(bad); err == nil {
-			t.Errorf("%s of %d is read", attr, v)
-		}
-	}
-}
