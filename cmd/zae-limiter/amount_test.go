@@ -44,14 +44,7 @@ func TestMoneyIsMoney(t *testing.T) {
 	both("$500", "limits", "list")
 	both("$500", "limits", "get", "-r", "gpt-4")
 	both("$500", "limits", "resolve", "acme", "gpt-4")
-	ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "budget": 60_000_000}}
-	lease, err := s.table.Limiter(nil).Acquire(s.Context(), ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Commit(s.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.takes(limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "budget": 60_000_000}})
 	both("$440", "peek", "acme", "gpt-4")
 	both("$50", "credit", "acme", "gpt-4", "budget=$50")
 	both("$60", "reset", "acme", "gpt-4", "budget")

@@ -34,11 +34,8 @@ func TestPeekSaysWhoseLimitsTheyAre(t *testing.T) {
 	s := newShell(t)
 	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=10/h")
 	s.says(0, "peek acme gpt-4 -o csv", "acme,gpt-4,rpm,10,0,10,0,0s,0,*/gpt-4")
-	ask := limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
-		Limits: []limiter.Limit{limiter.PerHour("mine", 5)}}
-	if _, err := s.table.Limiter(nil).Acquire(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
+	s.takes(limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
+		Limits: []limiter.Limit{limiter.PerHour("mine", 5)}})
 	s.says(0, "peek beta images -o csv", "beta,images,mine,4,0,5,1,12m0s,1,bucket")
 	s.says(0, "peek beta images -o json", `"limits_from": "bucket"`)
 	s.run(0, "limits", "set", "-y", "-e", "beta", "own=3/h")

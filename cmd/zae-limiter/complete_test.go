@@ -23,11 +23,8 @@ func TestNamesAreOffered(t *testing.T) {
 	s.run(0, "namespace", "register", "prod")
 	gone := prints[[]struct{ ID string }](s, "namespace register gone")[0].ID
 	s.run(0, "namespace", "delete", "-y", "gone")
-	ask := limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
-		Limits: []limiter.Limit{limiter.PerMinute("mine", 5)}}
-	if _, err := s.table.Limiter(nil).Acquire(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
+	s.takes(limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
+		Limits: []limiter.Limit{limiter.PerMinute("mine", 5)}})
 	const entities, resources, limits = "acme beta org", "gpt-4 images search", "budget rpm"
 	for command, want := range map[string]string{
 		"peek ":                     entities,

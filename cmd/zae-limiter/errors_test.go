@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,11 +77,8 @@ func TestNoNamesOfThePackagesAreTold(t *testing.T) {
 	s := newShell(t)
 	s.run(0, "limits", "set", "-y", "-r", "api", "rpm=5", "b=$5@daily")
 	s.run(0, "credit", "acme", "api", "b=1")
-	file := filepath.Join(t.TempDir(), "m.yaml")
-	text := "namespace: default\nsystem:\n  limits: {rpm: {capcity: 1}, tpm: {capacity: x}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, write := aManifest(t)
+	write("system:\n  limits: {rpm: {capcity: 1}, tpm: {capacity: x}}\n")
 	leaks := regexp.MustCompile(`admin: |limiter: [a-z]+: |limiter\.|manifest\.[a-z]|manifest: |line \d+: line|\b1 [a-z]+s\b`)
 	for _, c := range []struct{ command, want string }{
 		{"reset -y acme api nope", `not found: limit "nope", the bucket has `},

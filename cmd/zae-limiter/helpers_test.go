@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
@@ -62,6 +63,18 @@ func prints[T any](s *shell, command string) (v T) {
 		s.Fatalf("zae-limiter %s: %v\n%s", command, err, out)
 	}
 	return v
+}
+
+// takes has a request admitted, and commits it.
+func (s *shell) takes(ask limiter.Request) {
+	s.Helper()
+	lease, err := s.table.Limiter(nil).Acquire(s.Context(), ask)
+	if err == nil {
+		err = lease.Commit(s.Context())
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
 }
 
 // noAWS takes away what says where AWS is and who asks.

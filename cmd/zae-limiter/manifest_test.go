@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,13 +20,8 @@ import (
 
 func TestManifests(t *testing.T) {
 	s := newShell(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("namespace: default\nsystem: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}\n" +
+	file, write := aManifest(t)
+	write("system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}\n" +
 		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
 	s.says(3, "plan "+file, "+ create */gpt-4", "+ tpm: 500 per 1m0s", "on unavailable: allow", "2 changes")
 	s.says(1, "apply "+file, "nothing was changed", "--yes")
@@ -38,7 +32,7 @@ func TestManifests(t *testing.T) {
 	s.says(0, "plan "+file, "nothing to change")
 	s.says(0, "policy get", "allow")
 
-	write("namespace: default\nsystem: {limits: {rpm: {capacity: 200}}}\n")
+	write("system: {limits: {rpm: {capacity: 200}}}\n")
 	s.says(3, "plan "+file, "~ update */*", "- rpm: 100 per 1m0s", "+ rpm: 200 per 1m0s", "- delete */gpt-4")
 	text, _ := s.run(3, "plan", file, "-o", "json")
 	var plan struct {
@@ -56,20 +50,19 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s: from %s to %s", step.Action, step.From, step.To)
 		}
 	}
-	s.says(2, "plan "+file+" -n other", "the manifest is for namespace")
 	s.says(0, "apply --yes "+file, "2 changes applied")
 	s.says(1, "plan no-such-file", "there is no file no-such-file")
 	s.says(1, "plan "+filepath.Dir(file), "is a directory")
-	write("namespace: default\nnovelty: 1\n")
+	write("novelty: 1\n")
 	s.says(2, "plan "+file, "novelty")
 	s.stdin = "namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n"
 	s.says(2, "apply -", "--yes is needed")
 	s.says(0, "apply - -y", "1 change applied")
 
-	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n")
+	write("system: {limits: {rpm: {capacity: 300}}}\n")
 	s.stdin = ""
 	s.says(0, "apply "+file, "0 changes applied")
-	write("namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n" +
+	write("system: {limits: {rpm: {capacity: 300}}}\n" +
 		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
 	s.says(3, "plan "+file, "+ create */gpt-4", "1 change to apply: 1 to create; 1 unchanged")
 	s.says(1, "apply "+file, "1 change to apply: 1 to create; 1 unchanged Apply 1 change?", "nothing was changed")
@@ -82,15 +75,9 @@ func TestManifests(t *testing.T) {
 // A manifest is for its namespace, and no other can be meant.
 func TestManifestsAreOfTheirNamespace(t *testing.T) {
 	s := newShell(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("namespace: nowhere\n")
-	s.says(1, "plan "+file, "zae-limiter namespace register nowhere makes one")
-	write("namespace: default\n")
+	file, _ := aManifest(t)
+	s.stdin = "namespace: nowhere\n"
+	s.says(1, "plan -", "zae-limiter namespace register nowhere makes one")
 	s.says(2, "plan "+file+" -n other", `the manifest is for namespace "default", --namespace says "other"`)
 	s.says(0, "plan "+file+" -n default", "nothing to change")
 }
@@ -102,14 +89,12 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 		t.Fatal(errs)
 	}
 	const many = 100
-	text := "namespace: default\nresources:\n"
+	text := "resources:\n"
 	for i := range many {
 		text += fmt.Sprintf("  r%d: {limits: {rpm: {capacity: 5}}}\n", i)
 	}
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, write := aManifest(t)
+	write(text)
 	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 		if len(o.Writes) > 0 {
 			return false, memdb.Fail(store.Unavailable)
@@ -159,11 +144,11 @@ func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
 	if err == nil {
 		_, err = l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
 	}
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	const text = "namespace: default\nresources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n"
-	if err := errors.Join(err, os.WriteFile(file, []byte(text), 0o600)); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+	file, write := aManifest(t)
+	write("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
 	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 		for _, w := range o.Writes {
 			if strings.HasSuffix(w.Target().PK, "/RESOURCE#gpt-4") {
@@ -224,12 +209,7 @@ func TestPlansAreHarmless(t *testing.T) {
 // A manifest declares a hierarchy: the plan shows it, and a second application changes nothing.
 func TestAManifestOfAHierarchy(t *testing.T) {
 	s := newShell(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte("namespace: default\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	file, write := aManifest(t)
 	write("resources:\n  images: {disabled: true}\n" +
 		"entities:\n  acme: {name: Acme, parent: org, cascade: true, metadata: {plan: gold}}\n" +
 		"  org: {resources: {_default_: {limits: {rpm: {capacity: 5}}, cascade: false}}}\n")

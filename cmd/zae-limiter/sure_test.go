@@ -207,17 +207,16 @@ func furnished(t *testing.T, file string) (stored, map[string]string) {
 	return s, ids
 }
 
-// aManifest is the file of a manifest that declares nothing yet, and what has it declare limits of
-// resources.
-func aManifest(t *testing.T) (file string, declare func(resources string)) {
+// aManifest is the file of a manifest that declares nothing yet, and what has it declare something.
+func aManifest(t *testing.T) (file string, declare func(text string)) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "limits.yaml")
-	declare = func(resources string) {
-		if err := os.WriteFile(file, []byte("namespace: default\nresources: "+resources), 0o600); err != nil {
+	declare = func(text string) {
+		if err := os.WriteFile(file, []byte("namespace: default\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	declare("{}\n")
+	declare("")
 	return file, declare
 }
 
@@ -246,9 +245,9 @@ func TestWhatRemovesAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		noAWS(t)
 		file, manifest := aManifest(t)
-		manifest("{images: {limits: {budget: {capacity: 5}}}}\n")
+		manifest("resources: {images: {limits: {budget: {capacity: 5}}}}\n")
 		begin, ids := furnished(t, file)
-		manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
+		manifest("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
 		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
 		seen := map[string]bool{}
 		leaf(func(path string, c *cobra.Command) {
@@ -359,7 +358,7 @@ func onTable(t *testing.T, f func(begin stored, args []string)) {
 	t.Helper()
 	file, manifest := aManifest(t)
 	begin, ids := furnished(t, file)
-	manifest("{gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
+	manifest("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
 	real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
 	leaf(func(path string, _ *cobra.Command) {
 		p, ok := effects[path]

@@ -13,7 +13,7 @@ func TestWhatIsRefusedAsksNothing(t *testing.T) {
 		noAWS(t)
 		file, manifest := aManifest(t)
 		begin, ids := furnished(t, file)
-		manifest("{gpt-4: {limits: {rpm: {capacity: 0}}}}\n")
+		manifest("resources: {gpt-4: {limits: {rpm: {capacity: 0}}}}\n")
 		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"])
 		many := ""
 		for i := range 40 {
