@@ -26,34 +26,43 @@ import (
 // readOnly is a table that refuses to be written.
 type readOnly struct {
 	memory
-	t *testing.T
+	t    *testing.T
+	keys int // of items that were read
 }
 
-func (r readOnly) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (
+func (r *readOnly) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+	opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	for _, of := range in.RequestItems {
+		r.keys += len(of.Keys)
+	}
+	return r.memory.BatchGetItem(ctx, in, opts...)
+}
+
+func (r *readOnly) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (
 	*dynamodb.UpdateItemOutput, error) {
 	r.t.Error("an update")
 	return nil, context.Canceled
 }
 
-func (r readOnly) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (
+func (r *readOnly) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (
 	*dynamodb.PutItemOutput, error) {
 	r.t.Error("a put")
 	return nil, context.Canceled
 }
 
-func (r readOnly) DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (
+func (r *readOnly) DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (
 	*dynamodb.DeleteItemOutput, error) {
 	r.t.Error("a deletion")
 	return nil, context.Canceled
 }
 
-func (r readOnly) TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (
+func (r *readOnly) TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (
 	*dynamodb.TransactWriteItemsOutput, error) {
 	r.t.Error("a transaction")
 	return nil, context.Canceled
 }
 
-func (r readOnly) BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (
+func (r *readOnly) BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (
 	*dynamodb.BatchWriteItemOutput, error) {
 	r.t.Error("a batch of writes")
 	return nil, context.Canceled
@@ -88,7 +97,15 @@ func dashboardRig(t *testing.T, most int) (*shell, http.Handler) {
 	for _, name := range hostile {
 		ask(name, limiter.Costs{"rpm": 1, "budget": 1})
 	}
-	all, err := admin.Open(t.Context(), readOnly{s.table, t}, "zae-limiter", &admin.Options{Now: s.table.Now})
+	_, d := openReadOnly(t, s, most)
+	return s, d.handler("limits.internal")
+}
+
+// openReadOnly opens the table to look at, and for nothing else.
+func openReadOnly(t *testing.T, s *shell, most int) (*readOnly, dashboard) {
+	t.Helper()
+	db := &readOnly{memory: s.table, t: t}
+	all, err := admin.Open(t.Context(), db, "zae-limiter", &admin.Options{Now: s.table.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +113,7 @@ func dashboardRig(t *testing.T, most int) (*shell, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, dashboard{ns, most, s.table.Now}.handler("limits.internal")
+	return db, dashboard{ns, most, s.table.Now}
 }
 
 // askPage sends a request to a page, and returns the answer and its text without markup.
@@ -174,12 +191,21 @@ func TestDashboardGoesOn(t *testing.T) {
 	}
 }
 
-// No more is read than is shown.
+// No more is read than is shown, and one bucket to know whether there are more; a bucket is 5 items with its limits.
 func TestDashboardIsBounded(t *testing.T) {
-	_, h := dashboardRig(t, 2)
+	s, h := dashboardRig(t, 2)
 	_, text := askPage(t, h, http.MethodGet, "localhost", "/")
 	if strings.Count(text, " gpt-4 budget ") != 3 || strings.Count(text, "more than the first 2") != 2 {
 		t.Errorf("%s", text)
+	}
+	read := func(most int) int {
+		db, d := openReadOnly(t, s, most)
+		before := db.keys
+		d.look(t.Context(), admin.Scope{})
+		return db.keys - before
+	}
+	if one, three := read(1), read(3); three-one != 2*5 {
+		t.Errorf("%d items are read for a bucket, %d for three", one, three)
 	}
 }
 
