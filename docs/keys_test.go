@@ -45,7 +45,9 @@ func byAddress(l *limiter.Limiter, page http.Handler) (http.Handler, error) {
 		return nil, err
 	}
 	limit := httplimit.New(l, httplimit.Options{Request: func(r *http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: clientIP(r), Resource: "login", Costs: limiter.Costs{"rpm": 1}}, nil
+		one := limiter.Costs{"rpm": 1}
+		return limiter.Request{Entity: clientIP(r), Resource: "login", Costs: one, Also: []limiter.Part{
+			{Entity: "everybody", Resource: "login", Costs: one}}}, nil // of both, or of neither
 	}})
 	return limit(page), nil
 }
@@ -84,8 +86,11 @@ func TestTenantOfToken(t *testing.T) {
 
 func TestByAddress(t *testing.T) {
 	table := limitertest.New(t)
-	if err := table.Admin("").SetLimits(t.Context(), admin.Scope{}, limiter.PerMinute("rpm", 1)); err != nil {
-		t.Fatal(err)
+	for entity, n := range map[string]int64{"": 1, "everybody": 2} {
+		scope := admin.Scope{Entity: entity}
+		if err := table.Admin("").SetLimits(t.Context(), scope, limiter.PerMinute("rpm", n)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	h, err := byAddress(table.Limiter(nil), http.NotFoundHandler())
 	if err != nil {
@@ -94,7 +99,7 @@ func TestByAddress(t *testing.T) {
 	for _, c := range []struct {
 		forwarded string
 		want      int
-	}{{"203.0.113.9", 404}, {"1.2.3.4, 203.0.113.9", 429}, {"203.0.113.10", 404}} {
+	}{{"203.0.113.9", 404}, {"1.2.3.4, 203.0.113.9", 429}, {"203.0.113.10", 404}, {"203.0.113.11", 429}} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "10.0.0.1:4711"
 		r.Header.Set("X-Forwarded-For", c.forwarded)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -76,6 +77,7 @@ func (d Denial) Body() Body {
 	if !d.Never() {
 		b.RetryAfterSeconds, b.RetryAfterMS = Wait(d.RetryAfter.Seconds()), Wait(d.RetryAfter.Milliseconds())
 	}
+	costs := d.costs()
 	b.Contended = len(d.Statuses) > 0
 	for _, s := range d.Statuses {
 		b.Contended = b.Contended && s.RetryAfter == 0
@@ -93,8 +95,8 @@ func (d Denial) Body() Body {
 		if !never(s.RetryAfter) {
 			retryAfter = Wait(s.RetryAfter.Seconds())
 		}
-		requested := d.Request.Costs[s.Limit]
-		if d.Request.Costs == nil && s.Limit == d.Limit {
+		requested := costs[s.Limit]
+		if costs == nil && s.Limit == d.Limit {
 			requested = d.Wanted
 		}
 		b.Limits = append(b.Limits, BodyLimit{
@@ -104,6 +106,19 @@ func (d Denial) Body() Body {
 		})
 	}
 	return b
+}
+
+// costs is what the part of the request that was denied asked for, nil if that is not known.
+func (d Denial) costs() limiter.Costs {
+	if i := slices.IndexFunc(d.Request.Also, func(p limiter.Part) bool {
+		return p.Entity == d.Entity && p.Resource == d.Resource
+	}); i >= 0 {
+		return d.Request.Also[i].Costs
+	}
+	if len(d.Request.Also) > 0 && d.Entity != d.Request.Entity { // a parent, of any part
+		return nil
+	}
+	return d.Request.Costs
 }
 
 // WriteDenied answers with 429, Retry-After and a [Body].

@@ -458,3 +458,27 @@ func TestKindsAndWordsOfABody(t *testing.T) {
 		t.Errorf("body: %s", w.Body)
 	}
 }
+
+// A request may take from several keys: the tightest limit of each name is in the fields, and the body says what the
+// part that denies was asked for.
+func TestSeveralKeys(t *testing.T) {
+	table := limitertest.New(t)
+	limits := func(n int64) []limiter.Limit { return []limiter.Limit{limiter.PerMinute("rpm", n)} }
+	all := limiter.Part{Entity: "everybody", Resource: "api", Costs: limiter.Costs{"rpm": 3}, Limits: limits(8)}
+	h := httplimit.New(table.Limiter(nil), httplimit.Options{Fields: []httplimit.Fields{httplimit.XRateLimit},
+		Request: func(r *http.Request) (limiter.Request, error) {
+			return limiter.Request{Entity: r.Header.Get("X-Api-Key"), Resource: "api", Costs: limiter.Costs{"rpm": 1},
+				Limits: limits(5), Also: []limiter.Part{all}}, nil
+		}})(fine)
+	wants(t, get(h, "a"), 200, map[string]string{"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "5"})
+	wants(t, get(h, "b"), 200, map[string]string{"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "2"})
+	w := get(h, "a")
+	wants(t, w, 429, map[string]string{"Retry-After": "8", "X-RateLimit-Limit": "8"})
+	var body httplimit.Body
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	if len(body.Limits) != 1 || body.Limits[0].Entity != "everybody" || body.Limits[0].Requested != 3 {
+		t.Errorf("body: %s", w.Body)
+	}
+}

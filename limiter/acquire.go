@@ -3,8 +3,10 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -52,44 +54,41 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 // acquire resolves a request and takes its costs. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
-	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
+	n := req.name()
 	if !l.desks.Enter() {
 		return nil, closed("acquire", n)
 	}
 	defer l.desks.Leave()
-	own, err := req.validate(l.desks.Peek(n))
+	var few [1]portion
+	parts, err := l.parts(req, few[:0])
 	if err != nil {
 		return nil, err
 	}
-	if !l.answers(ctx, n, req, own) { // the table has been silent: do not wait for a timeout once more
-		cfg, err := l.configs.last(n, own)
-		if errors.Is(err, ErrDisabled) { // that is known all the same
-			return l.unresolved(ctx, req, n, own, cfg, err)
-		}
-		return l.undecided(ctx, req, n, own, cfg.policy, desk.ErrOpen)
+	if !l.answers(ctx, n, parts) { // the table has been silent: do not wait for a timeout once more
+		return l.unanswered(ctx, req, parts)
 	}
 	bounded := l.desks.Begin(ctx, tries)
 	defer bounded.End()
-	wants, cfg, at, err := l.needs(bounded, n, req, own, tries.Room[:0])
+	wants, cfg, at, err := l.needs(bounded, parts, tries.Room[:0])
 	if err != nil { // which limits are in force is not known, so nothing was asked for
 		if store.KindOf(err) != 0 { // else it may come from the cache, or no call was made
 			l.desks.Heard(ctx, n, at, err)
 		}
-		return l.unresolved(ctx, req, at, own, cfg, err)
+		return l.unresolved(ctx, req, parts, at, cfg.policy, err)
 	}
 	reused := l.desks.Reuse(wants)
 	defer func() { l.desks.Unused(reused, tries.Kept()) }() // unless a lease has them
 	got := l.desks.Take(bounded, wants, tries)
 	err = failure(got)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
-		denied.beside(req.Costs, reused.Of)
+		denied.beside(wants, reused.Of)
 	}
 	// Else nothing was asked: it is bypassed, granted from what is held, or denied by what is known.
 	if err == nil && !tries.Held && charged(got.Grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
 		l.desks.Heard(ctx, n, got.At, err)
 	}
 	if !decided(err) { // unavailable or unknown
-		return l.undecided(ctx, req, got.At, own, cfg.policy, err)
+		return l.undecided(ctx, req, parts, got.At, cfg.policy, err)
 	}
 	if err != nil {
 		return nil, err
@@ -101,22 +100,46 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	return lease, nil
 }
 
-// needs resolves what is in force for a request, and what it needs of all its levels, in the room it is given.
-// With an error it returns the entity that the error is about.
-func (l *Limiter) needs(ctx context.Context, n decide.Name, req Request, own []bucket.Limit, room []decide.Want) (
+// needs resolves what is in force for all parts of a request, at once, and what they need of all their levels,
+// in the room it is given. With an error it returns the entity that the error is about.
+func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want) (
 	wants []decide.Want, cfg resolved, at decide.Name, err error) {
-	if cfg, err = l.configs.resolve(ctx, n, own, l.now()); err != nil {
-		return nil, cfg, n, err
+	if len(parts) == 1 {
+		return l.levels(ctx, parts[0], room)
 	}
-	wants, at, err = l.levels(ctx, n, req, cfg, room)
-	return wants, cfg, at, err
+	type need struct {
+		wants []decide.Want
+		cfg   resolved
+		at    decide.Name
+		err   error
+	}
+	each := make([]need, len(parts))
+	desk.InParallel(len(parts), func(i int) {
+		e := &each[i]
+		if p := desk.Guarded(func() { e.wants, e.cfg, e.at, e.err = l.levels(ctx, parts[i], nil) }); p != nil {
+			e.at, e.err = parts[i].name(), p
+		}
+	})
+	for i, e := range each {
+		if e.err != nil {
+			return nil, e.cfg, e.at, e.err
+		}
+		for _, w := range e.wants {
+			if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
+				return nil, e.cfg, w.Name, argument.Invalid(fmt.Sprintf("Also[%d]", i-1), path(parts[i].name()),
+					fmt.Sprintf("no part that charges %q once more", path(w.Name)))
+			}
+		}
+		wants = append(wants, e.wants...)
+	}
+	return wants, each[0].cfg, parts[0].name(), nil
 }
 
-// answers reports whether a request may be sent: not while its bucket is throttled, nor while nothing has an
-// answer.
-func (l *Limiter) answers(ctx context.Context, n decide.Name, req Request, own []bucket.Limit) bool {
+// answers reports whether a request for a bucket may be sent: not while that is throttled, nor while nothing
+// has an answer.
+func (l *Limiter) answers(ctx context.Context, n decide.Name, parts []portion) bool {
 	return l.desks.Sends(n) || l.desks.Probes(ctx, n, func(ctx context.Context) error {
-		_, _, _, err := l.needs(ctx, n, req, own, nil)
+		_, _, _, err := l.needs(ctx, parts, nil)
 		return err
 	})
 }

@@ -14,10 +14,13 @@ import (
 // next requests from that, without a call. See docs/hot-keys.md.
 
 // atHand grants a request from what this process has taken ahead. It is nil if that does not
-// cover it, if the request cascades or is granted anyway, or if what is in force has to be
+// cover it, if the request has several parts, cascades or is granted anyway, or if what is in force has to be
 // looked up. It makes no call, and does not ask whether one would be answered.
 func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
-	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
+	if len(req.Also) > 0 {
+		return nil
+	}
+	n := req.name()
 	k := l.desks.Get(n)
 	if k == nil || !k.Holds() || !l.desks.Enter() {
 		return nil

@@ -12,9 +12,10 @@ import (
 
 // Charge takes more for the same request now, or is denied, like an Acquire with these
 // costs. It is for work whose end is not known, such as a stream. What it takes belongs to the
-// lease: Rollback gives it back too, and it counts on top of what was settled so far. It blocks
-// and fails like [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease has
-// ended meanwhile, the tokens are given back, and the error is ErrLeaseClosed.
+// lease: Rollback gives it back too, and it counts on top of what was settled so far. It is
+// charged where Settle settles, not to parts of [Request.Also]. It blocks and fails like
+// [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease has ended meanwhile, the
+// tokens are given back, and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
 	req, closed, charged := le.request, le.closed, !le.nothing()
@@ -28,7 +29,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	if limit := le.slotsIn(more); limit != "" {
 		return argument.Invalid("charge limit", limit, "no in-flight limit: slots are taken by Acquire")
 	}
-	req.Costs = more
+	req.Costs, req.Also = more, nil
 	extra, err := le.limiter.Acquire(ctx, req)
 	if err != nil || extra.nothing() {
 		return err
@@ -49,7 +50,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 func (le *Lease) slotsIn(costs Costs) string {
 	le.mu.Lock()
 	defer le.mu.Unlock()
-	for _, a := range le.levels() {
+	for _, a := range le.of(le.request.name()) {
 		for _, l := range a.settles() {
 			if l.Lends() && costs[l.Name] > 0 {
 				return l.Name
@@ -115,8 +116,8 @@ func (le *Lease) joinLevels(extra *Lease, costs Costs) {
 	le.join(extra, costs)
 	for _, more := range extra.above {
 		i := slices.IndexFunc(le.above, func(a *Lease) bool { return a.name == more.name })
-		if i < 0 {
-			le.above = append(le.above, more) // it cascades since
+		if i < 0 { // it cascades since
+			le.above = slices.Insert(le.above, len(le.of(le.name))-1, more)
 			continue
 		}
 		le.above[i].join(more, costs)

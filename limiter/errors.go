@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
@@ -123,10 +124,14 @@ func (e *LimitError) Never() bool {
 }
 
 // beside adds what this process had of slots, in tokens, beside those that it asked the table for.
-func (e *LimitError) beside(asked Costs, had func(n decide.Name, limit string) int64) {
+func (e *LimitError) beside(asked []decide.Want, had func(n decide.Name, limit string) int64) {
 	n := decide.Name{Entity: e.Entity, Resource: e.Resource}
-	if more := had(n, e.Limit); e.Wanted+more <= asked[e.Limit] { // else other limits decided, of which it had none
-		e.Wanted, e.Remaining = e.Wanted+more, e.Remaining+more
+	for _, w := range asked {
+		c, ok := table.Find(w.Costs, e.Limit)
+		if ok && w.Name == n && e.Wanted <= c.Milli/bucket.Milli { // else other limits decided, of which it had none
+			more := had(n, e.Limit)
+			e.Wanted, e.Remaining = e.Wanted+more, e.Remaining+more
+		}
 	}
 	for i, s := range e.Statuses {
 		e.Statuses[i].Remaining += had(n, s.Limit)
@@ -147,7 +152,7 @@ type opError struct {
 }
 
 func (e *opError) Error() string {
-	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, e.name.Entity+"/"+e.name.Resource)
+	s := fmt.Sprintf("%v: %s %q", e.kind, e.op, path(e.name))
 	if e.cause != nil {
 		s += ": " + strings.TrimPrefix(e.cause.Error(), e.kind.Error()+": ") // the kind is said once
 	}
@@ -156,6 +161,9 @@ func (e *opError) Error() string {
 
 func (e *opError) Is(target error) bool { return target == e.kind }
 func (e *opError) Unwrap() error        { return e.cause }
+
+// path is how messages name a bucket.
+func path(n decide.Name) string { return n.Entity + "/" + n.Resource }
 
 // outcome is what a caller is told of a call that failed.
 func outcome(op string, n decide.Name, err error) error {

@@ -16,13 +16,12 @@ type EventKind int
 // The kinds of events.
 const (
 	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its outcome. There is
-	// exactly one for every such call, with every outcome. Set: Entity, Resource, Costs, Err,
+	// exactly one for every such call, with every outcome. Set: Entity, Resource, Costs, Also, Err,
 	// Policy, Writes, Ahead, Overdrawn, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease that
 	// has charged nothing. Writes is zero for one of PolicyLocal, and for what is handed over
-	// (see EventSettle). Set: Entity,
-	// Resource, Costs, Err, Writes, Elapsed.
+	// (see EventSettle). Set: Entity, Resource, Costs, Also, Err, Writes, Elapsed.
 	EventCommit
 	// EventRollback is EventCommit for a lease that was rolled back. It also tells what the limiter
 	// gives back itself: when another level of a cascade was denied, or when callers have left.
@@ -105,6 +104,8 @@ type Event struct {
 	// no acquire without Err has told of is left out: shares of PolicyLocal, and what the limiter gives
 	// back itself. So those of all events without Err add up to what is taken. They must not be changed.
 	Costs Costs
+	// Also has the other parts of a request with [Request.Also], with costs as Costs are.
+	Also []Part
 	// Err is why it failed, nil on success; see Outcome.
 	Err error
 	// Policy is, of an acquire that was let through without a decision, the policy
@@ -189,6 +190,9 @@ func (e Event) LogValue() slog.Value {
 			slog.Duration("elapsed", e.Elapsed))
 		if len(e.Costs) > 0 {
 			attrs = append(attrs, slog.Any("costs", e.Costs))
+		}
+		for _, p := range e.Also {
+			attrs = append(attrs, slog.Group("also", "entity", p.Entity, "resource", p.Resource, "costs", p.Costs))
 		}
 		for _, s := range e.Overdrawn {
 			attrs = append(attrs, slog.Group("overdrawn", "by", s.Entity, "limit", s.Limit, "remaining", s.Remaining))

@@ -138,8 +138,23 @@ func (le *Lease) Entity() string { return le.name.Entity }
 // Resource returns what for.
 func (le *Lease) Resource() string { return le.name.Resource }
 
-// levels returns the lease on the entity itself and those on its parents.
+// levels returns the leases of all parts: on the entity itself and on its parents, then those of the next.
 func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
+
+// of returns the leases of the part of the request that names n: on its entity, and on its parents. It is nil
+// for a lease that has charged nothing.
+func (le *Lease) of(n decide.Name) []*Lease {
+	all := le.levels()
+	begin := slices.IndexFunc(all, func(a *Lease) bool { return a.name == n })
+	if begin < 0 {
+		return nil
+	}
+	end := begin + 1
+	for end < len(all) && le.request.also(all[end].name) == nil {
+		end++
+	}
+	return all[begin:end]
+}
 
 // nothing reports whether the lease holds nothing, on no level.
 func (le *Lease) nothing() bool {
@@ -195,13 +210,26 @@ func (le *Lease) Overdrawn() (out []Status) {
 //
 // Settle fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has
 // ended (ErrLeaseClosed); then nothing is changed.
+//
+// It is about the entity and resource of the request, and the parents that it cascades to. See
+// SettlePart for what the request took besides.
 func (le *Lease) Settle(actual Costs) error {
+	return le.SettlePart(le.request.Entity, le.request.Resource, actual)
+}
+
+// SettlePart is Settle for one part of a request with [Request.Also], named by its entity and
+// resource. Parts that nothing is said of have cost what was taken.
+func (le *Lease) SettlePart(entity, resource string, actual Costs) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	if le.closed {
 		return le.errClosed("settle")
 	}
-	all := le.levels()
+	n := decide.Name{Entity: entity, Resource: resource}
+	if n != le.request.name() && le.request.also(n) == nil {
+		return argument.Invalid("settle part", path(n), "the entity and resource of the request, or of one in Also")
+	}
+	all := le.of(n)
 	next := make([]map[string]int64, len(all))
 	for i, a := range all {
 		var err error

@@ -54,43 +54,46 @@ func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
 	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
 }
 
-// levels works out what a request needs of its entity, whose configuration is given, and of those
-// that it cascades to, in the room it is given. Warm, it does no I/O. With an error it returns
-// the entity that the error is about.
-func (l *Limiter) levels(ctx context.Context, n decide.Name, req Request, cfg resolved,
-	room []decide.Want) ([]decide.Want, decide.Name, error) {
-	w, err := l.want(n, req, cfg)
-	if err != nil {
-		return nil, n, err
+// levels works out what a part of a request needs of its entity and of those that it cascades to, in
+// the room it is given. Warm, it does no I/O. It returns what is in force for the entity. With an
+// error it returns the entity that the error is about.
+func (l *Limiter) levels(ctx context.Context, a portion, room []decide.Want) (wants []decide.Want, own resolved,
+	at decide.Name, err error) {
+	n := a.name()
+	if own, err = l.configs.resolve(ctx, n, a.own, l.now()); err != nil {
+		return nil, own, n, err
 	}
-	wants := append(room, w)
-	for cfg.cascade {
+	w, err := l.want(n, a.Request, own)
+	if err != nil {
+		return nil, own, n, err
+	}
+	wants = append(room, w)
+	for cfg := own; cfg.cascade; wants = append(wants, w) {
 		parent := decide.Name{Entity: cfg.parent, Resource: n.Resource}
 		circle := slices.ContainsFunc(wants, func(w decide.Want) bool { return w.Name == parent })
 		if circle || len(wants) == maxLevels {
-			return nil, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
-				n.Entity, path(wants, parent), maxLevels)
+			return nil, own, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
+				n.Entity, chain(wants, parent), maxLevels)
 		}
 		if cfg, err = l.configs.resolve(ctx, parent, nil, l.now()); err != nil && !errors.Is(err, errNoLimits) {
-			return nil, parent, err
+			return nil, own, parent, err
 		}
 		if !cfg.exists {
-			return nil, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid,
+			return nil, own, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid,
 				wants[len(wants)-1].Name.Entity, parent.Entity)
 		}
 		if err != nil {
-			return nil, parent, err
+			return nil, own, parent, err
 		}
-		if w, err = l.want(parent, req, cfg); err != nil {
-			return nil, parent, err
+		if w, err = l.want(parent, a.Request, cfg); err != nil {
+			return nil, own, parent, err
 		}
-		wants = append(wants, w)
 	}
-	return wants, n, nil
+	return wants, own, n, nil
 }
 
-// path names the entities of levels and the parent after them.
-func path(wants []decide.Want, parent decide.Name) string {
+// chain names the entities of levels and the parent after them.
+func chain(wants []decide.Want, parent decide.Name) string {
 	var b strings.Builder
 	for _, w := range wants {
 		b.WriteString(w.Name.Entity + " -> ")

@@ -89,15 +89,22 @@ func followers(lease *Lease, req Request) int {
 	if lease == nil {
 		return 1
 	}
-	n := int64(1)
-	for i, s := range lease.Status() {
-		cost := max(req.Costs[s.Limit], 1)
-		room := (s.Remaining+s.Capacity)/cost + 1
-		if s.InFlight || s.Floor > 0 { // nobody owes slots, nor what is for others
-			room = s.Remaining / cost
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	n, first, costs := int64(1), true, req.Costs
+	for _, a := range lease.levels() {
+		if p := req.also(a.name); p != nil {
+			costs = p.Costs
 		}
-		if i == 0 || room < n {
-			n = room
+		for _, s := range a.statusOf() {
+			cost := max(costs[s.Limit], 1)
+			room := (s.Remaining+s.Capacity)/cost + 1
+			if s.InFlight || s.Floor > 0 { // nobody owes slots, nor what is for others
+				room = s.Remaining / cost
+			}
+			if first || room < n {
+				n, first = room, false
+			}
 		}
 	}
 	return int(max(n, 1))

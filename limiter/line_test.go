@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -417,6 +418,12 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 		if got := followers(&Lease{status: c.status}, Request{Costs: c.costs}); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+	also := Request{Costs: Costs{"rpm": 1}, Also: []Part{{Entity: "other", Costs: Costs{"rpm": 7}}}}
+	of := &Lease{status: []Status{rate("rpm", -7)}, above: []*Lease{
+		{name: decide.Name{Entity: "other"}, status: []Status{rate("rpm", -7)}}}}
+	if got := followers(of, also); got != 2 { // of 13 and 7 each
+		t.Errorf("another part: %d, want 2", got)
 	}
 	if got := followers(nil, Request{}); got != 1 {
 		t.Errorf("behind one that was not let in: %d, want 1", got)

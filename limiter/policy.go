@@ -6,14 +6,25 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
+// unanswered decides a request that is not sent. That a part is disabled may be known all the same.
+func (l *Limiter) unanswered(ctx context.Context, req Request, parts []portion) (*Lease, error) {
+	var policy Policy
+	for _, a := range parts {
+		cfg, err := l.configs.last(a.name(), a.own)
+		if policy = cfg.policy; errors.Is(err, ErrDisabled) {
+			return l.unresolved(ctx, req, parts, a.name(), policy, err)
+		}
+	}
+	return l.undecided(ctx, req, parts, req.name(), policy, desk.ErrOpen)
+}
+
 // unresolved turns a failed resolution into the caller's error or policy.
-func (l *Limiter) unresolved(ctx context.Context, req Request, n decide.Name, own []bucket.Limit, cfg resolved,
+func (l *Limiter) unresolved(ctx context.Context, req Request, parts []portion, n decide.Name, stored Policy,
 	err error) (*Lease, error) {
 	if errors.Is(err, ErrLimited) {
 		return nil, err
@@ -23,12 +34,12 @@ func (l *Limiter) unresolved(ctx context.Context, req Request, n decide.Name, ow
 			return nil, &opError{"acquire", n, kind, err}
 		}
 	}
-	return l.undecided(ctx, req, n, own, cfg.policy, err)
+	return l.undecided(ctx, req, parts, n, stored, err)
 }
 
 // undecided turns a call that got no decision or no answer into the caller's error,
 // or applies the policy.
-func (l *Limiter) undecided(ctx context.Context, req Request, n decide.Name, own []bucket.Limit, stored Policy,
+func (l *Limiter) undecided(ctx context.Context, req Request, parts []portion, n decide.Name, stored Policy,
 	err error) (*Lease, error) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrUnreadable) {
 		return nil, canceled("acquire", n, cause, err)
@@ -38,9 +49,9 @@ func (l *Limiter) undecided(ctx context.Context, req Request, n decide.Name, own
 	switch {
 	case errors.Is(err, ErrSetup), errors.Is(err, ErrUnreadable): // no policy: somebody has to act
 	case policy == PolicyAllow:
-		return &Lease{limiter: l, name: n, cause: err}, nil
+		return &Lease{limiter: l, request: req, name: n, cause: err}, nil
 	case policy == PolicyLocal:
-		return l.grant(req, own, err)
+		return l.grant(req, parts, err)
 	}
 	return nil, err
 }
@@ -61,9 +72,33 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 // grant decides a request that has no decision because of cause. It needs the limits, which come
 // from the call or from the configuration that was read last, however old. If they are not known,
 // or the share can never hold the costs, the cause is returned.
-func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, error) {
+func (l *Limiter) grant(req Request, parts []portion, cause error) (*Lease, error) {
 	var wants []decide.Want
-	for n := (decide.Name{Entity: req.Entity, Resource: req.Resource}); len(wants) < maxLevels; own = nil {
+	for _, a := range parts {
+		some, err := l.localWants(a, cause)
+		if err != nil {
+			return nil, err
+		}
+		wants = append(wants, some...)
+	}
+	grants, err := l.locals.Take(wants, l.now())
+	if share, ok := errors.AsType[*desk.ShareError](err); ok {
+		return nil, errors.Join(cause, fmt.Errorf("%w: %d percent of %s", err, share.Percent, public(share.Limit)))
+	} else if denied, ok := errors.AsType[*desk.Denied](err); ok {
+		return nil, errors.Join(refusal(denied.Decision), cause)
+	}
+	lease := l.leaseOf(grants)
+	for _, a := range lease.levels() {
+		a.cause = cause
+	}
+	lease.request = req
+	return lease, nil
+}
+
+// localWants returns what a part of a request needs of all its levels, as far as that is known.
+func (l *Limiter) localWants(a portion, cause error) (wants []decide.Want, err error) {
+	own := a.own
+	for n := a.name(); ; own = nil {
 		cfg, err := l.configs.last(n, own)
 		if errors.Is(err, ErrDisabled) {
 			return nil, &opError{"acquire", n, ErrDisabled, err}
@@ -71,7 +106,7 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 		if err != nil {
 			break
 		}
-		w, err := l.want(n, req, cfg)
+		w, err := l.want(n, a.Request, cfg)
 		if denied, ok := errors.AsType[*LimitError](err); ok {
 			return nil, denied // by a limit that blocks
 		}
@@ -94,16 +129,5 @@ func (l *Limiter) grant(req Request, own []bucket.Limit, cause error) (*Lease, e
 	if len(wants) == 0 {
 		return nil, cause
 	}
-	grants, err := l.locals.Take(wants, l.now())
-	if share, ok := errors.AsType[*desk.ShareError](err); ok {
-		return nil, errors.Join(cause, fmt.Errorf("%w: %d percent of %s", err, share.Percent, public(share.Limit)))
-	} else if denied, ok := errors.AsType[*desk.Denied](err); ok {
-		return nil, errors.Join(refusal(denied.Decision), cause)
-	}
-	lease := l.leaseOf(grants)
-	for _, a := range lease.levels() {
-		a.cause = cause
-	}
-	lease.request = req
-	return lease, nil
+	return wants, nil
 }

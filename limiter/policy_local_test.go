@@ -303,7 +303,8 @@ func TestLocalGrantsNothingToAFifthLevel(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), Request{Entity: "team", Resource: gpt, Costs: Costs{"rpm": 1}}); err != nil {
 		t.Errorf("four levels: %v", err)
 	}
-	if lease, err := l.grant(stored(Costs{"rpm": 1}), nil, ErrUnavailable); err != ErrUnavailable {
+	five := []portion{{Request: stored(Costs{"rpm": 1})}}
+	if lease, err := l.grant(Request{}, five, ErrUnavailable); err != ErrUnavailable {
 		t.Errorf("five levels: %v, %v", lease, err)
 	}
 }
@@ -674,7 +675,7 @@ func TestLocalDenialsBesideSoftLimitsAndSwitches(t *testing.T) {
 		if lease, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrDisabled) {
 			t.Errorf("the table is down %v: %v, %v", down, lease, err)
 		}
-		if _, err := l.grant(req, nil, ErrUnavailable); !errors.Is(err, ErrDisabled) {
+		if _, err := l.grant(req, []portion{{Request: req}}, ErrUnavailable); !errors.Is(err, ErrDisabled) {
 			t.Errorf("the table is down %v: granted by this process, %v", down, err)
 		}
 	}

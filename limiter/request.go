@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -84,6 +85,72 @@ type Request struct {
 	Limits []Limit
 	// OnUnavailable overrides the stored policy.
 	OnUnavailable Policy
+	// Also is what the request takes of other entities or resources in the same decision: of
+	// a user and of everybody, of a tenant and of an address, of two models. All of it is taken,
+	// or nothing. At most 15 parts; no bucket may be charged twice, neither as a part nor as a
+	// parent that a part cascades to. Class and OnUnavailable hold for all parts.
+	Also []Part
+}
+
+// Part is what a request takes of one more entity and resource, see [Request.Also]. The fields
+// are those of [Request].
+type Part struct {
+	Entity, Resource string
+	Costs            Costs
+	Limits           []Limit
+}
+
+// also returns the part in Also that names n, nil if there is none.
+func (r Request) also(n decide.Name) *Part {
+	for i := range r.Also {
+		if r.Also[i].name() == n {
+			return &r.Also[i]
+		}
+	}
+	return nil
+}
+
+// maxParts is how many parts a request has at most.
+const maxParts = 16
+
+// portion is one part of a request: without others beside, and with the limits that it brings, not to
+// be changed; nil if it brings none.
+type portion struct {
+	Request
+	own []bucket.Limit
+}
+
+func (r Request) name() decide.Name { return decide.Name{Entity: r.Entity, Resource: r.Resource} }
+
+func (p Part) name() decide.Name { return decide.Name{Entity: p.Entity, Resource: p.Resource} }
+
+// parts checks a request, and returns its parts in the room that it is given.
+func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
+	if n := 1 + len(req.Also); n > maxParts {
+		return nil, argument.Invalid("Also", argument.Plain(fmt.Sprintf("%d parts", n-1)),
+			fmt.Sprintf("at most %d", maxParts-1))
+	}
+	one := req
+	one.Also = nil
+	for i := -1; i < len(req.Also); i++ {
+		if i >= 0 {
+			p := req.Also[i]
+			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
+		}
+		a := portion{Request: one}
+		var err error
+		if a.own, err = one.validate(l.desks.Peek(a.name())); err != nil {
+			if i >= 0 {
+				err = fmt.Errorf("Also[%d]: %w", i, err)
+			}
+			return nil, err
+		}
+		if slices.ContainsFunc(room, func(o portion) bool { return o.name() == a.name() }) {
+			return nil, argument.Invalid(fmt.Sprintf("Also[%d]", i), path(a.name()), "every entity and resource once")
+		}
+		room = append(room, a)
+	}
+	return room, nil
 }
 
 // validate checks everything that can be checked without configuration. It returns the call's

@@ -32,13 +32,19 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 	if l.opts.Observe == nil {
 		return
 	}
-	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Err: err,
+	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Also: req.Also, Err: err,
 		Writes: tries.Calls, Ahead: err == nil && tries.Held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
 		lease.told = err == nil
 		if lease.cause == ErrBypassed {
 			e.Costs = nil
+		}
+		for i, p := range req.Also {
+			if a := lease.of(p.name()); len(a) > 0 && a[0].cause == ErrBypassed {
+				e.Also = slices.Clone(e.Also)
+				e.Also[i].Costs = nil
+			}
 		}
 	}
 	if lease != nil && lease.cause != nil && lease.cause != ErrBypassed {
@@ -61,33 +67,41 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	if op == "rollback" {
 		e.Kind = EventRollback
 	}
-	for level, items := range dues {
-		for i, costs := range items {
-			if le.levels()[level].items[i].local != nil {
+	for level, a := range le.levels() {
+		var differ Costs
+		for i, costs := range dues[level] {
+			if a.items[i].local != nil {
 				continue
 			}
 			handed := le.limiter.opts.SettleWithin > 0 && !slices.ContainsFunc(costs, isSlots)
 			if !handed && slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
 				e.Writes++
 			}
-			if level == 0 && (le.told || err != nil) {
-				e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(costs), isSlots))
+			if le.told || err != nil {
+				differ = differ.plus(slices.DeleteFunc(slices.Clone(costs), isSlots))
 			}
 		}
+		p := le.request.also(a.name)
+		switch {
+		case level == 0:
+			e.Costs = differ.plus(table.Negative(le.slotsAsked(a, le.request.Costs)))
+		case p != nil:
+			differ = differ.plus(table.Negative(le.slotsAsked(a, p.Costs)))
+			e.Also = append(e.Also, Part{Entity: p.Entity, Resource: p.Resource, Costs: differ})
+		}
 	}
-	e.Costs = e.Costs.plus(table.Negative(le.slotsAsked()))
 	le.limiter.opts.Observe(ctx, e)
 }
 
-// slotsAsked returns the slots that the lease was for, whoever has taken them: this one, or an earlier
+// slotsAsked returns the slots that a lease was for on one level, whoever has taken them: this one, or an earlier
 // one of this process, and whether they go back to the table or stay for the next.
-func (le *Lease) slotsAsked() (all []table.Cost) {
+func (le *Lease) slotsAsked(at *Lease, asked Costs) (all []table.Cost) {
 	if le.slots == nil || !le.told {
 		return nil
 	}
-	for _, l := range le.settles() {
+	for _, l := range at.settles() {
 		if l.Lends() {
-			all = append(all, table.Cost{Limit: l, Milli: le.request.Costs[l.Name] * bucket.Milli})
+			all = append(all, table.Cost{Limit: l, Milli: asked[l.Name] * bucket.Milli})
 		}
 	}
 	return all

@@ -56,7 +56,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 // wait takes the costs, as soon as the queue has room for them, and sleeps until they
 // are paid back.
 func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
-	n := decide.Name{Entity: req.Entity, Resource: req.Resource}
+	n := req.name()
 	if !l.desks.Enter() {
 		return nil, closed("acquire", n)
 	}

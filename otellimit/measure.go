@@ -51,9 +51,15 @@ func (o *Observer) measure(ctx context.Context, e limiter.Event) {
 	if e.Err != nil {
 		return
 	}
-	for limit, n := range e.Costs {
-		if n != 0 {
-			o.tokens.Add(ctx, n, with(keyLimit.String(limit)))
+	count := func(costs limiter.Costs) {
+		for limit, n := range costs {
+			if n != 0 {
+				o.tokens.Add(ctx, n, with(keyLimit.String(limit)))
+			}
 		}
+	}
+	count(e.Costs)
+	for _, p := range e.Also {
+		count(p.Costs)
 	}
 }

@@ -224,6 +224,7 @@ type op struct {
 	began   int64            // epoch ms
 	removed int              // see world.removed, when it began
 	class   string
+	guest   bool // it takes of the guest besides
 }
 
 type opKey struct{}

@@ -26,6 +26,7 @@ import (
 const (
 	namespaceID = "simulated00"
 	resource    = "gpt-4"
+	guest       = "guest" // an entity of which requests for others take besides
 	maxShards   = 4
 )
 
@@ -50,6 +51,7 @@ type world struct {
 	changes bool          // limits and entities change, and buckets are deleted
 	hand    *rand.Rand    // of whoever deletes shards by hand; nil: nobody does
 	several *rand.Rand    // of what requests take of a second limit in the same write; nil: nothing
+	also    *rand.Rand    // of what requests take of the guest besides, see limiter.Request.Also; nil: nothing
 	tree    map[string]string
 	deleted map[string]bool // entities that were deleted at some time
 	removed int             // shards 0 that were deleted
@@ -76,6 +78,7 @@ type stats struct {
 	writes, granted, denied, failed, cascaded, settled, waited int
 	splits, merges, changes, batches, redelivered, lost, begun int
 	byHand, restored                                           int // shards deleted by hand, and put back
+	guests                                                     int // granted with a part of the guest
 }
 
 func (s *stats) add(o stats) {
@@ -86,7 +89,7 @@ func (s *stats) add(o stats) {
 		{&s.writes, o.writes}, {&s.granted, o.granted}, {&s.denied, o.denied}, {&s.failed, o.failed},
 		{&s.splits, o.splits}, {&s.merges, o.merges}, {&s.cascaded, o.cascaded}, {&s.settled, o.settled},
 		{&s.waited, o.waited}, {&s.changes, o.changes}, {&s.batches, o.batches}, {&s.redelivered, o.redelivered},
-		{&s.lost, o.lost}, {&s.begun, o.begun}, {&s.byHand, o.byHand}, {&s.restored, o.restored},
+		{&s.lost, o.lost}, {&s.begun, o.begun}, {&s.byHand, o.byHand}, {&s.restored, o.restored}, {&s.guests, o.guests},
 	} {
 		*p.to += p.more
 	}
@@ -108,6 +111,7 @@ type held struct {
 	client *client
 	lease  *limiter.Lease
 	costs  map[string]int64
+	more   int64    // of rpm, of which the guest was not charged
 	who    []string // the entities that were charged
 	period int64    // of what it has of a quota: when it ends; 0 if that is not known
 }
@@ -153,8 +157,11 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	if several := rand.New(rand.NewPCG(seed, 7)); several.IntN(2) == 0 && !w.changes {
 		w.several = several
 	}
+	if also := rand.New(rand.NewPCG(seed, 13)); also.IntN(3) == 0 {
+		w.also = also
+	}
 	if bad.kinds {
-		w.crowd, w.changes, w.hand, w.several = quiet, false, nil, nil
+		w.crowd, w.changes, w.hand, w.several, w.also = quiet, false, nil, nil, nil
 		w.kinds = newKindsJudge(w)
 	}
 	w.furnish()
@@ -195,6 +202,9 @@ func (w *world) furnish() {
 	w.tree["org"] = ""
 	w.tree["team"] = "org"
 	w.tree["key"] = []string{"team", "org", ""}[w.rng.IntN(3)]
+	if w.also != nil {
+		w.tree[guest] = ""
+	}
 	for _, id := range []string{"org", "team", "key"} {
 		parent := w.tree[id]
 		cascade := parent != "" && w.rng.IntN(4) > 0
@@ -401,6 +411,7 @@ func (w *world) acquire(c *client, entity, kind string, cost int64, within time.
 	if w.several != nil && kind != "wait" && w.several.IntN(3) > 0 {
 		o.costs["tpm"] = w.several.Int64N(16)
 	}
+	o.guest = w.also != nil && w.also.IntN(2) == 0
 	w.ops.Go(func() { w.acquired(o, entity, within) })
 }
 
@@ -423,6 +434,9 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 		defer cancel()
 	}
 	req := limiter.Request{Entity: entity, Resource: resource, Costs: o.costs, Class: w.defect.classOf(o.class)}
+	if o.guest {
+		req.Also = []limiter.Part{{Entity: guest, Resource: resource, Costs: o.costs}}
+	}
 	var lease *limiter.Lease
 	var err error
 	begin := time.Now()
@@ -451,7 +465,9 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 	case err == nil:
 		w.stats.granted++
 		who := charged(lease, entity)
-		if len(who) > 1 {
+		if slices.Contains(who, guest) {
+			w.stats.guests++
+		} else if len(who) > 1 {
 			w.stats.cascaded++
 		}
 		for _, e := range who {
@@ -569,6 +585,16 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 			diff[limit] = n - h.costs[limit]
 		}
 	}
+	guests := maps.Clone(diff)
+	if how < 2 && err == nil && slices.Contains(h.who, guest) {
+		if err = h.lease.SettlePart(guest, resource, actual); err != nil { // no such limit
+			guests = map[string]int64{"rpm": diff["rpm"]}
+			err = h.lease.SettlePart(guest, resource, map[string]int64{"rpm": actual["rpm"]})
+		}
+	}
+	if _, ok := guests["rpm"]; ok {
+		guests["rpm"] += h.more
+	}
 	for range 3 {
 		if how >= 2 {
 			err = h.lease.Rollback(ctx)
@@ -586,7 +612,11 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 	w.stats.settled++
 	certain := err == nil && !w.changes && !w.expires && w.hand == nil // what is gone needs no settling
 	for _, e := range h.who {
-		h.client.told(e, diff, certain)
+		if e == guest {
+			h.client.told(e, guests, certain)
+		} else {
+			h.client.told(e, diff, certain)
+		}
 		if w.changes { // it may have been charged for more on some levels than on others
 			h.client.told(e, h.costs, false)
 			h.client.told(e, actual, false)
@@ -617,6 +647,9 @@ func (w *world) chargedMore(o *op, id int, h *held, cost int64) {
 	}
 	h.who = charged(h.lease, h.who[0])
 	for _, e := range h.who {
+		if e == guest { // the first part is charged more
+			continue
+		}
 		certain := !w.changes || e == h.who[0] // it may have another parent now
 		if h.client.told(e, more, certain); !certain {
 			continue
@@ -625,6 +658,7 @@ func (w *world) chargedMore(o *op, id int, h *held, cost int64) {
 		w.judge.granted(e, "rpm", o.began, time.Now().UnixMilli(), cost*bucket.Milli, took)
 	}
 	h.costs["rpm"] += cost
+	h.more += cost
 }
 
 // heat exhausts the write meter of a shard, as a thousand writes in a second would.

@@ -1,0 +1,361 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// everybody is what all requests of these tests take from besides.
+const everybody = "everybody"
+
+// alsoOf is a request of acme, and of everybody, for rpm of gpt-4.
+func alsoOf(own, all int64) Request {
+	return Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": own}, Limits: []Limit{PerMinute("rpm", 10)},
+		Also: []Part{{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": all}, Limits: []Limit{PerMinute("rpm", 20)}}}}
+}
+
+// All parts are charged, or none: whoever denies is named.
+func TestSeveralKeysAreTakenTogether(t *testing.T) {
+	for _, warm := range []bool{true, false} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		first := must(t, l, alsoOf(4, 5))
+		if s := first.Status(); len(s) != 2 || s[0].Remaining != 6 || s[1].Remaining != 15 {
+			t.Errorf("statuses: %v", s)
+		}
+		if !warm {
+			l = w.process(Options{})
+		}
+		for by, req := range map[string]Request{acme: alsoOf(7, 1), everybody: alsoOf(1, 16)} {
+			_, err := l.Acquire(t.Context(), req)
+			if d, ok := errors.AsType[*LimitError](err); !ok || d.Entity != by || errors.Is(err, ErrUnknown) {
+				t.Errorf("warm %v: %v, want a denial by %s", warm, err, by)
+			}
+			w.wantSpent(l, "denied by "+by, map[string]int64{acme: 4, everybody: 5})
+		}
+		must(t, l, alsoOf(6, 15))
+		w.wantSpent(l, "all of it", map[string]int64{acme: 10, everybody: 20})
+	}
+}
+
+// A part costs what a level of a cascade costs: one write, and no read. All parts are created together.
+func TestWhatSeveralKeysCost(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	w.configure(l, "", "", rpm10)
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Also: []Part{
+		{Entity: acme, Resource: "search", Costs: Costs{"rpm": 2}},
+		{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 0}}}}
+	if got := w.calls(func() { must(t, l, req) }); got != "map[BatchGetItem:4 TransactWriteItems:1]" {
+		t.Errorf("cold: %s", got) // the limits of each part, and a look for other shards of all
+	}
+	if got := w.calls(func() { must(t, l, req) }); got != "map[UpdateItem:3]" {
+		t.Errorf("warm: %s", got)
+	}
+	w.wantSpent(l, "twice", map[string]int64{acme: 2, everybody: 0})
+}
+
+// Each part cascades to the parents of its entity.
+func TestSeveralKeysCascade(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.entity(l, "bob", "team")
+	w.entity(l, "team", "")
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 3},
+		Also: []Part{{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}}}
+	lease := must(t, l, req)
+	w.wantSpent(l, "taken", map[string]int64{acme: 3, "org": 3, "bob": 2, "team": 2})
+	if err := lease.Settle(Costs{"rpm": 5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.SettlePart("bob", gpt, Costs{"rpm": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSpent(l, "settled", map[string]int64{acme: 5, "org": 5, "bob": 1, "team": 1})
+
+	w.entity(l, "bob", "org")
+	other := w.process(Options{})
+	_, err := other.Acquire(t.Context(), req)
+	if want := `Also[0] is "bob/gpt-4", want no part that charges "org/gpt-4" once more`; !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("one parent: %v, want %s", err, want)
+	}
+	w.wantSpent(l, "refused", map[string]int64{acme: 5, "org": 5, "bob": 1, "team": 1})
+}
+
+// How a lease of several parts ends: each part pays its own.
+func TestLeasesOfSeveralKeysEnd(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		end      func(*Lease) error
+		own, all int64
+	}{
+		{"nothing said", func(le *Lease) error { return le.Commit(t.Context()) }, 4, 5},
+		{"the first", func(le *Lease) error {
+			return errors.Join(le.Settle(Costs{"rpm": 1}), le.Commit(t.Context()))
+		}, 1, 5},
+		{"the other", func(le *Lease) error {
+			return errors.Join(le.SettlePart(everybody, gpt, Costs{"rpm": 7}), le.Commit(t.Context()))
+		}, 4, 7},
+		{"the other, failed", func(le *Lease) error {
+			return errors.Join(le.SettlePart(everybody, gpt, Costs{"rpm": 7}), le.Rollback(t.Context()))
+		}, 4, 7},
+		{"failed", func(le *Lease) error { return le.Rollback(t.Context()) }, 0, 0},
+		{"more", func(le *Lease) error {
+			return errors.Join(le.Charge(t.Context(), Costs{"rpm": 2}), le.Commit(t.Context()))
+		}, 6, 5},
+		{"more, and failed", func(le *Lease) error {
+			return errors.Join(le.Charge(t.Context(), Costs{"rpm": 2}), le.Rollback(t.Context()))
+		}, 0, 0},
+	} {
+		w := newWorld(t)
+		l := w.process(Options{})
+		lease := must(t, l, alsoOf(4, 5))
+		if err := c.end(lease); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		w.wantSpent(l, c.name, map[string]int64{acme: c.own, everybody: c.all})
+	}
+}
+
+// Bad input names the field, and nothing is called.
+func TestBadSeveralKeys(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	with := func(parts ...Part) Request {
+		req := alsoOf(1, 1)
+		req.Also = append(req.Also, parts...)
+		return req
+	}
+	for want, req := range map[string]Request{
+		`Also[1]: limiter: invalid: Entity is ""`:                 with(Part{Resource: gpt, Costs: Costs{"rpm": 1}}),
+		`Also[1]: limiter: invalid: Resource is ""`:               with(Part{Entity: "x", Costs: Costs{"rpm": 1}}),
+		`Also[1]: limiter: invalid: Costs is empty`:               with(Part{Entity: "x", Resource: gpt}),
+		`Also[1]: limiter: invalid: Costs["rpm"] is -1`:           with(Part{Entity: "x", Resource: gpt, Costs: Costs{"rpm": -1}}),
+		`Also[1] is "acme/gpt-4", want every entity`:              with(Part{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}}),
+		`Also[1] is "everybody/gpt-4", want every entity`:         with(alsoOf(1, 1).Also...),
+		`Also is 16 parts, want at most 15`:                       with(make([]Part, 15)...),
+		`Also[1]: limiter: invalid: Limits is empty`:              with(Part{Entity: "x", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{}}),
+		`"x/gpt-4": Costs["tpm"] is 1, want only limits in force`: with(Part{Entity: "x", Resource: gpt, Costs: Costs{"tpm": 1}, Limits: []Limit{rpm10}}),
+	} {
+		got := ""
+		calls := w.calls(func() {
+			if _, err := l.Acquire(t.Context(), req); errors.Is(err, ErrInvalid) {
+				got = err.Error()
+			}
+		})
+		if !strings.Contains(got, want) || strings.Contains(calls, "Update") || strings.Contains(calls, "Put") {
+			t.Errorf("%q, calls %s; want %q", got, calls, want)
+		}
+	}
+	lease := must(t, l, alsoOf(1, 1))
+	if err := lease.SettlePart("org", gpt, nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"org/gpt-4"`) {
+		t.Errorf("a part that was not asked for: %v", err)
+	}
+	if err := lease.SettlePart(everybody, gpt, Costs{"tpm": 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a limit that the part does not have: %v", err)
+	}
+}
+
+// One of two writes fails, for each way of failing: what the other took is given back, and the error says what is not
+// known. A write that was applied and whose answer was lost keeps its tokens.
+func TestSeveralKeysUnderFaults(t *testing.T) {
+	for _, entity := range []string{acme, everybody} {
+		for _, c := range []struct {
+			name    string
+			applied bool
+			err     error
+			want    error
+			kept    int64
+		}{
+			{"throttled", false, memdb.Fail(store.Throttled), ErrUnavailable, 0},
+			{"not sent", false, memdb.Fail(store.Unavailable), ErrUnavailable, 0},
+			{"lost", false, memdb.Fail(store.Unknown), ErrUnknown, 0},
+			{"answer lost", true, memdb.Fail(store.Unknown), ErrUnknown, 2},
+		} {
+			w := newWorld(t)
+			l := w.process(Options{})
+			must(t, l, alsoOf(1, 1))
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+entity+"#") {
+					return c.applied, c.err
+				}
+				return true, nil
+			})
+			_, err := l.Acquire(t.Context(), alsoOf(2, 2))
+			w.db.SetHook(nil)
+			l.desks.Wait()
+			if !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v, want %v", entity, c.name, err, c.want)
+			}
+			want := map[string]int64{acme: 1, everybody: 1}
+			want[entity] += c.kept
+			w.wantSpent(l, entity+", "+c.name, want)
+		}
+	}
+}
+
+// A part is switched off or bypassed for itself: off stops all, a bypass charges the others.
+func TestSeveralKeysAndAccess(t *testing.T) {
+	for _, of := range []string{acme, everybody} {
+		for how, want := range map[config.Switch]error{config.SwitchedOff: ErrDisabled, config.Bypassed: nil} {
+			w := newWorld(t)
+			l := w.process(Options{})
+			w.configure(l, "", "", rpm10)
+			w.db.Store(config.Config{Namespace: l.namespace, Entity: of, Resource: gpt,
+				Access: config.Access{Switch: how}}.Item())
+			lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1},
+				Also: []Part{{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 1}}}})
+			if !errors.Is(err, want) || want == nil && lease.Charged() == (of == acme) {
+				t.Errorf("%s: %v, %v", of, lease, err)
+			}
+			for _, e := range []string{acme, everybody} {
+				if charged := len(w.shards(l, e, gpt)) > 0; charged != (want == nil && e != of) {
+					t.Errorf("%s switched to %v: %s was charged: %v", of, how, e, charged)
+				}
+			}
+		}
+	}
+}
+
+// Without the table, shares of this process decide about all parts.
+func TestSeveralKeysWithoutTheTable(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	must(t, l, alsoOf(1, 1))
+	open := w.process(Options{OnUnavailable: PolicyAllow})
+	w.down()
+	lease, err := l.Acquire(t.Context(), alsoOf(3, 10))
+	if err != nil || lease.Charged() || len(lease.Status()) != 2 {
+		t.Fatal(lease, err)
+	}
+	_, err = l.Acquire(t.Context(), alsoOf(1, 1))
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.Entity != everybody {
+		t.Errorf("%v, want a denial by everybody's share of 10", err)
+	}
+	if err := errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 0}), lease.Commit(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Acquire(t.Context(), alsoOf(2, 9)); err != nil {
+		t.Errorf("after it was given back: %v", err)
+	}
+	if lease, err = open.Acquire(t.Context(), alsoOf(1, 1)); err != nil || lease.Charged() {
+		t.Fatal(lease, err)
+	}
+	err = errors.Join(lease.SettlePart(everybody, gpt, nil), lease.Settle(nil), lease.Rollback(t.Context()))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that waits owes all parts, and goes on when the last one is paid back. One that leaves gives all back.
+func TestSeveralKeysWait(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		must(t, l, alsoOf(10, 20))
+		begin := time.Now()
+		lease, err := l.Wait(t.Context(), alsoOf(1, 4)) // 6 s for acme, 12 s for everybody
+		if slept := time.Since(begin).Round(time.Second); err != nil || slept != 12*time.Second {
+			t.Fatalf("%v after %s, want 12s", err, slept)
+		}
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSpent(l, "given back", map[string]int64{acme: 10, everybody: 20})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := l.Wait(ctx, alsoOf(8, 12)); !errors.Is(err, ErrCanceled) {
+			t.Errorf("a caller that leaves: %v", err)
+		}
+		w.wantSpent(l, "left", map[string]int64{acme: 10, everybody: 20})
+		for _, want := range []error{nil, nil, ErrQueueFull} {
+			before := w.spent(l, everybody)
+			_, _, err = l.Reserve(t.Context(), alsoOf(1, 20))
+			if !errors.Is(err, want) {
+				t.Errorf("everybody has spent %d: %v, want %v", before, err, want)
+			}
+		}
+		if d, ok := errors.AsType[*LimitError](err); !ok || d.Entity != everybody {
+			t.Errorf("%v, want everybody's queue", err)
+		}
+		w.wantSpent(l, "a full queue", map[string]int64{acme: 12, everybody: 60})
+	})
+}
+
+// Slots are taken and given back by part.
+func TestSeveralKeysWithSlots(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	jobs := InFlight("jobs", 2, time.Minute)
+	req := alsoOf(1, 1)
+	req.Also[0].Limits, req.Also[0].Costs = append(req.Also[0].Limits, jobs), Costs{"rpm": 1, "jobs": 1}
+	one, two := must(t, l, req), must(t, l, req)
+	_, err := l.Acquire(t.Context(), req)
+	if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "jobs" || d.Entity != everybody {
+		t.Fatalf("%v, want a denial by everybody's slots", err)
+	}
+	w.wantSpent(l, "denied", map[string]int64{acme: 2, everybody: 2})
+	if err := errors.Join(one.Commit(t.Context()), two.Rollback(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, req)
+	req.Limits, req.Costs = append(req.Limits, PerMinute("jobs", 10)), Costs{"jobs": 1}
+	if err := must(t, l, req).Charge(t.Context(), Costs{"jobs": 1}); err != nil {
+		t.Errorf("tokens of the first part, named as slots of the other: %v", err)
+	}
+	w.wantSpent(l, "again", map[string]int64{acme: 2, everybody: 3})
+}
+
+// Events have the costs of all parts, so that those of all events without an error add up to what is taken.
+func TestEventsOfSeveralKeys(t *testing.T) {
+	w := newWorld(t)
+	sum := Costs{}
+	l := w.process(Options{Observe: func(_ context.Context, e Event) {
+		if e.Err != nil {
+			return
+		}
+		for _, p := range append(e.Also, Part{Entity: e.Entity, Costs: e.Costs}) {
+			for _, n := range p.Costs {
+				sum[p.Entity] += n
+			}
+		}
+	}})
+	lease := must(t, l, alsoOf(4, 5))
+	_, _ = l.Acquire(t.Context(), alsoOf(1, 16))
+	must(t, l, alsoOf(2, 3))
+	if err := errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprint(Costs{acme: 6, everybody: 4}); fmt.Sprint(sum) != want {
+		t.Errorf("events add up to %v, want %s", sum, want)
+	}
+	w.wantSpent(l, "in all", map[string]int64{acme: 6, everybody: 4})
+}
+
+// What is held ahead covers a part without a write.
+func TestSeveralKeysAhead(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{Ahead: time.Second})
+	req := alsoOf(1, 1)
+	req.Limits, req.Also[0].Limits = []Limit{PerSecond("rpm", 1000)}, []Limit{PerSecond("rpm", 1000)}
+	for range 200 {
+		must(t, l, req)
+		w.advance(5 * time.Millisecond)
+	}
+	if got := w.calls(func() { must(t, l, req) }); got != "map[]" {
+		t.Errorf("calls %s, want none", got)
+	}
+	if used := w.spent(l, everybody); used < 201 || used > 2000 {
+		t.Errorf("%d taken for 201", used)
+	}
+}
