@@ -169,3 +169,22 @@ func (f fleet) disputed(ctx context.Context, entity string) error {
 		f.release(ctx, f.a, entity, 1000), f.release(ctx, f.b, entity, 2000), f.release(ctx, f.a, entity, 1000),
 	)
 }
+
+// keys is warm for a request that takes of two keys.
+func (f fleet) keys(ctx context.Context) (r Row, err error) {
+	r = Row{Path: "acquire of two keys, warm", Budget: updates(2)}
+	both := func(requests int64) error {
+		costs := limiter.Costs{"rpm": requests, "tpm": 100 * requests}
+		_, err := f.a.Acquire(ctx, limiter.Request{Entity: "caller", Resource: resource, Costs: costs,
+			Also: []limiter.Part{{Entity: "everybody", Resource: resource, Costs: costs}}})
+		return err
+	}
+	if err = both(500); err != nil {
+		return r, err
+	}
+	r.Measured, err = f.w.billed(warmRuns, func(int) error {
+		f.w.advance(17 * time.Millisecond)
+		return both(1)
+	})
+	return r, err
+}
