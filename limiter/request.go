@@ -113,7 +113,7 @@ func (r Request) also(n decide.Name) *Part {
 // maxParts is how many parts a request has at most.
 const maxParts = 16
 
-// portion is one part of a request: without others beside, and with the limits that it brings, not to
+// portion is one part of a request: without the others, and with the limits that it brings, not to
 // be changed; nil if it brings none.
 type portion struct {
 	Request
