@@ -35,6 +35,16 @@ func (w *world) failOn(kind store.Kind, apply bool, which func(memdb.Op) bool) {
 	})
 }
 
+// failTransactions has the first transaction fail, or all of them.
+func (w *world) failTransactions(kind store.Kind, apply, all bool) {
+	failed := false
+	w.failOn(kind, apply, func(op memdb.Op) bool {
+		fails := op.Name == memdb.TransactWriteItems && (!failed || all)
+		failed = failed || fails
+		return fails
+	})
+}
+
 // change is one way to change something, and a way to see that it was done, once.
 type change struct {
 	name    string

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -115,14 +114,7 @@ func TestAnOperationIsCarriedOutOnce(t *testing.T) {
 				}
 				ns, err := w.ns.Once("n-1")
 				w.must(err)
-				failed := false
-				w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-					if op.Name == memdb.TransactWriteItems && (!failed || f.forever) {
-						failed = true
-						return f.apply, memdb.Fail(f.kind)
-					}
-					return true, nil
-				})
+				w.failTransactions(f.kind, f.apply, f.forever)
 				_, _ = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
 				w.db.SetHook(nil)
 				for range 2 {

@@ -133,14 +133,7 @@ func TestResetAndCreditUnderFaults(t *testing.T) {
 			w.split("acme", "gpt-4", 2)
 			w.drained(w.limiter())
 			before := w.left()
-			failed := false
-			w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.TransactWriteItems && (!failed || f.forever) {
-					failed = true
-					return f.apply, memdb.Fail(f.kind)
-				}
-				return true, nil
-			})
+			w.failTransactions(f.kind, f.apply, f.forever)
 			_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
 			w.db.SetHook(nil)
 			if (err == nil) != f.ok {

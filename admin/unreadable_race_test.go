@@ -61,14 +61,9 @@ func TestResetOfWhatIsSplitMeanwhile(t *testing.T) {
 		last := layout.BucketKey(w.ns.ID(), "acme", "gpt-4", 0)
 		w.meanwhile(last, func() {
 			w.must(w.db.Transact(t.Context(), "split", table.Split(w.bucket("acme", "gpt-4", 0), w.now.Load())))
-			failed := fault == 0
-			w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-				if op.Name != memdb.TransactWriteItems || failed {
-					return true, nil
-				}
-				failed = true
-				return fault == store.Unknown, memdb.Fail(fault)
-			})
+			if fault != 0 {
+				w.failTransactions(fault, fault == store.Unknown, false)
+			}
 		})
 		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
 		w.db.SetHook(nil)

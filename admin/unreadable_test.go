@@ -12,7 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -82,14 +81,7 @@ func TestResetOfWhatCannotBeReadUnderFaults(t *testing.T) {
 		w.set(Scope{}, rpm10)
 		w.split("acme", "gpt-4", 1)
 		w.spoil("acme", 0, odd["a clock of text"])
-		failed := false
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if op.Name != memdb.TransactWriteItems || failed {
-				return true, nil
-			}
-			failed = true
-			return apply, memdb.Fail(store.Unknown)
-		})
+		w.failTransactions(store.Unknown, apply, false)
 		if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil {
 			t.Errorf("applied %v: %v", apply, err)
 		}
