@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 	"sync/atomic"
@@ -88,18 +87,6 @@ func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 		out = append(out, v)
 	}
 	return out
-}
-
-// firstError returns the error that a listing ends with. It is the last thing.
-func firstError[T any](seq iter.Seq2[T, error]) error {
-	var first error
-	for _, err := range seq {
-		if first != nil {
-			return fmt.Errorf("it went on after an error: %v", first)
-		}
-		first = err
-	}
-	return first
 }
 
 // limiter returns a client of the namespace.
