@@ -3,7 +3,7 @@ package bucket
 // Gift is an operator's gift to a limit.
 type Gift struct {
 	// Milli is how much, in millitokens. A rate takes as much as there is room for. A quota gets the
-	// whole amount on top, until its period ends.
+	// whole amount on top, until its period ends. From a rate a negative one takes so much away.
 	Milli int64
 	// Whole makes the limit whole, whatever Milli says, and forgives debt. A quota keeps its top-up.
 	Whole bool
@@ -25,6 +25,23 @@ func (s State) Give(gifts map[string]Gift) State {
 	}
 	return s
 }
+
+// Drains returns the gifts after which no rate that denies holds anything at an instant: each takes away
+// the tokens of that instant, and is negative. A rate that is still in debt then needs none. Repeated, or
+// for several instants in any order, they do what the latest does. Example: a level of 10 is refilled by
+// 1 per second. To hold nothing in 20 s, 30 are taken away, and the level is -20.
+func (s State) Drains(until int64) map[string]Gift {
+	out := map[string]Gift{}
+	for i, sl := range s.Slots {
+		if by := AddSat(sl.Tokens, Potential(sl.Rest, s.Rate(i), SubSat(until, s.RF))); sl.Drains() && by > 0 && by < Never {
+			out[sl.Name] = Gift{Milli: -by}
+		}
+	}
+	return out
+}
+
+// Drains reports whether the limit can be drained: it refills, and denies.
+func (l Limit) Drains() bool { return l.Refills() && !l.Soft && l.Name != WCU }
 
 // room returns how many millitokens slot i has room for, its top-up included.
 func (s State) room(i int) int64 {

@@ -1,6 +1,10 @@
 package bucket
 
-import "testing"
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
 
 // What is given fills a rate up, and no more: a full one gets nothing, and one whose capacity
 // was lowered below its level keeps it.
@@ -134,4 +138,102 @@ func TestGiftsLeaveThePeriod(t *testing.T) {
 			t.Errorf("%s: %d until %d", reset, got.Tokens, got.End)
 		}
 	}
+}
+
+// A drained rate holds nothing at the instant, and nothing before: what refills until then is taken away in
+// advance. What is lower by then as it is stays.
+func TestDrainsTakeWhatThereWouldBe(t *testing.T) {
+	rate := Limit{Name: "rpm", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 10_000} // 1 per second
+	for _, c := range []struct {
+		level, until, want int64
+	}{
+		{10_000, 20_000, -20_000}, // full
+		{4000, 20_000, -20_000},
+		{-19_999, 20_000, -20_000}, // it would hold a millitoken by then
+		{-20_000, 20_000, -20_000}, // drained already
+		{-20_001, 20_000, -20_001},
+		{-20_000, 30_000, -30_000}, // the later instant counts
+		{-20_000, 5_000, -20_000},  // the earlier one does not
+		{10_000, 1, -1},
+	} {
+		s := New([]Limit{rate}, 0, 1, 0)
+		i := s.Index("rpm")
+		s.Slots[i].Tokens = c.level
+		s = s.Give(s.Drains(c.until))
+		if got := s.Slots[i].Tokens; got != c.want {
+			t.Errorf("a level of %d until %d: %d, want %d", c.level, c.until, got, c.want)
+		}
+		if again := s.Drains(c.until); len(again) > 0 {
+			t.Errorf("a level of %d until %d: drained twice, by %v", c.level, c.until, again)
+		}
+	}
+}
+
+// Only what refills and denies is drained.
+func TestDrainsLeaveOtherKindsAlone(t *testing.T) {
+	rate := Limit{Name: "rpm", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 60_000}
+	soft, boundless := rate, rate
+	soft.Name, soft.Soft = "soft", true
+	boundless.Name, boundless.Amount, boundless.Period = "unlimited", 1_000_000_000_000_000_000, 1000
+	s := New([]Limit{rate, soft, boundless,
+		{Name: "month", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"},
+		{Name: "jobs", Capacity: 10 * Milli, Period: 60_000, AtOnce: true}}, 0, 1, 0)
+	if got := s.Drains(60_000); len(got) != 1 || got["rpm"].Milli != -20_000 {
+		t.Errorf("drained %v, want rpm alone, by 20 tokens", got)
+	}
+}
+
+// By steps of a millisecond and with fractions as they are, a drained shard holds nothing before the instant,
+// less than a millitoken at the instant, and refills from there as a bucket does that somebody has emptied.
+// Halves of it, from a split at any time, do the same, and so do two halves that merge.
+func TestDrainsToTheMillisecond(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 40))
+	for range 3000 {
+		l := Limit{Name: "rpm", Capacity: 1 + rng.Int64N(50*Milli), Amount: 1 + rng.Int64N(50*Milli)}
+		l.Period = 1 + rng.Int64N(90_000)
+		shards := 1 << rng.IntN(3)
+		s := New([]Limit{l}, rng.IntN(shards), shards, 1000)
+		i := s.Index("rpm")
+		s.Slots[i].Tokens -= rng.Int64N(60 * Milli)
+		if s.Slots[i].Tokens < s.Rate(i).Capacity {
+			s.Slots[i].Rest = rng.Int64N(l.Period)
+		}
+		until := s.RF + 1 + rng.Int64N(120_000)
+		before, _ := s.LevelAt(i, until)
+		uncapped := exactly(s.Slots[i].Tokens, s.Slots[i].Rest, s.Rate(i), until-s.RF)
+		s = s.Give(s.Drains(until))
+		at := exactly(s.Slots[i].Tokens, s.Slots[i].Rest, s.Rate(i), until-s.RF)
+		if uncapped.Cmp(big.NewRat(1, 1)) < 0 { // nothing to take
+			if at.Cmp(uncapped) != 0 {
+				t.Fatalf("%v until %d: at %s by then, was %s", l, until, at, uncapped)
+			}
+		} else if at.Sign() < 0 || at.Cmp(big.NewRat(1, 1)) >= 0 {
+			t.Fatalf("%v until %d: at %s by then, and %d before it was drained", l, until, at, before)
+		}
+		for _, e := range []int64{0, rng.Int64N(until - s.RF), until - s.RF - 1, until - s.RF} {
+			if now := s.At(s.RF + e); now.Slots[i].Tokens > 0 {
+				t.Fatalf("%v until %d: %d at %d", l, until, now.Slots[i].Tokens, s.RF+e)
+			}
+		}
+		half := s.At(s.RF + rng.Int64N(until-s.RF))
+		keep, moved := half.Split()
+		sum := int64(0)
+		for _, part := range []State{keep, moved} {
+			level, _ := part.LevelAt(i, until)
+			if sum += level; level > (until-s.RF)/l.Period+1 { // the larger share of an odd amount is ahead by that
+				t.Fatalf("%v until %d: shard %d has %d after a split", l, until, part.Shard, level)
+			}
+		}
+		if whole := keep.Merge(moved, shards); whole.Slots[i].Tokens != half.Slots[i].Tokens || sum > 1 {
+			t.Fatalf("%v until %d: %d, and %d once merged; the halves have %d by then", l, until, half.Slots[i].Tokens,
+				whole.Slots[i].Tokens, sum)
+		}
+	}
+}
+
+// exactly is a level after a while, whatever the capacity.
+func exactly(tokens, rest int64, r Rate, elapsed int64) *big.Rat {
+	n := new(big.Int).Mul(big.NewInt(elapsed), big.NewInt(r.Amount))
+	more := new(big.Rat).SetFrac(n.Add(n, big.NewInt(rest)), big.NewInt(r.Period))
+	return more.Add(more, new(big.Rat).SetInt64(tokens))
 }

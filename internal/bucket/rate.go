@@ -108,13 +108,13 @@ func (rate) adopt(s State, i int, want Limit) {
 	}
 }
 
-// give puts in as much as there is room for.
+// give puts in as much as there is room for, or takes away.
 func (rate) give(s State, i int, g Gift) {
-	room := s.room(i)
+	milli := max(0, s.room(i))
 	if !g.Whole {
-		room = min(g.Milli, room)
+		milli = min(g.Milli, milli)
 	}
-	s.Slots[i].Tokens = AddSat(s.Slots[i].Tokens, max(0, room))
+	s.Slots[i].Tokens = AddSat(s.Slots[i].Tokens, milli)
 }
 
 func (rate) split(s, keep, moved State, i int) {

@@ -125,9 +125,24 @@ func (l *life) charges() table.Shard {
 	cold.Costs = l.costs(99)
 	mustRefuse(l.t, l.db, cold.Plan())
 	b = l.do("adjust", table.Adjust(b.Key(), l.costs(-3)))
+	b = l.drains(b)
 	force := func(c *table.Charge) { c.Force = true }
 	b = l.charge(b, 50, 0, force)
 	return l.charge(b, 5000, 0, force) // moves the ttl beyond the debt
+}
+
+// drains drains the bucket from an image that is old, and once more from it and from the new one.
+func (l *life) drains(stale table.Shard) table.Shard {
+	l.charge(stale, 1, 1, nil)
+	until := l.now + 20_000
+	u, _ := table.Drain(stale, until, l.now)
+	b := l.do("drain", u)
+	mustRefuse(l.t, l.db, u)
+	if _, again := table.Drain(b, until, l.now); again {
+		l.t.Fatalf("drained once more: %v", b.State)
+	}
+	mustRefuse(l.t, l.db, table.Charge{Image: stale, Costs: l.costs(1), Now: l.now}.Plan().Update)
+	return b
 }
 
 // changes brings other limits in force, which begins a generation.

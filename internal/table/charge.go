@@ -210,6 +210,11 @@ func (byLevel) charge(p *planned, i int) {
 		p.set(tk, item.N(p.stored.Slots[i].Tokens))
 		return
 	}
+	if gift := p.c.Gifts[sl.Name].Milli; gift < 0 { // what others have taken since the image is part of it
+		p.set(tk, item.N(p.stored.Slots[i].Tokens))
+		p.cond = append(p.cond, p.numbers.Compare(tc, item.Le, p.c.Image.counter(&p.numbers, sl, -gift)))
+		return
+	}
 	p.level(i, tk, tc)
 }
 

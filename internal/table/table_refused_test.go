@@ -76,6 +76,7 @@ var guards = map[string]string{
 	"refill":                                           charge,
 	"refill of debt":                                   image, // it stays one
 	"raise":                                            charge,
+	"drain":                                            charge,
 	"cold": count + "; rf >= ; " + meter + "; " + held + "; b_?_cp = ; b_?_ra = ; b_?_rp = ; b_?_tk BETWEEN ; " +
 		"(attribute_not_exists(ttl) OR ttl > )",
 	"adjust":           levels + "; " + meter,

@@ -176,6 +176,9 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	third.State.Shard = 1
 	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs,
 		Now: now}
+	if drain, ok := Drain(used, now+60_000, now); ok { // quotas are not
+		calls = append(calls, one("drain", drain, used.Item()))
+	}
 	return append(calls,
 		one("cold", cold.Plan(), used.Item()),
 		one("adjust", Adjust(used.Key(), adjust), used.Item()),

@@ -1,0 +1,183 @@
+package table_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// drained is a bucket of 10 tokens, refilled by 1 per second, that some drain.
+type drained struct {
+	t      *testing.T
+	limits []bucket.Limit
+	stored item.Item
+	now    int64
+}
+
+func newDrained(t *testing.T) *drained {
+	d := &drained{t: t, now: 1_700_000_000_000, limits: []bucket.Limit{
+		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 10_000},
+		{Name: "tpm", Capacity: 400_000, Amount: 70_000, Period: 3_000}}}
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(d.limits),
+		Lifetime: table.Expires, Now: d.now, Draw: 7})
+	d.stored = put.Item
+	return d
+}
+
+func (d *drained) image() table.Shard { return decode(d.t, d.stored) }
+
+func (d *drained) write(u item.Update) (held bool) {
+	d.t.Helper()
+	after, held, err := u.Apply(d.stored)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.stored = after
+	return held
+}
+
+// level is what there is of a limit now.
+func (d *drained) level(limit string) int64 { return slotIn(d.image().State.At(d.now), limit).Tokens }
+
+func slotIn(s bucket.State, name string) bucket.Slot { return s.Slots[s.Index(name)] }
+
+func (d *drained) charge(b table.Shard, rpm, tpm int64) (held bool) {
+	plan := table.Charge{Image: b, Costs: table.Costs(d.limits, rpm, tpm), Now: d.now}.Plan()
+	return plan.Verdict.Granted && d.write(plan.Update)
+}
+
+// A provider says 429, and asks for 20 seconds. Sixteen processes drain the bucket, each from an image of its
+// own age: it is drained once, nothing is granted before the instant, and one token a second later.
+func TestSixteenProcessesDrainOnce(t *testing.T) {
+	d := newDrained(t)
+	var images []table.Shard
+	for range 8 {
+		images = append(images, d.image(), d.image())
+		d.charge(d.image(), 1_000, 0)
+		d.now += 100
+	}
+	used, until, writes := slotNamed(d.image(), "rpm").Used, d.now+20_000, 0
+	old := d.image()
+	for _, b := range images {
+		for {
+			u, ok := table.Drain(b, until, d.now)
+			if !ok {
+				break
+			}
+			if d.write(u) {
+				writes++
+			}
+			b = d.image()
+		}
+		d.now += 10
+	}
+	b := d.image()
+	if level := slotIn(b.State.At(until), "rpm").Tokens; writes != 1 || level != 0 || slotNamed(b, "rpm").Used != used {
+		t.Errorf("%d writes, at %d in the end, and the counter grew by %d", writes, level, slotNamed(b, "rpm").Used-used)
+	}
+	if d.charge(old, 1_000, 0) || d.charge(images[0], 0, 1_000) {
+		t.Error("an image from before it was drained grants")
+	}
+	for d.now = until - 500; d.now <= until+1_000; d.now += 50 {
+		if granted := d.charge(d.image(), 1_000, 0); granted != (d.now == until+1_000) {
+			t.Errorf("%d ms after the instant: granted %v", d.now-until, granted)
+		}
+	}
+}
+
+// Whatever others take, owe, give back, refill and drain between an image and the write of a drain: refused
+// or not, the image that this brings says how to go on, or that nothing is left to do, after one more write at
+// most. Then each level is the lower of what it was and of what is zero at the instant. Written twice it does no
+// harm.
+func TestDrainIsALeast(t *testing.T) {
+	rng := rand.New(rand.NewPCG(40, 7))
+	var held, refused, nothing int
+	for range 20_000 {
+		d := newDrained(t)
+		costs := func() []table.Cost {
+			return table.Costs(d.limits, rng.Int64N(8)*1_000, rng.Int64N(300)*1_000)
+		}
+		step := func() {
+			d.now += rng.Int64N(2_000)
+			switch rng.IntN(6) {
+			case 0:
+				d.charge(d.image(), rng.Int64N(8)*1_000, rng.Int64N(300)*1_000)
+			case 1:
+				d.write(table.Charge{Image: d.image(), Costs: costs(), Now: d.now, Force: true}.Plan().Update)
+			case 2:
+				d.write(table.Adjust(d.image().Key(), table.Negative(costs())))
+			case 3:
+				d.write(table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs(), Now: d.now,
+					Room: 50}.Plan())
+			case 4:
+				d.write(table.Charge{Image: d.image(), Now: d.now}.Plan().Update)
+			case 5:
+				if u, ok := table.Drain(d.image(), d.now+rng.Int64N(20_000), d.now); ok {
+					d.write(u)
+				}
+			}
+		}
+		for range rng.IntN(4) {
+			step()
+		}
+		image := d.image()
+		for range rng.IntN(4) {
+			step()
+		}
+		until := d.now + 1 + rng.Int64N(30_000)
+		want := map[string]int64{}
+		before := d.image().State.At(d.now)
+		for _, l := range d.limits {
+			sl := slotIn(before, l.Name)
+			if want[l.Name] = sl.Tokens; sl.Tokens+bucket.Potential(sl.Rest, l.Whole(), until-d.now) > 0 {
+				want[l.Name] = -bucket.Potential(sl.Rest, l.Whole(), until-d.now)
+			}
+		}
+		u, ok := table.Drain(image, until, d.now)
+		switch {
+		case !ok:
+			nothing++
+		case d.write(u):
+			held++
+		default:
+			refused++
+		}
+		if ok && d.write(u) {
+			t.Fatal("written twice")
+		}
+		if u, ok := table.Drain(d.image(), until, d.now); ok && !d.write(u) {
+			t.Fatal("refused with the image that is stored")
+		}
+		for _, l := range d.limits {
+			if got := slotIn(d.image().State.At(until), l.Name).Tokens; got > 0 {
+				t.Fatalf("%s is at %d at the instant", l.Name, got)
+			}
+			// A remainder may be of the image, or of what others have written since: less than a millitoken.
+			if got := d.level(l.Name); got > want[l.Name]+1 || got < want[l.Name]-1 {
+				t.Fatalf("%s is at %d, want %d (of %v)", l.Name, got, want[l.Name], before)
+			}
+		}
+	}
+	t.Logf("%d held, %d refused, %d with nothing to do", held, refused, nothing)
+	if min(held, refused, nothing) < 500 {
+		t.Error("too few of one kind")
+	}
+}
+
+// A drain outlives the expiry of the bucket, and a Python client, which knows levels and no images, obeys it.
+func TestDrainOutlivesTheBucketAndBindsPython(t *testing.T) {
+	d := newDrained(t)
+	until := d.now + 3_600_000
+	u, _ := table.Drain(d.image(), until, d.now)
+	if d.write(u); d.image().TTL < until/1000 {
+		t.Errorf("it expires %d s before the instant", until/1000-d.image().TTL)
+	}
+	// Its slow path: what has refilled since rf, if nobody has moved that.
+	b := slotNamed(d.image(), "rpm")
+	if tk := b.Tokens + (until-1-d.image().State.RF)*b.Amount/b.Period; tk >= 1_000 || tk < -1_000 {
+		t.Errorf("a Python client sees %d a millisecond before the instant", tk)
+	}
+}
