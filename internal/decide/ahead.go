@@ -89,6 +89,9 @@ func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 
 func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 	k.ahead = w.Ahead
+	if now.Ms < k.drained {
+		return Held{}, false
+	}
 	w, _ = k.inForce(w, now.Ms)
 	if h, ok = k.grantSlots(w, now.Ms); ok {
 		return h, true

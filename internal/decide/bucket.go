@@ -42,6 +42,13 @@ type Bucket struct {
 	holds atomic.Bool
 }
 
+// Drain lets nothing be granted before an instant, epoch ms, of what this process has at hand.
+func (b *Bucket) Drain(until int64) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	k.drained = max(k.drained, until)
+}
+
 // NewBucket returns a bucket of which nothing is known.
 func NewBucket(s *Settings) *Bucket { return &Bucket{facts: facts{Settings: s, count: 1}} }
 
@@ -62,6 +69,7 @@ type facts struct {
 	lookedAt  int64            // when the last look went out, epoch ms
 	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
 	readAt    int64            // when all shards were last read because of that, epoch ms
+	drained   int64            // before it nothing is granted of what this process has at hand, epoch ms
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
 	several   several          // requests that take from several shards at once

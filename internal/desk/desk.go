@@ -19,6 +19,7 @@ type Desk struct {
 	local     *localBucket // guarded by Locals.mu; nil is none; the desk is pinned while there is one
 	room      queue.Room   // the desk is pinned while somebody is in it
 	shelf     slots.Shelf  // the desk is pinned while leases hold slots of it
-	growing   atomic.Bool  // its shards are being changed; the desk is pinned meanwhile
-	position  position     // among the desks
+	drain     draining
+	growing   atomic.Bool // its shards are being changed; the desk is pinned meanwhile
+	position  position    // among the desks
 }

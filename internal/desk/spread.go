@@ -27,7 +27,7 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 	tries *Attempt) (g decide.Grant, err error) {
 	k.Gather(w)
 	defer func() { k.Gathered(w, g.Parts != nil, g.Parts == nil && err == nil) }()
-	images, err := d.readShards(ctx, k, w)
+	images, _, err := d.readShards(ctx, k, w.Name)
 	tries.Waited(false)
 	for err == nil {
 		slack, last := int64(1), tries.Last(d.Moment()) // what others may take meanwhile
@@ -82,21 +82,22 @@ func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 	return again, nil
 }
 
-// readShards reads the images of all shards, and remembers them.
-func (d *Desks) readShards(ctx context.Context, k *Desk, w decide.Want) ([]table.Shard, error) {
+// readShards reads the images of all shards that are known of, the first so many, and remembers them.
+func (d *Desks) readShards(ctx context.Context, k *Desk, n decide.Name) (images []table.Shard, count int, err error) {
 	keys := make([]item.Key, k.ReadAll(d.clock()))
 	for i := range keys {
-		keys[i] = d.Key(w.Name, i)
+		keys[i] = d.Key(n, i)
 	}
 	var items []item.Item
 	for part := range slices.Chunk(keys, item.MaxReadKeys) {
 		some, err := d.Store.Read(ctx, true, part...)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		items = append(items, some...)
 	}
-	return k.SeeAll(items, d.clock())
+	images, err = k.SeeAll(items, d.clock())
+	return images, len(keys), err
 }
 
 // pay writes the charges of all shards that pay, as one transaction.

@@ -106,6 +106,8 @@ func waitPaths(ctx context.Context, w *world) ([]Row, error) {
 		{Path: "wait that the deadline does not allow"},
 		{Path: "charge of a lease, warm", Budget: updates(1)},
 		{Path: "acquire, under limits of another release", Budget: updates(1)},
+		{Path: "drain of two shards", Note: "a consistent read unit and a write for each, none if others have drained it",
+			Budget: Bill{Calls: map[string]float64{"BatchGetItem": 1, "UpdateItem": 2}, Read: 2, Write: 2}},
 	}
 	runs := []struct {
 		setUp, run func(context.Context, string) error
@@ -132,6 +134,9 @@ func waitPaths(ctx context.Context, w *world) ([]Row, error) {
 		}},
 		{},
 		{f.disputed, func(ctx context.Context, e string) error { return f.release(ctx, f.a, e, 1000) }},
+		{f.halves, func(ctx context.Context, e string) error {
+			return f.a.Drain(ctx, e, resource, 20*time.Second)
+		}},
 	}
 	for i := range rows {
 		if runs[i].run == nil {

@@ -1,0 +1,153 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// ErrUndrainable is the error of a drain of a bucket without a limit that can be drained.
+var ErrUndrainable = errors.New("no limit of the bucket refills and denies")
+
+// draining lets the drains of one bucket in this process go one after the other.
+type draining struct {
+	mu    sync.Mutex
+	until int64        // the latest instant that was asked for
+	turn  chan drained // room for one: the goroutine that takes it out has the turn
+}
+
+// ask takes in until when the bucket is to be drained.
+func (d *draining) ask(until int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.until = max(d.until, until)
+	if d.turn == nil {
+		d.turn = make(chan drained, 1)
+		d.turn <- drained{}
+	}
+}
+
+// begin returns the drain that begins now, for all that have asked.
+func (d *draining) begin() drained {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return drained{time.Now(), d.until}
+}
+
+// drained is the last drain that has succeeded.
+type drained struct {
+	began time.Time
+	until int64
+}
+
+// Drain lowers a bucket so that it holds nothing before an instant, epoch ms: see [table.Drain]. Calls that come
+// while this process drains the bucket share the next drain: if a provider refuses a hundred requests at once,
+// two drains serve them.
+func (d *Desks) Drain(ctx context.Context, n decide.Name, until int64) error {
+	asked, bounded := time.Now(), d.Bounded(ctx)
+	defer bounded.End()
+	k := d.Pin(n)
+	defer d.Unpin(n)
+	k.drain.ask(until)
+	select {
+	case last := <-k.drain.turn:
+		defer func() { k.drain.turn <- last }()
+		if last.until >= until && last.began.After(asked) {
+			return nil
+		}
+		now := k.drain.begin()
+		err := d.drainAll(bounded, k, now.until)
+		if err == nil {
+			last = now
+		}
+		return err
+	case <-bounded.Done():
+		return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: bounded.Err()}
+	}
+}
+
+// drainAll reads all shards and drains them at once, until they were the same from the read to their
+// writes: then no split or merge has moved tokens past it. Else a merge may have brought tokens that were
+// not drained to a shard that was.
+func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
+	for try := 1; ; try++ {
+		images, read, err := d.readShards(ctx, k, k.Name)
+		if err != nil || len(images) == 0 {
+			return err // it is not there
+		}
+		if !slices.ContainsFunc(images, drains) {
+			return ErrUndrainable
+		}
+		k.Drain(until)
+		same := d.complete(ctx, k, images, read, try < 3)
+		errs, held := make([]error, len(images)), make([]bool, len(images))
+		InParallel(len(images), func(i int) {
+			if p := Guarded(func() { held[i], errs[i] = d.drainShard(ctx, k, images[i], until) }); p != nil {
+				errs[i] = p
+			}
+		})
+		switch err = errors.Join(errs...); {
+		case err != nil, same && !slices.Contains(held, false):
+			return err
+		case try == SettleAttempts:
+			return &store.Failure{Kind: store.Unavailable, Op: "UpdateItem", Err: errContended}
+		}
+	}
+}
+
+// complete reports whether the images are of all shards that there are; so many were read. If it restores, a
+// shard that is missing is put back, empty. Else it would be put back later, and grant what it refills before
+// the instant.
+func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, read int, restores bool) bool {
+	all := true
+	for _, b := range images {
+		all = all && b.State.Count() <= read
+	}
+	for shard := range read {
+		if restores && k.Seen(shard).Absent {
+			d.Restore(ctx, k, shard)
+			all = false
+		}
+	}
+	return all
+}
+
+var errContended = errors.New("its shards change all the time")
+
+func drains(b table.Shard) bool {
+	return slices.ContainsFunc(b.State.Slots, func(sl bucket.Slot) bool { return sl.Drains() })
+}
+
+// drainShard drains one shard, and reports whether it is as in the image, or was until it was drained. Without an
+// answer it is sent again, which does no harm. What others gave back since the image may need one write more.
+func (d *Desks) drainShard(ctx context.Context, k *Desk, b table.Shard, until int64) (held bool, err error) {
+	for try := 1; ; try++ {
+		u, ok := table.Drain(b, until, d.clock())
+		if !ok {
+			return true, nil
+		}
+		it, err := d.Store.Write(ctx, u)
+		_, refused := errors.AsType[*store.Refused](err)
+		switch {
+		case err == nil:
+			if b, err = table.DecodeShard(it); err != nil {
+				return false, err
+			}
+			if d.see(b, d.clock(), decide.Unsent); try >= SettleAttempts {
+				return false, nil
+			}
+		case refused:
+			return false, nil
+		case store.KindOf(err) == store.Unknown && try < UnavailableAttempts && ctx.Err() == nil:
+		case !sentAgain(ctx, try, err):
+			return false, err
+		}
+	}
+}

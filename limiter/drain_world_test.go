@@ -1,0 +1,314 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
+)
+
+// drainWorld is a bucket that processes take from, settle, split, merge and drain, at random: between the read
+// and the writes of a drain, too. It keeps a bound of what the bucket may hold: what is refilled and given back
+// adds to it, up to the capacity; what is taken lowers it; and a drain that was answered lowers it to what is
+// zero at its instant.
+type drainWorld struct {
+	*world
+	rng       *rand.Rand
+	planted   string
+	limit     Limit
+	processes []*Limiter
+	leases    []*Lease
+	returns   bool // leases are given back
+
+	most     *big.Rat // the bound, in tokens
+	at       int64    // when
+	until    int64    // the latest drain that was answered, epoch ms
+	granted  int64    // since, before its instant
+	returned int64    // since it began
+	back     int64    // given back, all in all
+	events   map[string]int
+	drains   int   // under way
+	seq      int64 // of the last change that the aggregator has seen
+	trace    string
+}
+
+func (d *drainWorld) say(format string, args ...any) { d.trace += "\n" + fmt.Sprintf(format, args...) }
+
+// pass lets time pass for the bound.
+func (d *drainWorld) pass(ms int64) {
+	d.now.Add(ms)
+	now := d.now.Load()
+	gain := big.NewRat((now-d.at)*d.limit.Refill, d.limit.Period.Milliseconds())
+	if d.most.Add(d.most, gain); d.most.Cmp(big.NewRat(d.limit.Capacity, 1)) > 0 {
+		d.most.SetInt64(d.limit.Capacity)
+	}
+	d.at = now
+}
+
+func (d *drainWorld) took(n int64) { d.most.Sub(d.most, big.NewRat(n, 1)) }
+
+// drainedUntil takes in that a drain was answered, and how much was given back meanwhile, to shards that
+// may have been drained already.
+func (d *drainWorld) drainedUntil(until, back int64) {
+	low := big.NewRat(-(until-d.now.Load())*d.limit.Refill, d.limit.Period.Milliseconds())
+	if low.Add(low, big.NewRat(back, 1)); low.Cmp(d.most) < 0 {
+		d.most.Set(low)
+	}
+	if until >= d.until || d.now.Load() >= d.until {
+		d.until, d.granted, d.returned = until, 0, back
+	}
+}
+
+// step does something as one of the processes from one on.
+func (d *drainWorld) step(t *testing.T, from int) {
+	p := d.processes[from+d.rng.IntN(len(d.processes)-from)]
+	ctx := context.Background()
+	switch op := d.rng.IntN(12); {
+	case op < 5:
+		cost := 1 + d.rng.Int64N(d.limit.Capacity/4)
+		le, err := p.Acquire(ctx, asks(Costs{"rpm": cost}, d.limit))
+		p.desks.Wait()
+		if err != nil && !errors.Is(err, ErrLimited) {
+			t.Fatal(err)
+		}
+		if err == nil {
+			d.say("%d: granted %d", d.now.Load(), cost)
+			d.took(cost)
+			d.leases = append(d.leases, le)
+			if d.now.Load() < d.until {
+				d.granted += cost
+			}
+			d.events["granted"]++
+		}
+	case op < 7 && len(d.leases) > 0:
+		i := d.rng.IntN(len(d.leases))
+		le := d.leases[i]
+		if from > 0 && le.limiter == d.processes[0] { // which is busy
+			return
+		}
+		d.leases = slices.Delete(d.leases, i, i+1)
+		held := le.items[0].Of("rpm") / bucket.Milli
+		for _, it := range le.items[1:] {
+			held += it.Of("rpm") / bucket.Milli
+		}
+		cost := held + d.rng.Int64N(1+held/4)
+		if d.returns {
+			cost = d.rng.Int64N(2 * held)
+		}
+		if err := errors.Join(le.Settle(Costs{"rpm": cost}), le.Commit(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		d.say("%d: settled %d as %d", d.now.Load(), held, cost)
+		d.took(cost - held)
+		d.returned += max(0, held-cost)
+		d.back += max(0, held-cost)
+		d.events["settled"]++
+	case op < 10:
+		all := d.shards(p, acme, gpt)
+		run := func(s *shard.Plan) { _, _ = shard.Run(ctx, d.db.Bare(), s, d.now.Load) }
+		switch {
+		case len(all) == 0:
+			return
+		case op == 7 && all[0].State.Count() < 8:
+			run(shard.Double(all[0]))
+		case op == 8:
+			run(shard.Shrink(all[0], max(all[0].State.Count()/2, 1)))
+		default:
+			run(shard.Propagate(all[0], all[1:]...))
+			d.refill(t)
+		}
+		d.events["reshaped"]++
+		d.say("%d: reshaped to %v", d.now.Load(), d.counts(p))
+	case op < 11 && from == 0:
+		d.drain(t, d.processes[0])
+	default:
+		d.drain(t, d.processes[len(d.processes)-1])
+	}
+	p.desks.Wait()
+}
+
+// refill does what the aggregator does for buckets that run low, with the changes since it last was called.
+func (d *drainWorld) refill(t *testing.T) {
+	var records []streamtest.Record
+	for _, c := range d.db.Changes(d.seq) {
+		d.seq = c.Seq
+		if c.Key.SK == layout.SKBucketState {
+			r := streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}
+			records = append(records, r)
+		}
+	}
+	batch, err := stream.Decode(streamtest.Payload(records...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range usage.Decide(usage.Fold(batch.Changes), d.now.Load(), usage.Config{MaxShards: 32}).Refills {
+		if _, err := d.db.Bare().Write(t.Context(), r.Update); err == nil {
+			d.events["refilled"]++
+		}
+	}
+}
+
+func (d *drainWorld) drain(t *testing.T, p *Limiter) {
+	if d.drains > 0 && p == d.processes[0] {
+		return
+	}
+	d.drains++
+	until, back := d.now.Load()+1+d.rng.Int64N(30_000), d.back
+	d.say("%d: drain until %d", d.now.Load(), until)
+	err := p.Drain(context.Background(), acme, gpt, time.Duration(until-d.now.Load())*ms)
+	p.desks.Wait()
+	d.drains--
+	if err != nil {
+		d.say("%d: %v", d.now.Load(), err)
+		d.events["failed"]++
+		return
+	}
+	d.say("%d: drained until %d: %s", d.now.Load(), until, d.state(p))
+	if d.now.Load() < until {
+		d.drainedUntil(until, d.back-back)
+	}
+	d.events["drained"]++
+}
+
+func (d *drainWorld) state(p *Limiter) (s string) {
+	for _, b := range d.shards(p, acme, gpt) {
+		s += " " + b.State.String()
+	}
+	return s
+}
+
+// judge compares the bucket with the bound.
+func (d *drainWorld) judge() error {
+	held := d.held(d.processes[0], d.limit)
+	// A shard that is drained has less than a millitoken at the instant. A split gives the first half the larger
+	// share of an odd rate.
+	most := new(big.Rat).Add(d.most, big.NewRat(1, 10))
+	if d.now.Load() <= d.until && held.Cmp(most) > 0 { // other worlds judge what happens near full
+		return fmt.Errorf("%s tokens are held, %s at most may be", held.FloatString(3), d.most.FloatString(3))
+	}
+	if d.granted > d.returned {
+		return fmt.Errorf("%d tokens granted before the instant, and %d given back", d.granted, d.returned)
+	}
+	return nil
+}
+
+// meddling is the store of a process that drains: others do something between its calls, and defects are planted.
+type meddling struct {
+	store.Store
+	mu      sync.Mutex
+	t       *testing.T
+	w       *drainWorld
+	planted string
+}
+
+func (m *meddling) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u, ok := w.(item.Update)
+	if !ok || m.w.drains == 0 {
+		return m.Store.Write(ctx, w)
+	}
+	for range m.w.rng.IntN(3) {
+		m.w.step(m.t, 1)
+		m.w.pass(m.w.rng.Int64N(20))
+	}
+	switch m.planted {
+	case "shard 0 alone":
+		if _, _, _, k, _ := layout.ParseBucketPK(u.Key.PK); k > 0 { // the others are said to be drained
+			if it, held, err := u.Apply(m.w.db.Item(u.Key)); held {
+				return it, err
+			}
+		}
+	case "whatever others took":
+		u.If = item.Exists(item.AttrPK)
+	case "no generation":
+		u.Set = slices.DeleteFunc(u.Set, func(a item.Attr) bool { return a.Name == table.AttrGeneration })
+	}
+	chance := m.w.rng.IntN(10)
+	if chance == 0 {
+		return nil, memdb.Fail(store.Unknown)
+	}
+	it, err := m.Store.Write(ctx, u)
+	if refused, ok := errors.AsType[*store.Refused](err); ok && m.planted == "one pass" && refused.Old != nil {
+		return refused.Old, nil
+	}
+	if chance == 1 && err == nil {
+		return nil, memdb.Fail(store.Unknown)
+	}
+	return it, err
+}
+
+func playDrains(t *testing.T, seed uint64, planted string) (*drainWorld, error) {
+	rng := rand.New(rand.NewPCG(seed, 40))
+	d := &drainWorld{world: newWorld(t), rng: rng, planted: planted, limit: PerMinute("rpm", 40+rng.Int64N(4000)),
+		returns: rng.IntN(2) == 0, events: map[string]int{}}
+	d.limit.Capacity += rng.Int64N(2) * rng.Int64N(4000)
+	d.most, d.at = big.NewRat(d.limit.Capacity, 1), d.now.Load()
+	first := d.process(Options{})
+	for i := range 4 {
+		opts := first.opts
+		opts.DenyFor = time.Duration(rng.IntN(3)) * 500 * time.Millisecond
+		var s store.Store = d.db.Bare()
+		if i == 0 {
+			s = &meddling{Store: s, t: t, w: d, planted: planted}
+		}
+		d.processes = append(d.processes, newLimiter(s, first.namespace, opts))
+	}
+	must(t, first, asks(Costs{"rpm": 0}, d.limit)) // there is a bucket
+	for range 60 {
+		d.pass(rng.Int64N(1500))
+		d.step(t, 0)
+		if err := d.judge(); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// Nobody is granted anything between the answer to a drain and its instant but what was given back since, and the
+// bucket holds no more then, whatever others do meanwhile: take, settle, drain, split, merge, lose answers.
+func TestDrainWorlds(t *testing.T) {
+	events := map[string]int{}
+	for seed := range uint64(150) {
+		d, err := playDrains(t, seed, "")
+		if err != nil {
+			t.Fatalf("seed %d, %v: %v%s", seed, d.limit, err, d.trace)
+		}
+		for k, n := range d.events {
+			events[k] += n
+		}
+	}
+	t.Log(events)
+}
+
+// The worlds see what is wrong with a drain.
+func TestDrainWorldsSeeDefects(t *testing.T) {
+	for _, planted := range []string{"shard 0 alone", "whatever others took", "no generation", "one pass"} {
+		caught := false
+		for seed := uint64(0); seed < 400 && !caught; seed++ {
+			_, err := playDrains(t, seed, planted)
+			if caught = err != nil; caught {
+				t.Logf("%s: seed %d: %v", planted, seed, err)
+			}
+		}
+		if !caught {
+			t.Errorf("%s: nobody sees it", planted)
+		}
+	}
+}
