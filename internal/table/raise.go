@@ -6,10 +6,10 @@ import (
 )
 
 // Drain renders the write after which no rate of a bucket shard holds anything before an instant, see
-// [bucket.State.Drains]. It sets the level, and does not lower it by a difference: others who drain the
-// shard, or take from it meanwhile, do not add up. It begins a new generation, like Raise, and is refused
-// where others have taken so much that the level may be lower already. So written twice it does no
-// harm. ok is false if there is nothing to write.
+// [bucket.State.Drains]. It sets the level instead of lowering it by a difference, so that drains of
+// several processes do not add up. It begins a new generation, like Raise, and is refused where others
+// have taken so much that the level may be lower already. So written twice it does no harm. ok is false
+// if there is nothing to write.
 func Drain(image Shard, until, now int64) (u item.Update, ok bool) {
 	gifts := image.State.At(now).Drains(until)
 	if len(gifts) == 0 {
