@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -44,6 +47,11 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 	if lost, ok := errors.AsType[*limiter.SettleError](err); ok {
 		log.Printf("tenant %s: %v", tenant, lost) // the estimate stays taken
+	}
+	if refused, ok := errors.AsType[*refusedError](err); ok { // the lease has ended, and given back what it took
+		if err := g.limiter.Drain(context.WithoutCancel(r.Context()), tenant, req.Resource, refused.after); err != nil {
+			log.Printf("tenant %s: %v", tenant, err) // the next request is refused by the provider, too
+		}
 	}
 	out.end(r, req, err)
 }
@@ -99,11 +107,15 @@ func (a *answer) send(event any) error {
 // end ends the answer with what came of it.
 func (a *answer) end(r *http.Request, req limiter.Request, err error) {
 	denied, isDenied := errors.AsType[*limiter.LimitError](err)
+	refused, isRefused := errors.AsType[*refusedError](err)
 	switch {
 	case r.Context().Err() != nil: // nobody is there any more
 	case isDenied:
 		httplimit.RateLimit(a.w.Header(), denied.Statuses)
 		httplimit.WriteDenied(a.w, r, httplimit.Denial{LimitError: denied, Request: req})
+	case isRefused && !a.started:
+		a.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
+		http.Error(a.w, "the model is busy", http.StatusServiceUnavailable)
 	case errors.Is(err, errModel) && a.started:
 		_ = a.send(map[string]any{"error": "the model has failed"})
 	case errors.Is(err, errModel):
@@ -114,6 +126,14 @@ func (a *answer) end(r *http.Request, req limiter.Request, err error) {
 		_ = a.send("[DONE]")
 	}
 }
+
+// refusedError is the 429 of a provider, by its Retry-After. Each tenant has an account of its own there.
+type refusedError struct{ after time.Duration }
+
+func (e *refusedError) Error() string { return "the provider asks for a pause of " + e.after.String() }
+
+// Is reports that it is a failure of the model.
+func (e *refusedError) Is(target error) bool { return target == errModel }
 
 // errModel is what models fail with by themselves: not when their client leaves, and not when they
 // reject its prompt.

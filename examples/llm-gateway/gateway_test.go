@@ -232,6 +232,29 @@ func TestModelFails(t *testing.T) {
 	})
 }
 
+// The provider answers 429: nobody asks it again before its Retry-After is over.
+func TestProviderRefuses(t *testing.T) {
+	calls := 0
+	r := newRig(t, func(context.Context, prompt, func(string, int64) error) error {
+		calls++
+		return &refusedError{20 * time.Second}
+	})
+	if a, _ := r.ask(nil); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "20" {
+		t.Errorf("%s, retry after %s", a.Status, a.Header.Get("Retry-After"))
+	}
+	for range 3 {
+		if a, _ := r.ask(nil); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "21" {
+			t.Errorf("%s, retry after %s", a.Status, a.Header.Get("Retry-After"))
+		}
+	}
+	r.table.Advance(20 * time.Second)
+	r.wants(0, 0)
+	r.table.Advance(time.Second)
+	if a, _ := r.ask(nil); a.StatusCode != http.StatusServiceUnavailable || calls != 2 {
+		t.Errorf("%s, %d calls of the provider", a.Status, calls)
+	}
+}
+
 // The table fails after the request was granted: the answer is complete all the same,
 // and the estimate stays taken, or the settlement is written and its answer lost.
 func TestSettlementFails(t *testing.T) {

@@ -6,7 +6,9 @@
 //   - the client goes away: the model is stopped. The request, the prompt and what was said so far
 //     are settled, also if that is nothing yet;
 //   - the model itself fails before its first word: everything is given back;
-//   - it fails later: what it has used so far is settled, and the client is told.
+//   - it fails later: what it has used so far is settled, and the client is told;
+//   - its provider refuses with 429: everything is given back, and the tenant's bucket is drained until it may
+//     be asked again.
 //
 // The model is a parrot, so that it needs no account:
 //

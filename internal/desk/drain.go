@@ -19,7 +19,7 @@ var ErrUndrainable = errors.New("no limit of the bucket refills and denies")
 // draining lets the drains of one bucket in this process go one after the other.
 type draining struct {
 	mu    sync.Mutex
-	until int64        // the latest instant that was asked for
+	until int64        // the latest instant that was asked for since a drain began
 	turn  chan drained // room for one: the goroutine that takes it out has the turn
 }
 
@@ -34,11 +34,12 @@ func (d *draining) ask(until int64) {
 	}
 }
 
-// begin returns the drain that begins now, for all that have asked.
-func (d *draining) begin() drained {
+// begin returns the drain that begins now, for its caller and all that have asked.
+func (d *draining) begin(until int64) drained {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return drained{time.Now(), d.until}
+	until, d.until = max(until, d.until), 0
+	return drained{time.Now(), until}
 }
 
 // drained is the last drain that has succeeded.
@@ -62,7 +63,7 @@ func (d *Desks) Drain(ctx context.Context, n decide.Name, until int64) error {
 		if last.until >= until && last.began.After(asked) {
 			return nil
 		}
-		now := k.drain.begin()
+		now := k.drain.begin(until)
 		err := d.drainAll(bounded, k, now.until)
 		if err == nil {
 			last = now
@@ -140,7 +141,7 @@ func (d *Desks) drainShard(ctx context.Context, k *Desk, b table.Shard, until in
 			if b, err = table.DecodeShard(it); err != nil {
 				return false, err
 			}
-			if d.see(b, d.clock(), decide.Unsent); try >= SettleAttempts {
+			if d.see(b, d.clock(), decide.Unsent); try >= SettleAttempts { // others give back all the time
 				return false, nil
 			}
 		case refused:
