@@ -64,7 +64,8 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	if err != nil {
 		return nil, err
 	}
-	if !l.answers(ctx, n, parts) { // the table has been silent: do not wait for a timeout once more
+	req.Also = slices.Clone(req.Also) // the lease goes by it, and the caller may use its own again
+	if !l.answers(ctx, parts) {       // the table has been silent: do not wait for a timeout once more
 		return l.unanswered(ctx, req, parts)
 	}
 	bounded := l.desks.Begin(ctx, tries)
@@ -72,7 +73,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	wants, cfg, at, err := l.needs(bounded, parts, tries.Room[:0])
 	if err != nil { // which limits are in force is not known, so nothing was asked for
 		if store.KindOf(err) != 0 { // else it may come from the cache, or no call was made
-			l.desks.Heard(ctx, n, at, err)
+			l.heard(ctx, req, parts, nil, at, err)
 		}
 		return l.unresolved(ctx, req, parts, at, cfg.policy, err)
 	}
@@ -85,7 +86,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	}
 	// Else nothing was asked: it is bypassed, granted from what is held, or denied by what is known.
 	if err == nil && !tries.Held && charged(got.Grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
-		l.desks.Heard(ctx, n, got.At, err)
+		l.heard(ctx, req, parts, wants, got.At, err)
 	}
 	if !decided(err) { // unavailable or unknown
 		return l.undecided(ctx, req, parts, got.At, cfg.policy, err)
@@ -113,33 +114,65 @@ func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want
 		at    decide.Name
 		err   error
 	}
-	each := make([]need, len(parts))
-	desk.InParallel(len(parts), func(i int) {
+	each, all := make([]need, len(parts)), make([]portion, len(parts))
+	copy(all, parts) // the goroutines would put the room of a single part on the heap
+	desk.InParallel(len(all), func(i int) {
 		e := &each[i]
-		if p := desk.Guarded(func() { e.wants, e.cfg, e.at, e.err = l.levels(ctx, parts[i], nil) }); p != nil {
-			e.at, e.err = parts[i].name(), p
+		if p := desk.Guarded(func() { e.wants, e.cfg, e.at, e.err = l.levels(ctx, all[i], nil) }); p != nil {
+			e.at, e.err = all[i].name(), p
 		}
 	})
+	failed := func(e need) bool { return e.err != nil }
+	known := func(e need) bool { return failed(e) && store.KindOf(e.err) == 0 } // which no policy turns into a lease
+	for _, is := range [...]func(need) bool{known, failed} {
+		if i := slices.IndexFunc(each, is); i >= 0 {
+			return nil, each[i].cfg, each[i].at, each[i].err
+		}
+	}
 	for i, e := range each {
-		if e.err != nil {
-			return nil, e.cfg, e.at, e.err
+		if wants, err = besides(wants, e.wants, i); err != nil {
+			return nil, e.cfg, parts[i].name(), err
 		}
-		for _, w := range e.wants {
-			if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
-				return nil, e.cfg, w.Name, argument.Invalid(fmt.Sprintf("Also[%d]", i-1), path(parts[i].name()),
-					fmt.Sprintf("no part that charges %q once more", path(w.Name)))
-			}
-		}
-		wants = append(wants, e.wants...)
 	}
 	return wants, each[0].cfg, parts[0].name(), nil
 }
 
-// answers reports whether a request for a bucket may be sent: not while that is throttled, nor while nothing
-// has an answer.
-func (l *Limiter) answers(ctx context.Context, n decide.Name, parts []portion) bool {
-	return l.desks.Sends(n) || l.desks.Probes(ctx, n, func(ctx context.Context) error {
-		_, _, _, err := l.needs(ctx, parts, nil)
+// besides adds what one more part wants. No bucket is wanted twice.
+func besides(wants, more []decide.Want, part int) ([]decide.Want, error) {
+	for _, w := range more {
+		if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
+			return nil, argument.Invalid(fmt.Sprintf("Also[%d]", part-1), path(more[0].Name),
+				fmt.Sprintf("no part that charges %q once more", path(w.Name)))
+		}
+	}
+	return append(wants, more...), nil
+}
+
+// answers reports whether a request may be sent: not while a bucket that it names is throttled, nor while
+// nothing has an answer.
+func (l *Limiter) answers(ctx context.Context, parts []portion) bool {
+	for _, a := range parts {
+		if !l.desks.Sends(a.name()) && !l.probes(ctx, a) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *Limiter) probes(ctx context.Context, a portion) bool {
+	return l.desks.Probes(ctx, a.name(), func(ctx context.Context) error {
+		_, _, _, err := l.levels(ctx, a, nil)
 		return err
 	})
+}
+
+// heard passes the end of the calls of a request to the breakers: of all parts, or of the one that has failed.
+func (l *Limiter) heard(ctx context.Context, req Request, parts []portion, wants []decide.Want, at decide.Name,
+	err error) {
+	of := req.partOf(wants, at)
+	for _, a := range parts {
+		if n := a.name(); err == nil || n == of {
+			l.desks.Heard(ctx, n, at, err)
+		}
+	}
 }

@@ -74,12 +74,14 @@ func (l *Limiter) policy(req Request, stored Policy) Policy {
 // or the share can never hold the costs, the cause is returned.
 func (l *Limiter) grant(req Request, parts []portion, cause error) (*Lease, error) {
 	var wants []decide.Want
-	for _, a := range parts {
+	for i, a := range parts {
 		some, err := l.localWants(a, cause)
 		if err != nil {
 			return nil, err
 		}
-		wants = append(wants, some...)
+		if wants, err = besides(wants, some, i); err != nil {
+			return nil, &opError{"acquire", a.name(), ErrInvalid, err}
+		}
 	}
 	grants, err := l.locals.Take(wants, l.now())
 	if share, ok := errors.AsType[*desk.ShareError](err); ok {

@@ -110,6 +110,23 @@ func (r Request) also(n decide.Name) *Part {
 	return nil
 }
 
+// partOf returns the name of the part that a bucket belongs to. The wants are those of all parts, if known.
+func (r Request) partOf(wants []decide.Want, at decide.Name) decide.Name {
+	of := r.name()
+	if r.also(at) != nil {
+		return at
+	}
+	for _, w := range wants {
+		if r.also(w.Name) != nil {
+			of = w.Name
+		}
+		if w.Name == at {
+			break
+		}
+	}
+	return of
+}
+
 // maxParts is how many parts a request has at most.
 const maxParts = 16
 

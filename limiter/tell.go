@@ -49,7 +49,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 	}
 	if lease != nil && lease.cause != nil && lease.cause != ErrBypassed {
 		e.Err, e.Policy = lease.cause, PolicyAllow
-		if len(lease.items) > 0 {
+		if !lease.nothing() {
 			e.Policy = PolicyLocal
 		}
 	}

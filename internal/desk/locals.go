@@ -95,12 +95,12 @@ func (l *localFacts) forget(b *localBucket) {
 	l.desks.Unpin(b.desk.Name)
 }
 
-// maxFullSought is how many buckets are looked at for one that can be forgotten.
+// maxFullSought is how many buckets that cannot be forgotten are looked at.
 const maxFullSought = 8
 
 // makeRoom forgets full buckets until there is room for the new ones among some, and
 // reports whether there is. Those that are not full go to the end of the line, so that
-// others are looked at the next time.
+// others are looked at the next time. There is room for as many as one request wants.
 func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
 	fresh := 0
 	for _, n := range wants {
@@ -108,7 +108,7 @@ func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
 			fresh++
 		}
 	}
-	for sought := 0; fresh > 0 && l.all.Len()+fresh > l.size; sought++ {
+	for sought := 0; fresh > 0 && l.all.Len()+fresh > max(l.size, len(wants)); {
 		if sought == maxFullSought {
 			return false
 		}
@@ -117,6 +117,7 @@ func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
 			l.forget(oldest)
 		} else {
 			l.all.MoveToBack(oldest.at)
+			sought++
 		}
 	}
 	return true
