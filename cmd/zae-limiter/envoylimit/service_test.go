@@ -541,3 +541,31 @@ func TestServicesNeedALimiterAndAConfiguration(t *testing.T) {
 		}()
 	}
 }
+
+// Where an entity cascades, its parent's stored limit denies too, and a denied hit takes nothing of either.
+func TestParentsLimit(t *testing.T) {
+	r := newRig(t)
+	ns := r.table.Admin("")
+	for _, e := range []admin.Entity{{ID: "office"}, {ID: "a", Parent: "office", Cascade: true},
+		{ID: "b", Parent: "office", Cascade: true}} {
+		if _, err := ns.CreateEntity(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, hits := range map[string]int64{"office": 5, "a": 3, "b": 3} {
+		if err := ns.SetLimits(t.Context(), admin.Scope{Entity: id, Resource: "edge|remote_address"},
+			limiter.PerHour(envoylimit.LimitName, hits)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"OK", "OK", "OK", "OVER_LIMIT"} {
+		if got := inOneLine(r.ask(t, 0, from("a"))); !strings.HasPrefix(got, want+" |") {
+			t.Errorf("request %d of a: %s, want %s", i+1, got, want)
+		}
+	}
+	for i, want := range []string{"OK", "OK", "OVER_LIMIT"} { // 2 of 3 left by the office
+		if got := inOneLine(r.ask(t, 0, from("b"))); !strings.HasPrefix(got, want+" |") {
+			t.Errorf("request %d of b: %s, want %s", i+1, got, want)
+		}
+	}
+}
