@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// Bill is what one run of a path costs.
+// Bill is the cost of one run of a path.
 type Bill struct {
 	Calls map[string]float64 // by API operation
 	Read  float64            // read units
@@ -33,7 +33,7 @@ func (b Bill) String() string {
 	return strings.Join(parts, " + ")
 }
 
-// Dollars returns what a million runs cost.
+// Dollars returns the price of a million runs.
 func (b Bill) Dollars() float64 {
 	return b.Read*bill.DollarsPerMillionReads + b.Write*bill.DollarsPerMillionWrites
 }

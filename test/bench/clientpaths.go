@@ -249,7 +249,7 @@ func (f fleet) create(ctx context.Context) (r Row, err error) {
 	return r, err
 }
 
-// settlePaths measures what becomes of a lease.
+// settlePaths measures the ends of a lease.
 func settlePaths(ctx context.Context, w *world) ([]Row, error) {
 	l, err := w.client(ctx)
 	if err != nil {

@@ -15,10 +15,10 @@ type Row struct {
 	Budget   Bill
 	Measured Bill
 	AtMost   bool   // the budgeted reads are a bound
-	Note     string // what the budget rests on, where the cost table does not say it
+	Note     string // the reason for the budget, where the cost table does not give it
 }
 
-// OK reports whether the path costs what it should.
+// OK reports whether the path is within its budget.
 func (r Row) OK() bool {
 	want := r.Budget
 	if r.AtMost && r.Measured.Read <= want.Read {

@@ -36,7 +36,7 @@ func (f *feed) deliver(ctx context.Context, records []streamtest.Record) (Bill, 
 	return f.w.billed(1, func(int) error { return invoke(ctx, f.host, streamtest.Payload(records...)) })
 }
 
-// functionPaths measures what the built aggregator writes for a batch.
+// functionPaths measures the writes of the built aggregator for a batch.
 func functionPaths(ctx context.Context, w *world) ([]Row, error) {
 	// The aggregator reads the machine's clock.
 	w.clock.Store(time.Now().UnixMilli())

@@ -89,8 +89,8 @@ func cascadePaths(ctx context.Context, w *world) ([]Row, error) {
 	return []Row{first, back, foreseen, settled}, err
 }
 
-// waitPaths measures what waits, what takes more while it runs, and what happens when
-// releases disagree.
+// waitPaths measures acquires that wait, leases that take more while they run, and releases that
+// disagree.
 func waitPaths(ctx context.Context, w *world) ([]Row, error) {
 	f, err := newFleet(ctx, w)
 	if err != nil {
@@ -151,7 +151,7 @@ func waitPaths(ctx context.Context, w *world) ([]Row, error) {
 	return rows, nil
 }
 
-// charge bills what a lease takes while work goes on.
+// charge bills the charges of a lease while work goes on.
 func (f fleet) charge(ctx context.Context) (Bill, error) {
 	lease, err := take(ctx, f.a, "stream", 500)
 	if err != nil {

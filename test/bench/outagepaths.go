@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// outagePaths measures what an acquire costs while the table does not answer, once
-// the limiter has found that out.
+// outagePaths measures the cost of an acquire while the table does not answer, once the limiter has
+// noticed.
 func outagePaths(ctx context.Context, w *world) ([]Row, error) {
 	f, err := newFleet(ctx, w)
 	if err != nil {

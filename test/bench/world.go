@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
-// resource is what all entities of a world use.
+// resource is the resource of all entities of a world.
 const resource = "gpt-4"
 
 // world is the table of the committed template on a stand-in, seen through a proxy that meters it,
@@ -47,8 +47,8 @@ const (
 	inAnHour = 12 * time.Second
 )
 
-// untilMidHour returns how long it is until no hour turns for a while: what a bucket's first
-// hour costs is what it costs then.
+// untilMidHour returns how long it is until no hour turns for a while: then the measured cost is
+// that of a bucket's first hour.
 func untilMidHour(now time.Time) time.Duration {
 	switch in := now.Sub(now.Truncate(time.Hour)); {
 	case in < inAnHour:

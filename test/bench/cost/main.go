@@ -1,6 +1,6 @@
-// Cost prints what every path consumes next to its budget (see package bench).
-// The environment variable ENGINE chooses the stand-in: dynoxide (default) or
-// dynamodb-local. It ends with status 1 if a path costs something else.
+// Cost prints the consumption of every path next to its budget (see package bench). The environment
+// variable ENGINE chooses the stand-in: dynoxide (default) or dynamodb-local. It ends with status 1
+// if a path is off its budget.
 package main
 
 import (

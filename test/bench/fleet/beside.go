@@ -118,7 +118,7 @@ func (c Case) Beside(ctx context.Context, w Writers, shards int) (r Result, err 
 	if err != nil {
 		return r, err
 	}
-	half := make([]int64, len(c.Bucket.Limits)) // of a full one Python also takes what overflows
+	half := make([]int64, len(c.Bucket.Limits)) // from a full one Python also takes the overflow
 	for i, l := range c.Bucket.Limits {
 		half[i] = l.Capacity / 2
 	}
@@ -171,7 +171,7 @@ func (t *tableStore) divide(ctx context.Context, namespace string, shards int) e
 	return nil
 }
 
-// aggregate does once a second what the aggregator does for shards and levels.
+// aggregate does the aggregator's work on shards and levels once a second.
 func (t *tableStore) aggregate(ctx context.Context, shards int) error {
 	conf := usage.Config{MaxShards: shards, MergeAfter: time.Hour.Milliseconds()}
 	seen := int64(0)

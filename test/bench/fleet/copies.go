@@ -27,7 +27,7 @@ type copies struct {
 	witness *witness
 }
 
-// balance is what a bucket holds at an instant, in millitokens.
+// balance is the level of a bucket at an instant, in millitokens.
 type balance struct {
 	tokens []int64
 	at     int64

@@ -1,6 +1,6 @@
 package fleet
 
-// jain returns how evenly processes get what they want: 1 if each gets the same part of it.
+// jain returns how evenly processes are served: 1 if each gets the same part of its demand.
 func jain(wanted, got []float64) float64 {
 	sum, squares, n := 0., 0., 0.
 	for i := range wanted {

@@ -101,9 +101,9 @@ func (t *pythonTable) refilled(it pythonItem, now int64) []int64 {
 
 var errPythonDenied = errors.Join(limiter.ErrLimited, errors.New("denied by the model of the Python client"))
 
-// acquire is what the Python client is documented to do. It sends a plain add. If that is refused
-// and refill would cover the request, it reads, and refills under a lock on the clock. If others
-// moved the clock, it sends the plain add again.
+// acquire is the documented behaviour of the Python client. It sends a plain add. If that is
+// refused and refill would cover the request, it reads, and refills under a lock on the clock. If
+// others moved the clock, it sends the plain add again.
 func (t *pythonTable) acquire(_ context.Context, tokens []int64) error {
 	it, held := t.spend(tokens)
 	if held {
@@ -148,8 +148,8 @@ func (t *pythonTable) create(tokens []int64) bool {
 	return held
 }
 
-// refill adds what has been refilled since the item was read and takes the
-// tokens, if nobody has moved the clock meanwhile and the rest covers them.
+// refill adds the refill since the item was read and takes the tokens, if nobody has moved the
+// clock meanwhile and the level covers them.
 func (t *pythonTable) refill(from pythonItem, level, tokens []int64) bool {
 	now := nowMilli() // later than the clock that level was worked out with, W7
 	_, held := t.write(tokens, func(it *pythonItem) bool {

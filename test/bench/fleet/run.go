@@ -15,15 +15,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Result is what a run of a case has shown.
+// Result is the result of a run of a case.
 type Result struct {
 	Attempts, Granted, Denied, Failed int
 
 	Unknown  int     // part of Failed: tokens may have been taken
 	Slow     int     // decided, but after more than 50 ms
-	Exact    int     // what the exact bucket granted of the same arrivals
+	Exact    int     // the exact bucket's grants of the same arrivals
 	Tokens   int64   // of the first limit, granted
-	Due      int64   // and what the exact bucket granted
+	Due      int64   // and the exact bucket's
 	Writes   int     // write units
 	Reads    float64 // read units
 	Low      float64 // mean, as a share of the capacity
@@ -34,9 +34,9 @@ type Result struct {
 	Longest  time.Duration // and the longest
 	Shards   int           // at the end
 	Waited   float64       // part of the grants that took any time
-	Jain     float64       // how evenly processes got what they wanted
+	Jain     float64       // how evenly processes were served
 	Unfair   float64       // the lowest Jain's index of a window of 10 s in which each got 50 grants on average
-	Got      []float64     // by process, the part of what it wanted
+	Got      []float64     // by process, the served part of its demand
 	After    delivered     // since two lives after a crash
 }
 
@@ -68,7 +68,7 @@ func (r Result) String() string {
 		r.PerGrant(), r.PerAttempt(), 100*r.Delivered(), 100*r.Low, 100*r.LowWorst, r.Excess)
 }
 
-// outcome counts what became of acquires. It is safe for concurrent use.
+// outcome counts the outcomes of acquires. It is safe for concurrent use.
 type outcome struct {
 	mu sync.Mutex
 	Result
@@ -151,7 +151,7 @@ func (o *outcome) add(took time.Duration, err error) {
 	}
 }
 
-// time calls f and adds what becomes of it.
+// time calls f and adds its outcome.
 func (o *outcome) time(f func() error) error {
 	begin := time.Now()
 	err := f()
@@ -178,9 +178,8 @@ type tally interface {
 	result(*Result)
 }
 
-// arrive sends the traffic of the case to the processes and returns what became
-// of what arrived after the time to get warm. It blocks until the last acquire
-// has returned.
+// arrive sends the traffic of the case to the processes and returns the result of the arrivals
+// after the warm-up. It blocks until the last acquire has returned.
 func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
 	var warm, counted outcome
@@ -227,7 +226,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	}
 	wg.Wait()
 	t.result(&counted.Result)
-	time.Sleep(10 * time.Second) // for what no caller waits for
+	time.Sleep(10 * time.Second) // for work that no caller waits for
 	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants
 		counted.Excess = excess(c.Bucket.rates(), append(warm.grants, counted.grants...))
 	}

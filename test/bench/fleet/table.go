@@ -95,8 +95,8 @@ func newTable(c Case) *tableStore {
 	}
 }
 
-// call carries a call to the table and its answer back. A caller that stops
-// waiting does not know what became of it; so does one whose call is lost.
+// call carries a call to the table and its answer back. A caller that stops waiting does not know
+// the outcome; nor does one whose call is lost.
 func (t *tableStore) call(ctx context.Context, op string, write bool, f func() error) error {
 	sent := nowMilli()
 	time.Sleep(t.network.way())
@@ -145,8 +145,7 @@ func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key
 	return out, err
 }
 
-// follow enters what a call has changed into the witness: the growth of the
-// counters.
+// follow enters the changes of a call into the witness: the growth of the counters.
 func (t *tableStore) follow(sent int64) {
 	for _, c := range t.db.Changes(t.seen) {
 		t.seen = c.Seq

@@ -11,11 +11,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Bucket is the limits that a fleet shares and what its requests cost.
+// Bucket is the limits that a fleet shares, and the cost of its requests.
 type Bucket struct {
 	Name   string
 	Limits []limiter.Limit // the first is the one that loads are measured by
-	// Cost returns what the next request takes, in tokens, one per limit.
+	// Cost returns the cost of the next request, in tokens, one per limit.
 	Cost func(*rand.Rand) []int64
 	Mean float64 // cost of the first limit; zero is one
 }
@@ -119,7 +119,7 @@ type Case struct {
 	Spike     time.Duration // in the middle of the traffic, in which calls take four times as long; 0: none
 	Deadline  time.Duration // of every acquire; 0: none
 	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
-	Demand    []float64     // of what arrives, the part of each process; nil: all ask alike
+	Demand    []float64     // the part of the arrivals of each process; nil: all ask alike
 	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
 	Crash     time.Duration // after so long of the counted time, every tenth process ends and another begins; 0: none
 	Seed      uint64

@@ -7,8 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/play"
 )
 
-// ideal is an exact bucket: what it holds of each limit, at an instant in epoch
-// milliseconds.
+// ideal is an exact bucket: the level of each limit, at an instant in epoch milliseconds.
 type ideal struct {
 	rates []bucket.Rate
 	level []float64 // millitokens
@@ -48,8 +47,7 @@ func (b *ideal) acquire(tokens []int64, now int64) bool {
 	return true
 }
 
-// witness is what has been taken from a table's bucket, and what that leaves in an
-// ideal one.
+// witness has the tokens taken from a table's bucket, and the levels that they leave in an ideal one.
 type witness struct {
 	rates   []bucket.Rate
 	left    *ideal

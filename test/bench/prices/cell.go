@@ -29,7 +29,7 @@ type load struct {
 	windows            int   // kinds of them: hourly, daily, monthly
 }
 
-// price is what usage of the measured hours took.
+// price is the cost of usage in the measured hours.
 type price struct {
 	load
 	acquires                           int64
@@ -175,8 +175,8 @@ func (c *cell) measured(acquires int64) (price, error) {
 	return p, err
 }
 
-// end ends a tumbling window of another shard of the stream, on which there was
-// nothing: what longer windows are owed is settled then.
+// end ends a tumbling window of another shard of the stream, which had no records: then owed sums
+// of longer windows are settled.
 func (c *cell) end(ctx context.Context, now int64) error {
 	if c.fold <= 1 {
 		return nil

@@ -1,15 +1,15 @@
-// Prices measures what usage costs: writes and write units per acquire, and the state
-// that a tumbling window carries.
+// Prices measures the cost of usage: writes and write units per acquire, and the state that a
+// tumbling window carries.
 //
 //	go -C test run ./bench/prices                      # everything; takes an hour
 //	go -C test run ./bench/prices -loads 10000:60:2    # tenants:fold:windows
 //
-// Tenants acquire through the real limiter, some much more often than others (Zipf
-// 1.1), 100 times a second, 100,000 of them 500 times. What it writes goes as batches of
-// a second through an event source mapping (package eventsource) to the aggregator (package
-// streams), which writes into a table in memory. All of it is one process in virtual
-// time. An hour is measured of a day in which each tenant was seen once; for folds of ten
-// minutes and more two, because longer windows catch up so often.
+// Tenants acquire through the real limiter, some much more often than others (Zipf 1.1), 100 times
+// a second, 100,000 of them 500 times. Its writes go as batches of a second through an event source
+// mapping (package eventsource) to the aggregator (package streams), which writes into a table in
+// memory. All of it is one process in virtual time. It measures one hour of a day in which each
+// tenant was seen once; for folds of ten minutes and more two, because longer windows catch up so
+// often.
 package main
 
 import (

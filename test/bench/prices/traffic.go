@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
-// What an acquire takes, of limits that nobody reaches.
+// The cost of an acquire, on limits that nobody reaches.
 const (
 	requests = 1
 	tokens   = 350
@@ -92,7 +92,7 @@ func (t *traffic) acquires(ctx context.Context, perSecond int) error {
 	return nil
 }
 
-// counted returns what the snapshots of a kind of window hold in all.
+// counted returns the sum of the snapshots of a kind of window.
 func counted(items []item.Item, window string) (requests, tokens int64, err error) {
 	for _, it := range items {
 		if ledger.WindowOf(it) != window {

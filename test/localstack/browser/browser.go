@@ -35,7 +35,7 @@ type Page struct {
 	problems []string
 }
 
-// Screen is what the page is shown on.
+// Screen is the reader's screen.
 type Screen struct {
 	Width, Height int64 // in CSS pixels
 	Dark          bool  // the reader prefers dark colours
@@ -101,7 +101,7 @@ func (p *Page) must(err error) {
 	}
 }
 
-// listen notes what the page asks for and what goes wrong in it.
+// listen records the requests and the errors of the page.
 func (p *Page) listen(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +124,8 @@ func (p *Page) Requests() []string {
 	return slices.Clone(p.requests)
 }
 
-// Problems returns what went wrong in the page so far: exceptions, output on the
-// console, requests that failed.
+// Problems returns the page's problems so far: exceptions, output on the console, requests that
+// failed.
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	// wantUnits is what a granted acquire should cost in write units over the rush, with
-	// all that was refused and all transactions; what settlements write comes on top. It is
-	// held in virtual time. What it is on this machine is said, and depends on how fast
-	// that is.
+	// wantUnits is the budget of a granted acquire in write units over the rush, with all refused
+	// writes and all transactions; the writes of settlements come on top. Tests hold it in virtual
+	// time. The demo prints the figure of this machine, which depends on its speed.
 	wantUnits = 1.5
 	// mostWrites is how many writes an acquire sends at most, granted or denied: each one
 	// that is refused brings the image that explains why. Transactions apart.
@@ -45,8 +44,7 @@ func (p paid) PerGrant() float64 { return float64(p.Units()) / float64(max(p.Gra
 // tooMany reports whether acquires sent more writes than they ever should.
 func (p paid) tooMany() bool { return p.Held+p.Refused > mostWrites*p.Asked }
 
-// bill adds up what everybody pays. It is safe for concurrent use; the zero value is
-// empty.
+// bill adds up the payments of all tenants. It is safe for concurrent use; the zero value is empty.
 type bill struct {
 	mu  sync.Mutex
 	all map[*tenant]*paid
@@ -65,7 +63,7 @@ func paying(ctx context.Context, p *payer) context.Context {
 	return context.WithValue(ctx, payerKey{}, p)
 }
 
-// add changes what the caller of a context has paid. Calls for nobody are not counted.
+// add changes the payments of a context's payer. Calls for nobody are not counted.
 func (b *bill) add(ctx context.Context, change func(p *paid, settling bool)) {
 	of, ok := ctx.Value(payerKey{}).(*payer)
 	if !ok {
@@ -84,14 +82,14 @@ func (b *bill) add(ctx context.Context, change func(p *paid, settling bool)) {
 	change(p, of.settling)
 }
 
-// settle says that what the payer sends from now on is its settlement.
+// settle marks the payer's calls from now on as its settlement.
 func (b *bill) settle(p *payer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.settling = true
 }
 
-// total returns what each tenant has paid, by name, and all of them.
+// total returns the payments of each tenant, by name, and of all of them.
 func (b *bill) total() (each []paid, all paid) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

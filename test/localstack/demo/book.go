@@ -26,7 +26,7 @@ type book struct {
 	mu     sync.Mutex
 	counts counts
 	asked  map[play.Account][]int64 // when, epoch ms
-	errs   []error                  // what must not happen
+	errs   []error                  // things that must not happen
 }
 
 func newBook() *book { return &book{asked: map[play.Account][]int64{}} }
@@ -39,7 +39,7 @@ type call struct {
 	sent, answered int64 // epoch ms
 }
 
-// account is what the tenant has of a limit.
+// account is the tenant's account of a limit.
 func (c call) account(limit string) play.Account {
 	return play.Account{Entity: c.tenant.entity, Resource: c.tenant.resource, Limit: limit}
 }

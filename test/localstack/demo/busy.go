@@ -26,7 +26,7 @@ const (
 var busyTenant = &tenant{entity: "busy", resource: "gpt-small", level: perCall,
 	limits: []limiter.Limit{limiter.PerMinute("rpm", 12_000).WithCapacity(200)}}
 
-// busy is what became of its requests.
+// busy is the outcome of its requests.
 type busy struct {
 	Granted int
 	Units   float64 // write units, refused writes included
@@ -112,14 +112,14 @@ func (f *busyFleet) rest(ctx context.Context) {
 	}
 }
 
-// became returns what became of all requests.
+// became returns the outcome of all requests.
 func (f *busyFleet) became() (busy, error) {
 	worst, err := f.book.worst(false, theBusy)
 	f.is.Excess = float64(worst.Excess) / bucket.Milli
 	return f.is, err
 }
 
-// print writes what became of them.
+// print prints the outcome.
 func (b busy) print(say func(string, ...any)) {
 	say("\nA busy tenant whose %d processes take tokens ahead, and hold them for %v at most (Options.Ahead).",
 		busyProcesses, busyAhead)

@@ -150,8 +150,8 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 	f.booked(back, count, err)
 }
 
-// throughDo is one with the convenience. What Do returns says how the request
-// ended; when it was granted and settled is seen from within.
+// throughDo is one with the convenience. The result of Do shows how the request ended; the function
+// in it sees the grant and the settlement.
 func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request, p *payer) {
 	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
 	back := call{tenant: r.tenant, costs: limiter.Costs{"tpm": r.settle}}
@@ -232,6 +232,5 @@ func negative(costs limiter.Costs) limiter.Costs {
 	return out
 }
 
-// now is the demo's only clock for what clients see: epoch milliseconds, as the
-// limiter reads it.
+// now is the only clock of the clients' observations: epoch milliseconds, as the limiter reads it.
 func now() int64 { return time.Now().UnixMilli() }

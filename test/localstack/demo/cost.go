@@ -14,8 +14,8 @@ const probeAcquires = 100
 var probeTenant = &tenant{entity: "probe", resource: "gpt-small", limits: perMinute(100_000, 10_000_000),
 	level: perCall}
 
-// warmCost is what one warm acquire consumes, as the engine reports it for
-// table and indexes, and how many calls it makes.
+// warmCost is the consumption of one warm acquire, as the engine reports it for table and indexes,
+// and its number of calls.
 type warmCost struct{ writes, reads, calls float64 }
 
 // measureWarm measures acquires of a client that knows the bucket and its

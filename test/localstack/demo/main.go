@@ -91,7 +91,7 @@ type demo struct {
 	calmed int64   // when the rush was over, epoch ms
 	busied int64   // when the busy tenant was, epoch ms
 	rushed float64 // how long it took, in seconds
-	bills  []paid  // what the rush cost each tenant
+	bills  []paid  // the rush's cost of each tenant
 	billed paid    // and all of them
 	busy   *busyFleet
 	result *result // nil until everything is measured

@@ -54,7 +54,7 @@ type bars struct {
 	Limits           []bar
 }
 
-// bar is a limit: how much of what it was allowed to it let pass.
+// bar is a limit: the admitted part of its allowance.
 type bar struct {
 	Limit, Admitted, Allowed string
 	Percent                  float64

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/play"
 )
 
-// What has become of the requests for the hot bucket until an instant: how many there
-// were, how many were admitted, and how many might have been.
+// sum is the outcome of the requests for the hot bucket until an instant: how many there were, how
+// many were admitted, and how many might have been.
 type sum struct{ At, Asked, Admitted, Allowed float64 }
 
 // hotLimit is the limit that the picture is about: each request takes one of it.
@@ -79,8 +79,8 @@ var themes = map[string]colours{
 	"dark":  {"#0d1117", "#e6edf3", "#9da7b1", "#3d444d", "#161b22", "#58a6ff", "#f0883e"},
 }
 
-// picture is what the README shows of a run until the end of its rush: the requests for the
-// hot bucket, its shards, and the faults.
+// picture is the README's picture of a run until the end of its rush: the requests for the hot
+// bucket, its shards, and the faults.
 type picture struct {
 	colours
 	Date                     string

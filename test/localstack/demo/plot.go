@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// frame is the area of a plot over time: the page draws what it works out, in
-// units of the drawing, into which left, top and the sizes count too.
+// frame is the area of a plot over time: the page draws its results, in units of the drawing, which
+// include left, top and the sizes.
 type frame struct {
 	Left, Top, Width, Height float64
 	seconds, low, high       float64

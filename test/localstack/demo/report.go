@@ -114,8 +114,7 @@ func (r result) verdict() []string {
 	return why
 }
 
-// print writes the summary: for each figure what it means, and a line with the
-// figure for machines.
+// print writes the summary: for each figure its meaning, and a line with the figure for machines.
 func (r result) print(w io.Writer) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	c := r.counts
@@ -170,7 +169,7 @@ func (r result) print(w io.Writer) {
 	}
 }
 
-// printBill prints what the rush cost.
+// printBill prints the cost of the rush.
 func (r result) printBill(say func(string, ...any)) {
 	say("\nWhat all acquires of the rush cost, in write units by tenant: writes that held and that were refused, " +
 		"transactions")

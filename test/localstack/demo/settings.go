@@ -16,8 +16,7 @@ const (
 // maxSpeedup bounds SPEEDUP: beyond it a day of trace fits into a second.
 const maxSpeedup = 100_000
 
-// settings are what the caller decides. The zero value plays the generated
-// workload.
+// settings are the caller's choices. The zero value plays the generated workload.
 type settings struct {
 	trace   string  // CSV file to replay; empty: generate
 	speedup float64 // how much faster than recorded; 0: chosen to fit

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// story is what the page shows of a run. Instants are seconds since its begin,
-// amounts are tokens.
+// story is the content of the page about a run. Instants are seconds since its begin, amounts are
+// tokens.
 type story struct {
 	Date      string // when it began
 	About     string // the workload
@@ -35,10 +35,10 @@ type story struct {
 	Calls     []calls
 }
 
-// figure is a number and what it is.
+// figure is a number with its name.
 type figure struct{ What, Value string }
 
-// grants is what one limit of one tenant let pass, and how much it was allowed to.
+// grants is how much one limit of one tenant admitted, and its allowance.
 type grants struct {
 	Entity, Resource, Limit string
 	Admitted, Allowed       float64
@@ -75,7 +75,7 @@ type faults struct {
 	At             []float64 // when they came, several may have come at once
 }
 
-// byKind groups what came until an instant, in the order in which the kinds came first.
+// byKind groups the incidents until an instant, in the order of each kind's first.
 func byKind(all []incident, until float64) (out []faults) {
 	for _, in := range all {
 		if in.At > until {

@@ -111,10 +111,9 @@ type replayed struct {
 	rows     int // of the file that are used
 }
 
-// replay spreads a trace over the tenants and speeds it up for playTime: what
-// would come later is left out, and a trace that is over sooner begins anew.
-// Without a speed-up it chooses the one at which requests come at playRate on
-// average. A speed-up that asks for too many at once is an error.
+// replay spreads a trace over the tenants and speeds it up for playTime: later rows are left out,
+// and a trace that is over sooner begins anew. Without a speed-up it chooses the one at which
+// requests come at playRate on average. A speed-up that asks for too many at once is an error.
 func replay(rows []traceRow, speedup float64) (replayed, error) {
 	span := max(rows[len(rows)-1].at, time.Second)
 	rate := float64(len(rows)) / span.Seconds()

@@ -35,8 +35,7 @@ const (
 	outage = 400 * time.Millisecond
 )
 
-// trouble injects what goes wrong on purpose, and knows afterwards what did. It
-// is safe for concurrent use.
+// trouble injects faults on purpose, and counts them. It is safe for concurrent use.
 type trouble struct {
 	mu         sync.Mutex
 	duplicates func() int // records of the aggregator's that came twice so far; nil: none

@@ -26,7 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// stored is what the table says at the end, in whole tokens.
+// stored is the table's content at the end, in whole tokens.
 type stored struct {
 	hourly, daily map[play.Account]int64 // sums of the snapshots
 	counters      map[play.Account]int64 // sums of the consumption counters over all shards that ever were
@@ -112,7 +112,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 type sums struct {
 	hourly, daily, counters int64
 	diff                    int64
-	low, high               int64    // what the clients know
+	low, high               int64    // the clients' knowledge
 	unexplained             int64    // by how much the counters are outside of the bounds
 	apart                   []string // whose counters are, in order
 }
@@ -144,7 +144,7 @@ func (s stored) sums(limit string, clients map[play.Account]play.Page) sums {
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
 
-// archived is what the archive holds.
+// archived is the content of the archive.
 type archived struct {
 	lines map[string]int // by event id
 	kept  bool           // the malformed record is kept with its payload

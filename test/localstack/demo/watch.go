@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// moment is what the stream says about one bucket at an instant.
+// moment is the state of one bucket at an instant, by the stream.
 type moment struct {
 	at     int64            // epoch ms
 	shards int              // shards that are there
@@ -122,8 +122,8 @@ func (w *watcher) instant(c *stream.Change) int64 {
 // momentEvery is how often levels are kept at most, in ms.
 const momentEvery = 500
 
-// note keeps what the bucket is at an instant, if its shards have changed or
-// nothing was kept for a while.
+// note keeps the state of the bucket at an instant, if its shards have changed or nothing was kept
+// for a while.
 func (w *watcher) note(of [2]string, at int64) {
 	shards, seen := w.shards[of], w.moments[of]
 	m := moment{at: at, shards: len(shards), count: max(shards[0].Shards, 1), levels: map[string]int64{}}

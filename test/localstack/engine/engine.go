@@ -40,7 +40,7 @@ const (
 // Engine is a running DynamoDB. It is safe for concurrent use.
 type Engine struct {
 	Kind     Kind
-	Endpoint string // http://127.0.0.1:port, or what the environment says for External
+	Endpoint string // http://127.0.0.1:port, or the value from the environment for External
 
 	cfg        aws.Config
 	streamsURL string
@@ -117,8 +117,8 @@ func (e *Engine) Streams() *dynamodbstreams.Client {
 	})
 }
 
-// Env is what a child process needs in its environment to reach the engine
-// through the SDK's own variables.
+// Env is the part of a child process's environment that it needs to reach the engine through the
+// SDK's own variables.
 func (e *Engine) Env() []string {
 	env := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + e.Endpoint, "AWS_EC2_METADATA_DISABLED=true"}
 	if e.Kind != External {

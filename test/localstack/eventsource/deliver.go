@@ -34,7 +34,7 @@ func (m *Mapping) take(records []Record) {
 	}
 }
 
-// drive performs what the worker's lane decides, until ctx ends.
+// drive performs the steps of the worker's lane, until ctx ends.
 func (m *Mapping) drive(ctx context.Context, w *worker) {
 	for ctx.Err() == nil {
 		m.mu.Lock()
@@ -64,7 +64,7 @@ func (m *Mapping) sleep(ctx context.Context, w *worker, until int64) {
 	}
 }
 
-// deliver invokes the function once and takes in what follows.
+// deliver invokes the function once and takes in the result.
 func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 	var trouble Trouble
 	if !part.started {

@@ -20,8 +20,8 @@ const (
 	maxPatternLength = 4096
 )
 
-// pattern has, for each field, either what the object below has to match, or the texts
-// of which a leaf has to be one.
+// pattern has, for each field, either the pattern of the object below, or the texts of which a leaf
+// has to be one.
 type pattern map[string]node
 
 type node struct {
@@ -35,10 +35,10 @@ type text struct {
 	prefix bool
 }
 
-// ParseFilter compiles patterns in JSON. A record passes when any of them
-// matches. It knows what the patterns of the stack consist of: objects, and lists of
-// texts and prefixes. Whatever else a pattern holds is an error, most of it on Lambda too:
-// a stack that comes to use more of Lambda's operators cannot be played without them.
+// ParseFilter compiles patterns in JSON. A record passes when any of them matches. It knows the
+// parts of the stack's patterns: objects, and lists of texts and prefixes. Anything else in a
+// pattern is an error, most of it on Lambda too: a stack that comes to use more of Lambda's
+// operators needs them here.
 func ParseFilter(patterns []string) (Filter, error) {
 	if len(patterns) > maxPatterns {
 		return Filter{}, fmt.Errorf("%d filters, at most %d are accepted", len(patterns), maxPatterns)

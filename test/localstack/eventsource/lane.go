@@ -38,7 +38,7 @@ type work struct {
 	whole   []Record // the batch as first delivered, for duplicates; nil in parts but the last
 }
 
-// step says what to do now.
+// step is the next thing to do.
 type step struct {
 	invoke *work  // deliver this; nil when there is nothing to deliver
 	until  int64  // when invoke is nil: ask again at this time, 0 is when something arrives
@@ -80,7 +80,7 @@ func (l *lane) copies() bool {
 	return len(l.late) > 0 || len(l.work) > 0 && l.work[0].copy
 }
 
-// next decides what to do at now.
+// next decides the step at now.
 func (l *lane) next(now int64) step {
 	var s step
 	for {
@@ -172,7 +172,7 @@ func (l *lane) dropOld(w *work, now int64) (drop, bool) {
 	return d, true
 }
 
-// reaction is what done decided.
+// reaction is the decision of done.
 type reaction struct {
 	drops   []drop
 	cut     bool // the batch was cut, no retry used up

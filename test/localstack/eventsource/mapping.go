@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// StreamsAPI is what a mapping needs of the streams client.
+// StreamsAPI is the part of the streams client that a mapping needs.
 type StreamsAPI interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput,
 		...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
@@ -37,8 +37,7 @@ func (f InvokerFunc) Invoke(ctx context.Context, payload []byte) (runtimeapi.Res
 	return f(ctx, payload)
 }
 
-// Config says what a mapping connects. StreamARN, Streams and Invoker are
-// required.
+// Config connects a mapping. StreamARN, Streams and Invoker are required.
 type Config struct {
 	StreamARN    string
 	Streams      StreamsAPI

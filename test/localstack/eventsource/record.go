@@ -51,7 +51,7 @@ type userIdentity struct {
 	PrincipalID string `json:"principalId"`
 }
 
-// ttlIdentity is what DynamoDB's time-to-live service signs its deletes with.
+// ttlIdentity is the identity of DynamoDB's time-to-live service in its deletes.
 var ttlIdentity = userIdentity{Type: "Service", PrincipalID: "dynamodb.amazonaws.com"}
 
 // NewRecord makes the record Lambda would deliver for r. partitionKey names

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// outcome is what an invocation means for its batch.
+// outcome is the result of an invocation for its batch.
 type outcome struct {
 	done   int  // so many records from the front are processed
 	failed bool // the rest is not

@@ -10,8 +10,8 @@ type Batch struct {
 	Records []Record
 }
 
-// Trouble is what a test adds to one batch. The zero value is none. Crashes in
-// the middle of a batch are injected at the runtime API host.
+// Trouble is a fault that a test adds to one batch. The zero value is none. Crashes in the middle
+// of a batch are injected at the runtime API host.
 type Trouble struct {
 	Delay      time.Duration // the first delivery waits that long
 	LoseAnswer bool          // the first invocation runs, and its answer counts as a function error
@@ -21,7 +21,7 @@ type Trouble struct {
 	ExtraAt    int           // position of the extra records in the batch; past its end is at the end
 }
 
-// Stats counts what a mapping has done. All numbers are since Start.
+// Stats counts the work of a mapping. All numbers are since Start.
 type Stats struct {
 	Records     int // read from the stream
 	Filtered    int // of the records, dropped by the filters

@@ -22,8 +22,8 @@ type tumblingWindow struct {
 	early bool            // the state grew too large: the window ends now
 }
 
-// State is what an open tumbling window of a lane carries. AWS does not say what
-// becomes of it when a mapping is disabled or replaced: a test plays both.
+// State is the state of an open tumbling window of a lane. AWS does not document its fate when a
+// mapping is disabled or replaced: a test covers both.
 type State struct {
 	Shard, Lane int
 	Start       int64 // epoch ms
@@ -111,8 +111,8 @@ func (l *lane) carry(w *work, o outcome, state json.RawMessage) {
 	}
 }
 
-// States returns what the open windows carry, for a mapping that replaces this one
-// and is started with it.
+// States returns the states of the open windows, for a mapping that replaces this one and is
+// started with them.
 func (m *Mapping) States() []State {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,7 +1,6 @@
-// Package fault is an HTTP proxy in front of a DynamoDB stand-in that does
-// what the stand-ins never do: it throttles, refuses, applies and then fails,
-// reports conflicts, delays and cuts, by rules, and it counts calls and
-// consumed capacity by operation.
+// Package fault is an HTTP proxy in front of a DynamoDB stand-in with faults that stand-ins never
+// have: it throttles, refuses, applies and then fails, reports conflicts, delays and cuts, by
+// rules, and it counts calls and consumed capacity by operation.
 package fault
 
 import (
@@ -38,13 +37,13 @@ type Rule struct {
 // Hits says how often the rule applied.
 func (r *Rule) Hits() int { return int(r.hits.Load()) }
 
-// Fault is what happens to a call. The zero value is none. Delay comes first, then
-// Forward, then DelayAnswer, then what the caller gets: an Answer, a Reset, a
-// HalfAnswer, or without those the real answer (which implies Forward).
+// Fault is the fault of a call. The zero value is none. Delay comes first, then Forward, then
+// DelayAnswer, then the caller's answer: an Answer, a Reset, a HalfAnswer, or without those the
+// real answer (which implies Forward).
 type Fault struct {
 	Delay       time.Duration
 	Forward     bool          // the engine performs the call although the caller hears something else
-	DelayAnswer time.Duration // what the caller gets comes that much later
+	DelayAnswer time.Duration // the caller's answer comes that much later
 	Answer      *Answer       // instead of the engine's
 	Reset       bool          // the connection is reset without an answer
 	HalfAnswer  bool          // the connection ends in the middle of the engine's answer
@@ -125,7 +124,7 @@ func Delayed(d time.Duration) Fault { return Fault{Delay: d} }
 // know that it was performed.
 func AppliedThenDelayed(d time.Duration) Fault { return Fault{Forward: true, DelayAnswer: d} }
 
-// Conflict is what a plain write on an item in an ongoing transaction gets.
+// Conflict is the answer to a plain write on an item in an ongoing transaction.
 func Conflict() Fault {
 	return Fault{Answer: &Answer{Status: http.StatusBadRequest, Code: "TransactionConflictException",
 		Message: "Transaction is ongoing for the item"}}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Usage is what one operation has cost since Start or Reset.
+// Usage is the cost of one operation since Start or Reset.
 type Usage struct {
 	Calls  int            // requests that reached the proxy
 	Broken int            // of the calls, without an answer to the caller
@@ -87,7 +87,7 @@ func (p *Proxy) count(operation string, change func(*Usage)) {
 	p.usage[operation] = u
 }
 
-// countOutcome counts what the caller of a failed call got; "" is no answer.
+// countOutcome counts the error of a failed call; "" is no answer.
 func (p *Proxy) countOutcome(c Call, code string) {
 	p.count(c.Operation, func(u *Usage) {
 		if code == "" {

@@ -33,8 +33,8 @@ type Proxy struct {
 	usage   map[string]Usage
 }
 
-// Start opens a proxy in front of the engine endpoint on a free port of
-// 127.0.0.1. seed decides what rules with a probability do.
+// Start opens a proxy in front of the engine endpoint on a free port of 127.0.0.1. seed determines
+// rules with a probability.
 func Start(target string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
 		target: target, address: "127.0.0.1:0", random: rand.New(rand.NewPCG(seed, 0)), usage: map[string]Usage{},

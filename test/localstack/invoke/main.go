@@ -1,15 +1,13 @@
-// Invoke runs a built function once, or once per sample event, the way Lambda
-// does, and shows what came of it: the response, the logs, and the items and
-// objects that were written.
+// Invoke runs a built function once, or once per sample event, the way Lambda does, and shows the
+// result: the response, the logs, and the items and objects that were written.
 //
 //	go -C test/localstack run ./invoke -function aggregator -event ../../events/aggregator-acquire.json
 //
-// Without -event all events of the function are run, each on a table of its own.
-// It starts dynoxide, unless AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL name
-// another DynamoDB; there, TABLE_NAME names the table to use, and without it a
-// table is created and removed again. The images of the event are stored in the
-// table before, as they are in the real one. Objects go to an S3 of its own. The
-// exit status is 1 if a function failed, 2 for arguments that are not
+// Without -event all events of the function are run, each on a table of its own. It starts
+// dynoxide, unless AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL name another DynamoDB; there,
+// TABLE_NAME names the table to use, and without it a table is created and removed again. The
+// images of the event are stored in the table before, as they are in the real one. Objects go to an
+// S3 of its own. The exit status is 1 if a function failed, 2 for arguments that are not
 // acceptable.
 package main
 

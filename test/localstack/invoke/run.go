@@ -61,8 +61,8 @@ func (r *runner) all(ctx context.Context, events []event) (err error) {
 	return nil
 }
 
-// one runs the function once in a process of its own and prints what came of
-// it; ok is false if it failed.
+// one runs the function once in a process of its own and prints the result; ok is false if it
+// failed.
 func (r *runner) one(ctx context.Context, e event) (ok bool, err error) {
 	name, drop, err := r.tableFor(ctx)
 	if err != nil {
@@ -173,8 +173,7 @@ func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, e
 	return out, nil
 }
 
-// printItems shows what the function wrote: new items whole, of others the
-// attributes that changed.
+// printItems shows the function's writes: new items whole, of others the attributes that changed.
 func (r *runner) printItems(before, after map[item.Key]string) {
 	keys := make([]item.Key, 0, len(after))
 	for k := range after {

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// Right is what a call, or a part of a transaction, needs: an action on the
-// table or an index of it, for one partition key.
+// Right is the need of a call, or of a part of a transaction: an action on the table or an index of
+// it, for one partition key.
 type Right struct {
 	Action  string // dynamodb:UpdateItem
 	Index   string // empty: the table

@@ -30,9 +30,9 @@ type statement struct {
 // document is a policy as a template has it.
 type document struct{ Statement []json.RawMessage }
 
-// Load reads the managed policies of the committed template, and what its roles may do
-// with the table, by logical id without the hash at its end: AcquirePolicy,
-// AggregatorRole. A statement of a form that is not understood is an error.
+// Load reads the managed policies of the committed template, and its roles' rights on the table, by
+// logical id without the hash at its end: AcquirePolicy, AggregatorRole. A statement in an unknown
+// form is an error.
 func Load() (map[string]Policy, error) {
 	text, err := os.ReadFile(tablespec.GoldenPath())
 	if err != nil {
@@ -151,7 +151,7 @@ func resource(v any) (name string, ok bool) {
 	return name, ok && end
 }
 
-// Actions lists what the policy allows on anything, sorted.
+// Actions lists the actions that the policy allows on anything, sorted.
 func (p Policy) Actions() (out []string) {
 	for _, s := range p.statements {
 		out = append(out, s.actions...)

@@ -34,7 +34,7 @@ type run struct {
 	deliver chan *invocation // unbuffered: received by a pending next call
 	polled  chan struct{}    // closed at the first next
 	once    sync.Once
-	initErr chan Result // what init/error said, capacity 1
+	initErr chan Result // the error of init/error, capacity 1
 
 	mu      sync.Mutex
 	current *invocation

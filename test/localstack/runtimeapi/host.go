@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Config says what to run. Binary is required; every other zero value is a default.
+// Config describes the function to run. Binary is required; every other zero value is a default.
 type Config struct {
 	Binary string // the built bootstrap
 	// KEY=value, added to the Lambda variables; nothing else is inherited but PATH, HOME and the like
@@ -25,7 +25,7 @@ type Config struct {
 	InitTimeout  time.Duration // from exec to the first next; 0 is 60 s
 	Name         string        // function name; "" is "function"
 	MemoryMB     int           // reported to the function, not enforced; 0 is 256
-	Logs         io.Writer     // gets a copy of what the processes write; nil is none. Writes are serialized.
+	Logs         io.Writer     // gets a copy of the processes' output; nil is none. Writes are serialized.
 
 	// Inject is asked before each invocation, which are counted from 1 over
 	// all environments, and may be called concurrently. Nil injects nothing.
@@ -41,7 +41,7 @@ type Fault struct {
 	KillAtResponse bool
 }
 
-// Result is what a caller of the function gets.
+// Result is the result for a caller of the function.
 type Result struct {
 	RequestID     string
 	Payload       []byte        // the response, or the error document when FunctionError is set
@@ -50,7 +50,7 @@ type Result struct {
 	Duration      time.Duration // from delivery to the answer
 }
 
-// Stats counts what happened since Start.
+// Stats counts events since Start.
 type Stats struct {
 	Invocations int
 	Errors      int // invocations that ended with a function error
@@ -75,7 +75,7 @@ type Host struct {
 // maxPayload is Lambda's limit for a synchronous request and response.
 const maxPayload = 6 << 20
 
-// keptLogs bounds what Logs returns.
+// keptLogs bounds the result of Logs.
 const keptLogs = 4 << 20
 
 // ErrClosed is returned by Invoke after Close.
@@ -186,8 +186,7 @@ func (h *Host) Stats() Stats {
 	return s
 }
 
-// Logs returns what the processes have written to stdout and stderr, at most
-// the last 4 MB of it.
+// Logs returns the processes' output to stdout and stderr, at most the last 4 MB of it.
 func (h *Host) Logs() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,8 +24,8 @@ const (
 	Archiver   = "archiver"
 )
 
-// Options choose what to start. The zero value starts everything with the
-// deployed settings on dynoxide.
+// Options choose the parts to start. The zero value starts everything with the deployed settings on
+// dynoxide.
 type Options struct {
 	Engine   *engine.Engine // used and not stopped; nil starts dynoxide
 	Template string         // path; "" is the committed template
@@ -41,8 +41,8 @@ type Options struct {
 	Configure func(function string, host *runtimeapi.Config, mapping *eventsource.Config)
 }
 
-// Stack is what runs. Use Engine for direct access and Proxied for clients
-// that should meet the proxy's faults; the functions always go through it.
+// Stack has the running parts. Use Engine for direct access and Proxied for clients that should
+// meet the proxy's faults; the functions always go through it.
 type Stack struct {
 	Engine    *engine.Engine
 	Proxied   *engine.Engine
@@ -166,8 +166,8 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 	return err
 }
 
-// environment is what the template gives the function, with the local table
-// and bucket in place of the deployed ones, and the way to the stand-ins.
+// environment is the function's environment in the template, with the local table and bucket in
+// place of the deployed ones, and the way to the stand-ins.
 func (s *Stack) environment(f tablespec.Function, m tablespec.Mapping) ([]string, error) {
 	variables, err := f.Environment(func(id, _ string) string {
 		if id == m.TableID {

@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// Template is what the kit needs of a CloudFormation template. Lists are
-// sorted by logical id.
+// Template is the part of a CloudFormation template that the kit needs. Lists are sorted by logical
+// id.
 type Template struct {
 	Tables    []Table
 	Functions []Function
