@@ -75,7 +75,7 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 	}
 	var rows []Row
 	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.mixed, f.cascade, f.keys,
-		f.foreseen, f.unforeseen, f.denial, f.flood, f.tells, f.several, f.cold, f.met, f.first, f.create} {
+		f.foreseen, f.unforeseen, f.denial, f.flood, f.denialCounted, f.several, f.cold, f.met, f.first, f.create} {
 		row, err := path(ctx)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", row.Path, err)

@@ -22,10 +22,10 @@ func (f fleet) flood(ctx context.Context) (r Row, err error) {
 	return r, err
 }
 
-// tells is an acquire that writes the count of a denial before it.
-func (f fleet) tells(ctx context.Context) (r Row, err error) {
+// denialCounted is an acquire that writes the count of a denial before it.
+func (f fleet) denialCounted(ctx context.Context) (r Row, err error) {
 	r = Row{Path: "acquire that counts a denial before", Budget: updates(1)}
-	r.Measured, err = f.path(ctx, "tells", 6*time.Second,
+	r.Measured, err = f.path(ctx, "counts", 6*time.Second,
 		func(ctx context.Context, e string) error {
 			return errors.Join(taken(ctx, f.a, e, 1000), denied(ctx, f.a, e, 1))
 		},
@@ -33,7 +33,7 @@ func (f fleet) tells(ctx context.Context) (r Row, err error) {
 	if err != nil {
 		return r, err
 	}
-	if b, err := f.stored(ctx, "tells-0"); err != nil || b.Denied != bucket.Milli {
+	if b, err := f.stored(ctx, "counts-0"); err != nil || b.Denied != bucket.Milli {
 		return r, fmt.Errorf("the acquire counts %d thousandths of a denial (%w)", b.Denied, err)
 	}
 	return r, nil

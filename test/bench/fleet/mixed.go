@@ -19,21 +19,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// beside is a writer of the documented algorithm of the Python client on the items of a table that
+// pythonWriter is a writer of the documented algorithm of the Python client on the items of a table that
 // limiters use too (docs/wire-format.md). It picks a shard at random, asks two others when the
 // first is short, and then refills shard 0 by the whole limit.
-type beside struct {
+type pythonWriter struct {
 	t         *tableStore
 	rng       *rand.Rand
 	namespace string
 	count     int // of shards, as the last image says
 }
 
-func (p *beside) key(shard int) item.Key {
+func (p *pythonWriter) key(shard int) item.Key {
 	return layout.BucketKey(p.namespace, entity, resource, shard)
 }
 
-func (p *beside) acquire(ctx context.Context, tokens []int64) error {
+func (p *pythonWriter) acquire(ctx context.Context, tokens []int64) error {
 	p.count = max(p.count, 1)
 	first := p.rng.IntN(p.count)
 	for try := range min(p.count, 3) {
@@ -46,7 +46,7 @@ func (p *beside) acquire(ctx context.Context, tokens []int64) error {
 }
 
 // spend is the plain add, which looks at stored levels only.
-func (p *beside) spend(ctx context.Context, shard int, tokens []int64) (held bool, err error) {
+func (p *pythonWriter) spend(ctx context.Context, shard int, tokens []int64) (held bool, err error) {
 	u := item.Update{Key: p.key(shard)}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
 	add := func(limit string, milli int64) {
@@ -76,7 +76,7 @@ func counter(limit string) string { return table.LimitPrefix + limit + "_tc" }
 
 // refill reads shard 0, refills it as if it were the whole bucket and takes, unless
 // somebody else has moved its clock.
-func (p *beside) refill(ctx context.Context, tokens []int64) error {
+func (p *pythonWriter) refill(ctx context.Context, tokens []int64) error {
 	items, err := p.t.Read(ctx, false, p.key(0))
 	if err != nil || items[0] == nil {
 		return errors.Join(errPythonDenied, err)
@@ -107,12 +107,12 @@ func (p *beside) refill(ctx context.Context, tokens []int64) error {
 	return err
 }
 
-// Writers is how many writers of each kind take tokens in a run of [Beside].
+// Writers is how many writers of each kind take tokens in a run of [Case.Mixed].
 type Writers struct{ Python, Go int }
 
-// Beside runs a bucket of so many shards with writers of both kinds, and with the aggregator, which
+// Mixed runs a bucket of so many shards with writers of both kinds, and with the aggregator, which
 // sees the stream once a second. It has to be called inside a bubble of testing/synctest.
-func (c Case) Beside(ctx context.Context, w Writers, shards int) (r Result, err error) {
+func (c Case) Mixed(ctx context.Context, w Writers, shards int) (r Result, err error) {
 	t := newTable(c)
 	first, err := t.process(ctx, limiter.Options{MaxShards: shards})
 	if err != nil {
@@ -130,7 +130,7 @@ func (c Case) Beside(ctx context.Context, w Writers, shards int) (r Result, err 
 	}
 	var processes []process
 	for i := range w.Python {
-		p := &beside{t: t, rng: rand.New(rand.NewPCG(c.Seed, 100+uint64(i))), namespace: first.NamespaceID()}
+		p := &pythonWriter{t: t, rng: rand.New(rand.NewPCG(c.Seed, 100+uint64(i))), namespace: first.NamespaceID()}
 		processes = append(processes, p.acquire)
 	}
 	for range w.Go {

@@ -21,7 +21,7 @@ func TestWritersOnShards(t *testing.T) {
 			if w.Python == 0 {
 				c.For *= 3 // looks come in bursts a second apart: what they deliver evens out
 			}
-			r := bubble(t, func(ctx context.Context) (Result, error) { return c.Beside(ctx, w.Writers, shards) })
+			r := bubble(t, func(ctx context.Context) (Result, error) { return c.Mixed(ctx, w.Writers, shards) })
 			t.Logf("%-24s %7d %8.1f %% %+10.2f %12.0f %%", w.name, r.Shards, 100*r.Delivered(), r.Excess,
 				100*r.Excess/float64(c.Bucket.Limits[0].Capacity))
 			if r.Shards != shards || r.Failed > 0 {
