@@ -214,8 +214,8 @@ func TestNothingDecided(t *testing.T) {
 	}
 }
 
-// Of several limits those that deny are told, each with its wait.
-func TestDeniedTellsWhichLimits(t *testing.T) {
+// The status names the limits that deny, each with its wait.
+func TestDeniedNamesTheLimits(t *testing.T) {
 	denied := grpclimit.Denied(&limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", RetryAfter: -1},
 		{Limit: "rpd", Capacity: 9, Remaining: 8}, {Limit: "tpm", Capacity: 3, RetryAfter: time.Second}}})
 	var told []string

@@ -227,8 +227,8 @@ func TestErrorsHaveTheirCause(t *testing.T) {
 	}
 }
 
-// That a lease cannot be settled is no trouble for its request, and nobody need be told.
-func TestNobodyIsToldOfSettling(t *testing.T) {
+// A lease that cannot be settled is no trouble for its request, and Settled may be nil.
+func TestSettledMayBeNil(t *testing.T) {
 	table := limitertest.New(t)
 	h := httplimit.New(table.Limiter(nil), httplimit.Options{Request: request})(
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -334,7 +334,7 @@ func TestSettling(t *testing.T) {
 
 // A client that breaks an answer off has had what came before: a reverse proxy ends with a panic then,
 // and gives nothing back. So nobody gets around a limit by leaving early.
-func TestWhoLeavesEarlyPays(t *testing.T) {
+func TestClientsThatLeaveEarlyPay(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "the answer")
 		http.NewResponseController(w).Flush()

@@ -73,7 +73,7 @@ func TestOuterLimitersGiveBackWhatAnInnerOneDenies(t *testing.T) {
 }
 
 // What happens between an outer limiter and an inner one that denies.
-func TestWhatOuterLimitersKeep(t *testing.T) {
+func TestTokensThatOuterLimitersKeep(t *testing.T) {
 	inner := func(w *tower, n int64) http.Handler { return w.limit("key", n)(fine) }
 	for _, c := range []struct {
 		name string

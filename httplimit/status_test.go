@@ -172,7 +172,7 @@ func TestCountsByStatus(t *testing.T) {
 }
 
 // A client that leaves after any byte of an answer pays, whatever counts and however the handler ends.
-func TestWhoLeavesAtAnyByteIsCounted(t *testing.T) {
+func TestClientsThatLeaveAtAnyBytePay(t *testing.T) {
 	const body = "data: 1\n\n"
 	for end, last := range map[string]func(http.ResponseWriter){
 		"returns": func(http.ResponseWriter) {},
@@ -220,7 +220,7 @@ func TestWhoLeavesAtAnyByteIsCounted(t *testing.T) {
 }
 
 // A client that leaves before it has sent its whole request pays too, and one that has sent it all as it counts.
-func TestWhoLeavesWhileItSendsIsCounted(t *testing.T) {
+func TestClientsThatLeaveWhileSendingPay(t *testing.T) {
 	for name, counts := range map[string]func(int) bool{"successes": successes, "none": none} {
 		s := newCounted(t, counts, func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err != nil {
@@ -250,8 +250,8 @@ func TestWhoLeavesWhileItSendsIsCounted(t *testing.T) {
 	}
 }
 
-// What cannot be given back stays taken, and is reported once.
-func TestWhatDoesNotCountMayNotBeGivenBack(t *testing.T) {
+// Tokens that cannot be given back stay taken, and it is reported once.
+func TestAFailedGiveBackIsReportedOnce(t *testing.T) {
 	for _, trouble := range []error{limiter.ErrUnavailable, limiter.ErrUnknown} {
 		var s *counted
 		s = newCounted(t, failures, func(w http.ResponseWriter, _ *http.Request) {

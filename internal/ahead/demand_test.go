@@ -24,9 +24,9 @@ func demandOf(n int, every, life int64) (*Demand, int64) {
 	return d, at
 }
 
-// However long a life is: who is asked once in it takes nothing ahead, most of which would end
-// unspent; who is asked ten times does.
-func TestWhoIsAskedSeldomInALifeIsNotBusy(t *testing.T) {
+// However long a life is: a process with one request in it prefetches nothing, because most would
+// expire unspent; with ten requests it does.
+func TestDemandOfOneRequestInALifeIsNotBusy(t *testing.T) {
 	for _, life := range []int64{500, 2_000, 10_000, 60_000} {
 		for n := range 100 {
 			if d, at := demandOf(n+1, life+1, life); d.Busy(life, at) {

@@ -109,9 +109,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// What ends unspent is told with the next charge, and once: again if that is refused, and
-// never if its answer is lost, because it may have been written.
-func TestWhatEndsIsTold(t *testing.T) {
+// The next charge reports expired tokens, and once: again if it is refused, and never if its answer
+// is lost, because it may have been written.
+func TestExpiredTokensAreReportedOnce(t *testing.T) {
 	for o, again := range map[Outcome]int64{Refused: 500, Unknown: 0, Written: 0} {
 		h := holds(t)
 		h.Take(threes(1500), at(0))
@@ -149,8 +149,8 @@ func TestWhatEndsIsTold(t *testing.T) {
 	}
 }
 
-// What has ended is told also if nothing is told of the generation that the shard is in now.
-func TestWhatEndsIsToldToANewGeneration(t *testing.T) {
+// Expired tokens are reported even if nothing is declared in the shard's present generation.
+func TestExpiredTokensAreReportedInANewGeneration(t *testing.T) {
 	h := holds(t)
 	h.Ask(shardOf(1, 0), threes(0), 2000, at(0))
 	h.Done(Written, shardOf(1, 0))
@@ -190,9 +190,10 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// An item is mended that says of a limit that 5 % of its capacity, 150 of 3000, and a quarter
-// of what can be held, is held more than can be, once its generation is three lives old.
-func TestWhatIsMended(t *testing.T) {
+// An item is mended if it declares of a limit more held tokens than there can be, by 5 % of its
+// capacity, 150 of 3000, and a quarter of the possible ones, once its generation is three lives
+// old.
+func TestWrongHeldTokensAreMended(t *testing.T) {
 	for name, c := range map[string]struct {
 		held, told, left int64
 		since            int64 // what was used since an image of which all is spent; -1: there is none
@@ -245,9 +246,9 @@ func mended(others int64) table.Shard {
 	return image
 }
 
-// After a mend the process tells what others may hold, too, and grants nothing from it, until
-// nobody can hold it any more. Of a mend that left nothing to others it holds what it took.
-func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
+// After a mend the process declares the tokens of others, too, and grants nothing from them, until
+// nobody can hold them any more. If a mend left nothing to others, it holds its own.
+func TestAMendDeclaresOthersTokens(t *testing.T) {
 	for _, others := range []int64{700, 0} {
 		h, mended := mends(t, others), mended(others)
 		if left := h.Left("a", at(3000)); left != 1000 {
@@ -270,9 +271,9 @@ func TestWhatOthersHoldIsToldAfterAMend(t *testing.T) {
 	}
 }
 
-// A process that gives up all that it holds goes on to tell what others may hold. What it took of a rate has
-// ended unspent.
-func TestWhatOthersHoldStaysToldAtTheEnd(t *testing.T) {
+// A process that gives up all its tokens goes on to declare those of others. Its own tokens of a
+// rate have expired.
+func TestReleaseKeepsOthersTokensDeclared(t *testing.T) {
 	h := mends(t, 700)
 	r := h.Release(at(3500))
 	ended, _ := table.Find(r.Ended, "a")
@@ -285,8 +286,8 @@ func TestWhatOthersHoldStaysToldAtTheEnd(t *testing.T) {
 	}
 }
 
-// A charge that has begun a new generation without mending tells nothing of what others hold.
-func TestANewGenerationTellsItsOwnOnly(t *testing.T) {
+// A charge that has begun a new generation without mending declares no tokens of others.
+func TestANewGenerationDeclaresOwnTokensOnly(t *testing.T) {
 	h := holds(t)
 	h.Ask(shardOf(0, 0), threes(1000), 2000, at(100))
 	anew := shardOf(100, 100)
@@ -304,9 +305,9 @@ func TestANewGenerationTellsItsOwnOnly(t *testing.T) {
 	}
 }
 
-// What others may hold is not this process's: leases settle into what it took itself, and what lasts
-// longest is that.
-func TestLeasesSettleBesideWhatOthersHold(t *testing.T) {
+// Tokens of others are not this process's: leases settle into its own tokens, and the life of these
+// counts.
+func TestLeasesSettleIntoOwnTokens(t *testing.T) {
 	h := &Holding{}
 	h.See(shardOf(0, 0), 1000)
 	image := shardOf(0, 3000)
@@ -340,8 +341,8 @@ func TestSpentByTheClockOfOthers(t *testing.T) {
 	}
 }
 
-// What has ended is told by the charge that goes out, also if nobody has asked before.
-func TestAChargeTellsWhatHasEnded(t *testing.T) {
+// A charge reports expired tokens, even if nobody has asked before.
+func TestAChargeReportsExpiredTokens(t *testing.T) {
 	h := holds(t)
 	a := h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
 	if ended, _ := table.Find(a.Ended, "a"); ended.Milli != 2000 {
@@ -349,18 +350,18 @@ func TestAChargeTellsWhatHasEnded(t *testing.T) {
 	}
 }
 
-// A write names what is not nothing, however little.
-func TestWhatIsNothingIsNotTold(t *testing.T) {
+// A write names the amounts that are not zero, however small.
+func TestZeroAmountsAreNotWritten(t *testing.T) {
 	costs := amounts{{"a", 0}, {"b", 1}, {"c", -2}}.costs()
 	if len(costs) != 2 || costs[0].Limit.Name != "b" || costs[0].Milli != 1 || costs[1].Milli != -2 {
 		t.Errorf("%+v", costs)
 	}
 }
 
-// A process has taken five of ten tokens ahead, which refill one a second, and grants them in the last moment of
-// their time. If it gives up what it holds right then, others get the five that a full bucket has left, not ten:
-// what was granted a moment ago was held until then.
-func TestReleaseDoesNotForgetWhatWasJustGranted(t *testing.T) {
+// A process has prefetched five of ten tokens, which refill one a second, and grants them in the
+// last moment of their life. If it gives up its tokens right then, others get the five that a full
+// bucket has left, not ten: the granted ones were held until then.
+func TestReleaseKeepsJustGrantedTokensDeclared(t *testing.T) {
 	ten := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1000, Period: 1000}
 	for name, granted := range map[string]int64{"all": 5000, "a part": 2000, "nothing": 0} {
 		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: began,

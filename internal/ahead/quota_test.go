@@ -321,8 +321,8 @@ func TestAnOldImageEndsNothing(t *testing.T) {
 	}
 }
 
-// What was not written is of before a reset; what ended since is of after it.
-func TestOnlyWhatIsOfTheLastResetGoesBack(t *testing.T) {
+// An unwritten give-back is of before a reset; tokens that expired since are of after it.
+func TestOnlyTokensOfTheLastResetGoBack(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	b, limits := quotaBucket(at)
 	end := b.State.Slots[1].End
@@ -349,7 +349,7 @@ func TestNothingIsHeldOverAnEdgeOfOthers(t *testing.T) {
 
 // A quota cuts the life whatever stands behind it, and of several allotments the first that ends
 // gives back.
-func TestQuotasBesideOtherLimits(t *testing.T) {
+func TestQuotasAmongOtherLimits(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	_, limits := quotaBucket(at)
 	limits[0].Name, limits[1].Name = "z", "a"
@@ -393,8 +393,9 @@ func TestWhenAQuotaGoesBack(t *testing.T) {
 	}
 }
 
-// What an allotment leaves to a later one is held there, and leaves less room for what comes back.
-func TestWhatIsLeftToALaterAllotmentTakesRoom(t *testing.T) {
+// Tokens that an allotment leaves to a later one are held there, and leave less room for give-
+// backs.
+func TestTokensMovedToALaterAllotmentTakeRoom(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	for _, c := range []struct {
 		back int64
@@ -416,8 +417,8 @@ func TestWhatIsLeftToALaterAllotmentTakesRoom(t *testing.T) {
 	}
 }
 
-// What goes back is in order of name, and what is nothing is left out.
-func TestWhatGoesBackIsInOrder(t *testing.T) {
+// Give-backs are in order of name, without zeros.
+func TestGiveBacksAreInOrder(t *testing.T) {
 	h := Holding{}
 	var costs []table.Cost
 	for _, name := range []string{"c", "a", "d", "b"} {
@@ -468,8 +469,8 @@ func TestEdgesConcernQuotasOnly(t *testing.T) {
 	}
 }
 
-// What goes back is of one period, one bucket and one reset. What is of an earlier one has ended.
-func TestWhatGoesBackIsOfOneReset(t *testing.T) {
+// Give-backs are of one period, one bucket and one reset. Earlier ones have ended.
+func TestGiveBacksAreOfOneReset(t *testing.T) {
 	const edge = 5000
 	quota := bucket.Limit{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}
 	for _, c := range []struct{ end, born, resets, back, ended int64 }{

@@ -69,8 +69,8 @@ func TestSizeOfAnAllotment(t *testing.T) {
 	}
 }
 
-// A second way to reckon how much is taken says the same, whatever is asked for, there and held.
-func TestSizeIsWhatDemandAndLevelsLeave(t *testing.T) {
+// A second way to compute the size gives the same, for any demand, levels and held tokens.
+func TestSizeEqualsANaiveOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 2))
 	taken, short, nothing := 0, 0, 0
 	for n := range 5000 {

@@ -2,9 +2,9 @@ package bucket
 
 import "testing"
 
-// Adopt tells whether anything differs, and leaves the state that it was called on as it was: whoever
-// decides by that one still sees the old limit.
-func TestAdoptTellsWhatItChanged(t *testing.T) {
+// Adopt reports whether anything differs, and leaves its receiver alone: code that decides by it
+// still sees the old limit.
+func TestAdoptReportsAChange(t *testing.T) {
 	rate := Limit{Name: "a", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
 	quota := Limit{Name: "a", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
 	slots := Limit{Name: "a", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}

@@ -268,7 +268,7 @@ func TestMergeOfWhatIsHeld(t *testing.T) {
 
 // The parent of a shard has twice the shard's highest bit of shards once it has split that off; shard 0
 // is alone.
-func TestWhoSplitsAShardOff(t *testing.T) {
+func TestParentOfAShard(t *testing.T) {
 	for shard, want := range map[int][2]int{0: {0, 1}, 1: {0, 2}, 2: {0, 4}, 3: {1, 4}, 5: {1, 8}, 12: {4, 16}} {
 		if parent, count := SplitParent(shard), CountWith(shard); parent != want[0] || count != want[1] {
 			t.Errorf("shard %d: of %d with %d, want %v", shard, parent, count, want)

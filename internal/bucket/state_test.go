@@ -2,8 +2,8 @@ package bucket
 
 import "testing"
 
-// Limits and states are told in tokens, by their kind, so that messages and scripts can be read.
-func TestLimitsAndStatesAreTold(t *testing.T) {
+// Limits and states print tokens, by their kind, so that messages and scripts can be read.
+func TestTextOfLimitsAndStates(t *testing.T) {
 	for want, l := range map[string]Limit{
 		"rpm 10/2.5 every 1000ms":              {Name: "rpm", Capacity: 10_000, Amount: 2500, Period: 1000},
 		"rpm 10/2.5 every 1000ms soft":         {Name: "rpm", Capacity: 10_000, Amount: 2500, Period: 1000, Soft: true},

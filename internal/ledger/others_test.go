@@ -9,10 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// What another aggregator adds to a snapshot is told apart from what ours counts,
-// written with or without a look; where a life ends unseen it is not known any more,
-// until the next look.
-func TestOthersAreToldApart(t *testing.T) {
+// Counts of another aggregator are distinguished from ours, written with or without a look; where a
+// life ends unseen they are not known any more, until the next look.
+func TestCountsOfOthersAreDistinguished(t *testing.T) {
 	apply := func(it item.Item, u Usage) item.Item {
 		t.Helper()
 		after, held, err := u.Update().Apply(it)

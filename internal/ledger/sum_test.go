@@ -42,9 +42,9 @@ func TestWhatIsNoSum(t *testing.T) {
 	}
 }
 
-// A sum holds its parts and what is counted beside them, of every limit. A limit of which there is
-// nothing any more has zero.
-func TestASumHoldsWhatIsCountedBesideItsParts(t *testing.T) {
+// A sum has its parts and its base, of every limit. A limit of which there is nothing any more has
+// zero.
+func TestASumKeepsItsBase(t *testing.T) {
 	stored := item.Item(nil)
 	for _, c := range []struct {
 		base   *Amount

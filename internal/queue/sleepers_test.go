@@ -52,9 +52,9 @@ func giveBack(shard int, taken, given int64) Return {
 		[]table.Cost{{Limit: rps, Milli: -10 * bucket.Milli}}}
 }
 
-// Who owes 50 tokens by the fifth write of shard 0 goes on sooner by what was taken before that
-// and given back after it, and by nothing else.
-func TestWhatWakesASleeper(t *testing.T) {
+// A request that owes 50 tokens by the fifth write of shard 0 goes on sooner by tokens that were
+// taken before and given back after it, and by nothing else.
+func TestGiveBacksThatWakeASleeper(t *testing.T) {
 	other := giveBack(0, 3, 7)
 	other.Name.Entity = "other"
 	more := giveBack(0, 3, 7)
@@ -180,9 +180,9 @@ func TestReturnsBeforeTheSleep(t *testing.T) {
 	}
 }
 
-// Each shard is looked at by one of those who sleep for it, for all who had been charged to it
-// by then, and 15 seconds after the last look or charge.
-func TestLooksAreForThoseTheyShow(t *testing.T) {
+// One sleeper of a shard looks at it, for all sleepers charged to it by then, and 15 seconds after
+// the last look or charge.
+func TestALookServesSleepersChargedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := Sleepers{Rooms: rooms{}}
 		early, beside := all.Add(owes(image(0, -50, 5))), all.Add(owes(image(0, -60, 6), image(1, -90, 1)))
@@ -223,9 +223,10 @@ func TestLooksAreForThoseTheyShow(t *testing.T) {
 	})
 }
 
-// A look wakes those who may go on sooner than they knew, and nobody else. Who asks again goes by
-// the clock, and if that was set ahead meanwhile, would go on before the tokens are there.
-func TestALookWakesOnlyWhoMayGoOnSooner(t *testing.T) {
+// A look wakes the sleepers that may go on sooner than they knew, and no others. A sleeper that
+// asks again uses the clock: if the clock was set ahead meanwhile, it would go on before the tokens
+// are there.
+func TestALookWakesOnlySleepersThatMayGoOnSooner(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		tokens int64

@@ -251,8 +251,9 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 	})
 }
 
-// Looking for what is due tells of what is lost, and forgets the bucket once nothing is held.
-func TestNextTellsOfWhatIsLost(t *testing.T) {
+// Next closes the Lost channels of leases that have lost slots, and forgets the bucket once it has
+// none.
+func TestNextClosesLostLeases(t *testing.T) {
 	for name, lose := range map[string]func(*office, *Lease){
 		"by the clock": func(o *office, _ *Lease) { o.until(119) },
 		"dropped":      func(o *office, s *Lease) { o.Drop(s) },

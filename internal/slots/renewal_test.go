@@ -58,8 +58,8 @@ func TestOutcomesOfARenewal(t *testing.T) {
 	}
 }
 
-// A renewal takes along what may be moved, of each limit slots of one epoch.
-func TestWhatARenewalTakesAlong(t *testing.T) {
+// A renewal takes all movable slots, of each limit those of one epoch.
+func TestARenewalTakesSlotsOfOneEpoch(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.Wake = func(decide.Name) {}
 		calls, longer := jobs, jobs

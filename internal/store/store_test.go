@@ -9,7 +9,7 @@ import (
 )
 
 // Errors say which call failed, what is known of it, and why; refusals say by which item.
-func TestErrorsAreTold(t *testing.T) {
+func TestMessagesOfErrors(t *testing.T) {
 	cause := errors.New("why")
 	for want, err := range map[string]error{
 		"Op: unavailable: why":            &store.Failure{Kind: store.Unavailable, Op: "Op", Err: cause},

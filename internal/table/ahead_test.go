@@ -240,7 +240,7 @@ func TestTheLongestLifeIsBelieved(t *testing.T) {
 
 // A split hands over only what is there, also where the shard that it splits holds more ahead
 // than its share, and is left with a negative level.
-func TestSplitOfWhatIsHeldHandsOverWhatIsThere(t *testing.T) {
+func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
 	full := tenAt(sampleNow)
 	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
 		Ahead: &Ahead{Life: 5_000, Take: tenCosts(8_000)}})

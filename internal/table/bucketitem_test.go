@@ -47,7 +47,7 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 
 // The limits of an item are told by the names of their levels, those of slots by their epochs. What is
 // named alike is of something else.
-func TestAttributesThatTellOfALimit(t *testing.T) {
+func TestAttributesThatNameALimit(t *testing.T) {
 	for attr, want := range map[string]string{"b_rpm_tk": "rpm", "b_a_b_tk": "a_b", "c_rpm_tk": "", "b_rpm_tc": "",
 		"b__tk": "", "b_tk": "", "tk": ""} {
 		if got, ok := limitOfTokens(attr); got != want || ok != (want != "") {

@@ -65,7 +65,7 @@ func TestQueries(t *testing.T) {
 
 // Keys of configurations and events tell whose they are; items of an index are whole if they have
 // more than keys.
-func TestWhatKeysTell(t *testing.T) {
+func TestPartsOfKeys(t *testing.T) {
 	for k, want := range map[item.Key]string{
 		layout.EntityConfigKey("ns", "acme", "gpt"): "acme", {PK: "ns/ENTITY#acme", SK: "#META"}: "",
 		{PK: "ns/RESOURCE#acme", SK: "#CONFIG#gpt"}: "", {PK: "nonsense", SK: "#CONFIG#gpt"}: "",

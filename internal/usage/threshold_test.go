@@ -114,8 +114,9 @@ func TestBatchesWithoutThresholds(t *testing.T) {
 	}
 }
 
-// Of two quotas that several changes show, each tells its highest threshold and those below, once.
-func TestEachQuotaOfABatchTellsOnce(t *testing.T) {
+// Of two quotas that several changes show, each reports its highest threshold and the lower ones,
+// once.
+func TestEachQuotaReportsItsThresholdsOnce(t *testing.T) {
 	other := budget
 	other.Name = "other"
 	both := func(budgetLeft, otherLeft int64, sequence int) stream.Change {
@@ -132,7 +133,7 @@ func TestEachQuotaOfABatchTellsOnce(t *testing.T) {
 
 // Rates and quotas of which little is spent stand beside the quota that has reached a threshold, of a
 // whole bucket and of a divided one.
-func TestThresholdsBesideOtherLimits(t *testing.T) {
+func TestThresholdsAmongOtherLimits(t *testing.T) {
 	rate, little := limits()[0], budget
 	rate.Name, little.Name = "a-rate", "a-quota"
 	image := func(k, n int) table.Shard {

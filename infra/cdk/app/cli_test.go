@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestTargetsPassOnWhatTheyAreTold: what looks at an account, or makes a template, does it with the
+// TestTargetsPassOnOptions: what looks at an account, or makes a template, does it with the
 // profile and the options that the other targets have. Keys of the environment, which may be those of
 // another account, do not count beside a profile.
-func TestTargetsPassOnWhatTheyAreTold(t *testing.T) {
+func TestTargetsPassOnOptions(t *testing.T) {
 	const flags = "--profile staging -c zae-limiter:tableName=prod"
 	const as = "env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY -u AWS_SESSION_TOKEN AWS_PROFILE=staging "
 	commands := map[string]int{"synth": 1, "diff": 1, "destroy": 1, "deploy": 3, "bootstrap": 1, "replay": 1}

@@ -138,7 +138,7 @@ func TestBothTellTheSameWait(t *testing.T) {
 
 // Who waits as told after a denial is granted. On a busy machine a bucket may have
 // refilled before anybody was denied; then it is done again.
-func TestWhoObeysIsGranted(t *testing.T) {
+func TestWaitingAsReturnedIsGranted(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
 		p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(limiter.PerMinute("rpm", 60))})

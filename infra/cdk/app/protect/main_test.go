@@ -120,9 +120,9 @@ func TestStacksThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestWhatTheDeploymentIsTold: the options of cdk.json, and those of the command line in every
+// TestOptionsOfTheDeployment: the options of cdk.json, and those of the command line in every
 // form that the tool takes, which come before them.
-func TestWhatTheDeploymentIsTold(t *testing.T) {
+func TestOptionsOfTheDeployment(t *testing.T) {
 	for _, c := range []struct {
 		file    string // "": there is none
 		args    []string
