@@ -3,11 +3,18 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"log/slog"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +57,9 @@ func TestWhatIsRepeated(t *testing.T) {
 			tried := time.Since(begin)
 			if (calls > 1) != c.again || (tried > patience) != c.again || tried > patience+maxPause || !errors.Is(err, c.err) {
 				t.Errorf("%s: %d calls in %s: %v", name, calls, tried, err)
+			}
+			if calls > 30 {
+				t.Errorf("%s: %d calls, and the table may be throttled", name, calls)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // a pause may be shorter than any time that is left
@@ -138,7 +148,7 @@ func TestEveryCallFailsForGood(t *testing.T) {
 			if err == nil && calls >= at {
 				t.Errorf("call %d fails, and nobody is told", at)
 			}
-			if told := strings.Contains(log.String(), "table not set up"); told != (err != nil) {
+			if told := strings.Contains(log.String(), `"table not set up" err=`); told != (err != nil) {
 				t.Errorf("call %d: the log tells %v of %v", at, told, err)
 			}
 			if more = err != nil; more && (!errors.Is(err, limiter.ErrUnavailable) && store.KindOf(err) != store.Unavailable ||
@@ -239,6 +249,12 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
 	h, db := rig(t)
 	db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
+	db.SetHook(func(op memdb.Op) (bool, error) {
+		if op.Writes != nil {
+			t.Errorf("write %v", op.Writes)
+		}
+		return true, nil
+	})
 	_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
 	if err == nil || !strings.Contains(err.Error(), `namespace "default"`) {
 		t.Errorf("%v", err)
@@ -258,6 +274,43 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 	cancel()
 	if err := h.check(over, ""); !errors.Is(err, context.Canceled) { // the request's end is the end of the look
 		t.Errorf("a look after the end: %v", err)
+	}
+	db := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !strings.Contains(string(body), `"limits"`) {
+			t.Errorf("%s, %v", body, err)
+		}
+		answer, err := json.Marshal(map[string]any{"Table": asDeployed()})
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(answer)), 10))
+		_, _ = w.Write(answer)
+	}))
+	defer db.Close()
+	t.Setenv("AWS_ENDPOINT_URL", db.URL)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	h, err = newHandler(func(k string) string { return map[string]string{"TABLE_NAME": "limits"}[k] }, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.check(t.Context(), present); err != nil {
+		t.Error(err)
+	}
+	err = h.check(t.Context(), "another")
+	if err == nil || !strings.Contains(err.Error(), "the functions read another") {
+		t.Errorf("another stream: %v", err)
+	}
+	if _, err := h.store.Read(t.Context(), true, layout.VersionKey()); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("AWS_REGION", "")
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	_, err = newHandler(func(k string) string { return map[string]string{"TABLE_NAME": "limits"}[k] }, log)
+	if err == nil || !strings.HasSuffix(err.Error(), "want the region of the table") {
+		t.Errorf("without a region: %v", err)
 	}
 	h, err = newHandler(func(string) string { return "" }, log)
 	if err == nil || h != nil || !strings.Contains(err.Error(), "TABLE_NAME") {
