@@ -65,9 +65,6 @@ func payloadOf(arn string, records []types.Record) ([]byte, error) {
 }
 
 func item(attributes map[string]types.AttributeValue) map[string]any {
-	if attributes == nil {
-		return nil
-	}
 	out := make(map[string]any, len(attributes))
 	for name, v := range attributes {
 		out[name] = value(v)
@@ -95,9 +92,6 @@ func value(v types.AttributeValue) map[string]any {
 	case *types.AttributeValueMemberBS:
 		return map[string]any{"BS": v.Value}
 	case *types.AttributeValueMemberM:
-		if v.Value == nil {
-			return map[string]any{"M": map[string]any{}}
-		}
 		return map[string]any{"M": item(v.Value)}
 	case *types.AttributeValueMemberL:
 		all := make([]any, 0, len(v.Value))
@@ -117,7 +111,7 @@ func sequence(r types.Record) string {
 }
 
 // undone reads a partial batch response: the index of the first record that is not
-// done, or the number of records. An identifier that none of them has stands for all.
+// done, or the number of records. An identifier that is empty, or that none of them has, stands for all.
 func undone(answer []byte, records []types.Record) (int, error) {
 	var report struct {
 		BatchItemFailures []struct {
@@ -129,7 +123,10 @@ func undone(answer []byte, records []types.Record) (int, error) {
 	}
 	first := len(records)
 	for _, f := range report.BatchItemFailures {
-		at := slices.IndexFunc(records, func(r types.Record) bool { return sequence(r) == f.ItemIdentifier })
+		at := slices.IndexFunc(records, func(r types.Record) bool {
+			number := sequence(r)
+			return number != "" && number == f.ItemIdentifier
+		})
 		first = min(first, max(at, 0))
 	}
 	return first, nil

@@ -90,6 +90,9 @@ func (s *source) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInp
 		return nil, &types.ExpiredIteratorException{}
 	}
 	id, at, _ := strings.Cut(*in.ShardIterator, "/")
+	if !slices.ContainsFunc(s.shards, func(p *part) bool { return p.id == id }) {
+		return nil, &types.ResourceNotFoundException{}
+	}
 	i, _ := strconv.Atoi(at)
 	p := s.shard(id)
 	out := &dynamodbstreams.GetRecordsOutput{}
@@ -174,24 +177,36 @@ func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed [
 	return f.got, failed
 }
 
-// unanswered is a stream that answers nothing until who asks stops waiting.
+// unanswered is a stream that answers nothing, or lists only, until its reader stops waiting.
 type unanswered struct{ source }
 
-func (*unanswered) DescribeStream(ctx context.Context, _ *dynamodbstreams.DescribeStreamInput,
+func (u *unanswered) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput,
 	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	if len(u.shards) > 0 {
+		return u.source.DescribeStream(ctx, in)
+	}
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// That who runs it has ended it is no failure, whatever it waits for.
+func (u *unanswered) GetRecords(ctx context.Context, _ *dynamodbstreams.GetRecordsInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The end of its context is no failure, whatever it waits for.
 func TestTheEndIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-		defer stop()
-		err := Run(ctx, Options{Client: new(unanswered), Stream: "arn", Invoke: new(function).invoke,
-			Failed: func(err error) { t.Errorf("failed: %v", err) }})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("ended with %v", err)
+		for _, shards := range [][]*part{nil, {{id: "a"}}} {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			u := &unanswered{source{shards: shards}}
+			err := Run(ctx, Options{Client: u, Stream: "arn", Invoke: new(function).invoke,
+				Failed: func(err error) { t.Errorf("failed: %v", err) }})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("ended with %v", err)
+			}
 		}
 	})
 }
@@ -214,6 +229,15 @@ func TestShardsInTheirOrder(t *testing.T) {
 	slices.Sort(got[2:])
 	if want := []string{"11 12", "13", "21", "31"}; !slices.Equal(got[2:], want) || len(failed) > 0 {
 		t.Errorf("then %q, want %q; failed %q", got[2:], want, failed)
+	}
+}
+
+// A shard that is listed no more is forgotten with the next list: reads of it fail for ten seconds at most.
+func TestShardsThatGo(t *testing.T) {
+	s := &source{shards: []*part{{id: "a", open: true}, {id: "b", open: true}}}
+	_, failed := play(t, s, &function{}, func() { s.shards = s.shards[1:] })
+	if len(failed) > 11 {
+		t.Errorf("%d reads of a shard that is gone", len(failed))
 	}
 }
 
@@ -377,8 +401,13 @@ func TestLowestFailureCounts(t *testing.T) {
 	for _, n := range []string{"98", "99", "100"} {
 		records = append(records, types.Record{Dynamodb: &types.StreamRecord{SequenceNumber: aws.String(n)}})
 	}
+	records = append(records, types.Record{}) // one that says nothing
+	if due := (&reader{}).due(records); len(due) != 4 {
+		t.Errorf("%d of 4 records", len(due))
+	}
 	for answer, want := range map[string]int{
-		`{"batchItemFailures":[]}`: 3,
+		`{"batchItemFailures":[]}`: 4,
+		`{"batchItemFailures":[{"itemIdentifier":"99"},{"itemIdentifier":"100"}]}`: 1,
 		`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":"99"}]}`: 1,
 		`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":""}]}`:   0,
 	} {
@@ -414,6 +443,7 @@ func TestPayload(t *testing.T) {
 					&types.AttributeValueMemberBOOL{Value: true}, &types.AttributeValueMemberNULL{Value: true},
 					&types.AttributeValueMemberSS{Value: []string{"s"}}, &types.AttributeValueMemberNS{Value: []string{"2"}},
 					&types.AttributeValueMemberBS{Value: [][]byte{[]byte("c")}}, &types.AttributeValueMemberM{},
+					&types.AttributeValueMemberL{},
 					&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"x": &types.AttributeValueMemberS{}}},
 				}},
 			},
@@ -425,7 +455,7 @@ func TestPayload(t *testing.T) {
 	const want = `{"Records":[{"eventID":"id","eventName":"REMOVE","eventVersion":"1.1","eventSource":"aws:dynamodb",` +
 		`"awsRegion":"eu","dynamodb":{"ApproximateCreationDateTime":1700000000,"Keys":{"PK":{"S":"k"}},` +
 		`"NewImage":{"n":{"N":"1"}},"OldImage":{"all":{"L":[{"N":"1.50"},{"B":"Yg=="},{"BOOL":true},{"NULL":true},{"SS":["s"]},{"NS":["2"]},` +
-		`{"BS":["Yw=="]},{"M":{}},{"M":{"x":{"S":""}}}]}},"SequenceNumber":"7","SizeBytes":9,` +
+		`{"BS":["Yw=="]},{"M":{}},{"L":[]},{"M":{"x":{"S":""}}}]}},"SequenceNumber":"7","SizeBytes":9,` +
 		`"StreamViewType":"NEW_AND_OLD_IMAGES"},"userIdentity":{"type":"Service","principalId":"ttl"},"eventSourceARN":"arn"},`
 	if !strings.HasPrefix(string(got), want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
