@@ -192,7 +192,7 @@ func TestCreateFails(t *testing.T) {
 func TestCreateEnds(t *testing.T) {
 	for _, most := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, want := t.Context(), createWait
+			ctx, want := t.Context(), 5*time.Minute
 			if most > 0 {
 				want = most
 				within, cancel := context.WithTimeout(ctx, most)
@@ -253,6 +253,12 @@ func TestDescribeTakesLittle(t *testing.T) {
 	}, nil)
 	if d.Spec.Capacity != (Capacity{}) {
 		t.Errorf("on demand: %+v", d.Spec.Capacity)
+	}
+	d = described(&types.TableDescription{TableArn: aws.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits"),
+		Replicas: []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}, {RegionName: aws.String("us-east-1")}},
+	}, nil)
+	if !slices.Equal(d.Replicas, []string{"us-east-1"}) {
+		t.Errorf("replicas %q", d.Replicas)
 	}
 }
 

@@ -106,8 +106,9 @@ func TestRepair(t *testing.T) {
 		} {
 			db := whole()
 			change(db)
-			if _, _, err := Repair(t.Context(), db, "limits"); err != nil || !slices.Equal(db.changes(), []string{lacking}) {
-				t.Errorf("%q, want %q: %v", db.changes(), lacking, err)
+			if _, _, err := Repair(t.Context(), db, "limits"); err != nil || !slices.Equal(db.changes(), []string{lacking}) ||
+				db.table.TableStatus != types.TableStatusActive {
+				t.Errorf("%q, want %q, at the end %s: %v", db.changes(), lacking, db.table.TableStatus, err)
 			}
 		}
 	})
@@ -130,6 +131,9 @@ func TestRepairGoesOn(t *testing.T) {
 				db.fails, db.lost = map[string]error{call: broken}, lost
 				_, done, err := Repair(t.Context(), db, "limits")
 				healed := lost && (call == "switch on ttl" || call == "switch on stream")
+				if healed && done != (Repaired{true, true, true, true}) {
+					t.Errorf("%s heals: %+v", call, done)
+				}
 				if healed != (err == nil) || !healed && (done != want || !errors.Is(err, broken) ||
 					!strings.Contains(err.Error(), `table "limits"`)) {
 					t.Errorf("%s fails, lost %v: %+v, %v", call, lost, done, err)

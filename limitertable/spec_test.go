@@ -74,6 +74,8 @@ func TestCheck(t *testing.T) {
 		{"provisioned", func(s *Spec) { s.BillingMode = types.BillingModeProvisioned }, ""},
 		{"other key", func(s *Spec) { s.KeySchema = s.KeySchema[:1] }, "key: is PK:S HASH, must be PK:S HASH, SK:S RANGE"},
 		{"number as key", func(s *Spec) { s.Attributes[0].AttributeType = "N" }, "key: is PK:N HASH"},
+		{"number as key of an index", func(s *Spec) { s.Attributes[2].AttributeType = "N" },
+			"key of index GSI1: is GSI1PK:N HASH, GSI1SK:S RANGE, must be GSI1PK:S HASH"},
 		{"an index less", func(s *Spec) { s.GlobalIndexes = s.GlobalIndexes[:3] }, "index GSI4: is missing"},
 		{"keys only", func(s *Spec) {
 			s.GlobalIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
