@@ -116,3 +116,32 @@ func TestUnitsBeyondThoseWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// Units that would come after the end are not waited for, and left to other writes.
+func TestUnitsThatComeTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin, p := time.Now(), &pace{each: time.Hour}
+		if err := p.wait(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		next := p.next
+		if err := p.wait(ctx, 1); store.KindOf(err) != store.Unavailable || time.Since(begin) > 0 || p.next != next {
+			t.Errorf("%v after %v, next at %v, want %v", err, time.Since(begin), p.next, next)
+		}
+	})
+}
+
+// A lost answer is planned again, but not after the end.
+func TestALostAnswerAfterTheEnd(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	lost := &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}
+	if _, _, err := again(t.Context(), lost); err != nil {
+		t.Errorf("given up: %v", err)
+	}
+	if _, _, err := again(over, lost); !errors.Is(err, lost) {
+		t.Errorf("after the end: %v", err)
+	}
+}
