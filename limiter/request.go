@@ -158,7 +158,7 @@ func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
 		var err error
 		if a.own, err = one.validate(l.desks.Peek(a.name())); err != nil {
 			if i >= 0 {
-				err = fmt.Errorf("Also[%d]: %w", i, err)
+				err = fmt.Errorf("part Also[%d]: %w", i, err)
 			}
 			return nil, err
 		}
