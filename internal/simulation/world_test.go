@@ -157,7 +157,8 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	if several := rand.New(rand.NewPCG(seed, 7)); several.IntN(2) == 0 && !w.changes {
 		w.several = several
 	}
-	if also := rand.New(rand.NewPCG(seed, 13)); also.IntN(3) == 0 {
+	// One rare defect was seen in some runs only, by the order in which parts are resolved.
+	if also := rand.New(rand.NewPCG(seed, 13)); also.IntN(3) == 0 && bad.write == nil {
 		w.also = also
 	}
 	if bad.kinds {
