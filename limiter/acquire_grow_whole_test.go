@@ -243,7 +243,8 @@ type follower struct {
 	seq int64
 }
 
-func (f *follower) follow(l *Limiter) {
+// plan returns the plan of the aggregator for the changes since it last was called.
+func (f *follower) plan(c usage.Config) usage.Upkeep {
 	t, w := f.w.t, f.w
 	t.Helper()
 	var records []streamtest.Record
@@ -258,7 +259,13 @@ func (f *follower) follow(l *Limiter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := usage.Decide(usage.Fold(batch.Changes), w.now.Load(), usage.Config{MaxShards: 32, MergeAfter: 86_400_000})
+	return usage.Decide(usage.Fold(batch.Changes), w.now.Load(), c)
+}
+
+func (f *follower) follow(l *Limiter) {
+	t, w := f.w.t, f.w
+	t.Helper()
+	p := f.plan(usage.Config{MaxShards: 32, MergeAfter: 86_400_000})
 	for _, s := range p.Reshardings {
 		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps, l.now); err != nil {
 			t.Fatal(err)

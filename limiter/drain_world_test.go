@@ -17,8 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -43,8 +41,8 @@ type drainWorld struct {
 	returned int64    // since it began
 	back     int64    // given back, all in all
 	events   map[string]int
-	drains   int   // under way
-	seq      int64 // of the last change that the aggregator has seen
+	drains   int // under way
+	stream   *follower
 	trace    string
 }
 
@@ -145,19 +143,7 @@ func (d *drainWorld) step(t *testing.T, from int) {
 
 // refill does what the aggregator does for buckets that run low, with the changes since it last was called.
 func (d *drainWorld) refill(t *testing.T) {
-	var records []streamtest.Record
-	for _, c := range d.db.Changes(d.seq) {
-		d.seq = c.Seq
-		if c.Key.SK == layout.SKBucketState {
-			r := streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New}
-			records = append(records, r)
-		}
-	}
-	batch, err := stream.Decode(streamtest.Payload(records...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range usage.Decide(usage.Fold(batch.Changes), d.now.Load(), usage.Config{MaxShards: 32}).Refills {
+	for _, r := range d.stream.plan(usage.Config{MaxShards: 32}).Refills {
 		if _, err := d.db.Bare().Write(t.Context(), r.Update); err == nil {
 			d.events["refilled"]++
 		}
@@ -260,6 +246,7 @@ func playDrains(t *testing.T, seed uint64, planted string) (*drainWorld, error) 
 		returns: rng.IntN(2) == 0, events: map[string]int{}}
 	d.limit.Capacity += rng.Int64N(2) * rng.Int64N(4000)
 	d.most, d.at = big.NewRat(d.limit.Capacity, 1), d.now.Load()
+	d.stream = &follower{w: d.world}
 	first := d.process(Options{})
 	for i := range 4 {
 		opts := first.opts
