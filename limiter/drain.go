@@ -57,7 +57,7 @@ func (l *Limiter) Drain(ctx context.Context, entity, resource string, wait time.
 	case err == nil:
 		return nil
 	case errors.Is(err, desk.ErrUndrainable):
-		return argument.Invalid("bucket", entity+"/"+resource, "one with a limit that refills and is not soft")
+		return argument.Invalid("bucket", path(n), "one with a limit that refills and is not soft")
 	case ctx.Err() != nil && store.KindOf(err) != 0:
 		return canceled("drain", n, context.Cause(ctx), err)
 	}

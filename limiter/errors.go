@@ -113,9 +113,11 @@ func (e *LimitError) Error() string {
 	quota := slices.ContainsFunc(e.Statuses, func(s Status) bool {
 		return s.Limit == e.Limit && s.Refill == 0 && !s.InFlight
 	})
-	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%s wanted, %s left, %s", e.Entity+"/"+e.Resource, e.Limit,
+	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%s wanted, %s left, %s", path(e.name()), e.Limit,
 		what, argument.Amount(e.Limit, quota, e.Wanted), argument.Amount(e.Limit, quota, e.Remaining), retry)
 }
+
+func (e *LimitError) name() decide.Name { return decide.Name{Entity: e.Entity, Resource: e.Resource} }
 
 // Never reports whether no wait helps: a limit is blocked, or its debt outlasts what a Duration holds.
 // Say so then, and not RetryAfter.
@@ -125,7 +127,7 @@ func (e *LimitError) Never() bool {
 
 // beside adds what this process had of slots, in tokens, beside those that it asked the table for.
 func (e *LimitError) beside(asked []decide.Want, had func(n decide.Name, limit string) int64) {
-	n := decide.Name{Entity: e.Entity, Resource: e.Resource}
+	n := e.name()
 	for _, w := range asked {
 		c, ok := table.Find(w.Costs, e.Limit)
 		if ok && w.Name == n && e.Wanted <= c.Milli/bucket.Milli { // else other limits decided, of which it had none

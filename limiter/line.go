@@ -35,7 +35,7 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 		full := queueFull(err)
 		at := n
 		if full != nil {
-			at = decide.Name{Entity: full.Entity, Resource: full.Resource}
+			at = full.name()
 		}
 		missed, first := me.Asked(mine.Calls > 0, full != nil, at)
 		if full == nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -27,7 +26,7 @@ func (l *Limiter) begin() (at time.Time) {
 func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
 	err error) {
 	if denied, ok := errors.AsType[*LimitError](err); ok {
-		l.desks.Denied(decide.Name{Entity: denied.Entity, Resource: denied.Resource})
+		l.desks.Denied(denied.name())
 	}
 	if l.opts.Observe == nil {
 		return
