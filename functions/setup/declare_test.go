@@ -197,23 +197,6 @@ func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
 	}
 }
 
-// Every write of a manifest fails in every way, and the deployment makes up for it.
-func TestEveryWriteOfAManifestFailsInEveryWay(t *testing.T) {
-	for name, way := range ways {
-		for at := range 8 {
-			synctest.Test(t, func(t *testing.T) {
-				h, db := rig(t)
-				ask(t, h, event(cfn.RequestCreate, "default"))
-				db.SetHook(way.at(at))
-				ask(t, h, declaring(cfn.RequestUpdate, someLimits))
-				if got := stored(t, db); got != afterSome {
-					t.Errorf("%s at %d:\n%s\nwant\n%s", name, at, got, afterSome)
-				}
-			})
-		}
-	}
-}
-
 // way is how a write fails.
 type way struct {
 	apply bool
@@ -239,25 +222,6 @@ var ways = map[string]way{
 	"in conflict":           {false, memdb.Fail(store.Conflict)},
 	"answer lost":           {true, errors.New("lost")},
 	"lost before":           {false, memdb.Fail(store.Unknown)},
-}
-
-// A deployment whose limits do not reach the buckets fails, however often it plans
-// anew.
-func TestLimitsThatReachNoBucketsFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, db := rig(t)
-		ask(t, h, event(cfn.RequestCreate, "default"))
-		db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.Query {
-				return false, memdb.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
-		_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
-		if !errors.Is(err, admin.ErrReach) || !strings.Contains(err.Error(), `limits of namespace "default": `) {
-			t.Errorf("error %v, want one that says which buckets were not reached", err)
-		}
-	})
 }
 
 // A manifest for which there is no time, 20 ms for each change, changes nothing and says what to do; one

@@ -24,7 +24,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
@@ -242,22 +241,6 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 				t.Errorf("%s: after %d failures the bucket has %+v", name, calls, tpm)
 			}
 		})
-	}
-}
-
-// A table of another schema is left alone, and a namespace that cannot be registered is named.
-func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
-	h, db := rig(t)
-	db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
-	db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Writes != nil {
-			t.Errorf("write %v", op.Writes)
-		}
-		return true, nil
-	})
-	_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
-	if err == nil || !strings.Contains(err.Error(), `namespace "default"`) {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -133,84 +133,92 @@ func TestDaysOfAuditEvents(t *testing.T) {
 	}
 }
 
-// The retention that cannot be stored is named, with its namespace.
-func TestARetentionThatIsNotStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, db := rig(t)
-		ask(t, h, event(cfn.RequestCreate, "default"))
-		db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Writes != nil {
-				return false, memdb.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
-		_, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default"))
-		if err == nil || !strings.HasPrefix(err.Error(), `set up table "limits": audit retention of namespace "default": `) {
-			t.Error(err)
-		}
-	})
-}
-
-// Every write fails in both ways, and throttled and in conflict, at every place.
+// Every write fails in both ways, and throttled and in conflict, at every place: those that set the table up,
+// and those of a manifest.
 func TestEveryWriteFailsInEveryWay(t *testing.T) {
 	for name, way := range ways {
-		for at := range 6 {
+		for at := range 12 {
 			synctest.Test(t, func(t *testing.T) {
 				h, db := rig(t)
 				db.SetHook(way.at(at))
-				ids := ask(t, h, event(cfn.RequestCreate, "default", "team-a"))
-				if len(ids) != 2 {
-					t.Errorf("%s at %d: ids %v", name, at, ids)
+				check(t, db, ask(t, h, declaring(cfn.RequestCreate, someLimits)))
+				if got := stored(t, db); got != afterSome {
+					t.Errorf("%s at %d:\n%s\nwant\n%s", name, at, got, afterSome)
 				}
-				check(t, db, ids)
 			})
 		}
 	}
 }
 
 // Rights that a deployment brings arrive late: those of a role that it makes, and those that it adds for
-// manifests or a key. They are waited for, and not for long.
+// manifests or a key. Some calls are allowed already, and those after them are refused at first.
 func TestRightsThatArriveLate(t *testing.T) {
-	for _, kind := range []cfn.RequestType{cfn.RequestCreate, cfn.RequestUpdate} {
+	for allowed := range 12 {
 		synctest.Test(t, func(t *testing.T) {
 			h, db := rig(t)
-			begun := time.Now()
-			db.SetHook(func(memdb.Op) (bool, error) {
-				if time.Since(begun) < 8*time.Second {
-					return false, memdb.Fail(store.Setup)
-				}
-				return true, nil
-			})
-			ask(t, h, event(kind, "default"))
-			db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) })
-			begun = time.Now()
-			if _, _, err := h.Handle(t.Context(), event(kind, "default")); err == nil || time.Since(begun) > 45*time.Second {
-				t.Errorf("%s: error %v after %s", kind, err, time.Since(begun))
-			}
-		})
-	}
-}
-
-// A stack that gets its first manifest gets the rights for it in the same update: some calls are
-// allowed already, and those after them are refused at first.
-func TestRightsForTheFirstManifestArriveLate(t *testing.T) {
-	for allowed := range 6 {
-		synctest.Test(t, func(t *testing.T) {
-			h, db := rig(t)
-			ask(t, h, event(cfn.RequestCreate, "default"))
 			begun, calls := time.Now(), 0
+			late := func() bool { calls++; return calls > allowed && time.Since(begun) < 8*time.Second }
+			h.check = func(context.Context, string) error {
+				if late() {
+					return errors.New("access denied")
+				}
+				return nil
+			}
 			db.SetSerialHook(func(memdb.Op) (bool, error) {
-				if calls++; calls > allowed && time.Since(begun) < 8*time.Second {
+				if late() {
 					return false, memdb.Fail(store.Setup)
 				}
 				return true, nil
 			})
-			ask(t, h, declaring(cfn.RequestUpdate, someLimits))
+			check(t, db, ask(t, h, declaring(cfn.RequestCreate, someLimits)))
 			if got := stored(t, db); got != afterSome {
 				t.Errorf("after %d calls:\n%s", allowed, got)
 			}
 		})
 	}
+}
+
+// An error names what could not be set up, and what came before it stays.
+func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
+	for want, breaks := range map[string]func(h *handler, db *memdb.DB){
+		`DescribeTable: unavailable: access denied`: func(h *handler, _ *memdb.DB) {
+			h.check = func(context.Context, string) error { return errors.New("access denied") }
+		},
+		`namespace "default": limiter: incompatible table: schema_version is "1.0.0"`: func(_ *handler, db *memdb.DB) {
+			db.Store(config.Version{Schema: "1.0.0", ClientMin: "1.0.0"}.Item())
+			fail(db, func(op memdb.Op) bool {
+				if op.Writes != nil {
+					t.Error("a table of another schema is written to")
+				}
+				return false
+			})
+		},
+		`audit retention of namespace "default": `: func(_ *handler, db *memdb.DB) {
+			fail(db, func(op memdb.Op) bool { return op.Name == memdb.UpdateItem })
+		},
+		`limits of namespace "default": `: func(_ *handler, db *memdb.DB) {
+			fail(db, func(op memdb.Op) bool { return op.Name == memdb.Query })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, db := rig(t)
+			breaks(h, db)
+			_, _, err := h.Handle(t.Context(), declaring(cfn.RequestUpdate, someLimits))
+			if err == nil || !strings.HasPrefix(err.Error(), `set up table "limits": `+want) {
+				t.Errorf("%v\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+// fail has the calls fail that which picks.
+func fail(db *memdb.DB, which func(memdb.Op) bool) {
+	db.SetHook(func(op memdb.Op) (bool, error) {
+		if which(op) {
+			return false, memdb.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
 }
 
 func TestAnotherDeploymentIsFaster(t *testing.T) {
@@ -246,24 +254,6 @@ func TestAggregatorOfOthersIsDisowned(t *testing.T) {
 		if err != nil || v.Lambda != is || v.Schema != "0.10.0" {
 			t.Errorf("of %s: %+v, error %v, want lambda version %q and the rest as it was", was, v, err, is)
 		}
-	}
-}
-
-func TestForeignSchemaAndBadPropertiesFail(t *testing.T) {
-	h, db := rig(t)
-	if _, _, err := h.Handle(t.Context(), cfn.Event{RequestType: cfn.RequestCreate}); err == nil {
-		t.Error("no properties are accepted")
-	}
-	foreign := config.Version{Schema: "1.0.0", ClientMin: "1.0.0", UpdatedAt: layout.Timestamp(now)}
-	if _, err := db.Write(t.Context(), foreign.Create()); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := h.Handle(t.Context(), event(cfn.RequestCreate, "default"))
-	if err == nil || !strings.Contains(err.Error(), "1.0.0") {
-		t.Errorf("error %v, want it to name the schema", err)
-	}
-	if read(t, db, layout.NamespaceKey("default")) != nil {
-		t.Error("a namespace was registered in a table of another schema")
 	}
 }
 
@@ -395,25 +385,4 @@ func TestStreamsThatAreWrongAreRefused(t *testing.T) {
 			t.Errorf("%+v: a namespace is registered: %v", c, registered)
 		}
 	}
-}
-
-// TestRightsToLookMayArriveLate: in an update, too.
-func TestRightsToLookMayArriveLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, _ := rig(t)
-		looks := 0
-		h.check = func(context.Context, string) error {
-			if looks++; looks < 4 {
-				return errors.New("access denied")
-			}
-			return nil
-		}
-		ask(t, h, event(cfn.RequestUpdate, "default"))
-		h.check = func(context.Context, string) error { return errors.New("access denied") }
-		if _, _, err := h.Handle(t.Context(), event(cfn.RequestUpdate, "default")); err == nil ||
-			store.KindOf(err) != store.Unavailable || !strings.Contains(err.Error(), "access denied") ||
-			!strings.Contains(err.Error(), "DescribeTable") {
-			t.Errorf("error %v, want what the look said", err)
-		}
-	})
 }
