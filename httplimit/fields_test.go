@@ -142,10 +142,7 @@ func TestFieldsOfExtremeLimits(t *testing.T) {
 		{limiter.Unlimited("rpm"), 200, `"rpm";r=999999999999999`, `"rpm";q=999999999999999;w=1`},
 	} {
 		h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
-			Request: func(*http.Request) (limiter.Request, error) {
-				return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"rpm": 1},
-					Limits: []limiter.Limit{c.limit}}, nil
-			},
+			Request: asks("a", c.limit),
 		})(fine)
 		w := get(h, "")
 		wants(t, w, c.status, nil)
@@ -155,8 +152,6 @@ func TestFieldsOfExtremeLimits(t *testing.T) {
 				t.Errorf("%s is %q, want it to begin %q", name, got, want)
 			}
 		}
-		t.Logf("%d %s %s %s", w.Code, w.Header().Get("RateLimit"), w.Header().Get("RateLimit-Policy"),
-			w.Header().Get("Retry-After"))
 	}
 	h := http.Header{}
 	httplimit.RateLimit(h, []limiter.Status{{Limit: "quota", Capacity: 10, Period: time.Minute}})
@@ -168,11 +163,8 @@ func TestFieldsOfExtremeLimits(t *testing.T) {
 // Where no wait helps, no field and no member names one: neither years nor zero.
 func TestNeverIsNoNumber(t *testing.T) {
 	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
-		Request: func(*http.Request) (limiter.Request, error) {
-			return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"images": 1, "rpm": 1},
-				Limits: []limiter.Limit{limiter.Blocked("images"), limiter.PerMinute("rpm", 10),
-					limiter.Quota("rpd", 10, limiter.Daily(""))}}, nil
-		},
+		Request: asks("a", limiter.Blocked("images"), limiter.PerMinute("rpm", 10),
+			limiter.Quota("rpd", 10, limiter.Daily(""))),
 		Fields: []httplimit.Fields{httplimit.RateLimit, httplimit.XRateLimit, httplimit.OpenAI("images", "rpm")},
 	})(fine)
 	w := get(h, "")
@@ -205,11 +197,7 @@ func TestInstantsAreByTheClockOfTheDecision(t *testing.T) {
 	table := limitertest.New(t)
 	table.Advance(30 * time.Minute)
 	h := httplimit.New(table.Limiter(nil), httplimit.Options{
-		Request: func(*http.Request) (limiter.Request, error) {
-			return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"rpd": 1},
-				Limits: []limiter.Limit{limiter.Quota("rpd", 1, limiter.Daily(""))}}, nil
-		},
-		Fields: []httplimit.Fields{httplimit.XRateLimit},
+		Request: asks("a", limiter.Quota("rpd", 1, limiter.Daily(""))), Fields: []httplimit.Fields{httplimit.XRateLimit},
 	})(fine)
 	edge := table.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour + time.Second) // no clock is early then
 	want := map[string]string{"X-RateLimit-Reset": strconv.FormatInt(edge.Unix(), 10)}

@@ -5,12 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -33,6 +29,17 @@ func request(r *http.Request) (limiter.Request, error) {
 		Entity: key, Resource: "api", Costs: limiter.Costs{"rpm": 1, "tpm": 10},
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", 2), limiter.PerMinute("tpm", 100).WithCapacity(50)},
 	}, nil
+}
+
+// asks returns a request of an entity for one token of each limit.
+func asks(entity string, limits ...limiter.Limit) func(*http.Request) (limiter.Request, error) {
+	costs := limiter.Costs{}
+	for _, l := range limits {
+		costs[l.Name] = 1
+	}
+	return func(*http.Request) (limiter.Request, error) {
+		return limiter.Request{Entity: entity, Resource: "api", Costs: costs, Limits: limits}, nil
+	}
 }
 
 func get(h http.Handler, key string) *httptest.ResponseRecorder {
@@ -240,20 +247,6 @@ func TestSettledMayBeNil(t *testing.T) {
 	wants(t, get(h, "a"), 200, nil)
 }
 
-// A handler that ends its lease itself is no trouble to be told of.
-func TestHandlersMayEndTheirLease(t *testing.T) {
-	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{Request: request,
-		Settled: func(_ *http.Request, err error) { t.Errorf("told %v", err) }})(
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if err := httplimit.Lease(r).Rollback(r.Context()); err != nil {
-				t.Error(err)
-			}
-		}))
-	for range 5 { // all is given back
-		wants(t, get(h, "a"), 200, nil)
-	}
-}
-
 // What the handler settles is written after it has returned, also when the client
 // has gone away or the handler panics. A panic gives nothing back: a client may have caused it.
 func TestSettling(t *testing.T) {
@@ -332,64 +325,10 @@ func TestSettling(t *testing.T) {
 	}
 }
 
-// A client that breaks an answer off has had what came before: a reverse proxy ends with a panic then,
-// and gives nothing back. So nobody gets around a limit by leaving early.
-func TestClientsThatLeaveEarlyPay(t *testing.T) {
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "the answer")
-		http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}))
-	defer backend.Close()
-	to, err := url.Parse(backend.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	table := limitertest.New(t)
-	limited := httplimit.New(table.Limiter(nil), httplimit.Options{Request: request})(proxy)
-	ended := make(chan any)
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { ended <- recover() }()
-		limited.ServeHTTP(w, r)
-	}))
-	defer front.Close()
-	for _, want := range []int64{1, 0} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("X-Api-Key", "a")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, len("the answer"))
-		if _, err := io.ReadFull(answer.Body, got); err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if with := <-ended; with != http.ErrAbortHandler {
-			t.Errorf("the handler ended with %v", with)
-		}
-		b, err := table.Admin("").Peek(t.Context(), "a", "api")
-		if err != nil || b[0].Levels[0].Remaining != want {
-			t.Errorf("%+v, %v: want %d left", b, err, want)
-		}
-	}
-}
-
-// The README shows a denial; this is what it looks like.
 // TestPageShowsThisDenial: the page about HTTP prints a denial as it is.
 func TestPageShowsThisDenial(t *testing.T) {
 	h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
-		Request: func(*http.Request) (limiter.Request, error) {
-			return limiter.Request{
-				Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1},
-				Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)},
-			}, nil
-		},
+		Request: asks("acme", limiter.PerMinute("rpm", 1)),
 	})(fine)
 	get(h, "")
 	w := get(h, "")

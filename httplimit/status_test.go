@@ -30,15 +30,12 @@ type counted struct {
 }
 
 // takes asks for one of a thousand.
-func takes(entity string) limiter.Request {
-	return limiter.Request{Entity: entity, Resource: "r", Costs: limiter.Costs{"rpm": 1},
-		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)}}
-}
+var takes = asks("a", limiter.PerMinute("rpm", 1000))
 
 func newCounted(t *testing.T, counts func(int) bool, h http.HandlerFunc) *counted {
 	c := &counted{Table: limitertest.New(t), t: t, done: make(chan any, 1)}
 	limited := httplimit.New(c.Limiter(nil), httplimit.Options{
-		Request: func(*http.Request) (limiter.Request, error) { return takes("a"), nil },
+		Request: takes,
 		Counts:  counts,
 		Settled: func(_ *http.Request, err error) { c.settled = append(c.settled, err) },
 	})(h)
@@ -62,7 +59,7 @@ func newCounted(t *testing.T, counts func(int) bool, h http.HandlerFunc) *counte
 // spent returns what is taken of the thousand.
 func (c *counted) spent() int64 {
 	c.t.Helper()
-	b, err := c.Admin("").Peek(c.t.Context(), "a", "r")
+	b, err := c.Admin("").Peek(c.t.Context(), "a", "api")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -159,6 +156,9 @@ func TestCountsByStatus(t *testing.T) {
 			must(httplimit.Lease(r).Commit(r.Context()))
 			w.WriteHeader(200)
 		}, 1, 1, 1},
+		{"is rolled back", func(_ http.ResponseWriter, r *http.Request) {
+			must(httplimit.Lease(r).Rollback(r.Context()))
+		}, 0, 0, 0},
 	} {
 		for counts, by := range map[string]func(int) bool{"failures": failures, "successes": successes, "all": nil} {
 			s := newCounted(t, by, c.handler)
@@ -305,7 +305,7 @@ func TestWritersThatCannot(t *testing.T) {
 	w := newTower(t)
 	for i, then := range []int{0, http.StatusUnauthorized} {
 		h := httplimit.New(w.limiter, httplimit.Options{
-			Request: func(*http.Request) (limiter.Request, error) { return takes("a"), nil }, Counts: failures,
+			Request: takes, Counts: failures,
 		})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, http.ErrNotSupported) {
 				t.Errorf("hijacked: %v", err)
@@ -323,7 +323,7 @@ func TestWritersThatCannot(t *testing.T) {
 		}))
 		answer := httptest.NewRecorder()
 		h.ServeHTTP(struct{ http.ResponseWriter }{answer}, httptest.NewRequest(http.MethodGet, "/", nil))
-		b, err := w.Admin("").Peek(t.Context(), "a", "r")
+		b, err := w.Admin("").Peek(t.Context(), "a", "api")
 		if err != nil || 1000-b[0].Levels[0].Remaining != int64(i) {
 			t.Errorf("%d %q: %+v, %v", answer.Code, answer.Body, b, err)
 		}
