@@ -250,27 +250,3 @@ func TestABucketComesBackWhileItIsTold(t *testing.T) {
 		w.must(w.stamped(true))
 	})
 }
-
-// A switch that is thrown again and again is told by whoever throws it last: who is always behind
-// says so.
-func TestASwitchThatIsAlwaysThrown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.set(Scope{}, rpm10)
-		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		rival, key, thrown := w.rival(), w.bucket("acme", "gpt-4", 0).Key(), 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key {
-				thrown++
-				_, err := rival.SetAccess(context.Background(), Scope{Resource: "gpt-4"}, Access(1+thrown%2))
-				w.must(err)
-			}
-			return true, nil
-		})
-		n, err := w.ns.SetAccess(t.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
-		if w.wants(err, ErrReach); !errors.Is(err, ErrBusy) || n != (Reached{Buckets: 1, Changed: n.Changed, Failed: 1}) ||
-			thrown != reachAttempts {
-			t.Errorf("%+v after %d attempts, want %d: %v", n, thrown, reachAttempts, err)
-		}
-	})
-}

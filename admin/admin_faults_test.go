@@ -193,6 +193,39 @@ func changes() []change {
 			},
 		},
 		{
+			"credit", func(w *world) {
+				w.set(Scope{}, limiter.PerHour("rpm", 80))
+				w.split("acme", "gpt-4", 2)
+				for k := range 4 {
+					w.spoil("acme", k, item.Item{"b_rpm_tk": item.N(0)})
+				}
+			},
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 8})
+				return err
+			},
+			func(w *world) (err error) {
+				if n := w.left(); n != 8 {
+					err = fmt.Errorf("%d left", n)
+				}
+				return errors.Join(err, countEvents(w, acme, "bucket_credited", 1))
+			},
+		},
+		{
+			"reset what cannot be read", func(w *world) {
+				w.set(Scope{}, rpm10)
+				w.split("acme", "gpt-4", 1)
+				w.spoil("acme", 0, odd["a clock of text"])
+			},
+			func(w *world, ctx context.Context) error { _, err := w.ns.Reset(ctx, "acme", "gpt-4"); return err },
+			func(w *world) (err error) {
+				if n := w.drained(w.limiter()); n != 10 {
+					err = fmt.Errorf("%d granted afterwards", n)
+				}
+				return errors.Join(err, countEvents(w, acme, "bucket_reset", 1))
+			},
+		},
+		{
 			"register namespace", func(*world) {},
 			func(w *world, ctx context.Context) error { _, err := w.table.Register(ctx, "new"); return err },
 			func(w *world) error {

@@ -35,36 +35,6 @@ func TestWhatIsDropped(t *testing.T) {
 	}
 }
 
-// A bucket of one shard expires unless its limits do not let it; one of more shards does not expire.
-func TestWhatLives(t *testing.T) {
-	for _, c := range []struct {
-		shards   int
-		ttl      int64
-		lifetime table.Lifetime
-		want     bool
-	}{
-		{1, 0, table.NeverExpires, true}, {1, 5, table.NeverExpires, false}, {1, 0, table.Expires, false},
-		{1, 5, table.Expires, true}, {2, 0, table.Expires, true}, {2, 5, table.NeverExpires, true},
-	} {
-		image := table.Shard{TTL: c.ttl}
-		image.State.Shards = c.shards
-		if got := (bringing{lifetime: c.lifetime}).lives(image); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
-// A limit that a shard does not have is one of that name that has nothing.
-func TestLimitOfAShard(t *testing.T) {
-	rpm := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
-	b := table.Shard{State: bucket.New([]bucket.Limit{rpm}, 0, 1, start)}
-	for name, want := range map[string]bucket.Limit{"rpm": rpm, "tpm": {Name: "tpm"}} {
-		if got := limitNamed(b, name); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-	}
-}
-
 // What is half of a limit, with no numbers to go by, leaves a bucket with all its attributes, and the rest
 // stays as it is.
 func TestHalfALimitLeaves(t *testing.T) {
@@ -82,15 +52,5 @@ func TestHalfALimitLeaves(t *testing.T) {
 	w.holds("acme", "gpt-4", 1, rpm10)
 	if n := w.left(); n != 6 {
 		t.Errorf("%d left, want 6", n)
-	}
-}
-
-// An update touches what it sets and what it removes.
-func TestWhatAnUpdateTouches(t *testing.T) {
-	u := item.Update{Set: []item.Attr{{Name: "a"}, {Name: "b"}}, Remove: []string{"c"}, Add: []item.Attr{{Name: "d"}}}
-	for attr, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false, "e": false} {
-		if touches(u, attr) != want {
-			t.Errorf("%s: %v, want %v", attr, !want, want)
-		}
 	}
 }

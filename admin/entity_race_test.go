@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -121,24 +123,47 @@ func TestBucketsLearnTheLatestParent(t *testing.T) {
 	}
 }
 
-// Buckets of an entity that changes all the time are not told for ever, and the error says so.
-func TestBucketsOfAnEntityThatAlwaysChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.family()
-		rival, pays := w.rival(), false
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.UpdateItem {
-				_, err := rival.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: pays})
-				w.must(err)
-				pays = !pays
+// Buckets are not told for ever what changes all the time, and the error says so.
+func TestBucketsOfWhatAlwaysChanges(t *testing.T) {
+	gpt := Scope{Resource: "gpt-4"}
+	for name, c := range map[string]struct {
+		do    func(w *world) error
+		rival func(ctx context.Context, n *Namespace, again bool) error
+	}{
+		"access": {func(w *world) error {
+			got, err := w.ns.SetAccess(w.Context(), gpt, AccessDisabled)
+			if got != (Reached{Buckets: 2, Changed: 2, Failed: 1}) || !errors.Is(err, ErrReach) {
+				t.Errorf("%+v, %v", got, err)
 			}
-			return true, nil
+			return err
+		}, func(ctx context.Context, n *Namespace, again bool) error {
+			_, err := n.SetAccess(ctx, gpt, map[bool]Access{true: AccessEnabled, false: AccessDisabled}[again])
+			return err
+		}},
+		"parent": {func(w *world) error { _, err := w.ns.MoveEntity(w.Context(), "acme", "team"); return err },
+			func(ctx context.Context, n *Namespace, again bool) error {
+				_, err := n.UpdateEntity(ctx, Entity{ID: "acme", Parent: "org", Cascade: again})
+				return err
+			}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.family()
+			rival, key, changes := w.rival(), w.bucket("acme", "gpt-4", 0).Key(), 0
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key {
+					changes++
+					w.must(c.rival(t.Context(), rival, changes%2 == 1))
+				}
+				return true, nil
+			})
+			err := c.do(w)
+			w.db.SetHook(nil)
+			if w.wants(err, ErrBusy); changes != reachAttempts {
+				t.Errorf("%s: after %d attempts, want %d: %v", name, changes, reachAttempts, err)
+			}
 		})
-		_, err := w.ns.MoveEntity(t.Context(), "acme", "team")
-		w.db.SetHook(nil)
-		w.wants(err, ErrBusy)
-	})
+	}
 }
 
 // An entity that is deleted while its buckets are told is no error.

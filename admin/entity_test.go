@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -245,55 +244,6 @@ func TestMoveEntity(t *testing.T) {
 	for _, it := range w.db.Items() {
 		if !item.EqualItems(it, before.Item(item.KeyOf(it))) {
 			t.Errorf("%q was written", item.KeyOf(it))
-		}
-	}
-}
-
-// Everything goes with an entity but its trail, and the counts are right again,
-// whatever happens on the way.
-func TestDeleteEntity(t *testing.T) {
-	for nth := range 14 {
-		w := newWorld(t)
-		empty := w.db.Len()
-		w.set(Scope{Resource: "gpt-4"}, rpm10)
-		w.set(Scope{"other", "gpt-4"}, rpm10)
-		w.take("other", "gpt-4", limiter.Costs{"rpm": 1})
-		kept := w.db.Len()
-		w.create(Entity{ID: "acme"})
-		w.set(Scope{"acme", "gpt-4"}, rpm10)
-		w.set(Scope{Entity: "acme"}, rpm10)
-		w.split("acme", "gpt-4", 2)
-		for _, r := range []string{"r1", "r2", "r3"} {
-			w.take("acme", r, limiter.Costs{"rpm": 1})
-			w.db.Store(ledger.Snapshot{
-				Namespace: w.ns.ID(), Entity: "acme", Resource: r, Window: "hourly", Start: "2024-01-01T00:00:00Z",
-				Part: "2024-01-01T00:00:00Z",
-			}.Item())
-		}
-		w.db.SetHook(fails(nth))
-		_, err := w.ns.DeleteEntity(t.Context(), "acme")
-		w.db.SetHook(nil)
-		if err != nil {
-			if !errors.Is(err, limiter.ErrUnavailable) {
-				t.Fatalf("call %d: %v", nth, err)
-			}
-			_, err = w.ns.DeleteEntity(t.Context(), "acme")
-			w.must(err)
-		}
-		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 0 || err != nil {
-			t.Fatalf("nothing left: %d, %v", n, err)
-		}
-		events := w.events(Scope{Entity: "acme"})
-		if events[0].Action != "entity_deleted" || events[1].Action == "entity_deleted" {
-			t.Fatalf("call %d: events %+v", nth, events)
-		}
-		note := 1 // that it was deleted
-		if n := w.db.Len() - len(events) - note; n != kept {
-			t.Fatalf("call %d: %d items besides the trail, want %d (%d at first)", nth, n, kept, empty)
-		}
-		counts, err := w.ns.resourcesWithEntityLimits(t.Context())
-		if err != nil || len(counts) != 1 || counts["gpt-4"] != 1 {
-			t.Fatalf("call %d: counts %v, %v", nth, counts, err)
 		}
 	}
 }

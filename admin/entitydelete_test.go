@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,13 +52,23 @@ func (w *world) storedOf(entity string) (n int) {
 	return n
 }
 
-// Whichever call fails, it tells how many items it has removed until then, and the next deletion removes
-// the others.
+// besides returns how many items there are that are not of an entity, its trail or its deletion.
+func (w *world) besides(entity string) (n int) {
+	for _, it := range w.db.Items() {
+		if pk := item.KeyOf(it).PK; !strings.Contains(pk, "#"+entity) {
+			n++
+		}
+	}
+	return n
+}
+
+// Everything goes with an entity but its trail, and the counts are right again. Whichever call fails, it tells how
+// many items it has removed until then, and the next deletion removes the others.
 func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
 	for fail, more := 1, true; more; fail++ {
 		w := readable(t)
 		w.split("acme", "gpt-4", 1)
-		all, calls := w.storedOf("acme"), 0
+		all, others, calls := w.storedOf("acme"), w.besides("acme"), 0
 		w.failOn(store.Unavailable, false, func(op memdb.Op) bool { calls++; return calls >= fail })
 		n, err := w.ns.DeleteEntity(t.Context(), "acme")
 		w.db.SetHook(nil)
@@ -69,6 +80,16 @@ func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
 			if err != nil || n+rest != all || w.storedOf("acme") != 0 {
 				t.Errorf("call %d fails: %d removed, and then %d of %d: %v", fail, n, rest, all, err)
 			}
+		}
+		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 0 || err != nil {
+			t.Errorf("call %d fails: nothing left, and %d removed: %v", fail, n, err)
+		}
+		if e := w.events(Scope{Entity: "acme"}); e[0].Action != "entity_deleted" || e[1].Action == "entity_deleted" {
+			t.Errorf("call %d fails: events %+v", fail, e)
+		}
+		counts, err := w.ns.resourcesWithEntityLimits(t.Context())
+		if err != nil || !maps.Equal(counts, map[string]int{"gpt-4": 1}) || w.besides("acme") != others {
+			t.Errorf("call %d fails: counts %v, %v, %d other items, want %d", fail, counts, err, w.besides("acme"), others)
 		}
 	}
 }

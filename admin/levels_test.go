@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -112,44 +111,6 @@ func TestDebtIsForgiven(t *testing.T) {
 	w.must(err)
 	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0]; got.Tokens != 10_000 || got.Used != 1000 {
 		t.Errorf("slot %+v", got)
-	}
-}
-
-// Whatever becomes of the transaction, tokens are added once, with one event, or
-// not at all.
-func TestResetAndCreditUnderFaults(t *testing.T) {
-	for _, f := range []struct {
-		apply   bool
-		kind    store.Kind
-		forever bool
-		ok      bool
-	}{
-		{false, store.Throttled, false, true}, {false, store.Conflict, false, true}, {false, store.Unknown, false, true},
-		{true, store.Unknown, false, true}, {false, store.Unavailable, false, false}, {true, store.Unknown, true, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.set(Scope{}, limiter.PerHour("rpm", 80))
-			w.split("acme", "gpt-4", 2)
-			w.drained(w.limiter())
-			before := w.left()
-			w.failTransactions(f.kind, f.apply, f.forever)
-			_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
-			w.db.SetHook(nil)
-			if (err == nil) != f.ok {
-				t.Fatalf("%+v: %v", f, err)
-			}
-			want := 0
-			if f.apply || f.ok {
-				want = 8
-			}
-			if n := w.left() - before; n != want {
-				t.Errorf("%+v: %d more, want %d", f, n, want)
-			}
-			if n := len(w.events(Scope{Entity: "acme"})); n != want/8 {
-				t.Errorf("%+v: %d events", f, n)
-			}
-		})
 	}
 }
 

@@ -257,22 +257,6 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 	})
 }
 
-// A purge that is called off stops.
-func TestPurgeEndsWithItsContext(t *testing.T) {
-	w := newWorld(t)
-	w.fill()
-	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
-	ctx, cancel := context.WithCancel(t.Context())
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.BatchWriteItem {
-			cancel()
-		}
-		return true, nil
-	})
-	_, err := w.table.PurgeNamespace(ctx, w.ns.ID())
-	w.wants(err, context.Canceled)
-}
-
 // The forward record that a crashed deletion of another client has removed can be
 // given back.
 func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
@@ -297,6 +281,16 @@ func TestOpenChecksTheTable(t *testing.T) {
 	if err != nil || v != want {
 		t.Errorf("version %+v, %v, want %+v", v, err, want)
 	}
+	it := w.db.Item(layout.VersionKey())
+	it["lambda_version"], it["updated_by"] = item.S("0.9.1"), item.S("bob")
+	w.db.Store(it)
+	want.Lambda, want.UpdatedBy = "0.9.1", "bob"
+	if v, err = w.table.Version(t.Context()); err != nil || v != want {
+		t.Errorf("version %+v, %v, want %+v", v, err, want)
+	}
+	w.db.Delete(layout.VersionKey())
+	_, err = w.table.Version(t.Context())
+	w.wants(err, ErrNotFound)
 	w.db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	before := w.db.Len()
 	_, err = open(t.Context(), w.db, nil)
@@ -308,20 +302,50 @@ func TestOpenChecksTheTable(t *testing.T) {
 	}
 }
 
-// What an index shows only after a moment is not left behind.
-func TestPurgeWaitsForIndexes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
-		time.AfterFunc(indexLag/2, func() {
-			w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+// A purge looks until nothing was there twice, a moment apart: an index shows some items only after a moment.
+func TestPurgeLooksTwice(t *testing.T) {
+	for name, fill := range map[string]func(w *world){"empty": func(*world) {}, "full": (*world).fill} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.db.PageSize = 1000
+			fill(w)
+			w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+			begin := time.Now()
+			time.AfterFunc(indexLag/2, func() {
+				w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
+			})
+			_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
+			w.forgetNote(t)
+			if took := time.Since(begin); err != nil || w.db.Len() != 1 || took != 2*indexLag {
+				t.Errorf("%s: %d items are left after %v, %v", name, w.db.Len(), took, err)
+			}
 		})
-		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
-		w.forgetNote(t)
-		if err != nil || n != 1 || w.db.Len() != 1 {
-			t.Errorf("%d removed, %d left, %v", n, w.db.Len(), err)
-		}
-	})
+	}
+}
+
+// A purge that is called off stops, at a call and while it waits for the index.
+func TestPurgeEndsWithItsContext(t *testing.T) {
+	for name, fill := range map[string]func(w *world){"waits": func(*world) {}, "removes": (*world).fill} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			fill(w)
+			w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+			ctx, cancel := context.WithCancel(t.Context())
+			w.db.SetHook(func(op memdb.Op) (bool, error) {
+				if op.Name == memdb.BatchWriteItem {
+					cancel()
+				}
+				return true, nil
+			})
+			begin := time.Now()
+			time.AfterFunc(indexLag/2, cancel)
+			_, err := w.table.PurgeNamespace(ctx, w.ns.ID())
+			if w.wants(err, context.Canceled); time.Since(begin) > indexLag/2 ||
+				!strings.Contains(err.Error(), `purge namespace "prod"`) {
+				t.Errorf("%s: after %s: %v", name, time.Since(begin), err)
+			}
+		})
+	}
 }
 
 // A namespace with a name is not purged because its other record is missing.
@@ -334,25 +358,6 @@ func TestPurgeSparesWhatHasAName(t *testing.T) {
 	if w.db.Len() != before {
 		t.Error("something was removed")
 	}
-}
-
-// A purge looks until nothing was there twice, a moment apart, also after it has found something.
-func TestPurgeLooksTwiceAfterWhatItFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.db.PageSize = 1000
-		w.fill()
-		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
-		begin := time.Now()
-		time.AfterFunc(indexLag/2, func() {
-			w.db.Store(config.Entity{Namespace: w.ns.ID(), ID: "late", CreatedAt: "2024-01-01T00:00:00Z"}.Item())
-		})
-		_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
-		w.forgetNote(t)
-		if took := time.Since(begin); err != nil || w.db.Len() != 1 || took != 2*indexLag {
-			t.Errorf("%d items are left after %v, %v", w.db.Len(), took, err)
-		}
-	})
 }
 
 // A namespace whose record by its ID is gone, or says that it is deleted, cannot be deleted.
@@ -372,36 +377,4 @@ func TestDeleteOfHalfANamespace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// The version of a table is that of its record, if there is one.
-func TestVersionOfATable(t *testing.T) {
-	w := newWorld(t)
-	key := layout.VersionKey()
-	it := w.db.Item(key)
-	it["lambda_version"], it["updated_by"] = item.S("0.9.1"), item.S("bob")
-	w.db.Store(it)
-	v, err := w.table.Version(t.Context())
-	if err != nil || v.Schema == "" || v.Lambda != "0.9.1" || v.UpdatedBy != "bob" {
-		t.Errorf("%+v, %v", v, err)
-	}
-	w.db.Delete(key)
-	_, err = w.table.Version(t.Context())
-	w.wants(err, ErrNotFound)
-}
-
-// One that is called off while it waits for the index stops, too.
-func TestPurgeEndsWhileItWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
-		ctx, cancel := context.WithCancel(t.Context())
-		begin := time.Now()
-		time.AfterFunc(indexLag/2, cancel)
-		n, err := w.table.PurgeNamespace(ctx, w.ns.ID())
-		if w.wants(err, context.Canceled); n != 0 || time.Since(begin) != indexLag/2 ||
-			!strings.Contains(err.Error(), `purge namespace "prod"`) {
-			t.Errorf("%d removed after %s: %v", n, time.Since(begin), err)
-		}
-	})
 }

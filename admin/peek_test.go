@@ -65,19 +65,38 @@ func TestPeekWithoutStoredLimits(t *testing.T) {
 	}
 }
 
-// Of 10 tokens 4 are held for two seconds more: until then no more than 6 are left, and the
-// rest refills from then on.
-func TestPeekShowsWhatIsHeld(t *testing.T) {
-	const now = 1_700_000_000_000
-	l := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1_000, Period: 1_000}
-	b := table.Shard{State: bucket.State{RF: now, HeldUntil: now + 2_000,
-		Slots: []bucket.Slot{{Limit: l, Tokens: 6_000, Held: 4_000}}}}
-	for _, c := range []struct{ after, left, held, full int64 }{
-		{0, 6, 4, 6}, {1_000, 6, 4, 5}, {2_000, 6, 0, 4}, {6_000, 10, 0, 0},
+// A level is the sum over all shards, whole tokens rounded down. What is held is not there yet, and has no room to
+// refill before that is over. It is full when the last shard is, and never where that takes longer than a Duration.
+func TestLevelsOfShards(t *testing.T) {
+	const rps, slow, days = 1_000, 24 * 3_600_000, 24 * time.Hour
+	for _, c := range []struct {
+		name           string
+		period         int64 // of a tenth of the capacity
+		tokens         []int64
+		held, after    int64 // for two seconds more, and how much later it is
+		left, heldThen int64
+		full           time.Duration
+	}{
+		{"held", rps, []int64{6}, 4, 0, 6, 4, 6 * time.Second},
+		{"held, a second later", rps, []int64{6}, 4, 1_000, 6, 4, 5 * time.Second},
+		{"no longer held", rps, []int64{6}, 4, 2_000, 6, 0, 4 * time.Second},
+		{"full again", rps, []int64{6}, 4, 6_000, 10, 0, 0},
+		{"the second is full last", rps, []int64{5, 2}, 0, 0, 7, 0, 6 * time.Second},
+		{"the first is full last", rps, []int64{2, 5}, 0, 0, 7, 0, 6 * time.Second},
+		{"in debt", slow, []int64{-990}, 0, 0, -990, 0, 1_000 * days},
+		{"in debt for ever", slow, []int64{-999_990}, 0, 0, -999_990, 0, never},
 	} {
-		got := level(l, []table.Shard{b}, now+c.after)
-		if got.Remaining != c.left || got.Held != c.held || got.FullIn != time.Duration(c.full)*time.Second {
-			t.Errorf("after %d ms: %d left, %d held, full in %v", c.after, got.Remaining, got.Held, got.FullIn)
+		l := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1_000, Period: c.period}
+		var shards []table.Shard
+		for k, tokens := range c.tokens {
+			s := bucket.New([]bucket.Limit{l}, k, len(c.tokens), start)
+			sl := &s.Slots[s.Index("rps")]
+			sl.Tokens, sl.Used, sl.Held, s.HeldUntil = tokens*1_000, 3_000, c.held*1_000, start+2_000
+			shards = append(shards, table.Shard{State: s})
+		}
+		got := level(l, shards, start+c.after)
+		if got.Remaining != c.left || got.Held != c.heldThen || got.FullIn != c.full || got.Used != 3*int64(len(shards)) {
+			t.Errorf("%s: %d left, %d held, %d used, full in %v", c.name, got.Remaining, got.Held, got.Used, got.FullIn)
 		}
 	}
 }
@@ -90,36 +109,6 @@ func TestPeekAtABlockedLimit(t *testing.T) {
 	w.must(err)
 	if l := got[0].Levels; len(l) != 1 || !l[0].Limit.IsBlocked() || l[0].Remaining != 0 || l[0].FullIn >= 0 {
 		t.Errorf("levels %+v", l)
-	}
-}
-
-// What takes longer than a Duration can say is no time. A debt is told whole.
-func TestPeekAtWhatNeverFillsUp(t *testing.T) {
-	const now = 1_700_000_000_000
-	l := bucket.Limit{Name: "rpd", Capacity: 1_000, Amount: 1_000, Period: 24 * 3_600_000}
-	for days, want := range map[int64]time.Duration{1_000: 1_000 * 24 * time.Hour, 1_000_000: -1} {
-		s := bucket.New([]bucket.Limit{l}, 0, 1, now)
-		s.Slots[0].Tokens = (1 - days) * 1_000
-		if got := level(l, []table.Shard{{State: s}}, now); got.FullIn != want || got.Remaining != 1-days {
-			t.Errorf("%d days: full in %v with %d left, want %v", days, got.FullIn, got.Remaining, want)
-		}
-	}
-}
-
-// What shards hold is added up, and a bucket is full when the last of them is, whichever that is.
-func TestPeekAddsUpShards(t *testing.T) {
-	const now = 1_700_000_000_000
-	l := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2_000, Period: 1_000}
-	image := func(shard int, tokens int64) table.Shard {
-		s := bucket.New([]bucket.Limit{l}, shard, 2, now)
-		i := s.Index("rps")
-		s.Slots[i].Tokens, s.Slots[i].Used = tokens, 3_000
-		return table.Shard{State: s}
-	}
-	for _, shards := range [][]table.Shard{{image(0, 10_000), image(1, 4_000)}, {image(0, 4_000), image(1, 10_000)}} {
-		if got := level(l, shards, now); got.Remaining != 14 || got.Used != 6 || got.FullIn != 6*time.Second {
-			t.Errorf("%d left, %d used, full in %s; want 14, 6 and 6s", got.Remaining, got.Used, got.FullIn)
-		}
 	}
 }
 

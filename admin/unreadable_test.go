@@ -12,7 +12,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -70,23 +69,6 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 					t.Errorf("the audit trail has %+v, want one event of it", e)
 				}
 			})
-		}
-	}
-}
-
-// Each write of it refused, and applied with its answer lost: it can be given again.
-func TestResetOfWhatCannotBeReadUnderFaults(t *testing.T) {
-	for _, apply := range []bool{false, true} {
-		w := newWorld(t)
-		w.set(Scope{}, rpm10)
-		w.split("acme", "gpt-4", 1)
-		w.spoil("acme", 0, odd["a clock of text"])
-		w.failTransactions(store.Unknown, apply, false)
-		if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil {
-			t.Errorf("applied %v: %v", apply, err)
-		}
-		if got := w.drained(w.limiter()); got != 10 {
-			t.Errorf("applied %v: %d granted afterwards, want 10", apply, got)
 		}
 	}
 }
