@@ -33,7 +33,6 @@ func TestRunUnderFaults(t *testing.T) {
 		clock := func() int64 { w.now++; return w.now }
 		goal, failed := 8, 0
 		for round := 0; ; round++ {
-			w.decoded = nil
 			zero, ok := w.image(0)
 			if !ok {
 				t.Fatal("shard 0 is gone")
@@ -56,7 +55,6 @@ func TestRunUnderFaults(t *testing.T) {
 			}
 		}
 		w.db.SetHook(nil)
-		w.decoded = nil
 		w.sharesAddUp("at rest")
 		if held := w.held()["rpm"]; held.Cmp(buckettest.Milli(16_001)) > 0 {
 			t.Errorf("seed %d: the shards hold %s of 16001 millitokens", seed, held.FloatString(3))
@@ -81,7 +79,6 @@ func TestRunSendsLostTransactionsAgain(t *testing.T) {
 	if err != nil || steps != 1 {
 		t.Fatalf("Run = %d, %v, want one step", steps, err)
 	}
-	w.decoded = nil
 	if !w.atCount(2) {
 		t.Errorf("shards %v, want two", w.shards())
 	}
@@ -137,13 +134,11 @@ func TestRunCountsSteps(t *testing.T) {
 	for _, c := range []struct{ fails, steps int }{{1, 0}, {2, 0}, {3, 1}, {4, 2}, {5, 2}} {
 		w := fullBucket(t, 16_000)
 		for range 3 { // shard 0 has eight, and shard 4 that of its last split; 1 and 2 lag behind
-			w.decoded = nil
 			zero, _ := w.image(0)
 			if n, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now }); err != nil || n != 1 {
 				t.Fatal(n, err)
 			}
 		}
-		w.decoded = nil
 		zero, _ := w.image(0)
 		calls := 0
 		w.db.SetHook(func(memdb.Op) (bool, error) {
@@ -173,7 +168,7 @@ func TestRunLearnsFromRefusals(t *testing.T) {
 			t.Errorf("run %d: %d steps in %d calls, %v", i, steps, calls, err)
 		}
 	}
-	w.decoded, calls = nil, 0
+	calls = 0
 	zero, _ = w.image(0)
 	plan := shard.Propagate(zero)
 	steps, err := shard.Run(t.Context(), w.db, plan, func() int64 { return w.now })

@@ -45,8 +45,7 @@ func (h *History) Surplus(at int64, milli *big.Rat) {
 // give-back does not know of it.
 //
 // Its level is the smaller of two: the line, which is not bound by the capacity, and the limit, the
-// level of a bucket that was full at the refill instant. So it can apply an add that counts from
-// the refill instant.
+// level of a bucket that was full at the refill instant.
 type Reference struct {
 	rate        bucket.Rate
 	line, limit *big.Rat
@@ -99,10 +98,6 @@ func (r *Reference) Take(now, milli int64) {
 func (r *Reference) add(milli *big.Rat) {
 	r.line, r.limit = new(big.Rat).Add(r.line, milli), new(big.Rat).Add(r.limit, milli)
 }
-
-// TakeSince takes milli at the refill instant, as a plain add does that moves no
-// clock: had the bucket overflowed since, that would have been paid from there.
-func (r *Reference) TakeSince(milli int64) { r.line = new(big.Rat).Sub(r.line, Milli(milli)) }
 
 // Since makes now the refill instant.
 func (r *Reference) Since(now int64) { r.Set(now, r.Level(now)) }
