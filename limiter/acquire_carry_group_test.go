@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // crowd is one process with acquires that meet: every write waits until the test
@@ -495,6 +496,25 @@ func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
 		c.quiet()
 		c.want(behind[0], "denied")
 		c.settled(1)
+	})
+}
+
+// A write that arrives more than a second late, because the process stood still, says nothing of the
+// tokens: others have moved the clock of the bucket, which is full.
+func TestAWriteThatIsLateIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		first, behind := c.behind(2)
+		first.by(true, nil)
+		for range decide.MaxTrips + 1 {
+			late := c.next()
+			c.w.advance(table.MaxLag*time.Millisecond + time.Millisecond)
+			must(t, c.w.bystander(c.l), asks(Costs{"rph": 0}, rph100))
+			late.by(true, nil)
+		}
+		c.next().by(true, nil)
+		c.want(behind[0], "granted")
+		c.settled(3)
 	})
 }
 

@@ -3,6 +3,7 @@ package decide
 import (
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -49,10 +50,14 @@ func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool
 // outbid tells what the refusal of a write means, once its image is known. answered: the bucket
 // exists, and has answered. lost: others have taken the tokens. A refused charge means that if the
 // bucket still has the rules that it was planned by. A bucket that is missing, or has come back,
-// says nothing about tokens.
+// says nothing about tokens. Nor does a charge that came too late for the clock of the bucket, as where
+// this process stood still: it is no answer.
 func (k *facts) outbid(p Planned) (answered, lost bool) {
-	s := k.at(p.Shard)
-	return s.imaged() && !p.Creates, p.Charges && p.Takes && s.image.Generation == p.generation
+	s, charge := k.at(p.Shard), p.Charges && p.Takes
+	if p.Creates || charge && s.image.State.RF > bucket.AddSat(p.clock, table.MaxLag) {
+		return false, false
+	}
+	return s.imaged(), charge && s.image.Generation == p.generation
 }
 
 // Paid is the grant of a request for which shards have paid together, by writes of the instant sent. A

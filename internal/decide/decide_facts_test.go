@@ -262,17 +262,21 @@ func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
 }
 
 // A refusal was answered by a bucket that is there, unless the write was to create it, and tells
-// that others have taken the tokens if it was a charge under the rules that are in force still.
+// that others have taken the tokens if it was a charge under the rules that are in force still. A charge
+// that came too late for the clock of the bucket was not answered.
 func TestWhatARefusalMeans(t *testing.T) {
 	b := seenAs(perSecond, 5) // of generation 1
 	for name, c := range map[string]struct {
 		plan           Planned
 		answered, lost bool
 	}{
-		"a charge":            {Planned{Charges: true, Takes: true, generation: 1}, true, true},
+		"a charge":             {Planned{Charges: true, Takes: true, generation: 1, clock: noon}, true, true},
+		"a charge by a second": {Planned{Charges: true, Takes: true, generation: 1, clock: noon - table.MaxLag}, true, true},
+		"a charge too late": {Planned{Charges: true, Takes: true, generation: 1, clock: noon - table.MaxLag - 1}, false,
+			false},
 		"a refill":            {Planned{Charges: true, generation: 1}, true, false},
 		"an add":              {Planned{Takes: true, generation: 1}, true, false},
-		"other rules":         {Planned{Charges: true, Takes: true, generation: 2}, true, false},
+		"other rules":         {Planned{Charges: true, Takes: true, generation: 2, clock: noon}, true, false},
 		"a creation":          {Planned{Creates: true, Takes: true}, false, false},
 		"a shard not seen":    {Planned{Shard: 3, Takes: true}, false, false},
 		"a creation over one": {Planned{Shard: 3, Creates: true, Takes: true}, false, false},

@@ -18,6 +18,7 @@ type Planned struct {
 	Charges    bool  // it depends on the image
 	Replaced   bool  // it ends where others have replaced the limits of the rest of the group
 	adds       bool  // it is a plain add in place of a charge
+	clock      int64 // of a charge: the refill instant that it sets
 	since      int   // the serial number of the image when it was planned
 	generation int64 // of that image
 	want       Want  // what its group wants, together
@@ -134,7 +135,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	rides, settles := s.boards(now.Ms)
 	charge.Settles = settles
 	planned := func(p table.Charged, w Planned) Planned {
-		if w.Write = p.Update; p.Settled {
+		if w.Write, w.clock = p.Update, p.Clock; p.Settled {
 			w.rides = rides
 			for _, d := range rides {
 				d.rides = true

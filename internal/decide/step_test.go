@@ -407,7 +407,7 @@ func TestOutrunOnce(t *testing.T) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	generation := k.shards[0].image.Generation
-	charge := Planned{Charges: true, Takes: true, generation: generation}
+	charge := Planned{Charges: true, Takes: true, generation: generation, clock: noon}
 	add := Planned{Takes: true, generation: generation}
 	for i, c := range []struct {
 		plans []Planned

@@ -91,6 +91,7 @@ type Charged struct {
 	Short   string         // the limit that takes longest, empty when granted
 	Before  bucket.State   // the image at Now with the limits in force, Settles taken, but not Costs
 	Settled bool           // the write has the Settles, if there are any: not if it begins a generation
+	Clock   int64          // the refill instant of the write; one more than MaxLag later refuses it
 	Update  item.Update    // to be written if the verdict is granted, or by force
 }
 
@@ -115,7 +116,7 @@ func (c Charge) Plan() Charged {
 		formOf(p.before.Slots[i].Limit).charge(p, i)
 	}
 	p.finish() // the clock, the lifetime, and that the item is of the image's generation and count
-	out.Update = p.u
+	out.Update, out.Clock = p.u, p.stored.RF
 	return out
 }
 
