@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// What is stored is read again as it was. An item of another key, or without an attribute that it needs, is
+// an error and no record.
+func TestRecordsSurviveStorage(t *testing.T) {
+	audit := Audit{Namespace: "ns", Subject: "acme", ID: "01", At: "2024-01-01T00:00:00Z", Action: "limits_set",
+		Principal: "me", Resource: "gpt", Details: item.Item{"a": item.N(1)}, TTL: 9}
+	threshold := Threshold{Namespace: "ns", Entity: "acme", Resource: "gpt", Limit: "budget", End: 1_700_000_000_000,
+		Percent: 80, Spent: 8, Quota: 10, At: "2024-01-01T00:00:00Z", TTL: 9}
+	snapshot := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z")
+	snapshot.Denied = 3
+	for name, c := range map[string]struct {
+		it     item.Item
+		want   any
+		needs  []string
+		decode func(item.Item) (any, error)
+	}{
+		"audit": {audit.Item(), audit, []string{AttrAction},
+			func(it item.Item) (any, error) { return DecodeAudit(it) }},
+		"threshold": {threshold.Item(), threshold, []string{layout.AttrResource, attrLimitName, AttrAt, attrPeriodEnd},
+			func(it item.Item) (any, error) { return DecodeThreshold(it) }},
+		"usage": {snapshot.Item(), snapshot, []string{layout.AttrResource, layout.AttrWindow, attrWindowStart},
+			func(it item.Item) (any, error) { return DecodeSnapshot(it) }},
+	} {
+		if got, err := c.decode(c.it); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+		refused := func(attr string, v item.Value) {
+			it := item.Item{}
+			for name, value := range c.it {
+				it[name] = value
+			}
+			if it[attr] = v; v == nil {
+				delete(it, attr)
+			}
+			got, err := c.decode(it)
+			if err == nil || !reflect.ValueOf(got).IsZero() || attr == item.AttrSK && !errors.Is(err, item.ErrKey) {
+				t.Errorf("%s with %s=%v: %+v, %v", name, attr, v, got, err)
+			}
+		}
+		for _, attr := range c.needs {
+			refused(attr, nil)
+		}
+		refused(item.AttrSK, item.S("x"))
+		refused(layout.AttrTTL, item.S("x"))
+	}
+	audit.TTL = 0
+	if it := audit.Item(); it[layout.AttrTTL] != nil {
+		t.Errorf("%v expires", it)
+	}
+	if k := threshold.Key(); k.PK != "ns/ENTITY#acme" || k.SK != skThresholdPrefix+"gpt#1700000000000#budget#080" {
+		t.Errorf("%+v", k)
+	}
+	u := Usage{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "daily", Start: "2024-01-01T00:00:00Z",
+		Part: "2024-01-01", TTL: 7, Counts: []Count{{"rpm", 5}},
+		Moves: []Move{{From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 5}}}}}}
+	it, _, err := u.Update().Apply(nil)
+	if s, failed := DecodeSnapshot(it); err != nil || failed != nil || s.Start != u.Start || s.Part != u.Part || s.TTL != 7 {
+		t.Errorf("%+v, %v, %v", s, err, failed)
+	}
+}
