@@ -1,11 +1,19 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -26,7 +34,8 @@ func (p piped) Close() error { return nil }
 
 func (p piped) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A client that is slow to ask, or to read, loses its connection.
+// A client that is slow to ask, or to read, loses its connection; so does one of gRPC that is gone, or that
+// pings more often than every five seconds.
 func TestServeCutsSlowClients(t *testing.T) {
 	const acquire = "POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
 	const envoy = "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
@@ -42,6 +51,9 @@ func TestServeCutsSlowClients(t *testing.T) {
 		"half of a body of JSON": {sends: envoy + "\r\n{", reads: true, after: 10 * time.Second},
 		"it does not read":       {sends: "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n", after: 30 * time.Second},
 		"nothing of gRPC":        {grpc: true, reads: true, after: 10 * time.Second},
+		"a dead peer":            {grpc: true, sends: http2Hello, reads: true, after: time.Minute + 20*time.Second},
+		"pings without end": {grpc: true, sends: http2Hello + strings.Repeat(http2Ping, 4), reads: true,
+			after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,9 +83,8 @@ func TestServeCutsSlowClients(t *testing.T) {
 				client, server := net.Pipe()
 				listener <- server
 				began := time.Now()
-				if c.sends != "" { // a pipe would wait for its reader
-					_, _ = io.WriteString(client, c.sends)
-				}
+				var sending sync.WaitGroup // a pipe would wait for its reader
+				sending.Go(func() { _, _ = io.WriteString(client, c.sends) })
 				if !c.reads {
 					time.Sleep(c.after + 1) // it is cut meanwhile
 					began = began.Add(1)
@@ -82,10 +93,56 @@ func TestServeCutsSlowClients(t *testing.T) {
 				if took := time.Since(began); took != c.after {
 					t.Errorf("cut after %v, want %v", took, c.after)
 				}
+				sending.Wait()
 				close(listener)
 				stop()
 				<-ended
 			})
+		})
+	}
+}
+
+// What a client of HTTP/2 sends at first, with no settings, and a ping.
+const (
+	http2Hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	http2Ping  = "\x00\x00\x08\x06\x00\x00\x00\x00\x00" + "12345678"
+)
+
+// A client of gRPC keeps its connection for as long as it likes if it answers pings, also if it sends its own.
+func TestServeKeepsClientsThatAreThere(t *testing.T) {
+	for _, every := range []time.Duration{0, 10 * time.Second} { // the least that the client of Go can send
+		synctest.Test(t, func(t *testing.T) {
+			service := envoylimit.New(limitertest.NewLive(t).Limiter(nil), &envoylimit.Config{}, envoylimit.Options{})
+			s, _, err := grpcServer(serveFlags{}, service)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listener, dials := make(piped), 0
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = s.Serve(listener) })
+			conn, err := grpc.NewClient("passthrough:///", grpc.WithTransportCredentials(insecure.NewCredentials()),
+				grpc.WithIdleTimeout(0), grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: every,
+					PermitWithoutStream: every > 0}),
+				grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+					dials++
+					client, server := net.Pipe()
+					listener <- server
+					return client, nil
+				}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+				if err != nil || dials != 1 {
+					t.Errorf("pings every %v: %v, %d connections", every, err, dials)
+				}
+				time.Sleep(time.Hour)
+			}
+			_ = conn.Close()
+			close(listener)
+			s.Stop()
+			serving.Wait()
 		})
 	}
 }
