@@ -195,10 +195,19 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 		{"a position of too many bytes", append([]byte{stateVersion, 0, 0, 18}, make([]byte, 19)...), false},
 		{"a position of a leading zero", []byte{stateVersion, 0, 0, 1, 0, 0}, false},
 		{"the position 0", []byte{stateVersion, 0, 0, 0, 0}, true},
+		{"an instant of more than 64 bits", append([]byte{stateVersion}, bytes.Repeat([]byte{0xff}, 11)...), false},
+		{"a number of more than 64 bits", append([]byte{stateVersion, 0, 0}, bytes.Repeat([]byte{0xff}, 11)...), false},
 	} {
 		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(c.b) + `"}`))
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
+	for n := range 3 { // whole groups of base64 once, and something behind them
+		part.Entity = strings.Repeat("e", n)
+		text := bytes.Replace((&State{Parts: []Part{part}}).JSON(), []byte(`"}`), []byte(`!"}`), 1)
+		if got, err := ParseState(text); err == nil || len(got.Parts) > 0 {
+			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	if got, err := UnpackOwed([]byte{owedVersion, 1, 5, 0}, Daily); err == nil {
