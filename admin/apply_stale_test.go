@@ -53,26 +53,29 @@ func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
 	const l = 111
 	first := func(m *Manifest) { m.Resources["gpt-4"] = []limiter.Limit{limiter.PerMinute("rpm", l)} }
 	less := func(m *Manifest) { first(m); delete(m.Entities["acme"], "") }
-	for name, second := range map[string]func(*Manifest){
-		"other limits at the same scopes": declaring(limiter.PerMinute("rpm", 222)),
-		"a scope that stays is deleted":   func(m *Manifest) { delete(m.Entities, "acme") },
-		"an entity more":                  func(m *Manifest) { m.Entities["new"] = map[string][]limiter.Limit{"": {rpm10}} },
-		"nothing to change":               func(*Manifest) {},
+	few := func(*Manifest) {}
+	for _, c := range []struct {
+		name         string
+		base, second func(*Manifest)
+	}{
+		{"other limits at the same scopes", few, declaring(limiter.PerMinute("rpm", 222))},
+		{"a scope that stays is deleted", few, func(m *Manifest) { delete(m.Entities, "acme") }},
+		{"an entity more", few, func(m *Manifest) { m.Entities["new"] = map[string][]limiter.Limit{"": {rpm10}} }},
+		{"nothing to change", few, few},
+		{"other limits, many", crowd, declaring(limiter.PerMinute("rpm", 222))},
 	} {
-		for kind, base := range map[string]func(*Manifest){"": func(*Manifest) {}, ", many": crowd} {
-			for was, change := range map[string]func(*Manifest){"changed": first, "taken away": less} {
-				t.Run(name+kind+", "+was, func(t *testing.T) {
-					w := newWorld(t)
-					w.db.PageSize = 1000
-					w.apply(declare(base))
-					a, b := w.plan(declare(base, change)), w.plan(declare(base, second))
-					w.must(w.ns.Apply(t.Context(), a))
-					w.refusesWhole(b)
-					if w.state().Hash != declare(base, change).hash() {
-						t.Error("the hash is not that of what was applied")
-					}
-				})
-			}
+		for was, change := range map[string]func(*Manifest){"changed": first, "taken away": less} {
+			t.Run(c.name+", "+was, func(t *testing.T) {
+				w := newWorld(t)
+				w.db.PageSize = 1000
+				w.apply(declare(c.base))
+				a, b := w.plan(declare(c.base, change)), w.plan(declare(c.base, c.second))
+				w.must(w.ns.Apply(t.Context(), a))
+				w.refusesWhole(b)
+				if w.state().Hash != declare(c.base, change).hash() {
+					t.Error("the hash is not that of what was applied")
+				}
+			})
 		}
 	}
 }

@@ -280,11 +280,11 @@ func TestAHierarchyOverwritesNothing(t *testing.T) {
 // Whichever call fails, nothing is half done that a second application does not make up for.
 func TestAHalfAppliedHierarchyGoesOn(t *testing.T) {
 	m := tree(Entity{ID: "org"})
-	for i := range 200 {
+	for i := range 100 {
 		m.Described = append(m.Described, Entity{ID: fmt.Sprintf("t%03d", i), Parent: "org", Cascade: i%2 == 0})
 		set(&m.Entities, fmt.Sprintf("t%03d", i), map[string][]limiter.Limit{"gpt-4": {rpm10}})
 	}
-	for fail := 3; fail < 40; fail += 3 {
+	for fail := 3; fail < 33; fail += 3 {
 		for _, applied := range []bool{false, true} {
 			w := newWorld(t)
 			w.db.PageSize = 1000
@@ -307,7 +307,7 @@ func TestAHalfAppliedHierarchyGoesOn(t *testing.T) {
 			w.apply(m)
 			counts, err := w.ns.resourcesWithEntityLimits(t.Context())
 			w.must(err)
-			if n := len(w.described()); n != 201 || counts["gpt-4"] < 200 || w.plan(m).Changes() != 0 {
+			if n := len(w.described()); n != 101 || counts["gpt-4"] < 100 || w.plan(m).Changes() != 0 {
 				t.Errorf("call %d fails: %d entities, %v", fail, n, counts)
 			}
 			if e := w.events(Scope{Entity: "t007"}); len(e) != 2 {
@@ -324,9 +324,9 @@ func set[K comparable, V any](m *map[K]V, key K, v V) {
 	(*m)[key] = v
 }
 
-// Tens of thousands of entities, with limits and parents, are a few calls for each hundred.
+// Thousands of entities, with limits and parents, are a few calls for each hundred.
 func TestManyEntitiesAreCreatedInBulk(t *testing.T) {
-	const n = 4800
+	const n = 1920
 	w := newWorld(t)
 	m := many(n)
 	m.Described = []Entity{{ID: "org"}}
