@@ -47,28 +47,17 @@ func (s Scope) trail() (string, error) {
 // Events about an entity that was deleted are still there. The error is ErrInvalid for an
 // entity and a resource: events about the entity name the resource.
 func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		subject, err := about.trail()
-		if err == nil && strings.Trim(before, crockford) != "" {
-			err = argument.Invalid("before", before, "the ID of an event")
-		}
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		for it, err := range n.calls.query(ctx, ledger.Audits(n.id, subject, before)) {
-			var a ledger.Audit
-			if err == nil {
-				a, err = ledger.DecodeAudit(it)
-			}
-			if err == nil && a.ID == before {
-				continue
-			}
-			if !yield(eventOf(a, about), fail(err, "list events about %q", subject)) || err != nil {
-				return
-			}
-		}
+	subject, err := about.trail()
+	if err == nil && strings.Trim(before, crockford) != "" {
+		err = argument.Invalid("before", before, "the ID of an event")
 	}
+	if err != nil {
+		return failing[Event](err)
+	}
+	return decoded(n.calls.query(ctx, ledger.Audits(n.id, subject, before)), func(it item.Item) (Event, bool, error) {
+		a, err := ledger.DecodeAudit(it)
+		return eventOf(a, about), a.ID != before, err
+	}, "list events about %q", subject)
 }
 
 // AllEvents lists the audit events about everything in the namespace that happened at an

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -106,21 +107,12 @@ func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, 
 // entitiesWithLimits lists the entities with limits of their own for a resource;
 // for an empty resource those with limits for all other resources.
 func (n *Namespace) entitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if resource == "" {
-			resource = layout.DefaultResource
-		}
-		for it, err := range n.calls.query(ctx, config.EntitiesWithConfig(n.id, resource)) {
-			if err != nil {
-				yield("", fail(err, "list entities with limits for %q", resource))
-				return
-			}
-			entity, ok := config.EntityOfConfig(item.KeyOf(it))
-			if ok && !yield(entity, nil) {
-				return
-			}
-		}
-	}
+	resource = cmp.Or(resource, layout.DefaultResource)
+	q := config.EntitiesWithConfig(n.id, resource)
+	return decoded(n.calls.query(ctx, q), func(it item.Item) (string, bool, error) {
+		entity, ok := config.EntityOfConfig(item.KeyOf(it))
+		return entity, ok, nil
+	}, "list entities with limits for %q", resource)
 }
 
 // resourcesWithLimits returns the resources with limits for all entities, sorted.
@@ -146,11 +138,11 @@ func (n *Namespace) resourcesWithEntityLimits(ctx context.Context) (map[string]i
 		return nil, fail(err, "count entities with limits")
 	}
 	out := map[string]int{}
-	for _, resource := range slices.Sorted(maps.Keys(c.Counts)) {
-		if count := c.Counts[resource]; count > 0 {
-			if resource == layout.DefaultResource {
-				resource = ""
-			}
+	for resource, count := range c.Counts {
+		if resource == layout.DefaultResource {
+			resource = ""
+		}
+		if count > 0 {
 			out[resource] = int(count)
 		}
 	}

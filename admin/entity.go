@@ -231,22 +231,11 @@ func (n *Namespace) entity(ctx context.Context, id string) (config.Entity, error
 
 // Children lists the entities with a parent, in order of their ids.
 func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entity, error] {
-	return func(yield func(Entity, error) bool) {
-		if err := argument.Entity("parent", parent); err != nil {
-			yield(Entity{}, err)
-			return
-		}
-		for it, err := range n.calls.query(ctx, config.Children(n.id, parent)) {
-			var e config.Entity
-			if err == nil {
-				e, err = config.DecodeEntity(it)
-			}
-			if err == nil && e.Parent != parent { // only the index says so
-				continue
-			}
-			if !yield(entityOf(e), fail(err, "list children of %q", parent)) || err != nil {
-				return
-			}
-		}
+	if err := argument.Entity("parent", parent); err != nil {
+		return failing[Entity](err)
 	}
+	return decoded(n.calls.query(ctx, config.Children(n.id, parent)), func(it item.Item) (Entity, bool, error) {
+		e, err := config.DecodeEntity(it)
+		return entityOf(e), e.Parent == parent, err // else only the index says so
+	}, "list children of %q", parent)
 }

@@ -97,24 +97,17 @@ func (n *Namespace) planEntities(ctx context.Context, m Manifest, managed []stri
 	if err := h.readAbove(ctx, all); err != nil {
 		return nil, err
 	}
-	var steps, last []Step
-	for _, id := range all {
+	var steps []Step
+	for _, id := range slices.Concat(all, gone) {
 		s, err := h.step(id)
 		if err != nil {
 			return nil, err
 		}
 		steps = append(steps, s)
 	}
-	for _, id := range gone {
-		s, err := h.step(id)
-		if err != nil {
-			return nil, err
-		}
-		last = append(last, s)
-	}
-	slices.SortStableFunc(steps, func(a, b Step) int { return a.entity.generation - b.entity.generation })
-	slices.SortStableFunc(last, func(a, b Step) int { return b.entity.generation - a.entity.generation })
-	return append(steps, last...), nil
+	slices.SortStableFunc(steps[:len(all)], func(a, b Step) int { return a.entity.generation - b.entity.generation })
+	slices.SortStableFunc(steps[len(all):], func(a, b Step) int { return b.entity.generation - a.entity.generation })
+	return steps, nil
 }
 
 // read reads what is stored of entities.

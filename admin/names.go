@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Names yields the entities and resources of a scope that something is stored of: limits,
@@ -40,12 +41,8 @@ func (n *Namespace) withLimits(ctx context.Context, at Scope) iter.Seq2[Scope, e
 
 // descriptions yields the entities with names, metadata or parents.
 func (n *Namespace) descriptions(ctx context.Context) iter.Seq2[Scope, error] {
-	return func(yield func(Scope, error) bool) {
-		for it, err := range n.calls.query(ctx, config.Entities(n.id)) {
-			id, ok := config.EntityOf(it)
-			if (ok || err != nil) && !yield(Scope{Entity: id}, err) {
-				return
-			}
-		}
-	}
+	return decoded(n.calls.query(ctx, config.Entities(n.id)), func(it item.Item) (Scope, bool, error) {
+		id, ok := config.EntityOf(it)
+		return Scope{Entity: id}, ok, nil
+	}, "list entities")
 }

@@ -132,21 +132,10 @@ func (t *Table) Namespaces(ctx context.Context) iter.Seq2[NamespaceInfo, error] 
 }
 
 func (t *Table) registry(ctx context.Context, q item.Query) iter.Seq2[NamespaceInfo, error] {
-	return func(yield func(NamespaceInfo, error) bool) {
-		for it, err := range t.calls.query(ctx, q) {
-			var ns config.Namespace
-			if err == nil {
-				ns, err = config.DecodeNamespace(it)
-			}
-			if err != nil {
-				yield(NamespaceInfo{}, fail(err, "list namespaces"))
-				return
-			}
-			if !yield(infoOf(ns), nil) {
-				return
-			}
-		}
-	}
+	return decoded(t.calls.query(ctx, q), func(it item.Item) (NamespaceInfo, bool, error) {
+		ns, err := config.DecodeNamespace(it)
+		return infoOf(ns), true, err
+	}, "list namespaces")
 }
 
 // Orphans lists the namespaces that have no name any more, and still have items:
@@ -189,10 +178,7 @@ func (t *Table) DeleteNamespace(ctx context.Context, name string) error {
 // is no namespace with that id, ErrState if it is deleted already, or if its name
 // belongs to another one.
 func (t *Table) DeleteNamespaceID(ctx context.Context, id string) error {
-	ns, found, err := t.byID(ctx, id)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: id %q", limiter.ErrNamespace, id)
-	}
+	ns, err := t.byID(ctx, id)
 	if err != nil {
 		return fail(err, "delete namespace")
 	}
@@ -214,25 +200,23 @@ func (t *Table) retire(ctx context.Context, ns config.Namespace) error {
 	return fail(err, "delete namespace %q", ns.Name)
 }
 
-// byID returns the record of a namespace by its id; found is false if there is
-// none.
-func (t *Table) byID(ctx context.Context, id string) (ns config.Namespace, found bool, err error) {
+// byID returns the record of a namespace by its id. The error is limiter.ErrNamespace if there is none.
+func (t *Table) byID(ctx context.Context, id string) (ns config.Namespace, err error) {
 	items, err := t.calls.read(ctx, layout.NamespaceIDKey(id))
-	if err != nil || items[0] == nil {
-		return ns, false, err
+	if err != nil {
+		return ns, err
 	}
-	ns, err = config.DecodeNamespace(items[0])
-	return ns, true, err
+	if items[0] == nil {
+		return ns, fmt.Errorf("%w: id %q", limiter.ErrNamespace, id)
+	}
+	return config.DecodeNamespace(items[0])
 }
 
 // RecoverNamespace gives a deleted namespace its name back and returns it. The
 // error is limiter.ErrNamespace if there is no namespace with that id, ErrState if
 // it is active or being purged, or if its name belongs to another one now.
 func (t *Table) RecoverNamespace(ctx context.Context, id string) (*Namespace, error) {
-	ns, found, err := t.byID(ctx, id)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: id %q", limiter.ErrNamespace, id)
-	}
+	ns, err := t.byID(ctx, id)
 	if err != nil {
 		return nil, fail(err, "recover namespace")
 	}

@@ -189,16 +189,10 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if err != nil {
 		return nil, fail(err, "plan: what is described")
 	}
-	p.Steps = make([]Step, 0, len(all)+len(entities))
 	for i, to := range all {
-		if i == declared {
-			p.Steps = append(p.Steps, entities...)
-		}
 		p.Steps = append(p.Steps, n.step(items[i], to, i < declared))
 	}
-	if len(all) == declared {
-		p.Steps = append(p.Steps, entities...)
-	}
+	p.Steps = slices.Insert(p.Steps, declared, entities...)
 	for _, e := range m.Described {
 		p.described = append(p.described, e.ID)
 	}

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	smithytime "github.com/aws/smithy-go/time"
@@ -10,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // indexLag is how long a purge waits before it looks once more: indexes lag behind.
@@ -27,23 +30,19 @@ const indexLag = time.Second
 // after. Wait for their Options.ConfigTTL after the deletion; what Python clients,
 // which never notice, have left is removed by another call with the same id.
 func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err error) {
-	ns, found, err := t.byID(ctx, id)
-	switch {
-	case err != nil:
-		return 0, fail(err, "purge namespace %q", id)
+	ns, err := t.byID(ctx, id)
+	switch missing := errors.Is(err, limiter.ErrNamespace); {
 	case id == "" || id == layout.TableNamespace:
 		return 0, argument.Invalid("id", id, "the id of a namespace")
-	case found && ns.Status == config.NamespaceActive:
-		return 0, fail(ErrState, "purge namespace %q", ns.Name)
-	case !found:
-		if err := t.nameless(ctx, id); err != nil {
-			return 0, fail(err, "purge namespace %q", id)
-		}
-		ns = config.Namespace{ID: id}
-	default:
-		if err := t.mark(ctx, ns.Purge()); err != nil {
-			return 0, fail(err, "purge namespace %q", ns.Name)
-		}
+	case missing:
+		ns, err = config.Namespace{ID: id}, t.nameless(ctx, id)
+	case err == nil && ns.Status == config.NamespaceActive:
+		err = ErrState
+	case err == nil:
+		err = t.mark(ctx, ns.Purge())
+	}
+	if err != nil {
+		return 0, fail(err, "purge namespace %q", cmp.Or(ns.Name, id))
 	}
 	for empty := 0; empty < 2; {
 		n, err := t.sweep(ctx, id)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -29,29 +30,15 @@ type Threshold struct {
 // as soon as the stream tells, seconds later as a rule. Records are kept as long as usage
 // (snapshotTtlDays) after the end of their period.
 func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
-	return func(yield func(Threshold, error) bool) {
-		if err := cmp.Or(argument.Entity("Entity", of.Entity), of.validate()); err != nil {
-			yield(Threshold{}, err)
-			return
-		}
-		for it, err := range n.calls.query(ctx, ledger.ThresholdsOfEntity(n.id, of.Entity, of.Resource)) {
-			var t ledger.Threshold
-			if err == nil {
-				t, err = ledger.DecodeThreshold(it)
-			}
-			if err == nil && of.Resource != "" && t.Resource != of.Resource {
-				continue // its name begins like that of the resource
-			}
-			if !yield(thresholdOf(t), fail(err, "list thresholds of %q", of.Entity)) || err != nil {
-				return
-			}
-		}
+	if err := cmp.Or(argument.Entity("Entity", of.Entity), of.validate()); err != nil {
+		return failing[Threshold](err)
 	}
-}
-
-func thresholdOf(t ledger.Threshold) Threshold {
-	return Threshold{
-		Scope: Scope{t.Entity, t.Resource}, Limit: t.Limit, Percent: t.Percent, PeriodEnd: time.UnixMilli(t.End).UTC(),
-		At: parseTime(t.At), Spent: t.Spent, Quota: t.Quota,
-	}
+	q := ledger.ThresholdsOfEntity(n.id, of.Entity, of.Resource)
+	return decoded(n.calls.query(ctx, q), func(it item.Item) (Threshold, bool, error) {
+		t, err := ledger.DecodeThreshold(it)
+		return Threshold{
+			Scope: Scope{t.Entity, t.Resource}, Limit: t.Limit, Percent: t.Percent, PeriodEnd: time.UnixMilli(t.End).UTC(),
+			At: parseTime(t.At), Spent: t.Spent, Quota: t.Quota,
+		}, of.Resource == "" || t.Resource == of.Resource, err // a name may begin like that of the resource
+	}, "list thresholds of %q", of.Entity)
 }

@@ -28,7 +28,11 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 		}
 		for len(shards)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
 			some := shards[len(shards)-item.MaxTransactItems/2:]
-			if err := n.calls.remove(ctx, keysOfItems(some)...); err != nil { // the highest first, shard 0 last
+			keys := make([]item.Key, len(some))
+			for i, it := range some {
+				keys[i] = item.KeyOf(it)
+			}
+			if err := n.calls.remove(ctx, keys...); err != nil { // the highest first, shard 0 last
 				return err
 			}
 			shards = shards[:len(shards)-len(some)]
@@ -48,13 +52,6 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 		}
 	}
 	return ErrBusy
-}
-
-func keysOfItems(items []item.Item) (keys []item.Key) {
-	for _, it := range items {
-		keys = append(keys, item.KeyOf(it))
-	}
-	return keys
 }
 
 // shardItems returns the shards of a bucket that are there, by looking for them: what they
