@@ -99,14 +99,10 @@ func plainly(v reflect.Value) any {
 		return stamp(x)
 	case time.Duration:
 		return x.Seconds()
-	case limiter.Policy:
-		return policyOf(x)
-	case admin.Access:
-		return accessText(x)
+	case limiter.Policy, admin.Access, admin.Cascade:
+		return fmt.Sprint(x)
 	case error:
 		return plain(x.Error())
-	case admin.Cascade:
-		return cascadeText(x)
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/play"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -124,7 +125,7 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 		s := &samples[i]
 		s.entity = entities.Draw(random)
 		l := f.limiters[random.IntN(len(f.limiters))]
-		if !sleepUntil(ctx, begin.Add(due)) {
+		if ctx.Err() != nil || smithytime.SleepWithContext(ctx, time.Until(begin.Add(due))) != nil {
 			break
 		}
 		made++
@@ -144,22 +145,6 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 	all.Wait()
 	apart, ok := f.clocks.apart()
 	return outcome{samples[:made], f.writes.Load(), time.Since(begin), apart, ok}
-}
-
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	wait := time.Until(at)
-	if wait <= 0 {
-		return true
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(wait):
-		return true
-	}
 }
 
 // ask makes one request.

@@ -20,29 +20,9 @@ func policyOf(p limiter.Policy) string {
 	return p.String()
 }
 
-// accessText is what a scope says of access, empty if it says nothing.
-func accessText(a admin.Access) string {
-	if a == admin.AccessInherited {
-		return ""
-	}
-	return a.String()
-}
-
-// cascadeText is what a scope says of charging parents, empty if it says nothing.
-func cascadeText(c admin.Cascade) string {
-	if c == admin.CascadeInherited {
-		return ""
-	}
-	return c.String()
-}
-
 // saidText is what a scope says besides limits: "disabled, cascade: off".
 func saidText(a admin.Access, c admin.Cascade) string {
-	said := accessText(a)
-	if c != admin.CascadeInherited {
-		said = strings.TrimPrefix(said+", cascade: "+c.String(), ", ")
-	}
-	return said
+	return strings.Join(admin.Config{Access: a, Cascade: c}.Lines(), ", ")
 }
 
 func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
