@@ -57,13 +57,14 @@ func TestHooksSeeTheCall(t *testing.T) {
 	}
 }
 
-// What a hook fails with is what the caller gets, or a failure of the call that says what is known.
+// Every call fails in two ways: not carried out, and carried out without an answer. What a hook fails with is what
+// the caller gets, or a failure of the call that says what is known. The context may end before a call and during it.
 func TestHooksFail(t *testing.T) {
 	plain := errors.New("plain")
 	for _, err := range []error{&store.Refused{}, &store.Canceled{}, &store.Failure{Kind: store.Conflict, Op: "mine"}} {
 		for _, c := range calls {
-			if got := failing(t, c.do, false, err); !same(got, err) {
-				t.Errorf("%s: %v, want %v as it is", c.op.Name, got, err)
+			if got, changed := failing(t, c.do, false, err); !same(got, err) || changed {
+				t.Errorf("%s: %v, want %v as it is; carried out: %v", c.op.Name, got, err, changed)
 			}
 		}
 	}
@@ -84,30 +85,54 @@ func TestHooksFail(t *testing.T) {
 			{false, memdb.Fail(store.Throttled), store.Throttled, "injected failure"},
 			{true, memdb.Fail(store.Unknown), store.Unknown, "injected failure"},
 		} {
-			f, ok := errors.AsType[*store.Failure](failing(t, c.do, want.applied, want.err))
+			err, changed := failing(t, c.do, want.applied, want.err)
+			f, ok := errors.AsType[*store.Failure](err)
 			if !ok || f.Kind != want.kind || f.Op != name || f.Err == nil || f.Err.Error() != want.said {
 				t.Errorf("%s, carried out: %v: %v, want %s: %s", name, want.applied, f, want.kind, want.said)
 			}
+			if changed != (want.applied && !c.reads) {
+				t.Errorf("%s, %v: carried out: %v", name, want.err, changed)
+			}
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		db := memdb.New(nil)
-		db.SetHook(func(memdb.Op) (bool, error) { cancel(); return true, nil })
-		if err := c.do(ctx, db); store.KindOf(err) != known || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, given up: %v, want %s", name, err, known)
+		if err, changed := failing(t, c.do, true, nil); err != nil || changed == c.reads {
+			t.Errorf("%s: %v, carried out: %v", name, err, changed)
 		}
-		if err := c.do(ctx, db); store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, after that: %v", name, err)
+		for _, applied := range []bool{true, false} {
+			ctx, cancel := context.WithCancel(t.Context())
+			db := counting()
+			before := len(db.Changes(0))
+			db.SetHook(func(op memdb.Op) (bool, error) { cancel(); <-op.Done; return applied, nil })
+			if err := c.do(ctx, db); store.KindOf(err) != known || !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, given up: %v, want %s", name, err, known)
+			}
+			if changed := len(db.Changes(0)) != before; changed != (applied && !c.reads) {
+				t.Errorf("%s, given up: carried out: %v", name, changed)
+			}
+			if err := c.do(ctx, db); store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, after that: %v", name, err)
+			}
 		}
 	}
 }
 
+// counting is a table with an item that each of the calls changes.
+func counting() *memdb.DB {
+	db, it := memdb.New(nil), key.Item()
+	it["n"] = item.N(7)
+	db.Store(it)
+	return db
+}
+
+// failing returns how a call ends with a hook, and whether it changed a table of one item.
 func failing(
-	t *testing.T, do func(context.Context, *memdb.DB) error, applied bool, err error,
-) error {
+	t *testing.T, do func(context.Context, *memdb.DB) error, applied bool, with error,
+) (err error, changed bool) {
 	t.Helper()
-	db := memdb.New(nil)
-	db.SetHook(func(memdb.Op) (bool, error) { return applied, err })
-	return do(t.Context(), db)
+	db := counting()
+	before := len(db.Changes(0))
+	db.SetHook(func(memdb.Op) (bool, error) { return applied, with })
+	err = do(t.Context(), db)
+	return err, len(db.Changes(0)) != before
 }
 
 func same(a, b error) bool { return reflect.DeepEqual(a, b) }

@@ -164,8 +164,8 @@ func TestSequenceNumbers(t *testing.T) {
 	}
 }
 
-// A snapshot has the clock of its table, and no hook.
-func TestSnapshotSharesTheClock(t *testing.T) {
+// A snapshot has the clock of its table, no hook, and items of its own.
+func TestSnapshotStandsAlone(t *testing.T) {
 	db := memdb.New(func() int64 { return 7 })
 	db.SetHook(func(memdb.Op) (bool, error) { return false, errors.New("x") })
 	copied := db.Snapshot()
@@ -174,5 +174,10 @@ func TestSnapshotSharesTheClock(t *testing.T) {
 	}
 	if c := copied.Changes(0); len(c) != 1 || c[0].CreatedAt != 7 || c[0].Key != key || len(copied.Changes(5)) != 0 {
 		t.Errorf("changes %+v", c)
+	}
+	again := copied.Snapshot()
+	copied.Delete(key)
+	if !item.Equal(stored(t, again)["n"], item.N(1)) || db.Len()+copied.Len() != 0 || len(again.Changes(0)) != 0 {
+		t.Errorf("original %v, snapshots %v and %v", db.Items(), copied.Items(), again.Items())
 	}
 }

@@ -33,76 +33,6 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, nil, func(*testing.T) store.Lister { return memdb.New(nil) })
 }
 
-// Every write fails in two ways: not carried out, and carried out without an
-// answer. The context may end before the call and during it.
-func TestHookDecidesWhatHappensAndWhatIsKnown(t *testing.T) {
-	refused := &store.Refused{}
-	for _, tt := range []struct {
-		name    string
-		hook    memdb.Hook
-		cancel  string // "before" the call or "during" it
-		want    store.Kind
-		applied bool
-	}{
-		{name: "no hook", applied: true},
-		{name: "passes", hook: func(memdb.Op) (bool, error) { return true, nil }, applied: true},
-		{name: "not carried out, no error given", hook: func(memdb.Op) (bool, error) { return false, nil },
-			want: store.Unavailable},
-		{name: "unavailable", hook: func(memdb.Op) (bool, error) { return false, errors.New("x") }, want: store.Unavailable},
-		{name: "answer lost", hook: func(memdb.Op) (bool, error) { return true, errors.New("x") }, want: store.Unknown,
-			applied: true},
-		{name: "throttled", hook: func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) },
-			want: store.Throttled},
-		{name: "conflict", hook: func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Conflict) },
-			want: store.Conflict},
-		{name: "unknown, not carried out", hook: func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) },
-			want: store.Unknown},
-		{name: "unknown, carried out", hook: func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) },
-			want: store.Unknown, applied: true},
-		{name: "cancelled before", cancel: "before", want: store.Unavailable},
-		{name: "cancelled during, carried out", cancel: "during", want: store.Unknown, applied: true,
-			hook: func(memdb.Op) (bool, error) { return true, nil }},
-		{name: "cancelled during, not carried out", cancel: "during", want: store.Unknown,
-			hook: func(memdb.Op) (bool, error) { return false, nil }},
-		{name: "a refusal is passed on", hook: func(memdb.Op) (bool, error) { return false, refused }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, call := range []string{"write", "transact"} {
-				db := memdb.New(nil)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if tt.cancel == "before" {
-					cancel()
-				}
-				if tt.hook != nil {
-					db.SetHook(func(op memdb.Op) (bool, error) {
-						if tt.cancel == "during" {
-							cancel()
-							<-op.Done
-						}
-						return tt.hook(op)
-					})
-				}
-				var err error
-				if call == "write" {
-					_, err = db.Write(ctx, add(1))
-				} else {
-					err = db.Transact(ctx, "token", []item.Write{add(1)})
-				}
-				if got := store.KindOf(err); got != tt.want {
-					t.Errorf("%s: error is %v, want kind %v", call, err, tt.want)
-				}
-				if got := stored(t, db) != nil; got != tt.applied {
-					t.Errorf("%s: carried out is %v, want %v", call, got, tt.applied)
-				}
-				if tt.want == 0 && tt.name != "a refusal is passed on" && err != nil {
-					t.Errorf("%s: error %v", call, err)
-				}
-			}
-		})
-	}
-}
-
 // A hook may do what another process would do at this moment.
 func TestHookMayInterfere(t *testing.T) {
 	db := memdb.New(nil)
@@ -191,38 +121,22 @@ func TestRefusalsAfterATypeError(t *testing.T) {
 	}
 }
 
+// A token is remembered beside others, for ten minutes.
 func TestTokensLastTenMinutes(t *testing.T) {
 	now := int64(1_000_000)
 	db := memdb.New(func() int64 { return now })
-	send := func() {
-		t.Helper()
-		if err := db.Transact(t.Context(), "token", []item.Write{add(1)}); err != nil {
+	for _, c := range []struct {
+		after int64
+		token string
+		want  int64
+	}{{0, "one", 1}, {10, "two", 2}, {10*60*1000 - 10, "one", 2}, {1, "one", 3}, {0, "two", 3}} {
+		now += c.after
+		if err := db.Transact(t.Context(), c.token, []item.Write{add(1)}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	send()
-	now += 10 * 60 * 1000
-	send()
-	if !item.Equal(stored(t, db)["n"], item.N(1)) {
-		t.Fatalf("a token replayed after ten minutes changed the item: %v", stored(t, db))
-	}
-	now++
-	send()
-	if !item.Equal(stored(t, db)["n"], item.N(2)) {
-		t.Fatalf("a token replayed after more than ten minutes did nothing: %v", stored(t, db))
-	}
-}
-
-// A token is remembered beside others.
-func TestTokensOfOtherTransactions(t *testing.T) {
-	db := memdb.New(nil)
-	for _, token := range []string{"one", "two", "one"} {
-		if err := db.Transact(t.Context(), token, []item.Write{add(1)}); err != nil {
-			t.Fatal(err)
+		if got := stored(t, db)["n"]; !item.Equal(got, item.N(c.want)) {
+			t.Errorf("%s at %d: %v, want %d", c.token, now, got, c.want)
 		}
-	}
-	if !item.Equal(stored(t, db)["n"], item.N(2)) {
-		t.Errorf("two transactions, one of them twice: %v", stored(t, db))
 	}
 }
 
@@ -313,17 +227,6 @@ func TestStatsCountCallsAndUnits(t *testing.T) {
 	}
 	if got := db.Stats(); got != (memdb.Stats{}) {
 		t.Errorf("counts after the reset are %+v", got)
-	}
-}
-
-func TestSnapshotStandsAlone(t *testing.T) {
-	db := memdb.New(nil)
-	db.Write(t.Context(), add(1))
-	copied := db.Snapshot()
-	db.Write(t.Context(), add(1))
-	copied.Delete(key)
-	if !item.Equal(stored(t, db)["n"], item.N(2)) || copied.Len() != 0 || len(copied.Changes(0)) != 1 {
-		t.Errorf("original %v, snapshot %v, its changes %v", db.Items(), copied.Items(), copied.Changes(0))
 	}
 }
 
