@@ -61,10 +61,14 @@ type served struct {
 	code       chan int
 }
 
-// serve runs serve on free ports until the test ends.
+// notGranted are the calls that the policy to acquire does not allow.
+var notGranted = limitertest.Trouble{Operations: []string{"Query", "BatchWriteItem"}, Err: limitertest.ErrDenied}
+
+// serve runs serve on free ports until the test ends, with the rights that its page asks for.
 func serve(t *testing.T, args ...string) *served {
 	table := limitertest.New(t)
 	table.Admin("")
+	table.Trouble(notGranted)
 	return serveFrom(t, table, args...)
 }
 
@@ -238,7 +242,8 @@ func TestServeRefusesWhatIsTooLong(t *testing.T) {
 	if code, _ := s.get("/healthz?" + long[:32<<10]); code != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("32 KB of a header: %d", code)
 	}
-	for _, value := range []string{"ann", long[:1<<10], long[:1<<10] + "y", "a\x00b", "a\nb", "", "|"} {
+	for _, value := range []string{"ann", long[:1<<10], long[:1<<10] + "y", "a\x00b", "a\nb", "", "|",
+		"2001:db8::1"} {
 		if got := s.codes(conn, "user", value, 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
 			t.Errorf("%.10q: answers %v", value, got)
 		}

@@ -103,6 +103,7 @@ const (
 
 func TestAPI(t *testing.T) {
 	r := newAPIRig(t, limitertest.New(t))
+	r.table.Trouble(notGranted)
 	out := r.wants(http.StatusOK, "acquire", takeSeven)
 	if _, has := out["lease"]; has || out["charged"] != true || len(out["limits"].([]any)) != 2 {
 		t.Errorf("%v", out)
