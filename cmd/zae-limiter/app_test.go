@@ -78,7 +78,8 @@ func TestWrongCommands(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "x")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
-	s.says(1, "limits list --endpoint-url http://127.0.0.1:1", "Is DynamoDB reachable?")
+	t.Setenv("AWS_REGION", "")
+	s.says(1, "limits list --region us-east-1 --endpoint-url http://127.0.0.1:1", "Is DynamoDB reachable?")
 }
 
 // Every command takes as many arguments as its line of usage has, and no others.
