@@ -266,13 +266,13 @@ func TestRestoreMovesWhatIsAboveTheShare(t *testing.T) {
 
 // A shard is restored beside shard 0, which loses what it holds for it, and beside the shard that it
 // was split off, if that is another one: both must be as they were seen. Its generation is later than
-// that of the shard it is like, by whatever clock.
+// that of the shard it is like, by whatever clock. It has denied nobody yet, and does not expire.
 func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
 	for _, c := range []struct{ like, shard, count int }{{0, 1, 2}, {0, 2, 4}, {0, 3, 4}, {1, 3, 4}, {2, 5, 8}} {
 		like := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: (now + 5000) << 12,
-			State: bucket.New(limits, c.like, c.count, now)}
+			State: bucket.New(limits, c.like, c.count, now), TTL: now/1000 + 9, Denied: 7}
 		of := []int{c.shard, 0}
 		if parent := bucket.SplitParent(c.shard); parent != 0 {
 			of = append(of, parent)
@@ -286,8 +286,8 @@ func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
 				t.Errorf("%+v: write %d is of %v, want %v", c, i, w.Target(), want)
 			}
 		}
-		if got := decode(t, writes[0].(item.Put).Item).Generation; table.Began(got) != now+5001 {
-			t.Errorf("%+v: a generation of %d", c, table.Began(got))
+		if b := decode(t, writes[0].(item.Put).Item); table.Began(b.Generation) != now+5001 || b.TTL != 0 || b.Denied != 0 {
+			t.Errorf("%+v: a generation of %d, %d denied, expires at %d", c, table.Began(b.Generation), b.Denied, b.TTL)
 		}
 	}
 }
