@@ -39,9 +39,10 @@ func TestEmptyValuesInJSON(t *testing.T) {
 			`"refill_amount":1000000000000000,"refill_period":1,"soft":false,"in_flight":false,"unlimited":true}]}`: admin.Config{
 			Limits: []limiter.Limit{limiter.Blocked("images"), limiter.Unlimited("rpm")},
 		},
-		`{}`:                struct{}{},
-		`null`:              nil,
-		`{"cascade":false}`: admin.Entity{},
+		`{"a":"\u202e\udb40\udc01"}`: map[string]any{"a": "\u202e\U000e0001"}, // what could steer a terminal
+		`{}`:                         struct{}{},
+		`null`:                       nil,
+		`{"cascade":false}`:          admin.Entity{},
 		`{"a":{"windows":0,"denied":0,"events":0}}`: map[string]any{"a": admin.UsageSummary{}},
 	} {
 		var out strings.Builder
