@@ -234,7 +234,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 
 func TestInvalidCallsAreNotSent(t *testing.T) {
 	s := serve(t, reply(200, "{}"))
-	db := open(s.URL)
+	db := openListing(s.URL)
 	_, err := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("x")})
 	if store.KindOf(err) != store.Unavailable {
 		t.Errorf("check outside a transaction: error is %v", err)
@@ -243,6 +243,9 @@ func TestInvalidCallsAreNotSent(t *testing.T) {
 		if err := db.Transact(t.Context(), token, []item.Write{update()}); store.KindOf(err) != store.Unavailable {
 			t.Errorf("token %q: error is %v", token, err)
 		}
+	}
+	if _, err := db.List(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable {
+		t.Errorf("query of nothing: error is %v", err)
 	}
 	if items, err := db.Read(t.Context(), false); items != nil || err != nil {
 		t.Errorf("no keys: %v, %v", items, err)

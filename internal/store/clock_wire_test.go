@@ -1,92 +1,62 @@
-package store
+package store_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
-
-// answer is what an HTTP server says to every request.
-type answer struct {
-	status int
-	body   string
-	ahead  time.Duration // of the time it tells
-	header map[string]string
-}
-
-// dynamo returns a store whose every request gets the answer of the moment.
-func dynamo(t *testing.T) (*Dynamo, *answer) {
-	t.Helper()
-	a := &answer{status: 200, body: "{}"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", time.Now().Add(a.ahead).UTC().Format(http.TimeFormat))
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		for name, value := range a.header {
-			w.Header().Set(name, value)
-		}
-		w.WriteHeader(a.status)
-		_, _ = w.Write([]byte(a.body))
-	}))
-	t.Cleanup(server.Close)
-	return NewDynamo(dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(server.URL),
-		Credentials: credentials.NewStaticCredentialsProvider("k", "s", ""), RetryMaxAttempts: 1,
-	}), "t"), a
-}
-
-// signed makes the answer one as DynamoDB gives it: with a request id and the
-// checksum of the body.
-func (a *answer) signed() *answer {
-	a.header = map[string]string{
-		"X-Amzn-Requestid": "01A1FDBA57FD7E609C2DF2216B883D9E01A1FDBA57FD7E609C2D",
-		"X-Amz-Crc32":      fmt.Sprint(crc32.ChecksumIEEE([]byte(a.body))),
-	}
-	return a
-}
 
 const refusal = `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no"}`
 
-func clockUpdate() item.Update {
-	return item.Update{Key: item.Key{PK: "p", SK: "s"}, Set: []item.Attr{{Name: "a", Value: item.N(1)}}}
+// telling returns a store whose every request is answered by somebody whose clock is ahead.
+func telling(t *testing.T, ahead time.Duration, status int, body string, header map[string]string) *store.Dynamo {
+	t.Helper()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		for name, value := range header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	})
+	return open(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 }
+
+// signed are the headers with which DynamoDB sends a body.
+func signed(body string) map[string]string {
+	return map[string]string{"X-Amzn-Requestid": "01A1FDBA57FD7E609C2D", "X-Amz-Crc32": checksum(body)}
+}
+
+func write(ctx context.Context, d *store.Dynamo) error { _, err := d.Write(ctx, update()); return err }
+func read(ctx context.Context, d *store.Dynamo) error  { _, err := d.Read(ctx, false, key); return err }
 
 // Granted and refused writes tell DynamoDB's time, and so do reads.
 func TestDynamoDBTellsTheTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		body   string
-		call   func(context.Context, *Dynamo) error
+		call   func(context.Context, *store.Dynamo) error
 	}{
-		"a granted write": {200, "{}", func(ctx context.Context, d *Dynamo) error {
-			_, err := d.Write(ctx, clockUpdate())
-			return err
-		}},
-		"a refused write": {400, refusal, func(ctx context.Context, d *Dynamo) error {
-			if _, err := d.Write(ctx, clockUpdate()); !errors.As(err, new(*Refused)) {
+		"a granted write": {200, "{}", write},
+		"a refused write": {400, refusal, func(ctx context.Context, d *store.Dynamo) error {
+			if err := write(ctx, d); !errors.As(err, new(*store.Refused)) {
 				return fmt.Errorf("not refused: %w", err)
 			}
 			return nil
 		}},
-		"a read": {200, `{"Responses":{"t":[]}}`, func(ctx context.Context, d *Dynamo) error {
-			_, err := d.Read(ctx, false, clockUpdate().Key)
-			return err
-		}},
+		"a read": {200, `{"Responses":{"table":[]}}`, read},
 	} {
 		for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour} {
-			d, a := dynamo(t)
-			a.status, a.body, a.ahead = tt.status, tt.body, ahead
-			a.signed()
+			d := telling(t, ahead, tt.status, tt.body, signed(tt.body))
 			begin := time.Now()
 			if err := tt.call(t.Context(), d); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -104,27 +74,26 @@ func TestDynamoDBTellsTheTime(t *testing.T) {
 // how good that is.
 func TestNobodyElseTellsTheTime(t *testing.T) {
 	id := map[string]string{"X-Amzn-Requestid": "01A1FDBA57FD"}
-	sum := map[string]string{"X-Amz-Crc32": fmt.Sprint(crc32.ChecksumIEEE([]byte(refusal)))}
-	for name, a := range map[string]answer{
-		"an egress proxy's 503":    {status: 503, body: "<html>no upstream</html>"},
-		"a proxy's 503 with an id": {status: 503, body: "<html>no upstream</html>", header: id},
-		"a 503 with both and no error": {status: 503, body: "<html></html>", header: map[string]string{
-			"X-Amzn-Requestid": "01A1FDBA57FD", "X-Amz-Crc32": fmt.Sprint(crc32.ChecksumIEEE([]byte("<html></html>"))),
-		}},
-		"a gateway's 403 in JSON":    {status: 403, body: `{"message":"forbidden"}`},
-		"a 200 that is not AWS's":    {status: 200, body: "{}"},
-		"a refusal without checksum": {status: 400, body: refusal, header: id},
-		"a refusal without an id":    {status: 400, body: refusal, header: sum},
-		"an answer out of a cache": {status: 400, body: refusal, header: map[string]string{
-			"X-Amzn-Requestid": "01A1FDBA57FD", "X-Amz-Crc32": sum["X-Amz-Crc32"], "Age": "3600",
-		}},
+	aged := signed(refusal)
+	aged["Age"] = "3600"
+	for name, a := range map[string]struct {
+		status int
+		body   string
+		header map[string]string
+	}{
+		"an egress proxy's 503":        {503, "<html>no upstream</html>", nil},
+		"a proxy's 503 with an id":     {503, "<html>no upstream</html>", id},
+		"a 503 with both and no error": {503, "<html></html>", signed("<html></html>")},
+		"a gateway's 403 in JSON":      {403, `{"message":"forbidden"}`, nil},
+		"a 200 that is not AWS's":      {200, "{}", nil},
+		"a refusal without checksum":   {400, refusal, id},
+		"a refusal without an id":      {400, refusal, map[string]string{"X-Amz-Crc32": checksum(refusal)}},
+		"an answer out of a cache":     {400, refusal, aged},
 	} {
-		d, now := dynamo(t)
-		*now = a
-		now.ahead = 50 * time.Second
+		d := telling(t, 50*time.Second, a.status, a.body, a.header)
 		for range 5 {
-			_, _ = d.Write(t.Context(), clockUpdate())
-			_, _ = d.Read(t.Context(), false, clockUpdate().Key)
+			_ = write(t.Context(), d)
+			_ = read(t.Context(), d)
 		}
 		if d.Offset() != 0 {
 			t.Errorf("%s: offset %v", name, d.Offset())

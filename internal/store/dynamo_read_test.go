@@ -22,15 +22,9 @@ import (
 
 // What DynamoDB leaves unprocessed is asked for again, and only that.
 func TestReadAsksAgainForTheRest(t *testing.T) {
-	var n atomic.Int64
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 1 {
-			reply(200, `{"Responses":{"table":[{"PK":{"S":"b"},"SK":{"S":"s"}}]},
-				"UnprocessedKeys":{"table":{"Keys":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}}`)(w, r)
-			return
-		}
-		reply(200, `{"Responses":{"table":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}`)(w, r)
-	})
+	s := serve(t, reply(200, `{"Responses":{"table":[{"PK":{"S":"b"},"SK":{"S":"s"}}]},
+		"UnprocessedKeys":{"table":{"Keys":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}}`),
+		reply(200, `{"Responses":{"table":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}`))
 	a, b, c := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}, item.Key{PK: "c", SK: "s"}
 	items, err := open(s.URL).Read(t.Context(), true, a, b, c, a)
 	if err != nil || len(items) != 4 {
@@ -43,18 +37,6 @@ func TestReadAsksAgainForTheRest(t *testing.T) {
 	}
 	if s.requests.Load() != 2 {
 		t.Errorf("%d requests, want 2", s.requests.Load())
-	}
-}
-
-// Reads are repeated by the SDK, and what fails in the end is unavailable.
-func TestReadFailsAsUnavailable(t *testing.T) {
-	s := serve(t, fault(500, "InternalServerError", ""))
-	_, err := open(s.URL).Read(t.Context(), true, key)
-	if store.KindOf(err) != store.Unavailable {
-		t.Errorf("error is %v, want unavailable", err)
-	}
-	if s.requests.Load() < 2 {
-		t.Errorf("%d requests: a read is not repeated", s.requests.Load())
 	}
 }
 
@@ -109,18 +91,30 @@ func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
 }
 
 // A read that DynamoDB rejects is a matter of setup, as a write is: of no table and no
-// permission the first call tells, and that is a read.
-func TestRejectedReadsAreNotSetUp(t *testing.T) {
-	for _, code := range []string{"ResourceNotFoundException", "AccessDeniedException", "UnrecognizedClientException"} {
-		s := serve(t, fault(400, code, ""))
-		if _, err := open(s.URL).Read(t.Context(), true, key); store.KindOf(err) != store.Setup {
-			t.Errorf("%s: read: %v, want not set up", code, err)
-		}
-		if _, err := openListing(s.URL).List(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Setup {
-			t.Errorf("%s: query: %v, want not set up", code, err)
-		}
-		if n := s.requests.Load(); n != 2 {
-			t.Errorf("%s: %d requests, want one for each", code, n)
+// permission the first call tells, and that is a read. One that fails or is slowed down is repeated
+// by the SDK; then it is unavailable, or throttled, as the table has answered.
+func TestReadsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		status   int
+		code     string
+		want     store.Kind
+		repeated bool
+	}{
+		{400, "ResourceNotFoundException", store.Setup, false},
+		{400, "AccessDeniedException", store.Setup, false},
+		{400, "UnrecognizedClientException", store.Setup, false},
+		{500, "InternalServerError", store.Unavailable, true},
+		{400, "ProvisionedThroughputExceededException", store.Throttled, true},
+	} {
+		for call, op := range map[string]string{"read": "BatchGetItem", "list": "Query"} {
+			s := serve(t, fault(c.status, c.code, ""))
+			err := allCalls()[call](t.Context(), openListing(s.URL))
+			if store.KindOf(err) != c.want || !strings.HasPrefix(err.Error(), op+": "+c.want.String()+": ") {
+				t.Errorf("%s: %s: %v, want %v", c.code, call, err, c.want)
+			}
+			if n := s.requests.Load(); (n > 1) != c.repeated {
+				t.Errorf("%s: %s: %d requests, repeated is %t", c.code, call, n, c.repeated)
+			}
 		}
 	}
 }
@@ -140,15 +134,8 @@ func (h hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
 	return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
 }
 
-// A read that DynamoDB slows down to the end is throttled, as a write is: the table has
-// answered.
+// A read of which DynamoDB leaves keys unprocessed to the end is throttled.
 func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
-	s := serve(t, fault(400, "ProvisionedThroughputExceededException", ""))
-	once := func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 }
-	if _, err := open(s.URL, once).Read(t.Context(), true, key); store.KindOf(err) != store.Throttled ||
-		!strings.HasPrefix(err.Error(), "BatchGetItem: throttled: ") {
-		t.Errorf("rejected: %v, want throttled", err)
-	}
 	synctest.Test(t, func(t *testing.T) {
 		var asked []int
 		other := item.Key{PK: "q", SK: "s"}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -18,26 +16,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// told is a server that answers as DynamoDB does, and keeps what it was asked last.
-func told(t *testing.T, body string) (endpoint string, asked *string) {
-	t.Helper()
-	asked = new(string)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		*asked = r.Header.Get("X-Amz-Target") + " " + string(b)
-		reply(200, body)(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, asked
-}
-
 // What a write returns is the item as it is afterwards: that of the answer to an update, the item
 // itself of a put, none of a deletion.
 func TestWhatAWriteReturns(t *testing.T) {
-	endpoint, asked := told(t, `{"Attributes":{"n":{"N":"7"}}}`)
+	s := serve(t, reply(200, `{"Attributes":{"n":{"N":"7"}}}`))
 	full := key.Item()
 	full["n"] = item.N(5)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		write item.Write
 		op    string
 		want  item.Item
@@ -46,28 +31,25 @@ func TestWhatAWriteReturns(t *testing.T) {
 		{item.Put{Item: full}, "PutItem", full},
 		{item.Delete{Key: key}, "DeleteItem", nil},
 	} {
-		got, err := open(endpoint).Write(t.Context(), c.write)
+		got, err := open(s.URL).Write(t.Context(), c.write)
 		if err != nil || len(got) != len(c.want) || !item.EqualItems(got, c.want) {
 			t.Errorf("%s returns %v, %v, want %v", c.op, got, err, c.want)
 		}
-		if !strings.Contains(*asked, c.op) || !strings.Contains(*asked, `"TableName":"table"`) {
-			t.Errorf("%s sends %s", c.op, *asked)
+		if got := s.asked[i]; !strings.Contains(got, c.op) || !strings.Contains(got, `"TableName":"table"`) {
+			t.Errorf("%s sends %s", c.op, got)
 		}
-	}
-	if _, err := open(endpoint).Write(t.Context(), item.Check{Key: key, If: item.Exists("x")}); err == nil {
-		t.Error("a check alone is sent")
 	}
 }
 
 // A transaction goes to the table with the caller's token, which makes it safe to send again.
 func TestATransactionHasItsToken(t *testing.T) {
-	endpoint, asked := told(t, `{}`)
-	if err := open(endpoint).Transact(t.Context(), "my-token", []item.Write{update()}); err != nil {
+	s := serve(t, reply(200, `{}`))
+	if err := open(s.URL).Transact(t.Context(), "my-token", []item.Write{update()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"TransactWriteItems", `"ClientRequestToken":"my-token"`, `"TableName":"table"`} {
-		if !strings.Contains(*asked, want) {
-			t.Errorf("%s is not in %s", want, *asked)
+		if !strings.Contains(s.asked[0], want) {
+			t.Errorf("%s is not in %s", want, s.asked[0])
 		}
 	}
 }
@@ -84,14 +66,25 @@ func (b broken) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*
 }
 
 // Of a call that a client cuts short, or that fails for a reason that nobody knows, it is unknown
-// whether it was carried out.
+// whether it was carried out, whatever the SDK wraps it in: an earlier attempt may have arrived.
 func TestErrorsThatNobodyKnows(t *testing.T) {
-	for _, err := range []error{context.Canceled, context.DeadlineExceeded, fmt.Errorf("wrapped: %w", context.Canceled),
-		errors.New("other"), &smithy.OperationError{Err: &smithyhttp.RequestSendError{Err: io.ErrUnexpectedEOF}},
-		&smithy.GenericAPIError{Code: "NewTrouble", Fault: smithy.FaultServer}} {
-		_, got := store.NewDynamo(broken{err: err}, "table").Write(t.Context(), update())
-		if store.KindOf(got) != store.Unknown || !errors.Is(got, err) {
-			t.Errorf("%v is %v", err, got)
+	for _, c := range []struct {
+		err  error
+		want store.Kind
+	}{
+		{context.Canceled, store.Unknown},
+		{context.DeadlineExceeded, store.Unknown},
+		{fmt.Errorf("wrapped: %w", context.Canceled), store.Unknown},
+		{&smithy.OperationError{ServiceID: "DynamoDB", Err: context.Canceled}, store.Unknown},
+		{&smithy.OperationError{ServiceID: "DynamoDB", Err: context.DeadlineExceeded}, store.Unknown},
+		{errors.New("other"), store.Unknown},
+		{&smithy.OperationError{Err: &smithyhttp.RequestSendError{Err: io.ErrUnexpectedEOF}}, store.Unknown},
+		{&smithy.GenericAPIError{Code: "NewTrouble", Fault: smithy.FaultServer}, store.Unknown},
+		{&smithy.OperationError{Err: errors.New("no credentials")}, store.Unavailable}, // it was not sent
+	} {
+		_, got := store.NewDynamo(broken{err: c.err}, "table").Write(t.Context(), update())
+		if store.KindOf(got) != c.want || !errors.Is(got, c.err) {
+			t.Errorf("%v is %v, want %v", c.err, got, c.want)
 		}
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -20,44 +22,56 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// server is an HTTP server that answers every request the same way and counts
-// them.
+// server is an HTTP server that counts its requests and keeps what they asked.
 type server struct {
 	*httptest.Server
 	requests atomic.Int64
+	mu       sync.Mutex
+	asked    []string // the operation and the body of each
 }
 
-func serve(t *testing.T, answer http.HandlerFunc) *server {
+// serve answers the first request with the first answer, and so on, and every later one with the last.
+func serve(t *testing.T, answers ...http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
-		io.Copy(io.Discard, r.Body)
-		answer(w, r)
+		n := s.requests.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.asked = append(s.asked, r.Header.Get("X-Amz-Target")+" "+string(body))
+		s.mu.Unlock()
+		answers[min(int(n), len(answers))-1](w, r)
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
-// open returns the store at an endpoint, made with the SDK's own defaults, its
-// retries included: the store itself has to turn them off.
-func open(endpoint string, change ...func(*dynamodb.Options)) *store.Dynamo {
+// openListing returns the store at an endpoint, made with the SDK's own defaults, its
+// retries included, if without their pauses: the store itself has to turn them off.
+func openListing(endpoint string, change ...func(*dynamodb.Options)) *store.Listing {
 	cfg := aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &http.Transport{}},
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Retryer:     func() aws.Retryer { return retry.AddWithMaxBackoffDelay(retry.NewStandard(), time.Nanosecond) },
 	}
-	return store.NewDynamo(dynamodb.NewFromConfig(cfg, change...), "table")
+	return store.NewListing(dynamodb.NewFromConfig(cfg, change...), "table")
+}
+
+func open(endpoint string, change ...func(*dynamodb.Options)) *store.Dynamo {
+	return openListing(endpoint, change...).Dynamo
 }
 
 // reply answers with a status and a body, with the checksum DynamoDB sends.
 func reply(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
+		w.Header().Set("X-Amz-Crc32", checksum(body))
 		w.WriteHeader(status)
 		io.WriteString(w, body)
 	}
 }
+
+func checksum(body string) string { return fmt.Sprint(crc32.ChecksumIEEE([]byte(body))) }
 
 // fault answers as DynamoDB answers with an error.
 func fault(status int, code, more string) http.HandlerFunc {

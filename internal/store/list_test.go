@@ -3,15 +3,10 @@ package store_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -19,60 +14,37 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-func openListing(endpoint string, change ...func(*dynamodb.Options)) *store.Listing {
-	return store.NewListing(dynamodb.NewFromConfig(aws.Config{
-		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &http.Transport{}},
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-	}, change...), "table")
-}
-
 // What DynamoDB leaves unprocessed of a removal is sent again, and only that.
 func TestRemoveAsksAgainForTheRest(t *testing.T) {
-	var bodies []string
-	s := &server{}
-	answer := func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		if bodies = append(bodies, string(b)); len(bodies) == 1 {
-			reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`)(w, r)
-			return
-		}
-		reply(200, `{"UnprocessedItems":{}}`)(w, r)
-	}
-	s.Server = httptest.NewServer(http.HandlerFunc(answer))
-	t.Cleanup(s.Close)
+	s := serve(t, reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`),
+		reply(200, `{"UnprocessedItems":{}}`))
 	a, b := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}
 	if err := openListing(s.URL).Remove(t.Context(), a, b, a); err != nil {
 		t.Fatal(err)
 	}
-	if len(bodies) != 2 {
-		t.Fatalf("%d requests, want 2", len(bodies))
+	if len(s.asked) != 2 {
+		t.Fatalf("%d requests, want 2", len(s.asked))
 	}
 	for i, want := range []int{2, 1} {
-		if n := strings.Count(bodies[i], "DeleteRequest"); n != want {
-			t.Errorf("request %d removes %d items, want %d: %s", i, n, want, bodies[i])
+		if n := strings.Count(s.asked[i], "DeleteRequest"); n != want {
+			t.Errorf("request %d removes %d items, want %d: %s", i, n, want, s.asked[i])
 		}
 	}
-	if strings.Contains(bodies[1], `"a"`) {
-		t.Errorf("what was removed is removed again: %s", bodies[1])
+	if strings.Contains(s.asked[1], `"a"`) {
+		t.Errorf("what was removed is removed again: %s", s.asked[1])
 	}
 }
 
 // A removal that never gets anywhere ends.
 func TestRemoveGivesUp(t *testing.T) {
-	const unprocessed = `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`
-	s := serve(t, reply(200, unprocessed))
-	if err := openListing(s.URL).Remove(t.Context(), key); store.KindOf(err) != store.Throttled {
-		t.Errorf("error is %v, want throttled", err)
-	}
-	if n := s.requests.Load(); n != 8 {
-		t.Errorf("%d requests, want 8", n)
-	}
-	synctest.Test(t, func(t *testing.T) { // one that gets somewhere with its fifth request has seven more
-		calls := 0
-		slow := stubborn{then: func() { calls++ }, removes: func() bool { return calls == 5 }}
-		err := store.NewListing(slow, "table").Remove(t.Context(), key, item.Key{PK: "q"})
-		if store.KindOf(err) != store.Throttled || calls != 12 {
-			t.Errorf("error is %v after %d requests, want throttled after 12", err, calls)
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct{ somewhere, want int }{{0, 8}, {5, 12}} { // the fifth gets somewhere: seven more
+			calls := 0
+			slow := stubborn{then: func() { calls++ }, removes: func() bool { return calls == c.somewhere }}
+			err := store.NewListing(slow, "table").Remove(t.Context(), key, item.Key{PK: "q"})
+			if store.KindOf(err) != store.Throttled || calls != c.want {
+				t.Errorf("error is %v after %d requests, want throttled after %d", err, calls, c.want)
+			}
 		}
 	})
 }
@@ -112,19 +84,6 @@ func (s stubborn) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemI
 		left = left[1:]
 	}
 	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: map[string][]types.WriteRequest{"table": left}}, nil
-}
-
-// Queries that cannot be valid are not sent; what is sent is repeated by the SDK.
-func TestQueryFailsAsUnavailable(t *testing.T) {
-	s := serve(t, fault(500, "InternalServerError", ""))
-	db := openListing(s.URL)
-	if _, err := db.List(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable || s.requests.Load() != 0 {
-		t.Errorf("error is %v after %d requests", err, s.requests.Load())
-	}
-	if _, err := db.List(t.Context(), item.Query{PK: "p"}); store.KindOf(err) != store.Unavailable ||
-		s.requests.Load() < 2 {
-		t.Errorf("error is %v after %d requests", err, s.requests.Load())
-	}
 }
 
 // A page has what the table told, and where the next one begins if there is one.

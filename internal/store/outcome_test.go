@@ -1,12 +1,9 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
-
-	"github.com/aws/smithy-go"
 )
 
 func TestOutcomeSaysWhatIsKnown(t *testing.T) {
@@ -27,22 +24,5 @@ func TestOutcomeSaysWhatIsKnown(t *testing.T) {
 	}
 	if Passes(errors.New("no failure of the store")) || Passes(nil) {
 		t.Error("what is no failure of the store passes")
-	}
-}
-
-// What a call ended in that was cut short is not known, whatever the SDK wraps it in: an earlier
-// attempt may have arrived.
-func TestCallsCutShortAreUnknown(t *testing.T) {
-	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
-		wrapped := &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: cause}
-		for _, err := range []error{cause, wrapped} {
-			if got := KindOf(classify("UpdateItem", err)); got != Unknown {
-				t.Errorf("%v is %v, want %v", err, got, Unknown)
-			}
-		}
-	}
-	unsent := &smithy.OperationError{Err: errors.New("no credentials")}
-	if got := KindOf(classify("UpdateItem", unsent)); got != Unavailable {
-		t.Errorf("what was not sent is %v", got)
 	}
 }

@@ -82,34 +82,32 @@ func TestCallsAreSignedAgainWhenAClockWasSet(t *testing.T) {
 }
 
 // Where the correction does not help, because a clock goes on being set, a call is sent twice, and the
-// failure policy decides.
-func TestASignatureThatStaysWrongIsNoSetup(t *testing.T) {
-	for _, code := range []string{"InvalidSignatureException", "RequestTimeTooSkewed", "AccessDeniedException"} {
+// failure policy decides. A signature that is wrong by a right clock is one of wrong credentials:
+// nothing is sent again.
+func TestASignatureThatStaysWrong(t *testing.T) {
+	for _, c := range []struct {
+		code  string
+		ahead time.Duration // with each request further
+		want  store.Kind
+		sent  int64
+	}{
+		{"InvalidSignatureException", time.Hour, store.Unavailable, 2},
+		{"RequestTimeTooSkewed", time.Hour, store.Unavailable, 2},
+		{"AccessDeniedException", time.Hour, store.Unavailable, 2},
+		{"InvalidSignatureException", 0, store.Setup, 1},
+	} {
 		for call, do := range allCalls() {
 			ahead := time.Duration(0)
 			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				ahead += time.Hour
+				ahead += c.ahead
 				w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
-				fault(http.StatusForbidden, code, "")(w, r)
+				fault(http.StatusForbidden, c.code, "")(w, r)
 			})
 			err := do(t.Context(), openListing(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }))
-			if store.KindOf(err) != store.Unavailable {
-				t.Errorf("%s/%s: %v, want unavailable", code, call, err)
+			if n := s.requests.Load(); store.KindOf(err) != c.want || n != c.sent {
+				t.Errorf("%s/%s, ahead by %v: %v after %d requests, want %v after %d",
+					c.code, call, c.ahead, err, n, c.want, c.sent)
 			}
-			if n := s.requests.Load(); n != 2 {
-				t.Errorf("%s/%s: %d requests, want 2", code, call, n)
-			}
-		}
-	}
-}
-
-// A signature that is wrong by a right clock is one of wrong credentials: nothing is sent again.
-func TestASignatureThatIsWrongByARightClockIsASetup(t *testing.T) {
-	for call, do := range allCalls() {
-		s := serve(t, fault(http.StatusBadRequest, "InvalidSignatureException", ""))
-		err := do(t.Context(), openListing(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }))
-		if n := s.requests.Load(); store.KindOf(err) != store.Setup || n != 1 {
-			t.Errorf("%s: %v after %d requests", call, err, n)
 		}
 	}
 }
