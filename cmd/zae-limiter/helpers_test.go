@@ -5,31 +5,61 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/memdb"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// shell runs commands as main does, on a table in memory whose clock stands still.
+// shell runs commands as main does.
 type shell struct {
 	*testing.T
-	table *limitertest.Table // nil: AWS is asked
-	stdin string
+	memory memory             // in place of AWS; nil: AWS is asked
+	table  *limitertest.Table // the same, if it is one
+	stdin  string
 }
 
+// newShell is a shell on a table in memory whose clock stands still.
 func newShell(t *testing.T) *shell {
-	s := &shell{T: t, table: limitertest.New(t)}
+	s := shellOn(t, limitertest.New(t))
 	s.table.Admin("") // registers the namespace
 	return s
 }
 
+func shellOn(t *testing.T, table *limitertest.Table) *shell {
+	return &shell{T: t, memory: table, table: table}
+}
+
+// stored is a shell on a table in memory that shows what is in it. Its clock stands still.
+type stored struct {
+	*shell
+	db *memdb.DB
+}
+
+// still is a table whose clock stands still.
+type still struct{ admin.DynamoDB }
+
+var storedNow = time.Date(2024, 2, 2, 0, 0, 0, 0, time.UTC)
+
+func (still) Now() time.Time { return storedNow }
+
+func newStored(t *testing.T) stored {
+	return storedIn(t, memdb.New(func() int64 { return storedNow.UnixMilli() }))
+}
+
+func storedIn(t *testing.T, db *memdb.DB) stored {
+	return stored{&shell{T: t, memory: still{db.Client()}}, db}
+}
+
+// copy is another shell, on a copy of what is stored.
+func (s stored) copy() stored { return storedIn(s.T, s.db.Snapshot()) }
+
 // end runs a command and returns what it wrote and its exit status.
 func (s *shell) end(args ...string) (out, errs string, code int) {
 	var stdout, stderr strings.Builder
-	a := &app{in: strings.NewReader(s.stdin), out: &stdout, errs: &stderr}
-	if s.table != nil {
-		a.memory = s.table
-	}
+	a := &app{in: strings.NewReader(s.stdin), out: &stdout, errs: &stderr, memory: s.memory}
 	code = a.run(s.Context(), args)
 	return stdout.String(), stderr.String(), code
 }

@@ -36,7 +36,7 @@ func TestArrivals(t *testing.T) {
 // A load test admits what the limits allow, on a table in memory and in virtual time.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shell{T: t, table: limitertest.NewLive(t)}
+		s := shellOn(t, limitertest.NewLive(t))
 		s.table.Admin("")
 		s.says(2, "load", "what does a request cost?")
 		s.says(2, "load --limit rpm=1 --arrivals never", "accepted are poisson, constant, bursts")
@@ -157,7 +157,7 @@ func TestCosts(t *testing.T) {
 // Where DynamoDB does not decide, load does not either, whatever the stored policy says.
 func TestLoadWithoutDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shell{T: t, table: limitertest.NewLive(t)}
+		s := shellOn(t, limitertest.NewLive(t))
 		s.table.Admin("")
 		s.run(0, "policy", "set", "-y", "--on-unavailable", "allow")
 		const load = "load --limit rpm=100 --rate 5 --duration 1s --arrivals constant --processes 1"
@@ -181,10 +181,10 @@ func TestLoadWithoutDecisions(t *testing.T) {
 // had no decision.
 func TestLoadThatAdmitsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shell{T: t, table: limitertest.NewLive(t)}
+		s := shellOn(t, limitertest.NewLive(t))
 		s.table.Admin("")
 		time.AfterFunc(2050*time.Millisecond, func() {
-			other := &shell{T: t, table: s.table}
+			other := shellOn(t, s.table)
 			other.run(0, "credit", "load-1", "load", "rpd=2")
 		})
 		opened := limitertest.Trouble{Operations: []string{"UpdateItem"}, Times: 1}

@@ -84,10 +84,8 @@ func TestManifestsAreOfTheirNamespace(t *testing.T) {
 
 // An application that is cut short says how far it came, and the same command goes on.
 func TestAnApplicationThatIsCutShort(t *testing.T) {
-	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
-	if _, errs, code := s.on(t, "", "namespace", "register", "default"); code != 0 {
-		t.Fatal(errs)
-	}
+	s := newStored(t)
+	s.says(0, "namespace register default")
 	const many = 100
 	text := "resources:\n"
 	for i := range many {
@@ -101,7 +99,7 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 		}
 		return true, nil
 	})
-	if out, errs, code := s.on(t, "", "apply", "-y", file); code != failed || strings.Contains(errs, "applied") {
+	if out, errs, code := s.end("apply", "-y", file); code != failed || strings.Contains(errs, "applied") {
 		t.Errorf("nothing could be stored: %d\n%s%s", code, out, errs)
 	}
 	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
@@ -112,7 +110,7 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 		}
 		return true, nil
 	})
-	out, errs, code := s.on(t, "", "apply", "-y", file)
+	out, errs, code := s.end("apply", "-y", file)
 	told := regexp.MustCompile(`(\d+) of 100 changes applied; the same command goes on with the rest`)
 	said := told.FindStringSubmatch(errs)
 	if code != failed || said == nil || said[1] == "0" {
@@ -120,27 +118,17 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	}
 	done, _ := strconv.Atoi(said[1])
 	s.db.SetHook(nil)
-	_, errs, code = s.on(t, "", "apply", "-y", file)
-	if want := fmt.Sprintf("%d changes applied", many-done); code != 0 || !strings.Contains(errs, want) {
-		t.Errorf("once more: %d, want %s\n%s", code, want, errs)
-	}
+	s.says(0, "apply -y "+file, fmt.Sprintf("%d changes applied", many-done))
 }
 
 // A change that was stored and whose answer was lost has not reached the buckets: the same command finds
 // nothing to change, says that it goes on, and does.
 func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
-	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
-	run := func(want int, words ...string) string {
-		t.Helper()
-		out, errs, code := s.on(t, "", words...)
-		if code != want {
-			t.Fatalf("%v: status %d, want %d\n%s%s", words, code, want, out, errs)
-		}
-		return errs
-	}
-	run(0, "namespace", "register", "default")
-	run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=5")
-	l, err := limiter.Open(t.Context(), s, "zae-limiter", &limiter.Options{Now: s.Now, Timeout: time.Hour})
+	s := newStored(t)
+	s.says(0, "namespace register default")
+	s.says(0, "limits set -y -r gpt-4 rpm=5")
+	l, err := limiter.Open(t.Context(), s.memory, "zae-limiter",
+		&limiter.Options{Now: s.memory.Now, Timeout: time.Hour})
 	if err == nil {
 		_, err = l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
 	}
@@ -157,19 +145,13 @@ func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
 		}
 		return true, nil
 	})
-	run(failed, "apply", "-y", file)
+	s.says(failed, "apply -y "+file)
 	s.db.SetHook(nil)
 	const goesOn = "0 changes to apply; 1 unchanged; an application before is unfinished: all buckets are looked at"
-	if said := run(3, "plan", file); !strings.Contains(said, goesOn) {
-		t.Errorf("plan: %s", said)
-	}
-	if said := run(0, "apply", "-y", file); !strings.Contains(said, goesOn) {
-		t.Errorf("apply: %s", said)
-	}
-	if out, _, _ := s.on(t, "", "peek", "acme", "gpt-4", "-o", "csv"); !strings.Contains(out, "acme,gpt-4,rpm,4,0,7,") {
-		t.Errorf("the bucket: %s", out)
-	}
-	run(0, "plan", file)
+	s.says(no, "plan "+file, goesOn)
+	s.says(0, "apply -y "+file, goesOn)
+	s.says(0, "peek acme gpt-4 -o csv", "acme,gpt-4,rpm,4,0,7,")
+	s.says(0, "plan "+file)
 }
 
 // On a terminal what comes is green, what leaves is red, and what changes is yellow.

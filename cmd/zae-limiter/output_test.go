@@ -129,8 +129,8 @@ func TestLostOutputIsAnError(t *testing.T) {
 		onTable(t, func(begin stored, args []string) {
 			for _, format := range formats {
 				args := slices.Concat(args, []string{"-o", format})
-				if out, _, _ := storedIn(begin.db.Snapshot()).on(t, "", args...); out != "" {
-					tells(t, storedIn(begin.db.Snapshot()), args...)
+				if out, _, _ := begin.copy().end(args...); out != "" {
+					tells(t, begin.copy().memory, args...)
 				}
 			}
 		})

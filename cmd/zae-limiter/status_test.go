@@ -146,7 +146,7 @@ func TestStatusOfWhatIsInTheTable(t *testing.T) {
 		return version, spaces
 	}
 	s := onAWS(t, &anAWS{there: true, expires: true})
-	fresh := &shell{T: t, table: limitertest.New(t)}
+	fresh := shellOn(t, limitertest.New(t))
 	version, spaces := content(fresh)
 	if want := (shownPart{"version", "schema", "none", "nobody has opened the table yet", true}); version != want {
 		t.Errorf("a fresh table: %+v", version)

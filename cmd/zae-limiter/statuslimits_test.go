@@ -15,17 +15,13 @@ import (
 // Of many refused scopes the first are named, and all are counted. Limits that cannot be looked at
 // are not said to be served.
 func TestLimitsInTheStatus(t *testing.T) {
-	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
-	commands := []string{"namespace register default", "limits set -y --everybody tpm=5"}
+	s := newStored(t)
+	s.says(0, "namespace register default")
+	s.says(0, "limits set -y --everybody tpm=5")
 	for i := range maxRefused + 2 {
-		commands = append(commands, fmt.Sprintf("limits set -y -r r%d rpm=5", i))
+		s.says(0, fmt.Sprintf("limits set -y -r r%d rpm=5", i))
 	}
-	for _, command := range commands {
-		if _, errs, code := s.on(t, "", strings.Fields(command)...); code != done {
-			t.Fatalf("zae-limiter %s: %d\n%s", command, code, errs)
-		}
-	}
-	table, err := admin.Open(t.Context(), s, "zae-limiter", &admin.Options{Now: s.Now})
+	table, err := admin.Open(t.Context(), s.memory, "zae-limiter", &admin.Options{Now: s.memory.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

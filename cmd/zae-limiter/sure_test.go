@@ -140,46 +140,27 @@ func leaf(f func(path string, c *cobra.Command)) {
 	walk(root(&app{}), "")
 }
 
-// stored is a table in memory that shows what is in it. Its clock stands still.
-type stored struct {
-	admin.DynamoDB
-	db *memdb.DB
-}
-
-var storedNow = time.Date(2024, 2, 2, 0, 0, 0, 0, time.UTC)
-
-func (stored) Now() time.Time { return storedNow }
-
-func storedIn(db *memdb.DB) stored { return stored{db.Client(), db} }
-
-// on runs a command on the table, with the text at its standard input.
-func (s stored) on(t *testing.T, stdin string, args ...string) (out, errs string, code int) {
+// furnished is a table in which every command finds something, what its manifest declares from now on, and
+// what replaces MANIFEST and the names of namespaces in arguments by the file and by their IDs.
+func furnished(t *testing.T) (s stored, manifest func(text string), real *strings.Replacer) {
 	t.Helper()
-	var stdout, stderr strings.Builder
-	a := &app{in: strings.NewReader(stdin), out: &stdout, errs: &stderr, memory: s}
-	code = a.run(t.Context(), args)
-	return stdout.String(), stderr.String(), code
-}
-
-// furnished is a table in which every command finds something, and its namespaces by name.
-func furnished(t *testing.T, file string) (stored, map[string]string) {
-	t.Helper()
-	s := storedIn(memdb.New(func() int64 { return storedNow.UnixMilli() }))
-	o := &limiter.Options{Register: true, Now: s.Now, Timeout: time.Hour}
-	l, err := limiter.Open(t.Context(), s, "zae-limiter", o)
+	s = newStored(t)
+	l, err := limiter.Open(t.Context(), s.memory, "zae-limiter",
+		&limiter.Options{Register: true, Now: s.memory.Now, Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
+	file, manifest := aManifest(t)
+	manifest("resources: {images: {limits: {budget: {capacity: 5}}}}\n")
 	for _, command := range []string{
 		"entity create org", "entity create beta", "entity create acme --parent org --charge-parent",
 		"namespace register prod", "namespace register gone", "limits set -y -r gpt-4 rpm=10/h",
 		"limits set -y -e acme -r gpt-4 rpm=10/h",
 		"policy set -y --on-unavailable allow --audit-retention 30d", "apply -y " + file,
 	} {
-		if out, errs, code := s.on(t, "", strings.Fields(command)...); code != 0 {
-			t.Fatalf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
-		}
+		s.says(0, command)
 	}
+	manifest("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
 	lease, err := l.Acquire(t.Context(), limiter.Request{
 		Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}})
 	if err == nil {
@@ -189,22 +170,20 @@ func furnished(t *testing.T, file string) (stored, map[string]string) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"enable -y -r gpt-4", "disable -y -e acme", "namespace delete -y gone"} {
-		if out, errs, code := s.on(t, "", strings.Fields(command)...); code != 0 {
-			t.Fatalf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
-		}
+		s.says(0, command)
 	}
-	ids := map[string]string{}
-	table, err := admin.Open(t.Context(), s, "zae-limiter", &admin.Options{Now: s.Now})
+	names := []string{"MANIFEST", file}
+	table, err := admin.Open(t.Context(), s.memory, "zae-limiter", &admin.Options{Now: s.memory.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range table.Namespaces(t.Context()) {
-		ids[n.Name] = n.ID
+		names = append(names, strings.ToUpper(n.Name), n.ID)
 	}
 	for n := range table.Orphans(t.Context()) {
-		ids[n.Name] = n.ID
+		names = append(names, strings.ToUpper(n.Name), n.ID)
 	}
-	return s, ids
+	return s, manifest, strings.NewReplacer(names...)
 }
 
 // aManifest is the file of a manifest that declares nothing yet, and what has it declare something.
@@ -244,11 +223,7 @@ func lost(before, after []item.Item, but string) string {
 func TestWhatRemovesAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		noAWS(t)
-		file, manifest := aManifest(t)
-		manifest("resources: {images: {limits: {budget: {capacity: 5}}}}\n")
-		begin, ids := furnished(t, file)
-		manifest("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
-		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
+		begin, _, real := furnished(t)
 		seen := map[string]bool{}
 		leaf(func(path string, c *cobra.Command) {
 			p, ok := effects[path]
@@ -264,11 +239,11 @@ func TestWhatRemovesAsks(t *testing.T) {
 			}
 			args := strings.Fields(path + " " + real.Replace(p.args))
 			if p.effect == removes {
-				refuses(t, begin, p, real, args)
+				refuses(begin, p, real, args)
 				return
 			}
-			s := storedIn(begin.db.Snapshot())
-			out, errs, code := s.on(t, "", args...)
+			s := begin.copy()
+			out, errs, code := s.end(args...)
 			if code != 0 && path != "plan" || strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %v: %d\n%s%s", args, code, out, errs)
 			}
@@ -286,30 +261,31 @@ func TestWhatRemovesAsks(t *testing.T) {
 }
 
 // refuses plays a command that removes something, with each answer.
-func refuses(t *testing.T, begin stored, p played, real *strings.Replacer, args []string) {
-	t.Helper()
+func refuses(begin stored, p played, real *strings.Replacer, args []string) {
+	begin.Helper()
 	before := begin.db.Items()
 	for _, stdin := range []string{"", "n\n", "y\n", "--yes"} {
-		s := storedIn(begin.db.Snapshot())
+		s := begin.copy()
 		all := args
 		if stdin == "--yes" {
 			all, stdin = append(slices.Clone(args), "-y"), "n\n"
 		}
-		out, errs, code := s.on(t, stdin, all...)
+		s.stdin = stdin
+		out, errs, code := s.end(all...)
 		said := out + errs
 		for _, line := range p.leaves {
 			if !strings.Contains(said, real.Replace(line)) {
-				t.Errorf("zae-limiter %v does not say %q:\n%s", all, real.Replace(line), said)
+				s.Errorf("zae-limiter %v does not say %q:\n%s", all, real.Replace(line), said)
 			}
 		}
 		asked := strings.Contains(errs, "[y/N]")
 		if changed := !reflect.DeepEqual(before, s.db.Items()); len(all) > len(args) || stdin == "y\n" {
 			if asked == (len(all) > len(args)) || code != done || !changed {
-				t.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
+				s.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
 			}
 		} else if code != failed || !asked || changed || !strings.Contains(errs, "nothing was changed") ||
 			stdin == "" && !strings.Contains(errs, "[y/N] \nzae-limiter: nobody answered") {
-			t.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
+			s.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
 		}
 	}
 }
@@ -318,15 +294,14 @@ func refuses(t *testing.T, begin stored, p played, real *strings.Replacer, args 
 // reached. What cannot be read is shown as that, and is removed when the answer is yes.
 func TestNothingToAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file, _ := aManifest(t)
-		s, _ := furnished(t, file)
+		s, _, _ := furnished(t)
 		for command, says := range map[string]string{
 			"disable -e acme": "disabled", "entity move acme --parent org": "org", "limits set -r gpt-4 rpm=10/h": "rpm",
 			"policy set --on-unavailable allow --audit-retention 30d": "nothing to change", "limits delete -r none": "",
 			"policy set --on-unavailable undecided -n prod": "nothing to change",
 			"enable -r other --inherit":                     "inherited", "limits delete --everybody": "",
 		} {
-			out, errs, code := s.on(t, "", strings.Fields(command)...)
+			out, errs, code := s.end(strings.Fields(command)...)
 			if code != 0 || strings.Contains(errs, "[y/N]") || !strings.Contains(out+errs, says) {
 				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
 			}
@@ -339,13 +314,14 @@ func TestNothingToAsk(t *testing.T) {
 			}
 		}
 		for _, command := range []string{"reset acme gpt-4", "entity delete acme"} {
-			odd := storedIn(s.db.Snapshot())
-			out, errs, code := odd.on(t, "y\n", strings.Fields(command)...)
+			odd := s.copy()
+			odd.stdin = "y\n"
+			out, errs, code := odd.end(strings.Fields(command)...)
 			if code != 0 || !strings.Contains(errs, "what cannot be read") || !strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
 			}
 			odd.db.SetSerialHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
-			if _, errs, code = odd.on(t, "y\n", strings.Fields(command)...); code != failed || strings.Contains(errs, "[y/N]") {
+			if _, errs, code = odd.end(strings.Fields(command)...); code != failed || strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %s on a table that does not answer: %d\n%s", command, code, errs)
 			}
 		}
@@ -356,10 +332,7 @@ func TestNothingToAsk(t *testing.T) {
 // the one that is given, and with a yes.
 func onTable(t *testing.T, f func(begin stored, args []string)) {
 	t.Helper()
-	file, manifest := aManifest(t)
-	begin, ids := furnished(t, file)
-	manifest("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
-	real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"], "GONE", ids["gone"])
+	begin, _, real := furnished(t)
 	leaf(func(path string, _ *cobra.Command) {
 		p, ok := effects[path]
 		if !ok || p.away {
@@ -380,7 +353,7 @@ func TestACallThatFailsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		onTable(t, func(begin stored, args []string) {
 			for failing := int64(1); ; failing++ {
-				s, spared := storedIn(begin.db.Snapshot()), false
+				s, spared := begin.copy(), false
 				var calls atomic.Int64
 				s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
 					if calls.Add(1) != failing {
@@ -389,7 +362,7 @@ func TestACallThatFailsIsTold(t *testing.T) {
 					spared = o.Name == memdb.UpdateItem && o.Writes[0].Target().SK == "#ENTITY_CONFIG_RESOURCES"
 					return false, memdb.Fail(store.Unavailable)
 				})
-				out, errs, code := s.on(t, "", args...)
+				out, errs, code := s.end(args...)
 				if calls.Load() < failing {
 					break
 				}
@@ -405,11 +378,8 @@ func TestACallThatFailsIsTold(t *testing.T) {
 // What a question is about is shown exactly: what leaves, what comes, and nothing that is not there.
 func TestWhatAQuestionShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file, _ := aManifest(t)
-		begin, _ := furnished(t, file)
-		if _, errs, code := begin.on(t, "", "limits", "set", "-y", "-e", "acme", "-r", "gpt-4", "tpm=5"); code != done {
-			t.Fatal(errs)
-		}
+		begin, _, _ := furnished(t)
+		begin.says(0, "limits set -y -e acme -r gpt-4 tpm=5")
 		for _, c := range []struct {
 			command    string
 			says, hide string
@@ -426,8 +396,9 @@ func TestWhatAQuestionShows(t *testing.T) {
 			{"limits set --everybody rpm=1", "of everybody, wherever nothing more specific is stored?", "*/*?"},
 			{"limits set -e acme rpm=1", "Change the limits of acme/*?", "everybody"},
 		} {
-			s := storedIn(begin.db.Snapshot())
-			_, errs, code := s.on(t, "n\n", strings.Fields(c.command)...)
+			s := begin.copy()
+			s.stdin = "n\n"
+			_, errs, code := s.end(strings.Fields(c.command)...)
 			if code != failed || !strings.Contains(errs, c.says) ||
 				c.hide != "" && strings.Contains(errs, c.hide) {
 				t.Errorf("zae-limiter %s: %d, want %q and not %q\n%s", c.command, code, c.says, c.hide, errs)
@@ -439,8 +410,7 @@ func TestWhatAQuestionShows(t *testing.T) {
 // Limits that cannot be read can be replaced and removed, once somebody has said yes to that.
 func TestLimitsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		file, _ := aManifest(t)
-		begin, _ := furnished(t, file)
+		begin, _, _ := furnished(t)
 		for _, it := range begin.db.Items() {
 			if k := item.KeyOf(it); strings.HasSuffix(k.PK, "/RESOURCE#gpt-4") {
 				it = maps.Clone(it)
@@ -454,25 +424,20 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 			{"limits delete -r gpt-4", "- */gpt-4 what cannot be read: ", "* gpt-4 enabled"},
 		} {
 			for _, answer := range []string{"n\n", "y\n"} {
-				s := storedIn(begin.db.Snapshot())
-				out, errs, code := s.on(t, answer, strings.Fields(c.command)...)
+				s := begin.copy()
+				s.stdin = answer
+				out, errs, code := s.end(strings.Fields(c.command)...)
 				changed := !reflect.DeepEqual(before, s.db.Items())
 				if yes := answer == "y\n"; !strings.Contains(errs, c.says) || changed != yes || (code == done) != yes {
 					t.Errorf("zae-limiter %s, %q: %d, changed %v\n%s%s", c.command, answer, code, changed, out, errs)
 				}
 				if answer == "y\n" {
-					out, errs, _ := s.on(t, "", "limits", "get", "-r", "gpt-4")
-					if !strings.Contains(strings.Join(strings.Fields(out+errs), " "), c.after) {
-						t.Errorf("after zae-limiter %s: %s%s, want %q", c.command, out, errs, c.after)
-					}
+					s.says(0, "limits get -r gpt-4", c.after)
 				}
 			}
 		}
-		s := storedIn(begin.db.Snapshot())
-		if _, errs, code := s.on(t, "y\n", "limits", "set", "-r", "gpt-4", "rpm=7"); code != failed ||
-			!strings.Contains(errs, "--replace stores others in their place") {
-			t.Errorf("beside what cannot be read: %d\n%s", code, errs)
-		}
+		begin.stdin = "y\n"
+		begin.says(failed, "limits set -r gpt-4 rpm=7", "--replace stores others in their place")
 	})
 }
 
@@ -480,9 +445,8 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 // asked for: all of them, so that nothing is refused any more.
 func TestRefusedLimitsAreShownAndReplaced(t *testing.T) {
 	onAWS(t, &anAWS{there: true, expires: true})
-	file, _ := aManifest(t)
-	s, ids := furnished(t, file)
-	key := layout.EntityConfigKey(ids["default"], "acme", "gpt-4")
+	s, _, real := furnished(t)
+	key := layout.EntityConfigKey(real.Replace("DEFAULT"), "acme", "gpt-4")
 	it := maps.Clone(s.db.Item(key))
 	it["l_rpm_sched"] = item.S("1*=c2")
 	s.db.Store(it)
@@ -504,16 +468,7 @@ func TestRefusedLimitsAreShownAndReplaced(t *testing.T) {
 		{"limits list", 0, []string{"acme gpt-4 rpm 10"}},
 		{"table check", 0, nil}, {"status", 0, []string{"served"}},
 	} {
-		out, errs, code := s.on(t, "", strings.Fields(c.command)...)
-		said := strings.Join(strings.Fields(out+errs), " ")
-		for _, text := range c.says {
-			if !strings.Contains(said, text) {
-				t.Errorf("zae-limiter %s does not say %q:\n%s%s", c.command, text, out, errs)
-			}
-		}
-		if code != c.code {
-			t.Errorf("zae-limiter %s: status %d, want %d\n%s%s", c.command, code, c.code, out, errs)
-		}
+		s.says(c.code, c.command, c.says...)
 	}
 	if s.db.Item(key)["l_rpm_sched"] != nil {
 		t.Error("the schedule is still stored")

@@ -11,10 +11,8 @@ import (
 func TestWhatIsRefusedAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		noAWS(t)
-		file, manifest := aManifest(t)
-		begin, ids := furnished(t, file)
+		begin, manifest, real := furnished(t)
 		manifest("resources: {gpt-4: {limits: {rpm: {capacity: 0}}}}\n")
-		real := strings.NewReplacer("MANIFEST", file, "PROD", ids["prod"])
 		many := ""
 		for i := range 40 {
 			many += fmt.Sprintf(" l%d=1", i)
@@ -47,8 +45,9 @@ func TestWhatIsRefusedAsksNothing(t *testing.T) {
 			{"namespace purge prod", "name of a namespace in use"},
 			{"namespace purge _", "reserved"},
 		} {
-			s := storedIn(begin.db.Snapshot())
-			_, errs, code := s.on(t, "y\n", strings.Fields(real.Replace(c.command))...)
+			s := begin.copy()
+			s.stdin = "y\n"
+			_, errs, code := s.end(strings.Fields(real.Replace(c.command))...)
 			if code == done || strings.Contains(errs, "[y/N]") || !strings.Contains(errs, c.says) {
 				t.Errorf("zae-limiter %s: %d\n%s", c.command, code, errs)
 			}
