@@ -218,35 +218,58 @@ func TestBatchesWaitForTheirWindow(t *testing.T) {
 	}
 }
 
+// The state of a tumbling window is part of the event.
 func TestBatchesStayUnderSixMegabytes(t *testing.T) {
-	s := DefaultSettings()
-	s.Window = time.Hour
-	l := &lane{settings: s}
-	heavy := numbered(1, 4)
-	for i := range heavy {
-		heavy[i].Body = []byte(strings.Repeat("x", 2<<20))
-	}
-	l.add(0, heavy...)
-	got := l.next(0)
-	if got.invoke == nil || span(got.invoke.records) != "1,2" || len(Payload(got.invoke.records)) > maxPayload {
-		t.Fatalf("step %+v", got)
+	for _, c := range []struct {
+		tumbling    time.Duration
+		state, each int // bytes
+		want        string
+	}{
+		{0, 0, 2 << 20, "1,2"},
+		{time.Minute, maxState, 5 << 19, "1"},
+	} {
+		s := DefaultSettings()
+		s.Window, s.Tumbling = time.Hour, c.tumbling
+		l := &lane{settings: s}
+		if c.tumbling > 0 {
+			l.window = tumblingWindow{open: true, state: json.RawMessage(strings.Repeat("s", c.state))}
+		}
+		heavy := numbered(1, 4)
+		for i := range heavy {
+			heavy[i].Body, heavy[i].Created = []byte(strings.Repeat("x", c.each)), 0
+		}
+		l.add(0, heavy...)
+		got := l.next(0)
+		if got.invoke == nil || span(got.invoke.records) != c.want ||
+			len(l.payload(got.invoke, "arn", "shard")) > maxPayload {
+			t.Fatalf("with a state of %d bytes: step %+v, want %s", c.state, got, c.want)
+		}
 	}
 }
 
-// The state of a tumbling window is part of the event.
-func TestBatchesStayUnderSixMegabytesWithTheirState(t *testing.T) {
-	s := DefaultSettings()
-	s.Tumbling = time.Minute
-	l := &lane{settings: s, window: tumblingWindow{open: true, state: json.RawMessage(strings.Repeat("s", maxState))}}
-	heavy := numbered(1, 3)
-	for i := range heavy {
-		heavy[i].Body, heavy[i].Created = []byte(strings.Repeat("x", 5<<19)), 0
+// delivered are the batches of a lane in which the first has trouble, and the first of which
+// have these outcomes; the others are successful.
+func delivered(l *lane, trouble Trouble, outcomes ...outcome) string {
+	var got []string
+	var now int64
+	for !l.idle() {
+		step := l.next(now)
+		if step.invoke == nil {
+			now = step.until
+			continue
+		}
+		if !step.invoke.started {
+			step.invoke.start(trouble)
+			trouble = Trouble{}
+		}
+		o := success(step.invoke.records)
+		if len(got) < len(outcomes) {
+			o = outcomes[len(got)]
+		}
+		got = append(got, span(step.invoke.records))
+		l.done(o, now)
 	}
-	l.add(0, heavy...)
-	got := l.next(0)
-	if got.invoke == nil || span(got.invoke.records) != "1" || len(l.payload(got.invoke, "arn", "shard")) > maxPayload {
-		t.Fatalf("step %+v", got)
-	}
+	return strings.Join(got, " ")
 }
 
 func TestDuplicates(t *testing.T) {
@@ -268,22 +291,7 @@ func TestDuplicates(t *testing.T) {
 			s.BatchSize = 2
 			l := &lane{settings: s}
 			l.add(0, numbered(1, 4)...)
-			var got []string
-			var now int64
-			for !l.idle() {
-				step := l.next(now)
-				if step.invoke == nil {
-					now = step.until
-					continue
-				}
-				if !step.invoke.started {
-					step.invoke.start(tt.trouble)
-					tt.trouble = Trouble{}
-				}
-				got = append(got, span(step.invoke.records))
-				l.done(success(step.invoke.records), now)
-			}
-			if strings.Join(got, " ") != tt.want || l.settled != 4 {
+			if got := delivered(l, tt.trouble); got != tt.want || l.settled != 4 {
 				t.Errorf("got %s, want %s; settled %d", got, tt.want, l.settled)
 			}
 		})
@@ -313,28 +321,8 @@ func TestDuplicatesOfABatchThatIsCut(t *testing.T) {
 			s.BatchSize, s.Bisect, s.MaxRetries = 4, true, tt.retries
 			l := &lane{settings: s}
 			l.add(0, numbered(1, 8)...)
-			var got []string
-			var now int64
 			trouble := Trouble{Twice: true, AgainAfter: time.Minute}
-			for i := 0; !l.idle(); {
-				step := l.next(now)
-				if step.invoke == nil {
-					now = step.until
-					continue
-				}
-				if !step.invoke.started {
-					step.invoke.start(trouble)
-					trouble = Trouble{}
-				}
-				got = append(got, span(step.invoke.records))
-				o := success(step.invoke.records)
-				if i < len(tt.answers) {
-					o = tt.answers[i]
-				}
-				i++
-				l.done(o, now)
-			}
-			if strings.Join(got, " ") != tt.want || l.settled != 8 {
+			if got := delivered(l, trouble, tt.answers...); got != tt.want || l.settled != 8 {
 				t.Errorf("got %s, want %s; settled %d", got, tt.want, l.settled)
 			}
 		})

@@ -24,63 +24,61 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
-// administering is everything that the administration does, on entities, limits
-// and namespaces. It returns the id of the namespace that it worked in, what it
-// did there, and what it did for the table as a whole.
-func administering(t *testing.T) (id string, within, whole []Right) {
+// recorded is a table, and a client of it whose requests are recorded beside one whose are not.
+func recorded(t *testing.T) (table string, db, plain *dynamodb.Client, recorder *Recorder) {
 	t.Helper()
 	e := engine.ForTest(t, engine.Dynoxide)
-	name := tablespec.ForTest(t, e)
 	proxy, proxied, err := fault.Engine(e, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Stop)
-	recorder := Record(proxy)
-	opts := &admin.Options{Principal: "tester"}
-	all, err := admin.Open(t.Context(), proxied.DynamoDB(), name, opts)
+	return tablespec.ForTest(t, e), proxied.DynamoDB(), e.DynamoDB(), Record(proxy)
+}
+
+// take returns what was asked for, and forgets it.
+func take(t *testing.T, recorder *Recorder) []Right {
+	t.Helper()
+	asked, err := recorder.Rights()
+	if err != nil || len(asked) == 0 {
+		t.Fatalf("rights %v, error %v", asked, err)
+	}
+	recorder.Forget()
+	return asked
+}
+
+// steps fails the test if one of them did.
+func steps(t *testing.T, all ...error) {
+	t.Helper()
+	for i, err := range all {
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+}
+
+func one(_ any, err error) error { return err }
+
+// administering is everything that the administration does, on entities, limits
+// and namespaces. It returns the id of the namespace that it worked in, what it
+// did there, and what it did for the table as a whole.
+func administering(t *testing.T) (id string, within, whole []Right) {
+	t.Helper()
+	name, db, plain, recorder := recorded(t)
+	all, err := admin.Open(t.Context(), db, name, &admin.Options{Principal: "tester"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ns, err := all.Register(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range all.Namespaces(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	whole, err = recorder.Rights()
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder.Forget()
+	steps(t, err, drain(all.Namespaces(t.Context())))
+	whole = take(t, recorder)
 	work(t, ns)
-	use(t, e.DynamoDB(), name) // not by the administration
+	use(t, plain, name) // not by the administration
 	workOnBuckets(t, ns)
-	within, err = recorder.Rights()
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder.Forget()
-	if err := all.DeleteNamespace(t.Context(), "default"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := all.RecoverNamespace(t.Context(), ns.ID()); err != nil {
-		t.Fatal(err)
-	}
-	if err := all.DeleteNamespace(t.Context(), "default"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := all.PurgeNamespace(t.Context(), ns.ID()); err != nil {
-		t.Fatal(err)
-	}
-	ended, err := recorder.Rights()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ns.ID(), within, append(whole, ended...)
+	within = take(t, recorder)
+	steps(t, all.DeleteNamespace(t.Context(), "default"), one(all.RecoverNamespace(t.Context(), ns.ID())),
+		all.DeleteNamespace(t.Context(), "default"), one(all.PurgeNamespace(t.Context(), ns.ID())))
+	return ns.ID(), within, append(whole, take(t, recorder)...)
 }
 
 // work changes and reads everything within a namespace.
@@ -88,8 +86,7 @@ func work(t *testing.T, ns *admin.Namespace) {
 	t.Helper()
 	ctx := t.Context()
 	on := admin.Scope{Entity: "child", Resource: "api"}
-	one := func(_ any, err error) error { return err }
-	for i, err := range []error{
+	steps(t,
 		one(ns.CreateEntity(ctx, admin.Entity{ID: "parent"})),
 		one(ns.CreateEntity(ctx, admin.Entity{ID: "child", Parent: "parent"})),
 		ns.SetLimits(ctx, on, limiter.PerMinute("rpm", 10)),
@@ -104,11 +101,7 @@ func work(t *testing.T, ns *admin.Namespace) {
 		drain(ns.Usage(ctx, admin.UsageQuery{Resource: "api"})),
 		ns.DeleteLimits(ctx, on),
 		one(ns.DeleteEntity(ctx, "child")),
-	} {
-		if err != nil {
-			t.Fatalf("step %d: %v", i, err)
-		}
-	}
+	)
 }
 
 // use takes from buckets of a child and of its parent, one of them in shards.
@@ -132,7 +125,6 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 	t.Helper()
 	ctx := t.Context()
 	on := admin.Scope{Entity: "acme", Resource: "api"}
-	one := func(_ any, err error) error { return err }
 	again, err := ns.Once("order-7")
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +140,7 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 		}
 		return ns.Apply(ctx, plan)
 	}
-	for i, err := range []error{
+	steps(t,
 		ns.Configure(ctx, admin.Settings{AuditRetention: &month}),
 		one(ns.CreateEntity(ctx, admin.Entity{ID: "acme"})),
 		one(ns.CreateEntity(ctx, admin.Entity{ID: "kid", Parent: "parent", Cascade: true})),
@@ -171,11 +163,7 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 		drain(ns.Usage(ctx, admin.UsageQuery{Entity: "acme", Resource: "api", Window: admin.Hourly, Live: true})),
 		drain(ns.Buckets(ctx, admin.Scope{Resource: "api"})),
 		one(ns.DeleteEntity(ctx, "acme")),
-	} {
-		if err != nil {
-			t.Fatalf("step %d: %v", i, err)
-		}
-	}
+	)
 }
 
 func drain[V any](all iter.Seq2[V, error]) error {
@@ -223,22 +211,11 @@ var notAdministering = map[string]string{
 
 // Who may read everything, or administer it, may ask whether the table is as it must be.
 func TestReadersMayCheckTheTable(t *testing.T) {
-	e := engine.ForTest(t, engine.Dynoxide)
-	name := tablespec.ForTest(t, e)
-	proxy, proxied, err := fault.Engine(e, 1)
-	if err != nil {
+	name, db, _, recorder := recorded(t)
+	if err := limitertable.Check(t.Context(), db, name); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(proxy.Stop)
-	recorder := Record(proxy)
-	if err := limitertable.Check(t.Context(), proxied.DynamoDB(), name); err != nil {
-		t.Fatal(err)
-	}
-	asked, err := recorder.Rights()
-	if err != nil || len(asked) == 0 {
-		t.Fatalf("rights %v, error %v", asked, err)
-	}
-	for _, r := range asked {
+	for _, r := range take(t, recorder) {
 		for _, who := range []string{"ReadPolicy", "AdminPolicy"} {
 			if !policies(t)[who].Allows(r, "") {
 				t.Errorf("%s does not allow %v", who, r)
@@ -252,19 +229,11 @@ func TestReadersMayCheckTheTable(t *testing.T) {
 // what it asked for.
 func acquiring(t *testing.T) (id string, asked []Right) {
 	t.Helper()
-	e := engine.ForTest(t, engine.Dynoxide)
-	name := tablespec.ForTest(t, e)
-	if err := namespace.Register(t.Context(), store.NewDynamo(e.DynamoDB(), name), "default", time.Now()); err != nil {
+	name, db, plain, recorder := recorded(t)
+	if err := namespace.Register(t.Context(), store.NewDynamo(plain, name), "default", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	family(t, e.DynamoDB(), name)
-	proxy, proxied, err := fault.Engine(e, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Stop)
-	recorder := Record(proxy)
-	db := proxied.DynamoDB()
+	family(t, administered(t, plain, name))
 	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -272,17 +241,16 @@ func acquiring(t *testing.T) (id string, asked []Right) {
 	takeAndSettle(t, l)
 	cascade(t, l)
 	splitShards(t, db, name, l.NamespaceID())
-	peek(t, db, name)
-	mergeShards(t, db, name, l.NamespaceID())
-	asked, err = recorder.Rights()
-	if err != nil || len(asked) == 0 {
-		t.Fatalf("rights %v, error %v", asked, err)
+	// zae-limiter serve reads a bucket.
+	if b, err := administered(t, db, name).Peek(t.Context(), "acme", "api"); err != nil || b[0].Shards < 2 {
+		t.Fatalf("%+v, %v", b, err)
 	}
-	return l.NamespaceID(), asked
+	mergeShards(t, db, name, l.NamespaceID())
+	return l.NamespaceID(), take(t, recorder)
 }
 
-// peek reads a bucket as zae-limiter serve does.
-func peek(t *testing.T, db *dynamodb.Client, name string) {
+// administered is the namespace of a table.
+func administered(t *testing.T, db *dynamodb.Client, name string) *admin.Namespace {
 	t.Helper()
 	all, err := admin.Open(t.Context(), db, name, nil)
 	if err != nil {
@@ -292,9 +260,7 @@ func peek(t *testing.T, db *dynamodb.Client, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := ns.Peek(t.Context(), "acme", "api"); err != nil || b[0].Shards < 2 {
-		t.Fatalf("%+v, %v", b, err)
-	}
+	return ns
 }
 
 func takeAndSettle(t *testing.T, l *limiter.Limiter) {
@@ -323,26 +289,14 @@ func takeAndSettle(t *testing.T, l *limiter.Limiter) {
 }
 
 // family makes a child that its parent pays for too, with limits that are stored.
-func family(t *testing.T, db *dynamodb.Client, name string) {
+func family(t *testing.T, ns *admin.Namespace) {
 	t.Helper()
-	all, err := admin.Open(t.Context(), db, name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := all.Namespace(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range []admin.Entity{{ID: "parent"}, {ID: "child", Parent: "parent", Cascade: true}} {
-		if _, err := ns.CreateEntity(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err = ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 10),
-		limiter.Quota("rpd", 100, limiter.Daily("")), limiter.InFlight("jobs", 5, time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps(t,
+		one(ns.CreateEntity(t.Context(), admin.Entity{ID: "parent"})),
+		one(ns.CreateEntity(t.Context(), admin.Entity{ID: "child", Parent: "parent", Cascade: true})),
+		ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 10),
+			limiter.Quota("rpd", 100, limiter.Daily("")), limiter.InFlight("jobs", 5, time.Minute)),
+	)
 }
 
 // cascade takes for a child and its parent, of rates, quotas and slots, and waits.
@@ -360,33 +314,38 @@ func cascade(t *testing.T, l *limiter.Limiter) {
 	}
 }
 
+// now is the time of a shard's change.
+func now() int64 { return time.Now().UnixMilli() }
+
+// shardOf reads a shard of the bucket that is in use.
+func shardOf(t *testing.T, s store.Store, ns string, k int) table.Shard {
+	t.Helper()
+	items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := table.DecodeShard(items[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // mergeShards merges the bucket again, as a client does with a cool one, and lowers the count
 // of another whose second shard is gone.
 func mergeShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	t.Helper()
 	s := store.NewDynamo(db, name)
-	now := func() int64 { return time.Now().UnixMilli() }
-	read := func(k int) table.Shard {
-		items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := table.DecodeShard(items[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	zero := read(0)
+	zero := shardOf(t, s, ns, 0)
 	for k := zero.State.Shards - 1; k > 0; k-- { // each comes down before those it merges into
-		if _, err := shard.Run(t.Context(), s, shard.Follow(read(k), zero.State.Shards/2), now); err != nil {
+		if _, err := shard.Run(t.Context(), s, shard.Follow(shardOf(t, s, ns, k), zero.State.Shards/2), now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := shard.Run(t.Context(), s, shard.Shrink(zero, 1), now); err != nil {
 		t.Fatal(err)
 	}
-	if after := read(0); after.State.Shards >= zero.State.Shards {
+	if after := shardOf(t, s, ns, 0); after.State.Shards >= zero.State.Shards {
 		t.Fatalf("%d shards have become %d", zero.State.Shards, after.State.Shards)
 	}
 }
@@ -396,26 +355,13 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	t.Helper()
 	s := store.NewDynamo(db, name)
 	for range 2 {
-		items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := table.DecodeShard(items[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		now := func() int64 { return time.Now().UnixMilli() }
+		b := shardOf(t, s, ns, 0)
 		if _, err := shard.Run(t.Context(), s, shard.Double(b), now); err != nil {
 			t.Fatal(err)
 		}
 		for k := range b.State.Shards {
-			items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if o, err := table.DecodeShard(items[0]); err != nil {
-				t.Fatal(err)
-			} else if _, err := shard.Run(t.Context(), s, shard.Propagate(o), now); k == 0 && err != nil {
+			_, err := shard.Run(t.Context(), s, shard.Propagate(shardOf(t, s, ns, k)), now)
+			if k == 0 && err != nil {
 				t.Fatal(err)
 			}
 		}
