@@ -143,21 +143,33 @@ func when(yes bool, f fault) fault {
 	return healthy
 }
 
-// Two deliveries put one object at one instant: S3 refuses one of them for now, and the client repeats
-// it at once.
-func TestAPutThatMetAnotherOneIsRepeated(t *testing.T) {
-	s := newStore(t)
-	h, _ := s.handler(t, 3)
-	seen := map[string]bool{}
-	s.failing(func(key string) fault {
-		first := !seen[key]
-		seen[key] = true
-		return when(first, met)
-	})
-	if got := handle(t, h, t.Context(), batch(100, 110)); got != allDone {
-		t.Errorf("response %s, want %s", got, allDone)
+// A put that met another one of its object, as two deliveries make, and one whose answer was lost are repeated
+// by the client at once. What the repetition finds there the function does not claim to have written.
+func TestPutsAreRepeatedWithinTheInvocation(t *testing.T) {
+	for _, c := range []struct {
+		first            fault
+		written, existed int
+	}{{met, 9, 0}, {lost, 0, 9}} {
+		s := newStore(t)
+		h, metrics := s.handler(t, 3)
+		seen := map[string]bool{}
+		s.failing(func(key string) fault {
+			first := !seen[key]
+			seen[key] = true
+			return when(first, c.first)
+		})
+		if got := handle(t, h, t.Context(), batch(100, 110)); got != allDone {
+			t.Errorf("response %s, want %s", got, allDone)
+		}
+		for _, want := range []string{
+			fmt.Sprintf(`"Writes":%d,"WritesFailed":0,`, c.written), fmt.Sprintf(`"Existing":%d,`, c.existed),
+		} {
+			if !strings.Contains(metrics.String(), want) {
+				t.Errorf("metrics %s, want %s", metrics, want)
+			}
+		}
+		checkArchive(t, s, 100, 110)
 	}
-	checkArchive(t, s, 100, 110)
 }
 
 // A batch tells what became of it, how many bytes it has stored, and a put that failed names its object.
@@ -187,28 +199,6 @@ func TestWhatABatchTells(t *testing.T) {
 			t.Errorf("log\n%s\nwant %s", log.String(), want)
 		}
 	}
-}
-
-// The client repeats a put whose answer was lost; the repetition finds the
-// object there, so the batch is done.
-func TestLostAnswerIsRepeatedWithinTheInvocation(t *testing.T) {
-	s := newStore(t)
-	h, metrics := s.handler(t, 3)
-	seen := map[string]bool{}
-	s.failing(func(key string) fault {
-		first := !seen[key]
-		seen[key] = true
-		return when(first, lost)
-	})
-	if got := handle(t, h, t.Context(), batch(100, 110)); got != allDone {
-		t.Errorf("response %s, want %s", got, allDone)
-	}
-	// What it finds there it does not claim to have written.
-	if !strings.Contains(metrics.String(), `"Writes":0,"WritesFailed":0,`) ||
-		!strings.Contains(metrics.String(), `"Existing":9,`) {
-		t.Errorf("metrics %s", metrics)
-	}
-	checkArchive(t, s, 100, 110)
 }
 
 func TestAfterAFailureNothingFurtherIsBegun(t *testing.T) {
