@@ -15,6 +15,7 @@ LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 ENVOY       := .cache/serve/installed
+GUBERNATOR  := .cache/gubernator/gubernator
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # The cdk tool does not tell its app of --profile, and the app looks at what is deployed. Of a profile
 # and keys in the environment, the tool takes the profile, and programs in Go take the keys.
@@ -137,7 +138,7 @@ bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what th
 	cd test/bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 
 .PHONY: bench-service
-bench-service: $(STANDINS) # 64 processes of one host: a service, limiters, envoyproxy/ratelimit's design and redis_rate (needs valkey-server or redis-server)
+bench-service: $(STANDINS) $(GUBERNATOR) # 64 processes of one host: a service, limiters, envoyproxy/ratelimit's design, redis_rate, gubernator and mennanov/limiters' design (needs valkey-server or redis-server, and unshare)
 	cd examples && go test -run '^$$' -bench Service -benchtime 1x -timeout 30m ./beside
 
 .PHONY: cost
@@ -192,6 +193,10 @@ dist/local/%/bootstrap: FORCE
 
 dist/%/bootstrap: FORCE
 	GOOS=linux GOARCH=arm64 $(GOBUILD) -o $@ ./functions/$*
+
+# Into its own folder, apart from our modules: it needs Kubernetes' of 2021.
+$(GUBERNATOR):
+	GOBIN=$(CURDIR)/$(@D) go install github.com/gubernator-io/gubernator/v2/cmd/gubernator@v2.13.0
 
 $(EMULATOR) $(ENVOY): .cache/%/installed: test/localstack/%/requirements.txt
 	rm -rf $(@D)

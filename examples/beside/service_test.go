@@ -164,13 +164,15 @@ type contestant struct {
 }
 
 // BenchmarkService is what a decision takes of 64 processes of one host: by one service of ours, with a limiter
-// in each, by a service of fixed windows, and by redis_rate in each. Ours are on a stand-in of DynamoDB, the
-// others on the Valkey or Redis of this machine. They ask about one key as fast as they can ("busy"), then a
-// thousand times a second ("calm"), then about a thousand keys. At last they ask around the edges of seconds,
-// and what was granted is checked.
+// in each, by a service of fixed windows, by redis_rate in each, by four nodes of gubernator, and by a read and a
+// conditional put in each. Ours and the last are on a stand-in of DynamoDB, the fixed windows and redis_rate on the
+// Valkey or Redis of this machine. They ask about one key as fast as they can ("busy"), then a thousand times a
+// second ("calm"), then about a thousand keys. At last they ask five times as often as a limit allows for half a
+// minute, and around the edges of seconds, and what was granted is checked.
 func BenchmarkService(b *testing.B) {
 	b.Run("serve", func(b *testing.B) { contest(b, ourService(b)) })
-	b.Run("limiters", func(b *testing.B) { contest(b, ourLimiters(b)) })
+	b.Run("limiters", func(b *testing.B) { contest(b, ourLimiters(b, 0)) })
+	b.Run("ahead", func(b *testing.B) { contest(b, ourLimiters(b, 500*time.Millisecond)) })
 	b.Run("fixed_window", func(b *testing.B) {
 		client := startRedis(b)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -193,6 +195,9 @@ func BenchmarkService(b *testing.B) {
 		}
 		contest(b, c)
 	})
+	b.Run("gubernator", func(b *testing.B) { contest(b, gubernator(b, 0)) })
+	b.Run("gubernator_global", func(b *testing.B) { contest(b, gubernator(b, behaviorGlobal)) })
+	b.Run("read_then_put", func(b *testing.B) { contest(b, readThenPut(b)) })
 }
 
 func contest(b *testing.B, c contestant) {
@@ -202,60 +207,84 @@ func contest(b *testing.B, c contestant) {
 			keys, each int
 			pause      time.Duration
 		}{{"busy", 1, 200, 0}, {"calm", 1, 100, workers * time.Millisecond}, {"keys", 1000, 50, 0}} {
+			var granted atomic.Int64
 			ask := func(worker int) error {
-				_, err := c.ask[worker](b.Context(), "much", fmt.Sprint(load.name, rand.IntN(load.keys)))
+				ok, err := c.ask[worker](b.Context(), "much", fmt.Sprint(load.name, rand.IntN(load.keys)))
+				if ok {
+					granted.Add(1)
+				}
 				return err
 			}
 			together(b, workers, 10, 0, ask) // connections are open, and buckets there
+			granted.Store(0)
 			before, begin := c.writes(), time.Now()
 			took := together(b, workers, load.each, load.pause, ask)
 			n := float64(len(took))
 			b.ReportMetric(n/time.Since(begin).Seconds(), load.name+"-per-s")
 			b.ReportMetric((c.writes()-before)/n, load.name+"-writes")
+			b.ReportMetric(float64(granted.Load())/n, load.name+"-granted")
 			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, load.name+"-p50-ms")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, load.name+"-p99-ms")
 		}
-		grants := edges(b, c)
+		before := c.writes()
+		asked, grants := collect(b, c, "full", time.Now().Add(fullFor), workers*time.Second/500)
+		b.ReportMetric(float64(len(grants))/float64(100+100*fullFor/time.Second), "full-delivered")
+		b.ReportMetric(float64(excess(b, grants)), "full-excess")
+		b.ReportMetric((c.writes()-before)/float64(asked), "full-writes")
+		grants = nil
+		for range 5 { // around the edges of seconds
+			edge := time.Now().Truncate(time.Second).Add(3 * time.Second) // the bucket is full by then
+			time.Sleep(time.Until(edge.Add(-40 * time.Millisecond)))
+			_, more := collect(b, c, "edge", edge.Add(40*time.Millisecond), 0)
+			grants = append(grants, more...)
+		}
 		b.ReportMetric(float64(len(grants)), "edge-grants")
 		b.ReportMetric(float64(excess(b, grants)), "edge-excess")
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
-// edges asks as fast as it can from 40 ms before until 40 ms after the edge of a second, five times.
-func edges(b *testing.B, c contestant) (grants []play.Event) {
+// fullFor is how long the limit of a hundred a second is asked for more than it allows.
+const fullFor = 30 * time.Second
+
+// collect asks for a hundred a second until an instant, with a pause between that is given in the mean, and returns
+// how often, and what was granted.
+func collect(b *testing.B, c contestant, key string, until time.Time, pause time.Duration) (asked int,
+	grants []play.Event) {
 	var mu sync.Mutex
-	for range 5 {
-		edge := time.Now().Truncate(time.Second).Add(3 * time.Second) // the bucket is full by then
-		time.Sleep(time.Until(edge.Add(-40 * time.Millisecond)))
-		var all sync.WaitGroup
-		for _, ask := range c.ask {
-			all.Go(func() {
-				for time.Until(edge.Add(40*time.Millisecond)) > 0 {
-					sent := time.Now().UnixMilli()
-					granted, err := ask(b.Context(), "hundred", "acme")
-					if err != nil {
-						b.Error(err)
-					}
-					if granted {
-						mu.Lock()
-						grants = append(grants, play.Event{Sent: sent, Answered: time.Now().UnixMilli() + 1, Tokens: 1})
-						mu.Unlock()
-					}
+	var all sync.WaitGroup
+	for _, ask := range c.ask {
+		all.Go(func() {
+			for {
+				if pause > 0 {
+					time.Sleep(time.Duration(rand.Int64N(2 * int64(pause))))
 				}
-			})
-		}
-		all.Wait()
+				if time.Until(until) <= 0 {
+					return
+				}
+				sent := time.Now().UnixMilli()
+				granted, err := ask(b.Context(), "hundred", key)
+				if err != nil {
+					b.Error(err)
+				}
+				mu.Lock()
+				if asked++; granted {
+					grants = append(grants, play.Event{Sent: sent, Answered: time.Now().UnixMilli() + 1, Tokens: 1})
+				}
+				mu.Unlock()
+			}
+		})
 	}
-	return grants
+	all.Wait()
+	return asked, grants
 }
 
 // ourLimiters are 64 limiters with a client each.
-func ourLimiters(b *testing.B) (c contestant) {
+func ourLimiters(b *testing.B, ahead time.Duration) (c contestant) {
 	e := table(b)
 	var writes atomic.Int64
 	for i := range c.ask {
-		l, err := limiter.Open(b.Context(), e.DynamoDB(), "zae-limiter", &limiter.Options{Ahead: 500 * time.Millisecond,
+		l, err := limiter.Open(b.Context(), e.DynamoDB(), "zae-limiter", &limiter.Options{Ahead: ahead,
 			Timeout: time.Minute, Observe: func(_ context.Context, ev limiter.Event) { writes.Add(int64(ev.Writes)) }})
 		if err != nil {
 			b.Fatal(err)
