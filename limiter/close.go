@@ -28,7 +28,8 @@ func (e *SettleError) Error() string { return e.Err.Error() }
 func (e *SettleError) Unwrap() error { return e.Err }
 
 // Commit ends the lease of work that is done. It writes what Settle has said: the difference
-// to what was taken, in one write for each item charged. Without a difference it makes no call.
+// to what was taken, in one write for each item charged, or in one of others (see
+// Options.SettleWithin). Without a difference it makes no call.
 // It blocks until it is answered, bounded by ctx and Options.Timeout; Rollback and Do settle also
 // when ctx is done. A failure is a *SettleError, which says whether Commit may be called again;
 // nothing is settled twice. A bucket that was deleted meanwhile needs no settling. On a lease
@@ -103,7 +104,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	defer bounded.End()
 	var errs []error
 	came := make([]error, len(le.items))
-	settle := func(i int) { came[i] = le.settleItem(bounded, le.items[i], due[i]) }
+	settle := func(i int) { came[i] = le.settleItem(bounded, &le.items[i], due[i]) }
 	desk.InParallel(len(le.items), func(i int) {
 		if len(le.items) == 1 {
 			settle(i)
@@ -127,9 +128,10 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 }
 
 // settleItem settles costs on one item.
-func (le *Lease) settleItem(ctx context.Context, it leaseItem, costs []table.Cost) error {
+func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Cost) (err error) {
 	if it.local == nil {
-		return le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs, true)
+		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs, true)
+		return err
 	}
 	now := le.limiter.now()
 	costs = desk.Pinned(costs, table.Shard{State: *it.local}, now)

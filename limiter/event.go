@@ -20,8 +20,8 @@ const (
 	// Policy, Writes, Ahead, Overdrawn, Elapsed.
 	EventAcquire EventKind = iota + 1
 	// EventCommit: a lease was committed, or could not be. There is none for a lease that
-	// has charged nothing. Writes is zero for one of PolicyLocal, and for what is handed over
-	// (see EventSettle). Set: Entity, Resource, Costs, Also, Err, Writes, Elapsed.
+	// has charged nothing. Writes is zero for one of PolicyLocal, and for what goes with other
+	// writes (see EventSettle). Set: Entity, Resource, Costs, Also, Err, Writes, Elapsed.
 	EventCommit
 	// EventRollback is EventCommit for a lease that was rolled back. It also tells what the limiter
 	// gives back itself: when another level of a cascade was denied, or when callers have left.
@@ -67,7 +67,8 @@ const (
 	EventAhead
 	// EventSettle: what was handed over by a Commit or Rollback (see Options.SettleWithin) was
 	// written, or may not have been: then Costs are the differences that may be lost. Writes is zero
-	// if it went with a charge. Set: Entity, Resource, Costs, Writes, Err.
+	// if it went with a charge. Or several settlements whose callers wait went in one write. Set:
+	// Entity, Resource, Costs, Writes, Err.
 	EventSettle
 	// EventLost: a lease has lost its slots of an in-flight limit. They could not be renewed in
 	// time (see Lease.Lost), or the lease was forgotten without being ended. There is one for each
@@ -112,7 +113,7 @@ type Event struct {
 	// that did it; Err says why there was none. Otherwise it is PolicyDefault.
 	Policy Policy
 	// Writes is how many writes were sent, of a commit or a rollback how many items
-	// were to be written. Zero means that it cost nothing. Acquires of one process
+	// it has written by itself. Zero means that it cost nothing. Acquires of one process
 	// that went out together have one write, which counts for the first of them. What was
 	// taken ahead with an acquire is in that one's write, too.
 	Writes int

@@ -19,6 +19,7 @@ type leaseItem struct {
 	name  decide.Name
 	local *bucket.State // of a bucket of this process, which has no key, after it was charged; nil: of the table
 	slots []table.Cost  // what the next settling gives back besides
+	wrote bool          // the last settling has written it by itself
 }
 
 // Lease is what a granted request holds. The tokens are taken already. A lease that is

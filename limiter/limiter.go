@@ -55,8 +55,9 @@ type Options struct {
 	// once more.
 	Ahead time.Duration
 	// SettleWithin is how long a Commit or Rollback may wait for a charge of the same bucket to
-	// go with. Zero, the default: it is written at once. Else 10ms to 1m: Commit and Rollback hand
-	// the difference to what was taken over, and return. It goes with the next charge of the bucket,
+	// go with. Zero, the default: they wait until it is written. It is sent at once, or with the next
+	// write of the bucket where one of this process is on its way. Else 10ms to 1m: Commit and Rollback
+	// hand the difference to what was taken over, and return. It goes with the next charge of the bucket,
 	// in its write, or alone when that time is over. Until then the requests of this process are
 	// decided as if it were written; others do not know of it. A crash leaves what was taken as it
 	// was, as one before the Commit does. What could not be written is tried again; what may have

@@ -72,8 +72,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 			if a.items[i].local != nil {
 				continue
 			}
-			handed := le.limiter.opts.SettleWithin > 0 && !slices.ContainsFunc(costs, isSlots)
-			if !handed && slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli != 0 }) {
+			if a.items[i].wrote {
 				e.Writes++
 			}
 			if le.told || err != nil {

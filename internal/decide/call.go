@@ -102,6 +102,9 @@ func (k *facts) land(c *Call, at time.Time, e *Effects) {
 		s.call = nil
 	}
 	k.startQueue(c, at, e)
+	if all := k.at(c.Choice.Shard).alone(at); len(all) > 0 {
+		e.Alone = append(e.Alone, Settlement{Shard: c.Choice.Shard, All: all})
+	}
 }
 
 // keep drops the riders that do not stay, and returns them. Their costs are not under way any more.

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"time"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -19,6 +21,7 @@ type seen struct {
 	holding  *holding      // with Settings.Ahead
 	due      []*Difference // to be settled with a charge, or on their way with one
 	minded   bool          // somebody asks for what is due
+	settling time.Time     // when the last write began that settles alone; zero once it has ended
 	call     *Call         // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.
 	confirmed [][]bucket.Limit

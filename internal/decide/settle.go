@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -9,14 +10,16 @@ import (
 
 // What a lease has cost more or less than it took may be handed to the bucket. It rides on the next charge of
 // its shard; after a while it goes alone. Until then it counts as under way, so requests are decided as if it
-// were written: what is given back may be granted in that same write.
+// were written: what is given back may be granted in that same write. Where the caller waits for the result, the
+// difference waits only for the write that is on its way.
 
 // Difference is what a lease has cost more or less than it took of a shard, with the periods of quotas that
 // it was taken in.
 type Difference struct {
 	Costs []table.Cost
 	At    int64 // by a clock that is never set, ms: when it was handed over
-	Taken any   // of the driver
+	Of    any   // of the driver
+	Waits bool  // its caller waits for the result
 	rides bool  // it is on its way with a charge
 }
 
@@ -32,12 +35,74 @@ type Settlement struct {
 func (b *Bucket) HandOver(shard int, d *Difference) (mind bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
+	s := k.handOver(shard, d)
+	mind, s.minded = !s.minded, true
+	return mind
+}
+
+func (k *facts) handOver(shard int, d *Difference) *seen {
 	s := k.at(shard)
 	s.due = append(s.due, d)
 	s.underWay.add(more(d.Costs))
 	k.denied = nil
-	mind, s.minded = !s.minded, true
-	return mind
+	return s
+}
+
+// Join takes a difference whose caller waits, if a write of the shard is on its way that is not late. It goes with
+// the next one. Else the caller is to settle it at once, and [Bucket.Settled] follows.
+func (b *Bucket) Join(shard int, d *Difference, now Now) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.at(shard)
+	began := s.settling
+	if c := s.call; c != nil && c.began.After(began) {
+		began = c.began
+	}
+	if began.IsZero() || now.At.Sub(began) >= Patience(now.Late) {
+		s.settling = now.At
+		return false
+	}
+	k.handOver(shard, d)
+	return true
+}
+
+// Settled ends a write that has settled differences alone, and returns those to settle next, alone again: all that
+// have joined, unless a call is on its way, whose end decides.
+func (b *Bucket) Settled(shard int, now Now) []*Difference {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.at(shard)
+	s.settling = time.Time{}
+	return s.alone(now.At)
+}
+
+// alone begins to settle what has joined, unless that goes with a write that is on its way, or follows it.
+func (s *seen) alone(at time.Time) (all []*Difference) {
+	if s.call != nil || !s.settling.IsZero() {
+		return nil
+	}
+	for _, d := range s.due {
+		if d.Waits && !d.rides {
+			all = append(all, d)
+		}
+	}
+	if s.arrived(all); len(all) > 0 {
+		s.settling = at
+	}
+	return all
+}
+
+// TakeBack takes out a difference that has joined, for its caller to settle. It reports false if the difference is
+// on its way, or settled.
+func (b *Bucket) TakeBack(shard int, d *Difference) bool {
+	k := b.lock()
+	defer b.mu.Unlock()
+	s := k.at(shard)
+	if d.rides || !slices.Contains(s.due, d) {
+		return false
+	}
+	s.arrived([]*Difference{d})
+	return true
 }
 
 // Due returns what is to be settled alone: what was handed over so many ms ago or earlier, and is not on its way.

@@ -110,6 +110,7 @@ type Effects struct {
 	Late     []Late
 	Left     []Grant // taken for callers that have left: to be given back
 	Settled  []Settlement
+	Alone    []Settlement // to be settled without a charge; [Bucket.Settled] follows each
 
 	few struct { // room for the usual step
 		late     [1]Late

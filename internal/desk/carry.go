@@ -24,7 +24,9 @@ func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
 		d.observe(ctx, Event{Kind: Yielded, Name: w.Name, Limits: table.LimitsOf(w.Costs)})
 	}
 	for _, s := range e.Settled {
-		d.observe(ctx, rode(k.Name, s))
+		if d.SettleWithin > 0 { // else the callers have the result
+			d.observe(ctx, rode(k.Name, s))
+		}
 	}
 }
 
@@ -46,9 +48,12 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 		})
 	}
 	for _, s := range e.Settled {
-		if s.Image != nil {
+		if finish(s.All, lost(s)); s.Image != nil {
 			d.wakeBehind(k, s.All, *s.Image)
 		}
+	}
+	for _, s := range e.Alone {
+		d.background.Go(func() { d.settleJoined(k, s.Shard, s.All) })
 	}
 	for _, g := range e.Left {
 		d.dropped(ctx, g)
@@ -242,7 +247,7 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	defer bounded.End()
 	w := c.Wants()
 	p := decide.Part{Key: c.Write.Target(), Shard: c.Shard}
-	err := d.Settle(bounded, w.Name, p, table.Shard{}, queue.Taking{}, table.Negative(w.Costs), false)
+	_, err := d.Settle(bounded, w.Name, p, table.Shard{}, queue.Taking{}, table.Negative(w.Costs), false)
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

@@ -218,7 +218,7 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	}
 	taken := takingOf(g)
 	InParallel(len(g.Parts), func(i int) {
-		settle := func() { errs[i] = d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i], false) }
+		settle := func() { _, errs[i] = d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i], false) }
 		if p := Guarded(settle); p != nil {
 			errs[i] = p
 		}

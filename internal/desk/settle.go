@@ -35,19 +35,28 @@ const (
 // from the last image, planned again when that turns out to be old. If others keep
 // changing the item, a plain update takes it anyway.
 //
-// If it waits, it may go with the next charge of the shard, see Options.SettleWithin.
+// If it waits, it may go with other writes of the shard, see Options.SettleWithin. Settle reports whether it has
+// written by itself.
 func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken queue.Taking,
-	costs []table.Cost, waits bool) error {
+	costs []table.Cost, waits bool) (wrote bool, err error) {
 	if image.State.Shard != p.Shard {
 		image.Born = 0 // of another shard that paid, which may be older
 	}
 	costs = Pinned(costs, image, d.clock())
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
-	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) ||
-		waits && d.handOver(n, p.Shard, taken, costs) {
-		return nil
+	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) {
+		return false, nil
 	}
-	return d.settling(n, p, image, costs).run(ctx, taken)
+	if waits && !slices.ContainsFunc(costs, isSlots) && !d.awaited(n) {
+		if d.SettleWithin == 0 {
+			return d.join(ctx, n, p, image, taken, costs)
+		}
+		if !d.full() {
+			d.keep(n, p.Shard, taken, costs)
+			return false, nil
+		}
+	}
+	return true, d.settling(n, p, image, costs).run(ctx, taken)
 }
 
 // settling begins to settle costs, none of them zero, on one item.

@@ -182,7 +182,8 @@ func (d *Desks) backOf(n decide.Name, key item.Key, back []table.Cost) (err erro
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
 	part := decide.Part{Key: key}
-	if p := Guarded(func() { err = d.Settle(bounded, n, part, table.Shard{}, queue.Taking{}, back, false) }); p != nil {
+	settle := func() { _, err = d.Settle(bounded, n, part, table.Shard{}, queue.Taking{}, back, false) }
+	if p := Guarded(settle); p != nil {
 		return p
 	}
 	return err

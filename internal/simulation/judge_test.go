@@ -366,7 +366,14 @@ func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Sh
 		e.due = min(e.due, level)
 		return
 	}
-	if least := e.due - full*(j.w.slack+j.w.slack*2/5)/100 - b.allowance(j, sl.Name) - 2*sl.Period; level < least {
+	least := e.due - full*(j.w.slack+j.w.slack*2/5)/100 - b.allowance(j, sl.Name) - 2*sl.Period
+	// What a charge gives back first does not go beyond the capacity. Example: 4 of 6, 4 are given back and 4 are
+	// taken: 2 are left.
+	if o != nil && level < least && level >= least-o.client.mayHaveBack(after.Entity, sl.Name)*sl.Period {
+		e.due = level
+		return
+	}
+	if level < least {
 		j.w.violated("I6: %s: a write lost tokens: %s of %s, exactly %s; %v -> %v", c.Key.PK,
 			show(level, sl.Period), sl.Name, show(e.due, sl.Period), before.State, after.State)
 	}
@@ -386,6 +393,9 @@ func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *
 		if sl.Renews() {
 			j.window(c.CreatedAt, after.Entity, sl.Name, grown)
 			continue
+		}
+		if o != nil {
+			o.client.gaveBack(after.Entity, sl.Name, max(0, -grown))
 		}
 		l := b.limit(sl.Limit, c.CreatedAt)
 		if grown == 0 {
@@ -474,6 +484,9 @@ func (j *judge) granted(entity, limit string, began, now, milli, slow int64) {
 	}
 	l.sum += milli * l.period
 	allowed := l.capacity*l.period + l.amount*(b.longest+j.w.spread.Milliseconds()+b.slow+planned)
+	for _, c := range j.w.clients {
+		allowed += c.mayHaveBack(entity, limit) * l.period
+	}
 	if x := l.sum - refill - l.low; x > allowed {
 		j.w.violated("I1: %s %s: %s more granted than the limit allows in a window", entity, limit,
 			show(x-allowed, l.period))
@@ -503,6 +516,45 @@ func (j *judge) sharesAddUp() {
 
 func show(level, period int64) string {
 	return fmt.Sprintf("%.3f", float64(level)/float64(period)/bucket.Milli)
+}
+
+// returns are what a settlement under way gives back, by entity and limit, less what writes that gave back in all
+// have shown: the rest rides with a charge, if the settlement succeeds. Written are the entities that its client has
+// written to meanwhile.
+type returns struct {
+	milli   map[[2]string]int64
+	written map[string]bool
+}
+
+// gaveBack notes a write of a client, which gave back so much in all.
+func (c *client) gaveBack(entity, limit string, milli int64) {
+	for _, r := range c.returning {
+		r.written[entity] = true
+		k := [2]string{entity, limit}
+		seen := min(r.milli[k], milli)
+		r.milli[k] -= seen
+		milli -= seen
+	}
+}
+
+// mayHaveBack is what charges of a client may have given back besides what they took.
+func (c *client) mayHaveBack(entity, limit string) (milli int64) {
+	for _, r := range c.returning {
+		if r.written[entity] {
+			milli += r.milli[[2]string{entity, limit}]
+		}
+	}
+	return milli
+}
+
+// returned ends a settlement. What it has given back and no write has shown has gone with a charge.
+func (c *client) returned(j *judge, r *returns, err error) {
+	c.returning = slices.DeleteFunc(c.returning, func(o *returns) bool { return o == r })
+	for k, milli := range r.milli {
+		if l := j.bucket(k[0]).limits[k[1]]; l != nil && err == nil && r.written[k[0]] {
+			j.back(l, milli*l.period)
+		}
+	}
 }
 
 // account is what the calls of a client have told their callers to be charged, and

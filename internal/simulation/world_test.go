@@ -104,6 +104,8 @@ type client struct {
 	busy     int
 	accounts map[[2]string]*account
 	paid     map[string]map[string]int64 // by partition key and limit: taken less given back, millitokens
+	// returning are its settlements under way.
+	returning []*returns
 }
 
 // held is a lease with what it has charged.
@@ -596,6 +598,19 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 	if _, ok := guests["rpm"]; ok {
 		guests["rpm"] += h.more
 	}
+	r := &returns{map[[2]string]int64{}, map[string]bool{}}
+	for _, e := range h.who {
+		costs := diff
+		if e == guest {
+			costs = guests
+		}
+		for limit, n := range costs {
+			r.milli[[2]string{e, limit}] = max(0, -n*bucket.Milli)
+		}
+	}
+	w.mu.Lock()
+	o.client.returning = append(o.client.returning, r)
+	w.mu.Unlock()
 	for range 3 {
 		if how >= 2 {
 			err = h.lease.Rollback(ctx)
@@ -609,6 +624,7 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.finish(o.client)
+	o.client.returned(w.judge, r, err)
 	w.tracef("op %d: client %d settles %v of %v by %v: %v", o.id, h.client.id, h.costs, h.who, diff, outcomeName(err))
 	w.stats.settled++
 	certain := err == nil && !w.changes && !w.expires && w.hand == nil // what is gone needs no settling
