@@ -176,8 +176,10 @@ func byReadThenPut(db *dynamodb.Client, writes *atomic.Int64) asker {
 		if len(out.Item) > 0 {
 			level, at, version = of(out.Item, "level"), of(out.Item, "at"), of(out.Item, "version")
 		}
-		more := max(0, now-at) / every
-		if level, at = min(rates[key], level+more), at+more*every; level < 1 {
+		if more := (now - at) / every; more > 0 {
+			level, at = min(rates[key], level+more), now
+		}
+		if level < 1 {
 			return false, nil
 		}
 		id["level"], id["at"], id["version"] = number(level-1), number(at), number(version+1)
