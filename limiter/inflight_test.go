@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -394,7 +395,8 @@ func (o *office) cascade(slots map[string]int64) {
 // back once on each, also if a commit has to be repeated for one of them.
 func TestSlotsOfACascade(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{})
+		var lost []string
+		w := o.worker(0, Options{Observe: only(EventLost, func(e Event) { lost = append(lost, e.Entity) })})
 		o.cascade(map[string]int64{acme: 3, "org": 2})
 		req := asks(Costs{"jobs": 1, "rpm": 1})
 		first, second := o.must(w, req), o.must(w, req)
@@ -430,6 +432,14 @@ func TestSlotsOfACascade(t *testing.T) {
 			}
 		}
 		o.free("given back", 3)
+		o.must(w, req)
+		w.crash()
+		time.Sleep(3 * epoch)
+		w.on(nil)
+		synctest.Wait()
+		if !slices.Equal(lost, []string{acme}) {
+			t.Errorf("of a lease of %s on two levels, %q are said to have lost slots", acme, lost)
+		}
 	})
 }
 
