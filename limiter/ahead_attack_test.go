@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A release whose limits another one has replaced goes by those, and grants by those from
@@ -121,6 +124,18 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 			}
 			if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel {
 				t.Errorf("paid: %t: %d held and %d in the table, want %d and %d", paid, got, is, wantHeld, wantLevel)
+			}
+			if paid { // of what several shards paid, the image is of another one, which owes nothing
+				image := w.shards(l, acme, gpt)[0]
+				part, back := decide.Part{Key: image.Key()}, table.Costs([]bucket.Limit{limit.stored()}, -1000)
+				image.State.Shard, image.State.Shards = 1, 2
+				image.State.Slots[image.State.Index("rps")].Tokens = 0
+				if _, err := l.desks.Settle(t.Context(), acmeGPT, part, image, queue.Taking{}, back, false); err != nil {
+					t.Error(err)
+				}
+				if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel+1000 {
+					t.Errorf("of several: %d held and %d in the table, want %d and %d", got, is, wantHeld, wantLevel+1000)
+				}
 			}
 			l.desks.Wait()
 		})

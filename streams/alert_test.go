@@ -145,6 +145,31 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	}
 }
 
+// While a record of what was sent cannot be read, of the highest threshold or one below, nothing is sent, and
+// the batch comes again.
+func TestNothingIsSentWhileRecordsCannotBeRead(t *testing.T) {
+	for read := range 2 {
+		r, to, payload, again := spentHalf(t)
+		r.agg.conf.Percents = map[string][]int{"": {25, 50}}
+		reads := 0
+		r.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+			if len(op.Keys) > 0 && strings.HasPrefix(op.Keys[0].SK, "#QUOTA#") {
+				if reads++; reads > read {
+					return false, memdb.Fail(store.Unavailable)
+				}
+			}
+			return true, nil
+		})
+		if got := r.handle(payload); got != again || len(to.sent) != 0 || reads == 0 {
+			t.Errorf("read %d fails: response %s, sent %+v", read+1, got, to.sent)
+		}
+		r.db.SetHook(nil)
+		if got := r.handle(payload); got != done || len(to.sent) != 2 || len(r.thresholds()) != 2 {
+			t.Errorf("then: response %s, sent %+v, recorded %+v", got, to.sent, r.thresholds())
+		}
+	}
+}
+
 // What the target refuses for good holds nothing up: the batch is done, and the first use in another
 // hour of the period tries once more.
 func TestRefusedAlertHoldsNothingUp(t *testing.T) {
