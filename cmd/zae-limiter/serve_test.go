@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -216,6 +217,22 @@ func TestServe(t *testing.T) {
 	if _, err := net.Dial("tcp", s.grpc); err == nil {
 		t.Error("it listens after its end")
 	}
+}
+
+// Of errors without a decision one a second is printed, with how many were not.
+func TestServeSaysErrorsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		report := (&app{errs: &out}).seldom()
+		for range 3 {
+			report(errors.New("down"))
+		}
+		time.Sleep(time.Second)
+		report(errors.New("late"))
+		if got := out.String(); got != "no decision: down\nno decision: late (and 2 more)\n" {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 // What is too long is refused, whatever carries it, and takes nothing; the connection stays in use. Names may
