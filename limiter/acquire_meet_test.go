@@ -165,3 +165,26 @@ func TestRefusedStrangersEvictNobody(t *testing.T) {
 		t.Error("a bucket in use is forgotten")
 	}
 }
+
+// Where more buckets are in use than a process remembers, each request meets its bucket anew, and writes once.
+func TestMoreBucketsThanAreRemembered(t *testing.T) {
+	const buckets, rounds = 40, 10
+	w := newWorld(t)
+	l := w.process(Options{MaxBuckets: buckets / 4})
+	ask := func(i int) {
+		t.Helper()
+		must(t, l, Request{Entity: fmt.Sprint("tenant ", i%buckets), Resource: gpt, Costs: Costs{"rpm": 1},
+			Limits: []Limit{rpm10}})
+		w.advance(time.Second)
+	}
+	for i := range buckets {
+		ask(i)
+	}
+	w.db.ResetStats()
+	for i := range rounds * buckets {
+		ask(i)
+	}
+	if n := w.db.Stats().WriteUnits; n != rounds*buckets {
+		t.Errorf("%v write units for %d requests", n, rounds*buckets)
+	}
+}
