@@ -116,7 +116,7 @@ var effects = map[string]played{
 	"table repair":   {away: true},
 	"table template": {away: true},
 	"thresholds":     {args: "-e acme"},
-	"top":            {args: "--every 1ms --rounds 1"},
+	"top":            {args: "--every 1ms --rounds 1 --by namespace"},
 	"usage":          {args: "-e acme"},
 	"version":        {},
 	"entity delete": {effect: removes, args: "acme", leaves: []string{`- "acme" belongs to "org", and charges it`,
