@@ -54,15 +54,17 @@ func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
 	first := func(m *Manifest) { m.Resources["gpt-4"] = []limiter.Limit{limiter.PerMinute("rpm", l)} }
 	less := func(m *Manifest) { first(m); delete(m.Entities["acme"], "") }
 	few := func(*Manifest) {}
+	more := func(m *Manifest) { m.Entities["new"] = map[string][]limiter.Limit{"": {rpm10}} }
 	for _, c := range []struct {
 		name         string
 		base, second func(*Manifest)
 	}{
 		{"other limits at the same scopes", few, declaring(limiter.PerMinute("rpm", 222))},
 		{"a scope that stays is deleted", few, func(m *Manifest) { delete(m.Entities, "acme") }},
-		{"an entity more", few, func(m *Manifest) { m.Entities["new"] = map[string][]limiter.Limit{"": {rpm10}} }},
+		{"an entity more", few, more},
 		{"nothing to change", few, few},
 		{"other limits, many", crowd, declaring(limiter.PerMinute("rpm", 222))},
+		{"an entity more, many", crowd, more},
 	} {
 		for was, change := range map[string]func(*Manifest){"changed": first, "taken away": less} {
 			t.Run(c.name+", "+was, func(t *testing.T) {
