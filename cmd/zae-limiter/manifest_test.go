@@ -214,6 +214,10 @@ func TestAManifestOfAHierarchy(t *testing.T) {
 	}
 	s.says(0, "apply -y "+file, "4 changes applied")
 	s.says(1, "entity get org", "not found")
+	write("entities:\n  acme: {name: Acme}\n  new: {name: New}\n")
+	if text, _ := s.run(3, "plan", file, "-o", "json"); strings.Contains(text, `"to":`) || strings.Contains(text, `"from":`) {
+		t.Errorf("limits in a step about a description:\n%s", text)
+	}
 	write("entities:\n  a: {parent: b}\n  b: {parent: a}\n")
 	s.says(2, "plan "+file, `a circle, a -> b -> a`)
 	write("entities:\n  a: {parent: nobody}\n")
