@@ -266,6 +266,27 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 	}
 }
 
+// A day that had marks when it was read, and has a sum when it is written, is summed once more, later: the
+// release that left the marks may still add to it.
+func TestADayIsSummedAgainWhoeverTookItsMarks(t *testing.T) {
+	w := newWorld(t, 1)
+	noon := t0 - t0%aDayLong + 12*anHourLong
+	w.now = noon
+	w.marked(usage.Hourly, noon, 30, 3, 30)
+	w.marked(usage.Daily, noon, 30, 3, 30)
+	owed := []usage.Owed{{Namespace: "ns", Resource: "gpt", Entity: "a", Start: usage.Hourly.Start(noon)}}
+	day := w.agg.longer(owed)[0]
+	marked := map[item.Key]item.Item{day.key: w.db.Item(day.key)}
+	for round := range 2 {
+		if _, again, err := w.agg.sumWindow(t.Context(), owed[0], day, marked); err != nil || !again {
+			t.Errorf("round %d: again %v, %v", round+1, again, err)
+		}
+		if usage.Marked(w.db.Item(day.key)) {
+			t.Fatal("it has marks")
+		}
+	}
+}
+
 // put0 stores a bucket with a counter of whole tokens, of which it is not known when it
 // was created.
 func (w *world) put0(key item.Key, used int64) {
