@@ -28,28 +28,40 @@ type Calendar struct {
 // span has no edge after from and before to, which is one.
 type span struct{ from, to int64 }
 
-var known sync.Map // canonical form -> *Calendar
+var calendars kept[*Calendar]
 
 // Parse reads a canonical form. The error names the problem and the accepted forms; a calendar
 // without an edge is an error.
 func Parse(canonical string) (*Calendar, error) {
-	if found, ok := known.Load(canonical); ok {
-		return found.(*Calendar), nil
-	}
-	c, err := parse(canonical)
+	c, err := calendars.read(canonical, parse)
 	if err != nil {
 		return nil, fmt.Errorf("calendar %q: %w", shown(canonical), err)
-	}
-	if knownCount.Add(1) <= maxKnown {
-		known.Store(canonical, c)
 	}
 	return c, nil
 }
 
-// maxKnown bounds how many calendars are kept.
-const maxKnown = 1024
+// kept keeps results by the form that they were read from, up to maxKept, and then begins anew.
+type kept[T any] struct {
+	known sync.Map
+	count atomic.Int64
+}
 
-var knownCount atomic.Int64
+const maxKept = 1024
+
+func (k *kept[T]) read(form string, parse func(string) (T, error)) (T, error) {
+	if found, ok := k.known.Load(form); ok {
+		return found.(T), nil
+	}
+	read, err := parse(form)
+	if err == nil {
+		if k.count.Add(1) > maxKept {
+			k.known.Clear()
+			k.count.Store(1)
+		}
+		k.known.Store(form, read)
+	}
+	return read, err
+}
 
 func parse(canonical string) (*Calendar, error) {
 	if seconds, ok := strings.CutPrefix(canonical, "+"); ok {

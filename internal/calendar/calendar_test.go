@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -480,29 +481,21 @@ func TestHowManyMinutesAreLookedAt(t *testing.T) {
 	}
 }
 
-// However many calendars there are, only so many are kept.
-func TestHowManyCalendarsAreKept(t *testing.T) {
-	before := map[any]bool{}
-	known.Range(func(form, _ any) bool { before[form] = true; return true })
-	count := knownCount.Load()
-	t.Cleanup(func() {
-		known.Range(func(form, _ any) bool {
-			if !before[form] {
-				known.Delete(form)
+// However many forms are read, only so many are kept: from there on the kept ones are the new ones.
+func TestHowManyFormsAreKept(t *testing.T) {
+	var k kept[int]
+	reads := 0
+	parse := func(form string) (int, error) { reads++; return strconv.Atoi(form) }
+	for n := range 2*maxKept + 1 {
+		for range 2 {
+			if got, err := k.read(strconv.Itoa(n), parse); got != n || err != nil {
+				t.Fatal(got, err)
 			}
-			return true
-		})
-		knownCount.Store(count)
-	})
-	knownCount.Store(int64(len(before)))
-	for n := range 2 * maxKnown {
-		if _, err := Parse(fmt.Sprintf("+%d", 1_000_000+n)); err != nil {
-			t.Fatal(err)
 		}
 	}
-	kept := 0
-	known.Range(func(any, any) bool { kept++; return true })
-	if kept != maxKnown {
-		t.Errorf("%d are kept, want %d", kept, maxKnown)
+	are := 0
+	k.known.Range(func(any, any) bool { are++; return true })
+	if _, err := k.read("x", parse); err == nil || are != 1 || reads != 2*maxKept+2 {
+		t.Errorf("%d are kept, %d were read, %v", are, reads, err)
 	}
 }

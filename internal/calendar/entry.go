@@ -166,15 +166,30 @@ func (e entry) look(m int64) (next int64, begins bool) {
 	case e.minutes.has(t.Minute()) && !e.matches(wall(m-1)):
 		return m, true
 	}
+	return after(m, unit), false
+}
+
+// after returns the first local time after the unit of time that another one is in.
+func after(m int64, unit int) int64 {
 	switch unit {
 	case month:
-		return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC).Unix() / 60, false
+		t := wall(m)
+		return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC).Unix() / 60
 	case day:
-		return (floor(m, 24*60) + 1) * 24 * 60, false
+		return (floor(m, 24*60) + 1) * 24 * 60
 	case hour:
-		return (floor(m, 60) + 1) * 60, false
+		return (floor(m, 60) + 1) * 60
 	}
-	return m + 1, false
+	return m + 1
+}
+
+// same returns a local time until which the expression goes on to match, or goes on not to, as at another one.
+func (e entry) same(m int64) int64 {
+	if e.matches(wall(m)) {
+		return after(m, e.finest)
+	}
+	next, _ := e.look(m)
+	return next
 }
 
 // wall returns a local time, as if its zone were UTC.

@@ -51,19 +51,32 @@ func Zone(canonical string) string {
 
 // Read returns the canonical form of a stored calendar; zone is the item's.
 func Read(stored, zone string) (canonical string, err error) {
+	if canonical, err = unstored(stored, zone); err == nil {
+		_, err = Parse(canonical)
+	}
+	return canonical, err
+}
+
+// ReadSchedule returns the form of a stored [Schedule]; zone is the item's.
+func ReadSchedule(stored, zone string) (form string, err error) {
+	if form, err = unstored(stored, zone); err == nil {
+		_, err = ParseSchedule(form)
+	}
+	return form, err
+}
+
+// unstored returns the form with its zone of a stored calendar or schedule.
+func unstored(stored, zone string) (string, error) {
 	switch {
 	case strings.HasPrefix(stored, ours):
-		canonical = stored[len(ours):]
+		return stored[len(ours):], nil
 	case strings.HasPrefix(stored, pythons) && !strings.Contains(stored, "L"):
 		if zone == "" {
 			zone = "UTC"
 		}
-		canonical = stored[len(pythons):] + "@" + zone
-	default:
-		return "", fmt.Errorf("calendar %q: want version 1 or 2", stored)
+		return stored[len(pythons):] + "@" + zone, nil
 	}
-	_, err = Parse(canonical)
-	return canonical, err
+	return "", fmt.Errorf("calendar %q: want version 1 or 2", stored)
 }
 
 // shown returns a canonical form in cron notation, and any other text unchanged.

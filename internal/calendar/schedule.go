@@ -1,0 +1,210 @@
+package calendar
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Schedule says which parameters a rate has at an instant: the first window's that matches, or its own.
+// A window matches while the clocks of the zone show a time that its cron expression matches: "* 9-16 * * 1-5"
+// is from nine to five on working days. It follows the clocks where they are set forward or back. Its form is
+// the calendar's, with the parameters behind each expression:
+//
+//	h9-16w1-5s2000;h0-5c50a10p60@Europe/Berlin
+//
+// A Schedule is safe for concurrent use.
+type Schedule struct {
+	windows []window
+	zone    *time.Location
+	last    atomic.Pointer[[2]span] // as of a Calendar
+}
+
+// window is an expression and the parameters that hold while it matches.
+type window struct {
+	entry
+	Change
+}
+
+// Change has the parameters of a window: a scale of capacity and refill in thousandths, or capacity and refill
+// in tokens and the period in seconds, each 0 for the rate's own.
+type Change struct{ Scale, Capacity, Refill, Period int64 }
+
+// The tags of the parameters of a window, in their order.
+const changeTags = "scap"
+
+// MaxWindows is how many windows a schedule has at most.
+const MaxWindows = 64
+
+// MaxChange bounds each parameter of a window.
+const MaxChange = 1_000_000_000_000_000
+
+func (c *Change) fields() [len(changeTags)]*int64 {
+	return [...]*int64{&c.Scale, &c.Capacity, &c.Refill, &c.Period}
+}
+
+// String returns the parameters as they are stored: "s500", or "c50a10p60".
+func (c Change) String() string {
+	var b strings.Builder
+	for i, n := range c.fields() {
+		if *n != 0 {
+			b.WriteByte(changeTags[i])
+			b.WriteString(strconv.FormatInt(*n, 10))
+		}
+	}
+	return b.String()
+}
+
+var schedules kept[*Schedule]
+
+// ParseSchedule reads a form. The error names the problem and the accepted forms; a window that never comes is
+// an error.
+func ParseSchedule(form string) (*Schedule, error) { return schedules.read(form, parseSchedule) }
+
+func parseSchedule(form string) (*Schedule, error) {
+	body, name, _ := strings.Cut(form, "@")
+	zone, err := location(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schedule{zone: zone}
+	if n := strings.Count(body, ";") + 1; n > MaxWindows {
+		return nil, fmt.Errorf("it has %d windows, want at most %d", n, MaxWindows)
+	}
+	for one := range strings.SplitSeq(body, ";") {
+		w, err := parseWindow(one)
+		if err != nil {
+			return nil, fmt.Errorf("window %q: %w", one, err)
+		}
+		s.windows = append(s.windows, w)
+	}
+	return s, nil
+}
+
+func parseWindow(one string) (w window, err error) {
+	cron, rest := one, ""
+	if i := strings.IndexAny(one, changeTags); i >= 0 {
+		cron, rest = one[:i], one[i:]
+	}
+	text, err := parseCompact(cron)
+	if err != nil {
+		return w, err
+	}
+	if w.entry, err = parseFields(text); err != nil {
+		return w, err
+	}
+	for i, n := range w.fields() {
+		if rest == "" || rest[0] != changeTags[i] {
+			continue
+		}
+		end := strings.IndexAny(rest[1:], changeTags) + 1
+		if end == 0 {
+			end = len(rest)
+		}
+		if *n, err = strconv.ParseInt(rest[1:end], 10, 64); err != nil || *n < 1 || *n > MaxChange {
+			return w, fmt.Errorf("the parameter %q: want 1 to %d", rest[:end], int64(MaxChange))
+		}
+		rest = rest[end:]
+	}
+	if rest != "" || w.Change == (Change{}) || w.Scale != 0 && w.Change != (Change{Scale: w.Scale}) {
+		return w, fmt.Errorf("the parameters %q: want a scale s, or some of capacity c, refill a and period p",
+			one[len(cron):])
+	}
+	if _, begins := w.next(0); !begins && !w.matches(wall(0)) {
+		return w, w.refusal(text)
+	}
+	return w, nil
+}
+
+// Window returns the form of a window, without its zone: a cron expression of five fields, and its parameters.
+// The error names the problem and the accepted forms.
+func Window(expression string, c Change) (form string, err error) {
+	text, err := parseExpression(expression)
+	if err != nil {
+		return "", err
+	}
+	form = compact(text) + c.String()
+	_, err = parseWindow(form)
+	return form, err
+}
+
+// WindowOf returns the cron expression of a window and its parameters.
+func WindowOf(form string) (expression string, c Change, err error) {
+	w, err := parseWindow(form)
+	if err != nil {
+		return "", c, err
+	}
+	text, err := parseCompact(strings.TrimSuffix(form, w.Change.String()))
+	return strings.Join(text[:], " "), w.Change, err
+}
+
+// At returns the parameters of the window in force at an instant; none: the rate's own.
+func (s *Schedule) At(ms int64) Change {
+	if i, _, _, _ := s.inForce(floor(ms, 60_000)); i >= 0 {
+		return s.windows[i].Change
+	}
+	return Change{}
+}
+
+// Changes returns the parameters of all windows.
+func (s *Schedule) Changes() (out []Change) {
+	for _, w := range s.windows {
+		out = append(out, w.Change)
+	}
+	return out
+}
+
+// inForce returns the window in force in a minute, -1 for none, its local time, and how far the clocks are ahead
+// until when.
+func (s *Schedule) inForce(m int64) (i int, local, ahead, until int64) {
+	ahead, until = stretch(s.zone, m)
+	local = floor(m*60+ahead, 60)
+	t := wall(local)
+	for i, w := range s.windows {
+		if w.matches(t) {
+			return i, local, ahead, until
+		}
+	}
+	return -1, local, ahead, until
+}
+
+// Next returns the first instant after another one at which another window is in force, or Never.
+func (s *Schedule) Next(ms int64) int64 {
+	last := s.last.Load()
+	if last == nil {
+		last = &[2]span{}
+	}
+	for _, known := range last {
+		if ms >= known.from && ms < known.to {
+			return known.to
+		}
+	}
+	next := int64(Never)
+	if ms <= farthest && ms >= -farthest {
+		next = s.next(floor(ms, 60_000))
+	}
+	s.last.Store(&[2]span{{ms, next}, last[0]})
+	return next
+}
+
+func (s *Schedule) next(m int64) int64 {
+	was, _, _, _ := s.inForce(m)
+	for at := m; at < m+horizon; {
+		i, local, ahead, until := s.inForce(at)
+		if i != was {
+			return at * 60_000
+		}
+		deciding := s.windows // those behind the one in force decide nothing
+		if i >= 0 {
+			deciding = deciding[:i+1]
+		}
+		next := int64(Never)
+		for _, w := range deciding {
+			next = min(next, w.same(local))
+		}
+		at = min(max(at+1, ceil(next*60-ahead)), until)
+	}
+	return Never
+}
