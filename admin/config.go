@@ -147,7 +147,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 
 // SetLimits replaces the limits stored at a scope, records that, and brings the new
 // ones to the buckets that exist ([Namespace.Reach]). All of a limit is replaced, also
-// what cannot be read ([ErrConfig]), as a schedule of a Python client. Limits that are no
+// what cannot be read ([ErrConfig]), as the schedule of a quota. Limits that are no
 // longer stored leave those buckets. Afterwards all clients, Python too, work with the new
 // limits. Other configuration of the scope stays. There must be at least one limit.
 //

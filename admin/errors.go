@@ -20,8 +20,8 @@ var (
 	// can be deleted, only a deleted one recovered or purged, and recovered only while
 	// its name is free.
 	ErrState = errors.New("admin: namespace in another state")
-	// ErrConfig: what is stored at a scope cannot be read, or is not served here, as a schedule of a
-	// Python client; the error names scope, attribute and what is accepted. Requests that it is for
+	// ErrConfig: what is stored at a scope cannot be read, or is not served here, as the schedule of
+	// a quota; the error names scope, attribute and what is accepted. Requests that it is for
 	// are limiter.ErrInvalid. SetLimits replaces it and DeleteLimits removes it, all of it.
 	ErrConfig = errors.New("admin: limits that are not served")
 	// ErrBusy: others kept changing what the call changes, and theirs stays. Nothing was

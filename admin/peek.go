@@ -40,7 +40,10 @@ type Bucket struct {
 
 // Level is what is left of one limit.
 type Level struct {
+	// Limit is the limit as it is in force: in a window of its Schedule, with what that changes.
 	limiter.Limit
+	// ChangesIn is how long its Schedule leaves it so; zero: it has none, or leaves it for good.
+	ChangesIn time.Duration
 	// Stored reports whether the limit is stored as it is here. One that is not was brought by
 	// callers, or was stored before.
 	Stored    bool
@@ -58,6 +61,9 @@ type Level struct {
 }
 
 const never time.Duration = -1
+
+// longestIn is how many milliseconds a Duration holds.
+const longestIn = math.MaxInt64 / int64(time.Millisecond)
 
 // maxCharged is how many generations above an entity are ever charged with it.
 const maxCharged = 4
@@ -138,8 +144,9 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 	return out
 }
 
-// inBucket returns what buckets have of a limit: neither floors nor for how long it is taken ahead.
+// inBucket returns what buckets store of a limit: neither floors nor for how long it is taken ahead.
 func inBucket(l bucket.Limit) bucket.Limit {
+	l = l.Own()
 	l.Floors, l.Ahead = "", 0
 	return l
 }
@@ -159,7 +166,10 @@ func limitsOf(shards []table.Shard) (out []bucket.Limit) {
 
 // level adds one limit up over the shards.
 func level(l bucket.Limit, shards []table.Shard, now int64) Level {
-	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
+	out := levelOf(l.InForce(now))
+	if edge := l.Changes(now); edge != bucket.Never {
+		out.ChangesIn = time.Duration(min(bucket.SubSat(edge, now), longestIn)) * time.Millisecond
+	}
 	if out.IsBlocked() {
 		out.Remaining, out.FullIn = 0, never // nobody gets the token that it is stored with
 		return out
@@ -179,7 +189,7 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 		}
 		wait = max(wait, s.Wait(i, s.Rate(i).Capacity))
 	}
-	if out.FullIn = time.Duration(wait) * time.Millisecond; wait > math.MaxInt64/int64(time.Millisecond) {
+	if out.FullIn = time.Duration(wait) * time.Millisecond; wait > longestIn {
 		out.FullIn = never
 	}
 	out.Remaining, out.Used = bucket.WholeTokens(tokens), used.Tokens()
@@ -187,6 +197,15 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	if l.Lends() {
 		out.Used = out.Capacity - out.Remaining
 	}
+	return out
+}
+
+// levelOf is a full level of a limit with the parameters that it has now.
+func levelOf(l bucket.Limit) Level {
+	schedule := l.Schedule()
+	l.Plan = ""
+	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
+	out.Schedule = schedule
 	return out
 }
 

@@ -53,6 +53,32 @@ func TestPeek(t *testing.T) {
 	}
 }
 
+// In a window of its schedule a limit is shown as it is in force there, and until when: with or without a bucket,
+// which is one with the stored limits all the time.
+func TestPeekInAWindow(t *testing.T) {
+	w := newWorld(t) // at 22:13:20 UTC
+	l := limiter.PerMinute("rpm", 60).During("* 22 * * *", "", limiter.Limit{Capacity: 10, Refill: 6})
+	w.set(Scope{}, l)
+	wants := func(when string, exists bool, capacity, refill, left int64, changes time.Duration) {
+		t.Helper()
+		got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+		w.must(err)
+		b := got[0]
+		if one := b.Levels[0]; b.Exists != exists || !one.Stored || one.Capacity != capacity || one.Refill != refill ||
+			one.Remaining != left || one.ChangesIn != changes || one.Schedule != l.Schedule {
+			t.Errorf("%s: %+v", when, b)
+		}
+	}
+	in := time.Hour - 13*time.Minute - 20*time.Second + time.Second // behind the edge, when all clocks are past it
+	wants("in the window", false, 10, 6, 10, in)
+	w.take("acme", "gpt-4", limiter.Costs{"rpm": 4})
+	wants("taken", true, 10, 6, 6, in)
+	w.advance(in)
+	wants("behind it", true, 60, 60, 10, 23*time.Hour)
+	w.advance(23 * time.Hour)
+	wants("in the next", true, 10, 6, 10, time.Hour)
+}
+
 func TestPeekWithoutStoredLimits(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.ns.Peek(t.Context(), "acme", "gpt-4")

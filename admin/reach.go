@@ -119,13 +119,6 @@ func (n *Namespace) reachBucket(
 			return changed, err
 		}
 		shards, err := n.shards(ctx, entity, resource)
-		if errors.Is(err, table.ErrUnreadable) {
-			var some bool
-			if some, err = n.unschedule(ctx, entity, resource, in.limits, err); some {
-				changed = true
-				continue
-			}
-		}
 		if err != nil {
 			return changed, err
 		}
@@ -159,29 +152,6 @@ func (n *Namespace) reachBucket(
 		pause(ctx, try)
 	}
 	return changed, last
-}
-
-// unschedule takes schedules of Python clients off the shards of a bucket: the limits in force have none.
-// It reports whether there were any, else it returns why the bucket cannot be read.
-func (n *Namespace) unschedule(
-	ctx context.Context, entity, resource string, inForce []bucket.Limit, odd error,
-) (some bool, err error) {
-	items, _, err := n.shardItems(ctx, entity, resource)
-	if err != nil {
-		return false, err
-	}
-	for _, it := range items {
-		if u, ok := table.Unschedule(it, inForce); ok {
-			if _, err := n.calls.write(ctx, u); err != nil && !isRefused(err) {
-				return some, err
-			}
-			some = true
-		}
-	}
-	if !some {
-		err = odd
-	}
-	return some, err
 }
 
 // pause waits before the next read of a bucket, longer from try to try. It ends with ctx, as the

@@ -175,35 +175,34 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 	}
 }
 
-// A schedule of a Python client in a bucket is taken off by the limits that replace it, of every kind and on
-// every shard; what is left there stays, up to the capacity. Reset makes nothing of that necessary.
+// Limits that replace others with a schedule take it off every shard of every bucket, whatever their kind. The level
+// stays.
 func TestReachTakesSchedulesOff(t *testing.T) {
-	quota := limiter.Quota("rpm", 5, limiter.Monthly(1, "UTC"))
-	session := limiter.Quota("rpm", 5, limiter.FromFirstUse(time.Hour))
 	rate := limiter.Limit{Name: "rpm", Capacity: 5, Refill: 1, Period: 24 * time.Hour}
-	for name, was := range map[string]limiter.Limit{"rate": rate, "quota": quota, "session": session} {
-		for _, is := range []limiter.Limit{rate, quota, session, rate.AsSoft()} {
-			for level, want := range map[int64]int64{1: 1, 4: 3} {
+	for _, was := range []limiter.Limit{rate.During("* * * * *", "", limiter.Limit{Capacity: 3}), rate} {
+		for _, is := range []limiter.Limit{rate, limiter.Quota("rpm", 5, limiter.Monthly(1, "UTC")),
+			limiter.Quota("rpm", 5, limiter.FromFirstUse(time.Hour)), rate.AsSoft()} {
+			for _, level := range []int64{1, 3} {
 				for attr, shards := range map[string]int{"sched": 1, "b_rpm_sched": 2} {
 					w := newWorld(t)
 					w.set(Scope{}, was)
 					w.split("acme", "gpt-4", shards/2)
 					for k := range shards {
-						w.spoil("acme", k, item.Item{attr: item.S("1*=c2"), "b_rpm_tk": item.N(level * 1000 / int64(shards))})
+						w.spoil("acme", k, item.Item{attr: item.S("1c3"), "b_rpm_tk": item.N(level * 1000 / int64(shards))})
 					}
 					is.Capacity = 3
 					w.must(w.ns.SetLimits(t.Context(), Scope{}, is))
 					left := int64(0)
 					for k := range shards {
 						it := w.db.Item(layout.BucketKey(w.ns.id, "acme", "gpt-4", k))
-						if b, err := table.DecodeShard(it); err != nil || it[attr] != nil {
-							t.Fatalf("%s to %v: %v", name, is, err)
-						} else {
-							left += b.State.Slots[b.State.Index("rpm")].Tokens
+						b, err := table.DecodeShard(it)
+						if err != nil || b.State.Slots[b.State.Index("rpm")].Schedule() != "" {
+							t.Fatalf("%s to %v: %v, %v", was, is, it, err)
 						}
+						left += b.State.Slots[b.State.Index("rpm")].Tokens
 					}
-					if left != want*1000 {
-						t.Errorf("%s to %v by %s: %d of 3000 left, want %d", name, is, attr, left, want*1000)
+					if left != level*1000 {
+						t.Errorf("%s to %v by %s: %d of 3000 left, want %d", was, is, attr, left, level*1000)
 					}
 				}
 			}
@@ -220,7 +219,7 @@ func TestWhatIsStoredBesideOddLimits(t *testing.T) {
 		w.set(at, rpm10)
 		k := w.ns.config(at).Key()
 		it := w.db.Item(k)
-		it["l_rpm_sched"] = item.S("1*=c2")
+		it["l_rpm_sched"] = item.S("3s500")
 		w.db.Store(it)
 		return k
 	}
@@ -231,7 +230,7 @@ func TestWhatIsStoredBesideOddLimits(t *testing.T) {
 	}
 	c, err := w.ns.Config(ctx, Scope{})
 	if !errors.Is(err, ErrConfig) || c.Err != err ||
-		c.OnUnavailable != limiter.PolicyAllow || c.AuditRetention != 7*day || !strings.Contains(err.Error(), `*/*`) || !strings.Contains(err.Error(), `"l_rpm_sched" is the schedule`) {
+		c.OnUnavailable != limiter.PolicyAllow || c.AuditRetention != 7*day || !strings.Contains(err.Error(), `*/*`) || !strings.Contains(err.Error(), `"l_rpm_sched": calendar "3s500"`) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	w.wants(w.ns.ChangeLimits(ctx, Config{Scope: own}, rpm20), ErrBusy)

@@ -176,6 +176,35 @@ func TestFirst(t *testing.T) {
 	}
 }
 
+// choosing-limits.md: limits by the clock.
+func TestLimitsByTheClock(t *testing.T) {
+	rpm := limiter.PerMinute("rpm", 60).During("* 9-16 * * 1-5", "Europe/Berlin", limiter.PerMinute("", 600))
+	table := limitertest.New(t)
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := time.Date(2040, 3, 23, 0, 0, 0, 0, zone) // a Friday; on Sunday clocks are set forward
+	for _, c := range []struct {
+		at   time.Time
+		want int64
+	}{
+		{day.Add(8*time.Hour + 59*time.Minute), 60}, {day.Add(9 * time.Hour), 600}, {day.Add(16 * time.Hour), 600},
+		{day.Add(17 * time.Hour), 60}, {day.AddDate(0, 0, 1).Add(9 * time.Hour), 60},
+		{time.Date(2040, 3, 26, 9, 0, 0, 0, zone), 600}, {time.Date(2040, 3, 26, 17, 0, 0, 0, zone), 60},
+	} {
+		table.Advance(c.at.Sub(table.Now()) + time.Second) // all clocks are past it by then
+		lease, err := table.Limiter(nil).Acquire(t.Context(), limiter.Request{
+			Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}, Limits: []limiter.Limit{rpm}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := lease.Status()[0]; s.Capacity != c.want || s.Refill != c.want || s.ChangesAfter <= 0 {
+			t.Errorf("at %s: %+v, want %d", c.at, s, c.want)
+		}
+	}
+}
+
 // choosing-limits.md: limits over two resources.
 
 func models(model string, micros int64) limiter.Request {

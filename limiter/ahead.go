@@ -43,7 +43,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 		costs [2]table.Cost
 	}{Lease: Lease{limiter: l, request: req, ahead: true}}
 	lease := &granted.Lease
-	costs, err := price(granted.costs[:0], req, own)
+	costs, err := price(granted.costs[:0], req, own, l.now())
 	if err != nil {
 		return nil
 	}

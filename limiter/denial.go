@@ -33,7 +33,7 @@ func limitError(w decide.Want, d decide.Denial) *LimitError {
 // tooLarge explains a request that no shard can ever hold.
 func tooLarge(d decide.Decision) error {
 	cost, _ := table.Find(d.Want.Costs, d.Limit)
-	share := bucket.Share(cost.Limit.Capacity, 0, d.Count) // no shard has more
+	share := bucket.Share(cost.Largest().Limit.Capacity, 0, d.Count) // no shard has more
 	cause := fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
 		d.Limit, cost.Milli/bucket.Milli, bucket.Tokens(share), d.Count)
 	return &opError{"acquire", d.Want.Name, ErrTooLarge, cause}

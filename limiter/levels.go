@@ -25,7 +25,7 @@ func (l *Limiter) want(n decide.Name, req Request, cfg resolved) (decide.Want, e
 	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
 		return decide.Want{}, denied
 	}
-	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), req, cfg.limits)
+	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), req, cfg.limits, l.now())
 	if err != nil {
 		return decide.Want{}, err
 	}

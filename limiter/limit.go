@@ -52,6 +52,8 @@ type Limit struct {
 	// Options.Ahead: 10ms to 10m in whole milliseconds, for a rate that is not soft. Zero: the
 	// limit does not say. If several limits of a bucket do, the shortest holds.
 	Ahead time.Duration
+	// Schedule has the windows of time in which a rate has other parameters: see [Limit.During].
+	Schedule string
 }
 
 // PerSecond returns a limit of n tokens per second with a capacity of n.
@@ -149,6 +151,9 @@ func (l Limit) String() string {
 	default:
 		s += fmt.Sprintf("%d per %s, capacity %d", l.Refill, l.Period, l.Capacity)
 	}
+	if l.Schedule != "" {
+		s += ", " + windowsText(l.Schedule)
+	}
 	if l.Soft {
 		s += ", soft"
 	}
@@ -171,6 +176,8 @@ func (l Limit) validate(field string) error {
 	}
 	label := func(part string) string { return fmt.Sprintf("%s %q %s", field, l.Name, part) }
 	switch {
+	case l.Schedule != "" && (l.InFlight || l.IsQuota()):
+		return argument.Invalid(label("Schedule"), l.Schedule, "none: only a rate has a schedule")
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
 		return argument.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case !bucket.AreFloors(l.Floors):
@@ -186,6 +193,8 @@ func (l Limit) validate(field string) error {
 		return argument.Invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
 		return argument.Invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
+	case l.Schedule != "":
+		return l.validateSchedule(label)
 	}
 	return nil
 }

@@ -220,9 +220,10 @@ func (r Request) validate(k *desk.Desk) ([]bucket.Limit, error) {
 
 // price turns costs into what the write needs: one per limit in force, zero where the
 // request names none. They are in the room it is given, if that is enough.
-func price(room []table.Cost, req Request, limits []bucket.Limit) ([]table.Cost, error) {
+func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]table.Cost, error) {
 	out, costs, named := room, req.Costs, 0
 	for i, l := range limits {
+		l = l.InForce(now)
 		n, ok := costs[l.Name]
 		if ok {
 			named++
@@ -230,13 +231,13 @@ func price(room []table.Cost, req Request, limits []bucket.Limit) ([]table.Cost,
 		out = append(out, table.Cost{Limit: l.Bare(), Milli: n * bucket.Milli, Floor: l.Floor(req.Class)})
 		if l.Soft {
 			out[i].Floor = 0
-		} else if out[i].Milli > l.Capacity {
+		} else if most := l.Slowest().Capacity; out[i].Milli > most { // in any window of its schedule
 			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
-				ErrTooLarge, l.Name, costs[l.Name], l.Capacity/bucket.Milli)
-		} else if whole := (bucket.State{}); out[i].Need(whole) > l.Capacity {
+				ErrTooLarge, l.Name, costs[l.Name], most/bucket.Milli)
+		} else if whole, largest := (bucket.State{}), out[i].Largest(); largest.Need(whole) > most {
 			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most %s: class %q leaves %d percent of %d tokens",
-				ErrTooLarge, l.Name, costs[l.Name], bucket.Tokens(l.Capacity-out[i].FloorIn(whole)), req.Class,
-				out[i].Floor, l.Capacity/bucket.Milli)
+				ErrTooLarge, l.Name, costs[l.Name], bucket.Tokens(most-largest.FloorIn(whole)), req.Class,
+				out[i].Floor, most/bucket.Milli)
 		}
 	}
 	if named == len(costs) {

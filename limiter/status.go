@@ -33,7 +33,10 @@ type Status struct {
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
 	// was taken; longer than a century if nobody knows.
 	ResetAfter time.Duration
-	// At is the instant that these three count from, by the clock that decides: the system's,
+	// ChangesAfter is how long until the schedule of the limit changes Capacity, Refill or Period
+	// (see [Limit.During]). Until then the other instants hold. Zero: it has no schedule.
+	ChangesAfter time.Duration
+	// At is the instant that these count from, by the clock that decides: the system's,
 	// corrected by the answers of DynamoDB. It is zero where nothing was looked up.
 	At time.Time
 	// InFlight tells that it is an in-flight limit: Remaining is how many slots are free.
@@ -84,6 +87,9 @@ func statuses(entity string, levels []decide.Level) []Status {
 		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
 		if l.At != 0 {
 			out[i].At = time.UnixMilli(l.At).UTC()
+			if edge := l.Limit.Changes(l.At); edge != bucket.Never {
+				out[i].ChangesAfter = wait(l.At, edge)
+			}
 		}
 		out[i].leaveRoom(l)
 		out[i].leave(l.Floor, bucket.Slot{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}, l.Over)

@@ -34,9 +34,17 @@
 //
 //	jobs: {in_flight: 20, epoch_seconds: 120}                # see limiter.InFlight
 //
+// A rate may have a schedule, in the words of Python: windows of time, of which the first that matches
+// holds, with a scale of its capacity and refill, or with others. See limiter.Limit.During.
+//
+//	rpm:
+//	  capacity: 600
+//	  schedule:
+//	    - {cron: "* 9-16 * * MON-FRI", tz: Europe/Berlin, scale: 0.5}
+//	    - {cron: "* * * * SAT,SUN", tz: Europe/Berlin, capacity: 50, refill_amount: 10, refill_period_seconds: 60}
+//
 // Keys that begin with x- are for people and for anchors, wherever names of ours stand: they are passed
-// over. Every other key that is not known is an error that names its line, and so are the schedules of
-// Python's limits, which ours has not.
+// over. Every other key that is not known is an error that names its line.
 //
 // Each of the others may be soft: true, which counts and denies nothing. A rate may have
 // ahead_milliseconds: 500, see limiter.Limit.Ahead.
@@ -97,7 +105,9 @@ type limit struct {
 	Floors map[string]whole `yaml:"floors"`
 	// Ahead is for how long tokens may be held that are taken ahead.
 	Ahead *whole `yaml:"ahead_milliseconds"`
-	quota `yaml:",inline"`
+	// Windows are when a rate has other parameters.
+	Windows []window `yaml:"schedule"`
+	quota   `yaml:",inline"`
 }
 
 // quota is what a limit has that is a quota; all but amount and reset are the words of the
@@ -241,6 +251,9 @@ func note(l limiter.Limit) string {
 		return "in flight"
 	case l.IsQuota():
 		return "a quota: " + l.Reset.String()
+	case l.Schedule != "":
+		_, windows, _ := strings.Cut(l.String(), ", during ")
+		return "during " + windows
 	}
 	return ""
 }

@@ -227,8 +227,13 @@ func (d document) limits(all map[string]*limit, where ...string) ([]limiter.Limi
 // limit returns the limit that is declared: a kind, and what all kinds may have.
 func (l *limit) limit(name string) (limiter.Limit, error) {
 	out, err := l.kind(name)
-	if err != nil || l.Floors == nil && l.Ahead == nil {
+	if err != nil || l.Floors == nil && l.Ahead == nil && len(l.Windows) == 0 {
 		return out, err
+	}
+	if len(l.Windows) > 0 {
+		if out.Schedule, err = l.schedule(name); err != nil {
+			return out, err
+		}
 	}
 	if l.Ahead != nil {
 		out.Ahead = time.Duration(min(max(*l.Ahead, -1), 1<<32)) * time.Millisecond

@@ -15,7 +15,6 @@ import (
 // refused are keys that the manifests of Python, or other parts of ours, have, and why they are refused
 // where they stand.
 var refused = map[reflect.Type]map[string]string{
-	reflect.TypeFor[limit](): {"schedule": "the Go client has no limits that change by the clock, and would not obey it"},
 	reflect.TypeFor[system](): {
 		config.AttrDisabled: "a whole namespace cannot be disabled; disable its resources",
 		layout.AttrCascade:  "a whole namespace has no policy; its resources and entities have",

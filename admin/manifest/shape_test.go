@@ -62,8 +62,9 @@ func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
 		"namespace: a\nversion: 3": `line 2: "version" is not known here, accepted are namespace, system, resources, entities`,
 		resource + "    description: x": `line 5: resources: gpt-4: "description" is not known here, accepted are ` +
 			`disabled, cascade, limits`,
-		"namespace: a\nresources:\n  g: {limits: {rpm: {capacity: 1,\n  schedule: [{cron: 0 9 * * *}]}}}": "line 4: " +
-			"resources: g: limits: rpm: schedule: the Go client has no limits that change by the clock",
+		"namespace: a\nresources:\n  g: {limits: {rpm: {capacity: 1,\n" +
+			"  schedule: [{cron: 0 9 * * *, days: 1}]}}}": `line 4: resources: g: limits: rpm: schedule: "days" is not known here, accepted are cron, tz, scale, capacity, ` +
+			"refill_amount, refill_period_seconds",
 		"namespace: a\nsystem:\n  disabled: true": "line 3: system: disabled: a whole",
 		"namespace: a\nsystem:\n  cascade: true":  "line 3: system: cascade: a whole",
 		resource + "    disabled: maybe":          `line 5: resources: gpt-4: disabled: found "maybe", want true, false or bypass`,

@@ -159,3 +159,12 @@ func TestSyntaxIsAccepted(t *testing.T) {
 		t.Errorf("%d examples", n)
 	}
 }
+
+func TestNoteOfASchedule(t *testing.T) {
+	l := limiter.PerMinute("rpm", 6).During("* 9 * * *", "", limiter.Limit{Capacity: 3}).AsSoft()
+	l.Schedule = "h8s1500;" + l.Schedule
+	const want = "during * 8 * * * UTC times 1.5; during * 9 * * * UTC capacity 3, soft"
+	if got := Note(l); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

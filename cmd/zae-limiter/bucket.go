@@ -63,6 +63,9 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 			case l.IsBlocked():
 				left, capacity = "blocked", ""
 			}
+			if l.ChangesIn > 0 { // in a window of its schedule
+				capacity = fmt.Sprintf("%v for %s", capacity, l.ChangesIn.Round(time.Second))
+			}
 			full := any(l.FullIn.Round(time.Millisecond))
 			if l.FullIn < 0 {
 				full = "never"

@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -80,7 +81,8 @@ func (o object) MarshalJSON() ([]byte, error) {
 // manifests have these, and units belong to names.
 var spelled = map[string]string{
 	"Refill": "refill_amount", "Period": "refill_period", "FullIn": "full_in_seconds",
-	"Ahead": "ahead_seconds", "Err": "error",
+	"ChangesIn": "changes_in_seconds",
+	"Ahead":     "ahead_seconds", "Err": "error",
 }
 
 // plainly returns a value as JSON has it: structs as objects, embedded ones among their
@@ -134,6 +136,8 @@ func members(v reflect.Value) (out object) {
 		case !f.IsExported() || value.IsZero() && optional(f):
 		case f.Name == "FullIn" && value.Int() < 0: // never
 			out = append(out, member{spelled[f.Name], nil})
+		case f.Name == "Schedule":
+			out = append(out, member{"schedule", windows(value.String())})
 		case f.Name == "AuditRetention":
 			out = append(out, member{underscored(f.Name) + "_days", days(value.Interface().(time.Duration))})
 		default:
@@ -165,7 +169,27 @@ func optional(f reflect.StructField) bool {
 		return true
 	}
 	return f.Name == "AuditRetention" ||
-		f.Name == "Ahead" && f.Type == reflect.TypeFor[time.Duration]()
+		(f.Name == "Ahead" || f.Name == "ChangesIn") && f.Type == reflect.TypeFor[time.Duration]()
+}
+
+// windows returns a schedule as manifests have it.
+func windows(schedule string) (out []object) {
+	all, zone, _ := strings.Cut(schedule, "@")
+	for one := range strings.SplitSeq(all, ";") {
+		cron, c, _ := calendar.WindowOf(one) // as it was read from the table
+		w := object{{"cron", cron}, {"tz", zone}}
+		if c.Scale != 0 {
+			w = append(w, member{"scale", float64(c.Scale) / 1000})
+		}
+		for _, n := range []member{
+			{"capacity", c.Capacity}, {"refill_amount", c.Refill}, {"refill_period_seconds", c.Period}} {
+			if n.value != int64(0) {
+				w = append(w, n)
+			}
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // underscored returns "DeletedAt" as "deleted_at", "P50MS" as "p50_ms", "ID" as "id".

@@ -32,12 +32,12 @@ func TestLimitsInTheStatus(t *testing.T) {
 	for _, it := range s.db.Items() {
 		if it["l_rpm_cp"] != nil {
 			it = maps.Clone(it)
-			it["l_rpm_sched"] = item.S("1*=c2")
+			it["l_rpm_sched"] = item.S("3s500")
 			s.db.Store(it)
 		}
 	}
 	if p := status(); p.Name != "8" || p.State != "refused" || p.OK ||
-		strings.Count(p.Detail, "schedule of a Python client") != maxRefused ||
+		strings.Count(p.Detail, "want version 1 or 2") != maxRefused ||
 		!strings.HasSuffix(p.Detail, "; and 2 more: zae-limiter limits list") {
 		t.Errorf("refused: %+v", p)
 	}

@@ -448,9 +448,9 @@ func TestRefusedLimitsAreShownAndReplaced(t *testing.T) {
 	s, _, real := furnished(t)
 	key := layout.EntityConfigKey(real.Replace("DEFAULT"), "acme", "gpt-4")
 	it := maps.Clone(s.db.Item(key))
-	it["l_rpm_sched"] = item.S("1*=c2")
+	it["l_rpm_sched"] = item.S("3s500")
 	s.db.Store(it)
-	const refused = `attribute "l_rpm_sched" is the schedule of a Python client`
+	const refused = `attribute "l_rpm_sched": calendar "3s500": want version 1 or 2`
 	for _, c := range []struct {
 		command string
 		code    int

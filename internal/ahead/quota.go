@@ -13,7 +13,8 @@ import (
 // table: a rate refills, but a quota would miss it until its next period.
 
 // LifeFrom is [Life] for a charge that is planned from an image at an instant. The life is over
-// before any quota is whole again, so that no grant is of another period than its tokens. In the
+// before any quota is whole again, so that no grant is of another period than its tokens, and before
+// a schedule changes a limit, so that nothing taken under a larger one is granted under a smaller. In the
 // second behind an edge, while the period before it goes on, it is zero.
 //
 //	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
@@ -25,17 +26,18 @@ func LifeFrom(image table.Shard, costs []table.Cost, most, now int64) int64 {
 // be stored with an earlier end, by other time zone data; then the life ends there, for processes
 // that use this data.
 func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
-	quotas := false
+	edges := false
 	for _, c := range costs {
 		if n := c.Limit.FirstUse(); n > 0 {
 			life = min(life, n)
 		}
-		quotas = quotas || c.Limit.Renews()
+		edges = edges || c.Limit.Renews() || c.Limit.Plan != ""
+		life = max(0, min(life, bucket.SubSat(c.Limit.Changes(now), now)-bucket.EdgeMargin)) // also of one that is new
 	}
-	if life == 0 || !quotas {
+	if life == 0 || !edges {
 		return life
 	}
-	if end := image.State.At(now).PeriodEnd(); end != 0 {
+	if end, _ := image.State.At(now).NextEdge(); end != 0 {
 		life = max(0, min(life, bucket.SubSat(end, now)))
 	}
 	if end := image.Calendars.Until; end > now {

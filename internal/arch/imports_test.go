@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 		"internal/namespace", "internal/store", "internal/table", "limiter",
 	},
 	"admin/manifest": { // apart, for its YAML parser
-		"admin", "internal/argument", "internal/config", "internal/layout", "limiter",
+		"admin", "internal/argument", "internal/calendar", "internal/config", "internal/layout", "limiter",
 	},
 	"limitertable":               {}, // apart: who takes tokens creates no tables
 	"httplimit":                  {"internal/argument", "internal/nested", "limiter"},

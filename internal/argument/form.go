@@ -20,6 +20,7 @@ type Limit[C ~string] struct {
 	InFlight         bool // Capacity is how many at once, Period the length of the epochs
 	Floors           string
 	Ahead            time.Duration
+	Schedule         string // of a rate
 }
 
 // Stored returns the limit as it is stored, in millitokens and milliseconds.
@@ -30,17 +31,20 @@ func (l Limit[C]) Stored() bucket.Limit {
 			Soft: l.Soft, Floors: l.Floors, Ahead: l.Ahead.Milliseconds(),
 		}
 	}
-	return bucket.Limit{
+	rate, _ := bucket.Limit{
 		Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
 		Soft: l.Soft, AtOnce: l.InFlight, Floors: l.Floors, Ahead: l.Ahead.Milliseconds(),
-	}
+	}.WithSchedule(l.Schedule)
+	return rate
 }
 
 // LimitOf returns a stored limit as callers have it.
 func LimitOf[C ~string](l bucket.Limit) Limit[C] {
+	l = l.Own()
 	out := Limit[C]{
 		Name: l.Name, Capacity: l.Capacity / bucket.Milli, Refill: l.Amount / bucket.Milli, Reset: C(l.Reset), Soft: l.Soft,
 		InFlight: l.AtOnce, Floors: l.Floors, Ahead: time.Duration(l.Ahead) * time.Millisecond,
+		Schedule: l.Schedule(),
 	}
 	if !l.Renews() {
 		out.Period = time.Duration(l.Period) * time.Millisecond
@@ -56,6 +60,7 @@ func LimitIn[C ~string](details map[string]any, parse func(string) (C, error)) (
 	l.Soft, _ = details["soft"].(bool)
 	l.InFlight, _ = details["in_flight"].(bool)
 	l.Floors, _ = details["floors"].(string)
+	l.Schedule, _ = details["schedule"].(string)
 	l.Capacity, l.Ahead = number("capacity"), time.Duration(number("ahead_milliseconds"))*time.Millisecond
 	if reset, _ := details["reset"].(string); reset != "" {
 		l.Reset, _ = parse(reset)

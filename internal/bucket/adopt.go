@@ -15,6 +15,7 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 	if want = want.Bare(); s.Has(want) {
 		return s, false
 	}
+	want = want.InForce(s.RF)
 	out = s
 	out.Slots = append([]Slot(nil), s.Slots...)
 	i := out.Index(want.Name)
@@ -34,7 +35,7 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 // Has reports whether the limit is stored exactly like this.
 func (s State) Has(want Limit) bool {
 	i := s.Index(want.Name)
-	return i >= 0 && s.Slots[i].Limit == want.Bare()
+	return i >= 0 && s.Slots[i].Same(want.Bare())
 }
 
 // Matches reports whether every wanted limit is stored exactly like this.
@@ -47,9 +48,9 @@ func (s State) Matches(want []Limit) bool {
 	return true
 }
 
-// SameLimits reports whether two states have the same limits, by name.
+// SameLimits reports whether two states have the same limits, by name, whatever is in force of their schedules.
 func (s State) SameLimits(o State) bool {
-	return slices.EqualFunc(s.Slots, o.Slots, func(a, b Slot) bool { return a.Limit == b.Limit })
+	return slices.EqualFunc(s.Slots, o.Slots, func(a, b Slot) bool { return a.Same(b.Limit) })
 }
 
 // TTLSeconds returns how many seconds after now an unsplit bucket may expire. By the rule of the
@@ -66,6 +67,7 @@ func (s State) TTLSeconds(multiplier int) int64 {
 		if l.Amount <= 0 {
 			return 0
 		}
+		l.Limit = l.Slowest()
 		fill := float64(l.Capacity) / float64(l.Amount) * (float64(l.Period) / 1000)
 		longest = max(longest, fill)
 	}

@@ -1,5 +1,7 @@
 package bucket
 
+import "math"
+
 // Gift is an operator's gift to a limit.
 type Gift struct {
 	// Milli is how much, in millitokens. A rate takes as much as there is room for. A quota gets the
@@ -33,11 +35,23 @@ func (s State) Give(gifts map[string]Gift) State {
 func (s State) Drains(until int64) map[string]Gift {
 	out := map[string]Gift{}
 	for i, sl := range s.Slots {
-		if by := AddSat(sl.Tokens, Potential(sl.Rest, s.Rate(i), SubSat(until, s.RF))); sl.Drains() && by > 0 && by < Never {
+		if by := AddSat(sl.Tokens, s.potential(i, until)); sl.Drains() && by > 0 && by < Never {
 			out[sl.Name] = Gift{Milli: -by}
 		}
 	}
 	return out
+}
+
+// potential returns the gain of slot i until an instant, if there were no capacity.
+func (s State) potential(i int, until int64) int64 {
+	sl := s.Slots[i]
+	if !s.edgeBy(i, until) {
+		return Potential(sl.Rest, s.Rate(i), SubSat(until, s.RF))
+	}
+	const low = math.MinInt64 / 2 // from there no window is full
+	sl.Tokens, sl.Held = low, 0
+	one := State{Shard: s.Shard, Shards: s.Shards, RF: s.RF, Slots: []Slot{sl}}
+	return one.At(until).Slots[0].Tokens - low
 }
 
 // Drains reports whether the limit can be drained: it refills, and denies.

@@ -15,6 +15,8 @@ type Limit struct {
 	Reset string
 	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
 	AtOnce bool
+	// Plan is of a rate with a schedule, see plan.go: all parameters that it may have.
+	Plan   string
 	Soft   bool   // counts the tokens taken, into debt, and denies nothing
 	Floors string // of classes, see [Limit.Floor]; only configurations have them
 	Ahead  int64  // how long, in ms, tokens that are taken ahead may be held; only configurations have it
@@ -197,6 +199,7 @@ func (l Limit) divides(count int) bool { return l.kind().divides(l, count) }
 
 // fresh returns a limit as a shard begins with it: whole, in the period of the state.
 func (s State) fresh(l Limit) Slot {
+	l = l.InForce(s.RF)
 	return Slot{Limit: l, Tokens: s.share(&l).Capacity, End: l.begin(s.RF)}
 }
 

@@ -185,7 +185,8 @@ func (sl *Slot) sound(to int64, mended bool) {
 func (s State) Stored() State {
 	at := s.RF
 	for i := range s.Slots {
-		if end := s.end(i); end != 0 && end <= at && s.Slots[i].Renews() && s.Slots[i].FirstUse() == 0 {
+		sl := &s.Slots[i]
+		if end := s.end(i); end != 0 && end <= at && (sl.Renews() && sl.FirstUse() == 0 || sl.Plan != "") {
 			at = end - 1
 		}
 	}
@@ -242,6 +243,23 @@ func (s State) PeriodEnd() int64 {
 		}
 	}
 	return first
+}
+
+// NextEdge returns the first instant at which a period of the state ends, or its limits change by a schedule. It is
+// 0 if there is none. ok is whether there is a limit with periods or a schedule.
+func (s State) NextEdge() (edge int64, ok bool) {
+	edge = s.PeriodEnd()
+	for i := range s.Slots {
+		sl := &s.Slots[i]
+		ok = ok || sl.Renews()
+		if sl.Plan != "" && sl.End != Never {
+			ok = true
+			if edge == 0 || sl.End < edge {
+				edge = sl.End
+			}
+		}
+	}
+	return edge, ok
 }
 
 // Begin starts the periods of the quotas that begin with their first use, if one of the

@@ -21,7 +21,13 @@ func (rate) text(l Limit) string {
 	return fmt.Sprintf("%s %s/%s every %dms", l.Name, Tokens(l.Capacity), Tokens(l.Amount), l.Period)
 }
 
-func (rate) begin(Limit, int64) int64 { return 0 }
+// begin returns the edge until which the limit in force of a schedule holds.
+func (rate) begin(l Limit, at int64) int64 {
+	if l.Plan == "" {
+		return 0
+	}
+	return l.edgeAfter(SubSat(at, EdgeMargin))
+}
 
 func (rate) edge(_, _, _ int64) int64 { return 0 }
 
@@ -75,12 +81,20 @@ func (rate) wait(s State, i int, rest, from, need int64) int64 {
 	return min(AddSat(until-from, w), Never-1)
 }
 
-func (rate) pass(s State, i int, by passing) {
-	sl := &s.Slots[i]
+func (k rate) pass(s State, i int, by passing) {
 	if by.reset {
-		sl.Rest = 0
+		s.Slots[i].Rest = 0
 	}
-	g := s.refill(i, sl.Rest, by.from, by.to)
+	if s.Slots[i].Plan != "" {
+		by = k.passEdges(s, i, by)
+	}
+	k.credit(s, i, by.from, by.to)
+}
+
+// credit refills slot i, as it is at an instant, until another one.
+func (rate) credit(s State, i int, from, to int64) {
+	sl := &s.Slots[i]
+	g := s.refill(i, sl.Rest, from, to)
 	sl.Tokens, sl.Rest = AddSat(sl.Tokens, g.Credit), g.Rest
 }
 
@@ -95,7 +109,7 @@ func (rate) adopt(s State, i int, want Limit) {
 	if sl.Soft && !want.Soft {
 		sl.Tokens = max(sl.Tokens, 0)
 	}
-	sl.End, sl.Extra = 0, 0
+	sl.End, sl.Extra = want.begin(s.RF), 0
 	lowered := want.Capacity < sl.Capacity
 	sl.Rest = RescaleRest(sl.Rest, sl.Period, want.Period)
 	sl.Limit = want

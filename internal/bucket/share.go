@@ -93,7 +93,8 @@ func (s State) Holds(count int, largest []int64) bool {
 		if largest != nil {
 			least = max(least, largest[i])
 		}
-		if sl.Capacity/int64(count) < least || !sl.divides(count) {
+		smallest := sl.least()
+		if sl.Capacity/int64(count) < least || smallest.Capacity/int64(count) < Milli || !smallest.divides(count) {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -110,6 +111,9 @@ func (s State) At(now int64) State {
 
 // LevelAt returns the level of slot i at an instant, and the remainder.
 func (s State) LevelAt(i int, at int64) (tokens, rest int64) {
+	if s.edgeBy(i, at) {
+		s = s.At(at)
+	}
 	sl := s.Slots[i]
 	g := s.refill(i, sl.Rest, s.RF, max(at, s.RF))
 	return AddSat(sl.Tokens, g.Credit), g.Rest
@@ -129,6 +133,12 @@ type Verdict struct {
 // needs[i] is the cost in millitokens of slot i; a cost of zero requires a level that is not
 // negative, so debt denies. Decide ignores slots with a negative need, and soft limits.
 func (s State) Decide(needs []int64, now int64) Verdict {
+	for i := range s.Slots {
+		if s.edgeBy(i, now) {
+			s = s.At(now)
+			break
+		}
+	}
 	from, _ := s.clock(now)
 	v := Verdict{Granted: true, At: now, Slot: -1}
 	reset := s.NoClock || from < s.RF
@@ -178,6 +188,11 @@ func (s State) FullAt(now int64) int64 {
 	for i := range s.Slots {
 		if s.Slots[i].Name == WCU {
 			continue
+		}
+		if s.Slots[i].Plan != "" { // as long as it can take at all
+			s.Slots = slices.Clone(s.Slots)
+			s.Slots[i].Limit = s.Slots[i].Slowest()
+			s.Slots[i].Plan = ""
 		}
 		r := s.Rate(i)
 		w := s.wait(i, 0, from, r.Capacity)

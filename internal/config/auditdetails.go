@@ -15,6 +15,7 @@ const (
 	detailAmount   = "refill_amount"
 	detailPeriod   = "refill_period_seconds"
 	detailReset    = "reset"
+	detailSchedule = "schedule"
 	detailInFlight = "in_flight"
 	detailFloors   = "floors"
 	detailAhead    = "ahead_milliseconds"

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -47,10 +48,10 @@ func limitOfConfig(attr string) (prefix, name string, ok bool) {
 	return "", "", false
 }
 
-// zoneOf returns the zone of the calendars of version 1: that of the first quota.
+// zoneOf returns the zone of the calendars and schedules of version 1: the first limit's that has any.
 func zoneOf(limits []bucket.Limit) string {
 	for _, l := range limits {
-		if zone := calendar.Zone(l.Reset); zone != "" {
+		if zone := cmp.Or(calendar.Zone(l.Reset), calendar.Zone(l.Schedule())); zone != "" {
 			return zone
 		}
 	}
@@ -90,6 +91,8 @@ func putKind(it item.Item, at string, l bucket.Limit, zone string) {
 		it[at+layout.FieldLength] = item.N(n / milliPerSecond)
 	case l.Renews():
 		it[at+layout.FieldCalendar] = item.S(calendar.Stored(l.Reset, zone))
+	case l.Plan != "":
+		it[at+layout.FieldSchedule] = item.S(calendar.Stored(l.Schedule(), zone))
 	}
 }
 
@@ -109,6 +112,15 @@ func readKind(r *item.Reader, l *bucket.Limit, prefix, at string) {
 		return
 	}
 	l.Amount = scaled(r, at, layout.FieldAmount, bucket.Milli)
+	if stored := r.Str(at + layout.FieldSchedule); stored != "" {
+		form, err := calendar.ReadSchedule(stored, r.Str(layout.AttrZone))
+		if err == nil {
+			*l, err = l.WithSchedule(form)
+		}
+		if err != nil {
+			r.Fail("attribute %q: %w", at+layout.FieldSchedule, err)
+		}
+	}
 }
 
 // detailKind adds what an audit event says of the kind of a limit.
@@ -118,19 +130,21 @@ func detailKind(d item.Item, l bucket.Limit) {
 		d[detailInFlight] = item.Bool(true)
 	case l.Renews():
 		d[detailReset] = item.S(calendar.Text(l.Reset))
+	case l.Plan != "":
+		d[detailSchedule] = item.S(l.Schedule())
 	}
 }
 
 // readCalendar reads the calendar of a quota, empty for a rate. What would change decisions
 // and is not served is an error.
 func readCalendar(r *item.Reader, at string) string {
-	if _, ok := r.Value(at + layout.FieldSchedule); ok {
-		r.Fail("attribute %q is the schedule of a Python client, which this module does not serve; store the limit without",
-			at+layout.FieldSchedule)
-	}
 	n, has, err := item.Int(r.It, at+layout.FieldAmount)
 	if err != nil || !has || n != 0 {
 		return "" // a rate; what is wrong with it is said of its amount
+	}
+	if _, ok := r.Value(at + layout.FieldSchedule); ok {
+		r.Fail("attribute %q is the schedule of a quota, which this module does not serve; store the limit without",
+			at+layout.FieldSchedule)
 	}
 	if length := r.Int(at + layout.FieldLength); length != 0 {
 		return canonical(r, at+layout.FieldLength, "+"+strconv.FormatInt(length, 10))

@@ -40,10 +40,11 @@ func (d decider) nearest(k int) int {
 	return 0
 }
 
-// fits reports whether a shard, full, covers the costs.
+// fits reports whether a shard, full, covers the costs, at some time by their schedules.
 func (d decider) fits(shard int) bool {
 	share := bucket.State{Shard: shard, Shards: d.count}
 	return !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
+		c = c.Largest()
 		return c.Need(share) > share.CapacityOf(c.Limit) && !c.Limit.Soft
 	})
 }

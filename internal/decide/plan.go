@@ -181,8 +181,12 @@ func (k *facts) create(w Want, now Now) Planned {
 		put, _ := table.CreateEmpty(fresh, k.count)
 		return Planned{Write: put, Creates: true}
 	}
+	takes := fresh.Covered()
+	if !takes { // the image denies
+		fresh.Costs = table.Costs(table.LimitsOf(w.Costs))
+	}
 	put, _ := table.Create(fresh)
-	return Planned{Write: put, Takes: true, Creates: true}
+	return Planned{Write: put, Takes: takes, Creates: true}
 }
 
 // crowded reports whether a charge would show a full limit lower than it is by more than the slack.

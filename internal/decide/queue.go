@@ -92,7 +92,7 @@ func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, lim
 		if !c.Owed() {
 			least = c.Need(b.State)
 		}
-		if need := bucket.Wait(level, sl.Rest, r, least); need > 0 {
+		if need := b.State.WaitWith(c.Limit, i, level, least); need > 0 {
 			if then := bucket.AddSat(b.State.RF, need); then > at {
 				at, limit = then, c.Limit.Name
 			}
@@ -107,7 +107,7 @@ func PaidBack(b table.Shard, limits []string) int64 {
 	for _, l := range limits {
 		if i := b.State.Index(l); i >= 0 && b.State.Slots[i].Tokens < 0 && !b.State.Slots[i].Soft {
 			sl := b.State.Slots[i]
-			at = max(at, bucket.AddSat(b.State.RF, bucket.Wait(sl.Tokens, sl.Rest, b.State.Rate(i), 0)))
+			at = max(at, bucket.AddSat(b.State.RF, b.State.WaitWith(sl.Limit, i, sl.Tokens, 0)))
 		}
 	}
 	return at

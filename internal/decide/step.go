@@ -3,6 +3,8 @@ package decide
 import (
 	"slices"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // The steps of a bucket. Each is called by the driver when something has happened: a request asks, a call
@@ -58,6 +60,7 @@ func (b *Bucket) Foresee(w *Waiter, takes bool, clock func() Now, e *Effects) {
 
 func (k *facts) foresee(w *Waiter, now Now, e *Effects) Decision {
 	w.Until = w.WaitsUntil(now)
+	w.Want.Costs = table.InForce(w.Want.Costs, now.Ms)
 	d := k.choose(w.Want, &w.Attempt, now)
 	if d.Yielded {
 		e.Yielded = append(e.Yielded, d.Want)

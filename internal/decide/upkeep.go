@@ -167,7 +167,7 @@ func (k *facts) granular(s bucket.State, count int) bool {
 		for i := range min(count, MaxPaying) {
 			sum += bucket.Share(sl.Capacity, i, count) / bucket.Milli * bucket.Milli
 		}
-		if k.largest[sl.Name] > sum && k.largest[sl.Name] <= sl.Capacity && sl.Name != bucket.WCU {
+		if k.largest[sl.Name] > sum && k.largest[sl.Name] <= sl.Slowest().Capacity && sl.Name != bucket.WCU {
 			return false
 		}
 	}

@@ -33,7 +33,7 @@ func (w Want) stored(s bucket.State) bool {
 
 // under reports whether a request is to be decided by these limits.
 func (w Want) under(limits []bucket.Limit) bool {
-	return slices.EqualFunc(w.Costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit == l })
+	return slices.EqualFunc(w.Costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit.Same(l) })
 }
 
 // hard reports whether any limit in force may deny.

@@ -112,8 +112,8 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 		j := b.State.Index(l.Name)
 		if j < 0 {
 			removed = append(removed, l.Name)
-		} else if stored := b.State.Slots[j].Limit; l.Soft || !stored.Soft {
-			out[i] = stored
+		} else if stored := b.State.Slots[j].Limit; !stored.Same(l) && (l.Soft || !stored.Soft) {
+			out[i] = stored.Own()
 		}
 	}
 	return out, removed
@@ -154,13 +154,13 @@ func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 		return w, nil
 	}
 	y := &k.yields[i]
-	costs := table.Costs(y.inForce)
+	costs := table.InForce(table.Costs(y.inForce), now)
 	for i, c := range w.Costs {
 		costs[i].Milli, costs[i].Floor = c.Milli, c.Floor
 		if w.Reused != nil && costs[i].Limit != c.Limit { // slots of one limit pay nothing of another
 			costs[i].Milli += w.Reused[i]
 		}
-		if costs[i].Need(bucket.State{}) > costs[i].Limit.Capacity {
+		if largest := costs[i].Largest(); largest.Need(bucket.State{}) > largest.Limit.Capacity {
 			return w, nil
 		}
 	}

@@ -17,6 +17,7 @@ import (
 func Share(whole bucket.Limit, percent int64) bucket.Limit {
 	part := func(n int64) int64 { return n/100*percent + n%100*percent/100 }
 	out := whole
+	out.Plan = "" // the part in force stays
 	out.Capacity = max(part(whole.Capacity), bucket.Milli)
 	if whole.Refills() {
 		out.Amount = max(part(whole.Amount), 1)

@@ -184,16 +184,18 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 	}
 	sl = bucket.Slot{
 		Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period], Soft: l.soft},
-		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: min(l.held, l.v[capacity]), Ended: l.ended.Low(),
+		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: l.held, Ended: l.ended.Low(),
 	}
 	if im.quota != nil && l.name != bucket.WCU {
 		ends := im.quota[table.AttrRemainders]
 		if im.rr.bad || !im.rr.hasRF || im.rr.rf != im.rf {
 			ends = nil
 		}
-		ok = calendars.Complete(&sl, im.quota, im.rf, ends) == nil
-		return sl, ok
+		if calendars.Complete(&sl, im.quota, im.rf, ends) != nil {
+			return sl, false
+		}
 	}
+	sl.Held = min(sl.Held, sl.Capacity)
 	return sl, true
 }
 

@@ -27,6 +27,7 @@ const maxAddAge = 24 * 3600 * 1000
 
 // Plan renders the write. It is pure.
 func (a Add) Plan() item.Update {
+	a.Costs = InForce(a.Costs, a.Now)
 	s := bucket.State{Shard: a.Shard, Shards: a.Shards}
 	p := &adding{Add: a, s: s, age: a.oldest(s)}
 	p.u.Key = layout.BucketKey(a.Namespace, a.Entity, a.Resource, a.Shard)
@@ -102,8 +103,8 @@ func (a Add) isSoft(l bucket.Limit) []item.Cond {
 // maxLimitsNamed is how many limits may have one condition more each.
 const maxLimitsNamed = 16
 
-// calendars holds while the period of no quota is over, and all of them have their
-// calendars of their own, as every item of ours has, and no schedule of a Python client.
+// calendars holds while no period of a quota and no window of a schedule is over, and all have calendars
+// and schedules of their own, as in every item of ours, and the item has none for all as Python's.
 func (a Add) calendars() (cond []item.Cond) {
 	s := bucket.State{}
 	for _, c := range a.Costs {
@@ -111,7 +112,7 @@ func (a Add) calendars() (cond []item.Cond) {
 	}
 	zone := Shard{}.zone(s)
 	for _, sl := range s.Slots {
-		for _, p := range quotaParameters(sl, zone) {
+		for _, p := range clockParameters(sl, zone) {
 			cond = append(cond, item.Compare(p.Name, item.Eq, p.Value))
 		}
 	}
@@ -121,7 +122,13 @@ func (a Add) calendars() (cond []item.Cond) {
 	if zone != "" {
 		cond = append(cond, item.Compare(layout.AttrZone, item.Eq, item.S(zone)))
 	}
-	return append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)), item.Absent(layout.FieldSchedule))
+	cond = append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)), item.Absent(layout.FieldSchedule))
+	for _, sl := range s.Slots {
+		if at := sl.Changes(a.Now); at != bucket.Never { // no other limit is in force
+			cond = append(cond, item.Compare(attrValidUntil, item.Le, item.N(at-bucket.EdgeMargin)))
+		}
+	}
+	return cond
 }
 
 // oldest is how old, in milliseconds, the refill instant may be.

@@ -152,7 +152,7 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 	return min(sl.Held, max(0, since))
 }
 
-// decodeHeld reads the held tokens of a limit, at most all of its capacity, and the counter of
+// decodeHeld reads the held tokens of a limit, and the counter of
 // tokens that expired unspent.
 func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (err error) {
 	if v, ok := it[names.held]; ok {
@@ -160,7 +160,7 @@ func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (er
 		if !ok {
 			return fmt.Errorf("attribute %q is %s: %w", names.held, item.Shown(v), item.ErrNotInteger)
 		}
-		sl.Held = min(max(0, bucket.SubSat(0, held)), sl.Capacity)
+		sl.Held = max(0, bucket.SubSat(0, held))
 	}
 	if sl.Ended, _, err = item.Int(it, names.ended); err != nil {
 		var ok bool

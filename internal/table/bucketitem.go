@@ -228,6 +228,7 @@ func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing
 	sl.Name = name
 	if missing, err = b.decodeSlot(it, names, sl); err == nil && !missing {
 		err = b.Calendars.quota(it, sl, b.State.RF)
+		sl.Held = min(sl.Held, sl.Capacity) // as it is in force
 	}
 	return missing, err
 }

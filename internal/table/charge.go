@@ -97,6 +97,7 @@ type Charged struct {
 
 // Plan works the charge out. It is pure.
 func (c Charge) Plan() Charged {
+	c.Costs = InForce(c.Costs, c.Now)
 	p := plans.Get().(*planned)
 	defer p.done()
 	p.prepare(c)
@@ -136,7 +137,8 @@ func (c Charge) taken() []Cost {
 //	has no clock      or one that is far ahead: the image does not give its line
 //	has no count      its capacity is not known: a shard of two has half of a shard of one
 //	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
-//	                  an earlier image would cap the counter at tc + 10
+//	                  an earlier image would cap the counter at tc + 10. By a schedule
+//	                  they change for every image at the same edge, so all agree.
 func (p *planned) prepare(c Charge) {
 	p.c, p.image = c, c.Image.mended(c.Costs)
 	p.makeLists()
@@ -156,7 +158,7 @@ func (p *planned) prepare(c Charge) {
 	p.before = p.before.Begin(p.costs)
 	p.full = p.full[:0]
 	for i, sl := range p.before.Slots {
-		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i)) && sl.Refills())
+		p.full = append(p.full, (sl.Tokens >= p.before.Rate(i).Capacity || p.lowered(i) || p.changed(sl)) && sl.Refills())
 		p.begins = p.begins || p.moved(sl)
 	}
 	p.settle()
@@ -202,7 +204,7 @@ func (byLevel) charge(p *planned, i int) {
 		return
 	}
 	p.cond = append(p.cond, storedAs(p.image.Slots[j].Limit)...)
-	if p.image.Slots[j].Limit != sl.Limit { // changed
+	if !p.image.Slots[j].Same(sl.Limit) { // changed
 		p.become(sl, p.image.Slots[j].Limit)
 	}
 	p.add(tc, bucket.AddSat(cost, p.settles(i)))

@@ -120,10 +120,10 @@ func (p *planned) become(sl bucket.Slot, was bucket.Limit) {
 
 // parameters are the attributes that define a limit.
 func parameters(sl bucket.Slot) []item.Attr {
-	n := namesOf(sl.Name)
+	n, own := namesOf(sl.Name), sl.Own()
 	out := []item.Attr{
-		{Name: n.capacity, Value: item.N(sl.Capacity)}, {Name: n.amount, Value: item.N(sl.Amount)},
-		{Name: n.period, Value: item.N(sl.Period)},
+		{Name: n.capacity, Value: item.N(own.Capacity)}, {Name: n.amount, Value: item.N(own.Amount)},
+		{Name: n.period, Value: item.N(own.Period)},
 	}
 	if sl.Soft {
 		out = append(out, item.Attr{Name: namesOf(sl.Name).soft, Value: item.N(0)})
@@ -143,6 +143,13 @@ func (p *planned) give() (given bool) {
 func (p *planned) moved(sl bucket.Slot) bool {
 	_, moved := p.c.Image.moved(sl)
 	return moved
+}
+
+// changed reports whether a schedule has changed the limit since the image, back again even: then a capacity in
+// between may have bounded the level, not the line.
+func (p *planned) changed(sl bucket.Slot) bool {
+	j := p.image.Index(sl.Name)
+	return sl.Plan != "" && j >= 0 && p.image.Slots[j].End != sl.End
 }
 
 // indexes finds a limit by name in the mended image and among the fully stored limits; -1: not

@@ -27,6 +27,26 @@ type Cost struct {
 	Born int64
 }
 
+// InForce returns the costs with the limits that their schedules have at an instant.
+func InForce(costs []Cost, at int64) []Cost {
+	for i := range costs {
+		if costs[i].Limit.Plan == "" {
+			continue
+		}
+		if is := costs[i].Limit.InForce(at); is != costs[i].Limit {
+			costs = slices.Clone(costs)
+			costs[i].Limit = is
+		}
+	}
+	return costs
+}
+
+// Largest returns the cost of the limit with the largest capacity of its schedule.
+func (c Cost) Largest() Cost {
+	c.Limit = c.Limit.Slowest()
+	return c
+}
+
 // FloorIn returns the part of a shard's share that has to be left, in millitokens.
 func (c Cost) FloorIn(s bucket.State) int64 {
 	if c.Floor == 0 {

@@ -17,6 +17,13 @@ type NewBucket struct {
 	Draw                        uint64 // random; distinguishes lives that began in the same millisecond
 }
 
+// Covered reports whether a full bucket covers the costs. In a window of a schedule its limits may be smaller
+// than they ever are.
+func (n NewBucket) Covered() bool {
+	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now)
+	return s.Decide(needsBySlot(nil, s, InForce(n.Costs, n.Now)), n.Now).Granted
+}
+
 // Create stores a full bucket, less the costs, if there is none.
 func Create(n NewBucket) (item.Put, Shard) {
 	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now).Give(n.Gifts)

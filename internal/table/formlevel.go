@@ -12,9 +12,10 @@ type byLevel struct{}
 func (byLevel) put(it item.Item, sl bucket.Slot) {
 	n := namesOf(sl.Name)
 	it[n.tokens] = item.N(sl.Tokens)
-	it[n.capacity] = item.N(sl.Capacity)
-	it[n.amount] = item.N(sl.Amount)
-	it[n.period] = item.N(sl.Period)
+	own := sl.Own()
+	it[n.capacity] = item.N(own.Capacity)
+	it[n.amount] = item.N(own.Amount)
+	it[n.period] = item.N(own.Period)
 	it[n.used] = item.N(sl.Used)
 	if sl.Held != 0 {
 		it[n.held] = item.N(-sl.Held)
@@ -36,6 +37,9 @@ func (byLevel) names(l bucket.Limit) []string {
 			out = append(out, attrLimit(l.Name, f))
 		}
 	}
+	if l.Plan != "" {
+		out = append(out, n.schedule)
+	}
 	if l.Soft {
 		out = append(out, n.soft)
 	}
@@ -44,6 +48,7 @@ func (byLevel) names(l bucket.Limit) []string {
 
 func (byLevel) is(l bucket.Limit) []item.Cond {
 	n := namesOf(l.Name)
+	l = l.Own()
 	return []item.Cond{
 		item.Compare(n.capacity, item.Eq, item.N(l.Capacity)),
 		item.Compare(n.amount, item.Eq, item.N(l.Amount)),

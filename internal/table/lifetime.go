@@ -37,7 +37,8 @@ const (
 func safeTTL(costs []Cost, now int64) int64 {
 	longest := int64(0)
 	for _, c := range costs {
-		longest = max(longest, bucket.Wait(0, 0, c.Limit.WholeAt(now, 0), c.Limit.Capacity))
+		l := c.Limit.Slowest()
+		longest = max(longest, bucket.Wait(0, 0, l.WholeAt(now, 0), l.Capacity))
 	}
 	return ceilSeconds(bucket.AddSat(now, longest)) + ttlMargin
 }

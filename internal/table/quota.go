@@ -45,6 +45,8 @@ type Calendars struct {
 	Zone  string // of calendars of version 1
 	Until int64  // vu; 0: the next process must look
 	Has   bool   // there is a vu
+	// Schedule is set if there is a schedule for all limits that have none of their own, as Python stores it.
+	Schedule bool
 }
 
 // Quota fields of an item, in the order in which they are removed.
@@ -55,6 +57,7 @@ var quotaFields = [...]string{
 
 func (c *Calendars) decode(it item.Item) (err error) {
 	c.Zone = (&item.Reader{It: it}).Str(layout.AttrZone)
+	c.Schedule = it[layout.FieldSchedule] != nil
 	c.Until, c.Has, err = item.Int(it, attrValidUntil)
 	return err
 }
@@ -92,12 +95,20 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 	return err
 }
 
-// quota reads the quota's attributes of a limit. Other parameters at some times, and a refill
+// quota reads the attributes of a limit that is a quota, or has a schedule. A quota with a schedule, and a refill
 // amount of 0 without a calendar, are errors.
 func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
-	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" {
-		return fmt.Errorf("limit %q has the schedule %q of a Python client, which this module does not serve "+
-			"(`zae-limiter limits reach` takes it off where the stored limits have none)", sl.Name, stored)
+	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" && sl.Name != bucket.WCU {
+		form, err := calendar.ReadSchedule(stored, c.Zone)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the schedule of limit %q: %w", sl.Name, err)
+		case sl.Amount == 0:
+			return fmt.Errorf("limit %q is a quota with the schedule %q, which this module does not serve", sl.Name, stored)
+		}
+		sl.Limit, err = sl.WithSchedule(form)
+		*sl = sl.As(rf)
+		return err
 	}
 	if sl.Amount != 0 {
 		return nil

@@ -108,7 +108,7 @@ func TestAnEndThatCannotBeDoesNotKeepAQuotaClosed(t *testing.T) {
 // is none, or none at all, and what a Python client has scheduled. What belongs to rates does not.
 func TestQuotasThatCannotBeServed(t *testing.T) {
 	none := `attribute "b_q_ra" is 0, want 1 to `
-	scheduled := ` has the schedule "x" of a Python client`
+	scheduled := `: the schedule of limit "q": `
 	for name, c := range map[string]struct {
 		change item.Item
 		want   string // the error; empty: it is read
@@ -121,7 +121,7 @@ func TestQuotasThatCannotBeServed(t *testing.T) {
 		"that of the item":           {item.Item{"b_q_rsched": nil, "rsched": item.S("1m0h0")}, ""},
 		"a schedule":                 {item.Item{"b_q_sched": item.S("x")}, scheduled},
 		"a schedule of the item":     {item.Item{"sched": item.S("x")}, scheduled},
-		"one that it refuses":        {item.Item{"b_q_sched": item.S("-"), "sched": item.S("x")}, scheduled},
+		"one of a quota":             {item.Item{"b_q_sched": item.S("1s500")}, ` is a quota with the schedule "1s500"`},
 		"until when, no number":      {item.Item{"vu": item.S("x")}, `attribute "vu"`},
 		"another period than ours":   {item.Item{"b_q_rp": item.N(60_000)}, ""},
 		"less than nothing added":    {item.Item{"b_q_tu": item.N(-5)}, ""},

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -9,11 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// putQuotas adds the attributes of quotas to a new item.
+// putQuotas adds the attributes of quotas and schedules to a new item.
 func (b Shard) putQuotas(it item.Item) {
 	zone := b.zone(b.State)
 	for _, sl := range b.State.Slots {
-		for _, a := range quotaParameters(sl, zone) {
+		for _, a := range clockParameters(sl, zone) {
 			it[a.Name] = a.Value
 		}
 		for _, a := range started(sl) {
@@ -31,12 +32,12 @@ func (b Shard) putQuotas(it item.Item) {
 	}
 }
 
-// zone returns the zone of an item's calendars of version 1 in a state: the image's zone while a
-// quota uses it, else the zone of the first quota.
+// zone returns the zone of an item's calendars and schedules of version 1 in a state: the image's zone
+// while a limit uses it, else the zone of the first one that has any.
 func (b Shard) zone(s bucket.State) string {
 	first := ""
 	for _, sl := range s.Slots {
-		zone := calendar.Zone(sl.Reset)
+		zone := zoneOf(sl.Limit)
 		if zone != "" && zone == b.Calendars.Zone {
 			return zone
 		}
@@ -47,12 +48,11 @@ func (b Shard) zone(s bucket.State) string {
 	return first
 }
 
-// validUntil returns the vu of a state: the end of the first period, or 0, at which nobody
-// takes without looking, while a quota waits for its first use. ok is false without quotas.
+// validUntil returns the vu of a state: its next edge, or 0, at which nobody takes without looking,
+// while a quota waits for its first use. ok is false without quotas and schedules.
 func validUntil(s bucket.State) (until int64, ok bool) {
-	until = s.PeriodEnd()
+	until, ok = s.NextEdge()
 	for _, sl := range s.Slots {
-		ok = ok || sl.Renews()
 		if sl.FirstUse() > 0 && sl.End == 0 {
 			return 0, true
 		}
@@ -60,8 +60,18 @@ func validUntil(s bucket.State) (until int64, ok bool) {
 	return until, ok
 }
 
-// quotaParameters are the further attributes that define a quota.
-func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
+// zoneOf returns the zone of a limit's calendar or schedule, empty if it has none.
+func zoneOf(l bucket.Limit) string {
+	return cmp.Or(calendar.Zone(l.Reset), calendar.Zone(l.Schedule()))
+}
+
+// clockParameters are the further attributes that define a quota or a schedule.
+func clockParameters(sl bucket.Slot, zone string) []item.Attr {
+	return append(periods(sl, zone), schedule(sl, zone)...)
+}
+
+// periods are the attributes that define a quota.
+func periods(sl bucket.Slot, zone string) []item.Attr {
 	switch n := sl.FirstUse(); {
 	case !sl.Renews():
 		return nil
@@ -69,6 +79,14 @@ func quotaParameters(sl bucket.Slot, zone string) []item.Attr {
 		return []item.Attr{{Name: attrLimit(sl.Name, layout.FieldLength), Value: item.N(n / 1000)}}
 	}
 	return []item.Attr{{Name: attrLimit(sl.Name, layout.FieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
+}
+
+// schedule is the attribute that defines a schedule.
+func schedule(sl bucket.Slot, zone string) []item.Attr {
+	if sl.Plan == "" {
+		return nil
+	}
+	return []item.Attr{{Name: namesOf(sl.Name).schedule, Value: item.S(calendar.Stored(sl.Schedule(), zone))}}
 }
 
 // started are the attributes for the period of a level, and for its top-up.
@@ -98,10 +116,17 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 			was = b.State.Slots[j]
 		}
 		if was.Reset != sl.Reset || sl.Renews() && zone != b.Calendars.Zone {
-			change(u, quotaParameters(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name,
-				layout.FieldLength))
+			change(u, periods(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name, layout.FieldLength))
 		}
-		if was.Reset != sl.Reset || was.End != sl.End || was.Extra != sl.Extra || was.PeriodPending {
+		if shared := b.Calendars.Schedule && was.Name == ""; was.Schedule() != sl.Schedule() || shared ||
+			sl.Plan != "" && zone != b.Calendars.Zone {
+			own := schedule(sl, zone)
+			if own == nil && b.Calendars.Schedule {
+				own = []item.Attr{{Name: namesOf(sl.Name).schedule, Value: item.S(noCalendar)}}
+			}
+			change(u, own, namesOf(sl.Name).schedule)
+		}
+		if was.Reset != sl.Reset || sl.Renews() && was.End != sl.End || was.Extra != sl.Extra || was.PeriodPending {
 			change(u, started(sl), attrLimit(sl.Name, fieldStart), attrLimit(sl.Name, fieldApplied),
 				attrLimit(sl.Name, fieldExtra), attrLimit(sl.Name, fieldGranted), attrLimit(sl.Name, fieldBefore))
 		}

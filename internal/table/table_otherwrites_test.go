@@ -1,7 +1,6 @@
 package table
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -41,7 +40,23 @@ func quotaWrites(t *testing.T) []call {
 	half.State.Slots = slices.Clone(image.State.Slots)
 	half.State.Slots[0].Tokens /= 2
 	add := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs, Now: sampleNow}
+	windows := []bucket.Limit{sampleLimits[0]}
+	windows[0].Plan = "100000 100000 60000 m*/10s500@UTC"
+	w := sampleNew(windows)
+	_, opened := Create(w)
+	opened.Generation, opened.Calendars.Schedule = (sampleNow-5000)<<drawBits, true
+	opened.State.Slots = slices.Clone(opened.State.Slots)
+	opened.State.Slots[0].Tokens /= 2
+	until, _ := opened.State.NextEdge()
+	opened.Calendars.Until, opened.Calendars.Has, opened.Calendars.Zone = until, true, "UTC"
+	add2 := add
+	add2.Costs = w.Costs
 	return []call{
+		one("add to a schedule", add2.Plan(), opened.Item()),
+		one("acquire in the next window", Charge{Image: opened, Costs: w.Costs, Now: until + 2000}.Plan().Update,
+			opened.Item()),
+		one("acquire without the schedule", Charge{Image: opened, Costs: sampleNew(sampleLimits[:1]).Costs,
+			Now: sampleNow + 1}.Plan().Update, opened.Item()),
 		one("add to quotas", add.Plan(), half.Item()),
 		one("count denials besides", Tell(add.Plan(), 3), half.Item()),
 		one("count denials alone", Tell(Adjust(image.Key(), nil), 3), image.Item()),
@@ -70,9 +85,6 @@ func otherWrites(t *testing.T) []call {
 	e := config.Entity{Namespace: ns, ID: "key-1", Parent: "acme", CreatedAt: layout.Timestamp(sampleNow)}
 	orphan := config.Entity{Namespace: ns, ID: "key-2", CreatedAt: layout.Timestamp(sampleNow)}
 	bucketItem := sampleImages(sampleLimits)["used"].Item()
-	scheduled := maps.Clone(bucketItem)
-	scheduled["sched"], scheduled[namesOf(sampleLimits[0].Name).tokens] = item.S("1c2"), item.N(1<<50)
-	unscheduled, _ := Unschedule(scheduled, sampleLimits[:1])
 	c, bare := config.Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, config.Config{Namespace: ns,
 		Resource: "gpt"}
 	own := config.Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
@@ -129,7 +141,6 @@ func otherWrites(t *testing.T) []call {
 		one("entity is unchanged", e.Unchanged(), e.Item()),
 		one("entity has no parent", orphan.Unchanged(), orphan.Item()),
 		one("adopt", e.Adopt(item.KeyOf(bucketItem)), bucketItem),
-		one("unschedule", unscheduled, scheduled),
 		one("discard", Discard(bucketItem), bucketItem),
 		one("discard what says nothing", Discard(item.KeyOf(bucketItem).Item()), item.KeyOf(bucketItem).Item()),
 		one("adopt without a parent", orphan.Adopt(item.KeyOf(bucketItem)), bucketItem),

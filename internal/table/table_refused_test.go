@@ -44,6 +44,8 @@ const (
 	status  = "status = "
 	mine    = "(" + status + " OR " + status + ")" // of two that a write goes on from
 
+	inWindow = life + "; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tc <= ; b_wcu_cp = ; b_wcu_ra = ; " +
+		"b_wcu_rp = ; vu = "
 	quotaAdd = count + "; rf >= ; " + meter + "; " + held + "; b_tpd_rsched = ; b_tph_rsa = ; sched_tz = ; " +
 		"vu > ; attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
 		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > ); " +
@@ -97,9 +99,14 @@ var guards = map[string]string{
 	"keep forever": "attribute_exists(ttl); shard_count > ",
 	"prolong":      "ttl < ",
 
-	"add to quotas":         quotaAdd,
-	"count denials besides": quotaAdd,
-	"count denials alone":   isThere + "; " + meter,
+	"add to a schedule": count + "; rf >= ; " + meter + "; " + held + "; b_rpm_sched = ; sched_tz = ; vu > ; " +
+		"vu <= ; attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tk BETWEEN ; " +
+		"(attribute_not_exists(ttl) OR ttl > )",
+	"acquire in the next window":   inWindow,
+	"acquire without the schedule": inWindow,
+	"add to quotas":                quotaAdd,
+	"count denials besides":        quotaAdd,
+	"count denials alone":          isThere + "; " + meter,
 	"give back to quotas": levels + "; " + meter +
 		"; rf < ; attribute_not_exists(b_tpd_rn); b_tph_wa = ; b_tph_ws = ",
 	"give up what is held": levels + "; " + meter +
@@ -149,7 +156,6 @@ var guards = map[string]string{
 	"entity": isNew, "entity changes": isThere, "entity moves": isThere,
 	"entity is unchanged":       isThere + "; parent_id = ",
 	"entity has no parent":      isThere + "; (parent_id =  OR attribute_not_exists(parent_id))",
-	"unschedule":                isThere + "; shard_count = ; sched = ; b_rpm_tk = ",
 	"discard":                   isThere + "; gn = ; shard_count = ",
 	"discard what says nothing": isThere + "; attribute_not_exists(gn); attribute_not_exists(shard_count)",
 	"replace limits":            "", "store limits over others": isThere, // as it is told

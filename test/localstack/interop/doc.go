@@ -37,12 +37,13 @@
 //	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
 //	all that 0.17 stores, on a table ours has opened TestOpeningLeavesTheNewerPythonWhole
 //	what differs                                     TestWhatDiffers
-//	what one side refuses or does not know           TestWhatOursRefuses, TestSchedulesAreRefusedAndReplaced
+//	what one side refuses or does not know           TestWhatOursRefuses
 //	what either disables, bypasses and charges to    TestDisabledByEither, TestBypassedByEither,
 //	parents by policy                                TestCascadePolicyOfEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
 //	                                                 TestEdgesAreThoseOfPython, TestEdgesAreThoseOfCronsim,
 //	                                                 TestDaysOnWhichClocksChange
+//	limits by the clock, and the edges of windows    TestSchedulesAreShared, TestEdgesOfWindowsAreShared
 //	slots and floors, which Python passes over       TestPythonPassesOverSlotsAndFloors,
 //	and drops when it stores limits                  TestSetLimitsOfPythonDropsWhatOnlyOursHas
 //	the body of a denial                             TestBodyOfADenial

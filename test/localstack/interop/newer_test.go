@@ -4,9 +4,7 @@ package interop
 
 import (
 	"errors"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -135,120 +133,5 @@ func (w *world) keepsAll(where string) {
 	now := w.item(layout.VersionKey())["lambda_version"]
 	if !item.Equal(now, lambda) || !item.Equal(now, item.S(newer)) {
 		w.Errorf("%s: lambda_version was %v, is %v", where, lambda, now)
-	}
-}
-
-// Ours refuses a schedule by name where it stores limits, goes on elsewhere, and replaces it by limits of every
-// kind, on buckets in use. Then both clients take from those. So with schedules that Python has replaced.
-func TestSchedulesAreRefusedAndReplaced(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		w.open()
-		p := w.python()
-		if w.release == older {
-			return // it has none
-		}
-		one := limiter.Costs{"rpm": 1}
-		scheduled := []kv{{"cron": "* * * * *", "tz": "Asia/Tokyo", "capacity": 2}}
-		from := map[string]kv{
-			"rate":  {"refill_amount": 5, "refill_period_seconds": 365 * 86_400},
-			"quota": {"reset_schedule": []kv{{"cron": "0 0 1 1 *", "tz": "Asia/Tokyo"}}},
-			"use":   {"reset_after": 86_400},
-		}
-		for _, limit := range from {
-			for field, value := range (kv{"name": "rpm", "capacity": 5, "refill_amount": 0, "refill_period_seconds": 1,
-				"schedule": scheduled}) {
-				if limit[field] == nil {
-					limit[field] = value
-				}
-			}
-		}
-		to := map[string]limiter.Limit{
-			"rate": still("rpm", 3), "quota": limiter.Quota("rpm", 3, limiter.Monthly(1, "Asia/Tokyo")),
-			"use": limiter.Quota("rpm", 3, limiter.FromFirstUse(24*time.Hour)), "soft": still("rpm", 3).AsSoft(),
-		}
-		for was, limit := range from {
-			for is, with := range to {
-				for _, used := range []bool{false, true} {
-					entity := was + "-" + is + map[bool]string{true: "-used"}[used]
-					p.call(nil, "set_limits", kv{"entity_id": entity, "resource": "api", "limits": []kv{limit}})
-					if used {
-						p.take(entity, "api", one)
-					}
-					request := limiter.Request{Entity: entity, Resource: "api", Costs: one}
-					_, err := w.open().Acquire(w.Context(), request)
-					if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "_rpm_sched") {
-						w.Errorf("%s: %v, want the schedule refused by name", entity, err)
-					}
-					w.set(entity, "api", with)
-					w.replaced(entity)
-					l := w.open()
-					p = w.python()
-					granted := 0
-					for i := range 5 {
-						if i%2 == 0 {
-							if lease, err := p.tryAcquire(entity, "api", one, nil); err == nil {
-								lease.commit()
-								granted++
-							} else if !err.denied() {
-								w.Fatalf("%s: %v", entity, err)
-							}
-						} else if _, err := l.Acquire(w.Context(), request); err == nil {
-							granted++
-						} else if !errors.Is(err, limiter.ErrLimited) {
-							w.Fatalf("%s: %v", entity, err)
-						}
-					}
-					full := map[bool]int{false: 3, true: 5}[is == "soft"]
-					if granted > full || granted < 1 || !used && granted < full {
-						w.Errorf("%s: %d granted, want %d, or what is left where one was taken", entity, granted, full)
-					}
-				}
-			}
-		}
-		for name, limit := range from {
-			plain := kv{}
-			for field, value := range limit {
-				if field != "schedule" {
-					plain[field] = value
-				}
-			}
-			p.call(nil, "set_resource_defaults", kv{"resource": name, "limits": []kv{limit}})
-			p.take("acme", name, one)
-			p.take("python", name, one)
-			p.call(nil, "set_resource_defaults", kv{"resource": name, "limits": []kv{plain}})
-			p = w.python()
-			p.take("python", name, one)
-			p.denied("python", name, one) // by the schedule that is no longer stored: 2 of 5
-			r := limiter.Request{Entity: "acme", Resource: name, Costs: one}
-			_, err := w.open().Acquire(w.Context(), r)
-			if !errors.Is(err, limiter.ErrUnreadable) || !strings.Contains(err.Error(), "zae-limiter limits reach") {
-				w.Errorf("a schedule of a %s that Python has left in the bucket: %v", name, err)
-			}
-			if n, err := w.manage().Reach(w.Context(), admin.Scope{Resource: name}); err != nil || n.Changed != 2 {
-				w.Errorf("reach %s: %+v, %v", name, n, err)
-			}
-			w.take(w.open(), "acme", name, one)
-		}
-	})
-}
-
-// replaced checks that nothing of a schedule is left where limits and levels of an entity are stored.
-func (w *world) replaced(entity string) {
-	w.Helper()
-	for _, k := range []item.Key{layout.EntityConfigKey(w.ns, entity, "api"), layout.BucketKey(w.ns, entity, "api", 0)} {
-		for attr, v := range w.item(k) {
-			if attr == "sched" || strings.HasSuffix(attr, "_sched") {
-				w.Errorf("%s: %v has %s %v", entity, k, attr, v)
-			}
-		}
-	}
-	found := 0
-	for config, err := range w.manage().Configs(w.Context(), admin.Scope{}) {
-		if config.Entity == entity && err == nil {
-			found++
-		}
-	}
-	if found != 1 {
-		w.Errorf("%s: listed %d times", entity, found)
 	}
 }

@@ -1,0 +1,252 @@
+package bucket
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
+)
+
+// nine is 9:00 UTC on a Monday.
+var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).UnixMilli()
+
+func scheduled(t testing.TB, capacity, amount, period int64, form string) Limit {
+	t.Helper()
+	l, err := Limit{Name: "rpm", Capacity: capacity * Milli, Amount: amount * Milli, Period: period}.WithSchedule(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// 60 a minute, and from nine to five 600 a minute with a capacity of 120: what the level of an idle bucket is, and
+// when 100 are there, seen from one second before the limit changes, a second behind the edges.
+func TestALevelPassesTheEdgesOfItsSchedule(t *testing.T) {
+	l := scheduled(t, 60, 60, 60_000, "h9-16c120a600@UTC")
+	nine := nine + EdgeMargin
+	five := nine + 8*3600_000
+	for _, c := range []struct {
+		at      int64 // when the level is good
+		level   int64
+		after   int64 // ms
+		want    int64
+		wait100 int64 // from at
+	}{
+		{nine - 1000, 10, 500, 10_500, 9900},  // one a second; 100 are more than it holds, until nine
+		{nine - 1000, 10, 1000, 11_000, 9900}, // a larger capacity begins with what there is
+		{nine - 1000, 10, 2000, 21_000, 9900}, // and fills with ten a second
+		{nine - 1000, 60, 1000, 60_000, 5000},
+		{nine - 1000, 60, 60_000, 120_000, 5000},
+		{nine, 10, 9000, 100_000, 9000},
+		{five - 1000, 100, 999, 109_990, 0},
+		{five - 1000, 100, 1000, 60_000, 0},                 // a smaller one cuts it
+		{five - 1000, 40, 2000, 51_000, 16*3600_000 + 5000}, // not before the next day
+		{five - 1000, -20, 3000, -8_000, 16*3600_000 + 5000},
+	} {
+		s := New([]Limit{l}, 0, 1, c.at)
+		i := s.Index("rpm")
+		s.Slots[i].Tokens = c.level * Milli
+		if got := s.At(c.at + c.after).Slots[i].Tokens; got != c.want {
+			t.Errorf("%d of %v: %d after %d ms, want %d", c.level, s.Slots[i].Limit, got, c.after, c.want)
+		}
+		if got, _ := s.LevelAt(i, c.at+c.after); got != c.want {
+			t.Errorf("%d: LevelAt is %d after %d ms, want %d", c.level, got, c.after, c.want)
+		}
+		if got := s.Wait(i, 100*Milli); got != c.wait100 {
+			t.Errorf("%d of %v: 100 in %d ms, want %d", c.level, s.Slots[i].Limit, got, c.wait100)
+		}
+	}
+}
+
+// The parameters of a window are those of the Python client, which scales in floating point and rounds down.
+func TestParametersInForce(t *testing.T) {
+	for form, want := range map[string][3]int64{
+		"s500@UTC": {50_000, 5000, 60_000}, "s290@UTC": {28_999, 2900, 60_000}, "s1@UTC": {100, 10, 60_000},
+		"c7@UTC": {7000, 10_000, 60_000}, "a3p10@UTC": {100_000, 3000, 10_000}, "h8s500@UTC": {100_000, 10_000, 60_000},
+		"h9c5;s500@UTC": {5000, 10_000, 60_000},
+	} {
+		l := scheduled(t, 100, 10, 60_000, form)
+		if is := l.in(nine); [3]int64{is.Capacity, is.Amount, is.Period} != want {
+			t.Errorf("%s: %v, want %v", form, is, want)
+		} else if own := is.Own(); own != l || own.Capacity != 100_000 || is.Schedule() != form {
+			t.Errorf("%s: its own parameters are %v, its schedule %q", form, own, is.Schedule())
+		}
+	}
+	tiny := Limit{Name: "x", Capacity: 5, Amount: 5, Period: 1000}
+	tiny, _ = tiny.WithSchedule("s1@UTC")
+	if is := tiny.in(nine); is.Capacity != 1 || is.Amount != 1 {
+		t.Errorf("%v, want a millitoken", is)
+	}
+	huge := Limit{Name: "x", Capacity: 1 << 61, Amount: 1, Period: 1000}
+	huge, _ = huge.WithSchedule("s1000000@UTC")
+	if is := huge.in(nine); is.Capacity != 1<<62 || is.Amount != 1000 {
+		t.Errorf("%v, want what 64 bits hold", is)
+	}
+	if _, err := tiny.WithSchedule("h9@UTC"); err == nil {
+		t.Error("a window without parameters is one")
+	}
+}
+
+// A bucket with a schedule is one whose limit somebody changes at each edge: random takes and looks give the same
+// levels, also where tokens are held, and after splits and merges.
+func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
+	for seed := range uint64(60) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
+		form := pick("m0-9", "m*/7", "h9", "m30-59", "w1") + pick("s500", "s3000", "c20", "a7p3", "c90a300p7")
+		if rnd.IntN(2) == 0 {
+			form += ";" + pick("m5-20", "h10", "") + pick("s10", "c5", "c500a1")
+		}
+		form += "@UTC"
+		l := scheduled(t, 100, 50, 60_000, form)
+		schedule, _ := calendar.ParseSchedule(form)
+		plain := func(at int64) Limit { // by a look at the windows
+			is := l.changed(schedule.At(at - EdgeMargin))
+			is.Plan = ""
+			return is
+		}
+		now := nine - rnd.Int64N(3600_000)
+		a, b := New([]Limit{l}, 0, 1, now), New([]Limit{plain(now)}, 0, 1, now)
+		i := a.Index("rpm")
+		for step := range 60 {
+			to := now + rnd.Int64N(1<<rnd.IntN(23))
+			for m := (now-EdgeMargin)/60_000*60_000 + 60_000 + EdgeMargin; m <= to; m += 60_000 { // edges are on the minute
+				if plain(m) != plain(m-1) {
+					b, _ = b.At(m).Adopt(plain(m))
+				}
+			}
+			now = to
+			x, rest := a.LevelAt(i, now)
+			a, b = a.At(now), b.At(now)
+			got, want := a.Slots[i], b.Slots[i]
+			if got.Tokens != want.Tokens || got.Rest != want.Rest || got.Limit.with(Limit{}) != l.with(Limit{}) ||
+				got.Capacity != want.Capacity || got.Amount != want.Amount || x != got.Tokens || rest != got.Rest {
+				t.Fatalf("seed %d, %s, step %d: %v with %d, by hand %v with %d", seed, form, step, a, got.Rest, b, want.Rest)
+			}
+			if got.Tokens > a.Rate(i).Capacity {
+				t.Fatalf("seed %d, %s: %v is above its capacity", seed, form, a)
+			}
+			cost := rnd.Int64N(60_000)
+			needs := []int64{cost, 0}
+			v, w := a.Decide(needs, now), b.Decide(needs, now)
+			if v.Granted != w.Granted {
+				t.Fatalf("seed %d, %s: %+v, by hand %+v", seed, form, v, w)
+			}
+			if most := l.Slowest().Capacity; !v.Granted && (v.At == Never) != (cost > most) {
+				t.Fatalf("seed %d, %s: %+v of %d, it never holds more than %d", seed, form, v, cost, most)
+			} else if then := a.At(v.At); !v.Granted && v.At < now+24*3600_000 &&
+				(then.Slots[i].Tokens < cost || a.At(v.At - 1).Slots[i].Tokens >= cost) {
+				t.Fatalf("seed %d, %s: %d at %d, when there are %d", seed, form, cost, v.At, then.Slots[i].Tokens)
+			}
+			if v.Granted {
+				a, b = a.Take(needs), b.Take(needs)
+			}
+			switch held := rnd.Int64N(20_000); rnd.IntN(8) {
+			case 0:
+				for _, s := range []*State{&a, &b} {
+					s.Slots = slices.Clone(s.Slots)
+					s.Slots[i].Held, s.HeldUntil = held, now+20_000
+				}
+			case 1:
+				if a.Count() == 1 {
+					ka, ma := a.Split()
+					kb, mb := b.Split()
+					if ka.Slots[i].Tokens != kb.Slots[i].Tokens || ma.Slots[i].Tokens != mb.Slots[i].Tokens {
+						t.Fatalf("seed %d: split into %v and %v, by hand %v and %v", seed, ka, ma, kb, mb)
+					}
+					a, b = ka.Merge(ma, 1), kb.Merge(mb, 1)
+				}
+			}
+		}
+	}
+}
+
+// A state that has not been used for longer than there are edges to pass gains nothing behind them, at no cost.
+func TestEdgesThatArePassedAreBounded(t *testing.T) {
+	l := scheduled(t, 100, 1, 3600_000_000, "m*/2c90@UTC")
+	s := New([]Limit{l}, 0, 1, nine)
+	i := s.Index("rpm")
+	s.Slots[i].Tokens = 0
+	later := nine + 2*mostEdges*60_000
+	if got := s.At(later); got.RF != later || got.Slots[i].Tokens != mostEdges/60 ||
+		got.Slots[i].Limit != l.InForce(later) {
+		t.Errorf("%v, want %d millitokens of 1000 hours each", got, mostEdges/60)
+	}
+}
+
+// An item has its own zone and clock: without a clock, or with one that is far ahead, the limit of now is in force.
+func TestABrokenClockTakesTheLimitOfNow(t *testing.T) {
+	l, nine := scheduled(t, 60, 60, 60_000, "h9c5@UTC"), nine+EdgeMargin
+	for name, s := range map[string]State{"none": {NoClock: true}, "ahead": {RF: nine + 10*3600_000}} {
+		s.Slots = []Slot{Slot{Limit: l, Tokens: 60_000}.As(s.RF)}
+		if got := s.At(nine); got.RF != nine || got.Slots[0].Limit != l.InForce(nine) || got.Slots[0].Tokens != 5000 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// In the second behind an edge, which is one of a quota too, a state is stored for an instant before the edge, and is
+// read back as it was.
+func TestAScheduleBesideTheEdgeOfAQuota(t *testing.T) {
+	day := Limit{Name: "day", Capacity: 9000, Reset: "m0h9@UTC", Period: QuotaPeriod}
+	for _, form := range []string{"h9c120a600@UTC", "h9c5a1@UTC", "h9a700p7@UTC"} {
+		for _, after := range []int64{0, 1, 500, 999} {
+			s := New([]Limit{scheduled(t, 60, 60, 60_000, form), day}, 0, 1, nine-1000)
+			i := s.Index("rpm")
+			s.Slots[i].Tokens = 3000
+			at := s.At(nine + after)
+			stored := at.Stored()
+			if stored.RF != nine-1 || stored.Slots[i].Limit != s.Slots[i].Limit {
+				t.Fatalf("%s: stored as %v", form, stored)
+			}
+			read := stored
+			read.Slots = slices.Clone(stored.Slots)
+			read.Slots[i] = read.Slots[i].As(stored.RF)
+			if again := read.At(nine + after); !slices.Equal(again.Slots, at.Slots) {
+				t.Errorf("%s after %d ms: %v, stored %v, read as %v", form, after, at, stored, again)
+			}
+			if edge, ok := at.NextEdge(); !ok || edge != nine { // the period before goes on for a second
+				t.Errorf("the next edge is %d, want %d", edge, nine)
+			}
+		}
+	}
+}
+
+// What must hold at any time by its schedule holds of the largest and the smallest that a limit ever is.
+func TestTheExtremesOfASchedule(t *testing.T) {
+	l := scheduled(t, 60, 60, 60_000, "h9c120a6;w1c2a600p10@UTC").InForce(nine)
+	if most, slow, least := l.Most(), l.Slowest(), l.least(); most.Capacity != 120_000 || most.Amount != 600_000 ||
+		most.Period != 60_000 || slow.Capacity != 120_000 || slow.Amount != 6000 || slow.Period != 60_000 ||
+		least.Capacity != 2000 || least.Amount != 6000 {
+		t.Errorf("%v, %v, %v", most, slow, least)
+	}
+	s := New([]Limit{l}, 0, 1, nine)
+	if !s.CanSplit(2) || s.CanSplit(1) || s.Holds(4, nil) {
+		t.Error("a share has a token in each window")
+	}
+	s.Slots[s.Index("rpm")].Tokens = 0
+	if full, want := s.FullAt(nine), nine+120*10_000; full != want {
+		t.Errorf("full at %d, want %d: as slowly as the largest fills", full, want)
+	}
+	if ttl := s.TTLSeconds(7); ttl != 7*1200 {
+		t.Errorf("it lives for %d s", ttl)
+	}
+	if fmt.Sprint(Limit{Name: "x"}.Most()) != fmt.Sprint(Limit{Name: "x"}) {
+		t.Error("a limit without a schedule is what it is")
+	}
+}
+
+// To hold nothing at an instant behind an edge, what comes back at each rate until then is taken away.
+func TestADrainOverAnEdge(t *testing.T) {
+	s := New([]Limit{scheduled(t, 60, 60, 60_000, "h9c120a600@UTC")}, 0, 1, nine-10_000)
+	i := s.Index("rpm")
+	for _, until := range []int64{nine - 5000, nine + 5000, nine + 2*3600_000} {
+		drained := s.Give(s.Drains(until))
+		if got := drained.At(until).Slots[i].Tokens; got != 0 {
+			t.Errorf("until %d: %d are left", until-nine, got)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package table_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A world of a rate whose schedule has an edge every few minutes, written by processes with stale images and lost
+// answers, in every third world with clocks a second apart and late writes. A second reckoning is a bucket whose
+// limit somebody changes by hand at each edge. The item never holds more, but for what comes back in the time that
+// clocks are apart. Where one process writes from what it has just seen, it holds no less.
+type scheduleWorld struct {
+	*bucketWorld
+	alone  bool         // one process, whose images are fresh
+	apart  int64        // how far, in ms, writes may be behind the clock of the item
+	byHand bucket.State // of limits without a schedule
+}
+
+// What can be planted.
+const (
+	knowsNone = "a client knows no schedules"
+)
+
+// scheduleOf has, in each ten minutes, 20 of capacity and 2 a second from the second minute on, a tenth of all from
+// the fifth on, and 90 of capacity from the eighth on. Else it is 50 and 5 a second.
+const scheduleOf = "m2-4,12-14,22-24,32-34,42-44,52-54c20a2;m5,15,25,35,45,55s100;" +
+	"m8-9,18-19,28-29,38-39,48-49,58-59c90@UTC"
+
+// inMinute is the same, by hand: capacity and amount in millitokens.
+func inMinute(m int64) (capacity, amount int64) {
+	switch m % 10 {
+	case 2, 3, 4:
+		return 20_000, 2000
+	case 5:
+		return 5000, 500
+	case 8, 9:
+		return 90_000, 5000
+	}
+	return 50_000, 5000
+}
+
+func newScheduleWorld(seed uint64, planted string) *scheduleWorld {
+	r := playtest.New(seed, 21)
+	w := &scheduleWorld{alone: planted == "" && seed%3 == 0}
+	processes := 4
+	switch {
+	case w.alone:
+		processes = 1
+	case seed%3 == 1:
+		w.apart, r.Lost = 1000, 6
+		r.Late = func() int64 { return max(0, r.Int64N(100_000)-90_000) }
+	default:
+		r.Lost = 6
+	}
+	l, err := bucket.Limit{Name: "r", Capacity: 50_000, Amount: 5000, Period: 1000}.WithSchedule(scheduleOf)
+	if err != nil {
+		r.Fail("%w", err)
+	}
+	limits := []bucket.Limit{l, {Name: "s", Capacity: 500_000, Amount: 500_000, Period: 60_000}}
+	if seed%2 == 0 { // its edges are edges of the schedule too
+		limits = append(limits, bucket.Limit{Name: "t", Capacity: 900_000, Period: bucket.QuotaPeriod, Reset: "m*/5@UTC"})
+	}
+	w.bucketWorld = newBucketWorld(r, planted, limits, processes, w.apart)
+	b, _ := w.shard(0)
+	w.byHand = bucket.New([]bucket.Limit{w.plain(b.State.RF)}, 0, 1, b.State.RF)
+	w.byHand.Slots[0].Tokens = w.slot(0, "r").Tokens
+	return w
+}
+
+func (w *scheduleWorld) plain(at int64) bucket.Limit {
+	capacity, amount := inMinute((at - bucket.EdgeMargin) / 60_000)
+	return bucket.Limit{Name: "r", Capacity: capacity, Amount: amount, Period: 1000}
+}
+
+// follow brings the second reckoning to the instant of a write, and takes the cost.
+func (w *scheduleWorld) follow(now, cost int64) {
+	now = max(now, w.byHand.RF)
+	for m := (w.byHand.RF-bucket.EdgeMargin)/60_000*60_000 + 60_000 + bucket.EdgeMargin; m <= now; m += 60_000 {
+		if w.plain(m) != w.plain(m-1) {
+			w.byHand, _ = w.byHand.At(m).Adopt(w.plain(m))
+			w.Count("edges")
+		}
+	}
+	w.byHand = w.byHand.At(now).Take([]int64{cost, 0})
+	b, _ := w.shard(0)
+	at := b.State.At(now)
+	got, want := at.Slots[at.Index("r")], w.byHand.Slots[0]
+	switch {
+	case got.Tokens > want.Tokens+1+2*w.apart*5: // a millitoken is lost where it is stored before an edge
+		w.Fail("at %d it holds %d of %d, by hand %d of %d", now, got.Tokens, got.Capacity, want.Tokens, want.Capacity)
+	case w.alone && got.Tokens < want.Tokens-1:
+		w.Fail("at %d it has lost %d of %d", now, want.Tokens-got.Tokens, want.Tokens)
+	case w.apart == 0 && (got.Capacity != want.Capacity || got.Amount != want.Amount):
+		w.Fail("at %d %v is in force, by hand %v", at.RF, got.Limit, want.Limit)
+	}
+	it := w.Items[layout.BucketKey("ns", "e", "r", 0)]
+	if until, _, _ := item.Int(it, "vu"); until <= b.State.RF {
+		w.Fail("at %d it is valid until %d", b.State.RF, until)
+	}
+	if own, _, _ := item.Int(it, "b_r_cp"); own != 50_000 {
+		w.Fail("it stores the capacity %d, not its own", own)
+	}
+}
+
+func (w *scheduleWorld) Step() {
+	switch w.IntN(10) {
+	case 0, 1, 2, 3:
+		w.Pass(w.Int64N(3000))
+	case 4:
+		w.Pass(w.Int64N(200_000))
+	case 5:
+		w.PassToEdge(60_000, 1500)
+	}
+	p := w.anybody()
+	b, _ := w.shard(0)
+	if w.alone || w.OneIn(2) {
+		p.see(b)
+	}
+	image, known := p.images[0]
+	limits := slices.Clone(w.limits)
+	if known && w.planted == knowsNone {
+		limits[0] = limits[0].Own()
+		limits[0].Plan = ""
+		image.State.Slots = slices.Clone(image.State.Slots)
+		image.State.Slots[image.State.Index("r")].Limit = limits[0]
+	}
+	c := table.Charge{Image: image, Costs: table.Costs(limits, w.Int64N(9)*bucket.Milli, w.Int64N(3)*bucket.Milli),
+		Now: w.clock(p), Slack: 20, Force: known && w.OneIn(8), Refill: known && w.OneIn(9)}
+	u, granted := w.planned(0, c, known)
+	if !granted && !c.Force {
+		return
+	}
+	cost := c.Costs[0].Milli
+	if c.Refill {
+		cost = 0
+	}
+	w.call(p, u, playtest.Call{Arrived: func(bool) {
+		w.Count("writes")
+		w.follow(c.Now, cost)
+	}}, func() {})
+}
+
+var schedules = playtest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps: 600, Worlds: 90, Short: 30, Env: "KINDS",
+	Least: map[string]float64{"writes": 100, "edges": 10}}
+
+// TestAScheduleIsExact plays KINDS worlds, 90 if that is not set.
+func TestAScheduleIsExact(t *testing.T) { schedules.Keeps(t) }
+
+func TestScheduleWorldSeesPlantedDefects(t *testing.T) {
+	schedules.Sees(t, 20, 15, knowsNone)
+}
+
+// hourOf is the beginning of an hour.
+const hourOf = int64(1_790_000_000_000) / 3_600_000 * 3_600_000
+
+// began is a bucket of one rate, with 1 a minute unless a window of its schedule says otherwise, at an instant.
+func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.Item) {
+	t.Helper()
+	l := bucket.Limit{Name: "r", Capacity: capacity * bucket.Milli, Amount: bucket.Milli, Period: 60_000}
+	l, err := l.WithSchedule(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Draw: 7,
+		Costs: table.Costs([]bucket.Limit{l})})
+	return l, put.Item
+}
+
+func decodedOf(t *testing.T, it item.Item) table.Shard {
+	t.Helper()
+	b, err := table.DecodeShard(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Of 100 in a window of a limit of 10, 80 are held: 20 are left, not 90.
+func TestHeldTokensAreOfTheWindow(t *testing.T) {
+	now := hourOf + 15*60_000
+	l, it := began(t, now, 10, "m10-29c100a100@UTC")
+	limits := []bucket.Limit{l}
+	u := table.Charge{Image: decodedOf(t, it), Now: now, Costs: table.Costs(limits, 90_000),
+		Ahead: &table.Ahead{Life: 120_000, Take: table.Costs(limits, 80_000)}}.Plan()
+	after, held, err := u.Update.Apply(it)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	if sl := slotNamed(decodedOf(t, after), "r"); sl.Held != 80_000 {
+		t.Errorf("80,000 are held, the image says %d", sl.Held)
+	}
+	u = table.Charge{Image: decodedOf(t, after), Now: now + 100_000, Costs: table.Costs(limits, 90_000)}.Plan()
+	if u.Verdict.Granted {
+		t.Error("90 are granted while 80 of 100 are held")
+	}
+}
+
+// A window that has come and gone since the image has cut the level: settled by force from there, nothing is owed.
+func TestAWindowThatHasPassedSinceTheImage(t *testing.T) {
+	l, it := began(t, hourOf+9*60_000, 100, "m10-14c10@UTC")
+	stale, limits := decodedOf(t, it), []bucket.Limit{l}
+	u := table.Charge{Image: stale, Now: hourOf + 9*60_000 + 30_000, Costs: table.Costs(limits, 60_000)}.Plan()
+	it, held, err := u.Update.Apply(it)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	u = table.Charge{Image: stale, Now: hourOf + 16*60_000, Costs: table.Costs(limits, 1000), Force: true}.Plan()
+	if after, held, err := u.Update.Apply(it); err != nil || held {
+		t.Errorf("stored as %d, %v, want a refusal, which brings an image", slotNamed(decodedOf(t, after), "r").Tokens, err)
+	}
+}
+
+// A charge that brings a schedule in force holds nothing over its first edge.
+func TestTheLifeOfTokensUnderANewSchedule(t *testing.T) {
+	now := hourOf + 10*60_000 - 5000
+	_, it := began(t, now, 100, "")
+	l, _ := began(t, now, 100, "m10-14c10@UTC")
+	if life := ahead.LifeFrom(decodedOf(t, it), table.Costs([]bucket.Limit{l}, 1000), 60_000, now); life != 5000 {
+		t.Errorf("held for %d ms, the window begins in 5000", life)
+	}
+}

@@ -1,0 +1,154 @@
+package limiter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// At the edges of a window every process has the limit of the schedule: what is held is cut to a smaller capacity,
+// and a larger one begins with what there is.
+func TestALimitChangesByItsSchedule(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Minute} {
+		w := newWorld(t)
+		opens := w.time().Truncate(time.Hour).Add(time.Hour) // the cron expression names this hour
+		limit := PerHour("rph", 10).During(opens.Format("* 15 * * *"), "", PerHour("", 60))
+		l, other := w.process(Options{Ahead: ahead}), w.process(Options{})
+		w.configure(l, "", gpt, limit, PerMinute("rpm", 600))
+		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 1}}
+		take := func(who *Limiter, want int, when string) {
+			t.Helper()
+			if n := drain(t, who, req); n != want {
+				t.Fatalf("%s, ahead %s: %d granted, want %d", when, ahead, n, want)
+			}
+		}
+		take(l, 10, "before the window")
+		_, err := other.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 30}})
+		denied, ok := errors.AsType[*LimitError](err)
+		if !ok ||
+			denied.RetryAfter.Round(time.Second) != opens.Add(22*time.Minute+14*time.Second).Sub(w.time()) ||
+			denied.Statuses[0].Capacity != 10 ||
+			denied.Statuses[0].ChangesAfter != opens.Sub(w.time())+time.Second || denied.Statuses[1].ChangesAfter != 0 {
+			t.Fatalf("30 of 10, which are there 22 minutes after %s: %v, %+v", opens, err, denied)
+		}
+		w.advance(opens.Sub(w.time()) + time.Second) // the margin
+		until := w.time().Sub(time.UnixMilli(1_700_000_000_000))
+		take(other, int(until/(6*time.Minute)), "as the window begins") // 10 an hour until then
+		w.advance(20 * time.Minute)
+		take(l, 20, "in the window")
+		w.advance(39*time.Minute + 58*time.Second)
+		lease := must(t, other, req)
+		if s := lease.Status()[0]; s.Capacity != 60 || s.Remaining != 39 || s.ChangesAfter > 2*time.Second {
+			t.Fatalf("before the window ends: %+v", s)
+		}
+		w.advance(2 * time.Second)
+		take(l, 10, "as the window ends") // of 38
+		w.advance(12 * time.Minute)
+		take(other, 2, "behind the window")
+		if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		req.Costs = Costs{"rph": 61}
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("more than it ever holds: %v", err)
+		}
+	}
+}
+
+// Who waits when a window begins is served by the limit that is in force from then on, and no later.
+func TestWaitingForAWindow(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		opens := time.Now().UTC().Truncate(time.Hour).Add(time.Hour)
+		w.configure(l, "", gpt, PerHour("rph", 1).During(opens.Format("* 15 * * *"), "UTC", PerMinute("", 60)))
+		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 1}}
+		must(t, l, req)
+		for n := range 3 {
+			if _, err := l.Wait(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			if late := time.Since(opens); late < 0 || late > time.Duration(n+5)*time.Second {
+				t.Errorf("request %d was granted %s after the window began", n, late)
+			}
+		}
+	})
+}
+
+func TestSchedulesThatCannotBe(t *testing.T) {
+	day := PerMinute("rpm", 60)
+	for want, l := range map[string]Limit{
+		`cron "61 * * * * 5 0 0s": the minute "61"`: day.During("61 * * * *", "UTC", Limit{Capacity: 5}),
+		`never comes`:                      day.During("0 0 30 2 *", "UTC", Limit{Capacity: 5}),
+		`want five fields`:                 day.During("9-17", "UTC", Limit{Capacity: 5}),
+		`time zone "Mars/Olympus"`:         day.During("* 9 * * *", "Mars/Olympus", Limit{Capacity: 5}),
+		`all windows in one time zone`:     day.During("* 9 * * *", "UTC", Limit{Capacity: 5}).During("* 8 * * *", "Asia/Tokyo", Limit{Capacity: 5}),
+		`some of Capacity and Refill`:      day.During("* 9 * * *", "UTC", Limit{}),
+		`a whole number of seconds`:        day.During("* 9 * * *", "UTC", Limit{Period: 1500 * time.Millisecond}),
+		`the parameter "c-5"`:              {Name: "rpm", Capacity: 1, Refill: 1, Period: time.Second, Schedule: "h9c-5@UTC"},
+		`at most 1000000000000000 tokens`:  {Name: "rpm", Capacity: 2000, Refill: 1, Period: time.Second, Schedule: "s1000000000000000@UTC"},
+		`a period of 87840h0m0s`:           day.During("* 9 * * *", "UTC", Limit{Period: 20 * maxPeriod}),
+		`only a rate has a schedule`:       Quota("rpm", 5, Daily("")).During("* 9 * * *", "UTC", Limit{Capacity: 5}),
+		`none: only a rate has a schedule`: InFlight("jobs", 5, time.Minute).During("* 9 * * *", "UTC", Limit{Capacity: 5}),
+	} {
+		if err := l.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "Schedule") {
+			t.Errorf("%v: %v, want %s", l, err, want)
+		}
+	}
+	ok := day.During("* 9-16 * * 1-5", "Europe/Berlin", PerMinute("", 600)).
+		During("* * * * SAT,SUN", "Europe/Berlin", Limit{Capacity: 10})
+	if err := ok.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ok.String(), "rpm: 60 per 1m0s, capacity 60, "+
+		"during * 9-16 * * 1-5 Europe/Berlin capacity 600 refill 600 seconds 60; "+
+		"during * * * * 6,7 Europe/Berlin capacity 10"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if back := public(ok.stored()); back != ok {
+		t.Errorf("stored and read: %v", back)
+	}
+}
+
+// In a window with a smaller capacity nobody is granted more than that: not by the first request of a bucket, not by
+// one that brings the limit, nor by a process that has earlier limits; and a floor is of the largest capacity.
+func TestASmallWindowGrantsNoMore(t *testing.T) {
+	w := newWorld(t)
+	opens := w.time().Truncate(time.Hour).Add(time.Hour)
+	limit := PerHour("rph", 100).During(opens.Format("* 15 * * *"), "", PerHour("", 10)).WithFloor("low", 50)
+	ask := func(entity string, n int64, limits ...Limit) Request {
+		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rph": n}, Limits: limits}
+	}
+	l, old := w.process(Options{}), w.process(Options{})
+	w.configure(l, "", gpt, limit)
+	low := ask("first", 60)
+	low.Class = "low"
+	if _, err := l.Acquire(t.Context(), low); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("60 of the 50 above the floor: %v", err)
+	}
+	other := ask("new", 1, PerMinute("rpm", 60))
+	other.Costs = Costs{"rpm": 1}
+	must(t, l, other)
+	must(t, old, ask(acme, 1, PerHour("rph", 90)))
+	must(t, l, ask(acme, 1, limit))
+	must(t, old, ask(acme, 1, PerHour("rph", 90))) // it goes by the newer limit
+	w.advance(opens.Sub(w.time()) + 2*time.Second)
+	for name, c := range map[string]struct {
+		by  *Limiter
+		req Request
+	}{
+		"first": {l, ask("first", 60)}, "brings it": {l, ask("new", 60, limit)},
+		"earlier limits": {old, ask(acme, 50, PerHour("rph", 90))},
+	} {
+		if lease, err := c.by.Acquire(t.Context(), c.req); !errors.Is(err, ErrLimited) {
+			t.Errorf("%s: %v, %v, want a denial: 10 are in force", name, lease, err)
+		}
+		if n := drain(t, l, ask(c.req.Entity, 1, limit)); n != 10 {
+			t.Errorf("%s: then %d granted, want 10", name, n)
+		}
+	}
+	if _, err := l.Acquire(t.Context(), low); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("60 of the 50 above the floor, in the window: %v", err)
+	}
+}

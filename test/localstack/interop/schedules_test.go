@@ -1,0 +1,267 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// scheduled is a limit of Python that refills next to nothing, with windows.
+func scheduled(name string, capacity int64, windows ...kv) kv {
+	return kv{"name": name, "capacity": capacity, "refill_amount": 1, "refill_period_seconds": 3650 * 86_400,
+		"schedule": append([]kv{}, windows...)}
+}
+
+// withWindows is such a limit of ours, with a schedule in its stored form.
+func withWindows(name string, capacity int64, schedule string) limiter.Limit {
+	l := still(name, capacity)
+	l.Schedule = schedule
+	return l
+}
+
+// tries takes with a client of each in turn, the first first, until both deny, and returns how often they granted.
+func (w *world) tries(oursFirst bool, entity string, costs limiter.Costs) (granted int) {
+	w.Helper()
+	l, p := w.open(), w.python() // that remember no denial
+	ours := func() bool {
+		_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "api", Costs: costs})
+		if err != nil && !errors.Is(err, limiter.ErrLimited) {
+			w.Fatalf("%s: %v", entity, err)
+		}
+		return err == nil
+	}
+	theirs := func() bool {
+		lease, err := p.tryAcquire(entity, "api", costs, nil)
+		if err != nil && !err.denied() {
+			w.Fatalf("%s: %v", entity, err)
+		}
+		if lease != nil {
+			lease.commit()
+		}
+		return lease != nil
+	}
+	order := []func() bool{theirs, ours}
+	if oursFirst {
+		slices.Reverse(order)
+	}
+	for denied := 0; denied < 2; {
+		for _, try := range order {
+			if denied++; try() {
+				granted, denied = granted+1, 0
+			}
+		}
+	}
+	return granted
+}
+
+// A schedule that either client stores is obeyed by both, on buckets that either has made, and until either
+// removes it. Each reads what the other has stored.
+func TestSchedulesAreShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p := w.python()
+		if w.release == older {
+			return // it has none
+		}
+		month := int(time.Now().UTC().AddDate(0, 6, 0).Month()) // not now in any zone
+		never := kv{"cron": fmt.Sprintf("* * * %d *", month), "tz": "Asia/Tokyo", "capacity": 1}
+		always := func(what string, n any) kv { return kv{"cron": "* * * * *", "tz": "Asia/Tokyo", what: n} }
+		neverForm := fmt.Sprintf("M%dc1", month)
+		one := limiter.Costs{"rpm": 1, "tpm": 1, "plain": 3}
+		for i, c := range []struct {
+			name    string
+			windows []kv
+			form    string
+			want    int
+		}{
+			{"half", []kv{always("scale", 0.5)}, "s500@Asia/Tokyo", 4},
+			{"part", []kv{always("scale", 0.3)}, "s300@Asia/Tokyo", 2}, // of 2.4
+			{"twice", []kv{always("scale", 2)}, "s2000@Asia/Tokyo", 16},
+			{"three", []kv{always("capacity", 3), always("capacity", 5)}, "c3;c5@Asia/Tokyo", 3},
+			{"never", []kv{never}, neverForm + "@Asia/Tokyo", 8},
+			{"first", []kv{never, always("capacity", 5)}, neverForm + ";c5@Asia/Tokyo", 5},
+		} {
+			for _, ours := range []bool{false, true} { // stores it
+				first, removes := ours == (i%2 == 0), ours == (i/2%2 == 0) // ours does
+				entity := fmt.Sprintf("%s-%v", c.name, ours)
+				at := admin.Scope{Entity: entity, Resource: "api"}
+				set := func(ours bool, windows []kv, form string) {
+					w.Helper()
+					if ours { // tpm has the same schedule, plain has none
+						w.set(entity, "api", withWindows("rpm", 8, form), withWindows("tpm", 80, form), still("plain", 100))
+						return
+					}
+					p.call(nil, "set_limits", kv{"entity_id": entity, "resource": "api", "limits": []kv{
+						scheduled("rpm", 8, windows...), scheduled("tpm", 80, windows...), scheduled("plain", 100)}})
+				}
+				set(ours, c.windows, c.form)
+				if config, err := w.manage().Config(w.Context(), at); err != nil || config.Limits[1].Schedule != c.form {
+					w.Errorf("%s: ours reads %+v, %v", entity, config.Limits, err)
+				}
+				var got []struct{ Schedule []kv }
+				w.python().call(&got, "get_limits", kv{"entity_id": entity, "resource": "api"})
+				for _, l := range got {
+					for _, window := range l.Schedule {
+						for field, value := range window {
+							if value == nil || field == "_reset" {
+								delete(window, field)
+							}
+						}
+					}
+				}
+				slices.SortFunc(got, func(a, b struct{ Schedule []kv }) int { return len(a.Schedule) - len(b.Schedule) })
+				var want []kv
+				recode(w, c.windows, &want)
+				if len(got) != 3 || len(got[0].Schedule) != 0 || !reflect.DeepEqual(got[2].Schedule, want) {
+					w.Errorf("%s: Python reads %v, want %v", entity, got, want)
+				}
+				if n := w.tries(first, entity, one); n != c.want {
+					w.Errorf("%s: %d granted, want %d", entity, n, c.want)
+				}
+				set(removes, nil, "")
+				if _, err := w.manage().Reset(w.Context(), entity, "api"); err != nil {
+					w.Fatal(err)
+				}
+				if n := w.tries(!first, entity, one); n != 8 {
+					w.Errorf("%s: %d granted without the schedule, want 8", entity, n)
+				}
+				w.unscheduled(entity)
+			}
+		}
+	})
+}
+
+// A schedule that Python takes from a resource stays in the buckets, which Python goes on to obey. Ours goes by what
+// is stored, and takes it off with its next write. One schedule for all of a bucket is Python's short form of many.
+func TestSchedulesThatPythonLeavesInBuckets(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p := w.python()
+		if w.release == older {
+			return
+		}
+		half := kv{"cron": "* * * * *", "scale": 0.5}
+		set := func(windows ...kv) {
+			w.Helper()
+			p.call(nil, "set_resource_defaults", kv{"resource": "api",
+				"limits": []kv{scheduled("rpm", 8, windows...), scheduled("tpm", 80, windows...)}})
+		}
+		one := limiter.Costs{"rpm": 1, "tpm": 2}
+		set(half)
+		p.take("acme", "api", one)
+		key := layout.BucketKey(w.ns, "acme", "api", 0)
+		if it := w.item(key); it["sched"] == nil {
+			w.Errorf("Python stores %v, want one schedule for both limits", it)
+		}
+		w.take(w.open(), "acme", "api", one)
+		if n := w.tries(true, "acme", one); n != 2 {
+			w.Errorf("%d granted, want 2 of 4 that are left", n)
+		}
+		set()
+		w.denied(w.open(), "acme", "api", one)
+		if _, err := w.manage().Reach(w.Context(), admin.Scope{Resource: "api"}); err != nil {
+			w.Fatal(err)
+		}
+		for _, sl := range w.bucket("acme", "api").State.Slots {
+			if sl.Schedule() != "" {
+				w.Errorf("left: %+v", sl)
+			}
+		}
+		if _, err := w.manage().Reset(w.Context(), "acme", "api"); err != nil {
+			w.Fatal(err)
+		}
+		if n := w.tries(false, "acme", one); n != 8 {
+			w.Errorf("%d granted without the schedule, want 8", n)
+		}
+	})
+}
+
+// unscheduled checks that neither the limits nor the levels of an entity have a schedule.
+func (w *world) unscheduled(entity string) {
+	w.Helper()
+	for _, sl := range w.bucket(entity, "api").State.Slots {
+		if sl.Schedule() != "" {
+			w.Errorf("%s: the bucket has %+v", entity, sl)
+		}
+	}
+	for attr := range w.item(layout.EntityConfigKey(w.ns, entity, "api")) {
+		if strings.HasSuffix(attr, "_sched") {
+			w.Errorf("%s: %s is stored", entity, attr)
+		}
+	}
+}
+
+// Around the edge of a window both clients together are granted as much as is allowed on either side: whichever wrote
+// last before it, the next looks at the clock.
+func TestEdgesOfWindowsAreShared(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		if w.release == older {
+			return
+		}
+		edge := time.Now().UTC().Add(20 * time.Second).Truncate(time.Minute).Add(time.Minute)
+		minutes := ""
+		for i := range 10 {
+			minutes += fmt.Sprintf(",%d", (edge.Minute()+i)%60)
+		}
+		minutes = minutes[1:]
+		during := func(l limiter.Limit, other limiter.Limit) limiter.Limit {
+			return l.During(minutes+" * * * *", "", other)
+		}
+		one := limiter.Costs{"rpm": 1}
+		limits := map[string]limiter.Limit{
+			"lower":  during(still("rpm", 9), limiter.Limit{Capacity: 3}),
+			"raise":  during(still("rpm", 9), limiter.Limit{Capacity: 20}),
+			"refill": during(still("rpm", 9), limiter.Limit{Refill: 10, Period: time.Second}),
+		}
+		for name, limit := range limits {
+			for _, first := range []bool{false, true} {
+				entity := fmt.Sprintf("%s-%v", name, first)
+				w.set(entity, "api", limit)
+				if name == "refill" {
+					if n := w.tries(first, entity, one); n != 9 {
+						w.Errorf("%s: %d granted before the edge, want 9", entity, n)
+					}
+					continue
+				}
+				l, p := w.open(), w.python()
+				takes := []func(){func() { p.take(entity, "api", one) }, func() { w.take(l, entity, "api", one) }}
+				if first {
+					slices.Reverse(takes)
+				}
+				takes[0]()
+				takes[1]()
+			}
+		}
+		if left := time.Until(edge); left < 0 {
+			w.Skip("the machine was too slow for the edge")
+		}
+		left := time.Until(edge) + 2*time.Second
+		if denied := w.denied(w.open(), "refill-true", "api", limiter.Costs{"rpm": 9}); denied.RetryAfter > left {
+			w.Errorf("retry after %s, the window refills it in less than %s", denied.RetryAfter, left)
+		}
+		time.Sleep(time.Until(edge.Add(1100 * time.Millisecond))) // for the clock itself; ours changes after a second
+		for _, first := range []bool{false, true} {
+			for name, want := range map[string]int{"lower": 3, "raise": 7} {
+				entity := fmt.Sprintf("%s-%v", name, first)
+				if n := w.tries(first, entity, one); n != want {
+					w.Errorf("%s: %d granted behind the edge, want %d", entity, n, want)
+				}
+			}
+			n := w.tries(first, fmt.Sprintf("refill-%v", first), one)
+			if most := int(10 * time.Since(edge).Seconds()); n < 1 || n > most {
+				w.Errorf("%d granted at the rate behind the edge, want 1 to %d", n, most)
+			}
+		}
+	})
+}
