@@ -287,6 +287,25 @@ func TestADayIsSummedAgainWhoeverTookItsMarks(t *testing.T) {
 	}
 }
 
+// A day of another aggregator is taken out once, and a refusal, because it is not as it was, writes nothing.
+func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
+	w := newWorld(t, 1)
+	noon := t0 - t0%aDayLong + 12*anHourLong
+	day := usage.Daily.Start(noon)
+	others := ledger.Snapshot{Namespace: "ns", Entity: "a", Resource: "gpt", Window: "daily",
+		Start: layout.Timestamp(day), Part: layout.Timestamp(day), Counts: map[string]int64{"rpm": 20}, Events: 2}
+	w.db.Store(others.Item())
+	w.marked(usage.Hourly, noon, 30, 3, 30)
+	s := &usage.Summing{Owed: usage.Owed{Namespace: "ns", Resource: "gpt", Entity: "a", Start: day}, Window: usage.Daily,
+		Of: usage.Hourly, Start: day, Parts: []item.Item{w.db.Item(others.Key()),
+			w.db.Item(layout.UsageKey("ns", "a", "gpt", usage.Hourly.Part(usage.Hourly.Start(noon))))}}
+	for _, want := range []int{1, 0} {
+		if n, err := w.agg.replace(t.Context(), s); err != nil || n != want {
+			t.Errorf("%d writes, %v, want %d", n, err, want)
+		}
+	}
+}
+
 // put0 stores a bucket with a counter of whole tokens, of which it is not known when it
 // was created.
 func (w *world) put0(key item.Key, used int64) {
