@@ -45,6 +45,7 @@ type rule struct {
 	replaces  []string
 	unlimited bool
 	shadow    bool
+	class     string                                 // of its requests, which leave the floor of it in a stored limit
 	limit     limiter.Limit                          // zero if unlimited
 	said      *ratelimit.RateLimitResponse_RateLimit // the limit as answers have it
 }

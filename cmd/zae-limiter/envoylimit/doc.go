@@ -19,7 +19,8 @@
 //
 // The limit is the one that comes with the request (the override of a descriptor), else the one stored in the
 // table for the bucket, else the one of the configuration. Stored limits may be of any kind, and of a
-// parent too, with the same name; they are found within 15 seconds. Limits stored under other names make
+// parent too, with the same name; they are found within 15 seconds. With class: batch next to its rate limit, a
+// descriptor leaves the floor that a stored limit has for batch. Limits stored under other names make
 // requests fail: give the service a namespace of its own. Of two limits that alternate in one bucket, a
 // process may follow one for a minute.
 //

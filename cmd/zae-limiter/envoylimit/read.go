@@ -8,6 +8,8 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // File is a file of the configuration.
@@ -75,7 +77,7 @@ func (p *parser) descriptors(above *node, path string, list *yaml.Node) {
 // descriptor reads a descriptor, with what is nested in it, into the node above.
 func (p *parser) descriptor(above *node, path string, item *yaml.Node) {
 	fields := p.fields(item, "key", "value", "rate_limit", "shadow_mode", "detailed_metric", "descriptors",
-		"share_threshold", "value_to_metric")
+		"share_threshold", "value_to_metric", "class")
 	if fields == nil {
 		return
 	}
@@ -110,8 +112,12 @@ func (p *parser) descriptor(above *node, path string, item *yaml.Node) {
 		return
 	}
 	n.rule = p.rule(fields["rate_limit"], path)
+	class := p.text(fields["class"])
+	if class != "" && limiter.PerSecond(LimitName, 1).WithFloor(class, 0).Validate() != nil {
+		p.refuse(fields["class"], "class is %q, want 1 to 32 letters, digits, '_', '.' or '-'", class)
+	}
 	if shadow := p.flag(fields["shadow_mode"]); n.rule != nil {
-		n.rule.shadow = shadow
+		n.rule.shadow, n.rule.class = shadow, class
 	}
 	p.descriptors(n, path, fields["descriptors"])
 }

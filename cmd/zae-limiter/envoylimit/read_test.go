@@ -10,7 +10,7 @@ import (
 // What is not acceptable is named with its file and line, all of it at once.
 func TestConfigurationErrors(t *testing.T) {
 	const keys = ", want key, value, rate_limit, shadow_mode, detailed_metric, descriptors, share_threshold, " +
-		"value_to_metric"
+		"value_to_metric, class"
 	const a = "domain: a\ndescriptors:\n- key: a\n"
 	const limit = a + "  rate_limit: "
 	const rate = "unit, unit_multiplier, requests_per_unit, unlimited, name, replaces"
@@ -39,6 +39,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"domain: a\ndescriptors:\n- {key: a, value: b*}\n- {key: a, value: b*}": "4: a|a=b* is in line 3 already",
 		a + "  quota_mode: true":      `4: "quota_mode" is not known here` + keys,
 		a + "  shadow_mode: perhaps":  `4: found "perhaps", want true or false`,
+		a + "  class: a b":            `4: class is "a b", want 1 to 32 letters, digits, '_', '.' or '-'`,
 		a + "  share_threshold: true": "4: share_threshold is true, want a value that ends in *",
 		limit + "5":                   `4: found "5", want ` + rate,
 		limit + "\n    <<: {}": "5: << is not read, want the keys themselves\n" +

@@ -157,7 +157,8 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 // acquire takes the hits from the limit that came with the request, else from what is stored for the
 // bucket, else from the limit of the rule.
 func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, error) {
-	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits}}
+	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits},
+		Class: d.rule.class}
 	b, now := bucket{d.entity, d.resource}, time.Now()
 	if until, ok := s.unstored.Get(b); !d.override && !(ok && now.Before(until)) {
 		lease, err := s.limiter.Acquire(ctx, r)

@@ -45,6 +45,9 @@ descriptors:
   - key: trial
     rate_limit: {unit: minute, requests_per_unit: 1}
     shadow_mode: true
+  - key: nightly
+    rate_limit: {unit: minute, requests_per_unit: 100}
+    class: batch
   - key: files
     value: files/*
     share_threshold: true
@@ -294,6 +297,27 @@ func TestStoredLimitsWin(t *testing.T) {
 	}
 	if got := inOneLine(r.ask(t, 0, from("x0"))); got != "OVER_LIMIT | OVER_LIMIT" {
 		t.Errorf("disabled: %s", got)
+	}
+}
+
+// A descriptor with a class leaves the floor that the stored limit has for it: of 10, 4 can be had.
+func TestClassesLeaveFloors(t *testing.T) {
+	r := newRig(t)
+	entity, resource := envoylimit.BucketOf("edge", "nightly", "x")
+	err := r.table.Admin("").SetLimits(t.Context(), admin.Scope{Entity: entity, Resource: resource},
+		limiter.PerHour(envoylimit.LimitName, 10).WithFloor("batch", 60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		got := r.ask(t, 0, descriptor("nightly", "x"))
+		want := ratelimit.RateLimitResponse_OK
+		if i >= 4 {
+			want = ratelimit.RateLimitResponse_OVER_LIMIT
+		}
+		if got.GetOverallCode() != want {
+			t.Errorf("request %d: %s, want %s", i+1, inOneLine(got), want)
+		}
 	}
 }
 
