@@ -123,7 +123,7 @@ func TestBucketsLearnTheLatestParent(t *testing.T) {
 	}
 }
 
-// Buckets are not told for ever what changes all the time, and the error says so.
+// Limits that change again and again are brought to the buckets a few times only; then the error says so.
 func TestBucketsOfWhatAlwaysChanges(t *testing.T) {
 	gpt := Scope{Resource: "gpt-4"}
 	for name, c := range map[string]struct {

@@ -62,8 +62,8 @@ func (w *world) besides(entity string) (n int) {
 	return n
 }
 
-// Everything goes with an entity but its trail, and the counts are right again. Whichever call fails, it tells how
-// many items it has removed until then, and the next deletion removes the others.
+// A deletion removes all of an entity but its trail, and corrects the counts. If a call fails, it returns how many
+// items it has removed, and the next deletion removes the rest.
 func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
 	for fail, more := 1, true; more; fail++ {
 		w := readable(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 )
 
 // MaxTokens is the largest capacity, refill amount or cost, in tokens.
@@ -152,7 +153,7 @@ func (l Limit) String() string {
 		s += fmt.Sprintf("%d per %s, capacity %d", l.Refill, l.Period, l.Capacity)
 	}
 	if l.Schedule != "" {
-		s += ", " + windowsText(l.Schedule)
+		s += ", " + calendar.ScheduleText(l.Schedule)
 	}
 	if l.Soft {
 		s += ", soft"

@@ -76,27 +76,3 @@ func (l Limit) withoutSchedule() Limit {
 	l.Schedule = ""
 	return l
 }
-
-// windowsText returns the windows of a schedule for people: "during * 9-16 * * 1-5 UTC capacity 600, 600 per 1m0s".
-func windowsText(schedule string) (out string) {
-	windows, zone, _ := strings.Cut(schedule, "@")
-	for window := range strings.SplitSeq(windows, ";") {
-		cron, c, err := calendar.WindowOf(window)
-		if err != nil {
-			return schedule
-		}
-		out += "; during " + cron + " " + zone
-		if c.Scale != 0 {
-			out += fmt.Sprintf(" times %g", float64(c.Scale)/1000)
-		}
-		for _, part := range []struct {
-			name string
-			n    int64
-		}{{"capacity", c.Capacity}, {"refill", c.Refill}, {"seconds", c.Period}} {
-			if part.n != 0 {
-				out += fmt.Sprintf(" %s %d", part.name, part.n)
-			}
-		}
-	}
-	return strings.TrimPrefix(out, "; ")
-}

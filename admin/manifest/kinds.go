@@ -60,6 +60,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -252,8 +253,7 @@ func note(l limiter.Limit) string {
 	case l.IsQuota():
 		return "a quota: " + l.Reset.String()
 	case l.Schedule != "":
-		_, windows, _ := strings.Cut(l.String(), ", during ")
-		return "during " + windows
+		return calendar.ScheduleText(l.Schedule)
 	}
 	return ""
 }

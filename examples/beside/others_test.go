@@ -140,7 +140,7 @@ func (raw) Name() string                       { return "proto" }
 func (raw) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
 func (raw) Unmarshal(data []byte, v any) error { *v.(*[]byte) = slices.Clone(data); return nil }
 
-// free returns an address of a host on which nobody listens.
+// free returns an unused address of a host.
 func free(b *testing.B, host string) string {
 	listener, err := net.Listen("tcp", host+":0")
 	if err != nil {
@@ -151,8 +151,8 @@ func free(b *testing.B, host string) string {
 }
 
 // readThenPut is the design of mennanov/limiters on DynamoDB: a consistent read, the arithmetic in the process, and
-// a put under the condition that nobody else has put meanwhile. Where somebody has, that is an error there, and not
-// granted here.
+// a put on condition that the item is as it was read. Otherwise theirs returns an error, which counts as a denial
+// here.
 func readThenPut(b *testing.B) (c contestant) {
 	e := table(b)
 	var writes atomic.Int64

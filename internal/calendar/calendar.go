@@ -21,12 +21,38 @@ const maxAfter = 10 * 366 * 24 * 3600
 type Calendar struct {
 	entries []entry
 	zone    *time.Location
-	after   int64                   // ms after the first use; 0: by the calendar
-	last    atomic.Pointer[[2]span] // the last two periods asked for: the periods of some buckets are long over
+	after   int64 // ms after the first use; 0: by the calendar
+	spans
 }
+
+// spans keeps the last two spans that were asked for: some buckets ask about a time long past.
+type spans struct{ last atomic.Pointer[[2]span] }
 
 // span has no edge after from and before to, which is one.
 type span struct{ from, to int64 }
+
+// until returns the first edge after an instant, or Never. If no kept span says it, find does.
+func (k *spans) until(ms int64, find func() int64) int64 {
+	last := k.last.Load()
+	if last == nil {
+		last = &[2]span{}
+	}
+	for _, s := range last {
+		if ms >= s.from && ms < s.to {
+			return s.to
+		}
+	}
+	if ms > farthest || ms < -farthest {
+		return Never
+	}
+	next := find()
+	known := [2]span{{ms, next}, last[0]}
+	if last[0].to == next { // the same span, known from an earlier instant on now
+		known[1] = last[1]
+	}
+	k.last.Store(&known)
+	return next
+}
 
 var calendars kept[*Calendar]
 
@@ -106,34 +132,22 @@ func location(name string) (*time.Location, error) {
 // Next returns the first edge after an instant, or Never. Of a calendar that counts from
 // the first use it returns Never: see [Calendar.After].
 func (c *Calendar) Next(ms int64) int64 {
-	last := c.last.Load()
-	if last == nil {
-		last = &[2]span{}
+	if c.after > 0 {
+		return Never
 	}
-	for _, s := range last {
-		if ms >= s.from && ms < s.to {
-			return s.to
+	return c.until(ms, func() int64 {
+		next := int64(Never)
+		shown := latest(c.zone, floor(ms, 60_000))
+		for _, e := range c.entries {
+			if local, ok := e.next(shown); ok {
+				next = min(next, local)
+			}
 		}
-	}
-	next := int64(Never)
-	if c.after > 0 || ms > farthest || ms < -farthest {
+		if next < Never {
+			next = first(c.zone, next) * 60_000
+		}
 		return next
-	}
-	shown := latest(c.zone, floor(ms, 60_000))
-	for _, e := range c.entries {
-		if local, ok := e.next(shown); ok {
-			next = min(next, local)
-		}
-	}
-	if next < Never {
-		next = first(c.zone, next) * 60_000
-		known := [2]span{{ms, next}, last[0]}
-		if last[0].to == next { // the same period, known from an earlier instant on now
-			known[1] = last[1]
-		}
-		c.last.Store(&known)
-	}
-	return next
+	})
 }
 
 // farthest is the last instant that has a date: the year 9999.

@@ -76,19 +76,22 @@ func parseExpression(cron string) (text [len(fields)]string, err error) {
 
 var errToken = errors.New("want the fields m, h, D, M and w, each once at most and in this order")
 
+// tagged takes the value behind the tag that a text begins with, up to the next of the tags.
+func tagged(text, tags string) (value, rest string) {
+	if end := strings.IndexAny(text[1:], tags) + 1; end > 0 {
+		return text[1:end], text[end:]
+	}
+	return text[1:], ""
+}
+
 // parseCompact reads the stored form of an expression.
 func parseCompact(stored string) (text [len(fields)]string, err error) {
 	rest := stored
 	for i, f := range fields {
 		text[i] = "*"
-		if rest == "" || rest[0] != f.tag {
-			continue
+		if rest != "" && rest[0] == f.tag {
+			text[i], rest = tagged(rest, "mhDMw")
 		}
-		end := strings.IndexAny(rest[1:], "mhDMw") + 1
-		if end == 0 {
-			end = len(rest)
-		}
-		text[i], rest = rest[1:end], rest[end:]
 	}
 	if rest != "" {
 		return text, fmt.Errorf("%q: %w", stored, errToken)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +18,7 @@ import (
 type Schedule struct {
 	windows []window
 	zone    *time.Location
-	last    atomic.Pointer[[2]span] // as of a Calendar
+	spans
 }
 
 // window is an expression and the parameters that hold while it matches.
@@ -99,14 +98,11 @@ func parseWindow(one string) (w window, err error) {
 		if rest == "" || rest[0] != changeTags[i] {
 			continue
 		}
-		end := strings.IndexAny(rest[1:], changeTags) + 1
-		if end == 0 {
-			end = len(rest)
+		var value string
+		value, rest = tagged(rest, changeTags)
+		if *n, err = strconv.ParseInt(value, 10, 64); err != nil || *n < 1 || *n > MaxChange {
+			return w, fmt.Errorf("the parameter %q: want 1 to %d", changeTags[i:i+1]+value, int64(MaxChange))
 		}
-		if *n, err = strconv.ParseInt(rest[1:end], 10, 64); err != nil || *n < 1 || *n > MaxChange {
-			return w, fmt.Errorf("the parameter %q: want 1 to %d", rest[:end], int64(MaxChange))
-		}
-		rest = rest[end:]
 	}
 	if rest != "" || w.Change == (Change{}) || w.Scale != 0 && w.Change != (Change{Scale: w.Scale}) {
 		return w, fmt.Errorf("the parameters %q: want a scale s, or some of capacity c, refill a and period p",
@@ -172,21 +168,7 @@ func (s *Schedule) inForce(m int64) (i int, local, ahead, until int64) {
 
 // Next returns the first instant after another one at which another window is in force, or Never.
 func (s *Schedule) Next(ms int64) int64 {
-	last := s.last.Load()
-	if last == nil {
-		last = &[2]span{}
-	}
-	for _, known := range last {
-		if ms >= known.from && ms < known.to {
-			return known.to
-		}
-	}
-	next := int64(Never)
-	if ms <= farthest && ms >= -farthest {
-		next = s.next(floor(ms, 60_000))
-	}
-	s.last.Store(&[2]span{{ms, next}, last[0]})
-	return next
+	return s.until(ms, func() int64 { return s.next(floor(ms, 60_000)) })
 }
 
 func (s *Schedule) next(m int64) int64 {
@@ -207,4 +189,27 @@ func (s *Schedule) next(m int64) int64 {
 		at = min(max(at+1, ceil(next*60-ahead)), until)
 	}
 	return Never
+}
+
+// ScheduleText returns a form for people: "during * 9-16 * * 1-5 UTC capacity 600", and windows apart by semicolons.
+func ScheduleText(form string) string {
+	windows, zone, _ := strings.Cut(form, "@")
+	var out []string
+	for window := range strings.SplitSeq(windows, ";") {
+		cron, c, err := WindowOf(window)
+		if err != nil {
+			return form
+		}
+		text := "during " + cron + " " + zone
+		if c.Scale != 0 {
+			text += fmt.Sprintf(" times %g", float64(c.Scale)/1000)
+		}
+		for i, n := range [...]int64{c.Capacity, c.Refill, c.Period} {
+			if n != 0 {
+				text += fmt.Sprintf(" %s %d", [...]string{"capacity", "refill", "seconds"}[i], n)
+			}
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
 }

@@ -116,6 +116,7 @@ func TestSchedulesThatCannotBeRead(t *testing.T) {
 		"h9c-1@UTC":                          `the parameter "c-1"`,
 		"h9a5c5@UTC":                         `the parameters "a5c5"`, // Python stores c before a
 		"h9c9x@UTC":                          `the parameter "c9x"`,
+		"h9sc5@UTC":                          `the parameter "s"`,
 		"h99s500@UTC":                        `the hour "99"`,
 		"h9s99999999999999999999@UTC":        `the parameter "s99999999999999999999"`,
 		strings.Repeat("s5;", 64) + "s5@UTC": "it has 65 windows, want at most 64",

@@ -148,8 +148,11 @@ func (p *planned) moved(sl bucket.Slot) bool {
 // changed reports whether a schedule has changed the limit since the image, back again even: then a capacity in
 // between may have bounded the level, not the line.
 func (p *planned) changed(sl bucket.Slot) bool {
+	if sl.Plan == "" {
+		return false
+	}
 	j := p.image.Index(sl.Name)
-	return sl.Plan != "" && j >= 0 && p.image.Slots[j].End != sl.End
+	return j >= 0 && p.image.Slots[j].End != sl.End
 }
 
 // indexes finds a limit by name in the mended image and among the fully stored limits; -1: not
