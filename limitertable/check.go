@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ErrNotFound tells that there is no table of that name.
+// ErrNotFound: no table has the name.
 var ErrNotFound = errors.New("limitertable: no such table")
 
 // Description is what a table is like.
@@ -37,8 +37,7 @@ func (e *DiffError) Error() string {
 	return fmt.Sprintf("limitertable: table %q is not as it must be: %s", e.Table, strings.Join(e.Diffs, "; "))
 }
 
-// Describe returns what a table is like. The error is ErrNotFound or that of the
-// client.
+// Describe returns what a table is like. The error is ErrNotFound or the client's.
 func Describe(ctx context.Context, db DynamoDB, name string) (Description, error) {
 	var missing *types.ResourceNotFoundException
 	out, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(name)})
@@ -91,7 +90,7 @@ func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Desc
 
 // Check returns nil if a table is what the stack deploys, or can do all that it
 // can: further indexes, indexes that project more, and another billing mode are
-// fine. The error is a *[DiffError], ErrNotFound or that of the client.
+// fine. The error is a *[DiffError], ErrNotFound or the client's.
 func Check(ctx context.Context, db DynamoDB, name string) error {
 	d, err := Describe(ctx, db, name)
 	if err != nil {
@@ -100,7 +99,7 @@ func Check(ctx context.Context, db DynamoDB, name string) error {
 	return Deployed().Check(d)
 }
 
-// Check returns nil if what is described can do all that is specified, else a
+// Check returns nil if a described table can do all that is specified, else a
 // *[DiffError].
 func (s Spec) Check(d Description) error {
 	if diffs := s.differences(d, true); len(diffs) > 0 {

@@ -44,7 +44,7 @@ func Create(ctx context.Context, db DynamoDB, name string) (Description, error) 
 //
 // The table has neither point-in-time recovery nor deletion protection, and no
 // functions read its stream: without the aggregator there is no usage, buckets
-// are only refilled by who takes from them, and audit events are not archived.
+// are only refilled by clients that take from them, and audit events are not archived.
 func (s Spec) Create(ctx context.Context, db DynamoDB, name string) (Description, error) {
 	var exists *types.ResourceInUseException
 	if _, err := db.CreateTable(ctx, s.createInput(name)); err != nil && !errors.As(err, &exists) {

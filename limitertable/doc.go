@@ -1,5 +1,5 @@
 // Package limitertable creates, describes and checks the DynamoDB table of the
-// limiter in plain Go, for those who deploy without CDK, and for tests on a local
+// limiter in plain Go, for deployments without CDK, and for tests on a local
 // DynamoDB. What a table must be like comes from the same synthesized template
 // that the stack is deployed from.
 //
@@ -7,8 +7,8 @@
 //		return err
 //	}
 //
-// [CloudFormation] and [Terraform] return what deploys the same table and the
-// policies of applications, and [PolicyDocument] one of those policies.
+// [CloudFormation] and [Terraform] return templates of the same table and the
+// policies of applications, and [PolicyDocument] returns one policy.
 //
 // Create needs dynamodb:CreateTable, DescribeTable, DescribeTimeToLive and
 // UpdateTimeToLive on the table; Describe and Check need the two in the middle.

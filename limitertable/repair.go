@@ -24,7 +24,7 @@ type Repairable interface {
 	) (*dynamodb.UpdateContinuousBackupsOutput, error)
 }
 
-// Repaired is what [Repair] has switched on. What was on already is not in it.
+// Repaired is what [Repair] has switched on; false if it was on already.
 type Repaired struct {
 	Protection bool // deletion protection
 	TTL        bool // time to live

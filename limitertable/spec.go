@@ -32,8 +32,8 @@ type Capacity struct{ ReadUnits, WriteUnits int64 }
 const maxCapacity = 1_000_000
 
 // Provisioned returns the specification with capacity that is provisioned instead of paid on
-// demand; see docs/cost.md for when that is cheaper. The error names what is not accepted:
-// units from 1 to a million. Nothing scales the capacity: that is Application Auto Scaling's,
+// demand; see docs/cost.md for when that is cheaper. The error names the units and
+// the accepted range, 1 to a million. Nothing scales the capacity: that is Application Auto Scaling's,
 // which [CloudFormation] sets up and [Spec.Create] does not.
 func (s Spec) Provisioned(c Capacity) (Spec, error) {
 	for _, u := range []struct {
@@ -79,7 +79,7 @@ func Deployed() Spec {
 }
 
 // properties are the properties of AWS::DynamoDB::Table that are understood.
-// Their names equal those of the CreateTable API.
+// The CreateTable API has the same names.
 type properties struct {
 	AttributeDefinitions    []types.AttributeDefinition
 	BillingMode             types.BillingMode
@@ -106,7 +106,7 @@ type properties struct {
 
 // Parse reads the properties of an AWS::DynamoDB::Table in JSON. A property that is not
 // understood is an error, so that no change of a template passes unnoticed. Provisioned capacity
-// must be given, and an index must have that of the table.
+// must be given, and an index must have the table's.
 func Parse(text []byte) (Spec, error) {
 	var p properties
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -130,7 +130,7 @@ func Parse(text []byte) (Spec, error) {
 	return s.withCapacityOf(p) // what CloudFormation does where there is no BillingMode
 }
 
-// withCapacityOf takes over what is provisioned, which is the same of all.
+// withCapacityOf takes over the provisioned capacity, the same for table and indexes.
 func (s Spec) withCapacityOf(p properties) (Spec, error) {
 	if p.ProvisionedThroughput == nil {
 		return Spec{}, fmt.Errorf("BillingMode %q without ProvisionedThroughput", p.BillingMode)
@@ -149,8 +149,8 @@ func capacityOf(t *types.ProvisionedThroughput) Capacity {
 	return Capacity{aws.ToInt64(t.ReadCapacityUnits), aws.ToInt64(t.WriteCapacityUnits)}
 }
 
-// createInput returns the CreateTable call for a table of that name. Its time to
-// live is switched on by another call; see [Spec.Create].
+// createInput returns the CreateTable call for a table. Another call switches on
+// its time to live; see [Spec.Create].
 func (s Spec) createInput(name string) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:             aws.String(name),

@@ -39,9 +39,9 @@ func Terraform() string { return terraform }
 // program of its kind asks of DynamoDB, and no more.
 type Policy string
 
-// The policies. Those of a namespace allow what the principal's tag
-// zael_namespace_id names, so that one policy serves all namespaces; it is the id
-// of a namespace, not its name.
+// The policies. One of a namespace is for the namespace that the principal's tag
+// zael_namespace_id names, so that one policy serves all; the tag has the id of a
+// namespace, not its name.
 const (
 	PolicyAcquire          Policy = "acquire" // acquire, settle, give back, split and merge buckets
 	PolicyAdmin            Policy = "admin"   // and change entities, limits and namespaces, and read everything
@@ -61,7 +61,7 @@ func Policies() []Policy {
 const tableARN = "<table>"
 
 // PolicyDocument returns the IAM policy, in JSON, for the table of an ARN. An
-// unknown policy, and what is no ARN of a table, is an error. If the table is
+// unknown policy is an error, and an ARN that is not a table's. If the table is
 // encrypted by a key of yours, principals need rights on that key too.
 func PolicyDocument(p Policy, arn string) (string, error) {
 	var all map[Policy]json.RawMessage

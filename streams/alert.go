@@ -25,7 +25,7 @@ type Alert struct {
 	Resource  string `json:"resource"`
 	Limit     string `json:"limit"`
 	Percent   int    `json:"percent"` // that was reached or passed
-	// Spent and Quota are in whole tokens. Quota includes what was credited.
+	// Spent and Quota are in whole tokens. Quota includes credits.
 	Spent    int64     `json:"spent"`
 	Quota    int64     `json:"quota"`
 	ResetsAt time.Time `json:"resets_at"` // end of the period, UTC

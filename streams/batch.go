@@ -33,9 +33,9 @@ var errNotCounted = errors.New("usage not counted")
 //	tally    one run from 100 to 110. It is due now, or with a tumbling window carried on
 //	plan     a refill if the level does not cover 10 once more, a resharding if the
 //	         partition is hot or cool, a longer lifetime if the item would expire too early
-//	jobs     what is required first: malformed records to be kept, the run into its windows
+//	jobs     the required ones first: malformed records to be kept, the run into its windows
 //	         under the condition that they have counted up to 100, so never twice; then
-//	         what clients do without
+//	         those that clients can do without
 //	close    what could not be counted is carried on, or fails the invocation
 func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := a.now()

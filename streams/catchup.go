@@ -31,7 +31,7 @@ const (
 
 // catchUp sums the windows on the lists that are due, from all shards of the stream. One
 // invocation claims that; if it dies, the next one that ends a tumbling window begins
-// again. Nothing begins once within is over: what is left then, or could not be summed, is
+// again. Nothing begins once within is over: the windows left then, or not summed, are
 // owed anew, by a list that is stored before the cursor goes on.
 func (l *tally) catchUp(ctx, within context.Context) {
 	if len(l.agg.kinds()) == 1 {
@@ -66,8 +66,8 @@ func (l *tally) catchUp(ctx, within context.Context) {
 	}
 }
 
-// catchUpUntil returns the instant up to which lists are due: those of whole hours, or
-// of every two if usage is folded for long. Days and months end with either.
+// catchUpUntil returns the instant up to which lists are due: in whole hours, or
+// in steps of two if usage is folded for long. Days and months end with either.
 func (l *tally) catchUpUntil(finest usage.Window, now int64) int64 {
 	over := now - 2*owedGrace.Milliseconds() // what began to be written before then has been by now
 	if l.tumbling.Length >= longFold.Milliseconds() {
@@ -119,8 +119,8 @@ func (l *tally) catchUpLists(ctx, within context.Context, q item.Query) error {
 	}
 }
 
-// catchUpSome sums what is owed, and returns what is to be owed anew: what is left, with an
-// error, and what should be summed once more.
+// catchUpSome sums owed windows, and returns those to be owed anew: the ones not summed, with an
+// error, and the ones to sum once more.
 func (l *tally) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
 	if ctx.Err() != nil {
 		return owed, ctx.Err()

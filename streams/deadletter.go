@@ -12,8 +12,8 @@ import (
 
 var errNowhere = errors.New("malformed record: nothing is configured to keep it in")
 
-// kept returns the objects that malformed records are kept as. Their form and
-// keys are those of the archiver, so that there is one place and one way to look:
+// kept returns the objects that malformed records are kept as. They have the form and
+// the keys of the archiver's, so that there is one place and one way to look:
 // malformed/year=…/month=…/day=…/{sequence number}-{hash}.jsonl.gz. A key
 // depends on the record alone: a record that is delivered again overwrites its
 // object.
@@ -32,7 +32,7 @@ func kept(malformed []stream.Malformed) []archive.Object {
 
 // setAside stores one malformed record. If it cannot, the record has to be reported as not done.
 // Then Lambda retries it, and hands it to the on-failure destination in the end, so that it is not
-// lost. It blocks for callTimeout at most, the repetitions of who keeps it included.
+// lost. It blocks for callTimeout at most, repetitions by Keep included.
 func (a *Aggregator) setAside(ctx context.Context, o archive.Object) error {
 	if a.keep == nil {
 		return errNowhere

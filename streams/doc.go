@@ -7,7 +7,7 @@
 //	…
 //	lambda.Start(agg)
 //
-// # What it is fed
+// # Input
 //
 // One call of [Aggregator.Invoke] is one batch: the JSON that Lambda's event source mapping sends,
 // and whose form is AWS's (events.DynamoDBEvent of github.com/aws/aws-lambda-go). The stream must
@@ -23,7 +23,7 @@
 // One aggregator at a time should read a stream: a second one counts nothing
 // twice, but pays for every write again that is refused.
 //
-// # What is guaranteed
+// # Guarantees
 //
 // Usage is exact. A batch that is delivered again, whole or in parts, after a crash at any write,
 // counts nothing twice. The usage in a lost batch is counted with the next record of the same
@@ -31,9 +31,9 @@
 // for them, and one that fails is left to clients and to the bucket's next record. A malformed
 // record is kept with [Options.Keep] and skipped; it holds nothing up.
 //
-// When an entity has spent 50, 80 or 100 percent of a quota ([Options.Thresholds]), a record in the
-// table tells that, once in the period. So do an alert ([Options.Alert]) and a line "quota threshold"
-// of the log. These may come again after a crash; the record does not.
+// When an entity has spent 50, 80 or 100 percent of a quota ([Options.Thresholds]), it is reported once in
+// the period: by an alert ([Options.Alert]), by a line "quota threshold" of the log, and by a record in the
+// table. Alert and line may come again after a crash; the record does not.
 //
 // # Rights
 //

@@ -23,7 +23,7 @@ const (
 )
 
 // jobs returns everything there is to do, in the order in which it is begun. Required jobs come
-// first; within both kinds the order is that of their records. So an invocation that runs out of
+// first; both kinds are in the order of their records. So an invocation that runs out of
 // time has moved the point to resume from as far as it could.
 //
 // Malformed records, usage and thresholds of quotas are required. The rest is only tried. A
@@ -44,7 +44,7 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 		j := newJob(jobThreshold, s.Resume(), s.Entity, s.Resource, nil)
 		j.Required = true
 		j.Do = func(ctx context.Context) (int, error) {
-			n, err := a.tell(ctx, s)
+			n, err := a.report(ctx, s)
 			j.Required = !errors.Is(err, ErrAlertRefused) // to come again helps nobody, and holds up others
 			return n, err
 		}

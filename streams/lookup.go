@@ -57,8 +57,8 @@ func (l *lookup) learn(writes int) {
 	}
 }
 
-// snapshots returns what is known of the finest snapshots of a bucket. What is missing is
-// not known, or not there.
+// snapshots returns the known ones of a bucket's finest snapshots. A missing one is unknown, or
+// not there.
 func (l *lookup) snapshots(ctx context.Context, c *counting) map[item.Key]item.Item {
 	if found := l.found.Load(); found < lookAfter || found < l.wrote.Load() {
 		return nil

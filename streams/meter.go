@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// meter counts the write units that one invocation takes of the table. A write takes those of the
+// meter counts the write units that one invocation takes of the table. A write takes the units of the
 // item as stored, at least one; indexes are not counted. A refused write takes one. A transaction
 // takes twice as many as its writes. A write ends after callTimeout; the time for which it waits
 // for its units does not count. It is safe for concurrent use.
@@ -42,7 +42,7 @@ func (m *meter) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if isPut {
 		after = put.Item
 	}
-	if !store.Passes(err) { // what is throttled takes nothing
+	if !store.Passes(err) { // a throttled write takes nothing
 		m.took(max(1, int64(item.Size(after)+1023)/1024), 1)
 	}
 	return after, err

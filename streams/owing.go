@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// errOwed is what is wrong with an invocation that counted more than it could say.
+// errOwed fails an invocation that counted more than it could list.
 var errOwed = errors.New("list of what longer windows are owed not stored")
 
 // closeAttempts is how often a list is sent that is throttled: until time is up.
@@ -26,7 +26,7 @@ const listBytes = 64 << 10
 type owing struct {
 	mu     sync.Mutex
 	from   []*counting // that no list says yet
-	bytes  int         // of a list of those
+	bytes  int         // of their list
 	found  []*counting // that an attempt before had counted, and has said most likely
 	stored int64       // in lists
 }

@@ -77,7 +77,7 @@ type Options struct {
 
 	// MaxWriteUnits is how many write units a second it takes of the table, 0 to 40000. Default 0:
 	// as many as it needs. A batch that does not fit into its time is delivered again and goes on.
-	// The bound holds for all batches of one aggregator together, but not for those of other
+	// The bound holds for all batches of one aggregator together, but not for other
 	// processes. Of items above 1 KB it finds out afterwards, and waits then.
 	MaxWriteUnits int
 

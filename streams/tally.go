@@ -27,7 +27,7 @@ const (
 	// owedDays is how long a list is kept that nobody counts.
 	owedDays = 7
 
-	// closeMargin is the time kept to store the last list of what is owed.
+	// closeMargin is the time kept to store the last list of owed windows.
 	closeMargin = 4 * time.Second
 )
 
@@ -36,7 +36,7 @@ const (
 type tally struct {
 	agg      *Aggregator
 	tumbling stream.Tumbling
-	state    usage.State // to be carried on, or what is left when all had to be counted
+	state    usage.State // to be carried on, or uncounted when all had to be counted
 	packed   []byte      // state as it is carried on; nil: it has changed
 	newest   int64       // creation of the newest record
 	lost     int64       // 1: there was a state that could not be read
@@ -85,11 +85,11 @@ func (a *Aggregator) newTally(ctx context.Context, batch stream.Batch, histories
 	return l
 }
 
-// carries reports whether what is not counted now is carried on.
+// carries reports whether uncounted usage is carried on.
 func (l *tally) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
-// jobs returns the counting of what is due. A job resumes at the first record of
-// its bucket in the batch, unless what is not counted is carried on.
+// jobs returns the jobs that count what is due. A job resumes at the first record of
+// its bucket in the batch, unless uncounted usage is carried on.
 func (l *tally) jobs(histories []usage.History) []*function.Job {
 	var out []*function.Job
 	for _, c := range l.due {
@@ -126,7 +126,7 @@ func (l *tally) count(ctx context.Context, c *counting) (int, error) {
 	return n, err
 }
 
-// close decides what is carried on, and stores and counts what longer windows are
+// close decides what to carry on, and stores and counts what longer windows are
 // owed. An error means that Lambda has to repeat the invocation. Longer windows catch
 // up only within the time for work.
 func (l *tally) close(ctx, within context.Context) error {

@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// tell tells which thresholds the quotas of a bucket have reached, each once in a period. It sends
-// an alert, writes a line of the log, and then a record, which says that it was told. The record is
+// report reports which thresholds the quotas of a bucket have reached, each once in a period. It sends
+// an alert, writes a line of the log, and then a record, which says that both are done. The record is
 // the last, so that nothing is lost. If the function dies before it, alert and line come again.
-func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, err error) {
+func (a *Aggregator) report(ctx context.Context, s usage.Spending) (writes int, err error) {
 	if s.Shards > 1 {
 		if s, err = a.sumShards(ctx, s); err != nil {
 			return 0, err
@@ -24,11 +24,11 @@ func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, er
 		highest = append(highest, these[len(these)-1])
 		lower = append(lower, these[:len(these)-1]...)
 	}
-	due, err := a.untold(ctx, highest)
+	due, err := a.unreported(ctx, highest)
 	if len(due) == 0 {
-		return 0, err // those below were told before
+		return 0, err // the lower ones were reported before
 	}
-	below, err := a.untold(ctx, lower)
+	below, err := a.unreported(ctx, lower)
 	if err != nil {
 		return 0, err
 	}
@@ -47,18 +47,18 @@ func (a *Aggregator) tell(ctx context.Context, s usage.Spending) (writes int, er
 	return writes, nil
 }
 
-// untold returns those that no record tells of yet.
-func (a *Aggregator) untold(ctx context.Context, of []ledger.Threshold) (out []ledger.Threshold, err error) {
+// unreported returns the thresholds that have no record yet.
+func (a *Aggregator) unreported(ctx context.Context, of []ledger.Threshold) (out []ledger.Threshold, err error) {
 	keys := make([]item.Key, len(of))
 	for i, t := range of {
 		keys[i] = t.Key()
 	}
-	told, err := a.readAll(ctx, true, keys)
+	records, err := a.readAll(ctx, true, keys)
 	if err != nil {
 		return nil, err
 	}
 	for i, k := range keys {
-		if told[k] == nil {
+		if records[k] == nil {
 			out = append(out, of[i])
 		}
 	}

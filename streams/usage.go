@@ -144,8 +144,8 @@ func (a *Aggregator) countBeginnings(ctx context.Context, t *usage.Total, parts 
 	return writes + n, err
 }
 
-// read learns what a total needs to know of snapshots. What is known of the total's
-// own is newer than what a query finds.
+// read returns the snapshots that a total needs. Known ones of the total itself are
+// newer than a query's.
 func (a *Aggregator) read(ctx context.Context, t *usage.Total, consistent bool,
 	known usage.Snapshots) (usage.Snapshots, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -48,10 +48,10 @@ func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (af
 	return after, err
 }
 
-// again tells what to do after a failed write: plan it again from old (which
-// may be nil: no item), or give up with err. A write whose answer was lost is
-// planned again from what was known, because every update here is refused if
-// it was applied before.
+// again decides after a failed write: plan it again from old (which may be
+// nil: no item), or give up with err. A write whose answer was lost is planned
+// again from the item known before, because every update here is refused if it
+// was applied before.
 func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp error) {
 	if r, ok := errors.AsType[*store.Refused](err); ok {
 		return r.Old, true, nil

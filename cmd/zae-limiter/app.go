@@ -32,7 +32,7 @@ type app struct {
 	region, endpoint  string
 	principal, format string
 	timeout           time.Duration
-	when              string // progress is told
+	when              string // when to show progress
 	progress          *progress
 	interrupted       <-chan struct{} // closed when the command is to end; nil: never
 	memory            memory          // in place of AWS, in tests; nil: none
@@ -50,7 +50,7 @@ var (
 	whens   = []string{"auto", "always", "never"}
 )
 
-// run runs a command, tells its error, and returns its exit status.
+// run runs a command, prints its error, and returns its exit status.
 func (a *app) run(ctx context.Context, args []string) int {
 	cmd := root(a)
 	cmd.SetArgs(args)
@@ -130,7 +130,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.region)) // empty: that of the environment
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.region)) // empty: from the environment
 	if err != nil {
 		return cfg, err
 	}
@@ -175,7 +175,7 @@ func (a *app) database(ctx context.Context) (*dynamodb.Client, error) {
 // with every answer.
 func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
 
-// loopback reports whether an endpoint is this machine; nil is that of AWS.
+// loopback reports whether an endpoint is this machine; nil is AWS itself.
 func loopback(endpoint *string) bool {
 	u, err := url.Parse(aws.ToString(endpoint))
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
@@ -226,8 +226,7 @@ type call struct {
 	ns   *admin.Namespace // of commands in a namespace
 }
 
-// does has a command print what f answers. What is wrong with its flags is told by
-// PreRunE, before AWS is asked anything.
+// does has a command print what f answers. PreRunE reports mistakes in flags, before any call of AWS.
 func (a *app) does(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		said, err := f(&call{app: a, ctx: cmd.Context(), cmd: cmd, args: args})

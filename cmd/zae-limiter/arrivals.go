@@ -10,7 +10,7 @@ import (
 const (
 	poisson  = "poisson"  // independent callers
 	constant = "constant" // one after the other, evenly
-	bursts   = "bursts"   // those of a second all at its beginning
+	bursts   = "bursts"   // all of a second at its beginning
 )
 
 var arrivalKinds = []string{poisson, constant, bursts}

@@ -16,7 +16,7 @@ type billed struct {
 	template               string // a file; empty: default options
 }
 
-// stack returns what is billed of it. A template without an aggregator has no usage.
+// stack returns the parts that are billed. A template without an aggregator has no usage.
 func (d billed) stack(u *bill.Use) (bill.Stack, error) {
 	s := bill.Default()
 	if d.tableOnly {

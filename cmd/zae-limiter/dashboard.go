@@ -86,7 +86,7 @@ func (a *app) dashboard(ctx context.Context, address string, d dashboard) error 
 // dashboard makes the page of a namespace.
 type dashboard struct {
 	ns   *admin.Namespace
-	most int // of what is listed
+	most int // rows of a list
 	now  func() time.Time
 }
 
@@ -212,7 +212,7 @@ type percent float64
 
 func (p percent) String() string { return fmt.Sprintf("%.0f%%", math.Floor(float64(p))) }
 
-// leftCells are how much of a level is used, in percent, and what is left, of how much.
+// leftCells are the used percent of a level, the tokens left, and the capacity.
 func leftCells(l admin.Level) []any {
 	switch {
 	case l.IsUnlimited():

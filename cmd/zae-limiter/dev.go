@@ -126,7 +126,7 @@ func (a *app) aggregate(ctx context.Context, s *standin.Server, d limitertable.D
 	}
 	o := poll.Options{
 		Client: dynamodbstreams.NewFromConfig(s.Config(), s.Kind.Typed), Stream: d.StreamARN, Invoke: aggregator.Invoke,
-		Every: 200 * time.Millisecond, Failed: a.tellOnce(),
+		Every: 200 * time.Millisecond, Failed: a.sayOnce(),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -137,15 +137,15 @@ func (a *app) aggregate(ctx context.Context, s *standin.Server, d limitertable.D
 	return func() { cancel(); <-ended }, nil
 }
 
-// tellOnce returns a function that tells errors, but not the same over and over.
-func (a *app) tellOnce() func(error) {
+// sayOnce returns a function that prints errors, but not the same over and over.
+func (a *app) sayOnce() func(error) {
 	var mu sync.Mutex
-	told := ""
+	said := ""
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if err.Error() != told {
-			told = err.Error()
+		if err.Error() != said {
+			said = err.Error()
 			a.say("aggregator: %v", err)
 		}
 	}

@@ -181,9 +181,9 @@ func TestDevReadsTheStream(t *testing.T) {
 // Another error is told, and one that comes again after it.
 func TestErrorsOfDevAreToldOnce(t *testing.T) {
 	var errs strings.Builder
-	tell := (&app{errs: &errs}).tellOnce()
+	say := (&app{errs: &errs}).sayOnce()
 	for _, text := range []string{"a", "a", "b", "b", "a"} {
-		tell(errors.New(text))
+		say(errors.New(text))
 	}
 	if want := "aggregator: a\naggregator: b\naggregator: a\n"; errs.String() != want {
 		t.Errorf("told %q, want %q", errs.String(), want)

@@ -178,7 +178,7 @@ func entityDelete(a *app) *cobra.Command {
 	return asks(cmd, &yes)
 }
 
-// holdings shows what is stored of an entity, and goes on where something cannot be read.
+// holdings shows all items of an entity, and goes on where one cannot be read.
 func (a *app) holdings(c *call, id string) error {
 	e, err := c.ns.Entity(c.ctx, id)
 	if err == nil {
@@ -204,7 +204,7 @@ func (a *app) holdings(c *call, id string) error {
 	return nil
 }
 
-// orphans tells of the children that cannot do without their parent.
+// orphans warns of the children that cannot do without their parent.
 func (a *app) orphans(c *call, id string) error {
 	n := 0
 	for child, err := range c.ns.Children(c.ctx, id) {
@@ -234,7 +234,7 @@ func (a *app) odd(id string, err error) error {
 	return nil
 }
 
-// removedAnswer tells how many items a removal has removed.
+// removedAnswer says how many items a removal has removed.
 func removedAnswer(n int, err error) (answer, error) {
 	if err != nil && n == 0 {
 		return answer{}, err // it may be no use to go on

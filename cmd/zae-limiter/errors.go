@@ -25,7 +25,7 @@ const (
 // errNo ends a command with status 3: what answerNo returns is one.
 var errNo = errors.New("the answer is no")
 
-// noError says what is not as it should be.
+// noError is the answer no, with its reason.
 type noError struct{ text string }
 
 func (e *noError) Error() string        { return e.text }
@@ -64,7 +64,7 @@ type shownError struct {
 	Status        int
 }
 
-// complain tells an error and what can be done about it.
+// complain prints an error and what can be done about it.
 func (a *app) complain(err error) {
 	advice := advice(err)
 	if a.format == "json" {

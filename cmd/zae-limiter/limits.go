@@ -46,7 +46,7 @@ func everybodyFlag(cmd *cobra.Command, everybody *bool) *cobra.Command {
 	return cmd
 }
 
-// notBoth refuses a scope beside --everybody.
+// notBoth refuses a scope together with --everybody.
 func notBoth(c *cobra.Command, at admin.Scope, everybody bool) error {
 	if everybody && at != (admin.Scope{}) {
 		return usage(c, "--everybody is for everybody, and %s is named", at)

@@ -38,7 +38,7 @@ func limitsSet(a *app) *cobra.Command {
 	var l limitsChange
 	var limits []limiter.Limit
 	cmd := l.flags(a.inNamespace(&cobra.Command{
-		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, beside those that are there",
+		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, and keep the others",
 		Long: "Store limits, and bring them to all buckets. Limits of other names stay. The difference\n" +
 			"is shown first, and has to be confirmed (or --yes).\n\n" + manifest.Syntax,
 		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
@@ -76,7 +76,7 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 	now := was
 	now.Limits = limits
 	if !l.replace {
-		now.Limits = beside(was.Limits, limits)
+		now.Limits = merge(was.Limits, limits)
 	}
 	if err != nil { // what cannot be read cannot be compared either
 		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)
@@ -93,7 +93,7 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 	})
 }
 
-// stored returns what is stored at a scope, or nothing.
+// stored returns the configuration of a scope, or an empty one.
 func (c *call) stored(at admin.Scope) (admin.Config, error) {
 	was, err := c.ns.Config(c.ctx, at)
 	if was.Scope = at; isNotFound(err) {
@@ -102,8 +102,8 @@ func (c *call) stored(at admin.Scope) (admin.Config, error) {
 	return was, err
 }
 
-// unanswered reports whether a read has failed that says nothing about what is stored. What
-// is stored and cannot be read may be replaced; this may not.
+// unanswered reports whether a read has failed without an answer. A stored configuration that cannot be
+// decoded may be replaced; an unknown one may not.
 func unanswered(err error) bool {
 	if errors.Is(err, admin.ErrConfig) {
 		return false
@@ -120,9 +120,8 @@ func (l *limitsChange) of() string {
 	return l.at.String()
 }
 
-// beside returns limits, with those of other names that are there already, in order
-// of name.
-func beside(there, limits []limiter.Limit) []limiter.Limit {
+// merge returns limits, with the ones there that have other names, in order of name.
+func merge(there, limits []limiter.Limit) []limiter.Limit {
 	out := slices.Clone(limits)
 	for _, l := range there {
 		if !slices.ContainsFunc(limits, func(x limiter.Limit) bool { return x.Name == l.Name }) {

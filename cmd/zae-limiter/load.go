@@ -28,7 +28,7 @@ type loadPlan struct {
 	Duration         time.Duration
 	Processes        int
 	Seed             uint64
-	Timeout          time.Duration // of each call; 0: that of the package
+	Timeout          time.Duration // of each call; 0: the package's default
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -57,7 +57,7 @@ tokens of these buckets meanwhile, that looks like too much.
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			p.Table, p.Namespace = a.table, a.namespace
-			if c.Flags().Changed("timeout") { // otherwise requests are as those of any program
+			if c.Flags().Changed("timeout") { // otherwise requests are like any program's
 				p.Timeout = a.timeout
 			}
 			if p.Limits, err = parseLimits(c, limits); err != nil {
@@ -112,7 +112,7 @@ func parseCosts(c *cobra.Command, texts []string, limits []limiter.Limit) (limit
 
 func (p loadPlan) check(c *cobra.Command) error {
 	switch {
-	case !(p.Rate > 0 && p.Rate <= 100_000): // also what is no number
+	case !(p.Rate > 0 && p.Rate <= 100_000): // also if it is no number
 		return usage(c, "--rate %v: want above 0, at most 100000", p.Rate)
 	case p.Duration < time.Second || p.Duration > 24*time.Hour:
 		return usage(c, "--duration %v: want 1s to 24h", p.Duration)
@@ -162,7 +162,7 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 	return said, nil
 }
 
-// writable tells before the requests that a report could not be written after them.
+// writable finds out before the requests that a report could not be written after them.
 func writable(file string) error {
 	if file == "" {
 		return nil

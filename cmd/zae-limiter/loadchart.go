@@ -29,7 +29,7 @@ type chart struct {
 	seconds, most float64 // what the axes end at
 }
 
-// newChart begins a chart with its axes. The unit is that of the values.
+// newChart begins a chart with its axes. The values are in the unit.
 func newChart(about, unit string, seconds, most float64) *chart {
 	c := &chart{seconds: max(math.Ceil(seconds), 1), most: roundUp(most)}
 	fmt.Fprintf(c, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s over time">`, chartWidth, chartHeight,
@@ -79,8 +79,8 @@ func lineChart(about, unit string, all ...series) template.HTML {
 	return c.end(all, "M0 6H24")
 }
 
-// drawn returns the points as a drawing has them: of those that fall on one place of the axis of time,
-// the first and the last.
+// drawn returns the points as a drawing has them: the first and the last that fall on one place of the axis
+// of time.
 func (c *chart) drawn(points []point) (out []string) {
 	places := make([]float64, 0, len(points))
 	for _, p := range points {

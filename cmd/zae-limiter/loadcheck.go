@@ -15,10 +15,10 @@ type inForce struct {
 	capacity, amount, period int64 // the period in milliseconds
 }
 
-// chargedTo returns what a lease was charged to, its own limits and those of parents.
+// chargedTo returns what a lease was charged to, its own limits and its parents'.
 func chargedTo(all []limiter.Status, costs limiter.Costs) (out []inForce) {
 	for _, s := range all {
-		// A quota has no windows but its periods, and what is soft allows everything.
+		// A quota has no windows but its periods, and a soft limit allows everything.
 		if costs[s.Limit] > 0 && s.Refill > 0 && !s.Soft {
 			out = append(out, inForce{s.Entity, s.Limit, s.Capacity, s.Refill, s.Period.Milliseconds()})
 		}
@@ -36,8 +36,8 @@ type allowance struct {
 }
 
 // judge returns the worst window of every limit, in order, the course of the limit that came nearest
-// to its bound, and how many tokens are over in all windows together. Apart is by how much the clocks of
-// those who refill the buckets may differ.
+// to its bound, and how many tokens are over in all windows together. Apart is by how much the clocks may
+// differ by which the buckets are refilled.
 func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, c course, over int64, err error) {
 	book := bookOf(p, samples)
 	all, err := book.Judge(apart, true)

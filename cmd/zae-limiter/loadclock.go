@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// clocks knows how far the clocks may be apart by which a bucket is refilled: those
-// of the limiters here, which differ from this machine's by what they correct it by,
-// and DynamoDB's, for the aggregator's. A Date says its clock's second:
+// clocks knows how far the clocks may be apart by which a bucket is refilled: the
+// limiters' here, which differ from this machine's by their correction, and
+// DynamoDB's, for the aggregator's. A Date says its clock's second:
 //
 //	asked at 5.200 by this machine, answered at 5.300 "6 s":  it was ahead by 0.700 to 1.800
 //	asked at 5.900, answered at 6.010 "6 s":                  by -0.010 to 1.100
@@ -95,7 +95,7 @@ func (l listen) Do(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// observe notes what a limiter tells of its clock.
+// observe notes what a limiter reports of its clock.
 func (c *clocks) observe(number int, e limiter.Event) {
 	if e.Kind == limiter.EventClock {
 		c.corrected(number, e.Clock.After)

@@ -16,7 +16,7 @@ type course struct {
 }
 
 // courseOf returns the course of an account. A grant counts from its answer on. Allowed are the
-// largest capacity until then, what was refilled, and what clocks that are apart refill.
+// largest capacity until then, the refill, and the refill in the time by which clocks are apart.
 func courseOf(a play.Account, page play.Page, begin int64, apart time.Duration) course {
 	c := course{entity: a.Entity, limit: a.Limit}
 	rules := play.InForce(page.Seen)
@@ -65,7 +65,7 @@ type step struct {
 	tokens float64
 }
 
-// steps returns those of a course in order of time, from its begin to its last grant.
+// steps returns a course in order of time, from its begin to its last grant.
 func steps(events []play.Event, rules []play.Rule, begin int64) (out []step) {
 	end := begin
 	for _, e := range events {

@@ -23,11 +23,11 @@ type fleet struct {
 	plan     loadPlan
 	limiters []*limiter.Limiter
 	now      func() time.Time // as the limiters read it
-	writes   atomic.Int64     // as the limiters tell
+	writes   atomic.Int64     // as the limiters report
 	clocks   *clocks
 
 	mu    sync.Mutex
-	known [][]inForce // what was in force for an entity last
+	known [][]inForce // by entity: the last limits in force
 }
 
 // sample is one request and what became of it.
@@ -150,7 +150,7 @@ func (f *fleet) run(ctx context.Context, told *progress) outcome {
 // ask makes one request.
 func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin time.Time) {
 	var sent atomic.Bool
-	ctx = context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent) // what was begun is finished
+	ctx = context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent) // a begun request is finished
 	s.start = time.Since(begin)
 	before := f.now().UnixMilli()
 	lease, err := l.Acquire(ctx, limiter.Request{
@@ -167,8 +167,7 @@ func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin ti
 	_ = lease.Commit(ctx) // nothing was settled, so only slots are given back
 }
 
-// remember returns what is in force for an entity, the one that all grants share for
-// as long as it does not change.
+// remember returns an entity's limits in force, in one slice that all grants share until they change.
 func (f *fleet) remember(entity int, limits []inForce) []inForce {
 	f.mu.Lock()
 	defer f.mu.Unlock()

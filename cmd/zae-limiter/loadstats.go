@@ -99,7 +99,7 @@ func binWidth(p loadPlan) time.Duration {
 	return max(p.Duration/most, time.Second).Round(time.Second)
 }
 
-// binned counts the samples in bins of so much time each. What was late is in the last one.
+// binned counts the samples in bins of so much time each. Late ones are in the last.
 func binned(p loadPlan, samples []sample, width time.Duration) []loadSecond {
 	bins := make([]loadSecond, p.Duration/width+1)
 	sent := make([][]time.Duration, len(bins))
@@ -163,7 +163,7 @@ func (r loadResult) figures() []figureText {
 	}
 }
 
-// clocksText says what is known of the clocks that refill.
+// clocksText says how far the clocks that refill may be apart.
 func (r loadResult) clocksText() string {
 	if !r.told {
 		return "not known; taken to agree"

@@ -1,6 +1,6 @@
 // Zae-limiter manages the limits, entities and namespaces of a limiter's table. It shows buckets,
 // usage and the audit trail, and whether the stack works. It starts a local table, loads tables
-// with requests, serves Envoy, and replays what was given up.
+// with requests, serves Envoy, and replays batches that were given up.
 //
 //	zae-limiter table create
 //	zae-limiter namespace register default

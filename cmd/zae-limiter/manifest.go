@@ -68,7 +68,7 @@ func applyCommand(a *app) *cobra.Command {
 	return asks(cmd, &yes)
 }
 
-// apply carries out a plan, also one without changes: what is managed is recorded.
+// apply carries out a plan, also one without changes: it records what the manifest manages.
 func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) error {
 	var done atomic.Int64
 	a.progress.say(func() string { return fmt.Sprintf("%d of %s", done.Load(), count(plan.Changes(), "changes")) })
@@ -89,7 +89,7 @@ func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) 
 	return err
 }
 
-// plan reads a manifest and compares it with what is stored.
+// plan reads a manifest and compares it with the table.
 func (a *app) plan(c *call) (*admin.Namespace, *admin.Plan, error) {
 	file := c.args[0]
 	text, err := a.read(file)

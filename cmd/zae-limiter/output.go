@@ -20,7 +20,7 @@ type answer struct {
 	rows  rows   // as CSV, and for people as a table
 	text  string // for people, in place of the table; empty: the table
 	none  string // for people, if there are no rows; empty: "nothing there"
-	but   error  // ends the command, once that is told; nil: all is well
+	but   error  // ends the command, once the rest is printed; nil: all is well
 }
 
 // rows is a result in the form of a table.
@@ -70,11 +70,11 @@ func exported(cell any) string {
 	return s
 }
 
-// formulas are the letters by which spreadsheets tell formulas from text, wide ones too.
+// formulas are the letters with which formulas of spreadsheets begin, wide ones too.
 const formulas = "=+-@\t\r\n＝＋－＠"
 
 // Write prints. All that a command and its help print goes through here, so none of it is lost
-// in silence: run ends in the first error, whoever has seen it.
+// in silence: run ends in the first error, whichever call has seen it.
 func (a *app) Write(text []byte) (int, error) {
 	n, err := a.out.Write(text)
 	a.lost = cmp.Or(a.lost, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// progress tells people who wait that work goes on: from two seconds on, a line
-// with the time and the requests so far, whenever there were more.
+// progress shows that work goes on: from two seconds on, a line with the time
+// and the requests so far, whenever there were more.
 type progress struct {
 	out      io.Writer
 	line     bool // one line that is written over, as a terminal can
@@ -25,7 +25,7 @@ type progress struct {
 	done chan struct{}
 }
 
-// terminal reports whether people read what is written.
+// terminal reports whether people read the output.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -35,8 +35,8 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// startProgress begins to tell, if when is "always", or "auto" and out is a
-// terminal. The end must be told to end.
+// startProgress starts the progress, if when is "always", or "auto" and out is a
+// terminal. The caller must end it.
 func startProgress(out io.Writer, when string) *progress {
 	p := &progress{out: out, line: terminal(out), stop: make(chan struct{}), done: make(chan struct{})}
 	if when == "never" || when == "auto" && !p.line {

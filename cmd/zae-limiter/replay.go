@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 )
 
-// stackName is what the stack is called unless it is told otherwise.
+// stackName is the default name of the stack.
 const stackName = "zae-limiter-go"
 
 // shownReplay is what became of an object, as JSON has it.
@@ -120,8 +120,8 @@ func replayOf(r replay.Result) shownReplay {
 	return v
 }
 
-// printReplay writes what is known about an object, in one line and one more for
-// each thing that nobody else will tell.
+// printReplay writes the result for an object, in one line and one more for
+// each thing that is reported nowhere else.
 func (a *app) printReplay(v shownReplay) {
 	line := v.Key + ": " + string(v.Outcome)
 	if v.Function != "" {

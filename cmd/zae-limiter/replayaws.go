@@ -61,14 +61,14 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 	return all, nil
 }
 
-// local reports whether DynamoDB is on this machine and no CloudFormation beside it was
-// named: then that of AWS knows nothing of the table.
+// local reports whether DynamoDB is on this machine and no CloudFormation was named
+// with it: AWS's knows nothing of the table.
 func (a *app) local(cfg aws.Config) bool {
 	return loopback(a.dynamoDB(cfg).Options().BaseEndpoint) &&
 		cloudformation.NewFromConfig(cfg).Options().BaseEndpoint == nil
 }
 
-// errNoStack: there is no stack of that name.
+// errNoStack: no stack has the name.
 var errNoStack = errors.New("no such stack")
 
 // outputsOf returns what a stack says of itself.
@@ -91,7 +91,7 @@ func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]st
 	return outputs, nil
 }
 
-// functions are those of the stack.
+// functions are the stack's functions.
 type functions struct {
 	lambda *lambda.Client
 	names  map[replay.Function]string
@@ -158,7 +158,7 @@ func (f functions) Invoke(ctx context.Context, function replay.Function, payload
 	return out.Payload, malformed(aws.ToString(out.LogResult)), nil
 }
 
-// malformed reads how many malformed records the end of a log tells of.
+// malformed reads the number of malformed records from the end of a log.
 func malformed(log string) int {
 	plain, err := base64.StdEncoding.DecodeString(log)
 	if err != nil {
@@ -201,7 +201,7 @@ func (b objectBucket) Keys(ctx context.Context, prefix string) iter.Seq2[string,
 	}
 }
 
-// maxObject bounds what is read: a batch of Lambda has at most 6 MB, which may
+// maxObject bounds an object: a batch of Lambda has at most 6 MB, which may
 // double as text within JSON.
 const maxObject = 32 << 20
 

@@ -192,7 +192,7 @@ type servers struct {
 	health  interface{ Shutdown() }
 }
 
-// listen makes the servers, those of Envoy if there is a service, and listens before any of them serves.
+// listen makes the servers, Envoy's if there is a service, and listens before any of them serves.
 func (a *app) listen(f serveFlags, service *envoylimit.Service, own *api, m *metrics) (s *servers, err error) {
 	s = &servers{listens: map[string]net.Listener{}}
 	defer func() {

@@ -110,7 +110,7 @@ type peekBody struct {
 	Resource string `json:"resource"`
 }
 
-// peekedLimit is what is left of a limit.
+// peekedLimit is the state of a limit.
 type peekedLimit struct {
 	Entity    string         `json:"entity_id"`
 	Limit     string         `json:"limit_name"`
@@ -170,7 +170,7 @@ func decode(body io.Reader, in any) error {
 	if err := d.Decode(in); err != nil {
 		return bad(fmt.Errorf("the body is not as openapi.yaml has it: %w", err))
 	}
-	if strings.ContainsRune(fmt.Sprint(in), utf8.RuneError) { // replaces what is not UTF-8, and makes two names one
+	if strings.ContainsRune(fmt.Sprint(in), utf8.RuneError) { // replaces invalid UTF-8, and makes two names one
 		return bad(errors.New("a string has U+FFFD, or is not UTF-8"))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -181,7 +181,7 @@ func decode(body io.Reader, in any) error {
 
 func bad(err error) error { return &httplimit.Error{Status: http.StatusBadRequest, Err: err} }
 
-// writeError answers as httplimit does. What is wrong with a request is said: its client is one of our own.
+// writeError answers as httplimit does, and says what a request has wrong: its client is one of our own.
 func (s *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errNoLease) {
 		err = &httplimit.Error{Status: http.StatusNotFound, Err: err}

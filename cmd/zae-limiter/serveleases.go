@@ -66,7 +66,7 @@ func (l *leases) take(id string) *heldLease {
 	return h
 }
 
-// errNoLease: the id is not that of a lease, or it has ended.
+// errNoLease: no lease has the id, or it has ended.
 var errNoLease = errors.New("no such lease")
 
 // end ends a lease by f. If that fails and may succeed later, the lease is held until its time is over.

@@ -30,8 +30,7 @@ func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
 // anyone writes a star for a part of a scope that is not set.
 func anyone(s string) string { return cmp.Or(s, "*") }
 
-// addConfig adds a row for what is said besides limits, and one for each limit, after those cells
-// that come first.
+// addConfig adds a row for access and cascade, and one for each limit, each with the first cells before.
 func addConfig(r *rows, c admin.Config, first ...any) {
 	if said := saidText(c.Access, c.Cascade); said != "" {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", said)...)

@@ -78,8 +78,8 @@ func (a *app) functionParts(ctx context.Context, cfg aws.Config, stream string) 
 	return parts
 }
 
-// functionPart says how a function does. What CloudWatch does not know is told
-// as such, and is no fault: a table that nobody writes to has no lag.
+// functionPart says how a function does. A figure that CloudWatch does not know is shown
+// as unknown, and is no fault: a table that nobody writes to has no lag.
 func functionPart(ctx context.Context, client *cloudwatch.Client, m types.EventSourceMappingConfiguration) part {
 	arn := aws.ToString(m.FunctionArn)
 	_, name, _ := strings.Cut(arn, ":function:")

@@ -63,7 +63,7 @@ func topCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// topRounds prints what happened between two looks, round by round, and returns that of the last round.
+// topRounds prints what happened between two looks, round by round, and returns the last round unprinted.
 func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[admin.Scope]watchedBucket, error)) (
 	answer, error) {
 	before, err := look()
@@ -141,7 +141,7 @@ type consumer struct {
 	DeniedPerSecond float64
 }
 
-// topOf works out who has used and was denied how much between two looks.
+// topOf works out how much each consumer has used and was denied between two looks.
 func topOf(before, now map[admin.Scope]watchedBucket, elapsed time.Duration) []consumer {
 	type sums struct{ used, refill, left, capacity float64 }
 	limits, denied := map[string]map[string]sums{}, map[string]float64{}

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// untouched is a table that is only read: the first write is not sent, and ends what is tried.
+// untouched is a table that is only read: the first write is not sent, and ends the attempt.
 type untouched struct {
 	admin.DynamoDB
 	end context.CancelFunc

@@ -31,8 +31,9 @@ func versionCommand(a *app) *cobra.Command {
 		})
 }
 
-// versionOf is what a build says of itself. What was built outside of a release has the
-// version "devel", or what the go command makes of the commit.
+// versionOf is what a build says of itself. A build outside of a release has the version "devel",
+// or what the go command makes of the commit.
+
 func versionOf(info *debug.BuildInfo, ok bool) shownVersion {
 	v := shownVersion{Version: release, Schema: namespace.Schema, Go: runtime.Version()}
 	if ok {

@@ -1,5 +1,5 @@
 // Lambda-handler is an AWS Lambda function behind an HTTP API of API Gateway whose JWT
-// authorizer has checked who calls. The limits are those that are stored:
+// authorizer has checked the caller. The limits are the stored ones:
 //
 //	zae-limiter limits set -r reports rpm=60
 //
@@ -7,7 +7,7 @@
 // things are special in Lambda. The limiter is opened once per execution environment, outside of
 // the handler, so what it has learned stays while the environment is warm. A lease is committed
 // before the handler returns, because the environment is frozen after that: httplimit does so. The
-// time for a decision is bounded well below that of the function.
+// time for a decision is bounded well below the function's.
 //
 // The role of the function needs the rights of the stack's client policy. Build and
 // deploy it like any function:
@@ -54,7 +54,7 @@ func main() {
 	lambda.Start(httpadapter.NewV2(limited(http.HandlerFunc(report))).ProxyWithContext)
 }
 
-// report answers with the report. It has cost what was taken, also if it could not be made.
+// report answers with the report. Its tokens stay taken, also if it could not be made.
 func report(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"report":"all is well"}`)

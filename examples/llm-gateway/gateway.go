@@ -57,7 +57,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream passes on what the model says. It settles the prompt before the model is called, and each
-// piece before it is sent. That is no call: Do writes what was settled last, whatever ends the stream.
+// piece before it is sent. That is no call: Do writes the last settlement, whatever ends the stream.
 // So a client that leaves, at any time, pays for what it has caused. Only a model that fails by itself
 // before its first word costs nothing.
 func (g *gateway) stream(ctx context.Context, out *answer, lease *limiter.Lease, p prompt) error {

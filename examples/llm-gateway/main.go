@@ -3,10 +3,10 @@
 // settled while it streams, so that it is right whatever ends it:
 //
 //   - the model is done: the tokens that it used are settled;
-//   - the client goes away: the model is stopped. The request, the prompt and what was said so far
+//   - the client goes away: the model is stopped. The request, the prompt and the answer so far
 //     are settled, also if that is nothing yet;
 //   - the model itself fails before its first word: everything is given back;
-//   - it fails later: what it has used so far is settled, and the client is told;
+//   - it fails later: what it has used so far is settled, and the client gets an error;
 //   - its provider refuses with 429: everything is given back, and the tenant's bucket is drained until it may
 //     be asked again.
 //

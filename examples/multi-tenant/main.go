@@ -123,7 +123,7 @@ func left(ctx context.Context, db admin.DynamoDB, tableName string, out io.Write
 		if err != nil {
 			return err
 		}
-		own := buckets[0] // those of its parents follow
+		own := buckets[0] // its parents' follow
 		fmt.Fprintf(out, "%-16s has %d of %d left\n", own.Entity, own.Levels[0].Remaining, n.perDay)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 const procedure = "/grpc.health.v1.Health/Check" // of your service
 
-// Connect is a service of Connect, whose handlers are those of net/http.
+// Connect is a service of Connect, whose handlers are net/http's.
 func Connect(limit func(http.Handler) http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(procedure, limit(connect.NewUnaryHandler(procedure,
@@ -28,7 +28,7 @@ func Connect(limit func(http.Handler) http.Handler) http.Handler {
 var errorWriter = connect.NewErrorWriter()
 
 // ConnectDenied is for httplimit.Options.Denied. Clients take a bare 429 for "unavailable"; this is
-// "resource exhausted" to those of Connect, gRPC and gRPC-Web.
+// "resource exhausted" to clients of Connect, gRPC and gRPC-Web.
 func ConnectDenied(w http.ResponseWriter, r *http.Request, d httplimit.Denial) {
 	_ = errorWriter.Write(w, r, connect.NewError(connect.CodeResourceExhausted, d))
 }

@@ -38,9 +38,9 @@ type handler struct {
 
 // Invoke archives the expired audit events of one stream payload and returns
 // the partial batch response. A record is acknowledged only if S3 has confirmed
-// its object, or if it has none. What is refused, unanswered or not begun when
-// the deadline nears is reported as not done: the response names the lowest
-// sequence number of it. Delivering a batch again, whole or in parts, changes
+// its object, or if it has none. A record that is refused, unanswered or not
+// begun when the deadline nears is reported as not done: the response names the
+// lowest sequence number of these. Delivering a batch again, whole or in parts, changes
 // nothing that is stored.
 //
 // An error means that the payload is no stream payload.

@@ -13,8 +13,8 @@ import (
 )
 
 // declare applies manifests of limits, in the name of the stack. All of them are
-// read before the first one is applied. What was done before an error stays done,
-// and doing it again makes up for the rest.
+// read before the first one is applied. An error undoes nothing, and doing it
+// again makes up for the rest.
 func (h *handler) declare(ctx context.Context, texts []string, stack string) error {
 	manifests := make([]admin.Manifest, len(texts))
 	for i, text := range texts {

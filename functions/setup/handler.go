@@ -43,8 +43,8 @@ type handler struct {
 	store store.Store
 	db    admin.DynamoDB // of the same table
 	table string
-	// check tells whether the table has keys, indexes and a stream as it must, and whether the
-	// stream is the one of that ARN, if one is given.
+	// check returns an error unless the table has keys, indexes and a stream as it must, and the
+	// stream has the ARN, if one is given.
 	check func(ctx context.Context, stream string) error
 	now   func() time.Time
 	log   *slog.Logger
@@ -103,7 +103,7 @@ func (h *handler) look(ctx context.Context, stream string) error {
 }
 
 // setUp brings the table into the state asked for and returns name=id of every
-// namespace. What was done before an error stays done.
+// namespace. An error undoes nothing.
 func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string, err error) {
 	for _, name := range conf.Namespaces {
 		var ns config.Namespace
@@ -122,7 +122,7 @@ func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string,
 	return ids, nil
 }
 
-// register returns the namespace of that name and registers it first if there
+// register returns the namespace with a name and registers it first if there
 // is none.
 func (h *handler) register(ctx context.Context, name string) (config.Namespace, error) {
 	ns, err := namespace.Find(ctx, h.store, name, h.now())

@@ -36,11 +36,11 @@ func newResource(getenv func(string) string, log *slog.Logger) (cfn.CustomResour
 	return answered(h), nil
 }
 
-// maxReason is how many bytes of an error CloudFormation is told. It takes answers of 4 KB, and of a
+// maxReason is how many bytes of an error are sent to CloudFormation. It takes answers of 4 KB, and of a
 // longer one it shows nothing. In JSON a byte may become two.
 const maxReason = 1536
 
-// answered has CloudFormation told what became of its request.
+// answered sends the result of a request to CloudFormation.
 func answered(h *handler) cfn.CustomResourceLambdaFunction {
 	return cfn.LambdaWrap(func(ctx context.Context, e cfn.Event) (string, map[string]any, error) {
 		id, data, err := h.Handle(ctx, e)

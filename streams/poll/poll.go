@@ -24,16 +24,16 @@ type Client interface {
 		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// Options say what Run reads and who gets it. Client, Stream and Invoke are required.
+// Options say what Run reads and where it goes. Client, Stream and Invoke are required.
 type Options struct {
 	Client Client
 	Stream string // the ARN, LatestStreamArn of the table
 	// Invoke takes a batch and answers as Lambda asks of a function: Invoke of a
 	// streams.Aggregator. It is called for several shards at once.
 	Invoke func(ctx context.Context, payload []byte) ([]byte, error)
-	// From passes over the records that were written before the second of that instant: those
-	// that another aggregator has counted, a Python client's say. Give the same one after each
-	// start of the process. Zero: nothing is passed over.
+	// From passes over the records that were written before this second: another aggregator has
+	// counted them, a Python client's say. Give the same one after each start of the process.
+	// Zero: nothing is passed over.
 	From time.Time
 	// Every is the pause after a round in which there was nothing to read, or
 	// something went wrong. Default 1s. DynamoDB allows five reads of a shard per
@@ -41,7 +41,7 @@ type Options struct {
 	Every time.Duration
 	// Timeout bounds one batch. Default 1m.
 	Timeout time.Duration
-	// Failed is told what went wrong; it is tried again. Nil: nobody.
+	// Failed is called with each error; the call that failed is tried again. Nil: errors are dropped.
 	Failed func(error)
 }
 
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// reader is what is known of the stream.
+// reader knows the shards of the stream.
 type reader struct {
 	Options
 	shards map[string]*streamShard
@@ -183,7 +183,7 @@ func (r *reader) read(ctx context.Context, s *streamShard) (records int, err err
 	return n, nil
 }
 
-// due leaves out the records from before From. Streams tell the second of a record.
+// due leaves out the records from before From. Streams give the second of a record.
 func (r *reader) due(records []types.Record) []types.Record {
 	from := r.From.Truncate(time.Second)
 	return slices.DeleteFunc(records, func(rec types.Record) bool {
@@ -204,7 +204,7 @@ func (r *reader) open(ctx context.Context, s *streamShard) (*string, error) {
 	}
 	out, err := r.Client.GetShardIterator(ctx, in)
 	if _, gone := errors.AsType[*types.TrimmedDataAccessException](err); gone {
-		s.resume = "" // what is older than a day is gone: go on with what there is
+		s.resume = "" // records older than a day are gone: go on with the oldest there
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)

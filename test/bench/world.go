@@ -47,8 +47,8 @@ const (
 	inAnHour = 12 * time.Second
 )
 
-// untilMidHour returns how long it is until no hour turns for a while: then the measured cost is
-// that of a bucket's first hour.
+// untilMidHour returns how long it is until no hour turns for a while: so no bucket of the measurement begins
+// a second hour.
 func untilMidHour(now time.Time) time.Duration {
 	switch in := now.Sub(now.Truncate(time.Hour)); {
 	case in < inAnHour:

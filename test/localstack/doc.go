@@ -17,5 +17,5 @@
 //	stack       all of them together, from the committed template, for demo and end-to-end tests
 //
 // Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.
-// compose.yaml is for people who prefer containers and is used by no test.
+// compose.yaml is for containers instead, and is used by no test.
 package localstack

@@ -32,8 +32,8 @@ type outcome struct {
 	err    error
 }
 
-// answer puts the outcomes of a request together. It is over the limit if one of them is. Else the error
-// of one is that of the request. A rule in shadow mode harms no request.
+// answer puts the outcomes of a request together. It is over the limit if one of them is; else an error
+// of one fails the request. A rule in shadow mode harms no request.
 func answer(decisions []decision, outcomes []outcome) (*ratelimit.RateLimitResponse, error) {
 	out := &ratelimit.RateLimitResponse{OverallCode: granted}
 	var failed error
@@ -70,8 +70,8 @@ func statusOf(d decision, o outcome) *ratelimit.RateLimitResponse_DescriptorStat
 	return out
 }
 
-// currentLimit returns the limit in force. If it is that of the rule, it is as the rule says; a stored
-// one is as near as the protocol has it.
+// currentLimit returns the limit in force: the rule's as the rule says, a stored one as near as the protocol
+// has it.
 func currentLimit(r *rule, s limiter.Status) *ratelimit.RateLimitResponse_RateLimit {
 	if isOf(s, r.limit) {
 		return r.said

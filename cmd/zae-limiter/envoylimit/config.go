@@ -17,7 +17,7 @@ type Config struct {
 	files   []File // that it was read from
 }
 
-// node is a descriptor of the configuration, and what is nested in it. A domain is the node above its
+// node is a descriptor of the configuration, with its nested ones. A domain is the node above its
 // descriptors.
 type node struct {
 	values    map[entry]*node // by key and value

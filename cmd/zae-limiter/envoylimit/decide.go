@@ -10,8 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// decision is what is to be done for one descriptor of a request. The zero decision is nothing: no rule
-// matches, and it is granted.
+// decision says what to do for one descriptor of a request. Zero: no rule matches, and it is granted.
 type decision struct {
 	rule     *rule // nil: none matches
 	entity   string
@@ -23,8 +22,7 @@ type decision struct {
 // takes reports whether the limiter is asked.
 func (d decision) takes() bool { return d.rule != nil && !d.rule.unlimited }
 
-// decide returns what is to be done for each descriptor of a request, or how the request is not
-// acceptable.
+// decide returns a decision for each descriptor of a request, or how the request is not acceptable.
 func (c *Config) decide(r *ratelimit.RateLimitRequest) ([]decision, error) {
 	if r.GetDomain() == "" {
 		return nil, fmt.Errorf("domain is empty, want the domain of a configuration")

@@ -24,7 +24,7 @@
 // requests fail: give the service a namespace of its own. Of two limits that alternate in one bucket, a
 // process may follow one for a minute.
 //
-// What is denied takes nothing. envoyproxy/ratelimit counts it, so costs that Envoy reports when a stream
+// A denied request takes nothing. envoyproxy/ratelimit counts it, so costs that Envoy reports when a stream
 // has ended (apply_on_stream_done) are lost here if they are more than is left.
 //
 // A look, hits_addend of zero in a descriptor, is OVER_LIMIT if no hit is left. It costs a write, as

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ReadFolder reads the files of a folder whose names end in .yaml or .yml, without those in folders below
-// and those that begin with a dot. The error is that of the file system, or of [Parse]; a folder
-// without such files is one too.
+// ReadFolder reads the files of a folder whose names end in .yaml or .yml and do not begin with a dot. Folders
+// below are not read. Errors come from the file system or from [Parse]; a folder without such files is one
+// too.
 func ReadFolder(folder string) (*Config, error) {
 	files, err := readFiles(folder)
 	if err != nil {
@@ -47,7 +47,7 @@ func readFiles(folder string) ([]File, error) {
 }
 
 // Watch reads a folder again every so often, which also finds files that were exchanged as a whole. When
-// they are no longer those of the current configuration, and the same twice in a row, it reports the new
+// they differ from the current configuration's, and are the same twice in a row, it reports the new
 // configuration to changed, or why there is none: then the old one stays in force. It reports each state
 // of the files once, and blocks until ctx ends.
 func Watch(ctx context.Context, folder string, current *Config, every time.Duration, changed func(*Config, error)) {
@@ -75,7 +75,7 @@ func Watch(ctx context.Context, folder string, current *Config, every time.Durat
 	}
 }
 
-// state is what is found in a folder.
+// state is the content of a folder.
 type state struct {
 	files []File
 	err   error

@@ -15,7 +15,7 @@ import (
 const maxBody = 4 << 20
 
 // ServeHTTP answers a POST of a RateLimitRequest in JSON, the /json of envoyproxy/ratelimit. The status is
-// 200 or 429 with a RateLimitResponse, and its headers are those of the answer. Without a decision it is
+// 200 or 429 with a RateLimitResponse, whose headers the answer has too. Without a decision it is
 // 400, 413, 503 or 500, with one line of text.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {

@@ -14,8 +14,9 @@ import (
 //	domain edge, (remote_address, 10.0.0.1)                entity 10.0.0.1           resource edge|remote_address
 //	domain edge, (path, /login), (header, a|b)             entity /login|a\|b        resource edge|path|header
 //
-// A backslash precedes | and \ within them, and \e stands for an empty one. What is longer than 256 bytes
-// or cannot be printed is replaced by its hash, see [limiter.Hashed]. No two descriptors have one bucket.
+// A backslash precedes | and \ within them, and \e stands for an empty one. A name that is longer than
+// 256 bytes or cannot be printed is replaced by its hash, see [limiter.Hashed]. No two descriptors have one
+// bucket.
 //
 // Pairs are keys and values by turns. A value that a rule with share_threshold matches is, in the
 // bucket, the value of the rule.

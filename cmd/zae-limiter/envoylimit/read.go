@@ -74,7 +74,7 @@ func (p *parser) descriptors(above *node, path string, list *yaml.Node) {
 	}
 }
 
-// descriptor reads a descriptor, with what is nested in it, into the node above.
+// descriptor reads a descriptor, with its nested ones, into the node above.
 func (p *parser) descriptor(above *node, path string, item *yaml.Node) {
 	fields := p.fields(item, "key", "value", "rate_limit", "shadow_mode", "detailed_metric", "descriptors",
 		"share_threshold", "value_to_metric", "class")

@@ -32,8 +32,8 @@ type Service struct {
 
 type bucket struct{ entity, resource string }
 
-// What is believed of how many buckets, and for how long: to ask takes longer than to grant what is taken
-// ahead.
+// That a bucket has no stored limit is remembered of so many buckets, for so long: a read takes longer than
+// a grant from prefetched tokens.
 const (
 	maxUnstored = 10_000
 	unstoredFor = 10 * time.Second
@@ -154,8 +154,8 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 	return out
 }
 
-// acquire takes the hits from the limit that came with the request, else from what is stored for the
-// bucket, else from the limit of the rule.
+// acquire takes the hits from the limit that came with the request, else from the bucket's stored limit,
+// else from the limit of the rule.
 func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, error) {
 	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits},
 		Class: d.rule.class}

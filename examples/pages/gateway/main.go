@@ -49,7 +49,7 @@ func stream(ctx context.Context, l *limiter.Limiter, req limiter.Request,
 			case errors.Is(err, errModel) && used == prompt && ctx.Err() == nil: // before its first token: all is given back
 				return errors.Join(err, lease.Settle(limiter.Costs{"rpm": 0, "tpm": 0, "budget": 0}))
 			case err != nil:
-				return err // what was settled stays taken
+				return err // settled tokens stay taken
 			}
 			used += tokens
 			if err := settle(used); err != nil {

@@ -8,7 +8,7 @@
 // The Python side is driver.py, a process that follows the scenario and
 // decides nothing.
 //
-// What is covered, and by which test:
+// Covered, and by which test:
 //
 //	configuration levels, written by one, read by    TestConfigurationOfEveryLevelIsRead, TestStoredPolicyIsShared,
 //	the other; the registries and items behind them  TestRegistriesAreShared, TestChangesLeaveTheSameItems
