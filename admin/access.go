@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Access says whether requests are served at all, whatever their limits.
@@ -78,11 +78,11 @@ var cascades = [...]struct {
 // storedAccess returns what a scope says as it is stored.
 func storedAccess(a Access, c Cascade) (out config.Access, err error) {
 	if a < 0 || int(a) >= len(accesses) {
-		return out, argument.Invalid("access", a.String(),
+		return out, validate.Invalid("access", a.String(),
 			"AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed")
 	}
 	if c < 0 || int(c) >= len(cascades) {
-		return out, argument.Invalid(layout.AttrCascade, c.String(), "CascadeInherited, CascadeOn or CascadeOff")
+		return out, validate.Invalid(layout.AttrCascade, c.String(), "CascadeInherited, CascadeOn or CascadeOff")
 	}
 	return config.Access{Switch: accesses[a].stored, Cascade: cascades[c].stored}, nil
 }
@@ -139,7 +139,7 @@ func (n *Namespace) decide(
 ) (Reached, error) {
 	err := at.validate()
 	if err == nil && at == (Scope{}) {
-		err = argument.Invalid("scope", at.String(), "an entity, a resource or both")
+		err = validate.Invalid("scope", at.String(), "an entity, a resource or both")
 	}
 	if err != nil {
 		return Reached{}, err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -186,8 +186,8 @@ func TestTheLatestSwitchWins(t *testing.T) {
 				first = AccessEnabled
 			}
 			rival, raced := w.rival(), false
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && !raced && op.Writes[0].Target() == w.bucket("acme", "gpt-4", 0).Key() {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.UpdateItem && !raced && op.Writes[0].Target() == w.bucket("acme", "gpt-4", 0).Key() {
 					raced = true
 					_, err := rival.SetAccess(context.Background(), gpt, last)
 					w.must(err)
@@ -212,8 +212,8 @@ func TestABucketGoesWhileItIsTold(t *testing.T) {
 		w.set(Scope{}, rpm10)
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 		key := w.bucket("acme", "gpt-4", 0).Key()
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.UpdateItem && op.Writes[0].Target() == key {
 				w.db.Delete(key)
 			}
 			return true, nil
@@ -235,11 +235,11 @@ func TestABucketComesBackWhileItIsTold(t *testing.T) {
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 		key := w.bucket("acme", "gpt-4", 0).Key()
 		it, went := w.db.Item(key), false
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key && !went {
+		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.UpdateItem && op.Writes[0].Target() == key && !went {
 				went = true
 				w.db.Delete(key)
-			} else if op.Name == memdb.BatchGetItem && w.db.Item(key) == nil {
+			} else if op.Name == memdynamo.BatchGetItem && w.db.Item(key) == nil {
 				w.db.Store(it)
 			}
 			return true, nil

@@ -6,11 +6,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -58,13 +58,13 @@ func (o *Options) withDefaults() (Options, error) {
 		out.Timeout = 10 * time.Second
 	}
 	if out.Timeout < time.Millisecond {
-		return out, argument.Invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
+		return out, validate.Invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
 	}
 	if out.AuditRetention == 0 {
 		out.AuditRetention = DefaultAuditRetention
 	}
 	if out.AuditRetention < day {
-		return out, argument.Invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")
+		return out, validate.Invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")
 	}
 	if err := checkPrincipal("Options.Principal", out.Principal); err != nil {
 		return out, err
@@ -88,7 +88,7 @@ type Table struct {
 // limiter.Open writes too: it takes an aggregator of Python before 0.15 out of the version record.
 // The error is ErrInvalid, ErrVersion, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
-	if err := argument.Table(db != nil, tableName); err != nil {
+	if err := validate.Table(db != nil, tableName); err != nil {
 		return nil, err
 	}
 	if twin, ok := db.(store.Lister); ok {

@@ -7,17 +7,17 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // counted returns how many calls of each kind f makes. What is read is read as it is now.
 func (w *world) counted(f func()) string {
-	n := map[memdb.OpName]int{}
+	n := map[memdynamo.OpName]int{}
 	var mu sync.Mutex
-	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if n[op.Name]++; op.Name == memdb.BatchGetItem && !op.Consistent {
+		if n[op.Name]++; op.Name == memdynamo.BatchGetItem && !op.Consistent {
 			w.Errorf("%v are read as they were", op.Keys)
 		}
 		return true, nil

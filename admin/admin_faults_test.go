@@ -10,26 +10,26 @@ import (
 	"testing/synctest"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // fails returns a hook that lets n calls pass and then fails all.
-func fails(n int) memdb.Hook {
-	return func(memdb.Op) (bool, error) {
+func fails(n int) memdynamo.Hook {
+	return func(memdynamo.Op) (bool, error) {
 		if n--; n < 0 {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	}
 }
 
 // failOn fails the calls that which picks: they are applied all the same, or not.
-func (w *world) failOn(kind store.Kind, apply bool, which func(memdb.Op) bool) {
-	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+func (w *world) failOn(kind store.Kind, apply bool, which func(memdynamo.Op) bool) {
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 		if which(op) {
-			return apply, memdb.Fail(kind)
+			return apply, memdynamo.Fail(kind)
 		}
 		return true, nil
 	})
@@ -38,8 +38,8 @@ func (w *world) failOn(kind store.Kind, apply bool, which func(memdb.Op) bool) {
 // failTransactions has the first transaction fail, or all of them.
 func (w *world) failTransactions(kind store.Kind, apply, all bool) {
 	failed := false
-	w.failOn(kind, apply, func(op memdb.Op) bool {
-		fails := op.Name == memdb.TransactWriteItems && (!failed || all)
+	w.failOn(kind, apply, func(op memdynamo.Op) bool {
+		fails := op.Name == memdynamo.TransactWriteItems && (!failed || all)
 		failed = failed || fails
 		return fails
 	})
@@ -282,10 +282,10 @@ func TestChangesUnderFaults(t *testing.T) {
 					w := newWorld(t)
 					c.prepare(w)
 					calls := 0
-					w.db.SetSerialHook(func(memdb.Op) (bool, error) {
+					w.db.SetSerialHook(func(memdynamo.Op) (bool, error) {
 						calls++
 						if calls-1 == nth || f.forever && calls > nth {
-							return f.apply, memdb.Fail(f.kind)
+							return f.apply, memdynamo.Fail(f.kind)
 						}
 						return true, nil
 					})
@@ -363,9 +363,9 @@ func (w *world) rival() *Namespace {
 }
 
 // before calls f once, when the first call of that name is on its way.
-func (w *world) before(op memdb.OpName, f func()) {
+func (w *world) before(op memdynamo.OpName, f func()) {
 	done := false
-	w.db.SetHook(func(o memdb.Op) (bool, error) {
+	w.db.SetHook(func(o memdynamo.Op) (bool, error) {
 		if o.Name == op && !done {
 			done = true
 			f()
@@ -380,7 +380,7 @@ func TestChangesAtTheSameTime(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	rival := w.rival()
-	w.before(memdb.TransactWriteItems, func() { w.must(rival.SetLimits(context.Background(), Scope{}, rpm20)) })
+	w.before(memdynamo.TransactWriteItems, func() { w.must(rival.SetLimits(context.Background(), Scope{}, rpm20)) })
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	w.db.SetHook(nil)
 	c, err := w.ns.Config(t.Context(), Scope{})
@@ -389,10 +389,10 @@ func TestChangesAtTheSameTime(t *testing.T) {
 	}
 	// Two create or delete limits of the same scope: it is counted once.
 	at := Scope{"acme", "gpt-4"}
-	w.before(memdb.TransactWriteItems, func() { w.must(rival.SetLimits(context.Background(), at, rpm20)) })
+	w.before(memdynamo.TransactWriteItems, func() { w.must(rival.SetLimits(context.Background(), at, rpm20)) })
 	w.set(at, rpm10)
 	w.registered(at, true)
-	w.before(memdb.TransactWriteItems, func() { w.must(rival.DeleteLimits(context.Background(), at)) })
+	w.before(memdynamo.TransactWriteItems, func() { w.must(rival.DeleteLimits(context.Background(), at)) })
 	w.must(w.ns.DeleteLimits(t.Context(), at))
 	w.registered(at, false)
 }

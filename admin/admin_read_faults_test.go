@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -154,7 +154,7 @@ func TestReadsTellThatACallFailed(t *testing.T) {
 	for name, read := range reads(w) {
 		for fail, more := 1, true; more; fail++ {
 			var calls atomic.Int64
-			w.failOn(store.Unavailable, false, func(memdb.Op) bool { return calls.Add(1) == int64(fail) })
+			w.failOn(store.Unavailable, false, func(memdynamo.Op) bool { return calls.Add(1) == int64(fail) })
 			_, err := read(t.Context(), 0)
 			w.db.SetHook(nil)
 			if more = calls.Load() >= int64(fail); more && (!errors.Is(err, limiter.ErrUnavailable) || !inWords(err)) {
@@ -307,12 +307,12 @@ func TestRemovalsTellThatACallFailed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := changeable(t, name)
 				var calls atomic.Int64
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
-					if op.Name == memdb.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+					if op.Name == memdynamo.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
 						return true, nil
 					}
 					if calls.Add(1) == int64(fail) {
-						return false, memdb.Fail(store.Unavailable)
+						return false, memdynamo.Fail(store.Unavailable)
 					}
 					return true, nil
 				})

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -29,7 +29,7 @@ func many(n int) Manifest {
 // calls counts the calls of the table.
 func (w *world) calls(f func()) int {
 	var count atomic.Int64
-	w.db.SetHook(func(memdb.Op) (bool, error) { count.Add(1); return true, nil })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { count.Add(1); return true, nil })
 	defer w.db.SetHook(nil)
 	f()
 	return int(count.Load())
@@ -111,7 +111,7 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 	const n = 480
 	for name, broken := range map[string]func(cancel func()) error{
 		"cancelled": func(cancel func()) error { cancel(); return context.Canceled },
-		"down":      func(func()) error { return memdb.Fail(store.Setup) },
+		"down":      func(func()) error { return memdynamo.Fail(store.Setup) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -119,7 +119,7 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var calls atomic.Int64
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if calls.Add(1) > 12 {
 					return false, broken(cancel)
 				}
@@ -196,7 +196,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	p := w.plan(m)
 	// The first application fails after it has stored some pages.
 	var calls atomic.Int64
-	w.failOn(store.Setup, true, func(memdb.Op) bool { return calls.Add(1) > 10 })
+	w.failOn(store.Setup, true, func(memdynamo.Op) bool { return calls.Add(1) > 10 })
 	if err := w.ns.Apply(t.Context(), p); err == nil {
 		t.Fatal("nothing failed")
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -90,10 +90,10 @@ func TestAPlanFromBeforeHalfAManifest(t *testing.T) {
 	a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
 	w.advance(time.Minute)
 	transactions := 0
-	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			if transactions++; transactions > 2 {
-				return false, memdb.Fail(store.Setup)
+				return false, memdynamo.Fail(store.Setup)
 			}
 		}
 		return true, nil
@@ -109,8 +109,8 @@ func TestAPlanFromBeforeHalfAManifest(t *testing.T) {
 // atTransaction does something when a transaction is sent, by its number.
 func (w *world) atTransaction(nth int, do func()) {
 	transactions := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			if transactions++; transactions == nth {
 				w.db.SetHook(nil)
 				do()
@@ -169,10 +169,10 @@ func TestAnApplicationThatCannotBegin(t *testing.T) {
 		done    bool
 	}{
 		"refused":                   {false, &store.Canceled{Reasons: []store.Reason{{Refused: true}, {}}}, 1, false},
-		"down":                      {false, memdb.Fail(store.Unavailable), 1, false},
-		"throttled once":            {false, memdb.Fail(store.Throttled), 1, true},
-		"applied, the answer lost":  {true, memdb.Fail(store.Unknown), 1, true},
-		"applied, all answers lost": {true, memdb.Fail(store.Unknown), callAttempts, false},
+		"down":                      {false, memdynamo.Fail(store.Unavailable), 1, false},
+		"throttled once":            {false, memdynamo.Fail(store.Throttled), 1, true},
+		"applied, the answer lost":  {true, memdynamo.Fail(store.Unknown), 1, true},
+		"applied, all answers lost": {true, memdynamo.Fail(store.Unknown), callAttempts, false},
 	} {
 		for size, base := range map[string]func(*Manifest){"few": func(*Manifest) {}, "many": crowd} {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAnApplicationThatCannotBegin(t *testing.T) {
 				m := declare(base, declaring(tpm500))
 				p := w.plan(m)
 				left := c.times
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					begins := slices.ContainsFunc(op.Writes, func(x item.Write) bool {
 						return x.Target() == layout.ProvisionerKey(w.ns.ID())
 					})

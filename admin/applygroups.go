@@ -16,7 +16,7 @@ import (
 // Steps are stored in waves. The steps of a wave go into transactions of stepsAtOnce, each step with
 // its event, and groupsAtOnce of these go out at the same time. They would conflict in the registries
 // and in the check of the namespace, so these are a transaction of their own before the others. More
-// steps in one transaction are no faster, and a stand-in takes twice as long for each.
+// steps in one transaction are no faster, and an emulator takes twice as long for each.
 const (
 	stepsAtOnce  = 12
 	groupsAtOnce = 8

@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -56,22 +56,22 @@ func TestApplyThatCannotGoOn(t *testing.T) {
 	const setup, injected = "limiter: not set up: ", ": not set up: injected failure"
 	for _, c := range []struct {
 		what         string
-		fails        func(n *Namespace, op memdb.Op) bool
+		fails        func(n *Namespace, op memdynamo.Op) bool
 		first, cause string
 		stored       bool
 	}{
-		{"a look for buckets", func(n *Namespace, op memdb.Op) bool {
+		{"a look for buckets", func(n *Namespace, op memdynamo.Op) bool {
 			return slices.Contains(op.Keys, layout.BucketKey(n.id, "acme", "gpt-4", 0))
 		}, unlisted, setup + "look for buckets: BatchGetItem" + injected, true},
-		{"a look at the scopes", func(n *Namespace, op memdb.Op) bool {
+		{"a look at the scopes", func(n *Namespace, op memdynamo.Op) bool {
 			return slices.Contains(op.Keys, layout.EntityConfigKey(n.id, "acme", "gpt-4"))
 		}, "", setup + "read 1 scopes: BatchGetItem" + injected, false},
-		{"a transaction", func(_ *Namespace, op memdb.Op) bool { return len(op.Writes) > 3 },
+		{"a transaction", func(_ *Namespace, op memdynamo.Op) bool { return len(op.Writes) > 3 },
 			"", setup + "change limits of 1 scopes: TransactWriteItems" + injected, false},
 	} {
 		w := newWorld(t)
 		p := w.plan(declare())
-		w.failOn(store.Setup, false, func(op memdb.Op) bool { return c.fails(w.ns, op) })
+		w.failOn(store.Setup, false, func(op memdynamo.Op) bool { return c.fails(w.ns, op) })
 		w.wants(w.ns.Apply(t.Context(), p), limiter.ErrSetup)
 		w.db.SetHook(nil)
 		for i, s := range p.Steps {
@@ -128,7 +128,7 @@ func TestOrderOfAnApplication(t *testing.T) {
 		Resources: map[string][]limiter.Limit{"new": {rpm10}},
 		Entities:  map[string]map[string][]limiter.Limit{"acme": {"": {rpm20}}, "beta": {"gpt-4": {rpm10}}}})
 	var order []string
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, write := range op.Writes {
 			for _, s := range p.Steps {
 				if write.Target() == w.ns.config(s.Scope).Key() {
@@ -153,10 +153,10 @@ func TestAnApplicationThatMiscounts(t *testing.T) {
 	w := newWorld(t)
 	w.apply(many(stepsAtOnce + 1)) // two transactions, and so a count of their own
 	p := w.plan(declare())
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		counts := func(write item.Write) bool { return write.Target() == layout.EntityConfigsKey(w.ns.id) }
 		if slices.ContainsFunc(op.Writes, counts) {
-			return false, memdb.Fail(store.Setup)
+			return false, memdynamo.Fail(store.Setup)
 		}
 		return true, nil
 	})

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Event is one entry of the audit trail.
@@ -32,11 +32,11 @@ type Event struct {
 func (s Scope) trail() (string, error) {
 	switch {
 	case s.Entity != "" && s.Resource != "":
-		return "", argument.Invalid("about", s.String(), "an entity or a resource or neither")
+		return "", validate.Invalid("about", s.String(), "an entity or a resource or neither")
 	case s.Entity != "":
-		return layout.EntitySubject(s.Entity), argument.Entity("Entity", s.Entity)
+		return layout.EntitySubject(s.Entity), validate.Entity("Entity", s.Entity)
 	case s.Resource != "":
-		return layout.AuditResourcePrefix + s.Resource, argument.Resource("Resource", s.Resource)
+		return layout.AuditResourcePrefix + s.Resource, validate.Resource("Resource", s.Resource)
 	}
 	return layout.AuditSystem, nil
 }
@@ -49,7 +49,7 @@ func (s Scope) trail() (string, error) {
 func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter.Seq2[Event, error] {
 	subject, err := about.trail()
 	if err == nil && strings.Trim(before, crockford) != "" {
-		err = argument.Invalid("before", before, "the ID of an event")
+		err = validate.Invalid("before", before, "the ID of an event")
 	}
 	if err != nil {
 		return failing[Event](err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -101,8 +101,8 @@ func TestEventsThatExpireMeanwhile(t *testing.T) {
 		w.set(Scope{Resource: "gpt-4"}, limiter.PerMinute("rpm", int64(i+1)))
 	}
 	all := w.events(Scope{Resource: "gpt-4"})
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.BatchGetItem {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.BatchGetItem {
 			w.db.Delete(op.Keys[1])
 		}
 		return true, nil

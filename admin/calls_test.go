@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -27,13 +27,13 @@ func TestWhatIsRepeated(t *testing.T) {
 		{"nothing", nil, 1},
 		{"of another kind", errors.New("odd"), 1},
 		{"refused", &store.Refused{}, 1},
-		{"not set up", memdb.Fail(store.Setup), 1},
-		{"unavailable", memdb.Fail(store.Unavailable), 1},
+		{"not set up", memdynamo.Fail(store.Setup), 1},
+		{"unavailable", memdynamo.Fail(store.Unavailable), 1},
 		{"too late", &store.Failure{Kind: store.Unavailable, Op: "Read", Err: late}, callAttempts},
-		{"throttled", memdb.Fail(store.Throttled), callAttempts},
-		{"conflict", memdb.Fail(store.Conflict), callAttempts},
-		{"unknown", memdb.Fail(store.Unknown), callAttempts},
-		{"unknown again", memdb.Fail(store.Unknown), callAttempts},
+		{"throttled", memdynamo.Fail(store.Throttled), callAttempts},
+		{"conflict", memdynamo.Fail(store.Conflict), callAttempts},
+		{"unknown", memdynamo.Fail(store.Unknown), callAttempts},
+		{"unknown again", memdynamo.Fail(store.Unknown), callAttempts},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, begin, last := 0, time.Now(), time.Now()
@@ -68,12 +68,12 @@ func TestWhatEndsRepetition(t *testing.T) {
 			if n++; n == callAttempts {
 				return nil
 			}
-			return memdb.Fail(store.Throttled)
+			return memdynamo.Fail(store.Throttled)
 		})
 		if err != nil || n != callAttempts {
 			t.Errorf("%d attempts: %v", n, err)
 		}
-		for name, end := range map[string]error{"throttled": memdb.Fail(store.Throttled),
+		for name, end := range map[string]error{"throttled": memdynamo.Fail(store.Throttled),
 			"too late": &store.Failure{Kind: store.Unavailable, Op: "Read", Err: context.DeadlineExceeded}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			n = 0
@@ -110,7 +110,7 @@ type half struct {
 func (h *half) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	items, err := h.Lister.Read(ctx, consistent, keys...)
 	if h.asked++; h.asked == 1 {
-		return items[:1], memdb.Fail(store.Throttled)
+		return items[:1], memdynamo.Fail(store.Throttled)
 	}
 	return items, err
 }

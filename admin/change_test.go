@@ -3,7 +3,7 @@ package admin
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -13,8 +13,8 @@ func TestChangesThatAreAlwaysRaced(t *testing.T) {
 		w := newWorld(t)
 		c.prepare(w)
 		before, tries := w.db.Snapshot(), 0
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if op.Name != memdb.TransactWriteItems {
+		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name != memdynamo.TransactWriteItems {
 				return true, nil
 			}
 			tries++

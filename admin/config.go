@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -34,12 +34,12 @@ func (s Scope) String() string {
 
 func (s Scope) validate() error {
 	if s.Entity != "" {
-		if err := argument.Entity("Entity", s.Entity); err != nil {
+		if err := validate.Entity("Entity", s.Entity); err != nil {
 			return err
 		}
 	}
 	if s.Resource != "" {
-		return argument.Resource("Resource", s.Resource)
+		return validate.Resource("Resource", s.Resource)
 	}
 	return nil
 }
@@ -104,13 +104,13 @@ func configOf(c config.Config, it item.Item) Config {
 	for _, l := range c.Limits {
 		out.Limits = append(out.Limits, publicLimit(l))
 	}
-	out.OnUnavailable, _ = argument.PolicyOf[limiter.Policy](c.OnUnavailable)
+	out.OnUnavailable, _ = validate.PolicyOf[limiter.Policy](c.OnUnavailable)
 	return out
 }
 
 // publicLimit returns a stored limit as callers have it.
 func publicLimit(l bucket.Limit) limiter.Limit {
-	return limiter.Limit(argument.LimitOf[limiter.Calendar](l))
+	return limiter.Limit(validate.LimitOf[limiter.Calendar](l))
 }
 
 func scopeOf(c config.Config) Scope {
@@ -124,8 +124,8 @@ func scopeOf(c config.Config) Scope {
 // storedLimits validates limits and returns them as they are stored, in order of
 // name.
 func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
-	return argument.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
-		return argument.Limit[limiter.Calendar](l).Stored(), l.Validate()
+	return validate.Limits("limits", limits, func(_ int, l limiter.Limit) (bucket.Limit, error) {
+		return validate.Limit[limiter.Calendar](l).Stored(), l.Validate()
 	})
 }
 
@@ -155,7 +155,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err == nil && len(stored) == 0 {
-		err = argument.Invalid("limits", argument.Plain("empty"), "at least one; DeleteLimits removes them")
+		err = validate.Invalid("limits", validate.Plain("empty"), "at least one; DeleteLimits removes them")
 	}
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 	}
 	if keep := s.AuditRetention; keep != nil {
 		if *keep < 0 || *keep > 3660*day || *keep%day != 0 {
-			return argument.Invalid("AuditRetention", *keep, "whole days, at most 3660")
+			return validate.Invalid("AuditRetention", *keep, "whole days, at most 3660")
 		}
 		days = int64(*keep / day)
 	}
@@ -234,9 +234,9 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 
 // policyWord returns a policy as it is stored.
 func policyWord(p limiter.Policy) (string, error) {
-	word, ok := argument.PolicyWord(p)
+	word, ok := validate.PolicyWord(p)
 	if !ok {
-		return "", argument.Invalid("OnUnavailable", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
+		return "", validate.Invalid("OnUnavailable", p.String(), "PolicyDefault, PolicyBlock or PolicyAllow")
 	}
 	return word, nil
 }

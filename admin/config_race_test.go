@@ -9,16 +9,16 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // meanwhile lets somebody else do something once, just before the first transaction that writes an
 // item.
 func (w *world) meanwhile(k item.Key, do func()) {
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		writes := func(x item.Write) bool { return x.Target() == k }
-		if op.Name == memdb.TransactWriteItems && slices.ContainsFunc(op.Writes, writes) {
+		if op.Name == memdynamo.TransactWriteItems && slices.ContainsFunc(op.Writes, writes) {
 			w.db.SetHook(nil)
 			do()
 		}

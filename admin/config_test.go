@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -237,7 +237,7 @@ func TestSettingsLookAtNoBucket(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.split("acme", "gpt-4", 0)
-	w.failOn(store.Unavailable, false, func(op memdb.Op) bool { return op.Name == memdb.Query })
+	w.failOn(store.Unavailable, false, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	w.wants(w.ns.SetLimits(t.Context(), Scope{}, rpm10), ErrReach) // which looks for them
 }
@@ -260,7 +260,7 @@ func TestOfTwoChangesAtOnceOneIsTold(t *testing.T) {
 		// Somebody else comes between the look and the write.
 		was.Limits = []limiter.Limit{rpm10, tpm500}
 		came := false
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if len(op.Writes) > 0 && !came {
 				came = true
 				w.must(w.ns.SetLimits(t.Context(), at, rpm20))
@@ -287,10 +287,10 @@ func TestCountsThatAreNotTidied(t *testing.T) {
 			at := Scope{"acme", "gpt-4"}
 			w.set(at, rpm10)
 			failed := false
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
 					failed = true
-					return false, memdb.Fail(kind)
+					return false, memdynamo.Fail(kind)
 				}
 				return true, nil
 			})

@@ -8,11 +8,11 @@ import (
 	"iter"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Entity is who is limited, described. Entities need no description to be limited:
@@ -43,18 +43,18 @@ func entityOf(e config.Entity) Entity {
 // when it was created.
 func storedEntity(ns string, e Entity) (config.Entity, error) {
 	out := config.Entity{Namespace: ns, ID: e.ID, Name: cmp.Or(e.Name, e.ID), Parent: e.Parent, Cascade: e.Cascade}
-	if err := argument.Entity("ID", e.ID); err != nil {
+	if err := validate.Entity("ID", e.ID); err != nil {
 		return out, err
 	}
 	if e.Parent != "" {
-		if err := argument.Entity("Parent", e.Parent); err != nil {
+		if err := validate.Entity("Parent", e.Parent); err != nil {
 			return out, err
 		}
 	} else if e.Cascade {
-		return out, argument.Invalid("Cascade", true, "a Parent to cascade to")
+		return out, validate.Invalid("Cascade", true, "a Parent to cascade to")
 	}
 	if e.Name != "" && layout.CheckEntity(e.Name) != nil {
-		return out, argument.Invalid("Name", e.Name, "empty, or "+layout.Names)
+		return out, validate.Invalid("Name", e.Name, "empty, or "+layout.Names)
 	}
 	var err error
 	if out.Metadata, err = storedMap(e.Metadata); err != nil {
@@ -62,7 +62,7 @@ func storedEntity(ns string, e Entity) (config.Entity, error) {
 	}
 	out.CreatedAt = layout.Timestamp(0) // as long as any
 	if item.ValidateItem(out.Item()) != nil {
-		return out, argument.Invalid("Metadata", argument.Plain("too large"), "at most 400 KB in all")
+		return out, validate.Invalid("Metadata", validate.Plain("too large"), "at most 400 KB in all")
 	}
 	out.CreatedAt = ""
 	return out, nil
@@ -108,9 +108,9 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 // gives back to the parent that it charged. The error is ErrNotFound, ErrParent or one that all
 // calls have; after any but these two, call again.
 func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, error) {
-	err := argument.Entity("ID", id)
+	err := validate.Entity("ID", id)
 	if err == nil && parent != "" {
-		err = argument.Entity("Parent", parent)
+		err = validate.Entity("Parent", parent)
 	}
 	if err != nil {
 		return Entity{}, err
@@ -203,7 +203,7 @@ func (n *Namespace) ancestors(
 
 // Entity returns an entity; the error is ErrNotFound if it is not described.
 func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
-	if err := argument.Entity("ID", id); err != nil {
+	if err := validate.Entity("ID", id); err != nil {
 		return Entity{}, err
 	}
 	stored, e, err := n.described(ctx, id)
@@ -231,7 +231,7 @@ func (n *Namespace) entity(ctx context.Context, id string) (config.Entity, error
 
 // Children lists the entities with a parent, in order of their ids.
 func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entity, error] {
-	if err := argument.Entity("parent", parent); err != nil {
+	if err := validate.Entity("parent", parent); err != nil {
 		return failing[Entity](err)
 	}
 	return decoded(n.calls.query(ctx, config.Children(n.id, parent)), func(it item.Item) (Entity, bool, error) {

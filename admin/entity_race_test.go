@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -68,8 +68,8 @@ func TestAMoveOfWhatAlwaysChanges(t *testing.T) {
 	w.family()
 	rival := w.rival()
 	tries := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			_, err := rival.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Metadata: map[string]any{"n": tries}})
 			w.must(err)
 			tries++
@@ -101,12 +101,12 @@ func TestBucketsLearnTheLatestParent(t *testing.T) {
 				w.family()
 				w.split("acme", "gpt-4", 1)
 				rival, told := w.rival(), false
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
-					if op.Name == memdb.UpdateItem && !told {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+					if op.Name == memdynamo.UpdateItem && !told {
 						told = true
 						_, err := rival.MoveEntity(t.Context(), "acme", "")
 						if w.must(err); lost { // the first bucket is told, and told again
-							return true, memdb.Fail(store.Unknown)
+							return true, memdynamo.Fail(store.Unknown)
 						}
 					}
 					return true, nil
@@ -150,8 +150,8 @@ func TestBucketsOfWhatAlwaysChanges(t *testing.T) {
 			w := newWorld(t)
 			w.family()
 			rival, key, changes := w.rival(), w.bucket("acme", "gpt-4", 0).Key(), 0
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && op.Writes[0].Target() == key {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.UpdateItem && op.Writes[0].Target() == key {
 					changes++
 					w.must(c.rival(t.Context(), rival, changes%2 == 1))
 				}
@@ -171,7 +171,7 @@ func TestBucketsOfAnEntityThatIsDeletedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.family()
 	rival := w.rival()
-	w.before(memdb.UpdateItem, func() {
+	w.before(memdynamo.UpdateItem, func() {
 		_, err := rival.DeleteEntity(t.Context(), "acme")
 		w.must(err)
 	})
@@ -190,16 +190,16 @@ func TestLimitsAreSetWhileAnEntityIsDeleted(t *testing.T) {
 			w := newWorld(t)
 			w.family()
 			rival, queries, failed := w.rival(), 0, fault == 0
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.Query {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.Query {
 					if queries++; queries-1 == query {
 						w.must(rival.SetLimits(t.Context(), at, rpm20))
 					}
 				}
-				drops := op.Name == memdb.TransactWriteItems && op.Writes[0].Target() == w.ns.config(at).Key()
+				drops := op.Name == memdynamo.TransactWriteItems && op.Writes[0].Target() == w.ns.config(at).Key()
 				if drops && !failed {
 					failed = true
-					return fault == store.Unknown, memdb.Fail(fault)
+					return fault == store.Unknown, memdynamo.Fail(fault)
 				}
 				return true, nil
 			})

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -122,8 +122,8 @@ func TestCirclesAreNotMadeByTwo(t *testing.T) {
 	w.create(Entity{ID: "a"})
 	w.create(Entity{ID: "b"})
 	rival, raced := w.rival(), false
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems && !raced {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems && !raced {
 			raced = true
 			_, err := rival.UpdateEntity(context.Background(), Entity{ID: "b", Parent: "a"})
 			w.must(err)
@@ -187,8 +187,8 @@ func TestBucketsLearnWhenAChangeIsMadeAgain(t *testing.T) {
 		w.create(Entity{ID: "org"})
 		w.create(Entity{ID: "acme", Parent: "old", Cascade: true})
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.UpdateItem {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.UpdateItem {
 				return false, errors.New("no rights")
 			}
 			return true, nil

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // DeleteEntity removes an entity with everything that is stored with it: limits of
@@ -19,7 +19,7 @@ import (
 // those that charge the entity are ErrInvalid from then on: move or delete them first. Clients that
 // go on taking tokens make new buckets.
 func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, err error) {
-	if err := argument.Entity("ID", id); err != nil {
+	if err := validate.Entity("ID", id); err != nil {
 		return 0, err
 	}
 	for it, err := range n.calls.query(ctx, config.ConfigsOfEntity(n.id, id)) {

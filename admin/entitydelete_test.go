@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -69,7 +69,7 @@ func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
 		w := readable(t)
 		w.split("acme", "gpt-4", 1)
 		all, others, calls := w.storedOf("acme"), w.besides("acme"), 0
-		w.failOn(store.Unavailable, false, func(op memdb.Op) bool { calls++; return calls >= fail })
+		w.failOn(store.Unavailable, false, func(op memdynamo.Op) bool { calls++; return calls >= fail })
 		n, err := w.ns.DeleteEntity(t.Context(), "acme")
 		w.db.SetHook(nil)
 		if left := w.storedOf("acme"); n != all-left || left > 0 && err == nil {
@@ -101,7 +101,7 @@ func TestDeletingAnEntityWhoseLimitsAreDeleted(t *testing.T) {
 	w.create(Entity{ID: "acme"})
 	w.set(Scope{"acme", "gpt-4"}, rpm10)
 	rival := w.rival()
-	w.before(memdb.TransactWriteItems, func() {
+	w.before(memdynamo.TransactWriteItems, func() {
 		w.must(rival.DeleteLimits(context.Background(), Scope{"acme", "gpt-4"}))
 	})
 	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 1 || err != nil || w.storedOf("acme") != 0 {
@@ -113,8 +113,8 @@ func TestDeletingAnEntityWhoseLimitsAreDeleted(t *testing.T) {
 func TestDeletingAnEntityThatCannotBeRecorded(t *testing.T) {
 	w := newWorld(t)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1}, rpm10)
-	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-		if op.Name != memdb.TransactWriteItems {
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name != memdynamo.TransactWriteItems {
 			return true, nil
 		}
 		reasons := make([]store.Reason, len(op.Writes))

@@ -10,20 +10,20 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // table is a table in memory where a DynamoDB client is asked for.
 type table struct {
 	admin.DynamoDB
-	*memdb.DB
+	*memdynamo.DB
 }
 
 // Limits for everybody, and others for one entity, which has a parent.
 func Example() {
 	ctx := context.Background()
-	t, err := admin.Open(ctx, table{DB: memdb.New(nil)}, "zae-limiter", &admin.Options{Principal: "alice"})
+	t, err := admin.Open(ctx, table{DB: memdynamo.New(nil)}, "zae-limiter", &admin.Options{Principal: "alice"})
 	if err != nil {
 		panic(err)
 	}
@@ -64,7 +64,7 @@ func Example() {
 // A manifest is planned, looked at, and applied.
 func ExampleNamespace_Apply() {
 	ctx := context.Background()
-	t, err := admin.Open(ctx, table{DB: memdb.New(nil)}, "zae-limiter", nil)
+	t, err := admin.Open(ctx, table{DB: memdynamo.New(nil)}, "zae-limiter", nil)
 	if err != nil {
 		panic(err)
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -43,7 +43,7 @@ func (m Manifest) checkDescribed() error {
 			return fmt.Errorf("entity %q: %w", e.ID, err)
 		}
 		if _, twice := parents[e.ID]; twice {
-			return argument.Invalid("Described", argument.Plain(fmt.Sprintf("%q twice", e.ID)), "every entity once")
+			return validate.Invalid("Described", validate.Plain(fmt.Sprintf("%q twice", e.ID)), "every entity once")
 		}
 		parents[e.ID] = e.Parent
 	}

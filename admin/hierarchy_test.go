@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -191,7 +191,7 @@ func TestParentsAreStoredBeforeTheirChildren(t *testing.T) {
 	var mu sync.Mutex
 	for _, m := range []Manifest{tree(all...), {Namespace: "prod"}} {
 		p := w.plan(m)
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, write := range op.Writes {
@@ -291,11 +291,11 @@ func TestAHalfAppliedHierarchyGoesOn(t *testing.T) {
 			p := w.plan(m)
 			var mu sync.Mutex
 			calls := 0
-			w.db.SetSerialHook(func(memdb.Op) (bool, error) {
+			w.db.SetSerialHook(func(memdynamo.Op) (bool, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if calls++; calls >= fail {
-					return applied, memdb.Fail(store.Setup)
+					return applied, memdynamo.Fail(store.Setup)
 				}
 				return true, nil
 			})

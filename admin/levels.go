@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -75,11 +75,11 @@ func (n *Namespace) Credit(
 ) (map[string]int64, error) {
 	for limit, t := range tokens {
 		if t < 1 || t > limiter.MaxTokens {
-			return nil, argument.Invalid("tokens of "+limit, t, fmt.Sprintf("1 to %d", int64(limiter.MaxTokens)))
+			return nil, validate.Invalid("tokens of "+limit, t, fmt.Sprintf("1 to %d", int64(limiter.MaxTokens)))
 		}
 	}
 	if len(tokens) == 0 {
-		return nil, argument.Invalid("tokens", argument.Plain("empty"), "at least one limit")
+		return nil, validate.Invalid("tokens", validate.Plain("empty"), "at least one limit")
 	}
 	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationTopUp,
 		action: ledger.ActionBucketCredited, creates: true, decide: func(found map[string]room) (gifts, error) {
@@ -245,7 +245,7 @@ func rooms(shards []table.Shard, now int64) map[string]room {
 	for k, b := range shards {
 		at := b.State.At(now)
 		for i, sl := range at.Slots {
-			if sl.Name == bucket.WCU || sl.Lends() {
+			if sl.Name == bucket.WCU || sl.Returns() {
 				continue
 			}
 			r := out[sl.Name]

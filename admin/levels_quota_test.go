@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -59,7 +59,7 @@ func TestAQuotaIsToppedUpOnce(t *testing.T) {
 			if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Details["id"] != "invoice-1" {
 				t.Errorf("events %+v", e)
 			}
-			if _, err := ns.Reset(t.Context(), "acme", "gpt-4"); !errors.Is(err, argument.ErrInvalid) {
+			if _, err := ns.Reset(t.Context(), "acme", "gpt-4"); !errors.Is(err, validate.ErrInvalid) {
 				t.Errorf("a reset by the id of a credit: %v", err)
 			}
 		}

@@ -3,7 +3,7 @@ package admin
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -28,10 +28,10 @@ func TestCreditOfManyShards(t *testing.T) {
 		ns, err := w.ns.Once("invoice-1")
 		w.must(err)
 		calls := 0
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.TransactWriteItems {
+		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.TransactWriteItems {
 				if calls++; calls > 1 || doublings == 6 {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
 			}
 			return true, nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -129,8 +129,8 @@ func TestCreditUnderTraffic(t *testing.T) {
 	for range 50 {
 		take()
 	}
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			w.db.SetHook(nil)
 			for range 10 {
 				take()
@@ -252,8 +252,8 @@ func TestResetOfVeryManyShards(t *testing.T) {
 		w.set(Scope{}, limiter.PerHour("rpm", 12_800))
 		w.split("acme", "gpt-4", 7)
 		sent := 0
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if op.Name != memdb.TransactWriteItems {
+		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name != memdynamo.TransactWriteItems {
 				return true, nil
 			}
 			if sent++; sent < c.from {
@@ -263,7 +263,7 @@ func TestResetOfVeryManyShards(t *testing.T) {
 			if reasons[0].Refused = true; c.refused {
 				return false, &store.Canceled{Reasons: reasons}
 			}
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		})
 		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
 		w.db.SetHook(nil)
@@ -291,7 +291,7 @@ func TestResetWithoutABucket(t *testing.T) {
 func TestRoomOfLimits(t *testing.T) {
 	rate := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1_000, Period: 1_000}
 	quota := bucket.Limit{Name: "rpd", Capacity: 20_000, Period: bucket.QuotaPeriod, Reset: string(limiter.Daily(""))}
-	slots := bucket.Limit{Name: "jobs", Capacity: 3_000, Period: 30_000, AtOnce: true}
+	slots := bucket.Limit{Name: "jobs", Capacity: 3_000, Period: 30_000, InFlight: true}
 	var shards []table.Shard
 	for _, tokens := range []int64{10_000, 4_000, -3_000, 11_000} {
 		s := bucket.New([]bucket.Limit{rate, quota, slots}, 0, 1, start)

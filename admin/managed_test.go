@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -57,7 +57,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 	remember("TransactWriteItems:32")
 	for fail := 1; fail <= 4; fail++ { // each of its reads
 		calls := 0
-		w.failOn(store.Unavailable, false, func(memdb.Op) bool { calls++; return calls == fail })
+		w.failOn(store.Unavailable, false, func(memdynamo.Op) bool { calls++; return calls == fail })
 		if _, err := w.ns.Plan(t.Context(), declare()); !errors.Is(err, limiter.ErrUnavailable) {
 			t.Errorf("read %d fails: %v", fail, err)
 		}
@@ -107,7 +107,7 @@ func TestPagesThatAreHalfStored(t *testing.T) {
 		w.db = empty.Snapshot()
 		w.ns.calls.db = w.db
 		calls := 0
-		w.failOn(store.Unavailable, false, func(memdb.Op) bool { calls++; return calls == fail })
+		w.failOn(store.Unavailable, false, func(memdynamo.Op) bool { calls++; return calls == fail })
 		_, err := w.ns.remember(t.Context(), was, w.muchManaged())
 		w.db.SetHook(nil)
 		if !errors.Is(store.Outcome(err), limiter.ErrUnavailable) || calls != fail {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -44,13 +44,13 @@ func (m Manifest) Validate() error {
 	}
 	if s := m.System; s != nil && (s.Scope != Scope{} || s.AuditRetention != 0 || s.Access != AccessInherited ||
 		s.Cascade != CascadeInherited) {
-		return argument.Invalid("System", s.Scope.String(), "only Limits and OnUnavailable")
+		return validate.Invalid("System", s.Scope.String(), "only Limits and OnUnavailable")
 	}
 	if _, unnamed := m.Entities[""]; unnamed {
-		return argument.Invalid("entities", "", layout.EntityNames)
+		return validate.Invalid("entities", "", layout.EntityNames)
 	}
 	if _, unnamed := m.Resources[""]; unnamed {
-		return argument.Invalid("resources", "", layout.ResourceNames)
+		return validate.Invalid("resources", "", layout.ResourceNames)
 	}
 	for _, d := range m.declared() {
 		if err := m.check(d); err != nil {
@@ -77,13 +77,13 @@ func (m Manifest) check(d Config) error {
 	switch {
 	case err != nil:
 	case (switched || cascades) && d.Scope == Scope{}:
-		err = argument.Invalid("Access or Cascade of", d.Scope.String(), "an entity, a resource or both")
+		err = validate.Invalid("Access or Cascade of", d.Scope.String(), "an entity, a resource or both")
 	case switched && access == AccessInherited:
-		err = argument.Invalid("Access", access.String(), "another one, or none")
+		err = validate.Invalid("Access", access.String(), "another one, or none")
 	case cascades && cascade == CascadeInherited:
-		err = argument.Invalid("Cascade", cascade.String(), "another one, or none")
+		err = validate.Invalid("Cascade", cascade.String(), "another one, or none")
 	case len(d.Limits) == 0 && !switched && !cascades && d.Scope != Scope{}:
-		err = argument.Invalid("limits", argument.Plain("empty"), "at least one")
+		err = validate.Invalid("limits", validate.Plain("empty"), "at least one")
 	}
 	if err != nil {
 		return fmt.Errorf("limits of %s: %w", d.Scope, err)

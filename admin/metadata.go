@@ -9,8 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // maxDepth bounds how deep metadata is nested.
@@ -23,7 +23,7 @@ func storedMap(m map[string]any) (item.Item, error) {
 	out := make(item.Item, len(m))
 	for k, v := range m {
 		if k == "" {
-			return nil, argument.Invalid("Metadata", k, "keys that are not empty")
+			return nil, validate.Invalid("Metadata", k, "keys that are not empty")
 		}
 		var err error
 		if out[k], err = storedValue(k, v, 1); err != nil {
@@ -35,7 +35,7 @@ func storedMap(m map[string]any) (item.Item, error) {
 
 func storedValue(path string, v any, depth int) (item.Value, error) {
 	if depth > maxDepth {
-		return nil, argument.Invalid("Metadata", path, fmt.Sprintf("at most %d levels", maxDepth))
+		return nil, validate.Invalid("Metadata", path, fmt.Sprintf("at most %d levels", maxDepth))
 	}
 	switch v := v.(type) {
 	case nil:
@@ -50,7 +50,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		return item.N(v), nil
 	case float64:
 		if size := math.Abs(v); v != 0 && !(1e-125 <= size && size <= 1e125) { // NaN is neither
-			return nil, argument.Invalid("Metadata."+path, v, "a number that can be stored")
+			return nil, validate.Invalid("Metadata."+path, v, "a number that can be stored")
 		}
 		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
 	case []string:
@@ -83,7 +83,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		kind = "a time (in YAML, a date without quotes)"
 	}
 	accepted := "text, a number, true or false, nil, or maps and lists of these"
-	return nil, argument.Invalid("Metadata."+path, argument.Plain(kind), accepted)
+	return nil, validate.Invalid("Metadata."+path, validate.Plain(kind), accepted)
 }
 
 // publicMap returns stored metadata: whole numbers that fit as int64, others as

@@ -7,12 +7,12 @@ import (
 	"iter"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -63,7 +63,7 @@ func (t *Table) handle(ns config.Namespace) *Namespace {
 
 func checkNamespace(name string) error {
 	if namespace.CheckName(name) != nil {
-		return argument.Invalid("namespace", name,
+		return validate.Invalid("namespace", name,
 			"1 to 256 bytes of text without control characters, other than the reserved \"_\"")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -74,11 +74,11 @@ func TestLifeOfANamespace(t *testing.T) {
 func TestRegisteringWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
 	registered := false
-	w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			registered = true
 		} else if registered {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -101,8 +101,8 @@ func TestRegisteringWithoutAnAnswer(t *testing.T) {
 func TestDeletingANamespaceWhoseNameIsGivenAway(t *testing.T) {
 	w := newWorld(t)
 	var other *Namespace
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			w.db.SetHook(nil)
 			w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 			var err error
@@ -234,8 +234,8 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 		}
 		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 		queries := 0
-		w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.Query && op.Query.Index != "" {
+		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.Query && op.Query.Index != "" {
 				if queries++; queries < 20 {
 					late(queries)
 				}
@@ -331,8 +331,8 @@ func TestPurgeEndsWithItsContext(t *testing.T) {
 			fill(w)
 			w.must(w.table.DeleteNamespace(t.Context(), "prod"))
 			ctx, cancel := context.WithCancel(t.Context())
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.BatchWriteItem {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.BatchWriteItem {
 					cancel()
 				}
 				return true, nil

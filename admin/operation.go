@@ -4,11 +4,11 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Once returns the same namespace, where Reset and Credit happen once for an id and bucket.
@@ -26,7 +26,7 @@ func (n *Namespace) Once(id string) (*Namespace, error) {
 		valid = valid && (letter || c >= '0' && c <= '9' || c == '.' || c == '_' || c == ':' || c == '-')
 	}
 	if !valid {
-		return nil, argument.Invalid("id", id, "1 to 64 letters, digits and ._:-")
+		return nil, validate.Invalid("id", id, "1 to 64 letters, digits and ._:-")
 	}
 	once := *n
 	once.once = id
@@ -51,7 +51,7 @@ func (n *Namespace) operation(ctx context.Context, r raising) (map[string]int64,
 		return nil, err
 	}
 	if done.Kind != r.kind {
-		return nil, argument.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
+		return nil, validate.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
 	}
 	return done.Tokens, nil
 }

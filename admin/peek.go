@@ -194,7 +194,7 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 	}
 	out.Remaining, out.Used = bucket.WholeTokens(tokens), used.Tokens()
 	out.Held = held / bucket.Milli
-	if l.Lends() {
+	if l.Returns() {
 		out.Used = out.Capacity - out.Remaining
 	}
 	return out

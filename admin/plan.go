@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -162,7 +162,7 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 		return nil, err
 	}
 	if m.Namespace != n.name {
-		return nil, argument.Invalid("namespace", m.Namespace, fmt.Sprintf("%q, which it is applied to", n.name))
+		return nil, validate.Invalid("namespace", m.Namespace, fmt.Sprintf("%q, which it is applied to", n.name))
 	}
 	state, err := n.managed(ctx)
 	if err != nil {

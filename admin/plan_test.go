@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -188,7 +188,7 @@ func TestApplyUnderFaults(t *testing.T) {
 				w.take("other", "gpt-4", limiter.Costs{"rpm": 1})
 				p := w.plan(second)
 				var calls atomic.Int64 // buckets are reached several at once
-				w.failOn(f.kind, f.apply, func(memdb.Op) bool {
+				w.failOn(f.kind, f.apply, func(memdynamo.Op) bool {
 					n := int(calls.Add(1))
 					return n-1 == nth || f.forever && n > nth
 				})
@@ -242,7 +242,7 @@ func TestTheProvisionerKeepsWhatOthersStored(t *testing.T) {
 		t.Errorf("managed %+v", s)
 	}
 	writes := 0
-	w.db.SetSerialHook(func(op memdb.Op) (bool, error) { writes += len(op.Writes); return true, nil })
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) { writes += len(op.Writes); return true, nil })
 	w.apply(m)
 	if w.db.SetHook(nil); writes > 2 { // when it was applied last
 		t.Errorf("%d writes to change nothing", writes)
@@ -295,11 +295,11 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 		t.Errorf("managed %+v", s)
 	}
 	p = w.plan(m)
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, write := range op.Writes {
 			if put, ok := write.(item.Put); ok && put.Target() == layout.ProvisionerKey(w.ns.ID()) {
 				if s, err := config.DecodeProvisioner(put.Item); err == nil && s.Hash == m.hash() {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
 			}
 		}
@@ -363,7 +363,7 @@ func TestApplyThatFindsNoBuckets(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.ns.Plan(t.Context(), Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm10}}})
 	w.must(err)
-	w.failOn(store.Setup, false, func(op memdb.Op) bool { return op.Name == memdb.Query })
+	w.failOn(store.Setup, false, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })
 	err = w.ns.Apply(t.Context(), p)
 	w.db.SetHook(nil)
 	const said = "create */gpt-4: " + unlisted + "limiter: not set up: list buckets of */gpt-4: "
@@ -382,7 +382,7 @@ func TestADeletionThatFindsNoBuckets(t *testing.T) {
 	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}}})
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	p := w.plan(Manifest{Namespace: "prod"})
-	w.failOn(store.Setup, false, func(op memdb.Op) bool { return op.Name == memdb.Query })
+	w.failOn(store.Setup, false, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })
 	w.wants(w.ns.Apply(t.Context(), p), ErrReach)
 	if p = w.plan(Manifest{Namespace: "prod"}); p.Changes() != 0 || !p.Unfinished {
 		t.Errorf("planned again: %s, unfinished %v", actions(p), p.Unfinished)

@@ -8,10 +8,10 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -33,7 +33,7 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 	ns, err := t.byID(ctx, id)
 	switch missing := errors.Is(err, limiter.ErrNamespace); {
 	case id == "" || id == layout.TableNamespace:
-		return 0, argument.Invalid("id", id, "the id of a namespace")
+		return 0, validate.Invalid("id", id, "the id of a namespace")
 	case missing:
 		ns, err = config.Namespace{ID: id}, t.nameless(ctx, id)
 	case err == nil && ns.Status == config.NamespaceActive:

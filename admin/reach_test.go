@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -142,8 +142,8 @@ func TestChangesArriveUnderTraffic(t *testing.T) {
 	w.set(Scope{}, limiter.PerHour("rpm", 100_000))
 	w.split("acme", "gpt-4", 1)
 	l, writes := w.limiter(), 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.UpdateItem && writes < 30 {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.UpdateItem && writes < 30 {
 			writes++
 			w.now.Add(1)
 			bare := w.db.Hook
@@ -176,8 +176,8 @@ func TestReachTellsWhatFailed(t *testing.T) {
 			for i := range 5 {
 				w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
 			}
-			w.failOn(f.kind, f.apply, func(op memdb.Op) bool {
-				return op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "#e3#")
+			w.failOn(f.kind, f.apply, func(op memdynamo.Op) bool {
+				return op.Name == memdynamo.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "#e3#")
 			})
 			err := w.ns.SetLimits(t.Context(), Scope{}, rpm20)
 			w.db.SetHook(nil)
@@ -204,8 +204,8 @@ func TestTheLatestRuleWins(t *testing.T) {
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	rival, raced := w.rival(), false
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.UpdateItem && !raced {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.UpdateItem && !raced {
 			raced = true
 			w.must(rival.SetLimits(context.Background(), Scope{}, limiter.PerMinute("rpm", 30)))
 		}
@@ -222,7 +222,7 @@ func TestLimitsInUseAreNotMinted(t *testing.T) {
 	w := newWorld(t)
 	own := limiter.PerMinute("own", 10)
 	w.take("acme", "gpt-4", limiter.Costs{"own": 0}, own)
-	w.before(memdb.UpdateItem, func() {
+	w.before(memdynamo.UpdateItem, func() {
 		hook := w.db.Hook
 		w.db.SetHook(nil)
 		w.take("acme", "gpt-4", limiter.Costs{"own": 7}, own)
@@ -312,8 +312,8 @@ func TestHowManyBucketsAreChangedAtOnce(t *testing.T) {
 				w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
 			}
 			var now, most, all atomic.Int64
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "/BUCKET#") {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "/BUCKET#") {
 					all.Add(1)
 					if n := now.Add(1); n > most.Load() {
 						most.Store(n)
@@ -377,16 +377,16 @@ func TestReachBesideASwitch(t *testing.T) {
 // the table did not let it.
 func TestWhyABucketIsNotReached(t *testing.T) {
 	for name, c := range map[string]struct{ err, want error }{
-		"refused": {&store.Refused{}, ErrBusy}, "throttled": {memdb.Fail(store.Throttled), limiter.ErrUnavailable},
-		"lost": {memdb.Fail(store.Unknown), limiter.ErrUnknown},
+		"refused": {&store.Refused{}, ErrBusy}, "throttled": {memdynamo.Fail(store.Throttled), limiter.ErrUnavailable},
+		"lost": {memdynamo.Fail(store.Unknown), limiter.ErrUnknown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.set(Scope{}, rpm10)
 			w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 			tries := 0
-			w.db.SetSerialHook(func(op memdb.Op) (bool, error) {
-				if op.Name != memdb.UpdateItem {
+			w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name != memdynamo.UpdateItem {
 					return true, nil
 				}
 				tries++

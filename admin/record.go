@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -40,7 +40,7 @@ func (c *caller) principal(ctx context.Context) string {
 
 func checkPrincipal(field, s string) error {
 	if s != "" && layout.CheckEntity(s) != nil {
-		return argument.Invalid(field, s, "empty, or "+layout.Names)
+		return validate.Invalid(field, s, "empty, or "+layout.Names)
 	}
 	return nil
 }

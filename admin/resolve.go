@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -60,8 +60,8 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 }
 
 func checkPair(entity, resource string) error {
-	if err := argument.Entity("Entity", entity); err != nil {
+	if err := validate.Entity("Entity", entity); err != nil {
 		return err
 	}
-	return argument.Resource("Resource", resource)
+	return validate.Resource("Resource", resource)
 }

@@ -6,9 +6,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Threshold says that an entity has spent some percent of a quota in a period: 50, 80 or 100, unless
@@ -30,7 +30,7 @@ type Threshold struct {
 // as soon as the stream tells, seconds later as a rule. Records are kept as long as usage
 // (snapshotTtlDays) after the end of their period.
 func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
-	if err := cmp.Or(argument.Entity("Entity", of.Entity), of.validate()); err != nil {
+	if err := cmp.Or(validate.Entity("Entity", of.Entity), of.validate()); err != nil {
 		return failing[Threshold](err)
 	}
 	q := ledger.ThresholdsOfEntity(n.id, of.Entity, of.Resource)

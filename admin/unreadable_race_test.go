@@ -5,7 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -14,14 +14,14 @@ import (
 // What somebody else has mended meanwhile is reset like any bucket, and what it has counted stays.
 func TestResetOfWhatIsMendedMeanwhile(t *testing.T) {
 	key := func(w *world) item.Key { return layout.BucketKey(w.ns.ID(), "acme", "gpt-4", 0) }
-	for _, begins := range []memdb.OpName{memdb.BatchGetItem, memdb.TransactWriteItems} {
+	for _, begins := range []memdynamo.OpName{memdynamo.BatchGetItem, memdynamo.TransactWriteItems} {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)
 		w.split("acme", "gpt-4", 0)
 		w.spoil("acme", 0, odd["a clock of text"])
 		rival, reads := w.rival(), 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.BatchGetItem && op.Keys[0] == key(w) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.BatchGetItem && op.Keys[0] == key(w) {
 				reads++
 			}
 			if reads == 2 && op.Name == begins {

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Window is a kind of usage window.
@@ -56,7 +56,7 @@ type Usage struct {
 
 func (q UsageQuery) validate() error {
 	if q.Entity == "" && q.Resource == "" {
-		return argument.Invalid("UsageQuery", argument.Plain("empty"), "an Entity or a Resource")
+		return validate.Invalid("UsageQuery", validate.Plain("empty"), "an Entity or a Resource")
 	}
 	if err := (Scope{q.Entity, q.Resource}).validate(); err != nil {
 		return err
@@ -64,13 +64,13 @@ func (q UsageQuery) validate() error {
 	switch q.Window {
 	case "", Hourly, Daily, Monthly:
 	default:
-		return argument.Invalid("Window", string(q.Window), "hourly, daily, monthly, or empty for all")
+		return validate.Invalid("Window", string(q.Window), "hourly, daily, monthly, or empty for all")
 	}
 	if q.Live && q.Window == "" {
-		return argument.Invalid("Window", "", "hourly, daily or monthly with Live")
+		return validate.Invalid("Window", "", "hourly, daily or monthly with Live")
 	}
 	if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
-		return argument.Invalid("To", q.To.Format(time.RFC3339), "a time after From")
+		return validate.Invalid("To", q.To.Format(time.RFC3339), "a time after From")
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ type UsageSummary struct {
 func (n *Namespace) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
 	out := UsageSummary{Window: q.Window, Tokens: map[string]int64{}, Mean: map[string]float64{}}
 	if q.Window == "" {
-		return out, argument.Invalid("Window", "", "hourly, daily or monthly")
+		return out, validate.Invalid("Window", "", "hourly, daily or monthly")
 	}
 	for u, err := range n.Usage(ctx, q) {
 		if err != nil {

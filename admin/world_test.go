@@ -12,7 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -20,7 +20,7 @@ import (
 // world is a table in memory with a clock that only the test moves.
 type world struct {
 	*testing.T
-	db    *memdb.DB
+	db    *memdynamo.DB
 	now   atomic.Int64
 	table *Table
 	ns    *Namespace
@@ -34,7 +34,7 @@ const ages = 24 * time.Hour
 func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w := &world{T: t}
 	w.now.Store(start)
-	w.db = memdb.New(w.now.Load)
+	w.db = memdynamo.New(w.now.Load)
 	w.db.PageSize = 2 // every listing is longer than a page
 	opts := &Options{Now: func() time.Time { return time.UnixMilli(w.now.Load()) }, Principal: "alice", Timeout: ages}
 	for _, f := range change {
@@ -104,7 +104,7 @@ func (w *world) limiter() *limiter.Limiter {
 // twin is a table in memory where a DynamoDB client is asked for.
 type twin struct {
 	DynamoDB
-	*memdb.DB
+	*memdynamo.DB
 }
 
 // take takes tokens from a bucket, with stored limits or those given.
@@ -144,7 +144,7 @@ func (w *world) hasNoOrphans() {
 }
 
 // bareLister is the table in memory without its hook.
-type bareLister struct{ *memdb.DB }
+type bareLister struct{ *memdynamo.DB }
 
 func (b bareLister) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return b.DB.Bare().Write(ctx, w)

@@ -151,7 +151,7 @@ func TestPagesAreListed(t *testing.T) {
 var costRow = regexp.MustCompile(`(?m)^\| acquire \| (\S+) \| (\S+) \| (\S+) \|`)
 
 // TestCostsAreThoseOfTheTable: the README and the comparison repeat what cost.md says of an acquire, of
-// which internal/bill computes the table.
+// which internal/pricing computes the table.
 func TestCostsAreThoseOfTheTable(t *testing.T) {
 	all := pages(t)
 	is := costRow.FindStringSubmatch(all["cost.md"])

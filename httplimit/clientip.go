@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // nat64 has the IPv6 addresses that stand for the IPv4 address in their last four bytes (RFC 6052).
@@ -36,7 +36,7 @@ func ClientIP(trusted ...string) (func(*http.Request) string, error) {
 			p, err = a.Prefix(a.BitLen())
 		}
 		if err != nil || p.Bits() == 0 || p.Addr().Is4In6() {
-			return nil, argument.Invalid(fmt.Sprintf("trusted[%d]", i), s,
+			return nil, validate.Invalid(fmt.Sprintf("trusted[%d]", i), s,
 				"an address or a prefix of proxies, not of everybody: 10.0.0.5, 10.0.0.0/8, 2001:db8::/32")
 		}
 		t[i] = p

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Words of this file: a want is what a request needs of one bucket, limits and costs. A desk decides about
@@ -141,7 +141,7 @@ func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want
 func besides(wants, more []decide.Want, part int) ([]decide.Want, error) {
 	for _, w := range more {
 		if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
-			return nil, argument.Invalid(fmt.Sprintf("Also[%d]", part-1), path(more[0].Name),
+			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", part-1), path(more[0].Name),
 				fmt.Sprintf("no part that charges %q once more", path(w.Name)))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -60,7 +60,7 @@ func (c departures) run(t *testing.T) {
 		}
 	}
 	w.entity(l, "org", "")
-	w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
 	var granted atomic.Int64
 	var unknown, others atomic.Int64
 	var all sync.WaitGroup

@@ -12,29 +12,29 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // outages are ways in which a table gives no decision.
-var outages = map[string]memdb.Hook{
-	"hung":      func(op memdb.Op) (bool, error) { <-op.Done; return false, nil },
-	"throttled": func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) },
-	"down":      func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) },
-	"lost":      func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) },
-	"hung, and throttled where it writes": func(op memdb.Op) (bool, error) {
+var outages = map[string]memdynamo.Hook{
+	"hung":      func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil },
+	"throttled": func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Throttled) },
+	"down":      func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) },
+	"lost":      func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) },
+	"hung, and throttled where it writes": func(op memdynamo.Op) (bool, error) {
 		if isWrite(op) {
-			return false, memdb.Fail(store.Throttled)
+			return false, memdynamo.Fail(store.Throttled)
 		}
 		<-op.Done
 		return false, nil
 	},
-	"throttled, and hung where it writes": func(op memdb.Op) (bool, error) {
+	"throttled, and hung where it writes": func(op memdynamo.Op) (bool, error) {
 		if isWrite(op) {
 			<-op.Done
 			return false, nil
 		}
-		return false, memdb.Fail(store.Throttled)
+		return false, memdynamo.Fail(store.Throttled)
 	},
 }
 
@@ -57,7 +57,7 @@ func TestTheSeldomCallerBehindAnOutage(t *testing.T) {
 	}
 }
 
-func seldom(t *testing.T, outage memdb.Hook, policy Policy, warm, cascades bool) {
+func seldom(t *testing.T, outage memdynamo.Hook, policy Policy, warm, cascades bool) {
 	w := newWorld(t)
 	l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy, LocalShare: 50})
 	w.configure(l, "", "", PerHour("rph", 1000))
@@ -118,7 +118,7 @@ func TestALostGroupIsOneCall(t *testing.T) {
 		c := newCrowd(t)
 		first, group := c.behind(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 		first.by(true, nil)
-		c.next().by(false, memdb.Fail(store.Unknown))
+		c.next().by(false, memdynamo.Fail(store.Unknown))
 		for _, one := range group {
 			c.want(one, "unknown")
 		}
@@ -130,7 +130,7 @@ func TestALostGroupIsOneCall(t *testing.T) {
 }
 
 // breaks lets the table be in trouble for as many requests as open the breaker.
-func (w *world) breaks(l *Limiter, req Request, trouble memdb.Hook) {
+func (w *world) breaks(l *Limiter, req Request, trouble memdynamo.Hook) {
 	w.db.SetHook(trouble)
 	for range desk.BreaksAfter {
 		l.Acquire(w.t.Context(), req)
@@ -170,7 +170,7 @@ func TestOneOfManyAtOnceProbes(t *testing.T) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		var calls atomic.Int64
-		w.breaks(l, req, func(op memdb.Op) (bool, error) { calls.Add(1); return outages["hung"](op) })
+		w.breaks(l, req, func(op memdynamo.Op) (bool, error) { calls.Add(1); return outages["hung"](op) })
 		time.Sleep(time.Minute) // all calls have ended
 		for range 4 {
 			calls.Store(0)
@@ -206,7 +206,7 @@ func TestASlowTableIsUsedAgain(t *testing.T) {
 			for range desk.BreaksAfter + 1 {
 				l.Acquire(t.Context(), req)
 			}
-			w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(trip); return true, nil })
+			w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(trip); return true, nil })
 			calls := 0
 			for {
 				time.Sleep(time.Second)
@@ -240,9 +240,9 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 			must(t, l, req)
 			left := atomic.Int64{}
 			left.Store(int64(throttled))
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
 				if left.Add(-1) >= 0 {
-					return false, memdb.Fail(store.Throttled)
+					return false, memdynamo.Fail(store.Throttled)
 				}
 				return true, nil
 			})
@@ -289,12 +289,12 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 					}
 				})})
 				w.configure(l, "", "", rpm10)
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					if isWrite(op) {
 						return true, nil
 					}
 					time.Sleep(time.Second) // while the store repeats it
-					return false, memdb.Fail(store.Throttled)
+					return false, memdynamo.Fail(store.Throttled)
 				})
 				for i := range 2 * desk.BreaksAfter {
 					w.db.ResetStats()
@@ -332,7 +332,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 			w := newWorld(t)
 			l := w.process(Options{Timeout: 2 * time.Second})
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
-			w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+			w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
 			for range 2 * desk.BreaksAfter {
 				l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 			}
@@ -344,9 +344,9 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 			if kind != store.Throttled {
 				return
 			}
-			w.db.SetHook(func(op memdb.Op) (bool, error) { // reads are served
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) { // reads are served
 				if isWrite(op) {
-					return false, memdb.Fail(kind)
+					return false, memdynamo.Fail(kind)
 				}
 				return true, nil
 			})
@@ -439,10 +439,10 @@ func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
 		must(t, l, asks(Costs{"rpm": 1}, rpm10))
 		w.entity(l, "child", "parent")
 		req := Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}}
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			for _, k := range op.Keys {
 				if strings.Contains(k.PK, "parent") {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
 			}
 			return true, nil
@@ -463,11 +463,11 @@ func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
 // many; nobody else notices, and its own callers are answered at once.
 func TestAHotBucketIsItsOwnTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+		w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
 		l := w.started(Options{Timeout: 2 * time.Second})
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "hot") {
-				return false, memdb.Fail(store.Throttled)
+				return false, memdynamo.Fail(store.Throttled)
 			}
 			return true, nil
 		})
@@ -539,7 +539,7 @@ func TestAProbeThatPanics(t *testing.T) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		w.breaks(l, req, outages["lost"])
-		w.db.SetHook(func(memdb.Op) (bool, error) { panic("planned") })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { panic("planned") })
 		for range 3 {
 			time.Sleep(desk.ProbesEvery)
 			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -93,7 +93,7 @@ func TestTheKillSwitchStopsAllRequests(t *testing.T) {
 		own := asks(Costs{"rpm": 1}, rpm10)
 		refused("own limits", own)
 		refused("stored", stored(Costs{"rpm": 1}))
-		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 		for range 5 { // opens the breaker
 			_, _ = l.Acquire(t.Context(), Request{Entity: "other", Resource: "other", Costs: Costs{"rpm": 1}})
 		}

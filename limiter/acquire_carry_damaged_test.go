@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -409,7 +409,7 @@ func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
 			l, ctx := w.blinds(w.bystander(l), acmeGPT), t.Context()
 			if c.fails {
 				l.store.Store = &blind{Store: w.db}
-				w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
+				w.db.SetHook(onCall(isWrite, 1, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }))
 			} else {
 				gone, leave := context.WithCancel(ctx)
 				ctx, l.store.Store = gone, &leaving{l.store.Store, leave}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -28,7 +28,7 @@ type crowd struct {
 
 // answer is a write under way.
 type answer struct {
-	op   memdb.Op
+	op   memdynamo.Op
 	done chan func() (bool, error)
 }
 
@@ -50,8 +50,8 @@ func newCrowd(t *testing.T) *crowd {
 	c.l = c.w.process(Options{})
 	must(t, c.l, asks(Costs{"rph": 0}, rph100))
 	c.w.db.ResetStats()
-	c.w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.BatchGetItem {
+	c.w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.BatchGetItem {
 			return true, nil
 		}
 		a := &answer{op: op, done: make(chan func() (bool, error), 1)}
@@ -220,7 +220,7 @@ func TestGroupsSaveWrites(t *testing.T) {
 			l := w.process(Options{})
 			limit := PerHour("rph", 100_000)
 			must(t, l, asks(Costs{"rph": 1}, limit))
-			w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
+			w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
 			w.db.ResetStats()
 			const each = 25
 			var wg sync.WaitGroup
@@ -312,7 +312,7 @@ func TestCancelledAfterTheGroupWentOut(t *testing.T) {
 // while DynamoDB does not take it. Where that is not known to be needed, or not to
 // have been done, nothing is given back. Who observes is told.
 func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
-	unavailable, lost := memdb.Fail(store.Unavailable), memdb.Fail(store.Unknown)
+	unavailable, lost := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
 	for _, c := range []struct {
 		name   string
 		group  error   // what answers the group's write, which is applied
@@ -321,7 +321,7 @@ func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
 		events string
 	}{
 		{"given back", nil, []error{nil}, 1 + 5, "[ok]"},
-		{"taken at the third time", nil, []error{unavailable, memdb.Fail(store.Throttled), nil}, 1 + 5, "[ok]"},
+		{"taken at the third time", nil, []error{unavailable, memdynamo.Fail(store.Throttled), nil}, 1 + 5, "[ok]"},
 		{"never taken", nil, []error{unavailable, unavailable, unavailable, unavailable}, 1 + 14, "[unavailable]"},
 		{"its answer is lost", nil, []error{lost}, 1 + 14, "[unknown]"},
 		{"the group's answer is lost", lost, nil, 1 + 14, "[]"},
@@ -405,7 +405,7 @@ func TestGroupWithoutAnAnswer(t *testing.T) {
 			c := newCrowd(t)
 			first, group := c.behind(2, 3, 4)
 			first.by(true, nil)
-			c.next().by(f.apply, memdb.Fail(f.kind))
+			c.next().by(f.apply, memdynamo.Fail(f.kind))
 			used := int64(1)
 			for _, one := range group {
 				c.want(one, f.want)
@@ -423,7 +423,7 @@ func TestWhatAGroupSaysOfTheTable(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
-			lost := memdb.Fail(store.Unknown)
+			lost := memdynamo.Fail(store.Unknown)
 			first, _ := c.behind(2, 3, 4)
 			first.by(false, lost)
 			if answers {
@@ -450,7 +450,7 @@ func TestGroupIsSentAgain(t *testing.T) {
 			c := newCrowd(t)
 			first, group := c.behind(2, 3)
 			first.by(true, nil)
-			c.next().by(false, memdb.Fail(kind))
+			c.next().by(false, memdynamo.Fail(kind))
 			time.Sleep(time.Second) // the pause
 			synctest.Wait()
 			c.next().by(true, nil)
@@ -660,7 +660,7 @@ func TestOneHungWriteFailsOneRequest(t *testing.T) {
 				must(t, l, asks(Costs{"rph": 1}, limit))
 				writes := 0
 				var mu sync.Mutex
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					mu.Lock()
 					writes++
 					n := writes

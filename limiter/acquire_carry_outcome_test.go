@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -20,7 +20,7 @@ func TestMissingPermissionIsNoPolicy(t *testing.T) {
 	l := w.process(Options{OnUnavailable: PolicyAllow})
 	req := asks(Costs{"rpm": 1}, rpm10)
 	must(t, l, req)
-	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) }))
+	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }))
 	for range 100 {
 		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
 			t.Fatalf("got %v, %v; want ErrSetup", lease, err)
@@ -41,11 +41,11 @@ func TestMissingPermissionIsNoPolicy(t *testing.T) {
 func TestMissingPermissionToReadIsNoPolicy(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyAllow})
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if isWrite(op) {
 			return true, nil
 		}
-		return false, memdb.Fail(store.Setup)
+		return false, memdynamo.Fail(store.Setup)
 	})
 	for _, policy := range []Policy{PolicyDefault, PolicyAllow, PolicyLocal} {
 		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, OnUnavailable: policy}
@@ -58,8 +58,8 @@ func TestMissingPermissionToReadIsNoPolicy(t *testing.T) {
 	}
 }
 
-func onEvery(which func(memdb.Op) bool, do func(memdb.Op) (bool, error)) func(memdb.Op) (bool, error) {
-	return func(op memdb.Op) (bool, error) {
+func onEvery(which func(memdynamo.Op) bool, do func(memdynamo.Op) (bool, error)) func(memdynamo.Op) (bool, error) {
+	return func(op memdynamo.Op) (bool, error) {
 		if which(op) {
 			return do(op)
 		}
@@ -84,7 +84,7 @@ func TestCallersWhoGoAreNoFailures(t *testing.T) {
 		})})
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
-		w.db.SetHook(func(op memdb.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
 		const calls = 97
 		for range calls {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
@@ -113,7 +113,7 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy})
 			req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
 			must(t, l, req)
-			w.db.SetHook(func(op memdb.Op) (bool, error) { <-op.Done; return false, nil })
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil })
 			ask := func() (waited time.Duration) {
 				begin := time.Now()
 				lease, err := l.Acquire(t.Context(), req)
@@ -181,7 +181,8 @@ func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		w.db.SetHook(onEvery(looksForShard1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }))
+		w.db.SetHook(onEvery(looksForShard1,
+			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Throttled) }))
 		for i := range 2 * desk.BreaksAfter {
 			req := asks(Costs{"rpm": 1}, rpm10)
 			req.Entity = fmt.Sprint("new", i)
@@ -197,10 +198,10 @@ func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
 func TestReadsOfParentsOpenTheBreaker(t *testing.T) {
 	w, l := family(t, 100, Options{ConfigTTL: -1})
 	all, reads := 0, 0
-	w.db.SetHook(func(memdb.Op) (bool, error) {
+	w.db.SetHook(func(memdynamo.Op) (bool, error) {
 		all++
 		if reads++; reads == 2 { // the first one is of the child
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -224,7 +225,7 @@ func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
 	costs := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 	w.edit(l, 0, item.Item{"b_tpm_tk": item.N(7000)})
 	writes := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if !isWrite(op) {
 			if !op.Consistent {
 				t.Errorf("why a write is rejected is read from %v as it was", op.Keys)
@@ -232,7 +233,7 @@ func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
 			return true, nil
 		}
 		writes++
-		return false, memdb.Fail(store.Setup)
+		return false, memdynamo.Fail(store.Setup)
 	})
 	for name, c := range map[string]struct {
 		call func() error

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // A DynamoDB client that panics does not take the process down, and does not keep
@@ -20,7 +20,7 @@ func TestPanicOfTheClientBlocksNobody(t *testing.T) {
 		w.advance(59 * time.Second)
 		must(t, l, asks(Costs{"rpm": 1}, req.Limits...))
 		w.advance(59 * time.Second)
-		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { panic("middleware") }))
+		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { panic("middleware") }))
 		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 9}, req.Limits...)); kindName(err) != "unknown" {
 			t.Errorf("got %v, want unknown: nobody knows what became of the write", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -110,13 +110,13 @@ func TestAParentThatIsNotChargedTakesNothingOfTheChild(t *testing.T) {
 				}
 			}
 			cost := w.costs(l)
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity != "org" {
 					return true, nil
 				} else if kind == 0 {
 					return false, w.refusedNow(op)
 				}
-				return false, memdb.Fail(kind)
+				return false, memdynamo.Fail(kind)
 			})
 			_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), `acquire "org/gpt-4"`) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -18,7 +18,7 @@ import (
 func (w *world) calls(f func()) string {
 	var mu sync.Mutex
 	calls := map[string]int{}
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls[string(op.Name)]++
@@ -90,8 +90,8 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 	} {
 		w, l := family(t, 100, Options{})
 		other := w.bystander(l)
-		calls, met := map[memdb.OpName]int{}, false
-		w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+		calls, met := map[memdynamo.OpName]int{}, false
+		w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
 			switch {
 			case met:
 				calls[op.Name]++
@@ -127,7 +127,8 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 func TestCascadeFirstUseAnswerLost(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		w, l := family(t, 100, Options{})
-		w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) { return applied, memdb.Fail(store.Unknown) }))
+		w.db.SetHook(onCall(isTransaction, 0,
+			func(memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(store.Unknown) }))
 		must(t, l, stored(Costs{"rpm": 3})).Rollback(t.Context())
 		w.db.SetHook(nil)
 		w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0})
@@ -225,14 +226,14 @@ func TestCascadeFirstUseThatFails(t *testing.T) {
 		fails func() (bool, error)
 		want  error
 	}{
-		"not taken": {func() (bool, error) { return true, memdb.Fail(store.Unavailable) }, ErrUnavailable},
+		"not taken": {func() (bool, error) { return true, memdynamo.Fail(store.Unavailable) }, ErrUnavailable},
 		"panics":    {func() (bool, error) { panic("middleware") }, ErrUnknown},
 	} {
 		w, l := family(t, 100, Options{})
 		sent := 0
-		w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
 			switch {
-			case op.Name == memdb.TransactWriteItems:
+			case op.Name == memdynamo.TransactWriteItems:
 				sent++
 				return c.fails()
 			case sent > 0:

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -61,7 +61,7 @@ func TestCascadeWarmIsTwoWritesAndNoRead(t *testing.T) {
 	must(t, l, stored(Costs{"rpm": 1}))
 	var mu sync.Mutex
 	calls := map[string]int{}
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls[fmt.Sprint(op.Name)]++
@@ -100,7 +100,7 @@ func TestCascadeDenied(t *testing.T) {
 			}
 			before := map[string]int64{acme: 5, "org": 5}
 			var writes atomic.Int64
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if isWrite(op) {
 					writes.Add(1)
 				}
@@ -147,7 +147,7 @@ func TestCascadeUnderFaults(t *testing.T) {
 					}
 					before := map[string]int64{acme: w.spent(l, acme), "org": w.spent(l, "org")}
 					var struck atomic.Bool
-					w.db.SetHook(onCall(isWrite, nth, func(memdb.Op) (bool, error) { struck.Store(true); return fault() }))
+					w.db.SetHook(onCall(isWrite, nth, func(memdynamo.Op) (bool, error) { struck.Store(true); return fault() }))
 					lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 4}))
 					l.desks.Wait()
 					w.db.SetHook(nil)
@@ -332,9 +332,9 @@ func TestCascadeSettleRepeats(t *testing.T) {
 		w, l := family(t, 100, Options{})
 		lease := must(t, l, stored(Costs{"rpm": 5}))
 		away := lease.levels()[nth].items[0].Key
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Writes[0].Target() == away {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 			return true, nil
 		})
@@ -376,11 +376,11 @@ func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w.db.SetHook(func(memdb.Op) (bool, error) {
+				w.db.SetHook(func(memdynamo.Op) (bool, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if r.IntN(100) < 3 {
-						return false, memdb.Fail(store.Unavailable)
+						return false, memdynamo.Fail(store.Unavailable)
 					}
 					return true, nil
 				})
@@ -425,7 +425,7 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 			}
 			before := map[string]int64{acme: w.spent(l, acme), "org": w.spent(l, "org")}
 			var org atomic.Int64
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if !isWrite(op) {
 					return true, nil
 				}
@@ -433,12 +433,12 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 					if c.child == 0 {
 						return true, nil
 					}
-					return false, memdb.Fail(c.child)
+					return false, memdynamo.Fail(c.child)
 				}
 				if org.Add(1) == 1 { // it is charged
 					return true, nil
 				}
-				return false, memdb.Fail(c.back)
+				return false, memdynamo.Fail(c.back)
 			})
 			_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2}))
 			for _, kind := range []error{ErrLimited, ErrUnknown, ErrSetup} {
@@ -473,7 +473,7 @@ func TestCascadeSchedules(t *testing.T) {
 		lossy := seed%2 == 1
 		if lossy {
 			var mu sync.Mutex // several goroutines ask
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if isWrite(op) && r.IntN(10) == 0 {
@@ -579,9 +579,9 @@ func TestGivingBackBlocksNobody(t *testing.T) {
 					must(t, w.bystander(l), Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 99}})
 				}
 				var mine atomic.Int64
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
-					org := op.Name != memdb.BatchGetItem && strings.Contains(op.Writes[0].Target().PK, "org")
-					if op.Name != memdb.BatchGetItem && (org && !denies || !org && mine.Add(1) > 1) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+					org := op.Name != memdynamo.BatchGetItem && strings.Contains(op.Writes[0].Target().PK, "org")
+					if op.Name != memdynamo.BatchGetItem && (org && !denies || !org && mine.Add(1) > 1) {
 						<-op.Done // after the charge of the child the table hangs
 						return false, context.DeadlineExceeded
 					}
@@ -648,7 +648,7 @@ func TestSettlingFailsOnSeveralLevels(t *testing.T) {
 		w, l := family(t, 100, Options{})
 		must(t, l, stored(Costs{"rpm": 1}))
 		lease := must(t, l, stored(Costs{"rpm": 2}))
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
 		err := lease.Rollback(t.Context())
 		failed, ok := errors.AsType[*SettleError](err)
 		both := ok && strings.Contains(err.Error(), `"acme/`) && strings.Contains(err.Error(), `"org/`)

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // After a request is over, nothing is left of what bounded its calls, whatever they were for: the caller's own
@@ -53,7 +53,7 @@ func TestWhatBoundsACallEndsWithIt(t *testing.T) {
 				w.configure(l, "", "", rpm10)
 				var mu sync.Mutex
 				var bounds []<-chan struct{}
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					time.Sleep(4 * time.Millisecond)
 					mu.Lock()
 					defer mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -18,7 +18,7 @@ import (
 type fault struct {
 	name    string
 	forever bool // to every write
-	hook    func(f *faulty, op memdb.Op) (apply bool, err error)
+	hook    func(f *faulty, op memdynamo.Op) (apply bool, err error)
 	want    string // outcome under PolicyBlock
 	taken   bool   // whether the tokens are taken
 	rival   int64  // tokens that somebody else takes meanwhile
@@ -44,29 +44,29 @@ type faulty struct {
 	rival  func()
 }
 
-func inject(apply bool, kind store.Kind) func(*faulty, memdb.Op) (bool, error) {
-	return func(*faulty, memdb.Op) (bool, error) { return apply, memdb.Fail(kind) }
+func inject(apply bool, kind store.Kind) func(*faulty, memdynamo.Op) (bool, error) {
+	return func(*faulty, memdynamo.Op) (bool, error) { return apply, memdynamo.Fail(kind) }
 }
 
-func vanish(apply bool) func(*faulty, memdb.Op) (bool, error) {
-	return func(f *faulty, _ memdb.Op) (bool, error) {
+func vanish(apply bool) func(*faulty, memdynamo.Op) (bool, error) {
+	return func(f *faulty, _ memdynamo.Op) (bool, error) {
 		f.cancel()
 		time.Sleep(time.Millisecond) // the caller leaves
 		return apply, nil
 	}
 }
 
-func hang(apply bool) func(*faulty, memdb.Op) (bool, error) {
-	return func(_ *faulty, op memdb.Op) (bool, error) { <-op.Done; return apply, nil }
+func hang(apply bool) func(*faulty, memdynamo.Op) (bool, error) {
+	return func(_ *faulty, op memdynamo.Op) (bool, error) { <-op.Done; return apply, nil }
 }
 
 var faults = []fault{
 	{name: "none", want: "granted", taken: true,
-		hook: func(*faulty, memdb.Op) (bool, error) { return true, nil }},
+		hook: func(*faulty, memdynamo.Op) (bool, error) { return true, nil }},
 	{name: "somebody else writes first", want: "granted", taken: true, rival: 1,
-		hook: func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }},
+		hook: func(f *faulty, _ memdynamo.Op) (bool, error) { f.rival(); return true, nil }},
 	{name: "refused by a change and its reverse", want: "granted", taken: true,
-		hook: func(f *faulty, op memdb.Op) (bool, error) { return false, f.w.refusedNow(op) }},
+		hook: func(f *faulty, op memdynamo.Op) (bool, error) { return false, f.w.refusedNow(op) }},
 	{name: "applied, answer lost", want: "unknown", taken: true, hook: inject(true, store.Unknown)},
 	{name: "not applied, answer lost", want: "unknown", hook: inject(false, store.Unknown)},
 	{name: "throttled once", want: "granted", taken: true, hook: inject(false, store.Throttled)},
@@ -160,7 +160,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	env := &faulty{w: w, cancel: cancel, rival: func() { must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10)) }}
-	hook := func(op memdb.Op) (bool, error) { return f.hook(env, op) }
+	hook := func(op memdynamo.Op) (bool, error) { return f.hook(env, op) }
 	if !f.forever {
 		hook = onCall(isWrite, nth, hook)
 	}
@@ -267,7 +267,7 @@ func TestDeadlinesAreBounds(t *testing.T) {
 						if p.warm {
 							must(t, l, req)
 						}
-						w.db.SetHook(func(op memdb.Op) (bool, error) { <-op.Done; return false, nil })
+						w.db.SetHook(func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil })
 						ctx, bound := t.Context(), 300*time.Millisecond
 						if caller > 0 {
 							var cancel context.CancelFunc
@@ -315,7 +315,7 @@ func TestPolicyPrecedence(t *testing.T) {
 		{PolicyBlock, "allow", PolicyAllow, false},
 		{PolicyAllow, "block", PolicyBlock, true},
 	}
-	down := func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }
+	down := func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }
 	for _, c := range cases {
 		for _, path := range []string{"expired configuration", "first write", "spend", "refill"} {
 			t.Run(fmt.Sprintf("%s/call %s, stored %q, options %s", path, c.call, c.stored, c.options), func(t *testing.T) {
@@ -376,7 +376,7 @@ func TestRecoveryMintsNothing(t *testing.T) {
 				for range 4 {
 					must(t, l, req)
 				}
-				w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+				w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
 				for i := range 50 {
 					time.Sleep(desk.ProbesEvery) // so that every one is sent, or probes
 					_, err := l.Acquire(t.Context(), req)

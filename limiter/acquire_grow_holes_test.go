@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -171,8 +171,8 @@ func (h *holes) harm() {
 // how many write units that took.
 func (h *holes) quiet(t *testing.T, p *Limiter, cost int64) (seconds, units int, err error) {
 	var sent atomic.Int64 // also by what other processes do in the background
-	h.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems {
+	h.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
 			sent.Add(2 * int64(len(op.Writes)))
 		} else if isWrite(op) {
 			sent.Add(1)

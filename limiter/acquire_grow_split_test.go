@@ -10,14 +10,14 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var rpm80 = PerMinute("rpm", 80)
 
-func isTransaction(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems }
+func isTransaction(op memdynamo.Op) bool { return op.Name == memdynamo.TransactWriteItems }
 
 // TestHotBucketSplits: a request that finds the write meter exhausted is granted
 // and leaves two shards with what one held.
@@ -63,7 +63,7 @@ func TestASplitIsToldByWhoDoesIt(t *testing.T) {
 	}})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
 	w.heat(l, 0)
-	w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (bool, error) {
+	w.db.SetHook(onCall(isTransaction, 0, func(memdynamo.Op) (bool, error) {
 		w.split(l, 2)
 		return true, nil
 	}))
@@ -102,15 +102,16 @@ func TestSplitConserves(t *testing.T) {
 	modes := []struct {
 		name    string
 		forever bool
-		hook    func(*faulty, memdb.Op) (bool, error)
+		hook    func(*faulty, memdynamo.Op) (bool, error)
 		shards  int
 		rival   int64
 	}{
-		{"none", false, func(*faulty, memdb.Op) (bool, error) { return true, nil }, 2, 0},
-		{"somebody else spends first", false, func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }, 2,
+		{"none", false, func(*faulty, memdynamo.Op) (bool, error) { return true, nil }, 2, 0},
+		{"somebody else spends first", false,
+			func(f *faulty, _ memdynamo.Op) (bool, error) { f.rival(); return true, nil }, 2,
 			1},
 		{"refused by a change and its reverse", false,
-			func(f *faulty, op memdb.Op) (bool, error) { return false, f.w.refusedNow(op) }, 2, 0},
+			func(f *faulty, op memdynamo.Op) (bool, error) { return false, f.w.refusedNow(op) }, 2, 0},
 		{"applied, answer lost", false, inject(true, store.Unknown), 2, 0},
 		{"not applied, answer lost", false, inject(false, store.Unknown), 2, 0},
 		{"not applied, answer lost for ever", true, inject(false, store.Unknown), 1, 0},
@@ -137,12 +138,12 @@ func TestSplitConserves(t *testing.T) {
 					// not by a process, which would split the bucket itself
 					w.edit(l, 0, item.Item{"b_rpm_tk": item.N(71_000), "b_rpm_tc": item.N(9_000)})
 				}}
-				hook := func(op memdb.Op) (bool, error) { return m.hook(env, op) }
+				hook := func(op memdynamo.Op) (bool, error) { return m.hook(env, op) }
 				if !m.forever {
 					hook = onCall(isTransaction, 0, hook)
 				} else {
 					inner := hook
-					hook = func(op memdb.Op) (bool, error) {
+					hook = func(op memdynamo.Op) (bool, error) {
 						if !isTransaction(op) {
 							return true, nil
 						}

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -333,9 +333,9 @@ func TestAShardIsKnownOncePutBack(t *testing.T) {
 		}
 		w.remove(l, 1)
 		if fails {
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if isTransaction(op) {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
 				return true, nil
 			})
@@ -379,9 +379,9 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 		c.prepare(w, l)
 		k, calls := l.desks.Of(acmeGPT), 0
 		k.Missing(l.now(), 1)
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if calls++; c.fails {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 			return true, nil
 		})
@@ -429,10 +429,10 @@ func TestShardsMissingBesideOneAreKnown(t *testing.T) {
 	w.remove(l, 1, 3)
 	l.desks.Of(acmeGPT).Missing(l.now(), 1)
 	transactions := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if isTransaction(op) {
 			if transactions++; transactions > 1 {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 		}
 		return true, nil
@@ -456,10 +456,10 @@ func TestMergesAndFailedSplitsAreTold(t *testing.T) {
 	}})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
 	serial := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if isTransaction(op) {
 			serial = l.desks.Of(acmeGPT).Seen(0).Serial
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})

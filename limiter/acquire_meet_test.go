@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -25,7 +25,7 @@ type blind struct {
 
 func (s *blind) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	if s.reads.Add(1) == 1 {
-		return nil, memdb.Fail(store.Throttled)
+		return nil, memdynamo.Fail(store.Throttled)
 	}
 	return s.Store.Read(ctx, consistent, keys...)
 }
@@ -103,14 +103,14 @@ func TestFirstTouchOfALaggingTable(t *testing.T) {
 // the request, and nothing is written.
 func TestFirstTouchUnderFaults(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault func(memdb.Op) (bool, error)
+		fault func(memdynamo.Op) (bool, error)
 		want  error
 	}{
-		"throttled": {func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Throttled) }, nil},
-		"down":      {func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }, nil},
-		"lost":      {func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) }, nil},
-		"hung":      {func(op memdb.Op) (bool, error) { <-op.Done; return false, nil }, ErrUnavailable},
-		"panic":     {func(memdb.Op) (bool, error) { panic("client") }, ErrUnknown},
+		"throttled": {func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Throttled) }, nil},
+		"down":      {func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, nil},
+		"lost":      {func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, nil},
+		"hung":      {func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }, ErrUnavailable},
+		"panic":     {func(memdynamo.Op) (bool, error) { panic("client") }, ErrUnknown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -118,7 +118,7 @@ func TestFirstTouchUnderFaults(t *testing.T) {
 			l := w.process(Options{Timeout: time.Second})
 			l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
 			l.desks.Of(acmeGPT).Bucket = decide.NewBucket(&l.desks.Settings)
-			w.db.SetHook(onCall(func(op memdb.Op) bool { return op.Name == memdb.BatchGetItem }, 0, c.fault))
+			w.db.SetHook(onCall(func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }, 0, c.fault))
 			w.db.ResetStats()
 			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 			l.desks.Wait()

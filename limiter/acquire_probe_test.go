@@ -12,15 +12,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // A probe tries every call that the request needs: the configuration of all levels, the write, and where there
 // is no bucket the read of its shard 1. While one of them fails nobody is let through. It takes nothing.
 func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
-	reads := func(key item.Key) func(memdb.Op) bool {
-		return func(op memdb.Op) bool { return op.Name == memdb.BatchGetItem && slices.Contains(op.Keys, key) }
+	reads := func(key item.Key) func(memdynamo.Op) bool {
+		return func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem && slices.Contains(op.Keys, key) }
 	}
 	for _, there := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
 			before := w.db.Snapshot()
 			for _, c := range []struct {
 				name  string
-				fails func(memdb.Op) bool
+				fails func(memdynamo.Op) bool
 				calls bool // it is made
 			}{
 				{"the configuration", reads(layout.EntityKey(l.namespace, acme)), true},
@@ -42,12 +42,12 @@ func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
 				{"the read before a bucket is created", reads(layout.BucketKey(l.namespace, acme, gpt, 1)), !there},
 			} {
 				made := false
-				w.db.SetHook(onEvery(c.fails, func(op memdb.Op) (bool, error) {
+				w.db.SetHook(onEvery(c.fails, func(op memdynamo.Op) (bool, error) {
 					made = true
 					if !isWrite(op) && slices.Contains(op.Keys, layout.BucketKey(l.namespace, acme, gpt, 1)) && !op.Consistent {
 						t.Errorf("%s: it is not read consistently", c.name)
 					}
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}))
 				if !c.calls {
 					continue
@@ -84,7 +84,7 @@ func TestWhoProbesWaitsForAMoment(t *testing.T) {
 			req := asks(Costs{"rpm": 1}, rpm10)
 			must(t, l, req)
 			w.breaks(l, req, outages["lost"])
-			w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { time.Sleep(c.answers); return true, nil }))
+			w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { time.Sleep(c.answers); return true, nil }))
 			time.Sleep(desk.ProbesEvery)
 			ctx, cancel := context.WithTimeout(t.Context(), c.until)
 			defer cancel()
@@ -117,9 +117,9 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 			t.Fatal(err)
 		}
 		hot := layout.BucketKey(l.namespace, "org", gpt, 0)
-		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) {
+		w.db.SetHook(onEvery(isWrite, func(op memdynamo.Op) (bool, error) {
 			if op.Writes[0].Target() == hot {
-				return false, memdb.Fail(store.Throttled)
+				return false, memdynamo.Fail(store.Throttled)
 			}
 			return true, nil
 		}))
@@ -184,11 +184,11 @@ func TestThrottledReadsBesideAKnownBucket(t *testing.T) {
 		w.configure(l, "", "", rpm10)
 		must(t, l, stored(Costs{"rpm": 1}))
 		l.ForgetConfig()
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if isWrite(op) {
 				return true, nil
 			}
-			return false, memdb.Fail(store.Throttled)
+			return false, memdynamo.Fail(store.Throttled)
 		})
 		for range 2 * desk.BreaksAfter {
 			if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrUnavailable) {

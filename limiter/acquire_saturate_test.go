@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // TestSaturation (I6): clients that always want more get all that the limit
@@ -37,7 +37,7 @@ func TestSaturation(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d shards/%d clients/own caches %v", c.limit, c.shards, c.clients, c.processes),
 			func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+					db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 					w := &world{t: t, db: db}
 					process := func() *Limiter {
 						l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
@@ -50,7 +50,7 @@ func TestSaturation(t *testing.T) {
 					req := asks(Costs{c.limit.Name: 1}, c.limit)
 					must(t, first, req).Rollback(t.Context())
 					w.split(first, c.shards)
-					db.SetHook(func(op memdb.Op) (bool, error) {
+					db.SetHook(func(op memdynamo.Op) (bool, error) {
 						time.Sleep(2 * time.Millisecond)
 						return true, nil
 					})

@@ -14,20 +14,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // looksForShard1 reports whether a call is the read before a bucket is created.
-func looksForShard1(op memdb.Op) bool {
-	return op.Name == memdb.BatchGetItem && slices.ContainsFunc(op.Keys, func(k item.Key) bool {
+func looksForShard1(op memdynamo.Op) bool {
+	return op.Name == memdynamo.BatchGetItem && slices.ContainsFunc(op.Keys, func(k item.Key) bool {
 		_, _, _, shard, ok := layout.ParseBucketPK(k.PK)
 		return ok && shard == 1
 	})
 }
 
-func isPut(op memdb.Op) bool { return op.Name == memdb.PutItem }
+func isPut(op memdynamo.Op) bool { return op.Name == memdynamo.PutItem }
 
 // headless returns a world with a bucket of so many shards whose shard 0 is deleted, and a
 // process that has never seen it. Of every shard something has been taken.
@@ -49,18 +49,18 @@ func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
-	var calls []memdb.OpName
+	var calls []memdynamo.OpName
 	fails := true
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.BatchGetItem && !looksForShard1(op) { // configuration
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.BatchGetItem && !looksForShard1(op) { // configuration
 			return true, nil
 		}
 		calls = append(calls, op.Name)
-		if op.Name == memdb.BatchGetItem && (!op.Consistent || len(op.Keys) != 1) {
+		if op.Name == memdynamo.BatchGetItem && (!op.Consistent || len(op.Keys) != 1) {
 			t.Errorf("read %v, consistently %v", op.Keys, op.Consistent)
 		}
 		if isPut(op) && fails {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -73,12 +73,12 @@ func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	must(t, l, one)
 	must(t, l, one)
 	must(t, w.process(Options{}), one) // new here, but the bucket is there
-	want := []memdb.OpName{
-		memdb.BatchGetItem, memdb.PutItem, // it fails
-		memdb.BatchGetItem, memdb.PutItem, // known to be missing
-		memdb.UpdateItem, // warm
+	want := []memdynamo.OpName{
+		memdynamo.BatchGetItem, memdynamo.PutItem, // it fails
+		memdynamo.BatchGetItem, memdynamo.PutItem, // known to be missing
+		memdynamo.UpdateItem, // warm
 	}
-	if !slices.Equal(calls[:len(want)], want) || slices.Contains(calls[len(want):], memdb.BatchGetItem) {
+	if !slices.Equal(calls[:len(want)], want) || slices.Contains(calls[len(want):], memdynamo.BatchGetItem) {
 		t.Errorf("calls %v, want %v", calls, want)
 	}
 }
@@ -147,14 +147,14 @@ func TestRestoringShard0Races(t *testing.T) {
 	} {
 		for _, when := range []struct {
 			name  string
-			match func(memdb.Op) bool
+			match func(memdynamo.Op) bool
 		}{{"before the read", looksForShard1}, {"after the read", isPut}} {
 			t.Run(rival.name+" "+when.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w, l := headless(t, 4, limit)
 					held := w.held(l, limit)
 					before := w.used(l, "rph")
-					w.db.SetHook(onCall(when.match, 0, func(memdb.Op) (bool, error) { rival.act(w, l); return true, nil }))
+					w.db.SetHook(onCall(when.match, 0, func(memdynamo.Op) (bool, error) { rival.act(w, l); return true, nil }))
 					if _, err := l.Acquire(t.Context(), one); err != nil && !errors.Is(err, ErrLimited) {
 						t.Fatal(err)
 					}
@@ -180,7 +180,7 @@ func TestEvictedWhileRestoringShard0(t *testing.T) {
 	w, _ := headless(t, 4, limit)
 	l := w.process(Options{MaxBuckets: 1})
 	held, before := w.held(l, limit), w.used(l, "rph")
-	w.db.SetHook(onCall(looksForShard1, 0, func(memdb.Op) (bool, error) {
+	w.db.SetHook(onCall(looksForShard1, 0, func(memdynamo.Op) (bool, error) {
 		w.db.SetHook(nil)
 		other := asks(Costs{"rph": 1}, limit)
 		other.Entity = "other"
@@ -219,14 +219,14 @@ func TestRestoringShard0AtOnce(t *testing.T) {
 func TestReadBeforeCreatingFails(t *testing.T) {
 	for _, f := range []struct {
 		name, want string
-		hook       memdb.Hook
+		hook       memdynamo.Hook
 	}{
-		{"down", "unavailable", func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }},
-		{"never answered", "unavailable", func(op memdb.Op) (bool, error) {
+		{"down", "unavailable", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }},
+		{"never answered", "unavailable", func(op memdynamo.Op) (bool, error) {
 			<-op.Done
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}},
-		{"panic", "unknown", func(memdb.Op) (bool, error) { panic("of the client") }},
+		{"panic", "unknown", func(memdynamo.Op) (bool, error) { panic("of the client") }},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -17,11 +17,11 @@ import (
 // process that has seen the bucket of rph100 full. Writes are counted, and end as fail
 // says, if it is not nil.
 func far(t *testing.T, trip time.Duration, opts Options,
-	fail func(n int64, op memdb.Op) (bool, error)) (*world, *Limiter, *atomic.Int64) {
-	w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+	fail func(n int64, op memdynamo.Op) (bool, error)) (*world, *Limiter, *atomic.Int64) {
+	w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
 	writes := &atomic.Int64{}
 	var armed atomic.Bool
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		time.Sleep(trip)
 		if !isWrite(op) || !armed.Load() {
 			return true, nil
@@ -47,7 +47,7 @@ func TestDenialTakesThreeWrites(t *testing.T) {
 				var w *world
 				opens := 0
 				opts := Options{ConfigTTL: time.Hour, Observe: only(EventBreaker, func(Event) { opens++ })}
-				w, l, writes := far(t, trip, opts, func(_ int64, op memdb.Op) (bool, error) { return false, w.refusedNow(op) })
+				w, l, writes := far(t, trip, opts, func(_ int64, op memdynamo.Op) (bool, error) { return false, w.refusedNow(op) })
 				req := asks(Costs{"rph": 1}, rph100)
 				req.OnUnavailable = policy
 				for range 20 {
@@ -83,7 +83,7 @@ func TestDenialWithinTheDeadline(t *testing.T) {
 		t.Run(c.deadline.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var w *world
-				w, l, writes := far(t, trip, Options{}, func(_ int64, op memdb.Op) (bool, error) {
+				w, l, writes := far(t, trip, Options{}, func(_ int64, op memdynamo.Op) (bool, error) {
 					return false, w.refusedNow(op)
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
@@ -132,7 +132,7 @@ func TestWaitIsNotOutrun(t *testing.T) {
 	for refused := range int64(8) {
 		synctest.Test(t, func(t *testing.T) {
 			var w *world
-			w, l, writes := far(t, trip, Options{}, func(n int64, op memdb.Op) (bool, error) {
+			w, l, writes := far(t, trip, Options{}, func(n int64, op memdynamo.Op) (bool, error) {
 				if n <= refused {
 					return false, w.refusedNow(op)
 				}
@@ -156,7 +156,7 @@ func TestRefusedThenLost(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			var w *world
-			w, l, writes := far(t, 60*time.Millisecond, Options{}, func(n int64, op memdb.Op) (bool, error) {
+			w, l, writes := far(t, 60*time.Millisecond, Options{}, func(n int64, op memdynamo.Op) (bool, error) {
 				if n == 1 {
 					return false, w.refusedNow(op)
 				}
@@ -213,7 +213,7 @@ func TestGroupsFollowTheRoundTrip(t *testing.T) {
 func TestHungWriteBehindASlowTable(t *testing.T) {
 	const trip = 150 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		_, l, _ := far(t, trip, Options{}, func(n int64, op memdb.Op) (bool, error) {
+		_, l, _ := far(t, trip, Options{}, func(n int64, op memdynamo.Op) (bool, error) {
 			if n == 1 {
 				<-op.Done
 				return false, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -30,7 +30,7 @@ func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, l, limit := emptyFour(t)
 			w.advance(time.Hour)
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				time.Sleep(trip)
 				return true, nil
 			})
@@ -39,9 +39,9 @@ func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 			}
 			w.advance(50 * time.Second) // what is known of the limits stays so
 			w.db.ResetStats()
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				time.Sleep(trip)
-				if op.Name == memdb.TransactWriteItems { // a token more is taken of each
+				if op.Name == memdynamo.TransactWriteItems { // a token more is taken of each
 					for shard := range 4 {
 						b := w.shards(l, acme, gpt)[shard]
 						sl := b.State.Slots[b.State.Index("rpm")]
@@ -116,8 +116,8 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 					c.late(w, l)
 				}
 			}}
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.BatchGetItem && !op.Consistent {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.BatchGetItem && !op.Consistent {
 					t.Error("the shards are read as they were")
 				}
 				return true, nil
@@ -176,14 +176,14 @@ func TestTransactionsAreSentAgain(t *testing.T) {
 			must(t, l, asks(Costs{"rpm": 0}, limit))
 			used, sent := w.used(l, "rpm"), 0
 			longestPauses(t)
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name != memdb.TransactWriteItems {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name != memdynamo.TransactWriteItems {
 					return true, nil
 				}
 				if sent++; sent > len(c.fails) {
 					return true, nil
 				}
-				return c.applied && sent == 1, memdb.Fail(c.fails[sent-1])
+				return c.applied && sent == 1, memdynamo.Fail(c.fails[sent-1])
 			})
 			begin := time.Now()
 			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 40}, limit))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -69,12 +69,12 @@ func fourFull(t *testing.T, opts Options, limit Limit) (w *world, l *Limiter, al
 // A request larger than what a shard holds whose calls fail has found nothing missing: as soon as they
 // work again it is granted.
 func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
-	for name, fails := range map[string]func(memdb.Op) bool{
-		"reads":        func(op memdb.Op) bool { return !isWrite(op) },
-		"transactions": func(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems },
+	for name, fails := range map[string]func(memdynamo.Op) bool{
+		"reads":        func(op memdynamo.Op) bool { return !isWrite(op) },
+		"transactions": func(op memdynamo.Op) bool { return op.Name == memdynamo.TransactWriteItems },
 	} {
 		w, l, all := fourFull(t, Options{}, PerHour("rph", 80))
-		w.db.SetHook(onEvery(fails, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		w.db.SetHook(onEvery(fails, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
 		for range desk.BreaksAfter - 1 {
 			if _, err := l.Acquire(t.Context(), all); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s fail: %v", name, err)
@@ -115,7 +115,7 @@ func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
 // them has paid.
 func TestADamagedShardPaysNothingTogether(t *testing.T) {
 	w, l, all := fourFull(t, Options{}, PerHour("rph", 80))
-	var before *memdb.DB
+	var before *memdynamo.DB
 	sent := 0
 	l.store.Store = lateWrites{l.store.Store, func() {
 		if sent++; sent == 1 {

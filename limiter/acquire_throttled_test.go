@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -24,9 +24,9 @@ func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
 			l := w.process(Options{})
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
 			left := met
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
 				if left--; left >= 0 {
-					return false, memdb.Fail(store.Conflict)
+					return false, memdynamo.Fail(store.Conflict)
 				}
 				return true, nil
 			})
@@ -67,8 +67,8 @@ func TestEveryThrottledCallIsTold(t *testing.T) {
 	} {
 		for _, kind := range []store.Kind{store.Throttled, store.Unavailable} {
 			var told []string
-			db := memdb.New(func() int64 { return 1 })
-			db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+			db := memdynamo.New(func() int64 { return 1 })
+			db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
 			s := watched{db, func(_ context.Context, e Event) {
 				if e.Kind != EventThrottled || store.KindOf(e.Err) != store.Throttled {
 					t.Errorf("%s: told %+v", name, e)

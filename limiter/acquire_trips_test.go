@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -40,15 +40,15 @@ func (o *outrunning) levels(l *Limiter) {
 }
 
 // answer refuses every write, with the levels that others have left.
-func (o *outrunning) answer(l *Limiter, trip time.Duration) memdb.Hook {
-	return func(op memdb.Op) (bool, error) {
+func (o *outrunning) answer(l *Limiter, trip time.Duration) memdynamo.Hook {
+	return func(op memdynamo.Op) (bool, error) {
 		time.Sleep(trip)
 		if !isWrite(op) {
 			o.asked += "R"
 			return true, nil
 		}
 		o.levels(l)
-		if op.Name != memdb.TransactWriteItems {
+		if op.Name != memdynamo.TransactWriteItems {
 			o.asked += "W"
 			return false, o.refusedNow(op)
 		}
@@ -73,7 +73,7 @@ func TestADenialTakesThreeRoundTrips(t *testing.T) {
 			chance.begin(t.Name())
 			rng := rand.New(rand.NewPCG(seed, 5))
 			o := &outrunning{rng: rng, shards: 2 << rng.IntN(2), cost: 1 + rng.Int64N(10)}
-			o.world = &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+			o.world = &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
 			limit := PerHour("rph", int64(10*o.shards))
 			l := o.started(Options{ConfigTTL: time.Hour, MaxShards: o.shards})
 			must(t, l, asks(Costs{"rph": 0}, limit))

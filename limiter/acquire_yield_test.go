@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -49,7 +49,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		w.split(releases[0], c.shards)
 		must(t, releases[1], asks(Costs{"rpm": 1}, limits[1]...))
 		writes, flips, granted := 0, 0, 0
-		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) { writes++; return true, nil }))
+		w.db.SetHook(onEvery(isWrite, func(op memdynamo.Op) (bool, error) { writes++; return true, nil }))
 		last := w.capacity(releases[0])
 		seen := map[int64]int{}  // by the capacity that a grant went by
 		for step := range 1200 { // 5 minutes, four requests a second
@@ -81,7 +81,7 @@ func TestOneProcessWithTwoLimits(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	writes, flips, last := 0, 0, int64(0)
-	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
 	for step := range 240 {
 		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 600+600*int64(step%2))))
 		if now := w.capacity(l); now != last {
@@ -195,7 +195,7 @@ func TestCascadesYield(t *testing.T) {
 	w.configure(l, "org", gpt, PerMinute("rpm", 200))
 	must(t, other, Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 1}})
 	var writes atomic.Int64
-	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes.Add(1); return true, nil }))
+	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes.Add(1); return true, nil }))
 	for range 3 {
 		lease, err := l.Acquire(context.Background(), stored(Costs{"rpm": 1}))
 		if err != nil || fmt.Sprint(lease.Status()[1].Capacity) != "200" {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -47,7 +47,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if err != nil {
 		return nil
 	}
-	w, reused := l.wants(n, costs, cfg, own), (*slots.Lease)(nil)
+	w, reused := l.wants(n, costs, cfg, own), (*inflight.Lease)(nil)
 	if slices.ContainsFunc(costs, isSlots) {
 		wants := []decide.Want{w}
 		reused, w = l.desks.Reuse(wants), wants[0]

@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // A release whose limits another one has replaced goes by those, and grants by those from
@@ -57,7 +57,7 @@ func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
 				w.busy(l, reqs[0], 1)
 				w.busy(l, reqs[1], 1)
 			}
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
 				return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
 			})
 			large := reqs[0]
@@ -130,7 +130,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 				part, back := decide.Part{Key: image.Key()}, table.Costs([]bucket.Limit{limit.stored()}, -1000)
 				image.State.Shard, image.State.Shards = 1, 2
 				image.State.Slots[image.State.Index("rps")].Tokens = 0
-				if _, err := l.desks.Settle(t.Context(), acmeGPT, part, image, queue.Taking{}, back, false); err != nil {
+				if _, err := l.desks.Settle(t.Context(), acmeGPT, part, image, waitqueue.Taking{}, back, false); err != nil {
 					t.Error(err)
 				}
 				if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel+1000 {

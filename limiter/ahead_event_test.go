@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -68,7 +68,7 @@ func TestEventsTellOfRenewalsThatFail(t *testing.T) {
 		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: s.observe})
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
 		})
 		before := s.writes
@@ -91,7 +91,7 @@ func TestRenewalsThatFailOpenTheBreaker(t *testing.T) {
 		if w.busy(l, req, 200); l.desks.Breaker.Open() || l.desks.Breaker.Silent > 0 || renewals.Load() == 0 {
 			t.Fatalf("open after %d renewals that hold", renewals.Load())
 		}
-		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
 		renewals.Store(0)
 		for heldOf(l, acme, "rps") > 0 && !l.desks.Breaker.Open() { // nobody else asks the table
 			must(t, l, req)
@@ -112,12 +112,12 @@ func TestRenewalsThatHoldAreAnswers(t *testing.T) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		renewals, failed := 0, 0
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if renewals++; renewals%2 == 0 {
 				return true, nil
 			}
 			failed++
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		})
 		for failed < 2*desk.BreaksAfter && !l.desks.Breaker.Open() {
 			w.busy(l, req, 1)
@@ -136,10 +136,10 @@ func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		began := make(chan bool, 1)
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			began <- true
 			time.Sleep(l.opts.Timeout + time.Second)
-			return false, memdb.Fail(store.Unknown)
+			return false, memdynamo.Fail(store.Unknown)
 		})
 		for len(began) == 0 { // nobody else asks the table
 			must(t, l, req)

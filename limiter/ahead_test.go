@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -274,8 +274,8 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 				}
 				ps = append(ps, l)
 			}
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.BatchGetItem || rng.IntN(10) > 0 {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.BatchGetItem || rng.IntN(10) > 0 {
 					return true, nil
 				}
 				kind := []store.Kind{store.Unknown, store.Unavailable}[rng.IntN(2)]
@@ -317,7 +317,7 @@ func TestWhoWaitsForAWriteIsServedFromWhatItTakesAhead(t *testing.T) {
 		w.busy(l, req, 200)
 		w.pass(600 * time.Millisecond) // nothing is held any more
 		var writes atomic.Int64
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			writes.Add(1)
 			time.Sleep(4 * time.Millisecond)
 			return true, nil
@@ -461,7 +461,7 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		hold, sent := make(chan struct{}), atomic.Int64{}
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			sent.Add(1)
 			select {
 			case <-hold:
@@ -507,7 +507,7 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 				w.busy(l, req, 100)
 			}
 			writes := 0
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				for _, one := range op.Writes {
 					if writes++; one.Target() != layout.BucketKey(l.namespace, acme, gpt, shard) {
 						t.Errorf("a write on %v for what shard %d has granted", one.Target(), shard)

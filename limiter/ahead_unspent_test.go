@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -157,7 +157,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 					t.Fatal("nothing is held")
 				}
 				sent := 0
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					sent++
 					if sent > 12 {
 						return true, nil
@@ -399,9 +399,9 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 			w.busy(l, daily(100_000), 300)
 			var tried []int
 			begin := time.Now()
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
 				tried = append(tried, int(time.Since(begin).Seconds()))
-				return false, memdb.Fail(store.Setup)
+				return false, memdynamo.Fail(store.Setup)
 			})
 			for range 250 {
 				w.pass(time.Second)
@@ -491,13 +491,13 @@ func TestUnspentOfSeveralQuotas(t *testing.T) {
 				must(t, other, req)
 				w.advance(-2400 * time.Millisecond)
 				refused := false
-				w.db.SetHook(oneByOne(func(memdb.Op) (bool, error) {
+				w.db.SetHook(oneByOne(func(memdynamo.Op) (bool, error) {
 					if !refused {
 						refused = true
 						return true, nil
 					}
 					if failing.Load() && told.Load() == 0 {
-						return false, memdb.Fail(store.Unavailable)
+						return false, memdynamo.Fail(store.Unavailable)
 					}
 					return true, nil
 				}))

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // aheadWorld is clients of some processes that may take ahead, for three keys and perhaps their
@@ -112,7 +112,7 @@ func (a *aheadWorld) play() {
 		}
 		var pauses sync.Mutex
 		trips := rand.New(rand.NewPCG(a.seed, 12))
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			pauses.Lock()
 			d := 1 + time.Duration(trips.Int64N(int64(a.trip)))
 			pauses.Unlock()

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Charge takes more for the same request now, or is denied, like an Acquire with these
@@ -27,7 +27,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 		return nil
 	}
 	if limit := le.slotsIn(more); limit != "" {
-		return argument.Invalid("charge limit", limit, "no in-flight limit: slots are taken by Acquire")
+		return validate.Invalid("charge limit", limit, "no in-flight limit: slots are taken by Acquire")
 	}
 	req.Costs, req.Also = more, nil
 	extra, err := le.limiter.Acquire(ctx, req)
@@ -37,7 +37,7 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	if extra.slots != nil { // the limits have just changed
-		return errors.Join(argument.Invalid("charge limits", argument.Plain("in flight"), "others"), extra.Rollback(ctx))
+		return errors.Join(validate.Invalid("charge limits", validate.Plain("in flight"), "others"), extra.Rollback(ctx))
 	}
 	if le.closed {
 		return errors.Join(le.errClosed("charge"), extra.Rollback(ctx))
@@ -52,7 +52,7 @@ func (le *Lease) slotsIn(costs Costs) string {
 	defer le.mu.Unlock()
 	for _, a := range le.of(le.request.name()) {
 		for _, l := range a.settles() {
-			if l.Lends() && costs[l.Name] > 0 {
+			if l.Returns() && costs[l.Name] > 0 {
 				return l.Name
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -95,14 +95,14 @@ func TestSettlingSeveralShardsAgain(t *testing.T) {
 					}
 					met, writes := false, 0
 					var away item.Key // fails from then on
-					w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+					w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
 						if writes == nth && isWrite(op) {
 							met, away = true, op.Writes[0].Target()
 						}
 						if writes++; !met || op.Writes[0].Target() != away {
 							return true, nil
 						}
-						return kind == store.Unknown, memdb.Fail(kind)
+						return kind == store.Unknown, memdynamo.Fail(kind)
 					}))
 					err := s.end(lease, t.Context())
 					w.db.SetHook(nil)
@@ -203,7 +203,7 @@ func TestChargeUnderFaults(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return c.apply, memdb.Fail(c.kind) }))
+		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { return c.apply, memdynamo.Fail(c.kind) }))
 		if err := lease.Charge(t.Context(), Costs{"rpm": 3}); kindName(err) != c.outcome {
 			t.Fatalf("%v applied %v: %v, want %s", c.kind, c.apply, err, c.outcome)
 		}

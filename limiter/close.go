@@ -7,8 +7,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // SettleError is a lease that could not be committed or rolled back. It is no failed acquire: the
@@ -144,11 +144,11 @@ func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Co
 func isFree(c table.Cost) bool { return c.Milli == 0 }
 
 // taken returns when the lease had taken everything, if that is certain.
-func (le *Lease) taken() queue.Taking {
+func (le *Lease) taken() waitqueue.Taking {
 	if le.worked {
-		return queue.Taking{Turn: le.turn}
+		return waitqueue.Taking{Turn: le.turn}
 	}
-	return queue.Taking{Moment: queue.MomentOf(le.image()), Turn: le.turn}
+	return waitqueue.Taking{Moment: waitqueue.MomentOf(le.image()), Turn: le.turn}
 }
 
 // entered settles the lease, unless the Limiter is closed.

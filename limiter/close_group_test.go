@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -27,7 +27,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 		}})
 		req := asks(Costs{"tpd": 500}, Quota("tpd", 10_000_000, Daily("")))
 		settled(t, l, req, nil)
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			time.Sleep(5 * time.Millisecond)
 			return true, nil
 		})
@@ -71,18 +71,18 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 // Two settlements wait for a write of their bucket, and go together in the next one, or with a charge. That meets
 // every fault. Each caller has the result, and nothing is settled twice.
 func TestSettlingJoinedUnderFaults(t *testing.T) {
-	fails := func(applied bool, kind store.Kind) func(*world, memdb.Op) (bool, error) {
-		return func(*world, memdb.Op) (bool, error) { return applied, memdb.Fail(kind) }
+	fails := func(applied bool, kind store.Kind) func(*world, memdynamo.Op) (bool, error) {
+		return func(*world, memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
 	}
-	panics := func(*world, memdb.Op) (bool, error) { panic("client") }
+	panics := func(*world, memdynamo.Op) (bool, error) { panic("client") }
 	var ns string
 	for name, c := range map[string]struct {
-		hook func(*world, memdb.Op) (bool, error)
+		hook func(*world, memdynamo.Op) (bool, error)
 		err  error
 		used [2]int64 // without a charge, and with one
 	}{
-		"nothing": {func(*world, memdb.Op) (bool, error) { return true, nil }, nil, [2]int64{300, 502}},
-		"somebody else writes first": {func(w *world, _ memdb.Op) (bool, error) {
+		"nothing": {func(*world, memdynamo.Op) (bool, error) { return true, nil }, nil, [2]int64{300, 502}},
+		"somebody else writes first": {func(w *world, _ memdynamo.Op) (bool, error) {
 			must(w.t, newLimiter(w.db.Bare(), ns, Options{MaxShards: 1, MaxBuckets: 9, Now: func() time.Time {
 				return time.UnixMilli(w.now.Load())
 			}, Slack: 30, Timeout: time.Hour}), asks(Costs{"tpd": 50}, tpd1000))
@@ -108,8 +108,8 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 						}
 						leases = append(leases, lease)
 					}
-					fault := onCall(isWrite, 1, func(op memdb.Op) (bool, error) { return c.hook(w, op) })
-					w.db.SetHook(func(op memdb.Op) (bool, error) {
+					fault := onCall(isWrite, 1, func(op memdynamo.Op) (bool, error) { return c.hook(w, op) })
+					w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 						time.Sleep(5 * time.Millisecond)
 						return fault(op)
 					})

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -161,16 +161,16 @@ func TestWhatIsHandedOverDecides(t *testing.T) {
 // A charge that settles meets every fault. Refused, it settles with the next one; without an answer, nobody
 // knows, and that is told; never is anything settled twice.
 func TestSettlingRidesUnderFaults(t *testing.T) {
-	fails := func(applied bool, kind store.Kind) func(*world, memdb.Op) (bool, error) {
-		return func(*world, memdb.Op) (bool, error) { return applied, memdb.Fail(kind) }
+	fails := func(applied bool, kind store.Kind) func(*world, memdynamo.Op) (bool, error) {
+		return func(*world, memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
 	}
 	var ns string
 	for name, c := range map[string]struct {
-		hook func(*world, memdb.Op) (bool, error)
+		hook func(*world, memdynamo.Op) (bool, error)
 		used []int64 // what may be used: 2 of the lease, and 1 of the request if that was taken
 		lost bool
 	}{
-		"somebody else writes first": {func(w *world, _ memdb.Op) (bool, error) {
+		"somebody else writes first": {func(w *world, _ memdynamo.Op) (bool, error) {
 			must(w.t, newLimiter(w.db.Bare(), ns, Options{MaxShards: 1, MaxBuckets: 9, Now: func() time.Time {
 				return time.UnixMilli(w.now.Load())
 			}, Slack: 30, Timeout: time.Hour}), asks(Costs{"rpm": 3}, rpm10))
@@ -180,7 +180,7 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 		"down":                     {fails(false, store.Unavailable), []int64{2}, false},
 		"applied, answer lost":     {fails(true, store.Unknown), []int64{3}, true},
 		"not applied, answer lost": {fails(false, store.Unknown), []int64{6}, true},
-		"panic":                    {func(*world, memdb.Op) (bool, error) { panic("client") }, []int64{6}, true},
+		"panic":                    {func(*world, memdynamo.Op) (bool, error) { panic("client") }, []int64{6}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 				})})
 				ns = l.namespace
 				settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-				w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) { return c.hook(w, op) }))
+				w.db.SetHook(onCall(isWrite, 0, func(op memdynamo.Op) (bool, error) { return c.hook(w, op) }))
 				_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 				l.desks.Wait()
 				w.db.SetHook(nil)
@@ -237,9 +237,9 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 				settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
 				var down atomic.Bool
 				down.Store(true)
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					if down.Load() && isWrite(op) {
-						return false, memdb.Fail(c.kind)
+						return false, memdynamo.Fail(c.kind)
 					}
 					return true, nil
 				})

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -145,14 +145,14 @@ type mortal struct {
 
 func (m *mortal) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if m.dead.Load() {
-		return nil, memdb.Fail(store.Setup)
+		return nil, memdynamo.Fail(store.Setup)
 	}
 	return m.Store.Write(ctx, w)
 }
 
 func (m *mortal) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	if m.dead.Load() {
-		return nil, memdb.Fail(store.Setup)
+		return nil, memdynamo.Fail(store.Setup)
 	}
 	return m.Store.Read(ctx, consistent, keys...)
 }
@@ -177,14 +177,14 @@ func TestWorldsOfSettlementsHandedOver(t *testing.T) {
 			if seed%2 == 0 {
 				var mu sync.Mutex
 				faults := rand.New(rand.NewPCG(seed, 22))
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if !isWrite(op) || faults.IntN(50) > 0 {
 						return true, nil
 					}
 					h.lost.Store(true)
-					return faults.IntN(2) == 0, memdb.Fail(store.Unknown)
+					return faults.IntN(2) == 0, memdynamo.Fail(store.Unknown)
 				})
 			}
 			for range 150 {

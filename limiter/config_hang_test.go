@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // TestHangingConfigurationReadLeavesTime: while reads hang and writes do not, old
@@ -30,7 +30,7 @@ func TestHangingConfigurationReadLeavesTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		var reads atomic.Int64
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Keys != nil {
 				reads.Add(1)
 				<-op.Done
@@ -97,7 +97,7 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 				w.configure(l, "", "", rpm10)
 				must(t, l, stored(Costs{"rpm": 1}))
 				answer, reads := make(chan struct{}), atomic.Int64{}
-				w.db.SetHook(func(op memdb.Op) (bool, error) {
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					if isWrite(op) {
 						return true, nil
 					}

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -159,7 +159,7 @@ func TestSharedLevelsAreReadOnce(t *testing.T) {
 	must(t, l, stored(Costs{"rpm": 1}))
 	must(t, w.process(Options{}), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
 	var keys []item.Key
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		keys = append(keys, op.Keys...)
 		return true, nil
 	})
@@ -316,8 +316,8 @@ func TestMissesAreCoalesced(t *testing.T) {
 		l := w.process(Options{})
 		w.configure(l, "", "", PerMinute("rpm", 1000))
 		must(t, w.process(Options{}), stored(Costs{"rpm": 1})).Rollback(t.Context())
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.BatchGetItem {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.BatchGetItem {
 				synctest.Wait() // until everybody waits for this read
 			}
 			return true, nil
@@ -345,8 +345,8 @@ func TestOneWhoGivesUpDoesNotSpoilTheRead(t *testing.T) {
 		l := w.process(Options{})
 		w.configure(l, "", "", rpm10)
 		release := make(chan struct{})
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.BatchGetItem {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.BatchGetItem {
 				<-release
 			}
 			return true, nil
@@ -382,8 +382,8 @@ func TestShortDeadlineDoesNotSpoilTheRead(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		w.configure(l, "", "", rpm10)
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name != memdb.BatchGetItem {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name != memdynamo.BatchGetItem {
 				return true, nil
 			}
 			select { // an answer takes 100 ms
@@ -419,7 +419,7 @@ func TestSlowReadStallsNobodyElse(t *testing.T) {
 		w.configure(l, "", "", rpm10)
 		must(t, l, Request{Entity: "warm", Resource: gpt, Costs: Costs{"rpm": 1}})
 		release := make(chan struct{})
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			for _, k := range op.Keys {
 				if strings.Contains(k.PK, "slow") {
 					<-release
@@ -455,8 +455,9 @@ func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 		must(t, l, stored(Costs{"rpm": 1}))
 		w.advance(time.Hour)
 		w.configure(l, "", "", PerMinute("rpm", 20))
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			return op.Name != memdb.BatchGetItem, map[bool]error{true: memdb.Fail(kind)}[op.Name == memdb.BatchGetItem]
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			return op.Name != memdynamo.BatchGetItem,
+				map[bool]error{true: memdynamo.Fail(kind)}[op.Name == memdynamo.BatchGetItem]
 		})
 		if lease := must(t, l, stored(Costs{"rpm": 1})); lease.Status()[0].Capacity != 10 {
 			t.Fatalf("%s: %v, want the limits known before", kind, lease.Status())
@@ -555,7 +556,7 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	w.db.Store(bad)
 	must(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10))
 	var keys []item.Key
-	w.db.SetHook(func(op memdb.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) { keys = append(keys, op.Keys...); return true, nil })
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	if len(keys) != 6 || keys[3] != layout.SystemConfigKey(l.namespace) || keys[4] != layout.EntityKey(l.namespace,
 		acme) {
@@ -659,7 +660,7 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	w.configurePolicy(l, "allow", rpm10)
 	must(t, l, stored(Costs{"rpm": 1}))
 	reads := 0
-	w.db.SetHook(func(memdb.Op) (bool, error) { reads++; return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { reads++; return false, memdynamo.Fail(store.Unavailable) })
 	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
 	for range desk.BreaksAfter + 1 { // sent, and when no more are sent
 		if lease, err := l.Acquire(t.Context(), other); err != nil || lease.Charged() ||

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -59,13 +59,13 @@ func TestDenialsAreCountedOnce(t *testing.T) {
 			procs := []*Limiter{w.started(Options{}), w.started(Options{Ahead: time.Second}), w.started(Options{})}
 			limits := []Limit{PerSecond("rps", 5), PerDay("rpd", 100000)}
 			denied := int64(0)
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				switch n := r.IntN(40); {
 				case len(op.Writes) != 1 || seed%2 == 0:
 				case n == 0:
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				case n == 1:
-					return r.IntN(2) == 0, memdb.Fail(store.Unknown)
+					return r.IntN(2) == 0, memdynamo.Fail(store.Unknown)
 				}
 				return true, nil
 			})

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // virtual returns a world whose clock is that of the test's bubble, in which every
 // call takes four milliseconds.
 func virtual(t *testing.T) *world {
-	w := &world{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
-	w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
+	w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
 	return w
 }
 

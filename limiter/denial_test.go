@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -254,7 +254,7 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 	l := w.process(Options{Observe: only(EventAcquire, func(e Event) { calls = e.Writes })})
 	limits := []Limit{PerMinute("rpm", 60), PerMinute("tpm", 600)}
 	must(t, l, asks(Costs{"rpm": 1}, limits...))
-	w.db.SetHook(func(op memdb.Op) (bool, error) { return false, w.refusedNow(op) })
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) { return false, w.refusedNow(op) })
 	_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 2, "tpm": 40}, limits...))
 	d, ok := errors.AsType[*LimitError](err)
 	if !ok || d.Limit != "tpm" || d.RetryAfter != 4*time.Second {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // maxDrain bounds for how long a bucket is drained.
@@ -37,11 +37,11 @@ const maxDrain = 24 * time.Hour
 // anything. Other errors are ErrUnavailable, ErrUnknown, ErrUnreadable, ErrSetup, ErrCanceled and ErrClosed; some
 // shards may be drained then. It may be called again after any of them.
 func (l *Limiter) Drain(ctx context.Context, entity, resource string, wait time.Duration) error {
-	if err := errors.Join(argument.Entity("entity", entity), argument.Resource("resource", resource)); err != nil {
+	if err := errors.Join(validate.Entity("entity", entity), validate.Resource("resource", resource)); err != nil {
 		return err
 	}
 	if wait > maxDrain {
-		return argument.Invalid("wait", wait, "at most 24h")
+		return validate.Invalid("wait", wait, "at most 24h")
 	}
 	n := decide.Name{Entity: entity, Resource: resource}
 	if !l.desks.Enter() {
@@ -57,7 +57,7 @@ func (l *Limiter) Drain(ctx context.Context, entity, resource string, wait time.
 	case err == nil:
 		return nil
 	case errors.Is(err, desk.ErrUndrainable):
-		return argument.Invalid("bucket", path(n), "one with a limit that refills and is not soft")
+		return validate.Invalid("bucket", path(n), "one with a limit that refills and is not soft")
 	case ctx.Err() != nil && store.KindOf(err) != 0:
 		return canceled("drain", n, context.Cause(ctx), err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -199,14 +199,14 @@ func TestDrainLeavesOtherKindsAlone(t *testing.T) {
 // Whatever happens to the write, the bucket is drained once or the error says what is not known. A second call
 // does what is left to do.
 func TestDrainUnderFaults(t *testing.T) {
-	once := func(f memdb.Hook) memdb.Hook { return onCall(isWrite, 0, f) }
-	always := func(f memdb.Hook) memdb.Hook { return onEvery(isWrite, f) }
-	fails := func(apply bool, kind store.Kind) memdb.Hook {
-		return func(memdb.Op) (bool, error) { return apply, memdb.Fail(kind) }
+	once := func(f memdynamo.Hook) memdynamo.Hook { return onCall(isWrite, 0, f) }
+	always := func(f memdynamo.Hook) memdynamo.Hook { return onEvery(isWrite, f) }
+	fails := func(apply bool, kind store.Kind) memdynamo.Hook {
+		return func(memdynamo.Op) (bool, error) { return apply, memdynamo.Fail(kind) }
 	}
-	type making = func(w *world, l *Limiter, leave func()) memdb.Hook
-	is := func(h memdb.Hook) making { return func(*world, *Limiter, func()) memdb.Hook { return h } }
-	isRead := func(op memdb.Op) bool { return !isWrite(op) }
+	type making = func(w *world, l *Limiter, leave func()) memdynamo.Hook
+	is := func(h memdynamo.Hook) making { return func(*world, *Limiter, func()) memdynamo.Hook { return h } }
+	isRead := func(op memdynamo.Op) bool { return !isWrite(op) }
 	for _, c := range []struct {
 		name    string
 		hook    making
@@ -224,13 +224,13 @@ func TestDrainUnderFaults(t *testing.T) {
 		{"unavailable for ever", is(always(fails(false, store.Unavailable))), ErrUnavailable, false},
 		{"no permission", is(always(fails(false, store.Setup))), ErrSetup, false},
 		{"reads fail", is(onEvery(isRead, fails(false, store.Unavailable))), ErrUnavailable, false},
-		{"refused: others drain it first", func(w *world, l *Limiter, _ func()) memdb.Hook {
+		{"refused: others drain it first", func(w *world, l *Limiter, _ func()) memdynamo.Hook {
 			other := w.bystander(l)
-			return once(func(memdb.Op) (bool, error) { w.drains(other, 20*time.Second); return true, nil })
+			return once(func(memdynamo.Op) (bool, error) { w.drains(other, 20*time.Second); return true, nil })
 		}, nil, true},
-		{"refused: others take all of it, into debt", func(w *world, l *Limiter, _ func()) memdb.Hook {
+		{"refused: others take all of it, into debt", func(w *world, l *Limiter, _ func()) memdynamo.Hook {
 			other := w.bystander(l)
-			return once(func(memdb.Op) (bool, error) {
+			return once(func(memdynamo.Op) (bool, error) {
 				le := must(w.t, other, asks(Costs{"rpm": 1}, PerMinute("rpm", 600)))
 				if err := errors.Join(le.Settle(Costs{"rpm": 799}), le.Commit(context.Background())); err != nil {
 					w.t.Error(err)
@@ -238,22 +238,22 @@ func TestDrainUnderFaults(t *testing.T) {
 				return true, nil
 			})
 		}, nil, true},
-		{"others give back", func(w *world, l *Limiter, _ func()) memdb.Hook {
+		{"others give back", func(w *world, l *Limiter, _ func()) memdynamo.Hook {
 			le := must(w.t, w.bystander(l), asks(Costs{"rpm": 100}, PerMinute("rpm", 600)))
-			return once(func(memdb.Op) (bool, error) {
+			return once(func(memdynamo.Op) (bool, error) {
 				if err := le.Rollback(context.Background()); err != nil {
 					w.t.Error(err)
 				}
 				return true, nil
 			})
 		}, nil, true},
-		{"the caller leaves before it is written", func(_ *world, _ *Limiter, leave func()) memdb.Hook {
-			return once(func(op memdb.Op) (bool, error) { leave(); <-op.Done; return false, nil })
+		{"the caller leaves before it is written", func(_ *world, _ *Limiter, leave func()) memdynamo.Hook {
+			return once(func(op memdynamo.Op) (bool, error) { leave(); <-op.Done; return false, nil })
 		}, ErrCanceled, false},
-		{"the caller leaves before the answer", func(_ *world, _ *Limiter, leave func()) memdb.Hook {
-			return once(func(op memdb.Op) (bool, error) { leave(); <-op.Done; return true, nil })
+		{"the caller leaves before the answer", func(_ *world, _ *Limiter, leave func()) memdynamo.Hook {
+			return once(func(op memdynamo.Op) (bool, error) { leave(); <-op.Done; return true, nil })
 		}, ErrCanceled, true},
-		{"it hangs", is(always(func(op memdb.Op) (bool, error) { <-op.Done; return false, nil })), ErrUnknown, false},
+		{"it hangs", is(always(func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil })), ErrUnknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestDrainOfWhatIsAtHand(t *testing.T) {
 // A Wait that has its turn keeps it; one that comes after the drain has its turn after the instant.
 func TestDrainBesideWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+		db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 		w := &world{t: t, db: db}
 		l, err := open(t.Context(), db, &Options{Register: true})
 		if err != nil {

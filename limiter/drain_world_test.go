@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -228,14 +228,14 @@ func (m *meddling) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	}
 	chance := m.w.rng.IntN(10)
 	if chance == 0 {
-		return nil, memdb.Fail(store.Unknown)
+		return nil, memdynamo.Fail(store.Unknown)
 	}
 	it, err := m.Store.Write(ctx, u)
 	if refused, ok := errors.AsType[*store.Refused](err); ok && m.planted == "one pass" && refused.Old != nil {
 		return refused.Old, nil
 	}
 	if chance == 1 && err == nil {
-		return nil, memdb.Fail(store.Unknown)
+		return nil, memdynamo.Fail(store.Unknown)
 	}
 	return it, err
 }

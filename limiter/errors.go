@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Every error of this package is, by errors.Is, one of these.
@@ -38,7 +38,7 @@ var (
 	// ErrInvalid: an argument or a stored configuration is not acceptable; the
 	// message names the field, the value and what is accepted. Nothing was
 	// written.
-	ErrInvalid = argument.ErrInvalid
+	ErrInvalid = validate.ErrInvalid
 	// ErrUnreadable: the stored bucket cannot be read, because of what another client or
 	// a hand has written. The message names the item, the attribute and its value.
 	// Nothing was taken. No policy turns it into a lease. Other buckets are not
@@ -114,7 +114,7 @@ func (e *LimitError) Error() string {
 		return s.Limit == e.Limit && s.Refill == 0 && !s.InFlight
 	})
 	return fmt.Sprintf("limiter: acquire %q: limit %s: %s%s wanted, %s left, %s", path(e.name()), e.Limit,
-		what, argument.Amount(e.Limit, quota, e.Wanted), argument.Amount(e.Limit, quota, e.Remaining), retry)
+		what, validate.Amount(e.Limit, quota, e.Wanted), validate.Amount(e.Limit, quota, e.Remaining), retry)
 }
 
 func (e *LimitError) name() decide.Name { return decide.Name{Entity: e.Entity, Resource: e.Resource} }

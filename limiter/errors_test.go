@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -54,7 +54,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 		t.Errorf("queue full: %q", s)
 	}
 	errs["adjust"] = more(lease, Costs{"tpm": 1})
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	errs["unavailable"] = lease.Rollback(t.Context())
 	_, errs["open"] = open(t.Context(), w.db, &Options{Timeout: ages, Namespace: "other"})
 	if s := errs["unavailable"].Error(); strings.Count(s, acme) != 1 {

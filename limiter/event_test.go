@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -87,10 +87,10 @@ func TestAcquiresAreTold(t *testing.T) {
 		l.Acquire(t.Context(), req)
 		l.expect("acquire denied map[rpm:6] 0 0s")
 		w.advance(12 * time.Second)
-		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(3 * time.Millisecond); return true, nil })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(3 * time.Millisecond); return true, nil })
 		must(t, l.Limiter, req)
 		l.expect("acquire ok map[rpm:6] 1 3ms")
-		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) {
+		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
 			must(t, w.bystander(l.Limiter), asks(Costs{"rpm": 4}, rpm10)) // there are 5
 			return true, nil
 		}))
@@ -102,7 +102,7 @@ func TestAcquiresAreTold(t *testing.T) {
 		l.Acquire(t.Context(), req)
 		l.expect("look", "acquire denied map[rpm:6] 1 0s")
 		w.advance(30 * time.Second)
-		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 		one := asks(Costs{"rpm": 1}, rpm10)
 		l.Acquire(t.Context(), one)
 		one.OnUnavailable = PolicyAllow
@@ -135,10 +135,10 @@ func TestLeasesAreTold(t *testing.T) {
 		lease.Rollback(t.Context()) // it has ended
 		l.expect("rollback ok map[rpm:-1 tpm:-500] 1 0s")
 		lease = must(t, l.Limiter, req)
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
+		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) }))
 		lease.Rollback(t.Context())
 		l.expect("acquire ok map[rpm:1 tpm:500] 1 0s", "rollback unknown map[rpm:-1 tpm:-500] 1 0s")
-		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(3 * time.Millisecond); return true, nil })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(3 * time.Millisecond); return true, nil })
 		w.advance(40 * time.Second)
 		must(t, l.Limiter, req).Rollback(t.Context())
 		l.expect("acquire ok map[rpm:1 tpm:500] 1 3ms", "rollback ok map[rpm:-1 tpm:-500] 1 3ms")
@@ -198,7 +198,7 @@ func TestTheBreakerIsTold(t *testing.T) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l.Limiter, req)
 		l.told = nil
-		w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
 		for range desk.BreaksAfter + 2 {
 			l.Acquire(t.Context(), req)
 		}

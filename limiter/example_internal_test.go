@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // sandbox returns a limiter on a table in memory, and a function that lets time
 // pass. Programs use [Open] instead.
 func sandbox() (l *Limiter, pass func(time.Duration)) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	db := memdb.New(func() int64 { return now.UnixMilli() })
+	db := memdynamo.New(func() int64 { return now.UnixMilli() })
 	l, err := open(context.Background(), db, &Options{
 		Register: true, Timeout: ages, Now: func() time.Time { return now },
 	})
@@ -104,7 +104,9 @@ func ExampleLease_Settle() {
 // With PolicyAllow, requests go on when the table cannot be reached.
 func ExampleLease_Charged() {
 	l, _ := sandbox()
-	l.store.Store.(*memdb.DB).SetHook(func(memdb.Op) (bool, error) { return false, errors.New("no route to host") })
+	l.store.Store.(*memdynamo.DB).SetHook(func(memdynamo.Op) (bool, error) {
+		return false, errors.New("no route to host")
+	})
 	lease, err := l.Acquire(context.Background(), Request{
 		Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1},
 		Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: PolicyAllow,

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // ErrSlotsLost tells that a lease has lost its slots of an in-flight limit, because this process
@@ -56,13 +56,13 @@ func (l Limit) validateInFlight(label func(part string) string) error {
 	const least, most = bucket.MinEpoch * time.Millisecond, bucket.MaxEpoch * time.Millisecond
 	switch {
 	case l.Refill != 0 || l.IsQuota():
-		beside := argument.Plain(fmt.Sprintf("%d and %q", l.Refill, string(l.Reset)))
-		return argument.Invalid(label("Refill and Reset"), beside,
+		beside := validate.Plain(fmt.Sprintf("%d and %q", l.Refill, string(l.Reset)))
+		return validate.Invalid(label("Refill and Reset"), beside,
 			"none beside InFlight: slots come back when their holders are done")
 	case l.Soft:
-		return argument.Invalid(label("Soft"), true, "false beside InFlight")
+		return validate.Invalid(label("Soft"), true, "false beside InFlight")
 	case l.Period < least || l.Period > most || l.Period%time.Second != 0:
-		return argument.Invalid(label("Period"), l.Period,
+		return validate.Invalid(label("Period"), l.Period,
 			fmt.Sprintf("an epoch of a whole number of seconds from %s to %s", least, most))
 	}
 	return nil
@@ -107,7 +107,7 @@ func (le *Lease) Within(ctx context.Context) (within context.Context, cancel con
 
 // hold notes the slots that a new lease has taken, besides those that it has taken over, and begins to
 // renew them. It goes on for as long as anybody has the lease, or until that ends.
-func (l *Limiter) hold(le *Lease, wants []decide.Want, s *slots.Lease) {
+func (l *Limiter) hold(le *Lease, wants []decide.Want, s *inflight.Lease) {
 	for _, a := range le.levels() {
 		s = l.slotsOf(a, le.name, wants, s)
 	}
@@ -121,7 +121,7 @@ func (l *Limiter) hold(le *Lease, wants []decide.Want, s *slots.Lease) {
 
 // slotsOf sets apart the slots that a lease has taken on one level, and adds them to s; nil
 // is none. The caller has named the bucket n.
-func (l *Limiter) slotsOf(a *Lease, n decide.Name, wants []decide.Want, s *slots.Lease) *slots.Lease {
+func (l *Limiter) slotsOf(a *Lease, n decide.Name, wants []decide.Want, s *inflight.Lease) *inflight.Lease {
 	for i, it := range a.items {
 		if !slices.ContainsFunc(it.Taken, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
 			continue
@@ -137,13 +137,13 @@ func (l *Limiter) slotsOf(a *Lease, n decide.Name, wants []decide.Want, s *slots
 				continue
 			}
 			if s == nil {
-				s = slots.NewLease(n)
+				s = inflight.NewLease(n)
 			}
 			until := now + min(l.desks.Reusable(it.name, wants), c.Limit.Period)
-			s.Take(slots.Part{Name: it.name, Key: it.Key, TTL: a.image().TTL, Cost: c, From: now, Until: until})
+			s.Take(inflight.Part{Name: it.name, Key: it.Key, TTL: a.image().TTL, Cost: c, From: now, Until: until})
 		}
 	}
 	return s
 }
 
-func isSlots(c table.Cost) bool { return c.Limit.Lends() }
+func isSlots(c table.Cost) bool { return c.Limit.Returns() }

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -35,10 +35,10 @@ func TestRenewalsFailAfterALostAnswer(t *testing.T) {
 					began.CompareAndSwap(0, time.Now().UnixNano())
 					switch after := time.Duration(time.Now().UnixNano() - began.Load()); {
 					case after < time.Second:
-						return fate{apply: true, err: memdb.Fail(store.Unknown)}
+						return fate{apply: true, err: memdynamo.Fail(store.Unknown)}
 					case after < 3*time.Second:
 						failed.Store(true)
-						return fate{err: memdb.Fail(kind)}
+						return fate{err: memdynamo.Fail(kind)}
 					}
 					return fate{apply: true}
 				})
@@ -198,7 +198,7 @@ func TestSlotsAreGivenBackOnce(t *testing.T) {
 		for _, applied := range []bool{true, false} {
 			w, other := o.worker(0, Options{}), o.worker(0, Options{})
 			mine, theirs := o.must(w, takesJob(1)), o.must(other, takesJob(1))
-			w.on(func(string, []item.Write) fate { return fate{apply: applied, err: memdb.Fail(store.Unknown)} })
+			w.on(func(string, []item.Write) fate { return fate{apply: applied, err: memdynamo.Fail(store.Unknown)} })
 			if err := mine.Commit(t.Context()); !errors.Is(err, ErrUnknown) {
 				t.Errorf("committed: %v", err)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -100,7 +100,7 @@ func TestGivingIdleSlotsBackIsTold(t *testing.T) {
 			})})
 			o.busy(w, asks(Costs{"jobs": 1}, jobs2))
 			if kind != 0 {
-				w.on(func(string, []item.Write) fate { return fate{err: memdb.Fail(kind)} })
+				w.on(func(string, []item.Write) fate { return fate{err: memdynamo.Fail(kind)} })
 			}
 			time.Sleep(4 * time.Second)
 			w.desks.Wait()
@@ -642,7 +642,7 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 			lease := o.must(w, asks(Costs{"jobs": 2, "rpm": 0}))
 			w.on(func(_ string, writes []item.Write) fate {
 				if writes != nil && writes[0].Target() == layout.BucketKey(o.ns, fails, gpt, 0) {
-					return fate{err: memdb.Fail(store.Unavailable)}
+					return fate{err: memdynamo.Fail(store.Unavailable)}
 				}
 				return fate{apply: true}
 			})

@@ -15,10 +15,10 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -30,14 +30,14 @@ var jobs2 = InFlight("jobs", 2, epoch)
 // office is a table within a bubble, with processes whose calls a test can disturb.
 type office struct {
 	t  *testing.T
-	db *memdb.DB
+	db *memdynamo.DB
 	ns string
 }
 
 func inOffice(t *testing.T, f func(t *testing.T, o *office)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(t, &office{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })})
+		f(t, &office{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })})
 	})
 }
 
@@ -98,7 +98,7 @@ func asked[T any](ctx context.Context, w *worker, op string, writes []item.Write
 	case a := <-came:
 		return a.out, a.err
 	case <-ctx.Done():
-		return out, memdb.Fail(store.Unknown)
+		return out, memdynamo.Fail(store.Unknown)
 	}
 }
 
@@ -143,7 +143,7 @@ func (w *worker) on(before func(op string, writes []item.Write) fate) {
 
 // crash lets no call through any more: nothing is carried out.
 func (w *worker) crash() {
-	w.on(func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Unavailable)} })
+	w.on(func(string, []item.Write) fate { return fate{err: memdynamo.Fail(store.Unavailable)} })
 }
 
 // renewsAt has what the worker takes from now on renewed when a part of the time for it has
@@ -288,10 +288,10 @@ func TestSlotsAreRenewed(t *testing.T) {
 // slots; they are free at the end of the epoch after theirs.
 func TestSlotsOfTheDeadAreFree(t *testing.T) {
 	for name, fault := range map[string]func(string, []item.Write) fate{
-		"unavailable":  func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Unavailable)} },
-		"throttled":    func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Throttled)} },
-		"no answer":    func(string, []item.Write) fate { return fate{err: memdb.Fail(store.Unknown)} },
-		"answer lost":  func(string, []item.Write) fate { return fate{apply: true, err: memdb.Fail(store.Unknown)} },
+		"unavailable":  func(string, []item.Write) fate { return fate{err: memdynamo.Fail(store.Unavailable)} },
+		"throttled":    func(string, []item.Write) fate { return fate{err: memdynamo.Fail(store.Throttled)} },
+		"no answer":    func(string, []item.Write) fate { return fate{err: memdynamo.Fail(store.Unknown)} },
+		"answer lost":  func(string, []item.Write) fate { return fate{apply: true, err: memdynamo.Fail(store.Unknown)} },
 		"client panic": func(string, []item.Write) fate { panic("client") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 				}
 				until.CompareAndSwap(0, time.Now().Add(3*time.Second).UnixNano())
 				if time.Now().UnixNano() < until.Load() {
-					return fate{apply: true, err: memdb.Fail(store.Unknown)}
+					return fate{apply: true, err: memdynamo.Fail(store.Unknown)}
 				}
 				return fate{apply: true}
 			})
@@ -411,7 +411,7 @@ func TestSlotsOfACascade(t *testing.T) {
 		o.free("held", 1)
 		w.on(func(op string, writes []item.Write) fate {
 			if _, entity, _, _, _ := layout.ParseBucketPK(writes[0].Target().PK); entity == "org" {
-				return fate{err: memdb.Fail(store.Unavailable)}
+				return fate{err: memdynamo.Fail(store.Unavailable)}
 			}
 			return fate{apply: true}
 		})
@@ -546,7 +546,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		}
 	})
 	l := newWorld(t).process(Options{})
-	var s *slots.Lease
+	var s *inflight.Lease
 	var lease weak.Pointer[Lease]
 	var taken sync.WaitGroup
 	taken.Go(func() { // on a stack of its own, which is gone

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -58,17 +58,17 @@ func (s *slotsTrouble) n(most int64) int64 {
 
 func (s *slotsTrouble) before(string, []item.Write) fate {
 	if !s.dies.IsZero() && time.Now().After(s.dies) {
-		return fate{err: memdb.Fail(store.Unavailable)}
+		return fate{err: memdynamo.Fail(store.Unavailable)}
 	}
 	switch s.n(20) {
 	case 0:
-		return fate{apply: true, err: memdb.Fail(store.Unknown)}
+		return fate{apply: true, err: memdynamo.Fail(store.Unknown)}
 	case 1:
-		return fate{err: memdb.Fail(store.Unknown)}
+		return fate{err: memdynamo.Fail(store.Unknown)}
 	case 2:
-		return fate{err: memdb.Fail(store.Throttled)}
+		return fate{err: memdynamo.Fail(store.Throttled)}
 	case 3:
-		return fate{err: memdb.Fail(store.Conflict)}
+		return fate{err: memdynamo.Fail(store.Conflict)}
 	case 4:
 		return fate{apply: true, delay: time.Duration(s.n(int64(2 * epoch)))}
 	case 5, 6, 7:

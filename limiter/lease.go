@@ -6,11 +6,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // leaseItem is one item that a lease has taken from.
@@ -48,13 +48,13 @@ type Lease struct {
 	one    [1]leaseItem     // room for items
 	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
 	worked bool             // after was worked out: others may have written before the charge
-	turn   int64            // by which all was taken, of a lease that took from several shards; see queue.Sleepers.Turn
+	turn   int64            // by which all was taken, of a lease of several shards; see waitqueue.Sleepers.Turn
 	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
 	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept   bool             // Settle was called: what was taken or said has arisen
 	closed bool
-	told   bool         // an event has told that it was granted
-	slots  *slots.Lease // of in-flight limits, on all levels; nil for none
+	told   bool            // an event has told that it was granted
+	slots  *inflight.Lease // of in-flight limits, on all levels; nil for none
 }
 
 // lease makes the lease on a grant. What was granted of an entity that is bypassed has charged nothing.
@@ -228,7 +228,7 @@ func (le *Lease) SettlePart(entity, resource string, actual Costs) error {
 	}
 	n := decide.Name{Entity: entity, Resource: resource}
 	if n != le.request.name() && le.request.also(n) == nil {
-		return argument.Invalid("settle part", path(n), "the entity and resource of the request, or of one in Also")
+		return validate.Invalid("settle part", path(n), "the entity and resource of the request, or of one in Also")
 	}
 	all := le.of(n)
 	next := make([]map[string]int64, len(all))
@@ -256,14 +256,14 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 	}
 	for limit, n := range actual {
 		if !hasLimit(le.settles(), limit) {
-			return nil, argument.Invalid("settle limit", limit,
+			return nil, validate.Invalid("settle limit", limit,
 				fmt.Sprintf("one of %q, the limits of %q", table.NamesOf(table.Costs(le.settles())), le.name.Entity))
 		}
-		if slices.ContainsFunc(le.settles(), func(l bucket.Limit) bool { return l.Name == limit && l.Lends() }) {
-			return nil, argument.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
+		if slices.ContainsFunc(le.settles(), func(l bucket.Limit) bool { return l.Name == limit && l.Returns() }) {
+			return nil, validate.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
 		}
 		if n < 0 || n > MaxTokens {
-			return nil, argument.Invalid(fmt.Sprintf("settle %q", limit), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
+			return nil, validate.Invalid(fmt.Sprintf("settle %q", limit), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
 		}
 		next[limit] = n
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -48,15 +48,15 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	cases := []struct {
 		name     string
 		forever  bool
-		hook     func(f *faulty, op memdb.Op) (bool, error)
+		hook     func(f *faulty, op memdynamo.Op) (bool, error)
 		commit   string // outcome; "" as for commit
 		rollback string
 		settled  bool // in the table
 		rival    int64
 	}{
-		{"none", false, func(*faulty, memdb.Op) (bool, error) { return true, nil }, "granted", "granted", true, 0},
+		{"none", false, func(*faulty, memdynamo.Op) (bool, error) { return true, nil }, "granted", "granted", true, 0},
 		{"somebody else writes first", false,
-			func(f *faulty, _ memdb.Op) (bool, error) { f.rival(); return true, nil }, "granted", "granted", true, 1},
+			func(f *faulty, _ memdynamo.Op) (bool, error) { f.rival(); return true, nil }, "granted", "granted", true, 1},
 		{"applied, answer lost", false, inject(true, store.Unknown), "unknown", "unknown", true, 0},
 		{"not applied, answer lost", false, inject(false, store.Unknown), "unknown", "unknown", false, 0},
 		{"throttled once", false, inject(false, store.Throttled), "granted", "granted", true, 0},
@@ -78,7 +78,7 @@ func TestSettlementsUnderFaults(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					env := &faulty{w: w, cancel: cancel, rival: func() { must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10)) }}
-					hook := func(op memdb.Op) (bool, error) { return c.hook(env, op) }
+					hook := func(op memdynamo.Op) (bool, error) { return c.hook(env, op) }
 					if !c.forever {
 						hook = onCall(isWrite, 0, hook)
 					}
@@ -162,7 +162,7 @@ func TestSettlementOfDeletedBucket(t *testing.T) {
 				case "a limit of it":
 					w.edit(l, 0, item.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil})
 				default:
-					w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { gone(); return true, nil }))
+					w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { gone(); return true, nil }))
 				}
 				if err := s.settle(t.Context(), lease); err != nil {
 					t.Fatal(err)
@@ -233,7 +233,7 @@ func TestChargedWhileSettling(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -263,7 +263,7 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	l := w.process(Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 	refused := 0
-	hook := func(op memdb.Op) (bool, error) {
+	hook := func(op memdynamo.Op) (bool, error) {
 		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 { // it depends on the image
 			refused++
 			return false, w.refusedNow(op)
@@ -300,12 +300,12 @@ func TestAnExpiryThatCannotBeMovedIsTold(t *testing.T) {
 	l := w.process(Options{Observe: only(EventUpkeep, func(e Event) { told = append(told, e) })})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	settled := false
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 {
 			return false, w.refusedNow(op)
 		}
 		if settled { // the next write is for the expiry
-			return false, memdb.Fail(store.Setup)
+			return false, memdynamo.Fail(store.Setup)
 		}
 		settled = true
 		return true, nil
@@ -327,7 +327,7 @@ func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
 		longestPauses(t)
 		settled, slowed := false, 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 {
 				return false, w.refusedNow(op)
 			}
@@ -336,7 +336,7 @@ func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 				return true, nil
 			}
 			if slowed++; slowed < 8 {
-				return false, memdb.Fail(store.Conflict)
+				return false, memdynamo.Fail(store.Conflict)
 			}
 			return true, nil
 		})
@@ -388,7 +388,7 @@ func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
 		must(t, l, asks(Costs{"rpd": 0}, limit))
 		w.split(l, shards)
 		lease := must(t, l, asks(Costs{"rpd": 8}, limit))
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if _, _, _, shard, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); shard == shards/2 {
 				panic("middleware")
 			}
@@ -413,7 +413,7 @@ func TestSettlementsThatAreSlowedDownEnd(t *testing.T) {
 		w := newWorld(t)
 		lease := must(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10))
 		sent := 0
-		w.db.SetHook(func(memdb.Op) (bool, error) { sent++; return false, memdb.Fail(store.Throttled) })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { sent++; return false, memdynamo.Fail(store.Throttled) })
 		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) || sent > 8 {
 			t.Errorf("sent %d times: %v", sent, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -26,7 +26,8 @@ func TestDebtSurvivesACrash(t *testing.T) {
 		if err := more(lease, Costs{"tpm": 100_000}); err != nil {
 			t.Fatal(err)
 		}
-		w.db.SetHook(onCall(isWrite, 1, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		w.db.SetHook(onCall(isWrite, 1,
+			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
 		if err := lease.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -121,7 +121,7 @@ func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 		lease := w.overtaken(l, limit)
 		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
 		metered, writes := w.used(l, bucket.WCU), int64(0)
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
 		if err := errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestSettlingGoesByTheLastImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	writes := 0
-	w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
 	if err := lease.Commit(t.Context()); err != nil || writes != 1 {
 		t.Errorf("%d writes, %v", writes, err)
 	}
@@ -195,7 +195,7 @@ func TestSettlementsPauseLongerEachTime(t *testing.T) {
 			lease := must(t, w.process(Options{}), asks(Costs{"tpm": 1}, tpm1000))
 			longestPauses(t)
 			writes := 0
-			w.db.SetHook(func(memdb.Op) (bool, error) { writes++; return false, memdb.Fail(kind) })
+			w.db.SetHook(func(memdynamo.Op) (bool, error) { writes++; return false, memdynamo.Fail(kind) })
 			begin := time.Now()
 			err := lease.Rollback(t.Context())
 			took := time.Since(begin).Round(time.Millisecond)
@@ -224,7 +224,7 @@ func TestGivingBackIsOneWrite(t *testing.T) {
 			forget(l, acmeGPT)
 		}
 		writes := 0
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) { writes++; return true, nil }))
+		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
 		if err := lease.Rollback(t.Context()); err != nil || writes != 1 {
 			t.Errorf("forgotten %v: %d writes, %v", forgotten, writes, err)
 		}
@@ -244,7 +244,7 @@ func TestSettlingManyShards(t *testing.T) {
 		if len(lease.items) != 8 {
 			t.Fatalf("taken from %d shards, want 8", len(lease.items))
 		}
-		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(2 * time.Second); return true, nil })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(2 * time.Second); return true, nil })
 		if err := lease.Rollback(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -338,7 +338,7 @@ func TestDoWhenNotGranted(t *testing.T) {
 	if err := l.Do(t.Context(), Request{}, never); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("got %v, want invalid", err)
 	}
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	w.advance(time.Minute)
 	req := asks(Costs{"rpm": 1}, rpm10)
 	if err := l.Do(t.Context(), req, never); !errors.Is(err, ErrUnavailable) {
@@ -361,7 +361,7 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	lose := func() {
-		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) }))
+		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) }))
 	}
 	err := l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(context.Context, *Lease) error { lose(); return boom })
 	if !errors.Is(err, boom) || !errors.Is(err, ErrUnknown) || !strings.HasPrefix(err.Error(), "boom\n") {
@@ -377,9 +377,9 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 	}
 	writes := 0
 	err = l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(_ context.Context, le *Lease) error {
-		w.db.SetHook(onEvery(isWrite, func(memdb.Op) (bool, error) {
+		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) {
 			writes++
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}))
 		return more(le, Costs{"rpm": 1})
 	})

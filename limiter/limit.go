@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // MaxTokens is the largest capacity, refill amount or cost, in tokens.
@@ -148,7 +148,7 @@ func (l Limit) String() string {
 	case l.InFlight:
 		s += fmt.Sprintf("%d in flight, epochs of %s", l.Capacity, l.Period)
 	case l.IsQuota():
-		s += fmt.Sprintf("%s each %s", argument.Amount(l.Name, true, l.Capacity), l.Reset)
+		s += fmt.Sprintf("%s each %s", validate.Amount(l.Name, true, l.Capacity), l.Reset)
 	default:
 		s += fmt.Sprintf("%d per %s, capacity %d", l.Refill, l.Period, l.Capacity)
 	}
@@ -178,22 +178,22 @@ func (l Limit) validate(field string) error {
 	label := func(part string) string { return fmt.Sprintf("%s %q %s", field, l.Name, part) }
 	switch {
 	case l.Schedule != "" && (l.InFlight || l.IsQuota()):
-		return argument.Invalid(label("Schedule"), l.Schedule, "none: only a rate has a schedule")
+		return validate.Invalid(label("Schedule"), l.Schedule, "none: only a rate has a schedule")
 	case l.Capacity < 1 || l.Capacity > MaxTokens:
-		return argument.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+		return validate.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case !bucket.AreFloors(l.Floors):
-		return argument.Invalid(label("Floors"), l.Floors,
+		return validate.Invalid(label("Floors"), l.Floors,
 			fmt.Sprintf("%d classes at most, by name, with 0 to 99 percent, like \"batch=40,free=60\"", bucket.MaxFloors))
 	case l.Ahead != 0 && (!aheadFor(l.Ahead) || l.Ahead%time.Millisecond != 0 || l.Soft || l.InFlight || l.IsQuota()):
-		return argument.Invalid(label("Ahead"), l.Ahead, "10ms to 10m, for a rate that is not soft; or zero")
+		return validate.Invalid(label("Ahead"), l.Ahead, "10ms to 10m, for a rate that is not soft; or zero")
 	case l.InFlight:
 		return l.validateInFlight(label)
 	case l.IsQuota():
 		return l.validateQuota(label)
 	case l.Refill < 1 || l.Refill > MaxTokens:
-		return argument.Invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
+		return validate.Invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
 	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
-		return argument.Invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
+		return validate.Invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
 	case l.Schedule != "":
 		return l.validateSchedule(label)
 	}
@@ -206,14 +206,14 @@ func aheadFor(d time.Duration) bool {
 }
 
 // stored returns the limit in its stored form.
-func (l Limit) stored() bucket.Limit { return argument.Limit[Calendar](l).Stored() }
+func (l Limit) stored() bucket.Limit { return validate.Limit[Calendar](l).Stored() }
 
 // public turns a stored limit back into its public form.
-func public(l bucket.Limit) Limit { return Limit(argument.LimitOf[Calendar](l)) }
+func public(l bucket.Limit) Limit { return Limit(validate.LimitOf[Calendar](l)) }
 
 // storedLimits validates limits and returns them in order of name.
 func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
-	return argument.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
+	return validate.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
 		return l.stored(), l.validateAt(field, i)
 	})
 }
@@ -237,10 +237,10 @@ func num(c byte) bool   { return c >= '0' && c <= '9' }
 
 func validateLimitName(field, s string) error {
 	if !isLimitName(s) {
-		return argument.Invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
+		return validate.Invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
 	}
 	if s == bucket.WCU {
-		return argument.Invalid(field, s, "a name other than the reserved \"wcu\"")
+		return validate.Invalid(field, s, "a name other than the reserved \"wcu\"")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -204,7 +204,7 @@ func TestFloorsOfLocalShares(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10})
 	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 100).WithFloor("batch", 50))
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	if n := drain(t, l, req.of("batch")); n != 5 {
 		t.Errorf("%d granted, want 5 of 10", n)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -159,7 +159,7 @@ func TestSoftAndHardAgain(t *testing.T) {
 func TestLocalSoftLimits(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10})
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	for range 20 {
 		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 11}, rpm10.AsSoft())); err != nil {
 			t.Fatal(err)

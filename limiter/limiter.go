@@ -8,12 +8,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // DynamoDB is what the limiter needs of a DynamoDB client;
@@ -126,7 +126,7 @@ func (o *Options) withDefaults() (Options, error) {
 		out.Namespace = "default"
 	}
 	if namespace.CheckName(out.Namespace) != nil {
-		return out, argument.Invalid("Options.Namespace", out.Namespace,
+		return out, validate.Invalid("Options.Namespace", out.Namespace,
 			"up to 256 bytes of text without control characters, other than the reserved \"_\"")
 	}
 	if err := out.durations(); err != nil {
@@ -136,29 +136,29 @@ func (o *Options) withDefaults() (Options, error) {
 		out.MaxBuckets = 10_000
 	}
 	if out.MaxBuckets < 1 {
-		return out, argument.Invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
+		return out, validate.Invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
 	}
 	if out.Ahead != 0 && !aheadFor(out.Ahead) {
-		return out, argument.Invalid("Options.Ahead", out.Ahead, "10ms to 10m, or zero to take nothing ahead")
+		return out, validate.Invalid("Options.Ahead", out.Ahead, "10ms to 10m, or zero to take nothing ahead")
 	}
 	if s := out.SettleWithin; s != 0 && (s < 10*time.Millisecond || s > time.Minute) {
-		return out, argument.Invalid("Options.SettleWithin", s, "10ms to 1m, or zero to settle at once")
+		return out, validate.Invalid("Options.SettleWithin", s, "10ms to 1m, or zero to settle at once")
 	}
 	if out.Slack == 0 {
 		out.Slack = 30
 	}
 	if out.Slack < 1 || out.Slack > 100 {
-		return out, argument.Invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
+		return out, validate.Invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
 	}
 	if out.MaxShards == 0 {
 		out.MaxShards = bucket.DefaultMaxShards
 	}
 	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
-		return out, argument.Invalid("Options.MaxShards", n,
+		return out, validate.Invalid("Options.MaxShards", n,
 			fmt.Sprintf("a power of two from 1 to %d, or zero for the default", bucket.MaxShards))
 	}
 	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {
-		return out, argument.Invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
+		return out, validate.Invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
 	}
 	if out.OnUnavailable == PolicyDefault {
 		out.OnUnavailable = PolicyBlock
@@ -167,7 +167,7 @@ func (o *Options) withDefaults() (Options, error) {
 		out.LocalShare = 10
 	}
 	if out.LocalShare < 1 || out.LocalShare > 100 {
-		return out, argument.Invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
+		return out, validate.Invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
 	}
 	if out.Now == nil {
 		out.Now = time.Now
@@ -193,7 +193,7 @@ func (o *Options) durations() error {
 		case *d.v < 0 && d.negative:
 			*d.v = 0
 		case *d.v < time.Millisecond:
-			return argument.Invalid(d.name, *d.v, "zero for the default, or at least 1ms")
+			return validate.Invalid(d.name, *d.v, "zero for the default, or at least 1ms")
 		}
 	}
 	return nil

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // askew is a table whose answers say how far this process's clock is off.
 type askew struct {
-	*memdb.DB
+	*memdynamo.DB
 	off     time.Duration
 	watched *func(store.ClockChange)
 }
@@ -190,8 +190,8 @@ func TestWaitWhenTheClockIsCorrected(t *testing.T) {
 				}
 				by := off
 				l.offset = func() time.Duration { return by }
-				anyCall := func(memdb.Op) bool { return true }
-				w.db.SetHook(onCall(anyCall, 0, func(memdb.Op) (bool, error) { by = 0; return true, nil }))
+				anyCall := func(memdynamo.Op) bool { return true }
+				w.db.SetHook(onCall(anyCall, 0, func(memdynamo.Op) (bool, error) { by = 0; return true, nil }))
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				begin := time.Now()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -58,7 +58,7 @@ func TestCloseMintsNothing(t *testing.T) {
 
 // hung has a call of the process for another bucket hang until its timeout.
 func (w *world) hung(l *Limiter) {
-	w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) { <-op.Done; return false, nil }))
+	w.db.SetHook(onCall(isWrite, 0, func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }))
 	other := asks(Costs{"rpm": 1}, rpm10)
 	other.Entity = "other"
 	go func() { _, _ = l.Acquire(context.Background(), other) }()

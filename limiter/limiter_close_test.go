@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -186,7 +186,7 @@ func TestCloseWaitsForCalls(t *testing.T) {
 			w := newWorld(t)
 			l := w.process(Options{Timeout: time.Minute})
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
-			w.db.SetHook(onCall(isWrite, 0, func(op memdb.Op) (bool, error) {
+			w.db.SetHook(onCall(isWrite, 0, func(op memdynamo.Op) (bool, error) {
 				if hangs {
 					<-op.Done
 				}
@@ -213,11 +213,11 @@ func TestCloseWaitsForCalls(t *testing.T) {
 // The write of Close meets every fault: what may not have been given back is said, and never is anything
 // given back twice.
 func TestCloseUnderFaults(t *testing.T) {
-	fails := func(applied bool, kind store.Kind) func(memdb.Op) (bool, error) {
-		return func(memdb.Op) (bool, error) { return applied, memdb.Fail(kind) }
+	fails := func(applied bool, kind store.Kind) func(memdynamo.Op) (bool, error) {
+		return func(memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
 	}
 	for name, c := range map[string]struct {
-		hook func(memdb.Op) (bool, error)
+		hook func(memdynamo.Op) (bool, error)
 		want error
 		back bool
 	}{
@@ -225,7 +225,7 @@ func TestCloseUnderFaults(t *testing.T) {
 		"applied, answer lost":     {fails(true, store.Unknown), ErrUnknown, true},
 		"not applied, answer lost": {fails(false, store.Unknown), ErrUnknown, false},
 		"not allowed":              {fails(false, store.Setup), ErrSetup, false},
-		"panic":                    {func(memdb.Op) (bool, error) { panic("client") }, ErrUnknown, false},
+		"panic":                    {func(memdynamo.Op) (bool, error) { panic("client") }, ErrUnknown, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

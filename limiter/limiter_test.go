@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // world is a table in memory with a clock that only the test moves.
 type world struct {
 	t   testing.TB
-	db  *memdb.DB
+	db  *memdynamo.DB
 	now atomic.Int64
 
 	mended item.Item // the item that spoil has damaged, as it was
@@ -25,7 +25,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t}
 	chance.begin(t.Name())
 	w.now.Store(1_700_000_000_000)
-	w.db = memdb.New(w.now.Load)
+	w.db = memdynamo.New(w.now.Load)
 	return w
 }
 

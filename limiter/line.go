@@ -7,12 +7,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// standInLine waits for room in the queue, and takes the costs then.
-func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, tries *desk.Attempt) (lease *Lease,
+// emulatorLine waits for room in the queue, and takes the costs then.
+func (l *Limiter) emulatorLine(ctx context.Context, n decide.Name, req Request, tries *desk.Attempt) (lease *Lease,
 	after time.Duration, err error) {
 	me, follow := l.desks.Lines.Join(n, req.Class), 0
 	defer func() { me.Leave(follow) }()
@@ -43,7 +43,7 @@ func (l *Limiter) standInLine(ctx context.Context, n decide.Name, req Request, t
 			return lease, after, err
 		}
 		if first {
-			asks.Reset(min(queue.LongestPause, min(full.RetryAfter, queue.LongestPause)+full.patience(missed)))
+			asks.Reset(min(waitqueue.LongestPause, min(full.RetryAfter, waitqueue.LongestPause)+full.patience(missed)))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -89,7 +89,7 @@ func TestWaitWaitsForRoom(t *testing.T) {
 // tokens have to be given back, in whatever order goroutines run.
 func TestLineIsAsFastAsTheLimit(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		w.db.SetHook(func(memdb.Op) (bool, error) { time.Sleep(20 * time.Millisecond); return true, nil })
+		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(20 * time.Millisecond); return true, nil })
 		l, limit := process(), PerSecond("rps", 1000).WithCapacity(100)
 		begin := time.Now()
 		var all sync.WaitGroup
@@ -295,7 +295,8 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }))
+		w.db.SetHook(onCall(isWrite, 0,
+			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
 		got := make(chan error)
 		for range 2 {
 			go func() {
@@ -476,7 +477,7 @@ func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 }
 
 // A request that finds the queue of one level full, and may have been charged at another, is told so at once:
-// standing in line would hide it.
+// emulatorg in line would hide it.
 func TestALevelThatMayBeChargedEndsTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -489,9 +490,9 @@ func TestALevelThatMayBeChargedEndsTheLine(t *testing.T) {
 		req := asks(Costs{"rpm": 1, "jobs": 1})
 		must(t, l, req).Rollback(t.Context())
 		must(t, other, req) // takes the slot, which this process believes to be free
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if len(op.Writes) > 0 && op.Writes[0].Target() == w.shards(l, "org", gpt)[0].Key() {
-				return true, memdb.Fail(store.Unknown)
+				return true, memdynamo.Fail(store.Unknown)
 			}
 			return true, nil
 		})

@@ -9,12 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 const openAttempts = 6
@@ -28,7 +28,7 @@ const openAttempts = 6
 // a few calls more when it registers, bounded by ctx and Options.Timeout. The error
 // is ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
-	if err := argument.Table(db != nil, tableName); err != nil {
+	if err := validate.Table(db != nil, tableName); err != nil {
 		return nil, err
 	}
 	if twin, ok := db.(store.Store); ok {
@@ -42,7 +42,7 @@ func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*L
 }
 
 // where says where the table was looked for: a client of another region, or of AWS
-// instead of a stand-in, finds no table, or that of somebody else.
+// instead of an emulator, finds no table, or that of somebody else.
 func where(db DynamoDB, tableName string) string {
 	s := fmt.Sprintf("table %q", tableName)
 	client, ok := db.(interface{ Options() dynamodb.Options })

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -84,10 +84,10 @@ func TestOpenUnderFaults(t *testing.T) {
 							w.process(Options{Namespace: "other"})
 						}
 						calls := 0
-						w.db.SetHook(func(op memdb.Op) (bool, error) {
+						w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 							calls++
 							if calls-1 == nth || m.forever && calls > nth {
-								return m.apply, memdb.Fail(m.kind)
+								return m.apply, memdynamo.Fail(m.kind)
 							}
 							return true, nil
 						})
@@ -153,8 +153,8 @@ func TestOpenRaced(t *testing.T) {
 	w := newWorld(t)
 	var rival *Limiter
 	raced := false
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.TransactWriteItems && !raced {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems && !raced {
 			raced = true
 			var err error
 			if rival, err = open(context.Background(), w.db.Bare(),
@@ -276,8 +276,8 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 		answer  error
 	}{
 		{"applied", true, nil},
-		{"refused", false, memdb.Fail(store.Unavailable)},
-		{"applied, answer lost", true, memdb.Fail(store.Unknown)},
+		{"refused", false, memdynamo.Fail(store.Unavailable)},
+		{"applied, answer lost", true, memdynamo.Fail(store.Unknown)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -285,8 +285,8 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 			was := config.Version{Schema: "0.9.0", Lambda: "0.10.3", ClientMin: "0.1.0", UpdatedAt: "2026-01-01T00:00:00Z",
 				UpdatedBy: "client:0.10.3"}
 			w.db.Store(was.Item())
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.UpdateItem {
 					return c.applied, c.answer
 				}
 				return true, nil
@@ -374,7 +374,7 @@ func TestOpenATableInMemory(t *testing.T) {
 	w := newWorld(t)
 	twin := struct {
 		DynamoDB
-		*memdb.DB
+		*memdynamo.DB
 	}{unusedClient{}, w.db}
 	l, err := Open(t.Context(), twin, "limits", &Options{Register: true, Timeout: ages})
 	if err != nil {
@@ -390,7 +390,7 @@ func TestOpenATableInMemory(t *testing.T) {
 // a call may take.
 func TestOpenEnds(t *testing.T) {
 	for name, c := range map[string]struct {
-		hook  memdb.Hook
+		hook  memdynamo.Hook
 		reads int
 		took  time.Duration
 	}{
@@ -402,7 +402,7 @@ func TestOpenEnds(t *testing.T) {
 			w.process(Options{})
 			longestPauses(t)
 			reads := 0
-			w.db.SetHook(func(op memdb.Op) (bool, error) { reads++; return c.hook(op) })
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) { reads++; return c.hook(op) })
 			begin := time.Now()
 			l, err := openWith(t.Context(), w, Options{Timeout: 3 * time.Second})
 			took := time.Since(begin).Round(time.Millisecond)
@@ -421,9 +421,9 @@ func TestOpenWhenTheDryWriteFails(t *testing.T) {
 		store.Setup: ErrSetup, store.Unavailable: nil, store.Unknown: nil, store.Throttled: nil, store.Conflict: nil,
 	} {
 		var key item.Key
-		w.db.SetHook(onEvery(isWrite, func(op memdb.Op) (bool, error) {
+		w.db.SetHook(onEvery(isWrite, func(op memdynamo.Op) (bool, error) {
 			key = op.Writes[0].Target()
-			return false, memdb.Fail(kind)
+			return false, memdynamo.Fail(kind)
 		}))
 		l, err := openWith(t.Context(), w, Options{})
 		if !errors.Is(err, want) || (l != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "open: ") {
@@ -440,7 +440,7 @@ func TestOpenHasReadTheNamespace(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	reads := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, k := range op.Keys {
 			reads++
 			if k == layout.NamespaceIDKey(l.namespace) {

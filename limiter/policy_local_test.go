@@ -15,14 +15,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // down makes every call fail from now on.
 func (w *world) down() {
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 }
 
 // While the table is down, a process grants its share of each limit, exactly, and
@@ -186,7 +186,7 @@ func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
 	}
 	w.db.SetHook(nil)
 	l = w.process(Options{OnUnavailable: PolicyLocal})
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Setup) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) })
 	if lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); lease != nil || !errors.Is(err, ErrSetup) {
 		t.Errorf("not set up: %v, %v", lease, err)
 	}
@@ -418,7 +418,7 @@ func TestLocalDebtOfAForgottenBucket(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
 	l.locals = desk.NewLocals(100, newDesks(maxLevels))
-	w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	req := func(entity string) Request {
 		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
 	}
@@ -792,9 +792,9 @@ func TestLocalWorkOfALaterPeriod(t *testing.T) {
 func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
 	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	org := layout.EntityKey(l.namespace, "org")
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if isWrite(op) || slices.Contains(op.Keys, org) {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Calendar says when the periods of a quota end, in a compact form that Daily, Monthly,
@@ -106,7 +106,7 @@ func (l Limit) IsQuota() bool { return l.Reset != "" }
 func (l Limit) validateQuota(label func(part string) string) error {
 	switch {
 	case l.Refill != 0 || l.Period != 0:
-		return argument.Invalid(label("Refill and Period"), argument.Plain(fmt.Sprintf("%d per %s", l.Refill, l.Period)),
+		return validate.Invalid(label("Refill and Period"), validate.Plain(fmt.Sprintf("%d per %s", l.Refill, l.Period)),
 			"none beside a Reset: a limit refills or resets")
 	}
 	_, err := calendar.Parse(string(l.Reset))
@@ -116,7 +116,7 @@ func (l Limit) validateQuota(label func(part string) string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", argument.ErrInvalid, label("Reset"), err)
+		return fmt.Errorf("%w: %s: %w", validate.ErrInvalid, label("Reset"), err)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func ParseCalendar(text string) (Calendar, error) {
 		if c := FromFirstUse(d); err == nil && Quota("q", 1, c).Validate() == nil {
 			return c, nil
 		}
-		return "", argument.Invalid("calendar", text, calendarsAccepted)
+		return "", validate.Invalid("calendar", text, calendarsAccepted)
 	}
 	parts := strings.Fields(text)
 	if len(parts) > 0 && words[parts[0]] != "" {
@@ -151,7 +151,7 @@ func ParseCalendar(text string) (Calendar, error) {
 	}
 	form, err := calendar.Cron(strings.Join(parts, " "), zone)
 	if err != nil {
-		return "", fmt.Errorf("%w: calendar %q: %w; accepted is %s", argument.ErrInvalid, text, err, calendarsAccepted)
+		return "", fmt.Errorf("%w: calendar %q: %w; accepted is %s", validate.ErrInvalid, text, err, calendarsAccepted)
 	}
 	return Calendar(form), nil
 }
@@ -164,7 +164,7 @@ func ParseAmount(text string) (int64, error) {
 	if !money {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return 0, argument.Invalid("amount", text, accepted)
+			return 0, validate.Invalid("amount", text, accepted)
 		}
 		return n, nil
 	}
@@ -172,7 +172,7 @@ func ParseAmount(text string) (int64, error) {
 	digits := part + "000000"[:max(0, 6-len(part))]
 	n, err := strconv.ParseUint(whole+digits, 10, 63)
 	if err != nil || len(digits) > 6 || whole == "" || point && part == "" {
-		return 0, argument.Invalid("amount", text, accepted)
+		return 0, validate.Invalid("amount", text, accepted)
 	}
 	return int64(n), nil
 }

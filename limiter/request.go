@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Costs says how many tokens a request takes from each limit, by limit name.
@@ -53,7 +53,7 @@ const policies = "PolicyDefault, PolicyBlock, PolicyAllow or PolicyLocal"
 // String returns the policy in one lower-case word, those that can be stored as they
 // are.
 func (p Policy) String() string {
-	switch word, ok := argument.PolicyWord(p); {
+	switch word, ok := validate.PolicyWord(p); {
 	case p == PolicyDefault:
 		return "default"
 	case ok:
@@ -144,7 +144,7 @@ func (p Part) name() decide.Name { return decide.Name{Entity: p.Entity, Resource
 // parts checks a request, and returns its parts in the room that it is given.
 func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
 	if n := 1 + len(req.Also); n > maxParts {
-		return nil, argument.Invalid("Also", argument.Plain(fmt.Sprintf("%d parts", n-1)),
+		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
 			fmt.Sprintf("at most %d", maxParts-1))
 	}
 	one := req
@@ -163,7 +163,7 @@ func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(room, func(o portion) bool { return o.name() == a.name() }) {
-			return nil, argument.Invalid(fmt.Sprintf("Also[%d]", i), path(a.name()), "every entity and resource once")
+			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(a.name()), "every entity and resource once")
 		}
 		room = append(room, a)
 	}
@@ -174,34 +174,34 @@ func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
 // own limits, not to be changed, or nil if it has none. A busy process brings the same ones
 // again and again: those of the last request for the bucket need no second look.
 func (r Request) validate(k *desk.Desk) ([]bucket.Limit, error) {
-	if err := argument.Entity("Entity", r.Entity); err != nil {
+	if err := validate.Entity("Entity", r.Entity); err != nil {
 		return nil, err
 	}
-	if err := argument.Resource("Resource", r.Resource); err != nil {
+	if err := validate.Resource("Resource", r.Resource); err != nil {
 		return nil, err
 	}
 	if len(r.Costs) == 0 {
-		return nil, argument.Invalid("Costs", argument.Plain("empty"), "at least one limit name with its cost")
+		return nil, validate.Invalid("Costs", validate.Plain("empty"), "at least one limit name with its cost")
 	}
 	for name, n := range r.Costs {
 		if err := validateLimitName("Costs key", name); err != nil {
 			return nil, err
 		}
 		if n < 0 || n > MaxTokens {
-			return nil, argument.Invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
+			return nil, validate.Invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
 		}
 	}
 	if r.OnUnavailable < PolicyDefault || r.OnUnavailable > PolicyLocal {
-		return nil, argument.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
+		return nil, validate.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
 	}
 	if r.Class != "" && !bucket.IsClass(r.Class) {
-		return nil, argument.Invalid("Class", r.Class, "empty, or 1 to 32 letters, digits, '_', '.' or '-'")
+		return nil, validate.Invalid("Class", r.Class, "empty, or 1 to 32 letters, digits, '_', '.' or '-'")
 	}
 	if r.Limits == nil {
 		return nil, nil
 	}
 	if len(r.Limits) == 0 {
-		return nil, argument.Invalid("Limits", argument.Plain("empty"),
+		return nil, validate.Invalid("Limits", validate.Plain("empty"),
 			"nil for the stored configuration, or at least one limit")
 	}
 	if k == nil {
@@ -245,7 +245,7 @@ func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]
 	}
 	for name, n := range costs {
 		if _, ok := table.Find(out, name); !ok {
-			return nil, argument.Invalid(fmt.Sprintf("Costs[%q]", name), n,
+			return nil, validate.Invalid(fmt.Sprintf("Costs[%q]", name), n,
 				"only limits in force: "+strings.Join(table.NamesOf(out), ", "))
 		}
 	}

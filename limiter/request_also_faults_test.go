@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -105,9 +105,9 @@ func TestThrottledPartIsNobodyElsesTrouble(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		must(t, l, alsoOf(1, 1))
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+everybody+"#") {
-				return false, memdb.Fail(store.Throttled)
+				return false, memdynamo.Fail(store.Throttled)
 			}
 			return true, nil
 		})
@@ -181,7 +181,7 @@ func TestPartsAndPanics(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, alsoOf(1, 1))
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+everybody+"#") {
 			panic("client")
 		}

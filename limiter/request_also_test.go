@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -175,15 +175,15 @@ func TestSeveralKeysUnderFaults(t *testing.T) {
 			want    error
 			kept    int64
 		}{
-			{"throttled", false, memdb.Fail(store.Throttled), ErrUnavailable, 0},
-			{"not sent", false, memdb.Fail(store.Unavailable), ErrUnavailable, 0},
-			{"lost", false, memdb.Fail(store.Unknown), ErrUnknown, 0},
-			{"answer lost", true, memdb.Fail(store.Unknown), ErrUnknown, 2},
+			{"throttled", false, memdynamo.Fail(store.Throttled), ErrUnavailable, 0},
+			{"not sent", false, memdynamo.Fail(store.Unavailable), ErrUnavailable, 0},
+			{"lost", false, memdynamo.Fail(store.Unknown), ErrUnknown, 0},
+			{"answer lost", true, memdynamo.Fail(store.Unknown), ErrUnknown, 2},
 		} {
 			w := newWorld(t)
 			l := w.process(Options{})
 			must(t, l, alsoOf(1, 1))
-			w.db.SetHook(func(op memdb.Op) (bool, error) {
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+entity+"#") {
 					return c.applied, c.err
 				}

@@ -3,11 +3,11 @@ package limiter
 import (
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // resolved is the configuration in force for one entity and resource.
@@ -73,7 +73,7 @@ func decodeRecord(it item.Item, now int64) cached {
 }
 
 func (r cached) policy() Policy {
-	p, _ := argument.PolicyOf[Policy](r.config.OnUnavailable)
+	p, _ := validate.PolicyOf[Policy](r.config.OnUnavailable)
 	return p
 }
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // During returns the rate with a window of time in which it has the Capacity, Refill and Period of another one,
@@ -48,25 +48,25 @@ func (l Limit) During(cron, zone string, other Limit) Limit {
 func (l Limit) validateSchedule(label func(part string) string) error {
 	windows, zone, _ := strings.Cut(l.Schedule, "@")
 	if strings.Contains(zone, "@") {
-		return argument.Invalid(label("Schedule"), l.Schedule, "all windows in one time zone")
+		return validate.Invalid(label("Schedule"), l.Schedule, "all windows in one time zone")
 	}
 	for window := range strings.SplitSeq(windows, ";") {
 		if fields := strings.Fields(window); len(fields) > 1 { // it did not become a window
 			cron := strings.Join(fields[:max(0, len(fields)-3)], " ")
 			if _, err := calendar.Window(cron, calendar.Change{Scale: 1}); err != nil {
-				return fmt.Errorf("%w: %s: cron %q: %w", argument.ErrInvalid, label("Schedule"), window, err)
+				return fmt.Errorf("%w: %s: cron %q: %w", validate.ErrInvalid, label("Schedule"), window, err)
 			}
-			return argument.Invalid(label("Schedule"), window,
+			return validate.Invalid(label("Schedule"), window,
 				fmt.Sprintf("some of Capacity and Refill, 1 to %d, and Period, a whole number of seconds", int64(MaxTokens)))
 		}
 	}
 	stored, err := l.withoutSchedule().stored().WithSchedule(l.Schedule)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", argument.ErrInvalid, label("Schedule"), err)
+		return fmt.Errorf("%w: %s: %w", validate.ErrInvalid, label("Schedule"), err)
 	}
 	if most := stored.Most(); most.Capacity > MaxTokens*bucket.Milli || most.Amount > MaxTokens*bucket.Milli ||
 		most.Period > maxPeriod.Milliseconds() {
-		return argument.Invalid(label("Schedule"), l.Schedule,
+		return validate.Invalid(label("Schedule"), l.Schedule,
 			fmt.Sprintf("at most %d tokens and a period of %s in each window", int64(MaxTokens), maxPeriod))
 	}
 	return nil

@@ -63,7 +63,7 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)), Soft: l.Soft,
 	}
-	if s.InFlight = l.Lends(); s.InFlight {
+	if s.InFlight = l.Returns(); s.InFlight {
 		s.Period, s.ResetAfter = 0, 0
 		return s
 	}

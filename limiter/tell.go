@@ -98,7 +98,7 @@ func (le *Lease) slotsAsked(at *Lease, asked Costs) (all []table.Cost) {
 		return nil
 	}
 	for _, l := range at.settles() {
-		if l.Lends() {
+		if l.Returns() {
 			all = append(all, table.Cost{Limit: l, Milli: asked[l.Name] * bucket.Milli})
 		}
 	}

@@ -64,7 +64,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 	tries.InLine = l.desks.Lines.Any(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
-		lease, after, err = l.standInLine(ctx, n, req, tries)
+		lease, after, err = l.emulatorLine(ctx, n, req, tries)
 	}
 	if err != nil || after == 0 {
 		return lease, err

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-func reads(op memdb.Op) bool { return op.Name == memdb.BatchGetItem }
+func reads(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }
 
 // asleepFor lets somebody wait, and sends how long it slept, from when it had been charged.
 func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
@@ -102,7 +102,7 @@ func TestLooksNeverMakeSleepersLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(16 * time.Second) // one look
-		w.db.SetHook(onCall(reads, 0, func(memdb.Op) (bool, error) { return false, errors.New("no answer") }))
+		w.db.SetHook(onCall(reads, 0, func(memdynamo.Op) (bool, error) { return false, errors.New("no answer") }))
 		if took := <-done; took.Round(time.Second) != 36*time.Second {
 			t.Errorf("slept for %s, want the 36s of six tokens", took)
 		}

@@ -8,23 +8,24 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // Where the costs of a request that has failed could not be given back, they may be taken, whatever else went
 // wrong. A missing permission stays that, and so does everything where they were given back.
 func TestWhatIsKnownOfCostsThatWereNotGivenBack(t *testing.T) {
-	notBack := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdb.Fail(store.Unavailable)}}}
-	notSetUp := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdb.Fail(store.Setup)}}}
+	notBack := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Unavailable)}}}
+	notSetUp := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Setup)}}}
 	for _, c := range []struct {
 		err  error
 		back []desk.Trouble
 		want store.Kind
 	}{
-		{memdb.Fail(store.Unavailable), nil, store.Unavailable}, {memdb.Fail(store.Throttled), notBack, store.Unknown},
-		{memdb.Fail(store.Unavailable), notBack, store.Unknown}, {memdb.Fail(store.Setup), notBack, store.Setup},
-		{memdb.Fail(store.Setup), nil, store.Setup}, {ErrUnreadable, notBack, store.Unknown}, {ErrUnreadable, nil, 0},
+		{memdynamo.Fail(store.Unavailable), nil, store.Unavailable},
+		{memdynamo.Fail(store.Throttled), notBack, store.Unknown},
+		{memdynamo.Fail(store.Unavailable), notBack, store.Unknown}, {memdynamo.Fail(store.Setup), notBack, store.Setup},
+		{memdynamo.Fail(store.Setup), nil, store.Setup}, {ErrUnreadable, notBack, store.Unknown}, {ErrUnreadable, nil, 0},
 		{ErrUnreadable, notSetUp, store.Unknown}, // of the costs, nobody knows
 	} {
 		got := failure(desk.Taken{Err: c.err, Others: c.back})
@@ -43,15 +44,15 @@ func TestAPlaceOnShardsThatCannotBeRead(t *testing.T) {
 		w, l, limit := emptyFour(t)
 		used, reads, writes := w.used(l, "rpm"), 0, 0
 		must(t, l, asks(Costs{"rpm": 0}, limit))
-		w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
 			switch {
 			case !isWrite(op):
 				if reads++; reads == 2 {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
-			case op.Name == memdb.UpdateItem:
+			case op.Name == memdynamo.UpdateItem:
 				if writes++; !back {
-					return false, memdb.Fail(store.Unknown)
+					return false, memdynamo.Fail(store.Unknown)
 				}
 			}
 			return true, nil
@@ -75,10 +76,10 @@ func TestWaitOwesNothingWithoutADecision(t *testing.T) {
 	for _, policy := range []Policy{PolicyAllow, PolicyLocal} {
 		w, l := family(t, 100, Options{})
 		must(t, l, stored(Costs{"rpm": 10}))
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if isWrite(op) {
 				if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity == "org" {
-					return false, memdb.Fail(store.Unknown)
+					return false, memdynamo.Fail(store.Unknown)
 				}
 			}
 			return true, nil
@@ -97,7 +98,7 @@ func TestWaitOwesNothingWithoutADecision(t *testing.T) {
 // Each shard that could not be given back is classified by itself: the caller and the observer learn that one
 // may have been written, whatever another has answered first.
 func TestEachShardThatIsNotGivenBackCounts(t *testing.T) {
-	first, second := memdb.Fail(store.Unavailable), memdb.Fail(store.Unknown)
+	first, second := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
 	got := failure(desk.Taken{Err: &desk.Denied{}, Others: []desk.Trouble{
 		{Op: "rollback", Name: acmeGPT, Errs: []error{first, second}}}})
 	if !errors.Is(got, ErrUnknown) || !errors.Is(got, ErrUnavailable) || !errors.Is(got, ErrLimited) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // A denial a moment ago says nothing of a request that waits.
@@ -67,7 +67,7 @@ func TestWhoCameLaterWakesNobody(t *testing.T) {
 			must(t, l, asks(Costs{"rpm": 5}, rpm10))
 		}
 		tries, after := waiting(time.Time{}), time.Duration(0)
-		w.db.SetHook(onCall(isTransaction, 0, func(memdb.Op) (_ bool, err error) {
+		w.db.SetHook(onCall(isTransaction, 0, func(memdynamo.Op) (_ bool, err error) {
 			for n := 0; n < 3; n++ { // writes of shard 0, of which the last is looked at
 				if _, after, err = l.reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10), tries); err != nil {
 					t.Error(err)
@@ -107,7 +107,7 @@ func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-		w.db.SetHook(onCall(isWrite, 0, func(memdb.Op) (bool, error) {
+		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
 			if err := end(lease, t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -22,7 +22,7 @@ import (
 // bubble, and every call takes two milliseconds.
 func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter)) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+		db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 		w := &world{t: t, db: db}
 		db.SetHook(slow)
 		f(t, w, func() *Limiter {
@@ -35,7 +35,7 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter
 	})
 }
 
-func slow(memdb.Op) (bool, error) {
+func slow(memdynamo.Op) (bool, error) {
 	time.Sleep(2 * time.Millisecond)
 	return true, nil
 }
@@ -214,7 +214,7 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 		// When giving back fails, the caller is told.
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(300*time.Millisecond, func() {
-			w.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 			cancel()
 		})
 		_, err = l.Wait(ctx, asks(Costs{"tps": 10}, limit))
@@ -309,7 +309,7 @@ func TestReserveUnderFaults(t *testing.T) {
 							t.Error(err)
 						}
 					}}
-					hook := func(op memdb.Op) (bool, error) { return f.hook(env, op) }
+					hook := func(op memdynamo.Op) (bool, error) { return f.hook(env, op) }
 					if !f.forever {
 						hook = onCall(isWrite, 0, hook)
 					}
@@ -389,25 +389,25 @@ func TestReserveWhatNoShardHolds(t *testing.T) {
 // TestReserveOnSeveralShardsUnderFaults: the transaction that takes from all shards
 // is refused, its answer is lost, or the look after it fails.
 func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
-	transaction := func(op memdb.Op) bool { return op.Name == memdb.TransactWriteItems }
+	transaction := func(op memdynamo.Op) bool { return op.Name == memdynamo.TransactWriteItems }
 	for _, c := range []struct {
 		name string
-		hook func(w *world) memdb.Hook
+		hook func(w *world) memdynamo.Hook
 		want string
 		held int64
 	}{
-		{"refused once", func(w *world) memdb.Hook {
-			return onCall(transaction, 0, func(op memdb.Op) (bool, error) { return false, w.refusedNow(op) })
+		{"refused once", func(w *world) memdynamo.Hook {
+			return onCall(transaction, 0, func(op memdynamo.Op) (bool, error) { return false, w.refusedNow(op) })
 		}, "granted", -40},
-		{"applied, answer lost once", func(*world) memdb.Hook {
-			return onCall(transaction, 0, func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) })
+		{"applied, answer lost once", func(*world) memdynamo.Hook {
+			return onCall(transaction, 0, func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) })
 		}, "granted", -40},
-		{"unavailable", func(*world) memdb.Hook {
-			return onCall(transaction, 0, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+		{"unavailable", func(*world) memdynamo.Hook {
+			return onCall(transaction, 0, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 		}, "unavailable", 0},
-		{"not read afterwards", func(*world) memdb.Hook {
-			return func(op memdb.Op) (bool, error) {
-				return op.Name != memdb.BatchGetItem || len(op.Keys) != 4, nil
+		{"not read afterwards", func(*world) memdynamo.Hook {
+			return func(op memdynamo.Op) (bool, error) {
+				return op.Name != memdynamo.BatchGetItem || len(op.Keys) != 4, nil
 			}
 		}, "unavailable", 0},
 	} {
@@ -416,7 +416,7 @@ func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 			hook := c.hook(w)
 			if c.name == "not read afterwards" { // but before
 				paid, fail := false, hook
-				hook = func(op memdb.Op) (bool, error) {
+				hook = func(op memdynamo.Op) (bool, error) {
 					if paid = paid || transaction(op); paid {
 						return fail(op)
 					}
@@ -446,17 +446,17 @@ func TestReserveThatIsNotGivenBack(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					paid := false
-					w.db.SetHook(func(op memdb.Op) (bool, error) {
+					w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 						switch {
-						case op.Name == memdb.TransactWriteItems:
+						case op.Name == memdynamo.TransactWriteItems:
 							paid = true
-						case paid && op.Name == memdb.BatchGetItem:
+						case paid && op.Name == memdynamo.BatchGetItem:
 							if leaves {
 								cancel()
 							}
-							return false, memdb.Fail(store.Unavailable)
+							return false, memdynamo.Fail(store.Unavailable)
 						case paid:
-							return false, memdb.Fail(back)
+							return false, memdynamo.Fail(back)
 						}
 						return true, nil
 					})

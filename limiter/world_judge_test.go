@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -115,7 +115,7 @@ func (j *judge) past(limit string) *buckettest.History {
 // follow takes in the changes since the last time and checks each.
 func (j *judge) follow() {
 	j.w.t.Helper()
-	changes := slices.DeleteFunc(j.w.db.Changes(j.seq), func(c memdb.Change) bool {
+	changes := slices.DeleteFunc(j.w.db.Changes(j.seq), func(c memdynamo.Change) bool {
 		j.seq = max(j.seq, c.Seq)
 		ns, e, r, _, ok := layout.ParseBucketPK(c.Key.PK)
 		return !ok || ns != j.namespace || e != acme || r != gpt
@@ -150,7 +150,7 @@ func (j *judge) decode(it item.Item) *table.Shard {
 }
 
 // split moves what the new shard holds to it.
-func (j *judge) split(c memdb.Change, before, keep, moved table.Shard) {
+func (j *judge) split(c memdynamo.Change, before, keep, moved table.Shard) {
 	j.w.t.Helper()
 	refs := map[string]*buckettest.Reference{}
 	for i, sl := range moved.State.Slots {
@@ -169,7 +169,7 @@ func (j *judge) split(c memdb.Change, before, keep, moved table.Shard) {
 
 // merge moves what a shard that goes held to the one that stays. A limit that it
 // did not have yet would have started full.
-func (j *judge) merge(c memdb.Change, gone table.Shard, stays memdb.Change) {
+func (j *judge) merge(c memdynamo.Change, gone table.Shard, stays memdynamo.Change) {
 	j.w.t.Helper()
 	keep := j.decode(stays.New).State
 	for i, sl := range keep.Slots {
@@ -193,7 +193,7 @@ func ceil(r *big.Rat) int64 {
 }
 
 // change takes in one change of one shard.
-func (j *judge) change(c memdb.Change, before, after *table.Shard) {
+func (j *judge) change(c memdynamo.Change, before, after *table.Shard) {
 	j.w.t.Helper()
 	if after == nil {
 		_, _, _, shard, _ := layout.ParseBucketPK(c.Key.PK)
@@ -262,7 +262,7 @@ func (j *judge) count(at int64, limit string, grown int64) {
 
 // atMost checks that a level is no higher than that of the exact bucket and what
 // was given back.
-func (j *judge) atMost(c memdb.Change, what string, level *big.Rat, limit string, shard int) {
+func (j *judge) atMost(c memdynamo.Change, what string, level *big.Rat, limit string, shard int) {
 	j.w.t.Helper()
 	exact, pool := j.exact[shard][limit].Level(c.CreatedAt), j.returned(limit)
 	j.seen = append(j.seen, verdict{c, shard, limit, level, exact, pool})
@@ -280,7 +280,7 @@ func (j *judge) atMost(c memdb.Change, what string, level *big.Rat, limit string
 
 // verdict is what a change was judged by.
 type verdict struct {
-	c                  memdb.Change
+	c                  memdynamo.Change
 	shard              int
 	limit              string
 	level, exact, pool *big.Rat

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -171,12 +171,12 @@ func (s *schedule) largest(name string) bucket.Rate {
 // fault makes some writes go wrong: not carried out, or carried out with the
 // answer lost.
 func (s *schedule) fault() {
-	s.w.db.SetHook(oneByOne(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.BatchGetItem || s.r.IntN(100) >= s.faulty {
+	s.w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.BatchGetItem || s.r.IntN(100) >= s.faulty {
 			return true, nil
 		}
 		kind := []store.Kind{store.Unknown, store.Unknown, store.Throttled, store.Conflict, store.Unavailable}[s.r.IntN(5)]
-		return kind == store.Unknown && s.r.IntN(2) == 0, memdb.Fail(kind)
+		return kind == store.Unknown && s.r.IntN(2) == 0, memdynamo.Fail(kind)
 	}))
 }
 

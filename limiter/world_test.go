@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -243,14 +243,14 @@ func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 }
 
 // isWrite reports whether a call is one that changes buckets.
-func isWrite(op memdb.Op) bool { return op.Name != memdb.BatchGetItem }
+func isWrite(op memdynamo.Op) bool { return op.Name != memdynamo.BatchGetItem }
 
 // onCall returns a hook that lets all calls pass but the nth (from 0) that
 // matches, which f decides on.
-func onCall(match func(memdb.Op) bool, nth int, f memdb.Hook) memdb.Hook {
+func onCall(match func(memdynamo.Op) bool, nth int, f memdynamo.Hook) memdynamo.Hook {
 	calls := make(chan int, 1)
 	calls <- 0
-	return func(op memdb.Op) (bool, error) {
+	return func(op memdynamo.Op) (bool, error) {
 		if !match(op) {
 			return true, nil
 		}
@@ -265,8 +265,8 @@ func onCall(match func(memdb.Op) bool, nth int, f memdb.Hook) memdb.Hook {
 
 // refusedNow is the refusal of a write whose condition would have held: as if
 // somebody had changed the item and changed it back.
-func (w *world) refusedNow(op memdb.Op) error {
-	if op.Name == memdb.TransactWriteItems {
+func (w *world) refusedNow(op memdynamo.Op) error {
+	if op.Name == memdynamo.TransactWriteItems {
 		c := &store.Canceled{Reasons: make([]store.Reason, len(op.Writes))}
 		c.Reasons[0] = store.Reason{Refused: true, Old: w.db.Item(op.Writes[0].Target())}
 		return c
@@ -302,7 +302,7 @@ func kindName(err error) string {
 }
 
 // sameTable fails the test if the table differs from a snapshot.
-func (w *world) sameTable(before *memdb.DB) {
+func (w *world) sameTable(before *memdynamo.DB) {
 	w.t.Helper()
 	a, b := before.Items(), w.db.Items()
 	if !slices.EqualFunc(a, b, func(x, y item.Item) bool {
@@ -314,9 +314,9 @@ func (w *world) sameTable(before *memdb.DB) {
 
 // oneByOne lets calls into a hook that counts one by one: the shards of a lease are settled at
 // once. The hook must not sleep.
-func oneByOne(hook memdb.Hook) memdb.Hook {
+func oneByOne(hook memdynamo.Hook) memdynamo.Hook {
 	var mu sync.Mutex
-	return func(op memdb.Op) (bool, error) {
+	return func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return hook(op)

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -65,7 +65,7 @@ func NewLive(tb testing.TB) *Table { return newTable(tb, time.Time{}) }
 
 func newTable(tb testing.TB, now time.Time) *Table {
 	t := &Table{tb: tb, now: now}
-	db := memdb.New(func() int64 { return t.Now().UnixMilli() })
+	db := memdynamo.New(func() int64 { return t.Now().UnixMilli() })
 	db.SetHook(t.hook)
 	t.DynamoDB = db.Client()
 	return t

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -42,8 +42,9 @@ type Trouble struct {
 	Hang bool
 }
 
-var operations = []string{string(memdb.UpdateItem), string(memdb.PutItem), string(memdb.DeleteItem),
-	string(memdb.TransactWriteItems), string(memdb.BatchGetItem), string(memdb.Query), string(memdb.BatchWriteItem)}
+var operations = []string{string(memdynamo.UpdateItem), string(memdynamo.PutItem), string(memdynamo.DeleteItem),
+	string(memdynamo.TransactWriteItems), string(memdynamo.BatchGetItem), string(memdynamo.Query),
+	string(memdynamo.BatchWriteItem)}
 
 // Trouble decides the outcome of calls from now on, and replaces earlier troubles. Each call meets
 // the first trouble that concerns its operation and has not yet happened Times times. Without
@@ -82,11 +83,11 @@ func (one Trouble) check() {
 func (one Trouble) failure() error {
 	switch {
 	case errors.Is(one.Err, limiter.ErrUnavailable):
-		return memdb.Fail(store.Unavailable)
+		return memdynamo.Fail(store.Unavailable)
 	case errors.Is(one.Err, limiter.ErrUnknown):
-		return memdb.Fail(store.Unknown)
+		return memdynamo.Fail(store.Unknown)
 	case errors.Is(one.Err, ErrThrottled):
-		return memdb.Fail(store.Throttled)
+		return memdynamo.Fail(store.Throttled)
 	case errors.Is(one.Err, ErrDenied):
 		return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform this action"}
 	}
@@ -118,7 +119,7 @@ func (t *Table) next(operation string) Trouble {
 	return Trouble{}
 }
 
-func (t *Table) hook(op memdb.Op) (apply bool, err error) {
+func (t *Table) hook(op memdynamo.Op) (apply bool, err error) {
 	one := t.next(string(op.Name))
 	written := errors.Is(one.Err, limiter.ErrUnknown)
 	if one.Hang {

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
@@ -88,7 +88,7 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		alert     func(int) (bool, error)
-		record    func(memdb.Op) (bool, error)
+		record    func(memdynamo.Op) (bool, error)
 		again     bool // the batch comes again
 		sent, log int
 	}{
@@ -96,16 +96,16 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 		{"not sent", func(n int) (bool, error) { return n > 1, map[bool]error{true: errDown}[n == 1] }, nil, true, 1, 1},
 		{"sent, answer lost", func(n int) (bool, error) { return true, map[bool]error{true: errDown}[n == 1] }, nil,
 			true, 2, 1},
-		{"record not written", nil, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) },
+		{"record not written", nil, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) },
 			true, 2, 2},
-		{"record written, answer lost", nil, func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) },
+		{"record written, answer lost", nil, func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) },
 			false, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, to, payload, again := spentHalf(t)
 			to.fails = c.alert
 			failed := false
-			r.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+			r.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 				threshold := len(op.Writes) > 0 && strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#")
 				if c.record == nil || failed || !threshold {
 					return true, nil
@@ -152,10 +152,10 @@ func TestNothingIsSentWhileRecordsCannotBeRead(t *testing.T) {
 		r, to, payload, again := spentHalf(t)
 		r.agg.conf.Percents = map[string][]int{"": {25, 50}}
 		reads := 0
-		r.db.SetSerialHook(func(op memdb.Op) (bool, error) {
+		r.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 			if len(op.Keys) > 0 && strings.HasPrefix(op.Keys[0].SK, "#QUOTA#") {
 				if reads++; reads > read {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
 			}
 			return true, nil

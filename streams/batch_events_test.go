@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/events/eventstest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
@@ -40,7 +40,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 		r.now = max(r.now, c.Created+1000)
 	}
 	var writes strings.Builder
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		fmt.Fprintf(&writes, "\n%s\n", op.Name)
 		for _, w := range op.Writes {
 			writes.WriteString(show(w))

@@ -16,7 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
@@ -34,7 +34,7 @@ type slowTable struct {
 	tooLate  int
 }
 
-func (s *slowTable) hook(op memdb.Op) (bool, error) {
+func (s *slowTable) hook(op memdynamo.Op) (bool, error) {
 	time.Sleep(4 * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *slowTable) hook(op memdb.Op) (bool, error) {
 		units += u
 	}
 	if len(op.Writes) > 0 && s.left < 1 {
-		return false, memdb.Fail(store.Throttled)
+		return false, memdynamo.Fail(store.Throttled)
 	}
 	s.left -= units
 	s.taken += units
@@ -196,12 +196,12 @@ func TestManyBucketsBehindASlowTable(t *testing.T) {
 }
 
 // takes lets a call take that long, or until its caller gives up.
-func takes(op memdb.Op, d time.Duration) (bool, error) {
+func takes(op memdynamo.Op, d time.Duration) (bool, error) {
 	select {
 	case <-time.After(d):
 		return true, nil
 	case <-op.Done:
-		return false, memdb.Fail(store.Unknown)
+		return false, memdynamo.Fail(store.Unknown)
 	}
 }
 
@@ -209,17 +209,20 @@ func takes(op memdb.Op, d time.Duration) (bool, error) {
 // what it could not count is carried on, or delivered again.
 func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 	for _, tumbling := range []bool{false, true} {
-		for name, hook := range map[string]func(memdb.Op) (bool, error){
-			"hung":      func(op memdb.Op) (bool, error) { <-op.Done; return false, memdb.Fail(store.Unknown) },
-			"throttled": func(memdb.Op) (bool, error) { time.Sleep(time.Second); return false, memdb.Fail(store.Throttled) },
-			"lists hung": func(op memdb.Op) (bool, error) {
+		for name, hook := range map[string]func(memdynamo.Op) (bool, error){
+			"hung": func(op memdynamo.Op) (bool, error) { <-op.Done; return false, memdynamo.Fail(store.Unknown) },
+			"throttled": func(memdynamo.Op) (bool, error) {
+				time.Sleep(time.Second)
+				return false, memdynamo.Fail(store.Throttled)
+			},
+			"lists hung": func(op memdynamo.Op) (bool, error) {
 				if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK {
 					<-op.Done
-					return false, memdb.Fail(store.Unknown)
+					return false, memdynamo.Fail(store.Unknown)
 				}
 				return takes(op, 3*time.Second)
 			},
-			"slow": func(op memdb.Op) (bool, error) { return takes(op, 4900*time.Millisecond) },
+			"slow": func(op memdynamo.Op) (bool, error) { return takes(op, 4900*time.Millisecond) },
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
@@ -283,7 +286,7 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 		r.within(&seen, nil, true)
 		later := 2 * time.Hour.Milliseconds()
 		r.agg.now = func() int64 { return t0 + later + time.Since(begin).Milliseconds() }
-		r.db.SetHook(func(op memdb.Op) (bool, error) { return takes(op, 15*time.Millisecond) })
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) { return takes(op, 15*time.Millisecond) })
 		var log strings.Builder
 		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
 		invocations := 0
@@ -330,7 +333,7 @@ func TestWorkBeginsUntilFiveSecondsBeforeTheDeadline(t *testing.T) {
 		r.take("another", 0, 1, 1)
 		payload := windowed(records(r.since(seen)), state, false)
 		begin, mu, last, lists := time.Now(), sync.Mutex{}, time.Duration(0), 0
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK {
 				ok, err := takes(op, 3500*time.Millisecond)
 				mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
@@ -45,7 +45,7 @@ func TestWholeBatchDone(t *testing.T) {
 // what arrives late from before is.
 func TestUsageIsExactAcrossStreams(t *testing.T) {
 	r := newRig(t)
-	payload := func(label string, base int, changes []memdb.Change) []byte {
+	payload := func(label string, base int, changes []memdynamo.Change) []byte {
 		var all []json.RawMessage
 		for i, c := range changes {
 			all = append(all, streamtest.Record{Sequence: strconv.Itoa(base + i), Created: c.CreatedAt, Old: c.Old, New: c.New,
@@ -95,7 +95,7 @@ func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 			for _, e := range []string{"a", "b", "c", "b"} {
 				r.take(e, 0, 1, 1)
 			}
-			r.handedOn(func(memdb.Op) (bool, error) { return false, memdb.Fail(kind) })
+			r.handedOn(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 // delivered again.
 func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 	var r *rig
-	var changes []memdb.Change
+	var changes []memdynamo.Change
 	for call, n := range map[int]int{2: 0, 4: 0, 5: 1, 9: 2} { // there are four to each bucket
 		r = newRig(t)
 		r.agg.concurrency = 1
@@ -115,7 +115,7 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		calls := 0
-		r.db.SetHook(func(memdb.Op) (bool, error) {
+		r.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if calls++; calls == call {
 				cancel() // and the answer of this call is lost
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -50,7 +50,7 @@ func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 				r := newRig(t)
 				r.wide(limits, hot)
 				r.take("a", 0, 1, 1)
-				r.db.SetHook(func(op memdb.Op) (bool, error) {
+				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					if err := checked(op.Writes...); err != nil {
 						t.Errorf("sent: %v", err)
 					}
@@ -104,7 +104,7 @@ func TestInvalidWrites(t *testing.T) {
 			r.wide(2, c.hot)
 			changes := r.since(0)
 			hit := false
-			r.db.SetHook(func(op memdb.Op) (bool, error) {
+			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if len(op.Writes) > 0 && strings.HasPrefix(op.Writes[0].Target().PK, c.pk) {
 					hit = true
 					return false, c.err

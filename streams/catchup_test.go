@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -29,7 +29,7 @@ func TestDaysCatchUpLessOftenWhereTheFoldIsLong(t *testing.T) {
 		const hour = 3_600_000
 		r.now = t0 - t0%(24*hour)
 		seen, days := int64(0), 0
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			for _, w := range op.Writes {
 				if u, ok := w.(item.Update); ok && isUsage(u) && !strings.HasSuffix(u.Key.SK, "Z") {
 					days++
@@ -109,9 +109,9 @@ func TestWhoDiesWhileCatchingUpIsFollowed(t *testing.T) {
 	}
 	r.now += 3 * time.Hour.Milliseconds()
 	begun := r.now
-	r.db.SetHook(func(op memdb.Op) (bool, error) { // it dies after its claim
-		if op.Name == memdb.Query {
-			return false, memdb.Fail(store.Unavailable)
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) { // it dies after its claim
+		if op.Name == memdynamo.Query {
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -141,10 +141,10 @@ func TestWhatCannotBeSummedIsOwedAnew(t *testing.T) {
 		r.within(&seen, nil, true)
 	}
 	fails := true
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, k := range op.Keys {
 			if strings.HasPrefix(k.SK, "#USAGE#") && fails {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 		}
 		return true, nil
@@ -166,7 +166,7 @@ func TestWhatIsCaughtUpIsNotClaimed(t *testing.T) {
 	r.take("a", 0, 1, 1)
 	r.within(&seen, nil, true)
 	r.now += 3 * time.Hour.Milliseconds()
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, w := range op.Writes {
 			if w.Target() == ledger.OwedCursorKey() {
 				claims++
@@ -228,7 +228,7 @@ func TestOneKindOfWindowHasNothingToCatchUp(t *testing.T) {
 	for _, kind := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
 		r, seen := newRig(t), int64(0)
 		r.agg.conf.Windows = []usage.Window{kind}
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			of := append([]item.Key{{PK: op.Query.PK}}, op.Keys...)
 			for _, w := range op.Writes {
 				of = append(of, w.Target())
@@ -258,11 +258,11 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 		r := newRig(t)
 		r.take("a", 0, 1, 1)
 		hung := false
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if len(op.Writes) > 0 && !hung {
 				hung = true
 				<-op.Done
-				return false, memdb.Fail(store.Unknown)
+				return false, memdynamo.Fail(store.Unknown)
 			}
 			return true, nil
 		})
@@ -280,10 +280,12 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 // claimed or moved, or the lists cannot be read. The next invocation catches up.
 func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
 	cursor := ledger.OwedCursorKey()
-	for name, hits := range map[string]func(op memdb.Op) bool{
-		"the cursor is not read":  func(op memdb.Op) bool { return slices.Contains(op.Keys, cursor) },
-		"the lists are not read":  func(op memdb.Op) bool { return op.Query.PK == ledger.OwedPK },
-		"the cursor is not moved": func(op memdb.Op) bool { return len(op.Writes) > 0 && op.Writes[0].Target() == cursor },
+	for name, hits := range map[string]func(op memdynamo.Op) bool{
+		"the cursor is not read": func(op memdynamo.Op) bool { return slices.Contains(op.Keys, cursor) },
+		"the lists are not read": func(op memdynamo.Op) bool { return op.Query.PK == ledger.OwedPK },
+		"the cursor is not moved": func(op memdynamo.Op) bool {
+			return len(op.Writes) > 0 && op.Writes[0].Target() == cursor
+		},
 	} {
 		r, seen := newRig(t), int64(0)
 		var log strings.Builder
@@ -291,9 +293,9 @@ func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)
 		r.now += 3 * time.Hour.Milliseconds()
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if hits(op) {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 			return true, nil
 		})
@@ -321,7 +323,7 @@ func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 	}
 	r.now += 3 * time.Hour.Milliseconds()
 	read, lists := map[string]int{}, 0
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if strings.HasPrefix(op.Query.From, "#USAGE#") {
 			read[op.Query.PK]++
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -32,7 +32,7 @@ const t0 = 1_700_000_000_000 // 2023-11-14T22:13:20Z
 type rig struct {
 	t       testing.TB
 	now     int64
-	db      *memdb.DB
+	db      *memdynamo.DB
 	kept    *objects
 	agg     *Aggregator
 	metrics bytes.Buffer
@@ -89,7 +89,7 @@ func (s inContext) Read(ctx context.Context, consistent bool, keys ...item.Key) 
 
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: t0, kept: &objects{}}
-	r.db = memdb.New(func() int64 { return r.now })
+	r.db = memdynamo.New(func() int64 { return r.now })
 	r.agg = &Aggregator{
 		store: inContext{r.db, r},
 		keep:  r.kept.keep,
@@ -155,7 +155,7 @@ func (r *rig) take(entity string, shard int, rpm, tpm int64) {
 	r.db.Store(b.Item())
 }
 
-func records(changes []memdb.Change) []json.RawMessage {
+func records(changes []memdynamo.Change) []json.RawMessage {
 	var out []json.RawMessage
 	for _, c := range changes {
 		out = append(out, streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old,
@@ -166,14 +166,14 @@ func records(changes []memdb.Change) []json.RawMessage {
 
 // since returns the stream after change number seq, without what the filter of
 // the event source mapping drops.
-func (r *rig) since(seq int64) []memdb.Change {
-	return slices.DeleteFunc(r.db.Changes(seq), func(c memdb.Change) bool {
+func (r *rig) since(seq int64) []memdynamo.Change {
+	return slices.DeleteFunc(r.db.Changes(seq), func(c memdynamo.Change) bool {
 		return c.Key.SK != layout.SKBucketState
 	})
 }
 
 // acknowledged returns how many changes of a batch the response says are done.
-func (r *rig) acknowledged(out []byte, batch []memdb.Change) int {
+func (r *rig) acknowledged(out []byte, batch []memdynamo.Change) int {
 	r.t.Helper()
 	var resp struct {
 		BatchItemFailures []struct {
@@ -187,7 +187,7 @@ func (r *rig) acknowledged(out []byte, batch []memdb.Change) int {
 		return len(batch)
 	}
 	from := resp.BatchItemFailures[0].ItemIdentifier
-	n := slices.IndexFunc(batch, func(c memdb.Change) bool { return sequence.Compare(c.SequenceNumber(), from) >= 0 })
+	n := slices.IndexFunc(batch, func(c memdynamo.Change) bool { return sequence.Compare(c.SequenceNumber(), from) >= 0 })
 	if n < 0 {
 		r.t.Fatalf("resume at %q, which is not in the batch", from)
 	}
@@ -288,10 +288,10 @@ func differences(got, want map[string]int64) string {
 
 // handedOn lets a fault hit what is written of bucket b, of which the changes have the
 // second record, and wants that record to come again, alone with those behind it.
-func (r *rig) handedOn(fault func(op memdb.Op) (bool, error)) {
+func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 	r.t.Helper()
 	changes := r.since(0)
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "ENTITY#b") {
 			return fault(op)
 		}

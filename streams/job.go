@@ -80,5 +80,5 @@ func inOrder(jobs []*function.Job) []*function.Job {
 // being done: what they write stays true when Lambda delivers the batch again, and
 // might be lost if it does not.
 func (a *Aggregator) run(ctx context.Context, jobs []*function.Job) {
-	function.Pool{AtOnce: a.concurrency}.Run(ctx, jobs)
+	function.Pool{Concurrency: a.concurrency}.Run(ctx, jobs)
 }

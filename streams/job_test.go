@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -56,7 +56,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 				about += " " + a.Key + "=" + a.Value.String()
 			}
 		}
-		record := 1 + slices.IndexFunc(r.since(0), func(c memdb.Change) bool { return c.SequenceNumber() == j.Resume })
+		record := 1 + slices.IndexFunc(r.since(0), func(c memdynamo.Change) bool { return c.SequenceNumber() == j.Resume })
 		got = append(got, fmt.Sprintf("%s%s, record %d, required %v", j.What, about, record, j.Required))
 	}
 	want := []string{

@@ -16,7 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -25,10 +25,10 @@ import (
 // trouble lets one call in so many each fail, be slowed down by busy, lose its answer,
 // or end the caller's context. Calls go out concurrently: what befalls one depends on
 // what it is and how often it came, not on when it comes, so that a seed says it all.
-func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc) memdb.Hook {
+func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc) memdynamo.Hook {
 	var mu sync.Mutex
 	met := map[string]uint64{}
-	return func(op memdb.Op) (bool, error) {
+	return func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		call := fmt.Sprint(op.Name, op.Keys, op.Query.PK, op.Query.From)
@@ -40,13 +40,13 @@ func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc)
 		met[call]++
 		switch rand.New(rand.NewPCG(seed+met[call], h.Sum64())).IntN(oneIn) {
 		case 0:
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		case 1:
-			return false, memdb.Fail(store.Unknown)
+			return false, memdynamo.Fail(store.Unknown)
 		case 2:
-			return true, memdb.Fail(store.Unknown)
+			return true, memdynamo.Fail(store.Unknown)
 		case 3:
-			return false, memdb.Fail(busy)
+			return false, memdynamo.Fail(busy)
 		case 4:
 			cancel()
 		}
@@ -63,7 +63,7 @@ func TestPanicIsNotDone(t *testing.T) {
 	}
 	var log strings.Builder
 	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
-	r.handedOn(func(memdb.Op) (bool, error) { panic("planted") })
+	r.handedOn(func(memdynamo.Op) (bool, error) { panic("planted") })
 	if want := `msg="usage not written" entity=b resource=gpt err="bug: planted"`; !strings.Contains(log.String(), want) {
 		t.Errorf("no %s in %s", want, log.String())
 	}
@@ -74,12 +74,12 @@ func TestPanicIsNotDone(t *testing.T) {
 func TestUpkeepThatFailsIsDone(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		call func(op memdb.Op) (bool, error)
+		call func(op memdynamo.Op) (bool, error)
 	}{
-		{"refused", func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }},
-		{"answer lost", func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) }},
-		{"hung", func(op memdb.Op) (bool, error) { <-op.Done; return false, nil }},
-		{"panic", func(memdb.Op) (bool, error) { panic("planted") }},
+		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }},
+		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }},
+		{"hung", func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }},
+		{"panic", func(memdynamo.Op) (bool, error) { panic("planted") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 				payload := streamtest.PayloadOf(records(r.since(0))...)
 				r.now += 700
 				var upkeep atomic.Int64 // calls go out concurrently
-				r.db.SetHook(func(op memdb.Op) (bool, error) {
+				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#") {
 						return true, nil
 					}
@@ -134,12 +134,12 @@ func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
 		}
 		batch := streamtest.PayloadOf(records(r.since(2))...) // the second record is lost
 		reads := 0
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name != memdb.BatchGetItem && op.Name != memdb.Query {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name != memdynamo.BatchGetItem && op.Name != memdynamo.Query {
 				return true, nil
 			}
 			if reads++; reads == at {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 			return true, nil
 		})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -17,7 +17,7 @@ import (
 // was at the last remember.
 type laggard struct {
 	store.Lister
-	db, old *memdb.DB
+	db, old *memdynamo.DB
 	at      int64 // instant of the last remember
 	rand    *rand.Rand
 }
@@ -108,13 +108,13 @@ func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 }
 
 // last returns the newest record.
-func (w *world) last() memdb.Change {
+func (w *world) last() memdynamo.Change {
 	all := w.since(0)
 	return all[len(all)-1]
 }
 
 // countRecords lets the aggregator count records at once, without folding.
-func (w *world) countRecords(changes ...memdb.Change) {
+func (w *world) countRecords(changes ...memdynamo.Change) {
 	w.t.Helper()
 	if got := w.rig.handle(streamtest.PayloadOf(records(changes)...)); got != done {
 		w.t.Fatal(got)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -28,7 +28,7 @@ func TestWhenSnapshotsAreLookedUp(t *testing.T) {
 			l.learn(1)
 		}
 		read := false
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			read = op.Consistent // what was written a moment ago must be seen
 			return true, nil
 		})
@@ -49,7 +49,7 @@ func TestALookupIsOneCall(t *testing.T) {
 		due = append(due, &counting{parts: []usage.Part{first, second}})
 	}
 	var calls []int
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		calls = append(calls, len(op.Keys))
 		return true, nil
 	})

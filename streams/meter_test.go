@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -33,12 +33,12 @@ func TestWriteUnits(t *testing.T) {
 		{"small", 100, nil, nil, 1, 4},
 		{"a unit", 1024, nil, nil, 1, 4},
 		{"a little more", 1025, nil, nil, 2, 4},
-		{"throttled", 1025, memdb.Fail(store.Throttled), nil, 0, 0},
-		{"in conflict", 1025, memdb.Fail(store.Conflict), nil, 0, 0},
-		{"without an answer", 1025, nil, memdb.Fail(store.Unknown), 2, 4},
+		{"throttled", 1025, memdynamo.Fail(store.Throttled), nil, 0, 0},
+		{"in conflict", 1025, memdynamo.Fail(store.Conflict), nil, 0, 0},
+		{"without an answer", 1025, nil, memdynamo.Fail(store.Unknown), 2, 4},
 	} {
 		r := newRig(t)
-		r.db.SetHook(func(memdb.Op) (bool, error) {
+		r.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if c.fault != nil {
 				return false, c.fault
 			}

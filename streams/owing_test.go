@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -48,11 +48,11 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 		r.take("another", 0, 1, 1)
 	}
 	lists := 0
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK &&
 			!strings.HasPrefix(op.Writes[0].Target().SK, "#") {
 			lists++
-			return applied, memdb.Fail(kind)
+			return applied, memdynamo.Fail(kind)
 		}
 		return true, nil
 	})
@@ -107,9 +107,9 @@ func listNotStoredTwice(t *testing.T, want int64) {
 	state, _ := r.within(&seen, nil, false)
 	r.now += time.Hour.Milliseconds() // due with the next record
 	r.take("second", 0, 1, 100)
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) == 1 && strings.HasPrefix(op.Writes[0].Target().SK, "0") {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -158,7 +158,7 @@ func TestHowMuchAListSays(t *testing.T) {
 	}
 	r := newRig(t)
 	var lists []int
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, w := range op.Writes {
 			put, ok := w.(item.Put)
 			owed, err := usage.UnpackOwed(ledger.PackedOwed(put.Item), usage.Daily)
@@ -184,7 +184,7 @@ func TestHowMuchAListSays(t *testing.T) {
 	if whole.stored != n {
 		t.Errorf("%d are said", whole.stored)
 	}
-	r.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	for _, c := range all {
 		failed.add(t.Context(), r.agg, c, false)
 	}
@@ -201,7 +201,7 @@ func TestAListIsInOrder(t *testing.T) {
 		from = append(from, &counting{owed: []usage.Owed{{Namespace: "ns", Resource: resource, Entity: "acme"}}})
 	}
 	var got []usage.Owed
-	r.db.SetHook(func(op memdb.Op) (_ bool, err error) {
+	r.db.SetHook(func(op memdynamo.Op) (_ bool, err error) {
 		got, err = usage.UnpackOwed(ledger.PackedOwed(op.Writes[0].(item.Put).Item), usage.Daily)
 		return true, err
 	})

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -45,8 +45,8 @@ func TestABatchLogsWhatTheBillHas(t *testing.T) {
 	var lines bytes.Buffer
 	r.agg.log = slog.New(slog.NewJSONHandler(&lines, nil)).With("requestId", "c4ca4238-a0b9-2382-0dcc-509a6f75849b")
 	r.handle(streamtest.PayloadOf(records(r.since(0))...))
-	if got := lines.Len() + r.metrics.Len(); got < bill.BytesLogged*3/4 || got > bill.BytesLogged*5/4 {
-		t.Errorf("an invocation logs %d bytes, the bill has %d:\n%s%s", got, bill.BytesLogged, &lines, &r.metrics)
+	if got := lines.Len() + r.metrics.Len(); got < pricing.BytesLogged*3/4 || got > pricing.BytesLogged*5/4 {
+		t.Errorf("an invocation logs %d bytes, the bill has %d:\n%s%s", got, pricing.BytesLogged, &lines, &r.metrics)
 	}
 }
 

@@ -7,18 +7,18 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // older counts a record in one kind of window as releases before did, which counted each
 // of them by marks of its own, so that a sum is to them a snapshot of another aggregator.
-func (w *world) older(kind usage.Window, c memdb.Change) {
+func (w *world) older(kind usage.Window, c memdynamo.Change) {
 	w.t.Helper()
 	agg := *w.agg
 	agg.conf.Windows = []usage.Window{kind}
-	out, err := agg.Invoke(w.t.Context(), streamtest.PayloadOf(records([]memdb.Change{c})...))
+	out, err := agg.Invoke(w.t.Context(), streamtest.PayloadOf(records([]memdynamo.Change{c})...))
 	if err != nil || string(out) != done {
 		w.t.Fatal(string(out), err)
 	}
@@ -33,7 +33,7 @@ var olderOrders = [][]usage.Window{
 
 // beside lets f run, and an older version count a record beside it: each of its three
 // writes just before the call of f that at says. It returns how many calls f had.
-func (w *world) beside(c memdb.Change, order []usage.Window, at [3]int, f func()) (calls int) {
+func (w *world) beside(c memdynamo.Change, order []usage.Window, at [3]int, f func()) (calls int) {
 	next, inside := 0, false
 	until := func(call int) {
 		inside = true
@@ -42,7 +42,7 @@ func (w *world) beside(c memdb.Change, order []usage.Window, at [3]int, f func()
 		}
 		inside = false
 	}
-	w.db.SetHook(func(memdb.Op) (bool, error) {
+	w.db.SetHook(func(memdynamo.Op) (bool, error) {
 		if !inside {
 			calls++
 			until(calls)
@@ -124,8 +124,8 @@ func TestAnOlderReleaseAddsToSums(t *testing.T) {
 }
 
 // countFolded counts a record in its hour, and owes day and month.
-func (w *world) countFolded(c memdb.Change) {
-	w.invoke(w.lanes[0], []memdb.Change{c}, false)
+func (w *world) countFolded(c memdynamo.Change) {
+	w.invoke(w.lanes[0], []memdynamo.Change{c}, false)
 	w.invoke(w.lanes[0], nil, true)
 }
 

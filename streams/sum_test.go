@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -64,7 +64,7 @@ func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hi
 		plant(w)
 	}
 	calls := 0
-	w.db.SetHook(func(memdb.Op) (bool, error) {
+	w.db.SetHook(func(memdynamo.Op) (bool, error) {
 		if calls++; calls == at {
 			w.db.SetHook(nil)
 			w.countRecords(other)
@@ -151,13 +151,13 @@ func TestSumsAfterACrashAtEveryCall(t *testing.T) {
 			w.put(key, 1, 110)
 			record := w.last()
 			calls := 0
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
 				if calls++; calls < at {
 					return true, nil
 				}
-				return calls == at && applied, memdb.Fail(store.Unavailable)
+				return calls == at && applied, memdynamo.Fail(store.Unavailable)
 			})
-			w.rig.handle(streamtest.PayloadOf(records([]memdb.Change{record})...)) // nobody learns of the response
+			w.rig.handle(streamtest.PayloadOf(records([]memdynamo.Change{record})...)) // nobody learns of the response
 			w.db.SetHook(nil)
 			w.countRecords(record)
 			if wrong := w.sums("rpm", 110); wrong != "" {
@@ -244,7 +244,7 @@ func TestWindowsThatWereCountedByMarks(t *testing.T) {
 				w.now = noon
 				w.put(key, 1, 47)
 				if fold {
-					w.invoke(w.lanes[0], []memdb.Change{w.last()}, true)
+					w.invoke(w.lanes[0], []memdynamo.Change{w.last()}, true)
 					settle(w)
 				} else {
 					w.countRecords(w.last())
@@ -335,7 +335,7 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 		w.now += anHourLong
 		w.put(key, 1, 115)
 		var wrote []string
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			for _, x := range op.Writes {
 				part := strings.TrimPrefix(x.Target().SK, "#USAGE#gpt#2023-11-")
 				wrote = append(wrote, strings.TrimSuffix(part, ":00:00Z"))
@@ -415,14 +415,14 @@ func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 		r := newRig(t)
 		r.take("a", 0, 1, 1)
 		var writes atomic.Int64
-		r.db.SetHook(func(op memdb.Op) (bool, error) {
-			if c.unread && op.Name == memdb.BatchGetItem && writes.Load() > 0 {
-				return false, memdb.Fail(store.Unavailable)
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if c.unread && op.Name == memdynamo.BatchGetItem && writes.Load() > 0 {
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 			if len(op.Writes) == 0 || !strings.HasSuffix(op.Writes[0].Target().SK, "#2023-11-14") || writes.Add(1) > 1 {
 				return true, nil
 			}
-			return c.applied, memdb.Fail(store.Unknown)
+			return c.applied, memdynamo.Fail(store.Unknown)
 		})
 		got := r.handle(streamtest.PayloadOf(records(r.since(0))...))
 		if (got == done) == c.unread || !c.unread && r.inexact() != "" || writes.Load() != c.writes {

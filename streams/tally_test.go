@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -141,9 +141,9 @@ func TestWhatFailsIsNotFoundCounted(t *testing.T) {
 	}
 	for fails, want := range map[bool][3]int64{true: {}, false: {0, 1, 1}} { // found, counted, owed
 		led := r.agg.newTally(t.Context(), batch, usage.Fold(batch.Changes))
-		r.db.SetHook(func(memdb.Op) (bool, error) {
+		r.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if fails {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 			return true, nil
 		})
@@ -162,7 +162,7 @@ func TestWhatIsNotCountedIsCarriedInOrder(t *testing.T) {
 	state, _ := r.within(&seen, nil, false)
 	r.now += time.Hour.Milliseconds()
 	r.take("b", 0, 1, 1) // the hour of a is over
-	r.db.SetHook(func(op memdb.Op) (bool, error) { return len(op.Writes) == 0, memdb.Fail(store.Unavailable) })
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) { return len(op.Writes) == 0, memdynamo.Fail(store.Unavailable) })
 	state, _ = r.within(&seen, state, false)
 	r.db.SetHook(nil)
 	carried, err := usage.ParseState(state)

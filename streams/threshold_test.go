@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -279,7 +279,7 @@ func (w *quotaWorld) check() (wrong []string) {
 // or loses its answer, while the bucket is divided and merged.
 func TestThresholdsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		playtest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 12,
+		loadchecktest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 12,
 			New:   func(seed uint64, _ string) *quotaWorld { return newQuotaWorld(t, seed) },
 			Least: map[string]float64{"told": 1, "sent": 1, "divided at the end": .1}}.Keeps(t)
 	})
@@ -297,8 +297,8 @@ func TestWhatThresholdsCost(t *testing.T) {
 		r.db.Store(b.Item())
 		r.db.ResetStats()
 		before := len(r.thresholds())
-		c := memdb.Change{Seq: int64(milli), CreatedAt: r.now, Key: b.Key(), Old: old, New: b.Item()}
-		if got := r.handle(streamtest.PayloadOf(records([]memdb.Change{c})...)); got != done {
+		c := memdynamo.Change{Seq: int64(milli), CreatedAt: r.now, Key: b.Key(), Old: old, New: b.Item()}
+		if got := r.handle(streamtest.PayloadOf(records([]memdynamo.Change{c})...)); got != done {
 			t.Fatal(got)
 		}
 		return r.db.Stats().ReadUnits, len(r.thresholds()) - before
@@ -353,10 +353,10 @@ func TestAllSharesAreRead(t *testing.T) {
 	}
 	r.db.ResetStats()
 	before := share(1, 2, 10_000)
-	change := memdb.Change{Seq: 9, CreatedAt: r.now, Key: before.Key(), New: before.Item()}
-	payload := streamtest.PayloadOf(records([]memdb.Change{change})...)
+	change := memdynamo.Change{Seq: 9, CreatedAt: r.now, Key: before.Key(), New: before.Item()}
+	payload := streamtest.PayloadOf(records([]memdynamo.Change{change})...)
 	var read int
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, k := range op.Keys {
 			if k.SK == layout.SKBucketState && op.Consistent {
 				read++
@@ -384,9 +384,9 @@ func TestThresholdIsToldOnceSharesAreRead(t *testing.T) {
 	}
 	changes := r.since(0)
 	payload := streamtest.PayloadOf(records(changes)...)
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == layout.SKBucketState }) {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -456,12 +456,13 @@ func TestThresholdOfTwoAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before bool
-		hook   func(memdb.Op) (bool, error)
+		hook   func(memdynamo.Op) (bool, error)
 		want   string
 	}{
-		{"another was first", true, func(memdb.Op) (bool, error) { return true, nil }, done},
-		{"answer lost", false, func(memdb.Op) (bool, error) { return true, memdb.Fail(store.Unknown) }, done},
-		{"refused for good", false, func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) }, "again"},
+		{"another was first", true, func(memdynamo.Op) (bool, error) { return true, nil }, done},
+		{"answer lost", false, func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, done},
+		{"refused for good", false,
+			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, "again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -469,7 +470,7 @@ func TestThresholdOfTwoAtOnce(t *testing.T) {
 			b.State = b.State.Take([]int64{20_000, 1000})
 			r.db.Store(b.Item())
 			payload, calls := streamtest.PayloadOf(records(r.since(0))...), 0
-			r.db.SetHook(func(op memdb.Op) (bool, error) {
+			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if len(op.Writes) == 0 || !strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#") {
 					return true, nil
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -178,8 +178,8 @@ func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 		w.born(layout.BucketKey("ns", "a", "gpt", 0), 5)
 		w.now += hour - w.now%hour - left
 		looks := 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.Query {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.Query {
 				looks++
 			}
 			return true, nil
@@ -226,11 +226,11 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 					payload = windowed(records(w.since(1)), nil, true)
 				}
 				calls := 0
-				w.db.SetHook(func(memdb.Op) (bool, error) {
+				w.db.SetHook(func(memdynamo.Op) (bool, error) {
 					if calls++; calls < at || told && calls > at {
 						return true, nil
 					}
-					return calls == at && applied, memdb.Fail(store.Unavailable)
+					return calls == at && applied, memdynamo.Fail(store.Unavailable)
 				})
 				out, err := w.agg.Invoke(t.Context(), payload)
 				w.db.SetHook(nil)
@@ -265,20 +265,20 @@ func TestABeginningThatCannotBeCountedIsDeliveredAgain(t *testing.T) {
 	w.now += 2 * 3_600_000
 	w.put(key, 1, 110)
 	last := w.last()
-	payload := streamtest.PayloadOf(records([]memdb.Change{last})...)
-	for what, fails := range map[string]func(memdb.Op) bool{
-		"looked for": func(op memdb.Op) bool { return op.Name == memdb.Query },
-		"counted": func(op memdb.Op) bool {
+	payload := streamtest.PayloadOf(records([]memdynamo.Change{last})...)
+	for what, fails := range map[string]func(memdynamo.Op) bool{
+		"looked for": func(op memdynamo.Op) bool { return op.Name == memdynamo.Query },
+		"counted": func(op memdynamo.Op) bool {
 			return len(op.Writes) > 0 && strings.HasSuffix(op.Writes[0].Target().SK, "2023-11-14T22:00:00Z")
 		},
 	} {
 		tried := 0
-		w.db.SetHook(func(op memdb.Op) (bool, error) {
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if !fails(op) {
 				return true, nil
 			}
 			tried++
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		})
 		if got := w.rig.handle(payload); got != resumeAt(last.SequenceNumber()) || tried != 1 || w.sum("rpm") != 0 {
 			t.Errorf("not %s: response %s after %d attempts, %d tokens are counted", what, got, tried, w.sum("rpm"))
@@ -303,7 +303,7 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 			w.split(1)
 			key, sibling := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 			w.born(key, 70)
-			changes := map[string]memdb.Change{"lost": w.last()}
+			changes := map[string]memdynamo.Change{"lost": w.last()}
 			w.born(sibling, 7) // lost
 			w.now += 2 * 3_600_000
 			w.put(key, 1, 100)
@@ -313,7 +313,7 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 			w.put(key, 1, 120)
 			changes["next"] = w.last()
 			calls := 0
-			w.db.SetHook(func(memdb.Op) (bool, error) {
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
 				if calls++; calls == at {
 					w.db.SetHook(nil)
 					w.countRecords(changes[kind])
@@ -341,10 +341,10 @@ func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
 	shard := func(i int) item.Key { return layout.BucketKey("ns", "a", "gpt", i) }
 	for _, c := range []struct {
 		name    string
-		history func(w *world) []memdb.Change
+		history func(w *world) []memdynamo.Change
 		want    int64 // in hours, and in days
 	}{
-		{"in the hour before", func(w *world) (fold []memdb.Change) {
+		{"in the hour before", func(w *world) (fold []memdynamo.Change) {
 			w.born(shard(1), 50) // lost
 			w.now += 60_000
 			w.born(shard(0), 5)
@@ -353,7 +353,7 @@ func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
 			w.put(shard(1), 1, 60)
 			return append(fold, w.last())
 		}, 65},
-		{"in the same hour", func(w *world) (fold []memdb.Change) {
+		{"in the same hour", func(w *world) (fold []memdynamo.Change) {
 			for i := range 40 {
 				w.born(shard(i), 50) // lost
 			}

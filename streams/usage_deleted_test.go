@@ -14,14 +14,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // dbOf is what a limiter knows a table in memory by.
 type dbOf struct {
 	limiter.DynamoDB // nil
-	*memdb.DB
+	*memdynamo.DB
 }
 
 // tenant is an entity that makes requests, and an aggregator that counts them.
@@ -218,8 +218,8 @@ func TestUsageWaitsForNotes(t *testing.T) {
 	if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
-		if op.Name == memdb.BatchGetItem {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.BatchGetItem {
 			return false, errors.New("the table does not answer")
 		}
 		return true, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -121,7 +121,7 @@ func (w *world) take() {
 
 // countByOthers counts one record as the Python aggregator does: creations are not
 // counted.
-func (w *world) countByOthers(c memdb.Change) {
+func (w *world) countByOthers(c memdynamo.Change) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	for limit, n := range growth(c) {
 		if c.Old == nil || n == 0 {
@@ -141,7 +141,7 @@ func (w *world) countByOthers(c memdb.Change) {
 }
 
 // expect adds a record to what its hour must count.
-func (w *world) expect(c memdb.Change, ours bool, hours map[string]int64) {
+func (w *world) expect(c memdynamo.Change, ours bool, hours map[string]int64) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	part := usage.Hourly.Part(usage.Hourly.Start(c.CreatedAt))
 	for limit, n := range growth(c) {
@@ -152,7 +152,7 @@ func (w *world) expect(c memdb.Change, ours bool, hours map[string]int64) {
 	}
 }
 
-func growth(c memdb.Change) map[string]int64 {
+func growth(c memdynamo.Change) map[string]int64 {
 	out := counters(c.New)
 	for limit, n := range counters(c.Old) {
 		out[limit] -= n

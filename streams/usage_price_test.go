@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -29,7 +29,7 @@ type load struct {
 	inTurn    bool  // tenants acquire in turn, not at random
 	step      int64 // seconds from batch to batch; 0: one
 
-	each play.Chance // by tenant
+	each loadcheck.Chance // by tenant
 	rand *rand.Rand
 	used []int64
 	rf   []int64
@@ -46,7 +46,7 @@ type price struct {
 }
 
 func newLoad(tenants, perSecond int, fold int64, windows ...usage.Window) *load {
-	return &load{tenants: tenants, perSecond: perSecond, fold: fold, windows: windows, each: play.Zipf(tenants, 1.1),
+	return &load{tenants: tenants, perSecond: perSecond, fold: fold, windows: windows, each: loadcheck.Zipf(tenants, 1.1),
 		rand: rand.New(rand.NewPCG(1, uint64(tenants))), used: make([]int64, tenants), rf: make([]int64, tenants)}
 }
 
@@ -99,7 +99,7 @@ func (l *load) play(tb testing.TB) (p price) {
 	var busy time.Duration
 	measured := false
 	var counting sync.Mutex // the function writes from several goroutines
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		counting.Lock()
 		defer counting.Unlock()
 		for _, w := range op.Writes {

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -116,14 +116,14 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 			t.Run(c.name+", "+mode.name, func(t *testing.T) {
 				w := newWorld(t, 1)
 				w.agg.conf.Windows = mode.windows
-				deliver := func(changes []memdb.Change) {
+				deliver := func(changes []memdynamo.Change) {
 					if mode.fold {
 						w.invoke(w.lanes[0], changes, true)
 					} else if got := w.rig.handle(streamtest.PayloadOf(records(changes)...)); got != done {
 						t.Fatal(got)
 					}
 				}
-				var lost []memdb.Change
+				var lost []memdynamo.Change
 				next := 0
 				rest := func() {
 					deliver(w.since(0)[next:])
@@ -145,7 +145,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 					deliver(lost)
 				} else {
 					for _, l := range lost {
-						deliver([]memdb.Change{l})
+						deliver([]memdynamo.Change{l})
 					}
 				}
 				settle(w)

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -36,7 +36,7 @@ func (w *world) outage() {
 // looks at what was lost between.
 func (w *world) naive() map[string]int64 {
 	out := map[string]int64{}
-	byShard := map[item.Key][]memdb.Change{}
+	byShard := map[item.Key][]memdynamo.Change{}
 	for _, c := range w.since(0) {
 		if c.Old == nil || c.New == nil || !maps.Equal(counters(c.Old), counters(c.New)) ||
 			read(c.Old, "gn") != read(c.New, "gn") {
@@ -50,7 +50,7 @@ func (w *world) naive() map[string]int64 {
 	return out
 }
 
-func (w *world) naiveShard(key item.Key, all []memdb.Change, out map[string]int64) {
+func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]int64) {
 	add := func(at int64, limit string, n int64) {
 		ns, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		for _, kind := range w.agg.conf.Windows {
@@ -58,7 +58,7 @@ func (w *world) naiveShard(key item.Key, all []memdb.Change, out map[string]int6
 			out[k.PK+k.SK+" "+limit] += n
 		}
 	}
-	var last *memdb.Change
+	var last *memdynamo.Change
 	gap, window := false, int64(0) // of the last record that counted something
 	for i, c := range all {
 		if w.lost[c.Seq] {

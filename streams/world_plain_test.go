@@ -10,15 +10,16 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
 // kind is worlds of so many steps. setup says how they differ from the usual one, plants what can be planted.
-func kind(t *testing.T, steps, worlds int, setup func(*world), plants map[string]func(*world)) playtest.Kind[*world] {
-	return playtest.Kind[*world]{Steps: steps, Worlds: worlds, Short: (2*worlds + 4) / 5,
+func kind(t *testing.T, steps, worlds int, setup func(*world),
+	plants map[string]func(*world)) loadchecktest.Kind[*world] {
+	return loadchecktest.Kind[*world]{Steps: steps, Worlds: worlds, Short: (2*worlds + 4) / 5,
 		New: func(seed uint64, planted string) *world {
 			w := newWorld(t, seed)
 			if setup(w); plants[planted] != nil {
@@ -57,12 +58,12 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 			}
 			payload := streamtest.PayloadOf(records(r.since(0))...)
 			calls := 0
-			r.db.SetHook(func(memdb.Op) (bool, error) {
+			r.db.SetHook(func(memdynamo.Op) (bool, error) {
 				calls++
 				if calls < at {
 					return true, nil
 				}
-				return calls == at && applied, memdb.Fail(store.Unavailable)
+				return calls == at && applied, memdynamo.Fail(store.Unavailable)
 			})
 			r.handle(payload) // nobody learns of the response
 			r.db.SetHook(nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -27,7 +27,7 @@ import (
 // tumbling windows, in which records and states are lost for good.
 type world struct {
 	*rig
-	*playtest.Run
+	*loadchecktest.Run
 	lanes []*lane
 
 	drops, losses float64 // chance of a batch to be dropped, of a state to be lost
@@ -54,14 +54,14 @@ type lane struct {
 	next      int
 	window    int64 // 0: none is open
 	state     []byte
-	held      []memdb.Change   // delivered and in the state
-	batches   [][]memdb.Change // without windows: all that were delivered
+	held      []memdynamo.Change   // delivered and in the state
+	batches   [][]memdynamo.Change // without windows: all that were delivered
 }
 
 const tumblingWindow = 60_000
 
 func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{rig: newRig(t), Run: playtest.NewRun(seed, 2), lost: map[int64]bool{}}
+	w := &world{rig: newRig(t), Run: loadchecktest.NewRun(seed, 2), lost: map[int64]bool{}}
 	w.agg.log = slog.New(slog.DiscardHandler)
 	w.deliver = func(r []json.RawMessage) []json.RawMessage { return r }
 	w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
@@ -82,7 +82,7 @@ func (w *world) split(n int) {
 }
 
 // of returns the records of a lane.
-func (w *world) of(index, of int) (all []memdb.Change) {
+func (w *world) of(index, of int) (all []memdynamo.Change) {
 	for _, c := range w.since(0) {
 		h := fnv.New32a()
 		h.Write([]byte(c.Key.PK))
@@ -199,7 +199,7 @@ func (w *world) step(l *lane) {
 
 // stepPlain delivers a batch, some of it for the second time, and moves the lane as the response
 // says: not at all if there is none.
-func (w *world) stepPlain(l *lane, all []memdb.Change) {
+func (w *world) stepPlain(l *lane, all []memdynamo.Change) {
 	from := max(0, l.next-w.IntN(1+w.again))
 	batch := all[from:min(len(all), l.next+1+w.IntN(10))]
 	if len(batch) == 0 {
@@ -219,25 +219,25 @@ func (w *world) stepPlain(l *lane, all []memdb.Change) {
 }
 
 // handlePlain handles records; ok is false if the process died and nobody learned of a response.
-func (w *world) handlePlain(batch []memdb.Change) (out []byte, ok bool) {
+func (w *world) handlePlain(batch []memdynamo.Change) (out []byte, ok bool) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	crash, call, dead := -1, 0, false
 	if w.crashes && w.OneIn(6) {
 		crash = w.IntN(6)
 	}
-	meet := memdb.Hook(func(memdb.Op) (bool, error) { return true, nil })
+	meet := memdynamo.Hook(func(memdynamo.Op) (bool, error) { return true, nil })
 	if w.trouble {
 		meet = trouble(w.Uint64(), w.oneIn, w.busy, cancel)
 	}
 	var mu sync.Mutex // writes go out concurrently
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if call++; dead || call > crash && crash >= 0 {
 			applied := !dead && w.OneIn(2)
 			dead = true
-			return applied, memdb.Fail(store.Unknown)
+			return applied, memdynamo.Fail(store.Unknown)
 		}
 		return meet(op)
 	})
@@ -279,7 +279,7 @@ func (w *world) finish(l *lane) {
 	w.invoke(l, nil, true)
 }
 
-func (w *world) invoke(l *lane, batch []memdb.Change, final bool) {
+func (w *world) invoke(l *lane, batch []memdynamo.Change, final bool) {
 	w.Count("invocations")
 	payload := windowed(w.deliver(records(batch)), l.state, final)
 	out, err := w.handle(payload)

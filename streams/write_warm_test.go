@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -60,7 +60,7 @@ func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
 	var meanwhile table.Shard
 	raced := false
 	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
 			raced = true // somebody refills and spends first
 			b := r.bucket("e", 0)
@@ -84,7 +84,7 @@ func TestRefillThatAnotherWasFasterWith(t *testing.T) {
 	_, payload := r.drain()
 	raced := false
 	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
 			raced = true
 			b := r.bucket("e", 0)
@@ -104,10 +104,10 @@ func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
 	before, payload := r.drain()
 	lost := 0
 	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
 			lost++
-			return true, memdb.Fail(store.Unknown)
+			return true, memdynamo.Fail(store.Unknown)
 		}
 		return true, nil
 	})
@@ -125,10 +125,10 @@ func TestRefillThatWasLostIsSentAgain(t *testing.T) {
 	_, payload := r.drain()
 	lost := 0
 	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
 			lost++
-			return false, memdb.Fail(store.Unknown)
+			return false, memdynamo.Fail(store.Unknown)
 		}
 		return true, nil
 	})
@@ -140,7 +140,7 @@ func TestRefillThatWasLostIsSentAgain(t *testing.T) {
 // A write that is to be done once fails if its answer is lost each time.
 func TestOnceWithoutAnyAnswer(t *testing.T) {
 	r := newRig(t)
-	r.db.SetHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unknown) })
+	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
 	r.invoked.Store(true)
 	ctx := context.WithValue(t.Context(), invocation{}, true)
 	n, err := r.agg.once(ctx, item.Update{Key: item.Key{PK: "x", SK: "y"}, Remove: []string{"a"}})

@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -200,7 +200,7 @@ func policy(s *string) (limiter.Policy, error) {
 	if s == nil {
 		return limiter.PolicyDefault, nil
 	}
-	if p, ok := argument.PolicyOf[limiter.Policy](*s); ok && p != limiter.PolicyDefault {
+	if p, ok := validate.PolicyOf[limiter.Policy](*s); ok && p != limiter.PolicyDefault {
 		return p, nil
 	}
 	return 0, fmt.Errorf("%w: system: on_unavailable is %q, want allow or block", limiter.ErrInvalid, *s)

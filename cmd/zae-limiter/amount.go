@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -22,15 +22,15 @@ func (m amount) String() string {
 	if !m.dollars {
 		return strconv.FormatInt(m.tokens, 10)
 	}
-	return argument.Dollars(m.tokens)
+	return validate.Dollars(m.tokens)
 }
 
 // amountIn returns tokens of a limit of which only the name is known.
-func amountIn(limit string, tokens int64) amount { return amount{tokens, argument.InDollars(limit)} }
+func amountIn(limit string, tokens int64) amount { return amount{tokens, validate.InDollars(limit)} }
 
 // amountOf returns tokens of a limit. Only quotas count money.
 func amountOf(l limiter.Limit, tokens int64) amount {
-	return amount{tokens, argument.InDollars(l.Name) && l.Refill == 0}
+	return amount{tokens, validate.InDollars(l.Name) && l.Refill == 0}
 }
 
 // count returns a number of things: "1 shard", "2 shards".

@@ -171,7 +171,7 @@ func (a *app) database(ctx context.Context) (*dynamodb.Client, error) {
 	return a.dynamoDB(cfg), nil
 }
 
-// noChecksums is for stand-ins that send none, about which the SDK would complain
+// noChecksums is for emulators that send none, about which the SDK would complain
 // with every answer.
 func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
 

@@ -115,7 +115,7 @@ func TestArgumentsAreCounted(t *testing.T) {
 	})
 }
 
-// AWS is asked where the flags say, and stand-ins that send no checksums are not complained about.
+// AWS is asked where the flags say, and emulators that send no checksums are not complained about.
 func TestWhereAWSIs(t *testing.T) {
 	anyCredentials(t)
 	for _, c := range []struct {

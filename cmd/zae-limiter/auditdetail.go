@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -52,7 +52,7 @@ func detail(value any) string {
 		}
 		return strings.Join(parts, "; ")
 	case map[string]any:
-		if l := limiter.Limit(argument.LimitIn(v, limiter.ParseCalendar)); l.Validate() == nil {
+		if l := limiter.Limit(validate.LimitIn(v, limiter.ParseCalendar)); l.Validate() == nil {
 			return l.String()
 		}
 		parts := make([]string, 0, len(v))

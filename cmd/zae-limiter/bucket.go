@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -146,7 +146,7 @@ func creditCommand(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		for _, text := range c.args[2:] {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !argument.InDollars(name) {
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !validate.InDollars(name) {
 				return answer{}, usage(c.cmd, "%q: limit %q counts no dollars by its name, want a whole number", text, name)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
 // billed is the deployment whose bill is computed.
@@ -17,15 +17,15 @@ type billed struct {
 }
 
 // stack returns the parts that are billed. A template without an aggregator has no usage.
-func (d billed) stack(u *bill.Use) (bill.Stack, error) {
-	s := bill.Default()
+func (d billed) stack(u *pricing.Use) (pricing.Stack, error) {
+	s := pricing.Default()
 	if d.tableOnly {
-		s = bill.Stack{Table: true, Recovery: s.Recovery}
+		s = pricing.Stack{Table: true, Recovery: s.Recovery}
 	}
 	if d.template != "" {
 		text, err := os.ReadFile(d.template)
 		if err == nil {
-			s, err = bill.Of(text)
+			s, err = pricing.Of(text)
 		}
 		if err != nil {
 			return s, err
@@ -35,13 +35,13 @@ func (d billed) stack(u *bill.Use) (bill.Stack, error) {
 		}
 	}
 	if d.provisioned {
-		s = bill.Provisioned(s)
+		s = pricing.Provisioned(s)
 	}
 	return s, nil
 }
 
 func costCommand(a *app) *cobra.Command {
-	var u bill.Use
+	var u pricing.Use
 	var d billed
 	var ahead, within time.Duration
 	cmd := a.does(&cobra.Command{
@@ -70,8 +70,8 @@ explains the lines.`,
 		if err != nil {
 			return answer{}, err
 		}
-		lines := bill.Month(u, s)
-		lines = append(lines, bill.Line{Part: "sum", Dollars: bill.Sum(lines)})
+		lines := pricing.Month(u, s)
+		lines = append(lines, pricing.Line{Part: "sum", Dollars: pricing.Sum(lines)})
 		r := rows{head: []string{"part", "units", "$ a month"}}
 		for _, l := range lines {
 			r.add(l.Part, l.Amount(), fmt.Sprintf("%.2f", l.Dollars))

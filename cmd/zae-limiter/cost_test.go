@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
 // costs runs the command, and returns its lines by part.
-func costs(t *testing.T, flags string) (map[string]bill.Line, error) {
+func costs(t *testing.T, flags string) (map[string]pricing.Line, error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := root(&app{out: &out, errs: &out})
@@ -21,11 +21,11 @@ func costs(t *testing.T, flags string) (map[string]bill.Line, error) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		return nil, err
 	}
-	var lines []bill.Line
+	var lines []pricing.Line
 	if err := json.Unmarshal(out.Bytes(), &lines); err != nil {
 		t.Fatalf("%v: %s", err, out.String())
 	}
-	parts := map[string]bill.Line{}
+	parts := map[string]pricing.Line{}
 	for _, l := range lines {
 		parts[l.Part] = l
 	}
@@ -42,7 +42,7 @@ func TestCost(t *testing.T) {
 	if err := os.WriteFile(alone, []byte(template), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]map[string]bill.Line{}
+	got := map[string]map[string]pricing.Line{}
 	for name, flags := range map[string]string{
 		"default": "", "table": "--table-only", "provisioned": "--provisioned --utilization 0.7",
 		"template": "--template ../../infra/cdk/template.golden.json",

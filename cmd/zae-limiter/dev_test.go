@@ -18,15 +18,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/standin"
+	"github.com/zeroae/zae-limiter-go/internal/emulator"
 )
 
-// standInVariable has this program be a stand-in, in the folder that it names.
-const standInVariable = "ZAEL_TEST_STAND_IN"
+// emulatorVariable has this program be an emulator, in the folder that it names.
+const emulatorVariable = "ZAEL_TEST_EMULATOR"
 
 func TestMain(m *testing.M) {
-	if folder := os.Getenv(standInVariable); folder != "" {
-		err := http.ListenAndServe("127.0.0.1:"+os.Args[len(os.Args)-1], &standIn{folder: folder})
+	if folder := os.Getenv(emulatorVariable); folder != "" {
+		err := http.ListenAndServe("127.0.0.1:"+os.Args[len(os.Args)-1], &engine{folder: folder})
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn is a DynamoDB that keeps a table and what is put into it together, all of which every read
+// engine is a DynamoDB that keeps a table and what is put into it together, all of which every read
 // returns. It appends what it is asked to the file asked of its folder, and refuses the operations in
 // the file refused.
-type standIn struct {
+type engine struct {
 	anAWS
 	folder  string
 	mu      sync.Mutex
@@ -47,7 +47,7 @@ type standIn struct {
 	streams int // how often it was asked for the stream
 }
 
-func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
@@ -101,13 +101,13 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// withStandIn returns a folder in which this program is installed as Dynoxide.
-func withStandIn(t *testing.T) (folder string) {
+// withEmulator returns a folder in which this program is installed as Dynoxide.
+func withEmulator(t *testing.T) (folder string) {
 	t.Helper()
 	noAWS(t)
 	os.Unsetenv("AWS_EC2_METADATA_DISABLED") // noAWS has it set again
 	folder = t.TempDir()
-	file := filepath.Join(folder, "node_modules", standin.Dynoxide.Package().Name, "dynoxide")
+	file := filepath.Join(folder, "node_modules", emulator.Dynoxide.Package().Name, "dynoxide")
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func withStandIn(t *testing.T) (folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s \"$@\"\n", standInVariable, quoted(folder), quoted(self))
+	script := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s \"$@\"\n", emulatorVariable, quoted(folder), quoted(self))
 	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -123,13 +123,13 @@ func withStandIn(t *testing.T) (folder string) {
 }
 
 func dev(folder string, args ...string) []string {
-	return append([]string{"dev", "--engine", "dynoxide", "--stand-ins", folder}, args...)
+	return append([]string{"dev", "--engine", "dynoxide", "--emulators", folder}, args...)
 }
 
 // A command runs in the environment that finds the table, reads and writes what dev does, and its
 // status is that of dev.
 func TestDevRunsACommand(t *testing.T) {
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	t.Setenv("ZAEL_TEST_OWN", "kept")
 	s := &shell{T: t, stdin: "typed"}
 	out, errs := s.run(7, dev(folder, "--table", "mine", "-n", "team", "--no-functions", "--",
@@ -137,8 +137,8 @@ func TestDevRunsACommand(t *testing.T) {
 	got := strings.Split(regexp.MustCompile(`http://127\.0\.0\.1:\d+`).ReplaceAllString(out, "HERE"), "\n")
 	slices.Sort(got)
 	want := []string{
-		"AWS_ACCESS_KEY_ID=standin", "AWS_EC2_METADATA_DISABLED=true", "AWS_ENDPOINT_URL_DYNAMODB=HERE",
-		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=HERE", "AWS_REGION=us-east-1", "AWS_SECRET_ACCESS_KEY=standin",
+		"AWS_ACCESS_KEY_ID=emulator", "AWS_EC2_METADATA_DISABLED=true", "AWS_ENDPOINT_URL_DYNAMODB=HERE",
+		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=HERE", "AWS_REGION=us-east-1", "AWS_SECRET_ACCESS_KEY=emulator",
 		"ZAEL_NAMESPACE=team", "ZAEL_STACK=mine", "ZAEL_TEST_OWN=kept", "typed",
 	}
 	if !slices.Equal(got, want) || !strings.Contains(errs, "sh: exit status 7") {
@@ -150,14 +150,14 @@ func TestDevRunsACommand(t *testing.T) {
 		t.Errorf("DynamoDB was asked %q, %v", asked, err)
 	}
 	if answer, err := http.Get(regexp.MustCompile(`http:.*`).FindString(out) + "/alive"); err == nil {
-		t.Errorf("the stand-in still answers: %s", answer.Status)
+		t.Errorf("the emulator still answers: %s", answer.Status)
 	}
 	s.run(0, dev(folder, "--no-functions", "--", "true")...)
 	_, errs = s.run(1, dev(folder, "--no-functions", "--", "false")...)
 	if !strings.Contains(errs, "false: exit status 1") {
 		t.Errorf("exit status 1: %s", errs)
 	}
-	s.says(failed, "dev --no-functions --engine dynoxide --stand-ins "+folder+" -- no-such-command", "no-such-command")
+	s.says(failed, "dev --no-functions --engine dynoxide --emulators "+folder+" -- no-such-command", "no-such-command")
 	_, errs = s.run(failed, dev(folder, "--no-functions", "--", "sh", "-c", "kill -9 $$")...)
 	if !strings.Contains(errs, "killed") {
 		t.Errorf("killed: %s", errs)
@@ -167,7 +167,7 @@ func TestDevRunsACommand(t *testing.T) {
 // The functions of dev read the stream for as long as its command runs, and why they cannot is
 // told once.
 func TestDevReadsTheStream(t *testing.T) {
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	third := filepath.Join(folder, "third")
 	if err := syscall.Mkfifo(third, 0o644); err != nil {
 		t.Fatal(err)
@@ -220,9 +220,9 @@ func devUntil(t *testing.T, args []string, do func(cancel func(), env map[string
 	return cmd.ExecuteContext(ctx)
 }
 
-// Without a command dev ends well when it is interrupted, and not when the stand-in ends.
+// Without a command dev ends well when it is interrupted, and not when the emulator ends.
 func TestHowDevEnds(t *testing.T) {
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	args := dev(folder, "--no-functions", "-o", "json")
 	err := devUntil(t, args, func(cancel func(), env map[string]string) {
 		if env["ZAEL_STACK"] != "zae-limiter" {
@@ -239,7 +239,7 @@ func TestHowDevEnds(t *testing.T) {
 		}
 	})
 	if err == nil || !strings.Contains(err.Error(), "dynoxide ended: told to end") {
-		t.Errorf("the stand-in ended: %v", err)
+		t.Errorf("the emulator ended: %v", err)
 	}
 	t.Setenv("TMPDIR", filepath.Join(folder, "none"))
 	if err = devUntil(t, dev(folder, "--no-functions"), nil); err == nil || !strings.Contains(err.Error(), "none") {
@@ -249,7 +249,7 @@ func TestHowDevEnds(t *testing.T) {
 
 // An interrupt is passed on to the command, which may end as it likes.
 func TestDevInterruptsItsCommand(t *testing.T) {
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	for _, code := range []int{5, 0} {
 		script := fmt.Sprintf(`trap 'kill $!; exit %d' INT; sleep 1000 >/dev/null 2>&1 & echo ready; wait`, code)
 		err := devUntil(t, dev(folder, "--no-functions", "--", "sh", "-c", script),
@@ -262,7 +262,7 @@ func TestDevInterruptsItsCommand(t *testing.T) {
 
 // Why there is no table to develop against is said.
 func TestDevWithoutATable(t *testing.T) {
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	for operation, want := range map[string]string{
 		"CreateTable": `create table "zae-limiter": `, "BatchGetItem": "limiter: not set up: ",
 	} {
@@ -276,12 +276,12 @@ func TestDevWithoutATable(t *testing.T) {
 	}
 }
 
-// Stand-ins are where programs keep what they can get again, or in the folder for temporary files.
-func TestWhereStandInsAre(t *testing.T) {
+// Emulators are where programs keep what they can get again, or in the folder for temporary files.
+func TestWhereEmulatorsAre(t *testing.T) {
 	for home, want := range map[string]string{"/home/me": "/home/me/", "": os.TempDir()} {
 		t.Setenv("HOME", home)
 		t.Setenv("XDG_CACHE_HOME", "")
-		got := devCommand(&app{}).Flags().Lookup("stand-ins").DefValue
+		got := devCommand(&app{}).Flags().Lookup("emulators").DefValue
 		if !strings.HasPrefix(got, want) || filepath.Base(got) != "zae-limiter" {
 			t.Errorf("at home in %q: %s", home, got)
 		}
@@ -347,7 +347,7 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 
 // Where the environment has no room, no line is printed that reads it.
 func TestTheEnvironmentIsNotLostInSilence(t *testing.T) {
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	self, err := os.Executable()
 	if err != nil {

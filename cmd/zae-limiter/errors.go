@@ -9,7 +9,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/standin"
+	"github.com/zeroae/zae-limiter-go/internal/emulator"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
@@ -141,8 +141,8 @@ func fromAWS(err error, table string) string {
 	case missing || errors.Is(err, limitertable.ErrNotFound):
 		return fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, ZAEL_STACK and "+
 			"AWS_REGION choose another.", table)
-	case errors.Is(err, standin.ErrNotInstalled):
-		return "Install Node 20 or newer (npm), choose another by --engine, or say by --stand-ins where they are."
+	case errors.Is(err, emulator.ErrNotInstalled):
+		return "Install Node 20 or newer (npm), choose another by --engine, or say by --emulators where they are."
 	case errors.Is(err, errNoStack):
 		return "--stack and AWS_REGION choose another; without the stack of infra/cdk nothing is given up, and nothing " +
 			"is there to replay."

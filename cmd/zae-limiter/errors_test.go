@@ -10,7 +10,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/standin"
+	"github.com/zeroae/zae-limiter-go/internal/emulator"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
@@ -39,7 +39,7 @@ func TestAdviceOnErrors(t *testing.T) {
 		{fromAWS("UnrecognizedClientException"), failed, "AWS does not accept the credentials"},
 		{fromAWS("InvalidSignatureException"), failed, "AWS does not accept the credentials"},
 		{fromAWS("InternalServerError"), failed, ""},
-		{standin.ErrNotInstalled, failed, "Install Node 20 or newer"},
+		{emulator.ErrNotInstalled, failed, "Install Node 20 or newer"},
 		{errNoStack, failed, "--stack and AWS_REGION choose another"},
 		{errNoRegion, failed, "Set AWS_REGION"},
 		{errNoCredentials, failed, "No AWS credentials were found"},

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -35,7 +35,7 @@ func shellOn(t *testing.T, table *limitertest.Table) *shell {
 // stored is a shell on a table in memory that shows what is in it. Its clock stands still.
 type stored struct {
 	*shell
-	db *memdb.DB
+	db *memdynamo.DB
 }
 
 // still is a table whose clock stands still.
@@ -46,10 +46,10 @@ var storedNow = time.Date(2024, 2, 2, 0, 0, 0, 0, time.UTC)
 func (still) Now() time.Time { return storedNow }
 
 func newStored(t *testing.T) stored {
-	return storedIn(t, memdb.New(func() int64 { return storedNow.UnixMilli() }))
+	return storedIn(t, memdynamo.New(func() int64 { return storedNow.UnixMilli() }))
 }
 
-func storedIn(t *testing.T, db *memdb.DB) stored {
+func storedIn(t *testing.T, db *memdynamo.DB) stored {
 	return stored{&shell{T: t, memory: still{db.Client()}}, db}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -53,7 +53,7 @@ func limitsSet(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		for _, text := range c.args {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !argument.InDollars(name) {
+			if name, _, dollars := strings.Cut(text, "=$"); dollars && !validate.InDollars(name) {
 				c.say("%s will be shown in millionths of a dollar: only quotas with budget, usd, dollars, money or spend in "+
 					"their names are shown in dollars", name)
 			}

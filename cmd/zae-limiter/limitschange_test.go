@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -19,7 +19,7 @@ import (
 // Limits that could not be read, because the table did not answer, are not replaced
 // unseen: nobody was shown what would leave.
 func TestLimitsAreNotReplacedUnseen(t *testing.T) {
-	db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+	db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 	table, err := admin.Open(t.Context(), db.Client(), "table", &admin.Options{Principal: "tester"})
 	if err != nil {
 		t.Fatal(err)
@@ -33,9 +33,9 @@ func TestLimitsAreNotReplacedUnseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	db.SetSerialHook(func(memdb.Op) (bool, error) {
+	db.SetSerialHook(func(memdynamo.Op) (bool, error) {
 		if calls++; calls == 1 {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})

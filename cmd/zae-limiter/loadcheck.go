@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -69,21 +69,21 @@ func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, 
 }
 
 // bookOf books every request on the limits that it may have been charged to.
-func bookOf(p loadPlan, samples []sample) *play.Book {
-	book := new(play.Book)
-	charged := make([]map[play.Account]bool, p.Entities) // by entity, where it was granted
-	parent := make([]bool, p.Entities)                   // and whether one has paid with it
+func bookOf(p loadPlan, samples []sample) *loadcheck.Book {
+	book := new(loadcheck.Book)
+	charged := make([]map[loadcheck.Account]bool, p.Entities) // by entity, where it was granted
+	parent := make([]bool, p.Entities)                        // and whether one has paid with it
 	last := int64(0)
 	for _, s := range samples {
 		last = max(last, s.answered)
 		for _, l := range s.limits {
-			a := play.Account{Entity: l.entity, Resource: p.Resource, Limit: l.limit}
+			a := loadcheck.Account{Entity: l.entity, Resource: p.Resource, Limit: l.limit}
 			if charged[s.entity] == nil {
-				charged[s.entity] = map[play.Account]bool{}
+				charged[s.entity] = map[loadcheck.Account]bool{}
 			}
 			charged[s.entity][a] = true
 			parent[s.entity] = parent[s.entity] || l.entity != s.limits[0].entity
-			book.Granted(a, play.Rule{From: s.sent, To: s.answered, Capacity: l.capacity, Amount: l.amount,
+			book.Granted(a, loadcheck.Rule{From: s.sent, To: s.answered, Capacity: l.capacity, Amount: l.amount,
 				Period: l.period}, p.Costs[l.limit])
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
 // course is how one limit fared from the first request on: the tokens that were admitted until an
@@ -17,11 +17,11 @@ type course struct {
 
 // courseOf returns the course of an account. A grant counts from its answer on. Allowed are the
 // largest capacity until then, the refill, and the refill in the time by which clocks are apart.
-func courseOf(a play.Account, page play.Page, begin int64, apart time.Duration) course {
+func courseOf(a loadcheck.Account, page loadcheck.Page, begin int64, apart time.Duration) course {
 	c := course{entity: a.Entity, limit: a.Limit}
-	rules := play.InForce(page.Seen)
+	rules := loadcheck.InForce(page.Seen)
 	// largest returns the largest of what the rules of some time say.
-	largest := func(of func(play.Rule) float64, in func(play.Rule) bool) (most float64) {
+	largest := func(of func(loadcheck.Rule) float64, in func(loadcheck.Rule) bool) (most float64) {
 		for _, r := range rules {
 			if in(r) {
 				most = max(most, of(r))
@@ -30,12 +30,12 @@ func courseOf(a play.Account, page play.Page, begin int64, apart time.Duration) 
 		return most
 	}
 	capacity := func(at int64) float64 {
-		return largest(func(r play.Rule) float64 { return float64(r.Capacity) },
-			func(r play.Rule) bool { return r.From <= at && at <= r.To })
+		return largest(func(r loadcheck.Rule) float64 { return float64(r.Capacity) },
+			func(r loadcheck.Rule) bool { return r.From <= at && at <= r.To })
 	}
 	rate := func(from, to int64) float64 {
-		return largest(func(r play.Rule) float64 { return float64(r.Amount) / float64(r.Period) },
-			func(r play.Rule) bool { return r.From < to && from < r.To })
+		return largest(func(r loadcheck.Rule) float64 { return float64(r.Amount) / float64(r.Period) },
+			func(r loadcheck.Rule) bool { return r.From < to && from < r.To })
 	}
 	full, refilled := capacity(begin), rate(begin, begin+1)*float64(apart.Milliseconds())
 	admitted, last := 0.0, begin
@@ -66,10 +66,10 @@ type step struct {
 }
 
 // steps returns a course in order of time, from its begin to its last grant.
-func steps(events []play.Event, rules []play.Rule, begin int64) (out []step) {
+func steps(events []loadcheck.Event, rules []loadcheck.Rule, begin int64) (out []step) {
 	end := begin
 	for _, e := range events {
-		if e.Kind == play.Grant {
+		if e.Kind == loadcheck.Grant {
 			out = append(out, step{e.Answered, float64(e.Tokens)})
 			end = max(end, e.Answered)
 		}

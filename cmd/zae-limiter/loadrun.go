@@ -14,7 +14,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -110,7 +110,7 @@ type outcome struct {
 func (f *fleet) run(ctx context.Context, told *progress) outcome {
 	random := rand.New(rand.NewPCG(f.plan.Seed, 0))
 	at := arrivals(f.plan.Arrivals, f.plan.Rate, f.plan.Duration, random)
-	entities := play.Zipf(f.plan.Entities, f.plan.Skew)
+	entities := loadcheck.Zipf(f.plan.Entities, f.plan.Skew)
 	samples := make([]sample, len(at))
 	var admitted, denied, failures atomic.Int64
 	told.say(func() string {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -82,7 +82,7 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r.bins = binned(p, o.samples, r.binWidth)
 	if r.Admitted > 0 {
 		r.WritesPerGrant = float64(o.writes) / float64(r.Admitted)
-		r.DollarsPerMillionAdmitted = r.WritesPerGrant * bill.DollarsPerMillionWrites
+		r.DollarsPerMillionAdmitted = r.WritesPerGrant * pricing.DollarsPerMillionWrites
 	}
 	var err error
 	r.Entities, r.nearest, r.TokensOver, err = judge(p, o.samples, o.apart)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -93,19 +93,19 @@ func TestAnApplicationThatIsCutShort(t *testing.T) {
 	}
 	file, write := aManifest(t)
 	write(text)
-	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(o memdynamo.Op) (bool, error) {
 		if len(o.Writes) > 0 {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
 	if out, errs, code := s.end("apply", "-y", file); code != failed || strings.Contains(errs, "applied") {
 		t.Errorf("nothing could be stored: %d\n%s%s", code, out, errs)
 	}
-	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(o memdynamo.Op) (bool, error) {
 		for _, w := range o.Writes {
 			if strings.HasSuffix(w.Target().PK, "/RESOURCE#r7") {
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			}
 		}
 		return true, nil
@@ -137,10 +137,10 @@ func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
 	}
 	file, write := aManifest(t)
 	write("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
-	s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(o memdynamo.Op) (bool, error) {
 		for _, w := range o.Writes {
 			if strings.HasSuffix(w.Target().PK, "/RESOURCE#gpt-4") {
-				return true, memdb.Fail(store.Unknown)
+				return true, memdynamo.Fail(store.Unknown)
 			}
 		}
 		return true, nil

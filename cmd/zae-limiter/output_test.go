@@ -156,7 +156,7 @@ func TestLostOutputOfWhatIsOnAWS(t *testing.T) {
 	for _, format := range formats {
 		tells(t, nil, "replay", "-o", format)
 	}
-	folder := withStandIn(t)
+	folder := withEmulator(t)
 	for _, format := range formats {
 		tells(t, nil, dev(folder, "--no-functions", "-o", format)...)
 	}

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // plotWidth is how many columns the longest bar has.
@@ -73,7 +73,7 @@ func plotUsage(all []admin.Usage) string {
 	var out []string
 	for _, limit := range sortedKeys(plots) {
 		unit := "tokens"
-		if argument.InDollars(limit) {
+		if validate.InDollars(limit) {
 			unit = "dollars"
 		}
 		points := plots[limit]

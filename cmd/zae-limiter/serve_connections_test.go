@@ -17,18 +17,18 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // walled is a table in memory by the clock on the wall.
-type walled struct{ *memdb.Client }
+type walled struct{ *memdynamo.Client }
 
 func (walled) Now() time.Time { return time.Now() }
 
 // settled returns the number of goroutines once it is at most so many, or has not been for long, and the
 // memory in use, without the history of the table.
-func settled(db *memdb.DB, goroutines int) (int, uint64) {
+func settled(db *memdynamo.DB, goroutines int) (int, uint64) {
 	for range 500 {
 		if runtime.NumGoroutine() <= goroutines {
 			break
@@ -52,7 +52,7 @@ func TestServeAThousandConnections(t *testing.T) {
 		rounds = 300
 	}
 	span, _ := time.ParseDuration(long) // or none
-	db := memdb.New(func() int64 { return time.Now().UnixMilli() })
+	db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 	table := walled{db.Client()}
 	all, err := admin.Open(t.Context(), table, "x", nil)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func (a *app) streams(cfg aws.Config) *dynamodbstreams.Client {
 	return dynamodbstreams.NewFromConfig(cfg, func(o *dynamodbstreams.Options) {
 		if o.BaseEndpoint == nil {
-			o.BaseEndpoint = a.dynamoDB(cfg).Options().BaseEndpoint // stand-ins serve both
+			o.BaseEndpoint = a.dynamoDB(cfg).Options().BaseEndpoint // emulators serve both
 		}
 	})
 }

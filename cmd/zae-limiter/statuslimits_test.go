@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -42,9 +42,9 @@ func TestLimitsInTheStatus(t *testing.T) {
 		t.Errorf("refused: %+v", p)
 	}
 	calls := 0
-	s.db.SetSerialHook(func(memdb.Op) (bool, error) {
+	s.db.SetSerialHook(func(memdynamo.Op) (bool, error) {
 		if calls++; calls > 1 { // the first finds the namespace
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -320,7 +320,7 @@ func TestNothingToAsk(t *testing.T) {
 			if code != 0 || !strings.Contains(errs, "what cannot be read") || !strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
 			}
-			odd.db.SetSerialHook(func(memdb.Op) (bool, error) { return false, memdb.Fail(store.Unavailable) })
+			odd.db.SetSerialHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 			if _, errs, code = odd.end(strings.Fields(command)...); code != failed || strings.Contains(errs, "[y/N]") {
 				t.Errorf("zae-limiter %s on a table that does not answer: %d\n%s", command, code, errs)
 			}
@@ -355,12 +355,12 @@ func TestACallThatFailsIsTold(t *testing.T) {
 			for failing := int64(1); ; failing++ {
 				s, spared := begin.copy(), false
 				var calls atomic.Int64
-				s.db.SetSerialHook(func(o memdb.Op) (bool, error) {
+				s.db.SetSerialHook(func(o memdynamo.Op) (bool, error) {
 					if calls.Add(1) != failing {
 						return true, nil
 					}
-					spared = o.Name == memdb.UpdateItem && o.Writes[0].Target().SK == "#ENTITY_CONFIG_RESOURCES"
-					return false, memdb.Fail(store.Unavailable)
+					spared = o.Name == memdynamo.UpdateItem && o.Writes[0].Target().SK == "#ENTITY_CONFIG_RESOURCES"
+					return false, memdynamo.Fail(store.Unavailable)
 				})
 				out, errs, code := s.end(args...)
 				if calls.Load() < failing {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/argument"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 func usageCommand(a *app) *cobra.Command {
@@ -106,7 +106,7 @@ func summaryAnswer(s admin.UsageSummary) answer {
 	r := rows{head: []string{"window", "windows", "from", "to", "limit", "tokens", "mean", "events", "denied"}}
 	for _, name := range limitsIn(s.Tokens, s.Denied) {
 		mean := any(fmt.Sprintf("%.1f", s.Mean[name]))
-		if argument.InDollars(name) {
+		if validate.InDollars(name) {
 			mean = amountIn(name, int64(math.Round(s.Mean[name])))
 		}
 		r.add(s.Window, s.Windows, s.From, s.To, name, amountIn(name, s.Tokens[name]), mean, s.Events, s.Denied)

@@ -28,7 +28,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -109,11 +109,11 @@ func byRedisRate(l *redis_rate.Limiter) asker {
 }
 
 // excess returns how many tokens more than 100 a second allow were granted in the worst window.
-func excess(tb testing.TB, grants []play.Event) int64 {
+func excess(tb testing.TB, grants []loadcheck.Event) int64 {
 	tb.Helper()
 	const forever = 1 << 48
-	always := []play.Rule{{To: forever, Capacity: 100, Amount: 100, Period: 1000}}
-	worst, err := play.Worst(play.Bound{Rules: always}, grants)
+	always := []loadcheck.Rule{{To: forever, Capacity: 100, Amount: 100, Period: 1000}}
+	worst, err := loadcheck.Worst(loadcheck.Bound{Rules: always}, grants)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestTheEdgeOfAWindow(t *testing.T) {
 		"ahead":  byLimiter(table.Limiter(&limiter.Options{Ahead: 500 * time.Millisecond, Namespace: "ahead"})),
 		"window": byService(fixedWindow{redis: client, now: table.Now}.ShouldRateLimit),
 		"gcra":   byRedisRate(redis_rate.NewLimiter(client))}
-	grants := map[string][]play.Event{}
+	grants := map[string][]loadcheck.Event{}
 	for range 2 {
 		valkey.SetTime(table.Now())
 		at := table.Now().UnixMilli()
@@ -141,7 +141,7 @@ func TestTheEdgeOfAWindow(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				if granted {
-					grants[name] = append(grants[name], play.Event{Sent: at, Answered: at, Tokens: 1})
+					grants[name] = append(grants[name], loadcheck.Event{Sent: at, Answered: at, Tokens: 1})
 				}
 			}
 		}
@@ -165,7 +165,7 @@ type contestant struct {
 
 // BenchmarkService is what a decision takes of 64 processes of one host: by one service of ours, with a limiter
 // in each, by a service of fixed windows, by redis_rate in each, by four nodes of gubernator, and by a read and a
-// conditional put in each. Ours and the last are on a stand-in of DynamoDB, the fixed windows and redis_rate on the
+// conditional put in each. Ours and the last are on an emulator of DynamoDB, the fixed windows and redis_rate on the
 // Valkey or Redis of this machine. They ask about one key as fast as they can ("busy"), then a thousand times a
 // second ("calm"), then about a thousand keys. At last they ask five times as often as a limit allows for half a
 // minute, and around the edges of seconds, and what was granted is checked.
@@ -250,7 +250,7 @@ const fullFor = 30 * time.Second
 // collect asks for a hundred a second until an instant, with a pause between that is given in the mean, and returns
 // how often, and what was granted.
 func collect(b *testing.B, c contestant, key string, until time.Time, pause time.Duration) (asked int,
-	grants []play.Event) {
+	grants []loadcheck.Event) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, ask := range c.ask {
@@ -269,7 +269,7 @@ func collect(b *testing.B, c contestant, key string, until time.Time, pause time
 				}
 				mu.Lock()
 				if asked++; granted {
-					grants = append(grants, play.Event{Sent: sent, Answered: time.Now().UnixMilli() + 1, Tokens: 1})
+					grants = append(grants, loadcheck.Event{Sent: sent, Answered: time.Now().UnixMilli() + 1, Tokens: 1})
 				}
 				mu.Unlock()
 			}
@@ -346,7 +346,7 @@ func ourService(b *testing.B) (c contestant) {
 	return c
 }
 
-// table is a stand-in with a table.
+// table is an emulator with a table.
 func table(b *testing.B) *engine.Engine {
 	e, err := engine.Start(b.Context(), engine.Dynoxide)
 	if err != nil {

@@ -55,7 +55,7 @@ func (h *handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	within, cancel := function.WithMargin(ctx, function.ReportMargin)
 	defer cancel()
 	// After a failure none is begun, because Lambda delivers all that follows again anyway.
-	function.Pool{AtOnce: putsInFlight, StopAtAFailure: true}.Run(within, jobs)
+	function.Pool{Concurrency: putsInFlight, StopAtAFailure: true}.Run(within, jobs)
 
 	s := summarize(batch, objects, jobs)
 	end := time.Now().UnixMilli()

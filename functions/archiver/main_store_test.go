@@ -34,7 +34,7 @@ const (
 
 // store is the part of S3 that the archiver uses, in this process: PutObject,
 // unconditional or only if there is no such object. Its puts can be made to fail.
-// The end-to-end tests run the built function on a whole S3 stand-in.
+// The end-to-end tests run the built function on a whole S3 emulator.
 type store struct {
 	*httptest.Server
 
@@ -163,7 +163,7 @@ func (s *store) client(attempts int) *s3.Client {
 	})
 }
 
-// handler is a handler on the stand-in. The metric line goes to the buffer.
+// handler is a handler on the emulator. The metric line goes to the buffer.
 func (s *store) handler(t *testing.T, attempts int) (*handler, *bytes.Buffer) {
 	var metrics bytes.Buffer
 	return &handler{

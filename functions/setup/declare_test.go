@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/function"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -42,7 +42,7 @@ func declaring(kind cfn.RequestType, manifests ...any) cfn.Event {
 }
 
 // stored returns the limits of the namespace "default", a line per scope.
-func stored(t *testing.T, db *memdb.DB) string {
+func stored(t *testing.T, db *memdynamo.DB) string {
 	t.Helper()
 	db.SetHook(nil)
 	all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
@@ -145,7 +145,7 @@ func TestAManifestThatMeetsAnotherOne(t *testing.T) {
 		met := false
 		var log bytes.Buffer
 		h.log = slog.New(slog.NewTextHandler(&log, nil))
-		db.SetHook(func(op memdb.Op) (bool, error) {
+		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Writes != nil && !met {
 				met = true
 				ns, err := all.Namespace(t.Context(), "default")
@@ -204,9 +204,9 @@ type way struct {
 }
 
 // at lets one write fail, by its number.
-func (w way) at(n int) func(memdb.Op) (bool, error) {
+func (w way) at(n int) func(memdynamo.Op) (bool, error) {
 	writes := 0
-	return func(op memdb.Op) (bool, error) {
+	return func(op memdynamo.Op) (bool, error) {
 		if op.Writes == nil {
 			return true, nil
 		}
@@ -218,10 +218,10 @@ func (w way) at(n int) func(memdb.Op) (bool, error) {
 }
 
 var ways = map[string]way{
-	"refused by a throttle": {false, memdb.Fail(store.Throttled)},
-	"in conflict":           {false, memdb.Fail(store.Conflict)},
+	"refused by a throttle": {false, memdynamo.Fail(store.Throttled)},
+	"in conflict":           {false, memdynamo.Fail(store.Conflict)},
 	"answer lost":           {true, errors.New("lost")},
-	"lost before":           {false, memdb.Fail(store.Unknown)},
+	"lost before":           {false, memdynamo.Fail(store.Unknown)},
 }
 
 // A manifest for which there is no time, 20 ms for each change, changes nothing and says what to do; one

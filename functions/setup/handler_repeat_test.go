@@ -26,7 +26,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -35,7 +35,7 @@ import (
 // What trying again may change is repeated; what it does not change is told at once. A table that refuses
 // rights, or does not answer, is waited for.
 func TestWhatIsRepeated(t *testing.T) {
-	kind := func(k store.Kind) error { return fmt.Errorf("namespace: %w", memdb.Fail(k)) }
+	kind := func(k store.Kind) error { return fmt.Errorf("namespace: %w", memdynamo.Fail(k)) }
 	for name, c := range map[string]struct {
 		err   error
 		again bool
@@ -79,7 +79,7 @@ func TestAHandlerThatIsCalledOff(t *testing.T) {
 			calls, begin := 0, time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			db.SetHook(func(op memdb.Op) (bool, error) {
+			db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if op.Done == nil {
 					t.Errorf("%s goes on after the end", op.Name)
 				}
@@ -87,7 +87,7 @@ func TestAHandlerThatIsCalledOff(t *testing.T) {
 					return true, nil
 				}
 				cancel()
-				return false, memdb.Fail(store.Throttled)
+				return false, memdynamo.Fail(store.Throttled)
 			})
 			_, _, err := h.Handle(ctx, declaring(cfn.RequestCreate, someLimits))
 			if more = calls >= at; more && (err == nil || time.Since(begin) > 0) {
@@ -136,9 +136,9 @@ func TestEveryCallFailsForGood(t *testing.T) {
 			var log bytes.Buffer
 			h.log = slog.New(slog.NewTextHandler(&log, nil))
 			calls := 0
-			db.SetSerialHook(func(memdb.Op) (bool, error) {
+			db.SetSerialHook(func(memdynamo.Op) (bool, error) {
 				if calls++; calls >= at {
-					return false, memdb.Fail(store.Unavailable)
+					return false, memdynamo.Fail(store.Unavailable)
 				}
 				return true, nil
 			})
@@ -174,14 +174,14 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 		fewerLimits = systemLimits + "resources: {gpt-4: " + resource + "}"
 		twoLimits   = systemLimits + "resources: {gpt-4: " + resource + ", gpt-5: " + resource + "}"
 	)
-	writes := func(op memdb.Op, k item.Key) bool {
+	writes := func(op memdynamo.Op, k item.Key) bool {
 		return slices.ContainsFunc(op.Writes, func(w item.Write) bool { return w.Target() == k })
 	}
-	query := func(op memdb.Op, _ string) bool { return op.Name == memdb.Query }
-	change := func(op memdb.Op, id string) bool { return writes(op, layout.EntityConfigKey(id, "acme", "gpt-4")) }
-	update := func(op memdb.Op, id string) bool { return writes(op, layout.BucketKey(id, "acme", "gpt-4", 0)) }
+	query := func(op memdynamo.Op, _ string) bool { return op.Name == memdynamo.Query }
+	change := func(op memdynamo.Op, id string) bool { return writes(op, layout.EntityConfigKey(id, "acme", "gpt-4")) }
+	update := func(op memdynamo.Op, id string) bool { return writes(op, layout.BucketKey(id, "acme", "gpt-4", 0)) }
 	failed := map[bool]bool{} // by whether it is a query
-	once := func(op memdb.Op, id string) bool {
+	once := func(op memdynamo.Op, id string) bool {
 		first := (query(op, id) || change(op, id)) && !failed[query(op, id)]
 		failed[query(op, id)] = failed[query(op, id)] || first
 		return first
@@ -189,7 +189,7 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 	for name, c := range map[string]struct {
 		first, then string // manifests
 		entity      string // of the bucket
-		fails       func(op memdb.Op, id string) bool
+		fails       func(op memdynamo.Op, id string) bool
 		times       int
 		stored      bool // the call is carried out, and its answer lost
 		changes     int  // that the log counts; 0: the deployment fails
@@ -217,7 +217,7 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 				Costs: table.Costs([]bucket.Limit{old}), Now: now, Draw: 1})
 			db.Store(put.Item)
 			calls := 0
-			db.SetSerialHook(func(op memdb.Op) (bool, error) {
+			db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 				if c.fails(op, id) {
 					if calls++; calls <= c.times {
 						return c.stored, errors.New("no answer")

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limitertable"
@@ -28,8 +28,8 @@ import (
 
 const now = 1_767_225_600_000 // 2026-01-01
 
-func rig(t *testing.T) (*handler, *memdb.DB) {
-	db := memdb.New(func() int64 { return now })
+func rig(t *testing.T) (*handler, *memdynamo.DB) {
+	db := memdynamo.New(func() int64 { return now })
 	return &handler{store: db, db: twin{Lister: db}, table: "limits",
 		check: func(context.Context, string) error { return nil },
 		now:   func() time.Time { return time.UnixMilli(now) },
@@ -63,7 +63,7 @@ func ask(t *testing.T, h *handler, e cfn.Event) map[string]string {
 	return ids
 }
 
-func read(t *testing.T, db *memdb.DB, k item.Key) item.Item {
+func read(t *testing.T, db *memdynamo.DB, k item.Key) item.Item {
 	t.Helper()
 	items, err := db.Bare().Read(t.Context(), true, k)
 	if err != nil {
@@ -73,7 +73,7 @@ func read(t *testing.T, db *memdb.DB, k item.Key) item.Item {
 }
 
 // check looks at everything that a table must have after a deployment.
-func check(t *testing.T, db *memdb.DB, ids map[string]string) {
+func check(t *testing.T, db *memdynamo.DB, ids map[string]string) {
 	t.Helper()
 	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
 	if err != nil || v.Schema != namespace.Schema || v.Lambda != namespace.Client {
@@ -164,9 +164,9 @@ func TestRightsThatArriveLate(t *testing.T) {
 				}
 				return nil
 			}
-			db.SetSerialHook(func(memdb.Op) (bool, error) {
+			db.SetSerialHook(func(memdynamo.Op) (bool, error) {
 				if late() {
-					return false, memdb.Fail(store.Setup)
+					return false, memdynamo.Fail(store.Setup)
 				}
 				return true, nil
 			})
@@ -180,24 +180,24 @@ func TestRightsThatArriveLate(t *testing.T) {
 
 // An error names what could not be set up, and what came before it stays.
 func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
-	for want, breaks := range map[string]func(h *handler, db *memdb.DB){
-		`DescribeTable: unavailable: access denied`: func(h *handler, _ *memdb.DB) {
+	for want, breaks := range map[string]func(h *handler, db *memdynamo.DB){
+		`DescribeTable: unavailable: access denied`: func(h *handler, _ *memdynamo.DB) {
 			h.check = func(context.Context, string) error { return errors.New("access denied") }
 		},
-		`namespace "default": limiter: incompatible table: schema_version is "1.0.0"`: func(_ *handler, db *memdb.DB) {
+		`namespace "default": limiter: incompatible table: schema_version is "1.0.0"`: func(_ *handler, db *memdynamo.DB) {
 			db.Store(config.Version{Schema: "1.0.0", ClientMin: "1.0.0"}.Item())
-			fail(db, func(op memdb.Op) bool {
+			fail(db, func(op memdynamo.Op) bool {
 				if op.Writes != nil {
 					t.Error("a table of another schema is written to")
 				}
 				return false
 			})
 		},
-		`audit retention of namespace "default": `: func(_ *handler, db *memdb.DB) {
-			fail(db, func(op memdb.Op) bool { return op.Name == memdb.UpdateItem })
+		`audit retention of namespace "default": `: func(_ *handler, db *memdynamo.DB) {
+			fail(db, func(op memdynamo.Op) bool { return op.Name == memdynamo.UpdateItem })
 		},
-		`limits of namespace "default": `: func(_ *handler, db *memdb.DB) {
-			fail(db, func(op memdb.Op) bool { return op.Name == memdb.Query })
+		`limits of namespace "default": `: func(_ *handler, db *memdynamo.DB) {
+			fail(db, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -212,10 +212,10 @@ func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
 }
 
 // fail has the calls fail that which picks.
-func fail(db *memdb.DB, which func(memdb.Op) bool) {
-	db.SetHook(func(op memdb.Op) (bool, error) {
+func fail(db *memdynamo.DB, which func(memdynamo.Op) bool) {
+	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if which(op) {
-			return false, memdb.Fail(store.Unavailable)
+			return false, memdynamo.Fail(store.Unavailable)
 		}
 		return true, nil
 	})
@@ -225,8 +225,8 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, db := rig(t)
 		done := false
-		db.SetHook(func(op memdb.Op) (bool, error) {
-			if op.Name == memdb.TransactWriteItems && !done {
+		db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.TransactWriteItems && !done {
 				done = true
 				theirs := config.Namespace{ID: "theirs", Name: "default", CreatedAt: layout.Timestamp(now)}
 				if err := db.Bare().Transact(t.Context(), "their-token", theirs.Register()); err != nil {
@@ -272,7 +272,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 		{event(cfn.RequestDelete, "a/b#c"), ""},
 	} {
 		h, db := rig(t)
-		db.SetHook(func(op memdb.Op) (bool, error) {
+		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			t.Errorf("%s: the table is called: %v", c.e.RequestType, op.Name)
 			return true, nil
 		})
@@ -291,7 +291,7 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 		h, db := rig(t)
 		looks := 0
 		h.check = func(context.Context, string) error { looks++; return answer }
-		db.SetHook(func(op memdb.Op) (bool, error) {
+		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			t.Errorf("call %v of a table that is not as it must be", op.Name)
 			return true, nil
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
 // addDashboard declares the first page for an on-call person: from top to bottom, the active
@@ -87,10 +87,10 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 func (l *Limiter) cost() awscloudwatch.IWidget {
 	kind, statistic, mode := "Consumed", "Sum", "on demand"
 	expression := fmt.Sprintf("(FILL(w, 0) * %g + FILL(r, 0) * %g) / 1000000 * 720",
-		bill.DollarsPerMillionWrites, bill.DollarsPerMillionReads)
+		pricing.DollarsPerMillionWrites, pricing.DollarsPerMillionReads)
 	if l.props.Table.provisioned() {
 		kind, statistic, mode = "Provisioned", "Average", "provisioned"
-		expression = fmt.Sprintf("(w * %g + r * %g) * 720", bill.DollarsPerWriteUnitHour, bill.DollarsPerReadUnitHour)
+		expression = fmt.Sprintf("(w * %g + r * %g) * 720", pricing.DollarsPerWriteUnitHour, pricing.DollarsPerReadUnitHour)
 	}
 	by := dimensions{"TableName": l.Table.TableName()}
 	using := map[string]awscloudwatch.IMetric{

@@ -23,24 +23,24 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the commit. Modules of their own may import
 // what they like.
 var mayImport = map[string][]string{
-	"limiter": {"internal/argument", "internal/bucket", "internal/calendar", "internal/config", "internal/item",
-		"internal/decide", "internal/desk", "internal/layout", "internal/namespace", "internal/queue", "internal/slots",
-		"internal/store", "internal/table"},
+	"limiter": {"internal/validate", "internal/bucket", "internal/calendar", "internal/config", "internal/item",
+		"internal/decide", "internal/desk", "internal/inflight", "internal/layout", "internal/namespace",
+		"internal/waitqueue", "internal/store", "internal/table"},
 	"internal/desk": { // carries out what internal/decide says: all calls, goroutines and timers of the client
-		"internal/bucket", "internal/decide", "internal/item", "internal/layout", "internal/queue", "internal/shard",
-		"internal/slots", "internal/store", "internal/table",
+		"internal/bucket", "internal/decide", "internal/item", "internal/layout", "internal/waitqueue", "internal/shard",
+		"internal/inflight", "internal/store", "internal/table",
 	},
 	"admin": { // manages what limiter works with: its limits and errors, and the records behind both
-		"internal/argument", "internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
+		"internal/validate", "internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
 		"internal/namespace", "internal/store", "internal/table", "limiter",
 	},
 	"admin/manifest": { // apart, for its YAML parser
-		"admin", "internal/argument", "internal/calendar", "internal/config", "internal/layout", "limiter",
+		"admin", "internal/validate", "internal/calendar", "internal/config", "internal/layout", "limiter",
 	},
 	"limitertable":               {}, // apart: who takes tokens creates no tables
-	"httplimit":                  {"internal/argument", "internal/nested", "limiter"},
-	"internal/nested":            {},                                                       // for grpclimit too
-	"limitertest":                {"admin", "internal/memdb", "internal/store", "limiter"}, // for tests of users
+	"httplimit":                  {"internal/validate", "internal/nested", "limiter"},
+	"internal/nested":            {},                                                           // for grpclimit too
+	"limitertest":                {"admin", "internal/memdynamo", "internal/store", "limiter"}, // for tests of users
 	"internal/bucket":            {"internal/calendar"},
 	"internal/bucket/buckettest": {"internal/bucket"},
 	"internal/calendar":          {},
@@ -52,16 +52,16 @@ var mayImport = map[string][]string{
 	"internal/config":            {"internal/bucket", "internal/calendar", "internal/item", "internal/layout"},
 	"internal/ledger":            {"internal/bucket", "internal/item", "internal/layout", "internal/sequence"},
 	"internal/store":             {"internal/item"},
-	"internal/ahead":             {"internal/bucket", "internal/table"}, // pure, for internal/decide
+	"internal/prefetch":          {"internal/bucket", "internal/table"}, // pure, for internal/decide
 	"internal/shard": {"internal/bucket", "internal/item", "internal/layout", "internal/store",
 		"internal/table"},
 	"internal/decide": { // what a process knows of a bucket, and decides
-		"internal/ahead", "internal/bucket", "internal/item", "internal/shard", "internal/table",
+		"internal/prefetch", "internal/bucket", "internal/item", "internal/shard", "internal/table",
 	},
-	"internal/queue": { // who waits in a process; makes no calls
+	"internal/waitqueue": { // who waits in a process; makes no calls
 		"internal/bucket", "internal/item", "internal/decide", "internal/table",
 	},
-	"internal/slots": { // what leases hold of in-flight limits; makes no calls
+	"internal/inflight": { // what leases hold of in-flight limits; makes no calls
 		"internal/bucket", "internal/item", "internal/decide", "internal/table",
 	},
 	"internal/stream": {"internal/bucket", "internal/item", "internal/layout", "internal/sequence",
@@ -70,23 +70,23 @@ var mayImport = map[string][]string{
 	"internal/usage": {"internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
 		"internal/sequence", "internal/shard", "internal/stream", "internal/table"},
 	"internal/archive":  {"internal/item", "internal/layout", "internal/ledger"},
-	"internal/argument": {"internal/bucket", "internal/config", "internal/layout"}, // shared by limiter and admin
+	"internal/validate": {"internal/bucket", "internal/config", "internal/layout"}, // shared by limiter and admin
 	"internal/namespace": { // shared by limiter and admin
 		"internal/config", "internal/item", "internal/layout", "internal/store",
 	},
-	"internal/function": {"internal/bucket", "internal/sequence"},
-	"internal/memdb":    {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
+	"internal/function":  {"internal/bucket", "internal/sequence"},
+	"internal/memdynamo": {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
 	"internal/storetest": {"internal/bucket", "internal/config", "internal/item", "internal/item/itemtest",
 		"internal/layout", "internal/ledger", "internal/store", "internal/table"},
-	"internal/arch":          {},
-	"internal/bill":          {},                                  // prices, for the tool, the page and the dashboard
-	"internal/simulation":    {},                                  // tests only, of all together
-	"internal/proc":          {},                                  // child processes, for internal/standin and the tests
-	"internal/standin":       {"internal/proc", "internal/store"}, // used by the tool and the tests
-	"internal/play":          {},                                  // used by the tool, the demo and the tests
-	"internal/play/playtest": {"internal/item"},                   // the driver of random worlds in tests
-	"internal/replay":        {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
-	"events/eventstest":      {},
+	"internal/arch":                    {},
+	"internal/pricing":                 {},                                       // prices
+	"internal/simulation":              {},                                       // tests only, of all together
+	"internal/childproc":               {},                                       // child processes
+	"internal/emulator":                {"internal/childproc", "internal/store"}, // used by the tool and the tests
+	"internal/loadcheck":               {},                                       // for the tool, demo, tests
+	"internal/loadcheck/loadchecktest": {"internal/item"},                        // the driver of random worlds in tests
+	"internal/replay":                  {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
+	"events/eventstest":                {},
 	"streams": { // the aggregator, for the function and for those of others
 		"internal/archive", "internal/function", "internal/item", "internal/ledger", "internal/sequence",
 		"internal/shard", "internal/store", "internal/stream", "internal/table", "internal/usage",
@@ -122,8 +122,8 @@ const (
 // kit are the packages of the module that tests are made of, and no program. They stay
 // here because they bring no module of their own; limitertest gives the twin to the
 // tests of users, and wants a testing.TB.
-var kit = []string{"internal/memdb", "internal/storetest", "internal/item/itemtest", "internal/stream/streamtest",
-	"internal/bucket/buckettest", "internal/play/playtest", "limitertest"}
+var kit = []string{"internal/memdynamo", "internal/storetest", "internal/item/itemtest", "internal/stream/streamtest",
+	"internal/bucket/buckettest", "internal/loadcheck/loadchecktest", "limitertest"}
 
 // paths returns the import paths of folders.
 func paths(folders []string) (out []string) {
@@ -160,7 +160,7 @@ var rules = []rule{
 	{who: "internal/", not: []string{module + "/limiter/"}, reason: "arrows point downwards"},
 	{
 		who: "", not: []string{module + "/test/"},
-		reason: "stand-ins are for tests; arrows from the product to them would ship them",
+		reason: "emulators are for tests; arrows from the product to them would ship them",
 	},
 	{who: "", not: []string{module + "/functions/"}, except: []string{"functions/"},
 		reason: "functions are programs; nothing imports them"},

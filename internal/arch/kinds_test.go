@@ -10,17 +10,17 @@ import (
 
 // kindSeats are where it is known which kinds of limit there are, one seat for each thing that is
 // to be said of a kind. A new kind touches a file of each seat, mostly one that is there or one
-// of its own. All other files ask what a limit does: Refills, Renews and Lends of bucket.Limit.
+// of its own. All other files ask what a limit does: Refills, Renews and Returns of bucket.Limit.
 var kindSeats = []struct {
 	what  string
 	files []string
 }{
 	{"which kind a limit is", []string{"internal/bucket/kind.go"}},
-	{"its arithmetic", []string{"internal/bucket/quota.go", "internal/bucket/atonce.go"}},
+	{"its arithmetic", []string{"internal/bucket/quota.go", "internal/bucket/inflight.go"}},
 	{"which form it is kept in", []string{"internal/table/form.go"}},
 	{"what it has in items and configurations", []string{"internal/table/quota.go", "internal/table/quotawrite.go",
-		"internal/table/atonce.go", "internal/config/kind.go"}},
-	{"its stored and its public form", []string{"internal/argument/form.go"}},
+		"internal/table/inflight.go", "internal/config/kind.go"}},
+	{"its stored and its public form", []string{"internal/validate/form.go"}},
 	{"what marks it for users, and its text", []string{"limiter/limit.go"}},
 	{"how users make it, and what is valid", []string{"limiter/quota.go", "limiter/inflight.go"}},
 	{"how people write it: in manifests, and for the tool", []string{"admin/manifest/kinds.go"}},
@@ -44,7 +44,7 @@ func TestKindsOfLimitAreKnownInFewPlaces(t *testing.T) {
 		}
 		for _, at := range kindAsked(f) {
 			if asks[path] = true; !slices.Contains(known, path) {
-				t.Errorf("%s: %s asks which kind a limit is; ask what it does (Refills, Renews and Lends of bucket.Limit, or "+
+				t.Errorf("%s: %s asks which kind a limit is; ask what it does (Refills, Renews and Returns of bucket.Limit, or "+
 					"form of internal/table), so that a new kind need not be added here", path, at)
 			}
 		}
@@ -67,7 +67,7 @@ func kindAsked(f file) (out []string) {
 	case "internal/bucket":
 		types = []string{"rate", "quota", "slots"}
 	case "internal/table":
-		types = []string{"byLevel", "byEpoch"}
+		types = []string{"byLevel", "epochs"}
 	}
 	called := map[ast.Expr]bool{} // a timer has a Reset too
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -81,17 +81,13 @@ func kindAsked(f file) (out []string) {
 				if called[n] && n.Sel.Name == "Reset" || x != nil && x.Name == "s" {
 					return true
 				}
-			case "AtOnce":
-				if !imports(f, "internal/bucket") && f.folder != "internal/bucket" { // a pool has one too
-					return true
-				}
 			case "IsQuota":
 			default:
 				return true
 			}
 			out = append(out, n.Sel.Name)
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "AtOnce" && imports(f, "internal/bucket") {
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "InFlight" && imports(f, "internal/bucket") {
 				out = append(out, key.Name)
 			}
 		case *ast.CompositeLit:

@@ -24,7 +24,7 @@ func (s State) Adopt(want Limit) (out State, changed bool) {
 		out.sort()
 		return out, true
 	}
-	if sl := &out.Slots[i]; sl.Lends() != want.Lends() { // nothing of the one says anything of the other
+	if sl := &out.Slots[i]; sl.Returns() != want.Returns() { // nothing of the one says anything of the other
 		*sl = s.fresh(want)
 	} else {
 		want.kind().adopt(out, i, want)

@@ -7,7 +7,7 @@ import "testing"
 func TestAdoptReportsAChange(t *testing.T) {
 	rate := Limit{Name: "a", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
 	quota := Limit{Name: "a", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
-	slots := Limit{Name: "a", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	slots := Limit{Name: "a", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	bare := func(l Limit) Limit {
 		l.Floors, l.Ahead = "batch=40", 2000
 		return l

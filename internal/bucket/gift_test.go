@@ -177,7 +177,7 @@ func TestDrainsLeaveOtherKindsAlone(t *testing.T) {
 	boundless.Name, boundless.Amount, boundless.Period = "unlimited", 1_000_000_000_000_000_000, 1000
 	s := New([]Limit{rate, soft, boundless,
 		{Name: "month", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"},
-		{Name: "jobs", Capacity: 10 * Milli, Period: 60_000, AtOnce: true}}, 0, 1, 0)
+		{Name: "jobs", Capacity: 10 * Milli, Period: 60_000, InFlight: true}}, 0, 1, 0)
 	if got := s.Drains(60_000); len(got) != 1 || got["rpm"].Milli != -20_000 {
 		t.Errorf("drained %v, want rpm alone, by 20 tokens", got)
 	}

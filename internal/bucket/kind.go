@@ -1,20 +1,20 @@
 package bucket
 
 // This file lists the kinds of limit: a rate, a quota, slots. Each is a type in a file of its own,
-// rate.go, quota.go and atonce.go, with its own arithmetic. All other code asks whether a limit
-// Refills, Renews or Lends. A new kind needs a type, a line in kind, and a field in Limit.
+// rate.go, quota.go and inflight.go, with its own arithmetic. All other code asks whether a limit
+// Refills, Renews or Returns. A new kind needs a type, a line in kind, and a field in Limit.
 
 // Limit is one undivided limit. Without Reset it is a rate: up to Capacity millitokens, refilled by
 // Amount millitokens every Period milliseconds. With Reset it is a quota: Capacity millitokens in
-// each period of the calendar. With AtOnce it is slots: Capacity millitokens at work at once.
+// each period of the calendar. With InFlight it is slots: Capacity millitokens at work at once.
 type Limit struct {
 	Name                     string
 	Capacity, Amount, Period int64
 	// Reset is the canonical form of a calendar (see package calendar); then Amount is 0
 	// and Period is QuotaPeriod.
 	Reset string
-	// AtOnce makes it slots; then Amount is 0, and Period is the length of the epochs.
-	AtOnce bool
+	// InFlight makes it slots; then Amount is 0, and Period is the length of the epochs.
+	InFlight bool
 	// Plan is of a rate with a schedule, see plan.go: all parameters that it may have.
 	Plan   string
 	Soft   bool   // counts the tokens taken, into debt, and denies nothing
@@ -59,7 +59,7 @@ type kind interface {
 }
 
 // behaviour has the answers of the methods of Limit of these names.
-type behaviour struct{ refills, renews, lends bool }
+type behaviour struct{ refills, renews, returns bool }
 
 // passing is the time that passes for a state: from its instant to another one by the clock now.
 // reset says that its own clock was broken.
@@ -71,7 +71,7 @@ type passing struct {
 // kind returns the kind of the limit.
 func (l *Limit) kind() kind {
 	switch {
-	case l.AtOnce:
+	case l.InFlight:
 		return slots{}
 	case l.Reset != "":
 		return quota{}
@@ -89,11 +89,11 @@ func (l Limit) Refills() bool { return l.kind().does().refills }
 // do: the rest of January's 1,000 a month is not there in February.
 func (l Limit) Renews() bool { return l.kind().does().renews }
 
-// Lends reports whether holders give their tokens back when they are done, and lose them when they
+// Returns reports whether holders give their tokens back when they are done, and lose them when they
 // fall silent. Then nothing counts as usage, nobody is in debt, and no clock predicts when
 // something is free. Shard 0 has the whole limit. Slots do: 3 of 10 at work leave 7, for as long as
 // they work.
-func (l Limit) Lends() bool { return l.kind().does().lends }
+func (l Limit) Returns() bool { return l.kind().does().returns }
 
 // String returns the limit in tokens, for scripts and messages.
 func (l Limit) String() string {

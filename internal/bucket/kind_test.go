@@ -27,7 +27,7 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 	const edge = 1_700_006_400_000
 	hours := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
 	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
-	fly := Limit{Name: "q", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	fly := Limit{Name: "q", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	rate := Limit{Name: "q", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 1000}
 	for _, c := range []struct {
 		name  string
@@ -44,7 +44,7 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 	} {
 		s := New([]Limit{c.limit}, 0, 1, edge-10)
 		i := s.Index("q")
-		if s.RF = c.rf; c.limit.AtOnce || c.limit.FirstUse() > 0 {
+		if s.RF = c.rf; c.limit.InFlight || c.limit.FirstUse() > 0 {
 			s.Slots[i].End = edge
 		}
 		if got := s.Stored(); got.RF != c.want {
@@ -227,7 +227,7 @@ func TestRateOf(t *testing.T) {
 	hours := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
 	days, other := hours, hours
 	days.Reset, other.Name = "m0h1@UTC", "other"
-	fly := Limit{Name: "fly", Capacity: 6, Period: 30_000, AtOnce: true}
+	fly := Limit{Name: "fly", Capacity: 6, Period: 30_000, InFlight: true}
 	gone := fly
 	gone.Name = "gone"
 	rate := Limit{Name: "r", Capacity: 10, Amount: 4, Period: 1000}

@@ -228,7 +228,7 @@ func TestHolds(t *testing.T) {
 // Slots stay on shard 0, with all that is at work, so a bucket that has some is not divided; a shard
 // that there is all the same has none.
 func TestSlotsAreNotDivided(t *testing.T) {
-	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, AtOnce: true}
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0})
 	if s.CanSplit(32) || !s.Holds(1, nil) {
 		t.Error("it can be split")

@@ -8,9 +8,9 @@ func TestTextOfLimitsAndStates(t *testing.T) {
 		"rpm 10/2.5 every 1000ms":              {Name: "rpm", Capacity: 10_000, Amount: 2500, Period: 1000},
 		"rpm 10/2.5 every 1000ms soft":         {Name: "rpm", Capacity: 10_000, Amount: 2500, Period: 1000, Soft: true},
 		"rpd 10 each m0h0@UTC":                 {Name: "rpd", Capacity: 10_000, Period: QuotaPeriod, Reset: "m0h0@UTC"},
-		"fly 10 at once, epochs of 30000ms":    {Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true},
+		"fly 10 at once, epochs of 30000ms":    {Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true},
 		"rpd 0.001 each m0h0@UTC soft":         {Name: "rpd", Capacity: 1, Reset: "m0h0@UTC", Soft: true},
-		"fly 1 at once, epochs of 5000ms soft": {Name: "fly", Capacity: 1000, Period: 5000, AtOnce: true, Soft: true},
+		"fly 1 at once, epochs of 5000ms soft": {Name: "fly", Capacity: 1000, Period: 5000, InFlight: true, Soft: true},
 	} {
 		if got := l.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -29,7 +29,7 @@ var prefixes = []string{prefixLimit, prefixInFlight, prefixFirstUse}
 // do not know.
 func prefixOf(l bucket.Limit) string {
 	switch {
-	case l.Lends():
+	case l.Returns():
 		return prefixInFlight
 	case l.FirstUse() > 0:
 		return prefixFirstUse
@@ -79,7 +79,7 @@ func scaled(r *item.Reader, at, field string, unit int64) int64 {
 // putKind adds what the kind of a limit has beside what all have; at begins its attributes. Slots
 // have nothing.
 func putKind(it item.Item, at string, l bucket.Limit, zone string) {
-	if l.Lends() {
+	if l.Returns() {
 		return
 	}
 	it[at+layout.FieldAmount] = item.N(l.Amount / bucket.Milli)
@@ -99,7 +99,7 @@ func putKind(it item.Item, at string, l bucket.Limit, zone string) {
 // readKind reads that, of slots by their prefix.
 func readKind(r *item.Reader, l *bucket.Limit, prefix, at string) {
 	if prefix == prefixInFlight {
-		l.AtOnce = true
+		l.InFlight = true
 		if r.Err == nil && (l.Period < bucket.MinEpoch || l.Period > bucket.MaxEpoch) {
 			r.Fail("attribute %q is %d, want %d to %d", at+layout.FieldPeriod, l.Period/milliPerSecond,
 				bucket.MinEpoch/milliPerSecond, bucket.MaxEpoch/milliPerSecond)
@@ -126,7 +126,7 @@ func readKind(r *item.Reader, l *bucket.Limit, prefix, at string) {
 // detailKind adds what an audit event says of the kind of a limit.
 func detailKind(d item.Item, l bucket.Limit) {
 	switch {
-	case l.Lends():
+	case l.Returns():
 		d[detailInFlight] = item.Bool(true)
 	case l.Renews():
 		d[detailReset] = item.S(calendar.Text(l.Reset))

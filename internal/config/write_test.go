@@ -20,7 +20,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	floors := func(l bucket.Limit) bucket.Limit { l.Floors = "batch=40,free=60"; return l }
 	ahead := func(l bucket.Limit) bucket.Limit { l.Ahead = 500; return l }
 	slots := func(name string) bucket.Limit {
-		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, AtOnce: true}
+		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, InFlight: true}
 	}
 	stored := func(c Config, more item.Item) item.Item {
 		it := c.Item()

@@ -3,9 +3,9 @@ package decide
 import (
 	"iter"
 
-	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -15,8 +15,8 @@ import (
 
 // holding is what this process has taken ahead of one shard.
 type holding struct {
-	ahead.Holding
-	demand ahead.Demand
+	prefetch.Holding
+	demand prefetch.Demand
 	taken  []table.Cost // by the last charge that took ahead
 	key    item.Key     // of the shard
 	limits []bucket.Limit
@@ -27,7 +27,7 @@ type holding struct {
 }
 
 // instant is now by both clocks.
-func (n Now) instant() ahead.Instant { return ahead.Instant{Wall: n.Ms, Mono: n.Mono} }
+func (n Now) instant() prefetch.Instant { return prefetch.Instant{Wall: n.Ms, Mono: n.Mono} }
 
 // Held is a request that was granted from what was taken ahead.
 type Held struct {
@@ -100,7 +100,7 @@ func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 		if s.holding == nil || !s.holding.Take(w.Costs, now.instant()) {
 			continue
 		}
-		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now.Ms)
+		s.holding.demand.Asked(w.Costs, prefetch.Life(w.Costs, k.ahead), now.Ms)
 		h = s.held()
 		h.Costs = w.Costs
 		h.Renew = k.low(s, w, now)
@@ -222,18 +222,18 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 	k.hold(s)
 	h := s.holding
 	for _, w := range group {
-		h.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
+		h.demand.Asked(w.Costs, prefetch.Life(w.Costs, k.ahead), now)
 	}
 	if p.ahead != nil {
 		h.taken = p.ahead.Take
-		h.Done(ahead.Written, image) // which may not be the last one
+		h.Done(prefetch.Written, image) // which may not be the last one
 	}
 }
 
 // asked takes in a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
-		s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, k.ahead), now)
+		s.holding.demand.Asked(w.Costs, prefetch.Life(w.Costs, k.ahead), now)
 	}
 }
 
@@ -242,9 +242,9 @@ func (k *facts) unanswered(p Planned, written bool) {
 	if p.ahead == nil {
 		return
 	}
-	outcome := ahead.Refused
+	outcome := prefetch.Refused
 	if written {
-		outcome = ahead.Unknown
+		outcome = prefetch.Unknown
 	}
 	k.at(p.Shard).holding.Done(outcome, table.Shard{})
 }

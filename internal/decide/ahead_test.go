@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -496,7 +496,7 @@ func TestABusyProcessSavesUpForManyRequests(t *testing.T) {
 		}
 		p.shows(50_000)
 		s := p.lock().shards[0]
-		s.holding.Holding = ahead.Holding{}
+		s.holding.Holding = prefetch.Holding{}
 		s.shares = map[int64]*share{0: {part: c.part, at: noon, saved: c.saved, most: 60}}
 		p.mu.Unlock()
 		d := p.Decide(costing(1000, plenty), &Attempt{}, clock(noon))

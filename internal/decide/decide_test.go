@@ -303,7 +303,7 @@ func TestReplacedOnce(t *testing.T) {
 
 // Slots of this process pay nothing of a limit that others have put in the place of its own.
 func TestReusedSlotsOfAReplacedLimit(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	wider := fly
 	wider.Capacity *= 2
 	for _, c := range []struct {

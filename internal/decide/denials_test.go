@@ -104,7 +104,7 @@ func TestATellingLookIsALook(t *testing.T) {
 	}
 	b := seenAs(perHour20, 0)
 	b.Denied(-tellAfter)
-	jobs := bucket.Limit{Name: "jobs", Capacity: 1000, Period: 60_000, AtOnce: true}
+	jobs := bucket.Limit{Name: "jobs", Capacity: 1000, Period: 60_000, InFlight: true}
 	for _, c := range []struct {
 		limit bucket.Limit
 		shard int

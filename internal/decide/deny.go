@@ -117,7 +117,7 @@ func (d *denied) explain(k *facts, now int64) Denial {
 		} else if short > 0 && !c.Limit.Soft {
 			l.After = sum.after(short, now)
 		}
-		if c.Limit.Lends() {
+		if c.Limit.Returns() {
 			l.After = min(l.After, slotsAfter)
 		}
 		l.Edge = max(0, bucket.SubSat(sum.edge, now))
@@ -134,7 +134,7 @@ const slotsAfter = 1000
 // slots makes a denial by slots an estimate: for as long as the other limits need, and for
 // slotsAfter at most otherwise.
 func (out *Denial) slots(w Want) {
-	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.Lends() })
+	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.Returns() })
 	if i < 0 {
 		return
 	}

@@ -149,7 +149,7 @@ func TestDeniedWithoutShard0(t *testing.T) {
 // A denial by slots is told for a second at most, as an estimate, unless a limit beside them takes
 // longer: then for that one.
 func TestDenialsBySlots(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 2000, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 2000, Period: 30_000, InFlight: true}
 	for _, c := range []struct {
 		level int64 // of ten, of which five are wanted
 		limit string

@@ -1,7 +1,7 @@
 package decide
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -9,7 +9,7 @@ import (
 // that is hardly longer than the charge is under way: nothing would be left to grant from. Writes
 // of which half take trip milliseconds seldom take half as much again.
 func (k *facts) life(s *seen, costs []table.Cost, trip float64, now int64) int64 {
-	life := ahead.LifeFrom(s.image, costs, k.ahead, now)
+	life := prefetch.LifeFrom(s.image, costs, k.ahead, now)
 	if float64(life) <= 1.5*trip {
 		return 0
 	}

@@ -3,9 +3,9 @@ package decide
 import (
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -108,7 +108,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	switch {
 	case c.Shard == 0 && s.absent:
 		return k.create(w, now)
-	case c.Do == Look && s.imaged() && k.denials.due(now) && !w.lends(): // most likely an add would be refused
+	case c.Do == Look && s.imaged() && k.denials.due(now) && !w.returns(): // most likely an add would be refused
 		return Planned{Write: table.Adjust(s.image.Key(), nil)}
 	case !s.imaged(), c.Do == Look:
 		return add(coldRoom)
@@ -148,7 +148,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 			if p := more.Plan(); p.Verdict.Granted {
 				return planned(p, Planned{Charges: true, Takes: true, ahead: more.Ahead, took: more.Costs})
 			}
-			s.holding.Done(ahead.Refused, table.Shard{})
+			s.holding.Done(prefetch.Refused, table.Shard{})
 		}
 	}
 	p := charge.Plan()

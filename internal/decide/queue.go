@@ -56,7 +56,7 @@ func (d decider) behind(c Choice) Choice {
 // bySlots reports whether a limit is one of slots.
 func (d decider) bySlots(limit string) bool {
 	c, ok := table.Find(d.want.Costs, limit)
-	return ok && c.Limit.Lends()
+	return ok && c.Limit.Returns()
 }
 
 // room returns from when the queue of a shard, or of all, has room by their images. full says that

@@ -3,7 +3,7 @@ package decide
 import (
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/ahead"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -15,12 +15,12 @@ import (
 func (b *Bucket) Reusable(w Want, now int64) int64 {
 	k := b.lock()
 	defer b.mu.Unlock()
-	s, life := k.shards[0], ahead.Life(w.Costs, w.Ahead)
+	s, life := k.shards[0], prefetch.Life(w.Costs, w.Ahead)
 	if s == nil || s.holding == nil || !s.imaged() || !s.holding.demand.Busy(life, now) {
 		return 0
 	}
 	for _, c := range w.Costs {
-		if c.Limit.Lends() && s.level(c.Limit, now) < c.Limit.Capacity/2 {
+		if c.Limit.Returns() && s.level(c.Limit, now) < c.Limit.Capacity/2 {
 			return 0
 		}
 	}
@@ -33,7 +33,7 @@ func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
 	if s == nil || s.holding == nil || !s.imaged() || w.Ahead == 0 || !w.asksNothing() || !w.stored(s.image.State) {
 		return Held{}, false
 	}
-	s.holding.demand.Asked(w.Costs, ahead.Life(w.Costs, w.Ahead), now)
+	s.holding.demand.Asked(w.Costs, prefetch.Life(w.Costs, w.Ahead), now)
 	h = s.held()
 	h.Costs = w.Costs
 	return h, true
@@ -42,6 +42,6 @@ func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
 // asksNothing reports whether the request asks the table for nothing, because all limits are of slots
 // and this process has them.
 func (w Want) asksNothing() bool {
-	asks := func(c table.Cost) bool { return !c.Limit.Lends() || c.Milli > 0 }
+	asks := func(c table.Cost) bool { return !c.Limit.Returns() || c.Milli > 0 }
 	return w.Reused != nil && !slices.ContainsFunc(w.Costs, asks)
 }

@@ -12,7 +12,7 @@ import (
 // not is denied until an epoch is over, and whoever waits owes none.
 func TestSlotsAreNoRate(t *testing.T) {
 	const now = 1_800_000_010_000
-	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
 		Costs: table.Costs([]bucket.Limit{fly}, 8*bucket.Milli)})
 	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
@@ -42,7 +42,7 @@ func TestSlotsAreNoRate(t *testing.T) {
 // Slots may serve the next requests of a process that asks often, while half of them are free at
 // least. A request for nothing but slots that it has is granted then, without tokens that were taken.
 func TestSlotsForTheNextRequests(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	want := func(n int64) Want {
 		costs := table.Costs([]bucket.Limit{fly}, n*bucket.Milli)
 		return Want{Namespace: "ns", Name: Name{"e", "r"}, Costs: costs, Ahead: 500}
@@ -96,7 +96,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 // That little is left of a rate says nothing of the slots beside it. Of a bucket of which nothing is
 // known, nothing is kept.
 func TestSlotsBesideAnEmptyRate(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	b, w := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}), asks(0)
 	w.Costs, w.Ahead = table.Costs([]bucket.Limit{fly, perSecond}, bucket.Milli, bucket.Milli), 500
 	if got := b.Reusable(w, noon); got != 0 {
@@ -128,7 +128,7 @@ func TestSlotsBesideAnEmptyRate(t *testing.T) {
 
 // Who pays with slots has those of the epoch in which they were taken; other costs have no end.
 func TestSlotsThatWerePaid(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
 		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}

@@ -34,7 +34,7 @@ func (p Payment) Write(w Want, now, slack int64) item.Write {
 func (p Payment) Taken(now int64) []table.Cost {
 	out := slices.Clone(p.Costs)
 	for i, c := range out {
-		if c.Limit.Lends() && c.Milli > 0 {
+		if c.Limit.Returns() && c.Milli > 0 {
 			before := table.Charge{Image: p.Image, Costs: p.Costs, Now: now}.Plan().Before
 			out[i].End = before.Slots[before.Index(c.Limit.Name)].End
 		}

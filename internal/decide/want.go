@@ -41,9 +41,9 @@ func (w Want) hard() bool {
 	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !c.Limit.Soft })
 }
 
-// lends reports whether the request wants slots.
-func (w Want) lends() bool {
-	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Lends() && c.Milli > 0 })
+// returns reports whether the request wants slots.
+func (w Want) returns() bool {
+	return slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Returns() && c.Milli > 0 })
 }
 
 // floored reports whether the request leaves a part of some limit to others. It has no part in

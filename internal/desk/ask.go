@@ -6,26 +6,26 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // Attempt is one request, or one part of it: the waiter at a bucket, and what its caller has done so far.
 // The exported fields that are set before [Desks.Take] are those of the waiter, and Standing.
 type Attempt struct {
 	decide.Waiter
-	GoesOn   int64          // of a request that waits: when it may go on, epoch ms; zero: at once
-	Owed     []queue.Owed   // of a request that waits: on which shards
-	Standing bool           // it is a request that waits, and stands in line
-	Held     bool           // it was granted from what was taken ahead, without a call
-	Room     [1]decide.Want // for what is wanted of one entity, as long as it does not cascade
-	turn     int64          // of a request that waits: when it went to take into debt, see queue.Sleepers.Turn
-	grant    decide.Grant   // once it was granted; given back if the request fails elsewhere
-	err      error          // or why it was not
-	others   []Trouble      // and what could not be given back
-	desk     *Desk          // of the bucket; held to the end, also if it is evicted meanwhile
-	bound    Bound          // of the call
-	within   *Bound         // the context of its calls at the bucket
+	GoesOn   int64            // of a request that waits: when it may go on, epoch ms; zero: at once
+	Owed     []waitqueue.Owed // of a request that waits: on which shards
+	Standing bool             // it is a request that waits, and stands in line
+	Held     bool             // it was granted from what was taken ahead, without a call
+	Room     [1]decide.Want   // for what is wanted of one entity, as long as it does not cascade
+	turn     int64            // of a request that waits: when it went to take into debt, see waitqueue.Sleepers.Turn
+	grant    decide.Grant     // once it was granted; given back if the request fails elsewhere
+	err      error            // or why it was not
+	others   []Trouble        // and what could not be given back
+	desk     *Desk            // of the bucket; held to the end, also if it is evicted meanwhile
+	bound    Bound            // of the call
+	within   *Bound           // the context of its calls at the bucket
 	// ready gets true when the waiter is answered, and false once, when it first waits behind a call of
 	// others: both have room. Nil before the first call.
 	ready   chan bool

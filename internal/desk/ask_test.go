@@ -9,9 +9,9 @@ import (
 // Others may have missed what an attempt had if it made a call of any kind, unless it stands in line.
 func TestWhatOthersMayHaveMissed(t *testing.T) {
 	for name, c := range map[string]struct {
-		did      decide.Attempt
-		standing bool
-		kept     bool
+		did       decide.Attempt
+		emulatorg bool
+		kept      bool
 	}{
 		"no call":         {decide.Attempt{}, false, false},
 		"a call":          {decide.Attempt{Calls: 1}, false, true},
@@ -19,7 +19,7 @@ func TestWhatOthersMayHaveMissed(t *testing.T) {
 		"many":            {decide.Attempt{Calls: 2, Trips: 2}, false, true},
 		"one in the line": {decide.Attempt{Calls: 1, Trips: 1}, true, false},
 	} {
-		a := &Attempt{Waiter: decide.Waiter{Attempt: c.did}, Standing: c.standing}
+		a := &Attempt{Waiter: decide.Waiter{Attempt: c.did}, Standing: c.emulatorg}
 		if got := a.Kept(); got != c.kept {
 			t.Errorf("%s: %v", name, got)
 		}

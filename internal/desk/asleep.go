@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // Sleep waits until the debt of a request is paid back. It reports whether ctx and [Desks.Close] let it.
-func (d *Desks) Sleep(ctx context.Context, owed []queue.Owed, after time.Duration) bool {
+func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Duration) bool {
 	s := d.Sleepers.Add(owed)
 	defer d.Sleepers.Remove(s)
-	timer, looks := time.NewTimer(after), time.NewTimer(queue.LongestPause)
+	timer, looks := time.NewTimer(after), time.NewTimer(waitqueue.LongestPause)
 	defer timer.Stop()
 	defer looks.Stop()
 	for {
@@ -36,7 +36,7 @@ func (d *Desks) Sleep(ctx context.Context, owed []queue.Owed, after time.Duratio
 // lookFor reads the shards that a sleeper owes on, for all that sleep for them. A shard that
 // it cannot read changes nothing: they sleep for as long as they knew. It returns when to look
 // again.
-func (d *Desks) lookFor(ctx context.Context, s *queue.Sleeper) time.Duration {
+func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration {
 	looks, next := d.Sleepers.Due(s)
 	if len(looks) == 0 {
 		return next

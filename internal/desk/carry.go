@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // What the steps of a bucket decide is carried out here. Every call has a goroutine of its own, which
@@ -247,7 +247,7 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	defer bounded.End()
 	w := c.Wants()
 	p := decide.Part{Key: c.Write.Target(), Shard: c.Shard}
-	_, err := d.Settle(bounded, w.Name, p, table.Shard{}, queue.Taking{}, table.Negative(w.Costs), false)
+	_, err := d.Settle(bounded, w.Name, p, table.Shard{}, waitqueue.Taking{}, table.Negative(w.Costs), false)
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

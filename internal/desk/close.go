@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the call.
@@ -88,7 +88,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		s.gives, s.ends = r, true
 		e := Event{Kind: Ahead, Name: k.Name, Op: "give back", Writes: 1,
 			Ended: append(table.Negative(slices.DeleteFunc(slices.Clone(r.Back), isSlots)), r.Ended...)}
-		if p := Guarded(func() { e.Err = s.run(bounded, queue.Taking{}) }); p != nil {
+		if p := Guarded(func() { e.Err = s.run(bounded, waitqueue.Taking{}) }); p != nil {
 			e.Err = p
 		}
 		if e.Err != nil {

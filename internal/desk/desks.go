@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
-	"github.com/zeroae/zae-limiter-go/internal/slots"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // Options are the settings of [Desks]. All are needed, except those that say so.
@@ -35,9 +35,9 @@ type Desks struct {
 	Timeout      time.Duration
 	SettleWithin time.Duration
 	Breaker      Breaker // of all buckets
-	Sleepers     queue.Sleepers
-	Lines        queue.Lines
-	Slots        slots.Keeper
+	Sleepers     waitqueue.Sleepers
+	Lines        waitqueue.Lines
+	Slots        inflight.Keeper
 	namespace    string
 	clock        func() int64
 	observe      func(context.Context, Event)
@@ -51,11 +51,11 @@ func New(s store.Store, o Options) *Desks {
 	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s}, Timeout: o.Timeout,
 		SettleWithin: o.SettleWithin,
 		namespace:    o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
-	rooms := facets[queue.Room]{d.cache, func(k *Desk) *queue.Room { return &k.room }}
+	rooms := facets[waitqueue.Room]{d.cache, func(k *Desk) *waitqueue.Room { return &k.room }}
 	d.Sleepers.Rooms, d.Lines.Rooms = rooms, rooms
 	d.Slots.Wake = func(n decide.Name) { d.background.try(func() { d.keepUp(n) }) }
 	d.Slots.Random = store.Random
-	d.Slots.Shelves = facets[slots.Shelf]{d.cache, func(k *Desk) *slots.Shelf { return &k.shelf }}
+	d.Slots.Shelves = facets[inflight.Shelf]{d.cache, func(k *Desk) *inflight.Shelf { return &k.shelf }}
 	return d
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // A settlement rides on the next charge of its shard. With Options.SettleWithin no caller waits for it, and it goes
@@ -19,7 +19,7 @@ import (
 
 // errand is what belongs to a difference here.
 type errand struct {
-	taken queue.Taking
+	taken waitqueue.Taking
 	done  chan error      // gets the result; it has room for one. Nil: no caller waits for it
 	ctx   context.Context // of the caller that waits
 }
@@ -28,7 +28,7 @@ func errandOf(d *decide.Difference) errand { return d.Of.(errand) }
 
 // join settles with the next write of the shard, if one is on its way; else, and if that takes too long, by itself.
 // It reports whether it has written by itself.
-func (d *Desks) join(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken queue.Taking,
+func (d *Desks) join(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken waitqueue.Taking,
 	costs []table.Cost) (wrote bool, err error) {
 	if k := d.Peek(n); k != nil {
 		diff := &decide.Difference{Costs: costs, Waits: true, Of: errand{taken, make(chan error, 1), ctx}}
@@ -79,7 +79,7 @@ func (d *Desks) settleJoined(k *Desk, shard int, all []*decide.Difference) {
 }
 
 // keep takes a difference in, until it is settled.
-func (d *Desks) keep(n decide.Name, shard int, taken queue.Taking, costs []table.Cost) {
+func (d *Desks) keep(n decide.Name, shard int, taken waitqueue.Taking, costs []table.Cost) {
 	k := d.Pin(n)
 	if k.HandOver(shard, &decide.Difference{Costs: costs, At: d.Moment().Mono, Of: errand{taken: taken}}) {
 		d.minds(k, shard, d.SettleWithin)
@@ -115,7 +115,7 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		var err error
 		if len(costs) > 0 {
 			s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, table.Shard{}, costs)
-			if p := Guarded(func() { err = s.run(ctx, queue.Taking{}) }); p != nil {
+			if p := Guarded(func() { err = s.run(ctx, waitqueue.Taking{}) }); p != nil {
 				err = p
 			}
 		}
@@ -127,7 +127,7 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		case finish(batch, err):
 			e.Err = nil // the callers have it
 		case unwritten && !d.closed():
-			d.keep(k.Name, shard, queue.Taking{}, costs)
+			d.keep(k.Name, shard, waitqueue.Taking{}, costs)
 			continue
 		}
 		if failed = errors.Join(failed, e.Err); len(costs) > 0 {
@@ -150,8 +150,8 @@ func finish(all []*decide.Difference, err error) (waited bool) {
 // wakeBehind wakes requests that sleep behind what differences gave back; the image has them.
 func (d *Desks) wakeBehind(k *Desk, all []*decide.Difference, image table.Shard) {
 	for _, diff := range all {
-		d.Sleepers.Wake(queue.Return{Name: k.Name, Taken: errandOf(diff).taken, Costs: diff.Costs,
-			Given: queue.MomentOf(image)})
+		d.Sleepers.Wake(waitqueue.Return{Name: k.Name, Taken: errandOf(diff).taken, Costs: diff.Costs,
+			Given: waitqueue.MomentOf(image)})
 	}
 	d.Lines.Wake(k.Name)
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // An entity cascades if its metadata says so: its costs are charged to its parent too. If the
@@ -230,11 +230,11 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 }
 
 // takingOf is when all of a grant was taken, if that is certain.
-func takingOf(g decide.Grant) queue.Taking {
+func takingOf(g decide.Grant) waitqueue.Taking {
 	if g.Worked { // a transaction brings no images
-		return queue.Taking{Turn: g.Turn}
+		return waitqueue.Taking{Turn: g.Turn}
 	}
-	return queue.Taking{Moment: queue.MomentOf(*g.Image)}
+	return waitqueue.Taking{Moment: waitqueue.MomentOf(*g.Image)}
 }
 
 // gravest returns the index of the error to report, 0 if there is none. In this order: the request can never be

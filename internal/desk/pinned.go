@@ -14,7 +14,7 @@ import (
 func Pinned(costs []table.Cost, image table.Shard, now int64) []table.Cost {
 	costs = slices.Clone(costs)
 	for i, c := range costs {
-		if c.Limit.Lends() && c.End == 0 {
+		if c.Limit.Returns() && c.End == 0 {
 			if j := image.State.Index(c.Limit.Name); j >= 0 && image.State.Slots[j].Limit == c.Limit && image.State.Shard == 0 {
 				costs[i].End = image.State.Slots[j].End
 			} else {
@@ -40,7 +40,7 @@ func Pinned(costs []table.Cost, image table.Shard, now int64) []table.Cost {
 // over, and slots that do not count any more.
 func current(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
-		if c.Limit.Lends() {
+		if c.Limit.Returns() {
 			return !c.Counts(b.State)
 		}
 		i := b.State.Index(c.Limit.Name)

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // place works out when a request that waits may go on, from the images of the shards that it was charged to.
@@ -25,7 +25,7 @@ func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Gran
 	for _, b := range images {
 		for _, p := range g.Parts {
 			if p.Shard == b.State.Shard {
-				owed := queue.Owed{Image: b, Limits: table.NamesOf(w.Costs), Asked: tries.turn}
+				owed := waitqueue.Owed{Image: b, Limits: table.NamesOf(w.Costs), Asked: tries.turn}
 				tries.GoesOn = max(tries.GoesOn, decide.PaidBack(b, owed.Limits))
 				tries.Owed = append(tries.Owed, owed)
 				room, _ := decide.RoomIn(b, w, func(limit string) int64 { return -p.Of(limit) })

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 //
 // If it waits, it may go with other writes of the shard, see Options.SettleWithin. Settle reports whether it has
 // written by itself.
-func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken queue.Taking,
+func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken waitqueue.Taking,
 	costs []table.Cost, waits bool) (wrote bool, err error) {
 	if image.State.Shard != p.Shard {
 		image.Born = 0 // of another shard that paid, which may be older
@@ -70,8 +70,8 @@ func (d *Desks) settling(n decide.Name, p decide.Part, image table.Shard, costs 
 }
 
 // run settles, see Settle.
-func (s *settling) run(ctx context.Context, taken queue.Taking) error {
-	d, all := s.d, queue.Return{Name: s.name, Taken: taken, Costs: s.costs}
+func (s *settling) run(ctx context.Context, taken waitqueue.Taking) error {
+	d, all := s.d, waitqueue.Return{Name: s.name, Taken: taken, Costs: s.costs}
 	for try := 1; ; try++ {
 		now := d.clock()
 		write, charges := s.write(try, now)
@@ -199,14 +199,14 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 
 // settled remembers the image of a settled item, and wakes the requests that sleep behind the tokens given
 // back. When its debt could outlive it, its expiry is moved.
-func (d *Desks) settled(ctx context.Context, item item.Item, g queue.Return) {
+func (d *Desks) settled(ctx context.Context, item item.Item, g waitqueue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say what is wrong with the item
 	}
 	now := d.clock()
 	d.see(b, now, decide.Unsent)
-	g.Given = queue.MomentOf(b)
+	g.Given = waitqueue.MomentOf(b)
 	d.Sleepers.Wake(g)
 	d.Lines.Wake(g.Name)
 	u, ok := table.Prolong(b, now)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -109,9 +109,10 @@ func TestWhichWritesTellHowLongTheTableTakes(t *testing.T) {
 			typical  float64 // ms
 			patience time.Duration
 		}{
-			{time.Second, memdb.Fail(store.Unknown), 0, 10 * ms}, {time.Second, memdb.Fail(store.Throttled), 0, 10 * ms},
+			{time.Second, memdynamo.Fail(store.Unknown), 0, 10 * ms},
+			{time.Second, memdynamo.Fail(store.Throttled), 0, 10 * ms},
 			{4 * ms, nil, 4, 10 * ms}, {8500 * time.Microsecond, &store.Refused{}, 8.5, 12750 * time.Microsecond},
-			{20 * ms, nil, 8.5, 30 * ms}, {time.Second, memdb.Fail(store.Conflict), 8.5, 30 * ms},
+			{20 * ms, nil, 8.5, 30 * ms}, {time.Second, memdynamo.Fail(store.Conflict), 8.5, 30 * ms},
 		} {
 			table.after, table.err = c.after, c.err
 			_, err := s.Write(t.Context(), item.Update{})

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/queue"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // A quota does not refill within its period. So this process gives back what it took ahead of one
@@ -43,7 +43,7 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	n := k.Name
 	p := decide.Part{Key: d.Key(n, shard), Shard: shard}
 	s := d.settling(n, p, table.Shard{}, u.Costs)
-	err := s.run(bounded, queue.Taking{})
+	err := s.run(bounded, waitqueue.Taking{})
 	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}
 	switch kind := store.KindOf(err); {
 	case err == nil:

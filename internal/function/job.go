@@ -44,7 +44,7 @@ func (j *Job) run(ctx context.Context) {
 
 // Pool says how jobs are run.
 type Pool struct {
-	AtOnce         int  // how many at most
+	Concurrency    int  // how many at most
 	StopAtAFailure bool // begin none after one has failed
 }
 
@@ -55,7 +55,7 @@ type Pool struct {
 func (p Pool) Run(ctx context.Context, jobs []*Job) {
 	var wg sync.WaitGroup
 	var stop atomic.Bool
-	free := make(chan struct{}, p.AtOnce)
+	free := make(chan struct{}, p.Concurrency)
 	for _, j := range jobs {
 		free <- struct{}{} // only then look, because waiting takes time
 		if stop.Load() || ctx.Err() != nil {

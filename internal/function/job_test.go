@@ -19,14 +19,14 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 		fail int // the job that fails
 		want int // jobs begun
 	}{
-		{"all", 10, time.Hour, Pool{AtOnce: 3}, none, 10},
-		{"fewer than at once", 2, time.Hour, Pool{AtOnce: 3}, none, 2},
-		{"nothing to do", 0, time.Hour, Pool{AtOnce: 3}, none, 0},
-		{"time for two rounds and a bit", 10, 1700 * time.Millisecond, Pool{AtOnce: 3}, none, 7},
-		{"no time", 10, 0, Pool{AtOnce: 3}, none, 0},
-		{"the first fails", 10, time.Hour, Pool{AtOnce: 3}, 0, 10},
-		{"stopped by the first", 10, time.Hour, Pool{AtOnce: 3, StopAtAFailure: true}, 0, 3},
-		{"stopped by the last", 10, time.Hour, Pool{AtOnce: 3, StopAtAFailure: true}, 9, 10},
+		{"all", 10, time.Hour, Pool{Concurrency: 3}, none, 10},
+		{"fewer than at once", 2, time.Hour, Pool{Concurrency: 3}, none, 2},
+		{"nothing to do", 0, time.Hour, Pool{Concurrency: 3}, none, 0},
+		{"time for two rounds and a bit", 10, 1700 * time.Millisecond, Pool{Concurrency: 3}, none, 7},
+		{"no time", 10, 0, Pool{Concurrency: 3}, none, 0},
+		{"the first fails", 10, time.Hour, Pool{Concurrency: 3}, 0, 10},
+		{"stopped by the first", 10, time.Hour, Pool{Concurrency: 3, StopAtAFailure: true}, 0, 3},
+		{"stopped by the last", 10, time.Hour, Pool{Concurrency: 3, StopAtAFailure: true}, 9, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 					}})
 				}
 				c.pool.Run(ctx, jobs)
-				if running.Load() != 0 || most.Load() > int64(c.pool.AtOnce) {
+				if running.Load() != 0 || most.Load() > int64(c.pool.Concurrency) {
 					t.Errorf("%d run after the end, %d at once", running.Load(), most.Load())
 				}
 				for i, j := range jobs {
@@ -70,7 +70,7 @@ func TestPanicFailsItsJobOnly(t *testing.T) {
 		{Do: func(context.Context) (int, error) { panic("no such limit") }},
 		{Do: func(context.Context) (int, error) { return 1, nil }},
 	}
-	Pool{AtOnce: 1}.Run(t.Context(), jobs)
+	Pool{Concurrency: 1}.Run(t.Context(), jobs)
 	if !jobs[0].Begun || jobs[0].Err == nil || !jobs[1].Done() {
 		t.Errorf("begun %v, errors %v and %v", jobs[0].Begun, jobs[0].Err, jobs[1].Err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -51,7 +51,7 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 // A table that cannot be shared is left as it is, also when its version record
 // appears between the look-up and the registration.
 func TestIncompatibleTablesAreNotWrittenTo(t *testing.T) {
-	db := memdb.New(nil)
+	db := memdynamo.New(nil)
 	db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	if err := Register(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) || db.Len() != 1 {
 		t.Errorf("error is %v with %d items", err, db.Len())
@@ -69,7 +69,7 @@ func TestFindTakesOldReleasesOut(t *testing.T) {
 		"0.16.2": false, "0.17.0": false, "0.18.0": false, "0.17.0rc1": false, "0.14.1.dev9+g1": false, "x": false,
 		"": false} {
 		for _, name := range []string{"prod", "other"} {
-			db := memdb.New(nil)
+			db := memdynamo.New(nil)
 			if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
 				t.Fatal(err)
 			}
@@ -97,11 +97,11 @@ func TestFindTakesOldReleasesOut(t *testing.T) {
 
 // A namespace that was registered by anybody a moment ago is found, with all that is stored of it.
 func TestFindSeesWhatWasRegistered(t *testing.T) {
-	db := memdb.New(nil)
+	db := memdynamo.New(nil)
 	if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	db.SetHook(func(op memdb.Op) (bool, error) {
+	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if !op.Consistent {
 			t.Errorf("%s may miss what was just written", op.Name)
 		}
@@ -116,7 +116,7 @@ func TestFindSeesWhatWasRegistered(t *testing.T) {
 
 // No answer is told as that; a record that cannot be read, or is not there, by what is wrong.
 func TestWhatCannotBeFound(t *testing.T) {
-	db := memdb.New(nil)
+	db := memdynamo.New(nil)
 	const missing = `limiter: no such namespace: "prod" is not registered`
 	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrMissing) || err.Error() != missing {
 		t.Errorf("%v, want %s", err, missing)
@@ -128,15 +128,15 @@ func TestWhatCannotBeFound(t *testing.T) {
 		!strings.HasPrefix(err.Error(), unreadable) || !strings.Contains(err.Error(), `"a/b"`) {
 		t.Errorf("%v", err)
 	}
-	for _, silent := range []memdb.OpName{memdb.BatchGetItem, memdb.PutItem, memdb.TransactWriteItems} {
-		db.SetHook(func(op memdb.Op) (bool, error) {
+	for _, silent := range []memdynamo.OpName{memdynamo.BatchGetItem, memdynamo.PutItem, memdynamo.TransactWriteItems} {
+		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Name == silent {
-				return false, memdb.Fail(store.Throttled)
+				return false, memdynamo.Fail(store.Throttled)
 			}
 			return true, nil
 		})
 		err := Register(t.Context(), db, "other", time.Now())
-		if silent == memdb.BatchGetItem {
+		if silent == memdynamo.BatchGetItem {
 			_, err = Find(t.Context(), db, "other", time.Now())
 		}
 		if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Throttled {
@@ -171,7 +171,7 @@ func TestActiveNamespaces(t *testing.T) {
 // A new version record names the release of Python that our aggregator is as good as: its clients store
 // all that they have, and none pushes its code (rule 11). One that is there is not touched.
 func TestTheVersionRecordIsStampedOnce(t *testing.T) {
-	db := memdb.New(nil)
+	db := memdynamo.New(nil)
 	for range 2 {
 		if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
 			t.Fatal(err)

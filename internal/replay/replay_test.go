@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -49,7 +49,7 @@ func (b bucket) Delete(_ context.Context, key string) error {
 // functions counts usage as the aggregator does, one delivery after the other.
 type functions struct {
 	t         *testing.T
-	db        *memdb.DB
+	db        *memdynamo.DB
 	answers   []string // given first, without doing anything
 	malformed int
 	err       error
@@ -147,7 +147,7 @@ func given(t *testing.T, function string, payload []byte) []byte {
 const key = BatchPrefix + "uuid/shard/2026/01/01/batch"
 
 func rig(t *testing.T) (*Replayer, bucket, *functions) {
-	f := &functions{t: t, db: memdb.New(func() int64 { return 0 })}
+	f := &functions{t: t, db: memdynamo.New(func() int64 { return 0 })}
 	b := bucket{key: given(t, "aggregator", event(t, "aggregator-several-entities.json"))}
 	return &Replayer{Objects: b, Malformed: Aggregator, Functions: f, Table: f.db, Windows: windows}, b, f
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -23,12 +23,12 @@ func TestRunUnderFaults(t *testing.T) {
 	for seed := range uint64(40) {
 		w := fullBucket(t, 16_001)
 		rng := rand.New(rand.NewPCG(seed, 9))
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if rng.IntN(3) > 0 {
 				return true, nil
 			}
 			kind := failures[rng.IntN(len(failures))]
-			return kind == store.Unknown && rng.IntN(2) == 0, memdb.Fail(kind)
+			return kind == store.Unknown && rng.IntN(2) == 0, memdynamo.Fail(kind)
 		})
 		clock := func() int64 { w.now++; return w.now }
 		goal, failed := 8, 0
@@ -67,10 +67,10 @@ func TestRunUnderFaults(t *testing.T) {
 func TestRunSendsLostTransactionsAgain(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	calls := 0
-	w.db.SetHook(func(op memdb.Op) (bool, error) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		calls++
 		if calls <= 2 {
-			return true, memdb.Fail(store.Unknown)
+			return true, memdynamo.Fail(store.Unknown)
 		}
 		return true, nil
 	})
@@ -141,9 +141,9 @@ func TestRunCountsSteps(t *testing.T) {
 		}
 		zero, _ := w.image(0)
 		calls := 0
-		w.db.SetHook(func(memdb.Op) (bool, error) {
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if calls++; calls >= c.fails {
-				return false, memdb.Fail(store.Setup)
+				return false, memdynamo.Fail(store.Setup)
 			}
 			return true, nil
 		})
@@ -159,7 +159,7 @@ func TestRunCountsSteps(t *testing.T) {
 func TestRunLearnsFromRefusals(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	calls := 0
-	w.db.SetHook(func(memdb.Op) (bool, error) { calls++; return true, nil })
+	w.db.SetHook(func(memdynamo.Op) (bool, error) { calls++; return true, nil })
 	zero, _ := w.image(0)
 	for i := range 2 { // of the same image
 		calls = 0

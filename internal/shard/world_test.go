@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -37,7 +37,7 @@ func bucketKey(shard int) item.Key { return layout.BucketKey(namespace, entity, 
 type world struct {
 	t       *testing.T
 	rng     *rand.Rand
-	db      *memdb.DB
+	db      *memdynamo.DB
 	now     int64
 	limits  []bucket.Limit
 	history map[string]*buckettest.History
@@ -50,7 +50,7 @@ type world struct {
 func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 42)), now: epoch, limits: limits,
 		history: map[string]*buckettest.History{}}
-	w.db = memdb.New(func() int64 { return w.now })
+	w.db = memdynamo.New(func() int64 { return w.now })
 	for _, l := range limits {
 		w.history[l.Name] = &buckettest.History{}
 	}

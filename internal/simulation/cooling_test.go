@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -83,7 +83,7 @@ func TestBucketCoolsWithFewRequests(t *testing.T) {
 // cooling is a bucket that was hot, its clients, and the aggregator.
 type cooling struct {
 	t       *testing.T
-	db      *memdb.DB
+	db      *memdynamo.DB
 	clients []*limiter.Limiter
 	agg     *streams.Aggregator
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ type cooling struct {
 var coolLimit = limiter.PerMinute("rpm", 6000)
 
 func newCooling(t *testing.T, processes int, mergeAfter time.Duration) *cooling {
-	c := &cooling{t: t, db: memdb.New(func() int64 { return time.Now().UnixMilli() })}
+	c := &cooling{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
 	var err error
 	if c.agg, err = streams.New(streams.Options{
 		DynamoDB: looking{plainTable{Lister: c.db}, c}, Table: "table", MergeAfter: mergeAfter,

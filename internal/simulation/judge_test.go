@@ -7,7 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -137,7 +137,7 @@ func (b *judged) limit(l bucket.Limit, now int64) *judgedLimit {
 }
 
 // follow takes in what one call has changed. The world's lock is held.
-func (j *judge) follow(n *network, o *op, sent int64, changes []memdb.Change) {
+func (j *judge) follow(n *network, o *op, sent int64, changes []memdynamo.Change) {
 	for i := 0; i < len(changes); i++ {
 		c := changes[i]
 		j.seq = c.Seq
@@ -161,7 +161,7 @@ func (j *judge) follow(n *network, o *op, sent int64, changes []memdb.Change) {
 		if !ok {
 			continue
 		}
-		var next memdb.Change
+		var next memdynamo.Change
 		if i+1 < len(changes) {
 			next = changes[i+1]
 		}
@@ -186,7 +186,7 @@ func (j *judge) follow(n *network, o *op, sent int64, changes []memdb.Change) {
 }
 
 // decode reads the new image; one that cannot be read is a broken promise.
-func (j *judge) decode(c memdb.Change) (table.Shard, bool) {
+func (j *judge) decode(c memdynamo.Change) (table.Shard, bool) {
 	if c.New == nil {
 		return table.Shard{}, true
 	}
@@ -206,7 +206,7 @@ func (j *judge) decode(c memdb.Change) (table.Shard, bool) {
 }
 
 // split moves what the new shard holds to it.
-func (j *judge) split(b *judged, c memdb.Change, keep, moved table.Shard) {
+func (j *judge) split(b *judged, c memdynamo.Change, keep, moved table.Shard) {
 	refs := map[string]*exact{}
 	from := b.shards[keep.State.Shard]
 	for i, sl := range moved.State.Slots {
@@ -226,7 +226,7 @@ func (j *judge) split(b *judged, c memdb.Change, keep, moved table.Shard) {
 
 // gone forgets a shard; what it held goes to the shard that the same transaction
 // has changed.
-func (j *judge) gone(b *judged, shard int, c, next memdb.Change) {
+func (j *judge) gone(b *judged, shard int, c, next memdynamo.Change) {
 	was := b.shards[shard]
 	delete(b.shards, shard)
 	if was == nil {
@@ -274,7 +274,7 @@ func (j *judge) gone(b *judged, shard int, c, next memdb.Change) {
 }
 
 // change takes in one change of one shard.
-func (j *judge) change(b *judged, c memdb.Change, after table.Shard, n *network, o *op, sent int64) {
+func (j *judge) change(b *judged, c memdynamo.Change, after table.Shard, n *network, o *op, sent int64) {
 	now, shard := c.CreatedAt, after.State.Shard
 	s := b.shards[shard]
 	if s == nil {
@@ -338,7 +338,7 @@ func (s *judgedShard) restore(state bucket.State, now int64) {
 }
 
 // level checks what slot i holds after a change.
-func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Shard, i int, n *network, o *op) {
+func (j *judge) level(b *judged, s *judgedShard, c memdynamo.Change, before table.Shard, i int, n *network, o *op) {
 	now, after := c.CreatedAt, s.image
 	sl := after.State.Slots[i]
 	e, level := s.exact[sl.Name], levelAt(after.State, i, now)
@@ -380,10 +380,10 @@ func (j *judge) level(b *judged, s *judgedShard, c memdb.Change, before table.Sh
 }
 
 // count takes in how the counters have grown.
-func (j *judge) count(c memdb.Change, after, before table.Shard, n *network, o *op) {
+func (j *judge) count(c memdynamo.Change, after, before table.Shard, n *network, o *op) {
 	b := j.bucket(after.Entity)
 	for _, sl := range after.State.Slots {
-		if sl.Name == bucket.WCU || sl.AtOnce {
+		if sl.Name == bucket.WCU || sl.InFlight {
 			continue
 		}
 		grown := sl.Used

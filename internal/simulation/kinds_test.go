@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -210,7 +210,7 @@ func (k *kindsJudge) check(entity string, end int64) {
 }
 
 // changed checks a change of one shard.
-func (k *kindsJudge) changed(b *judged, c memdb.Change, before, after table.Shard, o *op) {
+func (k *kindsJudge) changed(b *judged, c memdynamo.Change, before, after table.Shard, o *op) {
 	k.quota(b, c, before, after, o)
 	if k.slots {
 		k.slot(c, before, after, o)
@@ -222,7 +222,7 @@ func (k *kindsJudge) changed(b *judged, c memdb.Change, before, after table.Shar
 	for i, sl := range after.State.Slots {
 		floor := (after.State.CapacityOf(sl.Limit)*floors[sl.Name] + 99) / 100
 		left, used := sl.Tokens, sl.Used-slotOf(before, sl.Name).Used
-		if sl.AtOnce {
+		if sl.InFlight {
 			used = busy(sl, sl.Epoch()) - busy(slotOf(before, sl.Name), sl.Epoch())
 		} else if sl.Refills() {
 			left = (levelAt(after.State, i, c.CreatedAt) + b.allowance(k.w.judge, sl.Name)) / sl.Period
@@ -243,7 +243,7 @@ func slotOf(b table.Shard, name string) bucket.Slot {
 }
 
 // quota checks a change of a quota. The period of an item is the turn of its refill instant.
-func (k *kindsJudge) quota(b *judged, c memdb.Change, before, after table.Shard, o *op) {
+func (k *kindsJudge) quota(b *judged, c memdynamo.Change, before, after table.Shard, o *op) {
 	sl, entity := slotOf(after, quotaName), after.Entity
 	if sl.Name == "" {
 		return
@@ -280,7 +280,7 @@ func busy(sl bucket.Slot, epoch int64) (sum int64) {
 
 // slot checks a change of slots: a call takes or gives back what it asks for, and nobody else
 // takes any.
-func (k *kindsJudge) slot(c memdb.Change, before, after table.Shard, o *op) {
+func (k *kindsJudge) slot(c memdynamo.Change, before, after table.Shard, o *op) {
 	sl := slotOf(after, slotsName)
 	if sl.Name == "" {
 		return

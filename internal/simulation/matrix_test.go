@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -33,11 +33,11 @@ type fault struct {
 	name    string
 	forever bool // to every call from that one on
 	before  bool // the caller has gone before the site is called
-	hook    func(r *rig, op memdb.Op) (apply bool, err error)
+	hook    func(r *rig, op memdynamo.Op) (apply bool, err error)
 }
 
-func injects(apply bool, kind store.Kind) func(*rig, memdb.Op) (bool, error) {
-	return func(*rig, memdb.Op) (bool, error) { return apply, memdb.Fail(kind) }
+func injects(apply bool, kind store.Kind) func(*rig, memdynamo.Op) (bool, error) {
+	return func(*rig, memdynamo.Op) (bool, error) { return apply, memdynamo.Fail(kind) }
 }
 
 var faults = []fault{
@@ -48,18 +48,18 @@ var faults = []fault{
 	{name: "conflict", hook: injects(false, store.Conflict)},
 	{name: "down", hook: injects(false, store.Unavailable), forever: true},
 	{name: "canceled before", before: true},
-	{name: "canceled after", hook: func(r *rig, _ memdb.Op) (bool, error) {
+	{name: "canceled after", hook: func(r *rig, _ memdynamo.Op) (bool, error) {
 		r.cancel()
 		time.Sleep(time.Millisecond) // the caller leaves
 		return true, nil
 	}},
-	{name: "hung", hook: func(_ *rig, op memdb.Op) (bool, error) { <-op.Done; return false, nil }},
+	{name: "hung", hook: func(_ *rig, op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }},
 }
 
 // rig is a table in which one site meets one fault.
 type rig struct {
 	t      *testing.T
-	db     *memdb.DB
+	db     *memdynamo.DB
 	l      *limiter.Limiter
 	tab    *admin.Table
 	ns     *admin.Namespace
@@ -73,13 +73,13 @@ type rig struct {
 // memory is a table in memory where a DynamoDB client is asked for.
 type memory struct {
 	streams.DynamoDB // never called
-	*memdb.DB
+	*memdynamo.DB
 }
 
 var ten = []limiter.Limit{limiter.PerMinute("rpm", 10)}
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, db: memdb.New(nil)}
+	r := &rig{t: t, db: memdynamo.New(nil)}
 	w := &world{db: r.db, tree: map[string]string{}}
 	created := layout.Timestamp(time.Now().UnixMilli())
 	ns := config.Namespace{ID: namespaceID, Name: "default", CreatedAt: created}
@@ -134,7 +134,7 @@ func (r *rig) take(l *limiter.Limiter, entity string, rpm int64) *limiter.Lease 
 
 // refused is the refusal of a write whose condition would have held, as if somebody
 // had changed the item and changed it back. Reads are not refused.
-func (r *rig) refused(op memdb.Op) (bool, error) {
+func (r *rig) refused(op memdynamo.Op) (bool, error) {
 	c := &store.Canceled{Reasons: make([]store.Reason, len(op.Writes))}
 	for i, w := range op.Writes {
 		old := r.db.Item(w.Target())
@@ -150,7 +150,7 @@ func (r *rig) refused(op memdb.Op) (bool, error) {
 				continue // whatever others do, it holds
 			}
 		}
-		if op.Name != memdb.TransactWriteItems {
+		if op.Name != memdynamo.TransactWriteItems {
 			return false, &store.Refused{Old: old}
 		}
 		c.Reasons[i] = store.Reason{Refused: true, Old: old}
@@ -160,7 +160,7 @@ func (r *rig) refused(op memdb.Op) (bool, error) {
 }
 
 // way is how long a call is on its way, which depends on what it is about.
-func way(op memdb.Op) time.Duration {
+func way(op memdynamo.Op) time.Duration {
 	target := op.Query.PK
 	switch {
 	case len(op.Writes) > 0:
@@ -172,7 +172,9 @@ func way(op memdb.Op) time.Duration {
 }
 
 // reads reports whether a call writes nothing.
-func reads(op memdb.Op) bool { return op.Name == memdb.BatchGetItem || op.Name == memdb.Query }
+func reads(op memdynamo.Op) bool {
+	return op.Name == memdynamo.BatchGetItem || op.Name == memdynamo.Query
+}
 
 // shards returns the stored shards of an entity's bucket.
 func (r *rig) shards(entity string) (out []table.Shard) {
@@ -327,7 +329,7 @@ func (r *rig) meet(s site, f fault, nth int) (outcome string, calls int) {
 	}
 	mu := make(chan int, 1)
 	mu <- 0
-	r.db.SetHook(func(op memdb.Op) (bool, error) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		time.Sleep(way(op)) // calls that are made at once come one after the other
 		n := <-mu
 		mu <- n + 1
@@ -335,7 +337,7 @@ func (r *rig) meet(s site, f fault, nth int) (outcome string, calls int) {
 			apply, err := f.hook(r, op)
 			switch kind := store.KindOf(err); {
 			case reads(op) && kind == store.Unknown:
-				return false, memdb.Fail(store.Unavailable)
+				return false, memdynamo.Fail(store.Unavailable)
 			case reads(op) && kind == store.Conflict:
 				return true, nil
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -44,7 +44,7 @@ type mapping struct {
 
 // lane is one shard of the stream.
 type lane struct {
-	records []memdb.Change
+	records []memdynamo.Change
 	lost    int // of the records, the first ones, which nobody has seen
 	next    int // the first one that is not done
 	state   []byte
@@ -159,7 +159,7 @@ func (m *mapping) forget() {
 // consumes reports whether a change of an item that was there is one of its counters, that of denials
 // included, or of its generation, or drops a limit, or is its end: others say nothing about usage,
 // and are not looked at.
-func consumes(c memdb.Change) bool {
+func consumes(c memdynamo.Change) bool {
 	if number(c.Old["gn"]) != number(c.New["gn"]) || number(c.Old["dn"]) != number(c.New["dn"]) {
 		return true
 	}
@@ -215,7 +215,7 @@ func (m *mapping) deliver(l *lane) {
 // invoke handles one payload. It returns where to resume, empty for nowhere, and
 // whether there was an answer. Without one, and without a window, the batch is as
 // it was before.
-func (m *mapping) invoke(l *lane, batch []memdb.Change, final bool) (resume string, ok bool) {
+func (m *mapping) invoke(l *lane, batch []memdynamo.Change, final bool) (resume string, ok bool) {
 	records := make([]json.RawMessage, len(batch))
 	for i, c := range batch {
 		records[i] = m.record(c)
@@ -259,7 +259,7 @@ func (m *mapping) invoke(l *lane, batch []memdb.Change, final bool) (resume stri
 
 // record is streamtest's, made once for every image: what is new in one record of an
 // item is old in the next.
-func (m *mapping) record(c memdb.Change) json.RawMessage {
+func (m *mapping) record(c memdynamo.Change) json.RawMessage {
 	name := "MODIFY"
 	switch {
 	case c.Old == nil:
@@ -290,7 +290,7 @@ func (m *mapping) image(seq int64, it item.Item) []byte {
 }
 
 // before returns the number of the change that left the old image.
-func (m *mapping) before(c memdb.Change) int64 { return m.prior[c.Seq] }
+func (m *mapping) before(c memdynamo.Change) int64 { return m.prior[c.Seq] }
 
 // finish delivers everything, ends the windows, and checks I5.
 func (m *mapping) finish() {

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/argument"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -36,7 +36,7 @@ type world struct {
 	t       *testing.T
 	seed    uint64
 	rng     *rand.Rand // of the schedule; used by its goroutine only
-	db      *memdb.DB
+	db      *memdynamo.DB
 	clients []*client
 	admin   *admin.Namespace
 	manager *network
@@ -139,7 +139,7 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 		tree: map[string]string{}, deleted: map[string]bool{}, slack: 25, crowd: quiet,
 	}
 	time.Sleep(time.Duration(w.rng.Int64N(int64(time.Hour))) + time.Hour)
-	w.db = memdb.New(func() int64 { return time.Now().UnixMilli() })
+	w.db = memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 	lags := rand.New(rand.NewPCG(seed, 11))
 	w.db.Lags = func(k item.Key) bool {
 		_, _, _, _, ok := layout.ParseBucketPK(k.PK)
@@ -239,7 +239,7 @@ func (w *world) variant() []limiter.Limit {
 func (w *world) store(entity, resource string, limits []limiter.Limit) {
 	c := config.Config{Namespace: namespaceID, Entity: entity, Resource: resource}
 	for _, l := range limits {
-		c.Limits = append(c.Limits, argument.Limit[limiter.Calendar](l).Stored())
+		c.Limits = append(c.Limits, validate.Limit[limiter.Calendar](l).Stored())
 	}
 	w.db.Store(c.Item())
 }
@@ -287,7 +287,7 @@ func (w *world) tracef(format string, args ...any) {
 }
 
 // record takes a change into the log. The lock is held.
-func (w *world) record(c memdb.Change) {
+func (w *world) record(c memdynamo.Change) {
 	w.writes++
 	if c.Key.SK != layout.SKBucketState {
 		return

@@ -13,13 +13,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // misreading is the twin, which takes some words or values of an update for others.
 type misreading struct {
-	*memdb.Client
+	*memdynamo.Client
 	words func(string) string
 	value func(item.Value) item.Value
 }
@@ -97,7 +97,7 @@ func TestMisreadingIsNoticed(t *testing.T) {
 		noticed := false
 		for _, g := range Deviations(nil).groups()[:2] { // writes and conditions
 			noticed = !passes(func(t *testing.T) {
-				table.Client = memdb.New(nil).Client()
+				table.Client = memdynamo.New(nil).Client()
 				g.run(t, store.NewListing(table, "limits"))
 			}) || noticed
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -17,8 +17,8 @@ func TestCompare(t *testing.T) {
 	const calls = 60
 	same := func(l *liar) bool {
 		return passes(func(t *testing.T) {
-			l.DB = memdb.New(nil)
-			Compare(t, nil, 4, calls, memdb.New(nil), l)
+			l.DB = memdynamo.New(nil)
+			Compare(t, nil, 4, calls, memdynamo.New(nil), l)
 		})
 	}
 	honest := &liar{}
@@ -90,8 +90,8 @@ func TestCompareNeedsEveryOutcome(t *testing.T) {
 // The calls follow from the seed.
 func TestCallsOfASeed(t *testing.T) {
 	play := func(seed uint64) (ends []string) {
-		l := &liar{DB: memdb.New(nil)}
-		Compare(t, nil, seed, 60, memdb.New(nil), l)
+		l := &liar{DB: memdynamo.New(nil)}
+		Compare(t, nil, seed, 60, memdynamo.New(nil), l)
 		for _, c := range l.calls {
 			ends = append(ends, c.ends)
 		}
@@ -103,7 +103,7 @@ func TestCallsOfASeed(t *testing.T) {
 }
 
 // unmixed tells of a refused transaction that it is not valid.
-type unmixed struct{ *memdb.DB }
+type unmixed struct{ *memdynamo.DB }
 
 func (u unmixed) Transact(ctx context.Context, token string, writes []item.Write) error {
 	err := u.DB.Transact(ctx, token, writes)
@@ -117,7 +117,7 @@ func (u unmixed) Transact(ctx context.Context, token string, writes []item.Write
 func TestCompareKnowsOfMixedTransactions(t *testing.T) {
 	quietly(t)
 	for _, known := range []Deviations{nil, {MixedTransaction: "it is old"}} {
-		got := passes(func(t *testing.T) { Compare(t, known, 4, 300, memdb.New(nil), unmixed{memdb.New(nil)}) })
+		got := passes(func(t *testing.T) { Compare(t, known, 4, 300, memdynamo.New(nil), unmixed{memdynamo.New(nil)}) })
 		if got != (known != nil) {
 			t.Errorf("known %v: it passes is %v", known, got)
 		}

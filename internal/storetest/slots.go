@@ -12,7 +12,7 @@ import (
 // testSlots plays a bucket with slots: every form of taking, giving back and moving.
 func testSlots(t *testing.T, db store.Store) {
 	const epoch = 10_000
-	slots := bucket.Limit{Name: "in.flight-1", Capacity: 8000, Period: epoch, AtOnce: true}
+	slots := bucket.Limit{Name: "in.flight-1", Capacity: 8000, Period: epoch, InFlight: true}
 	rate := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}
 	l := &life{t: t, db: db, ns: rand.Text(), limits: []bucket.Limit{slots, rate}, now: 1_700_000_002_000}
 	create, _ := table.Create(table.NewBucket{Namespace: l.ns, Entity: "key-1", Resource: "gpt", Costs: l.costs(1),

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -47,7 +47,7 @@ type call struct {
 
 // liar is the twin, which lies once.
 type liar struct {
-	*memdb.DB
+	*memdynamo.DB
 	lie   lie
 	at    int // the call that it lies about, from 1 on
 	calls []call
@@ -273,7 +273,7 @@ func passes(run func(*testing.T)) bool {
 // play plays a group on a table, and returns whether the table passes.
 func play(g group, l *liar) bool {
 	return passes(func(t *testing.T) {
-		l.DB = memdb.New(nil)
+		l.DB = memdynamo.New(nil)
 		l.calls, l.lied = nil, false
 		g.run(t, l)
 	})
@@ -359,7 +359,7 @@ func TestRunPlaysEveryGroup(t *testing.T) {
 		Run(t, nil, func(t *testing.T) store.Lister {
 			_, group, _ := strings.Cut(t.Name(), "/")
 			opened[group] = true
-			return memdb.New(nil)
+			return memdynamo.New(nil)
 		})
 	}) {
 		t.Error("the twin does not pass")

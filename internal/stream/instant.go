@@ -10,7 +10,7 @@ import (
 const maxEnabled = 9_999_999_999
 
 // enabled returns when a stream was enabled, epoch seconds: its ARN ends in
-// /stream/2024-01-01T00:00:00.000. It is 0 for other ARNs: stand-ins make up
+// /stream/2024-01-01T00:00:00.000. It is 0 for other ARNs: emulators make up
 // names of their own.
 func enabled(arn string) int64 {
 	i := strings.LastIndex(arn, "/stream/")

@@ -27,7 +27,7 @@ func TestWhatASettlementMoves(t *testing.T) {
 			}
 		}
 	}
-	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
 		Costs: Costs([]bucket.Limit{fly}, 4_000)})
 	for milli, want := range map[int64]int64{1_000: 4_000, -1_000: 3_000} {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -30,10 +30,10 @@ type floorWorld struct {
 }
 
 func newFloorWorld(seed uint64, planted string) *floorWorld {
-	r := playtest.New(seed, 44)
+	r := loadchecktest.New(seed, 44)
 	r.Now += r.Int64N(periodMs)
 	limits := []bucket.Limit{
-		{Name: "fly", Capacity: (1 + r.Int64N(20)) * bucket.Milli, Period: epochMs, AtOnce: true},
+		{Name: "fly", Capacity: (1 + r.Int64N(20)) * bucket.Milli, Period: epochMs, InFlight: true},
 		{Name: "q", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
 		{Name: "r", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Amount: (1 + r.Int64N(30)) * bucket.Milli,
 			Period: 7000},
@@ -131,7 +131,7 @@ func (w *floorWorld) take(p *process, costs []table.Cost, floor bool) bool {
 	return false
 }
 
-var floors = playtest.Kind[*floorWorld]{New: newFloorWorld, Steps: 150, Worlds: 160,
+var floors = loadchecktest.Kind[*floorWorld]{New: newFloorWorld, Steps: 150, Worlds: 160,
 	Least: map[string]float64{"of the best class": 15, "of the second class": 9, "of the third class": 3}}
 
 func TestFloorsAreLeft(t *testing.T) { floors.Keeps(t) }

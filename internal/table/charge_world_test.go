@@ -6,14 +6,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // bucketWorld is one bucket that processes charge, from images of any age or without one. Worlds of
 // quotas, slots and floors are built on it.
 type bucketWorld struct {
-	*playtest.World
+	*loadchecktest.World
 	planted string
 	limits  []bucket.Limit
 	procs   []*process
@@ -34,7 +34,8 @@ type process struct {
 }
 
 // newBucketWorld makes a full bucket, and processes whose clocks are off by up to so many ms.
-func newBucketWorld(w *playtest.World, planted string, limits []bucket.Limit, processes int, skew int64) *bucketWorld {
+func newBucketWorld(w *loadchecktest.World, planted string, limits []bucket.Limit, processes int,
+	skew int64) *bucketWorld {
 	b := &bucketWorld{World: w, planted: planted, limits: limits}
 	for range processes {
 		b.procs = append(b.procs, &process{skew: w.Skew(skew), images: map[int]table.Shard{}})
@@ -97,7 +98,7 @@ func (w *bucketWorld) planned(k int, c table.Charge, known bool) (u item.Update,
 }
 
 // call sends one write of a process, which sees the shard as it was after the write.
-func (w *bucketWorld) call(p *process, u item.Update, c playtest.Call, check func()) {
+func (w *bucketWorld) call(p *process, u item.Update, c loadchecktest.Call, check func()) {
 	_, _, _, k, _ := layout.ParseBucketPK(u.Key.PK)
 	arrived, answered := c.Arrived, c.Answered
 	var image table.Shard

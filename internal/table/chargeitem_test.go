@@ -42,7 +42,7 @@ func shownWrite(c Charged) string {
 // A limit that has a level is stored as soft while it is, whether it is new or changes.
 func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 	for _, l := range kinds() {
-		if l.Lends() {
+		if l.Returns() {
 			continue
 		}
 		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,

@@ -178,7 +178,7 @@ func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
 // late reports whether the cost gives back to another period than it was taken in, or to one
 // that was made whole since.
 func (c Cost) late(sl bucket.Slot) bool {
-	if sl.Lends() && c.Milli < 0 {
+	if sl.Returns() && c.Milli < 0 {
 		return sl.Epoch()-sl.Limit.Epoch(c.End) > 1
 	}
 	return c.Milli < 0 && c.Late(sl)
@@ -187,7 +187,7 @@ func (c Cost) late(sl bucket.Slot) bool {
 // Counts reports whether a state still counts the slots that the cost gives back or moves.
 func (c Cost) Counts(s bucket.State) bool {
 	i := s.Index(c.Limit.Name)
-	if i < 0 || !s.Slots[i].Lends() || s.Slots[i].Period != c.Limit.Period {
+	if i < 0 || !s.Slots[i].Returns() || s.Slots[i].Period != c.Limit.Period {
 		return false
 	}
 	sl, e := s.Slots[i], c.Limit.Epoch(c.End)

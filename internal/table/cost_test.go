@@ -34,7 +34,7 @@ func TestWhatMayBeOwed(t *testing.T) {
 		{Cost{Limit: rate, Milli: 5}, true}, {Cost{Limit: rate, Milli: 5, Floor: 40}, false},
 		{Cost{Limit: rate, Floor: 40}, true}, {Cost{Limit: rate, Milli: 1, Floor: 40}, false},
 		{Cost{Limit: bucket.Limit{Name: "q", Reset: "+5"}, Milli: 5}, false},
-		{Cost{Limit: bucket.Limit{Name: "s", AtOnce: true, Period: 5000}, Milli: 5}, false},
+		{Cost{Limit: bucket.Limit{Name: "s", InFlight: true, Period: 5000}, Milli: 5}, false},
 	} {
 		if got := c.cost.Owed(); got != c.want {
 			t.Errorf("%+v: %v", c.cost, got)
@@ -45,7 +45,7 @@ func TestWhatMayBeOwed(t *testing.T) {
 // Slots that are given back or moved have to be counted still: in the present epoch or the one before,
 // under epochs of the same length, and as many.
 func TestSlotsThatAreCounted(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	s := bucket.New([]bucket.Limit{fly}, 0, 1, 40_000).Take([]int64{4000, 0})
 	longer := fly
 	longer.Period = 60_000
@@ -65,7 +65,7 @@ func TestSlotsThatAreCounted(t *testing.T) {
 		{"of another length", 40_000, Cost{Limit: longer, Milli: -4000, End: 60_000}, false},
 		{"of another length, by the same number", 40_000, Cost{Limit: longer, Milli: -4000, End: 120_000}, false},
 		{"of no slots", 40_000, Cost{Limit: bucket.Limit{Name: "wcu"}, Milli: -1}, false},
-		{"not there", 40_000, Cost{Limit: bucket.Limit{Name: "x", AtOnce: true, Period: 5000}, End: 5000}, false},
+		{"not there", 40_000, Cost{Limit: bucket.Limit{Name: "x", InFlight: true, Period: 5000}, End: 5000}, false},
 	} {
 		if got := c.cost.Counts(s.At(c.at)); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
@@ -78,7 +78,7 @@ func TestSlotsThatAreCounted(t *testing.T) {
 func TestWhatIsGivenBackTooLate(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	limits := []bucket.Limit{
-		{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true},
+		{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true},
 		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
 		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: hour},
 	}
@@ -180,7 +180,7 @@ func TestACostOfNothingIsNeverLate(t *testing.T) {
 // what was taken in each of the two epochs: 2 of 10, where 4 were. It counts them in the present one.
 func TestAddsOfSlots(t *testing.T) {
 	const now = 1_800_000_010_000
-	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	costs := func(n int64) []Cost { return Costs([]bucket.Limit{fly}, n) }
 	_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs(4000)})
 	for n, want := range map[int64]bool{0: true, 2000: true, 2001: true, 2002: false} {

@@ -6,7 +6,7 @@ import (
 )
 
 // form is how limits are kept in the item of a bucket, and how the writes change them. There are
-// two: byLevel, for rates and quotas, and byEpoch, for slots. A new kind that is kept in a third
+// two: byLevel, for rates and quotas, and epochs, for slots. A new kind that is kept in a third
 // way implements this, and is named in the two places below.
 type form interface {
 	// put adds all attributes of a slot to a new item.
@@ -31,8 +31,8 @@ type form interface {
 
 // formOf returns the form of a limit.
 func formOf(l bucket.Limit) form {
-	if l.Lends() {
-		return byEpoch{}
+	if l.Returns() {
+		return epochs{}
 	}
 	return byLevel{}
 }

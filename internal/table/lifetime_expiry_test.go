@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -30,7 +30,7 @@ func TestExpiredBucketsAreFull(t *testing.T) {
 	for seed := range uint64(60) {
 		e := &expiring{t: t, rng: rand.New(rand.NewPCG(seed, 3)), limits: sets[seed%uint64(len(sets))],
 			now: 1_700_000_000_123}
-		e.db = memdb.New(func() int64 { return e.now })
+		e.db = memdynamo.New(func() int64 { return e.now })
 		for range 250 {
 			e.step()
 		}
@@ -46,7 +46,7 @@ func TestExpiredBucketsAreFull(t *testing.T) {
 type expiring struct {
 	t      *testing.T
 	rng    *rand.Rand
-	db     *memdb.DB
+	db     *memdynamo.DB
 	limits []bucket.Limit
 	now    int64
 	stale  table.Shard // an image from some time ago

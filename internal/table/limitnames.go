@@ -42,7 +42,7 @@ const (
 	EndedPrefix = "x_" // counter of tokens prefetched and never granted
 )
 
-// Attributes of slots, see atonce.go.
+// Attributes of slots, see inflight.go.
 const (
 	prefixSlots = "s_"
 	fieldEpoch  = "ep"

@@ -15,7 +15,7 @@ import (
 func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 9_000, Amount: 9_000, Period: 86_400_000}
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
-	slots := bucket.Limit{Name: "rpm", Capacity: 60_000, Period: 30_000, AtOnce: true}
+	slots := bucket.Limit{Name: "rpm", Capacity: 60_000, Period: 30_000, InFlight: true}
 	for _, c := range []struct {
 		name, stored string // the limit that is stored in part
 		level        int64

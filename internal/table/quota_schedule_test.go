@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/ahead"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -47,7 +47,7 @@ func inMinute(m int64) (capacity, amount int64) {
 }
 
 func newScheduleWorld(seed uint64, planted string) *scheduleWorld {
-	r := playtest.New(seed, 21)
+	r := loadchecktest.New(seed, 21)
 	w := &scheduleWorld{alone: planted == "" && seed%3 == 0}
 	processes := 4
 	switch {
@@ -141,13 +141,14 @@ func (w *scheduleWorld) Step() {
 	if c.Refill {
 		cost = 0
 	}
-	w.call(p, u, playtest.Call{Arrived: func(bool) {
+	w.call(p, u, loadchecktest.Call{Arrived: func(bool) {
 		w.Count("writes")
 		w.follow(c.Now, cost)
 	}}, func() {})
 }
 
-var schedules = playtest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps: 600, Worlds: 90, Short: 30, Env: "KINDS",
+var schedules = loadchecktest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps: 600, Worlds: 90, Short: 30,
+	Env:   "KINDS",
 	Least: map[string]float64{"writes": 100, "edges": 10}}
 
 // TestAScheduleIsExact plays KINDS worlds, 90 if that is not set.
@@ -222,7 +223,7 @@ func TestTheLifeOfTokensUnderANewSchedule(t *testing.T) {
 	now := hourOf + 10*60_000 - 5000
 	_, it := began(t, now, 100, "")
 	l, _ := began(t, now, 100, "m10-14c10@UTC")
-	if life := ahead.LifeFrom(decodedOf(t, it), table.Costs([]bucket.Limit{l}, 1000), 60_000, now); life != 5000 {
+	if life := prefetch.LifeFrom(decodedOf(t, it), table.Costs([]bucket.Limit{l}, 1000), 60_000, now); life != 5000 {
 		t.Errorf("held for %d ms, the window begins in 5000", life)
 	}
 }

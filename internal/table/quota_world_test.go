@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -43,7 +43,7 @@ func newQuotaWorld(seed uint64, planted string) *quotaWorld { return quotaWorldO
 
 // quotaWorldOf makes a world of 1 to 256 processes, mostly few, and fewer where there are shards.
 func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
-	r := playtest.New(seed, 18)
+	r := loadchecktest.New(seed, 18)
 	r.Lost = 6
 	r.Late = func() int64 { return max(0, r.Int64N(300_000)-240_000) } // four in five take no time
 	processes := 3
@@ -124,7 +124,7 @@ func (w *quotaWorld) take(p *process, k int) {
 		return
 	}
 	before := w.period(k)
-	w.call(p, u, playtest.Call{Arrived: func(bool) {
+	w.call(p, u, loadchecktest.Call{Arrived: func(bool) {
 		period := w.period(k)
 		if period != before && w.granted[period] == 0 {
 			w.Count("periods")
@@ -159,7 +159,7 @@ func (w *quotaWorld) giveBack(p *process) {
 		costs := []table.Cost{back, {Limit: worldLimits[1], Milli: bucket.Milli}}
 		u = table.Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
 	}
-	w.call(p, u, playtest.Call{Arrived: func(bool) {
+	w.call(p, u, loadchecktest.Call{Arrived: func(bool) {
 		switch end := w.slot(0, "q").End; {
 		case end == from:
 			w.granted[w.period(0)] += back.Milli
@@ -181,7 +181,7 @@ func (w *quotaWorld) reshard(p *process, b table.Shard) {
 	if len(writes) == 0 {
 		return
 	}
-	w.Send(playtest.Call{Writes: writes, Arrived: func(held bool) {
+	w.Send(loadchecktest.Call{Writes: writes, Arrived: func(held bool) {
 		if held {
 			w.Count("splits and merges")
 		}
@@ -190,9 +190,9 @@ func (w *quotaWorld) reshard(p *process, b table.Shard) {
 }
 
 var (
-	quotas = playtest.Kind[*quotaWorld]{New: newQuotaWorld, Steps: 600, Worlds: 100, Short: 40, Env: "KINDS",
+	quotas = loadchecktest.Kind[*quotaWorld]{New: newQuotaWorld, Steps: 600, Worlds: 100, Short: 40, Env: "KINDS",
 		Least: map[string]float64{"grants": 50, "periods": 10}}
-	quotasOfShards = playtest.Kind[*quotaWorld]{
+	quotasOfShards = loadchecktest.Kind[*quotaWorld]{
 		New:   func(seed uint64, planted string) *quotaWorld { return quotaWorldOf(4, seed, planted) },
 		Steps: 800, Worlds: 60, Least: map[string]float64{"splits and merges": 10, "periods": 20},
 	}

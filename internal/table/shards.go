@@ -60,7 +60,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
 	gone := append(sameLife(nil, nil, other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
-		if sl.Name != bucket.WCU && !sl.Lends() {
+		if sl.Name != bucket.WCU && !sl.Returns() {
 			gone = append(gone, item.Compare(namesOf(sl.Name).used, item.Eq, other.counter(nil, sl, 0)))
 		}
 	}

@@ -134,7 +134,7 @@ func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
-	fly := bucket.Limit{Name: "fly", Capacity: 20_000, Period: 30_000, AtOnce: true}
+	fly := bucket.Limit{Name: "fly", Capacity: 20_000, Period: 30_000, InFlight: true}
 	keep := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
 		State: bucket.New([]bucket.Limit{rpm}, 0, 2, now)}
 	gone := keep

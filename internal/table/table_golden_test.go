@@ -290,7 +290,7 @@ func kinds() []bucket.Limit {
 	const second = 1000
 	return []bucket.Limit{
 		{Name: "budget", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@Asia/Tokyo"},
-		{Name: "fly", Capacity: 20 * bucket.Milli, Period: 30 * second, AtOnce: true},
+		{Name: "fly", Capacity: 20 * bucket.Milli, Period: 30 * second, InFlight: true},
 		{Name: "rpm", Capacity: 100 * bucket.Milli, Amount: 90 * bucket.Milli, Period: 60 * second,
 			Floors: "batch=40,free=60", Ahead: 2000},
 		{Name: "tpm", Capacity: 7 * bucket.Milli, Amount: 6 * bucket.Milli, Period: 60 * second, Soft: true},

@@ -91,7 +91,7 @@ func lively(changes []*stream.Change) bool {
 
 // busy reports whether the changes created within one second took four fifths of the meter's refill
 // of a second. The meter of a key that is written to at its very limit is never exhausted: DynamoDB
-// refuses any further write, and a refused write is not in the stream. A stand-in may round the
+// refuses any further write, and a refused write is not in the stream. An emulator may round the
 // time of creation more coarsely, so that changes of many seconds seem to lie in one. So their
 // refill instants have to lie within a second too.
 func busy(changes []*stream.Change, shards int) bool {

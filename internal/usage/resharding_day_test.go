@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -21,7 +21,7 @@ import (
 // out on the twin.
 type day struct {
 	t      *testing.T
-	db     *memdb.DB
+	db     *memdynamo.DB
 	now    int64
 	rng    *rand.Rand
 	seq    int
@@ -36,7 +36,7 @@ const batchSeconds = 10
 
 func newDay(t *testing.T) *day {
 	d := &day{t: t, rng: rand.New(rand.NewPCG(6, 2)), now: t0, counts: map[int]int{}}
-	d.db = memdb.New(func() int64 { return d.now })
+	d.db = memdynamo.New(func() int64 { return d.now })
 	put, _ := table.Create(table.NewBucket{Namespace: "n", Entity: "e", Resource: "r", Now: d.now,
 		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 1 << 40, Amount: 1 << 40, Period: 60_000}})})
 	if _, err := d.db.Write(t.Context(), put); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -223,7 +223,7 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 			c.New.State.RF, c.New.Generation = at+tt.elapsed, at<<12 // younger than shard 0
 			zero := spends(0, 4, 1).New
 			zero.State.RF, zero.Generation = at+tt.elapsed, (at-5)<<12
-			db := memdb.New(func() int64 { return at + tt.elapsed })
+			db := memdynamo.New(func() int64 { return at + tt.elapsed })
 			db.Store(zero.Item())
 			db.Store(c.New.Item())
 			for _, r := range decide(at+tt.elapsed, c).Reshardings {
@@ -232,8 +232,8 @@ func TestShardWithoutShard0CatchesUp(t *testing.T) {
 				}
 			}
 			looks := 0
-			db.SetHook(func(op memdb.Op) (bool, error) {
-				if op.Name == memdb.UpdateItem {
+			db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.UpdateItem {
 					looks++
 				}
 				return true, nil
@@ -274,7 +274,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 		{"whole", func(b *table.Shard) { b.State.Shards = 1 }, at - 1000, 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			db := memdb.New(func() int64 { return at })
+			db := memdynamo.New(func() int64 { return at })
 			for k := range 4 {
 				b := quiet(4).New
 				b.State.Shard, b.State.RF, b.Generation = k, at-1000, (at-after)<<12
@@ -330,7 +330,7 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 		}
 		var got []int
 		for i := range decide(at, changes...).Reshardings {
-			db := memdb.New(func() int64 { return at })
+			db := memdynamo.New(func() int64 { return at })
 			for k := range 4 {
 				b := quiet(4).New
 				b.State.Shard, b.State.RF, b.Generation = k, at-1000, (at-after)<<12

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
@@ -119,7 +119,7 @@ func TestProgress(t *testing.T) {
 // read unit.
 func TestWhatOneQueryFinds(t *testing.T) {
 	const at = 1_700_000_000_000
-	db := memdb.New(func() int64 { return at })
+	db := memdynamo.New(func() int64 { return at })
 	for h := range int64(15) {
 		start := Hourly.Start(at - (h-1)*hourMillis) // the first is later than the total
 		db.Store(ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: Hourly.Part(start),

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/play/playtest"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -20,7 +20,7 @@ import (
 // are played again by themselves; invocations are repeated, and answers to writes are lost.
 // Shards change their generation, and are removed and made anew. The truth is kept beside.
 type world struct {
-	*playtest.World
+	*loadchecktest.World
 	t      *testing.T
 	lossy  bool // batches get lost, but for the last ones
 	again  bool // some come again
@@ -315,8 +315,8 @@ func (w *world) End() {
 // where batches are lost: the next record tells of what they had. The number of records is exact
 // where no batch comes again in other pieces.
 func TestWorldsAreCountedExactly(t *testing.T) {
-	playtest.Kind[*world]{Steps: 1, Worlds: 1500, New: func(seed uint64, _ string) *world {
-		w := &world{World: playtest.New(seed, 77), t: t, lossy: seed%2 == 1, again: seed%4 > 1,
+	loadchecktest.Kind[*world]{Steps: 1, Worlds: 1500, New: func(seed uint64, _ string) *world {
+		w := &world{World: loadchecktest.New(seed, 77), t: t, lossy: seed%2 == 1, again: seed%4 > 1,
 			shards: map[shardOf]*living{}, used: map[string]int64{}, denied: map[string]int64{}, nobody: map[string]int64{},
 			hours: map[string]map[int64]spent{"q": {}, "r": {}}}
 		w.Now = t0

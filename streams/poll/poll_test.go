@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// source is a stream whose shards hold records with sequence numbers; the stand-ins
+// source is a stream whose shards hold records with sequence numbers; the emulators
 // have one shard only. Reads bring two records.
 type source struct {
 	mu      sync.Mutex

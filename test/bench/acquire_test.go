@@ -147,7 +147,7 @@ func (t bare) naive(ctx context.Context, key map[string]types.AttributeValue, no
 }
 
 // BenchmarkWarmAcquire lets the limiter, the bare update it makes and a naive
-// peer take turns on one stand-in. The bare side replays each input that the
+// peer take turns on one emulator. The bare side replays each input that the
 // limiter rendered, one behind, on a twin of the limiter's bucket, so both sides
 // see the same sequence of writes; who goes first changes from turn to turn.
 func BenchmarkWarmAcquire(b *testing.B) {

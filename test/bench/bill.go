@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
@@ -35,7 +35,7 @@ func (b Bill) String() string {
 
 // Dollars returns the price of a million runs.
 func (b Bill) Dollars() float64 {
-	return b.Read*bill.DollarsPerMillionReads + b.Write*bill.DollarsPerMillionWrites
+	return b.Read*pricing.DollarsPerMillionReads + b.Write*pricing.DollarsPerMillionWrites
 }
 
 // Equal reports whether bills differ by less than a millionth: averages are not exact.

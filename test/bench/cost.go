@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -27,7 +27,7 @@ func (r Row) OK() bool {
 	return r.Measured.Equal(want)
 }
 
-// Table is the cost table as measured on one stand-in.
+// Table is the cost table as measured on one emulator.
 type Table struct {
 	Engine engine.Kind
 	Rows   []Row
@@ -79,5 +79,5 @@ func (t Table) Print(out io.Writer) {
 	line("a failed condition counts one write unit per started KB of the item, as AWS charges it; no engine reports it")
 	line("$/M: $%g per million write units, $%g per million read units, on demand, us-east-1 since 1 Nov 2024 (AWS, "+
 		"Amazon DynamoDB pricing)",
-		bill.DollarsPerMillionWrites, bill.DollarsPerMillionReads)
+		pricing.DollarsPerMillionWrites, pricing.DollarsPerMillionReads)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// TestCostsAreAsBudgeted prints the cost table of each stand-in and fails where
+// TestCostsAreAsBudgeted prints the cost table of each emulator and fails where
 // a path costs something else than its budget (I8).
 func TestCostsAreAsBudgeted(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {

@@ -4,9 +4,9 @@
 //
 // # The cost table
 //
-// `make cost` runs every path of the cost table against a stand-in. It prints the capacity
+// `make cost` runs every path of the cost table against an emulator. It prints the capacity
 // consumed, indexes included, next to the budget. The test TestCostsAreAsBudgeted fails if they
-// differ, on both stand-ins. A proxy reads the capacity off the wire, as the stand-in reports it
+// differ, on both emulators. A proxy reads the capacity off the wire, as the emulator reports it
 // (ReturnConsumedCapacity=INDEXES). One charge that no DynamoDB reports is added by AWS's rule: a
 // conditional write that fails is charged one write unit per started KB of the item that exists, at
 // least one. Each line begins with "cost:".
@@ -19,7 +19,7 @@
 //	warm acquire      the limiter, the bare UpdateItem it makes (the same
 //	                  rendered input, replayed on a twin bucket) and a naive
 //	                  peer (GetItem, then a conditional UpdateItem) take turns
-//	                  on one stand-in; the limiter's overhead is the median of
+//	                  on one emulator; the limiter's overhead is the median of
 //	                  the paired differences. Target: at most 5 %.
 //	repeated denial   time per denial by the last image, and the calls it made,
 //	                  which must be none.
@@ -34,13 +34,13 @@
 // in virtual time and reports memory and units (docs/choosing-limits.md); it takes minutes.
 //
 // Package test/bench/fleet measures the cost of fleets of processes on one bucket. It does so in
-// virtual time, and a little on a stand-in. `make bench` prints it with the rest.
+// virtual time, and a little on an emulator. `make bench` prints it with the rest.
 //
 // Decoding against the Lambda library's event type is measured where it is
 // done, in internal/stream; `make bench` runs it as well.
 //
 // Times depend on the machine and on its other work: compare figures of one
 // run only. They are printed and never asserted. Counts, units, sizes and memory
-// are asserted by the tests of this package. All stand-ins are local: their latency
+// are asserted by the tests of this package. All emulators are local: their latency
 // is lower than AWS's, so the limiter's overhead looks larger than it will be.
 package bench

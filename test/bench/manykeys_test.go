@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -27,7 +27,7 @@ func BenchmarkManyKeys(b *testing.B) {
 			b.ReportAllocs()
 			now := time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 			clock := func() time.Time { return now }
-			db := memdb.New(func() int64 { return now.UnixMilli() })
+			db := memdynamo.New(func() int64 { return now.UnixMilli() })
 			t, err := admin.Open(b.Context(), db.Client(), "table", &admin.Options{Now: clock})
 			if err != nil {
 				b.Fatal(err)

@@ -25,7 +25,7 @@ import (
 // resource is the resource of all entities of a world.
 const resource = "gpt-4"
 
-// world is the table of the committed template on a stand-in, seen through a proxy that meters it,
+// world is the table of the committed template on an emulator, seen through a proxy that meters it,
 // with a clock that only the tests move.
 type world struct {
 	direct  *engine.Engine // past the proxy: set-up and looking

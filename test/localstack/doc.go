@@ -1,4 +1,4 @@
-// Package localstack is the local stand-in kit: it acts as AWS well enough, on one
+// Package localstack is the local emulator kit: it acts as AWS well enough, on one
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
@@ -10,12 +10,12 @@
 //	runtimeapi  speaks the Lambda Runtime API to the built binaries, restarts them, kills them on request
 //	eventsource acts as an event source mapping: polls the stream, filters, batches, retries, bisects
 //	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts
-//	s3          an S3 stand-in in this process
+//	s3          an S3 emulator in this process
 //	ttl         deletes expired items the way DynamoDB's time-to-live service does
 //	browser     a headless browser that opens pages for tests
 //	rights      a program's calls of DynamoDB against the managed policies
 //	stack       all of them together, from the committed template, for demo and end-to-end tests
 //
-// Run `make stand-ins` (npm ci in this folder) once; Go installs the rest.
+// Run `make emulators` (npm ci in this folder) once; Go installs the rest.
 // compose.yaml is for containers instead, and is used by no test.
 package localstack

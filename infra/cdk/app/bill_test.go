@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/function"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
 // use has something of everything that is billed by use.
-var use = bill.Use{Rate: 100, Settled: 1, Levels: 2, Processes: 10, Entities: 200, Windows: 3, FoldSeconds: 60,
+var use = pricing.Use{Rate: 100, Settled: 1, Levels: 2, Processes: 10, Entities: 200, Windows: 3, FoldSeconds: 60,
 	SnapshotDays: 90, StreamShards: 4, Audits: 1000, Utilization: 0.5}
 
 // TestBillIsOfTheTemplate: each type of resource is priced or known to be free; without the
@@ -23,9 +23,9 @@ func TestBillIsOfTheTemplate(t *testing.T) {
 		all := month(t, text, "")
 		types := typesOf(t, text)
 		for _, kind := range types {
-			less := bill.Sum(all) - bill.Sum(month(t, text, kind))
+			less := pricing.Sum(all) - pricing.Sum(month(t, text, kind))
 			lines := len(all) - len(month(t, text, kind))
-			if free := slices.Contains(bill.Free(), kind); free != (less == 0 && lines == 0) {
+			if free := slices.Contains(pricing.Free(), kind); free != (less == 0 && lines == 0) {
 				t.Errorf("%s: without %s the bill has %d lines and %.4f dollars less, known to be free: %v", name, kind, lines,
 					less, free)
 			}
@@ -40,7 +40,7 @@ func TestBillIsOfTheTemplate(t *testing.T) {
 }
 
 // month returns the bill of a template without the resources of a type.
-func month(t *testing.T, text []byte, without string) []bill.Line {
+func month(t *testing.T, text []byte, without string) []pricing.Line {
 	t.Helper()
 	var doc struct{ Resources map[string]map[string]any }
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -55,11 +55,11 @@ func month(t *testing.T, text []byte, without string) []bill.Line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack, err := bill.Of(left)
+	stack, err := pricing.Of(left)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bill.Month(use, stack)
+	return pricing.Month(use, stack)
 }
 
 func typesOf(t *testing.T, text []byte) (types []string) {
@@ -110,13 +110,16 @@ func units(t *testing.T, text []byte, part string) float64 {
 func TestBillOfTheDefault(t *testing.T) {
 	for name, c := range map[string]struct {
 		text []byte
-		want bill.Stack
-	}{"default": {golden.text, bill.Default()}, "provisioned": {provisioned.text, bill.Provisioned(bill.Default())}} {
-		if got, err := bill.Of(c.text); err != nil || got != c.want {
+		want pricing.Stack
+	}{
+		"default":     {golden.text, pricing.Default()},
+		"provisioned": {provisioned.text, pricing.Provisioned(pricing.Default())},
+	} {
+		if got, err := pricing.Of(c.text); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, the bill has %+v", name, got, err, c.want)
 		}
 	}
-	if idle := bill.Month(bill.Use{Utilization: 1, StreamShards: 4}, bill.Default()); bill.Sum(idle) > 5 {
+	if idle := pricing.Month(pricing.Use{Utilization: 1, StreamShards: 4}, pricing.Default()); pricing.Sum(idle) > 5 {
 		t.Errorf("without a request it costs %v", idle)
 	}
 }
@@ -134,7 +137,7 @@ func TestMetricsOfTheBill(t *testing.T) {
 		}
 	}
 	slices.Sort(published)
-	if !slices.Equal(published, bill.Reported()) {
-		t.Errorf("published %v, in the bill %v", published, bill.Reported())
+	if !slices.Equal(published, pricing.Reported()) {
+		t.Errorf("published %v, in the bill %v", published, pricing.Reported())
 	}
 }

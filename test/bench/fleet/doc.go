@@ -27,7 +27,7 @@
 // The exact level of "low" is an ideal bucket's, charged with the growth of the
 // table's counter, at the instant of the write.
 //
-// "on dynoxide" is the same traffic in real time, over HTTP to a stand-in on this
+// "on dynoxide" is the same traffic in real time, over HTTP to an emulator on this
 // machine, without levels and excess.
 //
 // # The Python client

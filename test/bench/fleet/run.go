@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -105,8 +105,8 @@ func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool
 }
 
 // always returns the rules of a rate that does not change.
-func always(r bucket.Rate) []play.Rule {
-	return play.InForce([]play.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
+func always(r bucket.Rate) []loadcheck.Rule {
+	return loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
 }
 
 // excess returns the worst excess over all windows and limits, in tokens, each grant
@@ -114,12 +114,12 @@ func always(r bucket.Rate) []play.Rule {
 func excess(rates []bucket.Rate, grants []granted) float64 {
 	worst := math.Inf(-1)
 	for i, r := range rates {
-		events := make([]play.Event, len(grants))
+		events := make([]loadcheck.Event, len(grants))
 		for j, g := range grants {
 			n := g.tokens[i] * bucket.Milli
-			events[j] = play.Event{Kind: play.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
+			events[j] = loadcheck.Event{Kind: loadcheck.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
 		}
-		w, err := play.Worst(play.Bound{Rules: always(r)}, events)
+		w, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r)}, events)
 		if err != nil {
 			panic("bug: " + err.Error())
 		}

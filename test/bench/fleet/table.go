@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -74,7 +74,7 @@ func (n *network) loses() (lost, applied bool) {
 type tableStore struct {
 	store.API // never called
 	network   *network
-	db        *memdb.DB
+	db        *memdynamo.DB
 
 	mu      sync.Mutex
 	witness *witness
@@ -90,7 +90,7 @@ func nowMilli() int64 { return time.Now().UnixMilli() }
 func newTable(c Case) *tableStore {
 	return &tableStore{
 		network: c.network(),
-		db:      memdb.New(nowMilli), limits: c.Bucket.Limits,
+		db:      memdynamo.New(nowMilli), limits: c.Bucket.Limits,
 		witness: newWitness(c.Bucket.rates(), nowMilli()), shards: map[int]table.Shard{},
 	}
 }

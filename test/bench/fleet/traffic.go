@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -169,7 +169,7 @@ func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
 	if c.Zipf == 0 {
 		return func(time.Time) int { return rng.IntN(processes) }
 	}
-	who := play.Zipf(processes, c.Zipf)
+	who := loadcheck.Zipf(processes, c.Zipf)
 	return func(time.Time) int { return who.Draw(rng) }
 }
 

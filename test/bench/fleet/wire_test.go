@@ -42,12 +42,12 @@ func (w *wire) TransactWriteItems(
 	return w.DynamoDB.TransactWriteItems(ctx, in, opts...)
 }
 
-// The levels on a stand-in are not looked at: that would be load of its own.
+// The levels on an emulator are not looked at: that would be load of its own.
 func (w *wire) sample()          {}
 func (w *wire) reset()           { w.units.Store(0) }
 func (w *wire) result(r *Result) { r.Writes = int(w.units.Load()) }
 
-// modest asks no more of a stand-in than it can do while it shares a machine with
+// modest asks no more of an emulator than it can do while it shares a machine with
 // the fleet: at five times the rate, 100 requests a second.
 var modest = Bucket{
 	Name:   "20 per second, capacity 20",

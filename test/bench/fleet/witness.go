@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
 // ideal is an exact bucket: the level of each limit, at an instant in epoch milliseconds.
@@ -51,13 +51,13 @@ func (b *ideal) acquire(tokens []int64, now int64) bool {
 type witness struct {
 	rates   []bucket.Rate
 	left    *ideal
-	history [][]play.Event // by limit, in millitokens
-	back    int64          // when the last write that gave something back was sent
+	history [][]loadcheck.Event // by limit, in millitokens
+	back    int64               // when the last write that gave something back was sent
 	low     low
 }
 
 func newWitness(rates []bucket.Rate, now int64) *witness {
-	return &witness{rates: rates, left: newIdeal(rates, now), history: make([][]play.Event, len(rates))}
+	return &witness{rates: rates, left: newIdeal(rates, now), history: make([][]loadcheck.Event, len(rates))}
 }
 
 // took records that the counter of limit i has grown by milli. A process takes tokens at the
@@ -71,9 +71,9 @@ func (l *witness) took(i int, milli, sent, now int64) {
 	}
 	l.left.to(now)
 	l.left.level[i] -= float64(milli)
-	e := play.Event{Kind: play.Grant, Tokens: milli}
+	e := loadcheck.Event{Kind: loadcheck.Grant, Tokens: milli}
 	if milli < 0 {
-		e.Kind, e.Tokens, l.back = play.Return, -milli, max(l.back, sent)
+		e.Kind, e.Tokens, l.back = loadcheck.Return, -milli, max(l.back, sent)
 	} else {
 		sent = max(sent, l.back)
 	}
@@ -99,7 +99,7 @@ func (l *witness) sample(shown []float64, now int64) {
 func (l *witness) excess() float64 {
 	all := make([]float64, len(l.rates))
 	for i, r := range l.rates {
-		worst, err := play.Worst(play.Bound{Rules: always(r), Kept: true}, l.history[i])
+		worst, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r), Kept: true}, l.history[i])
 		if err != nil {
 			panic("bug: " + err.Error())
 		}

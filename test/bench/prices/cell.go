@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bill"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -49,7 +49,7 @@ func (p price) units() float64 { return p.per(float64(p.tableUnits + p.indexUnit
 
 // dollars per million acquires.
 func (p price) dollars() float64 {
-	return p.units()*bill.DollarsPerMillionWrites + p.per(p.readUnits)*bill.DollarsPerMillionReads
+	return p.units()*pricing.DollarsPerMillionWrites + p.per(p.readUnits)*pricing.DollarsPerMillionReads
 }
 
 // perBucket is how many bytes of state a pending bucket takes.
@@ -64,7 +64,7 @@ func (p price) perBucket() float64 {
 type cell struct {
 	load
 	aggregator *streams.Aggregator
-	db         *memdb.DB
+	db         *memdynamo.DB
 	mapping    *eventsource.Stepped
 
 	largest json.RawMessage // response
@@ -96,7 +96,7 @@ func (p patient) List(ctx context.Context, q item.Query) (item.Page, error) {
 
 // newCell returns an aggregator whose clock is now, epoch ms.
 func newCell(l load, now func() int64) (*cell, error) {
-	c := &cell{load: l, db: memdb.New(now)}
+	c := &cell{load: l, db: memdynamo.New(now)}
 	c.db.SetHook(c.count)
 	o := streams.Options{DynamoDB: memory{Lister: patient{c.db}}, Table: "limits",
 		Now: func() time.Time { return time.UnixMilli(now()) },
@@ -134,7 +134,7 @@ func (c *cell) play(ctx context.Context, now int64, records ...eventsource.Recor
 }
 
 // count is called for every call that reaches the table.
-func (c *cell) count(op memdb.Op) (bool, error) {
+func (c *cell) count(op memdynamo.Op) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range op.Writes {

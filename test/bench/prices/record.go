@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
@@ -18,7 +18,7 @@ import (
 type records map[item.Key][]byte
 
 // of returns the record of a change, created in a whole second.
-func (r records) of(c memdb.Change) eventsource.Record {
+func (r records) of(c memdynamo.Change) eventsource.Record {
 	image := appendItem(nil, c.New)
 	name, old := "INSERT", r[c.Key]
 	if c.Old != nil {

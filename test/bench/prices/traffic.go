@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
@@ -30,9 +30,9 @@ var limits = []limiter.Limit{limiter.PerMinute("rpm", 20_000), limiter.PerMinute
 // through a limiter on a table in memory, whose writes make the records.
 type traffic struct {
 	limiter *limiter.Limiter
-	db      *memdb.DB
+	db      *memdynamo.DB
 	rand    *rand.Rand
-	tenants play.Chance
+	tenants loadcheck.Chance
 	now     int64 // epoch ms
 	granted int64
 	inTurn  bool // tenants acquire in turn, not at random
@@ -46,9 +46,9 @@ type memory struct {
 }
 
 func newTraffic(ctx context.Context, tenants int, now int64) (*traffic, error) {
-	t := &traffic{rand: rand.New(rand.NewPCG(1, uint64(tenants))), tenants: play.Zipf(tenants, 1.1), now: now,
+	t := &traffic{rand: rand.New(rand.NewPCG(1, uint64(tenants))), tenants: loadcheck.Zipf(tenants, 1.1), now: now,
 		records: records{}}
-	t.db = memdb.New(func() int64 { return t.now })
+	t.db = memdynamo.New(func() int64 { return t.now })
 	var err error
 	t.limiter, err = limiter.Open(ctx, memory{Lister: t.db}, "limits", &limiter.Options{Register: true,
 		Now: func() time.Time { return time.UnixMilli(t.now) }, MaxBuckets: tenants, ConfigTTL: 24 * time.Hour,

@@ -1,4 +1,4 @@
-// Package admin runs the administration on the stand-ins: what the twin is trusted
+// Package admin runs the administration on the emulators: what the twin is trusted
 // with in its unit tests, reads, queries and pages above all, here on engines.
 package admin
 

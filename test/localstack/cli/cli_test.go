@@ -1,4 +1,4 @@
-// Package cli runs the built command-line tool on a stand-in: what commands do and print
+// Package cli runs the built command-line tool on an emulator: what commands do and print
 // is tested beside them, in cmd/zae-limiter; here is what only the whole shows.
 package cli
 

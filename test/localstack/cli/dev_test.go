@@ -19,7 +19,7 @@ import (
 // Who sets the environment that dev prints, and nothing else, can be limited, and
 // what is consumed is counted. An interrupt ends it well.
 func TestDev(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), binary, "dev", "--stand-ins", engine.Root(), "-o", "json")
+	cmd := exec.CommandContext(t.Context(), binary, "dev", "--emulators", engine.Root(), "-o", "json")
 	cmd.Env = append(os.Environ(), "ZAEL_STACK=mine", "ZAEL_NAMESPACE=team")
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -85,15 +85,15 @@ func TestDev(t *testing.T) {
 // A command runs in the environment, and its exit status is that of dev.
 func TestDevRunsACommand(t *testing.T) {
 	s := &shell{T: t, env: []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}}
-	dev := []string{"dev", "--stand-ins", engine.Root(), "--no-functions", "--"}
+	dev := []string{"dev", "--emulators", engine.Root(), "--no-functions", "--"}
 	out, _ := s.run(0, append(dev, binary, "namespace", "list", "-o", "csv")...)
 	if !strings.Contains(out, "default,") {
 		t.Errorf("the namespace is not there: %s", out)
 	}
 	s.run(7, append(dev, "sh", "-c", "exit 7")...)
-	s.says(1, "dev --stand-ins "+engine.Root()+" -- no-such-command", "no-such-command")
+	s.says(1, "dev --emulators "+engine.Root()+" -- no-such-command", "no-such-command")
 	s.says(2, "dev go test", "zae-limiter dev -- go")
 	s.says(2, "dev --engine redis", "accepted are dynoxide and dynamodb-local")
 	s.env = []string{"HOME=" + t.TempDir(), "PATH=" + t.TempDir()}
-	s.says(1, "dev", "no local DynamoDB", "npm", "--stand-ins")
+	s.says(1, "dev", "no local DynamoDB", "npm", "--emulators")
 }

@@ -1,10 +1,10 @@
-// Package conformance runs the conformance suite of the store on the stand-ins.
+// Package conformance runs the conformance suite of the store on the emulators.
 package conformance
 
 import (
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/storetest"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -54,7 +54,7 @@ func TestTwin(t *testing.T) {
 			e := engine.ForTest(t, kind)
 			name := tablespec.ForTest(t, e)
 			for seed := range uint64(4) {
-				storetest.Compare(t, known[kind], seed, 300, memdb.New(nil), store.NewDynamo(e.DynamoDB(), name))
+				storetest.Compare(t, known[kind], seed, 300, memdynamo.New(nil), store.NewDynamo(e.DynamoDB(), name))
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -22,14 +22,14 @@ type counts struct {
 // book is the clients' own bookkeeping, independent of everything stored. It
 // is safe for concurrent use. Make one with newBook.
 type book struct {
-	play.Book
+	loadcheck.Book
 	mu     sync.Mutex
 	counts counts
-	asked  map[play.Account][]int64 // when, epoch ms
-	errs   []error                  // things that must not happen
+	asked  map[loadcheck.Account][]int64 // when, epoch ms
+	errs   []error                       // things that must not happen
 }
 
-func newBook() *book { return &book{asked: map[play.Account][]int64{}} }
+func newBook() *book { return &book{asked: map[loadcheck.Account][]int64{}} }
 
 // call is one thing a client asked of a bucket: costs are tokens by limit,
 // positive ones are taken, negative ones given back.
@@ -40,15 +40,16 @@ type call struct {
 }
 
 // account is the tenant's account of a limit.
-func (c call) account(limit string) play.Account {
-	return play.Account{Entity: c.tenant.entity, Resource: c.tenant.resource, Limit: limit}
+func (c call) account(limit string) loadcheck.Account {
+	return loadcheck.Account{Entity: c.tenant.entity, Resource: c.tenant.resource, Limit: limit}
 }
 
 // granted books a granted acquire.
 func (l *book) granted(c call) {
 	l.ask(c, func(n *counts) { n.acquired++ })
 	for _, lim := range c.tenant.limits {
-		l.Granted(c.account(lim.Name), play.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity, Amount: lim.Refill,
+		l.Granted(c.account(lim.Name), loadcheck.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity,
+			Amount: lim.Refill,
 			Period: lim.Period.Milliseconds()}, c.costs[lim.Name])
 	}
 }
@@ -105,9 +106,9 @@ func (l *book) seen() counts {
 
 // worst returns the worst window over all limits of all tenants that are of
 // interest, and which limit it is of.
-func (l *book) worst(kept bool, of func(play.Account) bool) (play.Judged, error) {
+func (l *book) worst(kept bool, of func(loadcheck.Account) bool) (loadcheck.Judged, error) {
 	all, err := l.Judge(0, kept)
-	worst, ok := slices.DeleteFunc(all, func(j play.Judged) bool { return !of(j.Account) }).Worst()
+	worst, ok := slices.DeleteFunc(all, func(j loadcheck.Judged) bool { return !of(j.Account) }).Worst()
 	if err == nil && !ok {
 		err = errors.New("no request was granted")
 	}
@@ -115,7 +116,7 @@ func (l *book) worst(kept bool, of func(play.Account) bool) (play.Judged, error)
 }
 
 // rule returns the rule of a limit, which does not change; ok is false if it granted nothing.
-func (l *book) rule(of play.Account) (r play.Rule, ok bool) {
+func (l *book) rule(of loadcheck.Account) (r loadcheck.Rule, ok bool) {
 	if seen := l.Page(of).Seen; len(seen) > 0 {
 		return seen[0], true
 	}
@@ -123,5 +124,5 @@ func (l *book) rule(of play.Account) (r play.Rule, ok bool) {
 }
 
 // everyone and theHot choose for worst.
-func everyone(play.Account) bool { return true }
-func theHot(a play.Account) bool { return a.Entity == hotEntity }
+func everyone(loadcheck.Account) bool { return true }
+func theHot(a loadcheck.Account) bool { return a.Entity == hotEntity }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -25,7 +25,7 @@ func TestWhatClientsSawIsBooked(t *testing.T) {
 	l.settled(at(limiter.Costs{"tpm": -20}, 2), func(n *counts) { n.adjusted++ }, true)
 	l.refused(at(limiter.Costs{"tpm": 99}, 3), denied, false)
 	l.refused(at(limiter.Costs{"tpm": 7}, 4), func(n *counts) { n.unknown++ }, true)
-	a := play.Account{Entity: "e", Resource: "r", Limit: "tpm"}
+	a := loadcheck.Account{Entity: "e", Resource: "r", Limit: "tpm"}
 	if p := l.Page(a); p.Low != 30 || p.High != 37 || len(p.Events) != 2 {
 		t.Errorf("%d to %d by %v, want 30 to 37", p.Low, p.High, p.Events)
 	}
@@ -53,7 +53,7 @@ func passing() result {
 	return result{
 		counts: counts{acquired: 10, denied: 1, hotDenied: 1, unavailable: 2, unknown: 1, adjusted: 5, rolledBack: 1},
 		rpm:    u, tpm: u,
-		worst: play.Judged{Result: play.Result{Excess: -5}}, warm: warmCost{writes: 1, calls: 1},
+		worst: loadcheck.Judged{Result: loadcheck.Result{Excess: -5}}, warm: warmCost{writes: 1, calls: 1},
 		hot: resharded{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
 		billed: paid{Asked: 11, Granted: 10, Held: 10, Refused: 23}, busy: busy{Granted: 100, Units: 50, Excess: -1},
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
@@ -62,10 +62,12 @@ func passing() result {
 
 // Sums say which counters are outside of what the clients know, those of other limits aside.
 func TestSumsNameWhatIsApart(t *testing.T) {
-	of := func(entity string) play.Account { return play.Account{Entity: entity, Resource: "gpt", Limit: "rpm"} }
-	s := stored{counters: map[play.Account]int64{of("more"): 7, of("less"): 2, of("within"): 4,
+	of := func(entity string) loadcheck.Account {
+		return loadcheck.Account{Entity: entity, Resource: "gpt", Limit: "rpm"}
+	}
+	s := stored{counters: map[loadcheck.Account]int64{of("more"): 7, of("less"): 2, of("within"): 4,
 		{Entity: "more", Resource: "gpt", Limit: "tpm"}: 9}}
-	clients := map[play.Account]play.Page{
+	clients := map[loadcheck.Account]loadcheck.Page{
 		of("more"): {Low: 4, High: 5}, of("less"): {Low: 3, High: 3}, of("within"): {Low: 3, High: 4}}
 	got := s.sums("rpm", clients)
 	want := []string{"less on gpt: 2 counted, clients know 3 to 3", "more on gpt: 7 counted, clients know 4 to 5"}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -44,7 +44,7 @@ type busyMoment struct {
 func (b busy) PerGrant() float64 { return b.Units / float64(max(b.Granted, 1)) }
 
 // theBusy chooses for worst.
-func theBusy(a play.Account) bool { return a.Entity == busyTenant.entity }
+func theBusy(a loadcheck.Account) bool { return a.Entity == busyTenant.entity }
 
 // busyFleet is its processes.
 type busyFleet struct {

@@ -2,7 +2,7 @@
 // limiter, and the table's stream feeds the built functions. Usage is counted, a hot bucket
 // splits, audit events expire into the archive. Some of it goes wrong on purpose.
 //
-// It is started by make demo, which installs the stand-ins and builds the functions before.
+// It is started by make demo, which installs the emulators and builds the functions before.
 //
 // TRACE names a CSV file of real requests to replay: TIMESTAMP,ContextTokens,GeneratedTokens. The
 // context is acquired, and the generated tokens are settled afterwards. SPEEDUP says how much
@@ -125,7 +125,7 @@ func (d *demo) say(format string, args ...any) {
 // when it returns.
 func (d *demo) play(ctx context.Context) (err error) {
 	t := &trouble{}
-	d.say("starting the stand-ins: dynoxide, S3, the Lambda runtime, event source mappings")
+	d.say("starting the emulators: dynoxide, S3, the Lambda runtime, event source mappings")
 	if d.rig, err = startRig(ctx, t); err != nil {
 		return err
 	}

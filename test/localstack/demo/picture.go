@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
 // sum is the outcome of the requests for the hot bucket until an instant: how many there were, how
@@ -29,7 +29,7 @@ const sumEvery = 500
 // sums returns the outcome of the requests for a limit, from the begin of the run on. Admitted
 // tokens count from the answer on; allowed are the capacity, the refill since the first request,
 // and the give-backs.
-func (l *book) sums(a play.Account, begin, end int64) (out []sum) {
+func (l *book) sums(a loadcheck.Account, begin, end int64) (out []sum) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rule, ok := l.rule(a)
@@ -51,9 +51,9 @@ func (l *book) sums(a play.Account, begin, end int64) (out []sum) {
 		s.Allowed = float64(rule.Capacity) + float64(rule.Amount)*float64(max(0, at-first))/float64(rule.Period)
 		for _, e := range events {
 			switch {
-			case e.Kind == play.Grant && e.Answered <= at:
+			case e.Kind == loadcheck.Grant && e.Answered <= at:
 				s.Admitted += float64(e.Tokens)
-			case e.Kind == play.Return && e.Sent <= at:
+			case e.Kind == loadcheck.Return && e.Sent <= at:
 				s.Allowed += float64(e.Tokens)
 			}
 		}

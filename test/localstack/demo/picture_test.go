@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
@@ -89,13 +89,13 @@ func TestSumsOfARun(t *testing.T) {
 	l.settled(ask(1950, -1), func(*counts) {}, true)
 	l.settled(ask(1950, -1), func(*counts) {}, true)
 	l.refused(ask(2900, 1), func(*counts) {}, false)
-	got := l.sums(play.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, 1000, 3000)
+	got := l.sums(loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, 1000, 3000)
 	for i, want := range []sum{{0, 1, 0, 10}, {0.5, 6, 5, 10.5}, {1, 10, 10, 13}, {1.5, 10, 10, 13.5}, {2, 11, 10, 14}} {
 		if i >= len(got) || got[i] != want {
 			t.Fatalf("%+v, want %+v at %d", got, want, i)
 		}
 	}
-	if got := l.sums(play.Account{Entity: "nobody"}, 0, 1); got != nil {
+	if got := l.sums(loadcheck.Account{Entity: "nobody"}, 0, 1); got != nil {
 		t.Errorf("of nobody: %v", got)
 	}
 }

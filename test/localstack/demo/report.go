@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/function"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
 // result is everything that was measured. Nothing in it is assumed.
@@ -17,9 +17,9 @@ type result struct {
 	counts      counts
 	errs        []error
 	rpm, tpm    sums
-	worst       play.Judged
-	worstKept   play.Judged
-	worstHot    play.Judged // of the hot bucket
+	worst       loadcheck.Judged
+	worstKept   loadcheck.Judged
+	worstHot    loadcheck.Judged // of the hot bucket
 	warm        warmCost
 	bills       []paid // over the rush, by tenant
 	billed      paid   // all of them

@@ -12,7 +12,7 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdb"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -21,7 +21,7 @@ import (
 // [store.Store] it takes the place of a DynamoDB client in [limiter.Open].
 type distant struct {
 	store.API // never called
-	db        *memdb.DB
+	db        *memdynamo.DB
 	bill      *bill
 
 	mu   sync.Mutex
@@ -139,7 +139,7 @@ func TestSlowMachinesReachTheLimit(t *testing.T) {
 func farFleet(t *testing.T, trip time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{book: newBook()}
-	d := &distant{db: memdb.New(now), bill: &f.bill, trip: trip, rng: rand.New(rand.NewPCG(seed, 1))}
+	d := &distant{db: memdynamo.New(now), bill: &f.bill, trip: trip, rng: rand.New(rand.NewPCG(seed, 1))}
 	for range processes {
 		opts := clientOptions()
 		l, err := limiter.Open(t.Context(), d, "table", &opts)

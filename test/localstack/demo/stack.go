@@ -41,7 +41,7 @@ type rig struct {
 	watcher                   *watcher
 }
 
-// startRig starts the stand-ins with the table of the committed template and
+// startRig starts the emulators with the table of the committed template and
 // the built functions. Nothing keeps running after an error.
 func startRig(ctx context.Context, t *trouble) (*rig, error) {
 	binaries := filepath.Join(engine.Root(), "..", "..", "dist", "local")

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
@@ -121,7 +121,7 @@ func (d *demo) story(why []string) story {
 	for _, m := range d.rig.watcher.history(hotEntity, hotResource) {
 		out.Shards = append(out.Shards, step{since(m.at), m.shards, m.count})
 	}
-	out.Hot = d.book.sums(play.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now())
+	out.Hot = d.book.sums(loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now())
 	for _, i := range d.rig.trouble.seen() {
 		out.Incidents = append(out.Incidents, incident{since(i.at), i.kind, i.times, i.records})
 	}
@@ -166,7 +166,7 @@ func (l *book) grants(phases ...int64) []grants {
 		if !ok || len(events) == 0 {
 			continue
 		}
-		first := slices.MinFunc(events, func(a, b play.Event) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
+		first := slices.MinFunc(events, func(a, b loadcheck.Event) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
 		end := int64(math.MaxInt64)
 		if i := slices.IndexFunc(phases, func(at int64) bool { return at >= first }); i >= 0 {
 			end = phases[i]
@@ -177,7 +177,7 @@ func (l *book) grants(phases ...int64) []grants {
 				continue
 			}
 			last = max(last, e.Answered)
-			if e.Kind == play.Return {
+			if e.Kind == loadcheck.Return {
 				back += e.Tokens
 			} else {
 				taken += e.Tokens

@@ -21,23 +21,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // stored is the table's content at the end, in whole tokens.
 type stored struct {
-	hourly, daily map[play.Account]int64 // sums of the snapshots
-	counters      map[play.Account]int64 // sums of the consumption counters over all shards that ever were
-	shards        map[[2]string]int      // shards of each entity's resource
-	uneven        []string               // buckets whose shards disagree about their number
+	hourly, daily map[loadcheck.Account]int64 // sums of the snapshots
+	counters      map[loadcheck.Account]int64 // sums of the consumption counters over all shards that ever were
+	shards        map[[2]string]int           // shards of each entity's resource
+	uneven        []string                    // buckets whose shards disagree about their number
 }
 
 // readTable reads the whole table.
 func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, error) {
 	s := stored{
-		hourly: map[play.Account]int64{}, daily: map[play.Account]int64{}, counters: map[play.Account]int64{},
+		hourly: map[loadcheck.Account]int64{}, daily: map[loadcheck.Account]int64{}, counters: map[loadcheck.Account]int64{},
 		shards: map[[2]string]int{},
 	}
 	counts := map[[2]string][]int{}
@@ -65,7 +65,7 @@ func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, e
 }
 
 // retire adds the counters of deleted shards: their consumption has been counted as well.
-func (s *stored) retire(gone map[play.Account]int64) {
+func (s *stored) retire(gone map[loadcheck.Account]int64) {
 	for a, n := range gone {
 		s.counters[a] += n
 	}
@@ -82,7 +82,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 			sums = s.daily
 		}
 		for limit, n := range snapshot.Counts {
-			sums[play.Account{Entity: snapshot.Entity, Resource: snapshot.Resource, Limit: limit}] += n
+			sums[loadcheck.Account{Entity: snapshot.Entity, Resource: snapshot.Resource, Limit: limit}] += n
 		}
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 		if sl.Spent()%bucket.Milli != 0 {
 			return fmt.Errorf("bucket %q: %d millitokens of %s spent, want whole tokens", b.Key().PK, sl.Spent(), sl.Name)
 		}
-		s.counters[play.Account{Entity: b.Entity, Resource: b.Resource, Limit: sl.Name}] += sl.Spent() / bucket.Milli
+		s.counters[loadcheck.Account{Entity: b.Entity, Resource: b.Resource, Limit: sl.Name}] += sl.Spent() / bucket.Milli
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ type sums struct {
 	apart                   []string // whose counters are, in order
 }
 
-func (s stored) sums(limit string, clients map[play.Account]play.Page) sums {
+func (s stored) sums(limit string, clients map[loadcheck.Account]loadcheck.Page) sums {
 	var out sums
-	all := map[play.Account]bool{}
+	all := map[loadcheck.Account]bool{}
 	for _, a := range slices.Concat(slices.Collect(maps.Keys(s.hourly)), slices.Collect(maps.Keys(s.daily)),
 		slices.Collect(maps.Keys(s.counters)), slices.Collect(maps.Keys(clients))) {
 		all[a] = a.Limit == limit

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
@@ -37,15 +37,16 @@ type watcher struct {
 	now     int64  // when it was made, epoch ms
 	shards  map[[2]string]map[int]bucket.State
 	moments map[[2]string][]moment
-	retired map[play.Account]int64 // counters of shards that were merged away, whole tokens
-	splits  int                    // of the hot bucket: shards that came after the first
-	merges  int                    // of the hot bucket: shards that went
+	retired map[loadcheck.Account]int64 // counters of shards that were merged away, whole tokens
+	splits  int                         // of the hot bucket: shards that came after the first
+	merges  int                         // of the hot bucket: shards that went
 }
 
 // watch begins to read the stack's stream.
 func watch(s *stack.Stack) (*watcher, error) {
 	w := &watcher{
-		shards: map[[2]string]map[int]bucket.State{}, moments: map[[2]string][]moment{}, retired: map[play.Account]int64{},
+		shards: map[[2]string]map[int]bucket.State{}, moments: map[[2]string][]moment{},
+		retired: map[loadcheck.Account]int64{},
 	}
 	settings := eventsource.DefaultSettings()
 	settings.BatchSize = 1000
@@ -94,7 +95,7 @@ func (w *watcher) see(c *stream.Change) {
 	if c.Operation == stream.Remove {
 		delete(all, k)
 		for _, u := range c.Used {
-			w.retired[play.Account{Entity: of[0], Resource: of[1], Limit: u.Limit}] += u.Before
+			w.retired[loadcheck.Account{Entity: of[0], Resource: of[1], Limit: u.Limit}] += u.Before
 		}
 		if hot {
 			w.merges++
@@ -175,7 +176,7 @@ func (w *watcher) resharded() resharded {
 
 // gone waits until all of the stream has been read, and returns the counters of the
 // shards that are no longer there.
-func (w *watcher) gone(ctx context.Context) (map[play.Account]int64, error) {
+func (w *watcher) gone(ctx context.Context) (map[loadcheck.Account]int64, error) {
 	if err := w.mapping.Idle(ctx); err != nil {
 		return nil, err
 	}

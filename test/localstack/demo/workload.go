@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -102,16 +102,16 @@ func (r request) given() []limiter.Limit {
 }
 
 // byWeight draws tenants.
-func byWeight() play.Chance {
+func byWeight() loadcheck.Chance {
 	var weights []float64
 	for _, t := range tenants {
 		weights = append(weights, t.weight)
 	}
-	return play.Weighted(weights...)
+	return loadcheck.Weighted(weights...)
 }
 
 // anyRequest draws everything about a request but its time and size.
-func anyRequest(who play.Chance, rng *rand.Rand) request {
+func anyRequest(who loadcheck.Chance, rng *rand.Rand) request {
 	return request{
 		tenant: &tenants[who.Draw(rng)],
 		fails:  rng.Float64() < failing,

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // book is the clients' own bookkeeping. It is safe for concurrent use.
 type book struct {
-	play.Book
+	loadcheck.Book
 	mu      sync.Mutex
 	denials []call  // all of them
 	errs    []error // what nothing explains
@@ -43,15 +43,15 @@ type call struct {
 }
 
 // account is what the tenant has of a limit.
-func (tn tenant) account(limit string) play.Account {
-	return play.Account{Entity: tn.entity, Resource: tn.resource, Limit: limit}
+func (tn tenant) account(limit string) loadcheck.Account {
+	return loadcheck.Account{Entity: tn.entity, Resource: tn.resource, Limit: limit}
 }
 
 // grant books what was granted.
 func (l *book) grant(c call) {
 	l.count(&l.granted)
 	for _, lim := range c.tenant.limits {
-		l.Granted(c.tenant.account(lim.Name), play.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity,
+		l.Granted(c.tenant.account(lim.Name), loadcheck.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity,
 			Amount: lim.Refill, Period: lim.Period.Milliseconds()}, c.costs[lim.Name])
 	}
 }

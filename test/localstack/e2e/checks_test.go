@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -49,7 +49,7 @@ func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 
 // cell is what one snapshot counts for one limit.
 type cell struct {
-	play.Account
+	loadcheck.Account
 	window, start string
 }
 
@@ -64,7 +64,7 @@ var windows = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.H
 // growth of the consumption counters in the stream.
 func findInexactUsage(o *observation) (broken []string, figures string) {
 	want, got := map[cell]int64{}, map[cell]int64{}
-	o.grown(func(c change, a play.Account, tokens int64) {
+	o.grown(func(c change, a loadcheck.Account, tokens int64) {
 		for name, length := range windows {
 			start := time.UnixMilli(c.created).UTC().Truncate(length)
 			want[cell{a, name, layout.Timestamp(start.UnixMilli())}] += tokens
@@ -72,7 +72,7 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 	})
 	for _, s := range o.snapshots {
 		for limit, n := range s.Counts {
-			got[cell{play.Account{Entity: s.Entity, Resource: s.Resource, Limit: limit}, s.Window, s.Start}] += n
+			got[cell{loadcheck.Account{Entity: s.Entity, Resource: s.Resource, Limit: limit}, s.Window, s.Start}] += n
 		}
 	}
 	all := maps.Clone(want)
@@ -90,11 +90,11 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 }
 
 // grown calls f for every growth of a limit's counter, in whole tokens.
-func (o *observation) grown(f func(c change, a play.Account, tokens int64)) {
+func (o *observation) grown(f func(c change, a loadcheck.Account, tokens int64)) {
 	for _, c := range o.changes {
 		for _, sl := range c.new.State.Slots {
 			if growth := sl.Used - used(c.old, sl.Name); growth != 0 && sl.Name != bucket.WCU {
-				f(c, play.Account{Entity: c.new.Entity, Resource: c.new.Resource, Limit: sl.Name}, growth/bucket.Milli)
+				f(c, loadcheck.Account{Entity: c.new.Entity, Resource: c.new.Resource, Limit: sl.Name}, growth/bucket.Milli)
 			}
 		}
 	}
@@ -113,8 +113,8 @@ func used(b *table.Shard, limit string) int64 {
 // findDisagreement compares the growth of the counters with what the clients
 // know they have consumed.
 func findDisagreement(o *observation) (broken []string, figures string) {
-	grown := map[play.Account]int64{}
-	o.grown(func(_ change, a play.Account, tokens int64) { grown[a] += tokens })
+	grown := map[loadcheck.Account]int64{}
+	o.grown(func(_ change, a loadcheck.Account, tokens int64) { grown[a] += tokens })
 	var counters, low, high int64
 	clients := o.book.Pages()
 	for a, b := range clients {

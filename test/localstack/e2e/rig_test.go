@@ -1,4 +1,4 @@
-// Package e2e runs the whole system on stand-ins and checks it from outside: the
+// Package e2e runs the whole system on emulators and checks it from outside: the
 // table of the committed template, clients that take tokens through the limiter,
 // the table's stream, and both functions as built binaries behind the Runtime
 // API.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
-	"github.com/zeroae/zae-limiter-go/internal/play"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -82,7 +82,7 @@ func saturate(t *testing.T, shards, clients int) (had float64, slowest time.Dura
 // the first request on until end: all the time but while it was full, because nobody
 // had asked. Who is denied shows that nothing was left, unless the answer took so long
 // that there may be again.
-func (l *book) due(capacity, rate float64, grants []play.Event, end int64) float64 {
+func (l *book) due(capacity, rate float64, grants []loadcheck.Event, end int64) float64 {
 	const soon = 100 // ms
 	type answer struct {
 		at     int64

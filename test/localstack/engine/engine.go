@@ -1,4 +1,4 @@
-// Package engine starts DynamoDB stand-ins and hands out clients for them.
+// Package engine starts DynamoDB emulators and hands out clients for them.
 package engine
 
 import (
@@ -17,24 +17,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
-	"github.com/zeroae/zae-limiter-go/internal/standin"
+	"github.com/zeroae/zae-limiter-go/internal/emulator"
 )
 
-// Kind names a stand-in.
-type Kind = standin.Kind
+// Kind names an emulator.
+type Kind = emulator.Kind
 
-// The stand-ins this package knows.
+// The emulators this package knows.
 const (
-	Dynoxide           = standin.Dynoxide // the default
-	DynamoDBLocal      = standin.DynamoDBLocal
+	Dynoxide           = emulator.Dynoxide // the default
+	DynamoDBLocal      = emulator.DynamoDBLocal
 	External      Kind = "external" // whatever answers at AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL
 )
 
 // Credentials and region that every started engine and every child accepts.
 const (
-	Region          = standin.Region
-	AccessKeyID     = standin.Key
-	SecretAccessKey = standin.Key
+	Region          = emulator.Region
+	AccessKeyID     = emulator.Key
+	SecretAccessKey = emulator.Key
 )
 
 // Engine is a running DynamoDB. It is safe for concurrent use.
@@ -44,21 +44,21 @@ type Engine struct {
 
 	cfg        aws.Config
 	streamsURL string
-	server     *standin.Server // nil for External
+	server     *emulator.Server // nil for External
 	StartedIn  time.Duration
 }
 
-// Start starts the stand-in of the given kind ("" means Dynoxide) on a free
+// Start starts the emulator of the given kind ("" means Dynoxide) on a free
 // port of 127.0.0.1 and returns when it answers. A started engine keeps
 // everything in memory and dies with this process. The error names the make
-// target to run when the stand-in is not installed.
+// target to run when the emulator is not installed.
 func Start(ctx context.Context, kind Kind) (*Engine, error) {
 	if kind == External {
 		return external(ctx)
 	}
-	s, err := standin.Start(ctx, cmp.Or(kind, Dynoxide), Root(), 0)
-	if errors.Is(err, standin.ErrNotInstalled) {
-		err = fmt.Errorf("%w: run `make stand-ins` (npm ci --prefix test/localstack)", err)
+	s, err := emulator.Start(ctx, cmp.Or(kind, Dynoxide), Root(), 0)
+	if errors.Is(err, emulator.ErrNotInstalled) {
+		err = fmt.Errorf("%w: run `make emulators` (npm ci --prefix test/localstack)", err)
 	}
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Start(ctx context.Context, kind Kind) (*Engine, error) {
 }
 
 // Root is the folder test/localstack of this checkout, where npm ci has put
-// the stand-ins. Tests use it to find files of the kit.
+// the emulators. Tests use it to find files of the kit.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	if filepath.IsAbs(file) {
@@ -139,7 +139,7 @@ func external(ctx context.Context) (*Engine, error) {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL")
 	}
 	if endpoint == "" {
-		return nil, errors.New("stand-in \"external\": neither AWS_ENDPOINT_URL_DYNAMODB nor AWS_ENDPOINT_URL is set")
+		return nil, errors.New("emulator \"external\": neither AWS_ENDPOINT_URL_DYNAMODB nor AWS_ENDPOINT_URL is set")
 	}
 	streamsURL := os.Getenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS")
 	if streamsURL == "" {
@@ -147,7 +147,7 @@ func external(ctx context.Context) (*Engine, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(Region))
 	if err != nil {
-		return nil, fmt.Errorf("stand-in \"external\": %w", err)
+		return nil, fmt.Errorf("emulator \"external\": %w", err)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		cfg.Credentials = credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, "")
@@ -155,7 +155,7 @@ func external(ctx context.Context) (*Engine, error) {
 	cfg.BaseEndpoint = aws.String(endpoint)
 	e := &Engine{Kind: External, Endpoint: endpoint, streamsURL: streamsURL, cfg: cfg}
 	if _, err := e.DynamoDB().ListTables(ctx, &dynamodb.ListTablesInput{Limit: aws.Int32(1)}); err != nil {
-		return nil, fmt.Errorf("stand-in \"external\" at %s: %w", endpoint, err)
+		return nil, fmt.Errorf("emulator \"external\" at %s: %w", endpoint, err)
 	}
 	return e, nil
 }

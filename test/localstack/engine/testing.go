@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/standin"
+	"github.com/zeroae/zae-limiter-go/internal/emulator"
 )
 
 var shared = struct {
@@ -20,7 +20,7 @@ var shared = struct {
 }{engines: map[Kind]*Engine{}}
 
 // ForTest returns the engine of a kind that all tests of this test binary share, starting it on
-// first use. It ends with the process. A stand-in that is not installed fails the test, it never
+// first use. It ends with the process. An emulator that is not installed fails the test, it never
 // skips it.
 func ForTest(t testing.TB, kind Kind) *Engine {
 	t.Helper()
@@ -43,7 +43,7 @@ func ExternalAsked() bool {
 	return os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }
 
-// Kinds are the stand-ins a conformance suite runs on: both engines, and
+// Kinds are the emulators a conformance suite runs on: both engines, and
 // External when the environment asks for it.
 func Kinds() []Kind {
 	kinds := []Kind{Dynoxide, DynamoDBLocal}
@@ -74,7 +74,7 @@ func UniqueName(prefix string) string {
 // no error.
 func (e *Engine) RemoveTable(t testing.TB, table string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), standin.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), emulator.Limit)
 	defer cancel()
 	_, err := e.DynamoDB().DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: aws.String(table)})
 	if err != nil && !strings.Contains(err.Error(), "ResourceNotFound") {

@@ -1,6 +1,6 @@
 // Package eventsource acts as a Lambda event source mapping on a DynamoDB stream.
 //
-// The stream of a stand-in is polled, each record filtered, put into a lane
+// The stream of an emulator is polled, each record filtered, put into a lane
 // (virtual shard x parallelization factor), batched, and delivered to the
 // function. A pure state machine, lane, decides what follows from the function's
 // answer. It takes the time as an argument and performs nothing; its rules are from

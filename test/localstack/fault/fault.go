@@ -1,4 +1,4 @@
-// Package fault is an HTTP proxy in front of a DynamoDB stand-in with faults that stand-ins never
+// Package fault is an HTTP proxy in front of a DynamoDB emulator with faults that emulators never
 // have: it throttles, refuses, applies and then fails, reports conflicts, delays and cuts, by
 // rules, and it counts calls and consumed capacity by operation.
 package fault
@@ -93,7 +93,7 @@ func throttle(code, member, reason string) *Answer {
 	return &Answer{
 		Status: http.StatusBadRequest, Code: code, Message: "Throughput exceeds the current capacity of your table or index",
 		Fields: map[string]any{member: []map[string]string{{"reason": reason,
-			"resource": "arn:aws:dynamodb:us-east-1:000000000000:table/stand-in"}}},
+			"resource": "arn:aws:dynamodb:us-east-1:000000000000:table/emulator"}}},
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/proc"
+	"github.com/zeroae/zae-limiter-go/internal/childproc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -115,7 +115,7 @@ func startDriver(e *engine.Engine, version string) (*driver, error) {
 		return nil, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, d.stdin = stdin, stdout, &d.stderr, in
-	if _, err := proc.Start(cmd); err != nil {
+	if _, err := childproc.Start(cmd); err != nil {
 		return nil, err
 	}
 	stdin.Close()
@@ -155,7 +155,7 @@ func pythonCommand(version, program string, args ...string) (*exec.Cmd, error) {
 // pythonEnv sends DynamoDB calls to the engine and all others to the control
 // plane.
 func pythonEnv(e *engine.Engine, c *control) []string {
-	return proc.Env("AWS_ENDPOINT_URL="+c.URL, "AWS_ENDPOINT_URL_DYNAMODB="+e.Endpoint,
+	return childproc.Env("AWS_ENDPOINT_URL="+c.URL, "AWS_ENDPOINT_URL_DYNAMODB="+e.Endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS="+e.Endpoint,
 		"AWS_REGION="+engine.Region, "AWS_DEFAULT_REGION="+engine.Region,
 		"AWS_ACCESS_KEY_ID="+engine.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+engine.SecretAccessKey,

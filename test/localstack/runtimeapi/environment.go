@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/proc"
+	"github.com/zeroae/zae-limiter-go/internal/childproc"
 )
 
 // environment is one execution environment: an API server and at most one
@@ -29,7 +29,7 @@ type environment struct {
 
 // run is one process and the invocation it works on.
 type run struct {
-	proc    *proc.Proc
+	proc    *childproc.Proc
 	begin   time.Time
 	deliver chan *invocation // unbuffered: received by a pending next call
 	polled  chan struct{}    // closed at the first next
@@ -70,7 +70,7 @@ func (e *environment) start() (*run, error) {
 	cfg := e.host.cfg
 	cmd := exec.Command(cfg.Binary)
 	cmd.Dir = filepath.Dir(cfg.Binary)
-	cmd.Env = proc.Env(append([]string{
+	cmd.Env = childproc.Env(append([]string{
 		"AWS_LAMBDA_RUNTIME_API=" + e.api,
 		"AWS_LAMBDA_FUNCTION_NAME=" + cfg.Name,
 		"AWS_LAMBDA_FUNCTION_VERSION=$LATEST",
@@ -85,7 +85,7 @@ func (e *environment) start() (*run, error) {
 	cmd.Stdout, cmd.Stderr = writer(e.host.write), writer(e.host.write)
 	r := &run{begin: time.Now(), deliver: make(chan *invocation), polled: make(chan struct{}),
 		initErr: make(chan Result, 1)}
-	p, err := proc.Start(cmd)
+	p, err := childproc.Start(cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package s3 is an S3 stand-in inside this process.
+// Package s3 is an S3 emulator inside this process.
 package s3
 
 import (
@@ -51,7 +51,7 @@ func Start(bucket string) (*Server, error) {
 	fake := gofakes3.New(s3mem.New(), gofakes3.WithLogger(gofakes3.DiscardLog()))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("S3 stand-in: %w", err)
+		return nil, fmt.Errorf("S3 emulator: %w", err)
 	}
 	s := &Server{Endpoint: "http://" + l.Addr().String(), Bucket: bucket, puts: map[string]int{}}
 	s.http = &http.Server{Handler: s.front(fake.Server())}
@@ -59,7 +59,7 @@ func Start(bucket string) (*Server, error) {
 	in := &s3.CreateBucketInput{Bucket: aws.String(bucket)}
 	if _, err := s.Client().CreateBucket(context.Background(), in); err != nil {
 		s.Stop()
-		return nil, fmt.Errorf("S3 stand-in: create bucket %q: %w", bucket, err)
+		return nil, fmt.Errorf("S3 emulator: create bucket %q: %w", bucket, err)
 	}
 	return s, nil
 }

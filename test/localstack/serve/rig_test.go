@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/proc"
+	"github.com/zeroae/zae-limiter-go/internal/childproc"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 
 // process is a running program.
 type process struct {
-	*proc.Proc
+	*childproc.Proc
 	output *bytes.Buffer // complete when it has ended
 	http   string        // the URL of a service
 }
@@ -57,7 +57,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	cmd := exec.Command(name, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, p.output, p.output
 	var err error
-	if p.Proc, err = proc.Start(cmd); err != nil {
+	if p.Proc, err = childproc.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -70,9 +70,9 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	return p
 }
 
-// table is a stand-in with a table, and a folder with the rules.
+// table is an emulator with a table, and a folder with the rules.
 type table struct {
-	fault *fault.Proxy // between the service and the stand-in
+	fault *fault.Proxy // between the service and the emulator
 	env   []string
 	rules string
 }

@@ -167,7 +167,7 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 }
 
 // environment is the function's environment in the template, with the local table and bucket in
-// place of the deployed ones, and the way to the stand-ins.
+// place of the deployed ones, and the way to the emulators.
 func (s *Stack) environment(f tablespec.Function, m tablespec.Mapping) ([]string, error) {
 	variables, err := f.Environment(func(id, _ string) string {
 		if id == m.TableID {

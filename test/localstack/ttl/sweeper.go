@@ -1,7 +1,7 @@
 // Package ttl deletes expired items the way DynamoDB's time-to-live service
 // does, and knows afterwards which deletes were its own.
 //
-// The stand-ins do not sweep, or not in a table with indexes, and never write
+// The emulators do not sweep, or not in a table with indexes, and never write
 // the service's identity into the stream. The sweeper deletes with a plain
 // conditional DeleteItem; the event source mapping asks Deleted about each
 // REMOVE record and adds the identity that AWS would have written.

@@ -1,0 +1,266 @@
+package bucket
+
+import "testing"
+
+// The example of the doc comment: 10 slots, epochs of 30 s; 4 are taken at 40 s by somebody
+// who dies, in epoch 1, and are free from epoch 3 on.
+func TestSlotsOfTheDeadComeBack(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	s := New([]Limit{fly}, 0, 1, 40_000)
+	s = s.Take([]int64{4 * Milli, 0})
+	for _, tt := range []struct{ at, level, wait int64 }{
+		{40_000, 6, 51_000}, {90_999, 6, 1}, {91_000, 10, 0}, {1_000_000, 10, 0},
+	} {
+		at := s.At(tt.at)
+		if got := at.Slots[0].Tokens; got != tt.level*Milli {
+			t.Errorf("at %d ms: %d millislots are free, want %d", tt.at, got, tt.level*Milli)
+		}
+		if got := at.Wait(0, 7*Milli); got != tt.wait {
+			t.Errorf("at %d ms: 7 are free after %d ms, want %d", tt.at, got, tt.wait)
+		}
+		if level, _ := s.LevelAt(0, tt.at); level != tt.level*Milli {
+			t.Errorf("at %d ms: the level is told as %d, want %d", tt.at, level, tt.level*Milli)
+		}
+	}
+	if v := s.Decide([]int64{11 * Milli, 0}, 40_000); v.Granted || v.At != Never {
+		t.Errorf("11 of 10 slots: %+v", v)
+	}
+	moved := s.At(70_000)
+	if moved = moved.Take([]int64{3 * Milli, 0}); moved.Slots[0].Tokens != 3*Milli {
+		t.Errorf("%d are free after 4 in epoch 1 and 3 in epoch 2", moved.Slots[0].Tokens)
+	}
+	if w := moved.Wait(0, 7*Milli); w != 21_000 {
+		t.Errorf("7 are free after %d ms, want 21000: when the 4 are forgotten", w)
+	}
+	if w := moved.Wait(0, 8*Milli); w != 51_000 {
+		t.Errorf("8 are free after %d ms, want 51000: when the 3 are, too", w)
+	}
+}
+
+// What is given back comes from the present epoch, and what is more than was taken in it from
+// the one before: of 4 in epoch 1 and 3 in epoch 2, giving back 5 leaves 2 in epoch 1.
+func TestGivenBackSlotsAreOfTheLatestEpochs(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
+	for _, c := range []struct{ back, now, before, free int64 }{
+		{2, 1, 4, 5}, {3, 0, 4, 6}, {5, 0, 2, 8}, {7, 0, 0, 10}, {9, 0, 0, 10},
+	} {
+		got := s.Take([]int64{-c.back * Milli, 0}).At(70_000).Slots[0]
+		if now, before := got.Taken.Of(2), got.Taken.Of(1); now != c.now*Milli || before != c.before*Milli ||
+			got.Tokens != c.free*Milli {
+			t.Errorf("%d given back: %d and %d are left, %d free", c.back, now, before, got.Tokens)
+		}
+	}
+}
+
+// What is at work stays at work when the limit changes, for as long as it would have.
+func TestSlotsAtWorkOutliveAChange(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	for _, tt := range []struct{ capacity, period int64 }{
+		{10, 30_000}, {4, 30_000}, {10, 5_000}, {12, 300_000}, {3, 7_000},
+	} {
+		s := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).At(631_000)
+		s = s.Take([]int64{Milli, 0})
+		want := Limit{Name: "fly", Capacity: tt.capacity * Milli, Period: tt.period, InFlight: true}
+		got, changed := s.Adopt(want)
+		if sl := got.Slots[0]; changed != (want != fly) || sl.Tokens != (tt.capacity-5)*Milli {
+			t.Errorf("%v: %d are free after a change with 5 at work", want, sl.Tokens)
+		}
+		dead := fly.EndOf(fly.EpochAt(631_000)) + fly.Period // of the one that was taken last
+		if sl := got.At(dead - fly.Period).Slots[0]; sl.Tokens > (tt.capacity-5)*Milli {
+			t.Errorf("%v: %d are free when all 5 may still be at work", want, sl.Tokens)
+		}
+		if sl := got.At(dead).Slots[0]; sl.Tokens > (tt.capacity-1)*Milli {
+			t.Errorf("%v: %d are free at %d ms, when 1 may still be at work", want, sl.Tokens, dead)
+		}
+		if sl := got.At(dead + 4*MaxEpoch).Slots[0]; sl.Tokens != want.Capacity {
+			t.Errorf("%v: %d are free in the end", want, sl.Tokens)
+		}
+	}
+	rate := Limit{Name: "fly", Capacity: 7 * Milli, Amount: Milli, Period: 1000}
+	s, _ := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).Adopt(rate)
+	if sl := s.Slots[0]; sl.Tokens != 7*Milli || sl.Taken != (Taken{}) || sl.End != 0 {
+		t.Errorf("as a rate it is %+v", sl)
+	}
+	if s, _ = s.Adopt(fly); s.Slots[0].Tokens != 10*Milli || s.Slots[0].End != 630_000 {
+		t.Errorf("as slots again it is %+v", s.Slots[0])
+	}
+}
+
+// The same where all of it is of the epoch before: 4 taken at 601 s, of epochs of 30 s, are at work
+// until 660 s at most, and as long if the epochs become shorter then.
+func TestSlotsOfTheEpochBeforeOutliveAChange(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	s := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).At(632_000)
+	for _, period := range []int64{1000, 5000, 7000, 30_000, 300_000} {
+		short := fly
+		short.Period = period
+		got, _ := s.Adopt(short)
+		for _, at := range []int64{632_000, 645_000, 660_000} {
+			if free := got.At(at).Slots[0].Tokens; free != 6*Milli {
+				t.Errorf("epochs of %d ms: %d are free at %d", period, free, at)
+			}
+		}
+		if free := got.At(661_000 + 2*period).Slots[0].Tokens; free != 10*Milli {
+			t.Errorf("epochs of %d ms: %d are free in the end", period, free)
+		}
+	}
+}
+
+// Requests that name epochs of 30 and of 60 s in turn do not keep the slots of the dead for
+// ever: 4 that were taken at 605 s, and 1 at 635 s, are free at 720 s at the latest.
+func TestChangesInTurnFreeSlots(t *testing.T) {
+	half := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	whole := half
+	whole.Period *= 2
+	s := New([]Limit{half}, 0, 1, 605_000).Take([]int64{4 * Milli, 0}).At(635_000).Take([]int64{Milli, 0})
+	for now := int64(635_000); now <= 730_000; now += 5000 {
+		for _, l := range []Limit{whole, half} {
+			s, _ = s.At(now).Adopt(l)
+			free := s.Slots[0].Tokens / Milli
+			if now <= 660_000 && free != 5 || now <= 690_000 && free > 9 || now > 721_000 && free != 10 {
+				t.Errorf("%d are free at %d ms", free, now)
+			}
+		}
+	}
+}
+
+// An epoch that no sound clock has begun is left; what is at work counts from now on.
+func TestSlotsComeBackFromAnAstrayEpoch(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	s := New([]Limit{fly}, 0, 1, 1e12).Take([]int64{4 * Milli, 0})
+	if at := s.At(40_000).Slots[0]; at.Tokens != 6*Milli || at.Epoch() != 1 || at.Taken.Of(1) != 4*Milli {
+		t.Errorf("it is %+v", at)
+	}
+	if at := s.At(1e12 - 60_000).Slots[0]; at.Epoch() != fly.EpochAt(1e12) {
+		t.Errorf("a clock that is a minute ahead is taken for broken: %+v", at)
+	}
+}
+
+// What is in flight in two epochs is free when both are over, so slots are all there after two
+// epochs at the latest, and only their edge says so: nothing comes back bit by bit.
+func TestSlotsAreFreeAfterTwoEpochs(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	if r := fly.WholeAt(1_000_000, 0); r.Edge != 60_000 || r.Amount != 0 {
+		t.Errorf("%+v, want an edge after 60 s and no refill", r)
+	}
+}
+
+// The first period that ends decides; slots and quotas without an edge have none.
+func TestPeriodEnd(t *testing.T) {
+	quota := func(end int64) Slot { return Slot{Limit: Limit{Name: "q", Reset: "0 0 * * *"}, End: end} }
+	slots := Slot{Limit: Limit{Name: "fly", Period: 30_000, InFlight: true}, End: 5}
+	rate := Slot{Limit: Limit{Name: "rpm", Amount: 1, Period: 60_000}}
+	for _, c := range []struct {
+		slots []Slot
+		want  int64
+	}{
+		{nil, 0},
+		{[]Slot{rate, slots}, 0},
+		{[]Slot{quota(Never)}, 0},
+		{[]Slot{quota(30)}, 30},
+		{[]Slot{slots, quota(40), rate, quota(30), quota(Never), quota(50)}, 30},
+	} {
+		if got := (State{Slots: c.slots}).PeriodEnd(); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.slots, got, c.want)
+		}
+	}
+}
+
+// Slots of an epoch until 60 s, of 30 s each, may be moved from a second after that on, and are
+// lost a second before the next one ends: clocks may differ by that.
+func TestWhenSlotsMoveAndAreLost(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}
+	if end := fly.EndOf(1); end != 60_000 || fly.Epoch(end) != 1 {
+		t.Errorf("epoch 1 ends at %d, and that is epoch %d", end, fly.Epoch(end))
+	}
+	if moves, lost := fly.MovesAt(60_000), fly.LostAt(60_000); moves != 60_000+EdgeMargin || lost != 90_000-EdgeMargin {
+		t.Errorf("they move from %d on and are lost at %d", moves, lost)
+	}
+}
+
+// Epochs go on before the year 1970, and a count is found by its epoch there too.
+func TestEpochsBeforeTheFirst(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}
+	for at, want := range map[int64]int64{-60_001: -3, -60_000: -2, -30_001: -2, -30_000: -1, -1: -1, 0: 0, 1: 0,
+		29_999: 0, 30_000: 1} {
+		if got := fly.EpochAt(at + EdgeMargin); got != want {
+			t.Errorf("%d ms are in epoch %d, want %d", at, got, want)
+		}
+	}
+	for epoch, want := range map[int64]int{-4: 2, -3: 0, -2: 1, -1: 2, 0: 0, 1: 1, 2: 2, 3: 0} {
+		if got := EpochSlot(epoch); got != want {
+			t.Errorf("epoch %d is counted at %d, want %d", epoch, got, want)
+		}
+	}
+}
+
+// Emptied counts all slots of the shard in the present epoch, whatever was taken before: they
+// are free when it and the next one are over. Only shard 0 has any.
+func TestEmptiedSlots(t *testing.T) {
+	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
+	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
+	got := s.Emptied().Slots[0]
+	if got.Tokens != 0 || got.Taken.Of(2) != 10*Milli || got.Taken.Of(1) != 0 {
+		t.Errorf("%+v, want all ten taken in epoch 2", got)
+	}
+	s.Slots[0] = got
+	if w := s.Wait(0, Milli); w != 51_000 {
+		t.Errorf("one is free after %d ms, want 51000", w)
+	}
+	got.Tokens = 77
+	if got = got.Levelled(s); got.Tokens != 0 {
+		t.Errorf("its level is %d by what was taken", got.Tokens)
+	}
+	s.Shard, s.Shards = 1, 2
+	if got = s.Emptied().Slots[0]; got.Taken != (Taken{}) || got.Tokens != 0 {
+		t.Errorf("on shard 1 it is %+v", got)
+	}
+}
+
+// An epoch is astray if it lies further ahead than any sound clock may be, and not before.
+func TestWhenAnEpochIsAstray(t *testing.T) {
+	const far = 3*MaxEpoch + MaxSkew
+	sl := Slot{Limit: Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}, End: 1e12}
+	if sl.Astray(1e12-far) || !sl.Astray(1e12-far-1) {
+		t.Errorf("%v at the bound, %v beyond", sl.Astray(1e12-far), sl.Astray(1e12-far-1))
+	}
+	if sl.InFlight = false; sl.Astray(0) {
+		t.Error("what lends nothing is astray")
+	}
+}
+
+// Of ten slots four were taken in the epoch until 60 s, and one in that before: six are free now, with
+// another one when that is over, and all when both are.
+func TestWhenSlotsAreFree(t *testing.T) {
+	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}}, 0, 1, 40_000)
+	sl := &s.Slots[s.Index("fly")]
+	sl.Taken[EpochSlot(0)], sl.Taken[EpochSlot(1)] = Milli, 3*Milli
+	*sl = sl.Levelled(s)
+	for need, want := range map[int64]int64{
+		0: 0, 6 * Milli: 0,
+		7 * Milli: 60_000 + EdgeMargin - 40_000, 10 * Milli: 90_000 + EdgeMargin - 40_000, 10*Milli + 1: Never,
+	} {
+		if got := s.untilFreed(s.Index("fly"), 40_000, need); got != want {
+			t.Errorf("%d are free after %d ms, want %d", need, got, want)
+		}
+	}
+	if got := s.untilFreed(s.Index("fly"), 200_000, 7*Milli); got != 0 {
+		t.Errorf("long after that: after %d ms", got)
+	}
+	sl.Taken[EpochSlot(1)] = 30 * Milli
+	*sl = sl.Levelled(s)
+	if got := s.untilFreed(s.Index("fly"), 40_000, 0); got != 0 {
+		t.Errorf("none are there after %d ms, with more taken than there are", got)
+	}
+}
+
+// Where nothing is at work, a change begins in the epoch of its instant, whatever epoch was before.
+func TestIdleSlotsChangeAtOnce(t *testing.T) {
+	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 60_000, InFlight: true}}, 0, 1, 70_000)
+	want := Limit{Name: "fly", Capacity: 5 * Milli, Period: 10_000, InFlight: true}
+	got, _ := s.Adopt(want)
+	if sl := got.Slots[got.Index("fly")]; sl.Epoch() != want.EpochAt(70_000) || sl.Tokens != 5*Milli {
+		t.Errorf("%+v, want epoch %d", sl, want.EpochAt(70_000))
+	}
+}

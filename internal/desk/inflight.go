@@ -1,0 +1,190 @@
+package desk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
+)
+
+// A renewal moves all slots that this process holds of a bucket into the present epoch. It is
+// a transaction of one write: sent again with the same token it is carried out once. So an
+// answer that is lost is asked for again, until the slots are lost.
+
+// Reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
+// nil if there are none. A request that leaves a part to others takes none over: for it, idle slots are at
+// work, too.
+func (d *Desks) Reuse(wants []decide.Want) (s *inflight.Lease) {
+	for i, w := range wants {
+		for j, c := range w.Costs {
+			if !isSlots(c) || c.Milli <= 0 || c.Floor > 0 {
+				continue
+			}
+			var milli int64
+			s, milli = d.Slots.Reuse(s, wants[0].Name, w.Name, c, d.clock())
+			if milli == 0 {
+				continue
+			}
+			if wants[i].Reused == nil {
+				wants[i].Reused = make([]int64, len(w.Costs))
+			}
+			w.Costs[j].Milli, wants[i].Reused[j] = c.Milli-milli, milli
+		}
+	}
+	return s
+}
+
+// Unused makes slots idle again that a request has taken over and that was not granted. If wake,
+// the first request in the line asks for them.
+func (d *Desks) Unused(s *inflight.Lease, wake bool) {
+	if s == nil {
+		return
+	}
+	back, idle := d.Slots.Release(s, d.clock())
+	d.GiveSlots(back)
+	if wake {
+		d.wake(idle)
+	}
+}
+
+// GiveSlots gives slots back by item that were idle, in the background.
+func (d *Desks) GiveSlots(all map[item.Key][]table.Cost) {
+	for key, costs := range all {
+		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
+		d.background.Go(func() {
+			n := decide.Name{Entity: entity, Resource: resource}
+			err := d.backOf(n, key, costs)
+			d.observe(context.Background(), Event{Kind: Ahead, Name: n, Op: "give back", Writes: 1, Err: err})
+		})
+	}
+}
+
+// Reusable is for how long, in milliseconds, slots that are taken of a bucket now may be taken over by
+// other leases.
+func (d *Desks) Reusable(n decide.Name, wants []decide.Want) int64 {
+	i := slices.IndexFunc(wants, func(w decide.Want) bool { return w.Name == n })
+	if i < 0 || wants[i].Ahead == 0 {
+		return 0
+	}
+	return d.Of(n).Reusable(wants[i], d.clock())
+}
+
+func isSlots(c table.Cost) bool { return c.Limit.Returns() }
+
+// Release ends what a lease holds, and returns by item what gives it back. Another call
+// returns nothing, as one for no slots does.
+func (d *Desks) Release(s *inflight.Lease) map[item.Key][]table.Cost {
+	if s == nil {
+		return nil
+	}
+	defer d.ObserveLost()
+	back, idle := d.Slots.Release(s, d.clock())
+	d.wake(idle)
+	return back
+}
+
+// wake lets the first in the line of each bucket ask for the slots that are idle there.
+func (d *Desks) wake(idle []decide.Name) {
+	for _, n := range idle {
+		d.Lines.Wake(n)
+	}
+}
+
+// ObserveLost reports the slots that were lost.
+func (d *Desks) ObserveLost() {
+	for _, n := range d.Slots.News() {
+		d.observe(context.Background(), Event{Kind: Lost, Name: n})
+	}
+}
+
+// keepUp renews the slots of a bucket that are due, and reports those that are lost.
+func (d *Desks) keepUp(n decide.Name) {
+	r, idle := d.Slots.Next(n, d.clock())
+	d.ObserveLost() // the renewal may take long
+	if idle != nil {
+		d.GiveSlots(map[item.Key][]table.Cost{idle.Key(): idle.Costs})
+	}
+	if r == nil {
+		return
+	}
+	err := error(&store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: errors.New("panic")})
+	_ = Guarded(func() { err = d.move(r) })
+	came, b := moved(err)
+	_ = d.backOf(n, r.Key(), d.Slots.Moved(r, came, b, d.clock()))
+	d.ObserveLost()
+	if err != nil {
+		d.observe(context.Background(), Event{Kind: Upkeep, Name: n, Op: "renew", Err: err})
+	}
+}
+
+// move writes the renewal. It asks again for an answer that is lost, until the slots are lost: after one lost
+// answer, a later failure does not say whether they were renewed.
+func (d *Desks) move(r *inflight.Renewal) (lost error) {
+	ttl := r.TTL()
+	if image := d.Of(r.Name).Seen(0).Image; image.Entity != "" {
+		ttl = image.TTL
+	}
+	write, token := table.Renew(r.Key(), ttl, r.Costs), rand.Text()
+	for {
+		bounded := d.Bounded(context.Background())
+		err := d.transactAs(bounded, token, []item.Write{write}, &decide.Attempt{})
+		bounded.End()
+		now := d.clock()
+		came, b := moved(err)
+		if b != nil {
+			d.see(*b, now, decide.Unsent)
+		}
+		if came == inflight.Unknown {
+			lost = err
+		}
+		switch {
+		case came == inflight.Done, came == inflight.Refused, lost == nil:
+			return err
+		case now >= r.LostAt():
+			return lost
+		}
+		time.Sleep(time.Duration(min(r.LostAt()-now, r.RetryMs())) * time.Millisecond)
+	}
+}
+
+// moved returns how a renewal ended, by its error, and the image that refused it.
+func moved(err error) (came inflight.Outcome, b *table.Shard) {
+	canceled, refused := errors.AsType[*store.Canceled](err)
+	switch {
+	case err == nil:
+		return inflight.Done, nil
+	case !refused && store.KindOf(err) == store.Unknown:
+		return inflight.Unknown, nil
+	case !refused:
+		return inflight.Failed, nil
+	}
+	if old, odd := table.DecodeShard(canceled.Reasons[0].Old); odd == nil {
+		b = &old
+	}
+	return inflight.Refused, b
+}
+
+// backOf gives back slots of leases that have ended, which those did not give back: they were just
+// moved, or idle. What cannot be given back is free when its epochs are over.
+func (d *Desks) backOf(n decide.Name, key item.Key, back []table.Cost) (err error) {
+	if len(back) == 0 {
+		return nil
+	}
+	bounded := d.Bounded(context.Background())
+	defer bounded.End()
+	part := decide.Part{Key: key}
+	settle := func() { _, err = d.Settle(bounded, n, part, table.Shard{}, waitqueue.Taking{}, back, false) }
+	if p := Guarded(settle); p != nil {
+		return p
+	}
+	return err
+}

@@ -1,0 +1,288 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+)
+
+// tablesOfFake tells the program of these tests to be an emulator that has these tables.
+const tablesOfFake = "STANDIN_TABLES"
+
+func TestMain(m *testing.M) {
+	tables, ok := os.LookupEnv(tablesOfFake)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	fmt.Println("ready to serve")
+	port := os.Args[1+slices.IndexFunc(os.Args, func(arg string) bool { return strings.HasSuffix(arg, "-port") })]
+	fmt.Println(http.ListenAndServe("127.0.0.1:"+port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who := r.Header.Get("Authorization"); !strings.Contains(who, "Credential="+Key+"/") ||
+			!strings.Contains(who, "/"+Region+"/dynamodb/") || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.ListTables" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		fmt.Fprintf(w, `{"TableNames": [%s]}`, tables)
+	})))
+}
+
+// fake is a script that is an emulator with these tables, and notes how it was called.
+func fake(t *testing.T, tables string) (script string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("pwd >\"$0.args\"; echo $$ >>\"$0.args\"; echo \"$@\" >>\"$0.args\"\n%s='%s' exec '%s' \"$@\"\n",
+		tablesOfFake, tables, self)
+}
+
+// program writes a shell script.
+func program(t *testing.T, file, script string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// calledAs returns where a fake was started, its process id, and with which arguments.
+func calledAs(t *testing.T, file string) (folder, pid, args string) {
+	t.Helper()
+	said, err := os.ReadFile(file + ".args")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(said), "\n")
+	return lines[0], lines[1], lines[2]
+}
+
+// installed returns a folder in which a shell script is the program of Dynoxide.
+func installed(t *testing.T, script string) string {
+	t.Helper()
+	folder := t.TempDir()
+	program(t, filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"), script)
+	return folder
+}
+
+// Each emulator is started by the program that is installed, on a port of this machine, and is
+// there when it answers, until it is stopped.
+func TestStart(t *testing.T) {
+	folder, path := installed(t, fake(t, "")), t.TempDir()
+	lib := filepath.Join(folder, "node_modules", DynamoDBLocal.Package().Name, "lib", "any")
+	program(t, filepath.Join(lib, "DynamoDBLocal.jar"), "")
+	program(t, filepath.Join(path, "java"), fake(t, ""))
+	t.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	for kind, c := range map[Kind]struct{ file, args, dir string }{
+		Dynoxide: {filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"),
+			"--host 127.0.0.1 --port %s", ""},
+		DynamoDBLocal: {filepath.Join(path, "java"), "-XX:+UseSerialGC -Xmx768m -Djava.library.path=" + lib +
+			"/DynamoDBLocal_lib -jar " + lib + "/DynamoDBLocal.jar -inMemory -sharedDb -disableTelemetry -port %s", lib},
+	} {
+		s, err := Start(t.Context(), kind, folder, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop()
+		port, local := strings.CutPrefix(s.Endpoint, "http://127.0.0.1:")
+		dir, pid, args := calledAs(t, c.file)
+		if !local || port == "0" || args != fmt.Sprintf(c.args, port) || c.dir != "" && dir != c.dir {
+			t.Errorf("%s at %s was called as %q in %s", kind, s.Endpoint, args, dir)
+		}
+		if s.Kind != kind || fmt.Sprint(s.Pid()) != pid || s.StartedIn <= 0 {
+			t.Errorf("%s is told as %s, process %d, started in %v; its process is %s", kind, s.Kind, s.Pid(), s.StartedIn, pid)
+		}
+		who, err := s.Config().Credentials.Retrieve(t.Context())
+		if err != nil || who.AccessKeyID != Key || who.SecretAccessKey != Key {
+			t.Errorf("%s is asked as %+v, %v", kind, who, err)
+		}
+		select {
+		case <-s.Done():
+			t.Errorf("%s has ended: %s", kind, s.Output())
+		default:
+		}
+		s.Stop()
+		<-s.Done()
+		s.Stop()
+		if s.Output() != "ready to serve" {
+			t.Errorf("%s has printed %q", kind, s.Output())
+		}
+	}
+}
+
+// A server that has a table is another one: it was not started here. What was started is stopped.
+func TestStartFindsAnotherServer(t *testing.T) {
+	folder := installed(t, fake(t, `"mine"`))
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Start(t.Context(), Dynoxide, folder, port)
+	if err == nil || !strings.Contains(err.Error(), "another server answers there") ||
+		!strings.Contains(err.Error(), "ready to serve") {
+		t.Errorf("got %v", err)
+	}
+	_, pid, _ := calledAs(t, filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"))
+	var id int
+	if _, err := fmt.Sscan(pid, &id); err != nil || syscall.Kill(id, 0) == nil {
+		t.Errorf("process %s goes on: %v", pid, err)
+	}
+}
+
+// What cannot be started, and what needs a Java that is not there, is told.
+func TestStartFails(t *testing.T) {
+	folder := installed(t, "")
+	if err := os.Chmod(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), Dynoxide, folder, 0); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("a program that is none: %v", err)
+	}
+	program(t, filepath.Join(folder, "node_modules", DynamoDBLocal.Package().Name, "lib", "a", "DynamoDBLocal.jar"), "")
+	t.Setenv("PATH", folder)
+	_, err := Start(t.Context(), DynamoDBLocal, folder, 0)
+	if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), `"dynamodb-local" needs Java 17`) {
+		t.Errorf("without Java: %v", err)
+	}
+}
+
+// An emulator that does not answer in time is not tried again.
+func TestStartWaitsForAnAnswer(t *testing.T) {
+	folder := installed(t, `echo "$4" >> "$0.ports"; exec sleep 1000`)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, Dynoxide, folder, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	said, _ := os.ReadFile(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide.ports"))
+	if n := strings.Count(string(said), "\n"); n > 1 {
+		t.Errorf("tried %d times", n)
+	}
+}
+
+// Clients keep as many connections as they use at once.
+func TestConnectionsAreKept(t *testing.T) {
+	const clients = 50
+	var all sync.WaitGroup
+	var opened atomic.Int64
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+		fmt.Fprint(w, `{}`)
+	}))
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	db := dynamodb.NewFromConfig((&Server{Endpoint: srv.URL}).Config())
+	for range 3 {
+		for range clients {
+			all.Go(func() {
+				if _, err := db.ListTables(t.Context(), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range clients {
+			<-arrived // all are under way
+		}
+		for range clients {
+			answer <- struct{}{}
+		}
+		all.Wait()
+	}
+	if n := opened.Load(); n != clients {
+		t.Errorf("%d connections for %d clients", n, clients)
+	}
+}
+
+// Only DynamoDB Local needs its answers mended.
+func TestTyped(t *testing.T) {
+	for kind, want := range map[Kind]bool{Dynoxide: false, DynamoDBLocal: true} {
+		o := dynamodbstreams.Options{HTTPClient: http.DefaultClient}
+		kind.Typed(&o)
+		if mends, ok := o.HTTPClient.(typing); ok != want || ok && mends.client != http.DefaultClient {
+			t.Errorf("%s: %T", kind, o.HTTPClient)
+		}
+	}
+}
+
+// Of what is printed the last part is kept.
+func TestTail(t *testing.T) {
+	var end tail
+	for i := range 1000 {
+		if n, err := fmt.Fprintf(&end, "line %5d\n", i); n != 11 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	got := end.String() // without the last \n
+	if got != end.String() || len(got) != tailSize-1 || !strings.HasSuffix(got, "line   998\nline   999") {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+}
+
+// An emulator that ends at once, because its port is taken for example, is started anew on
+// another port. What it has said at last is in the error.
+func TestStartTriesOtherPorts(t *testing.T) {
+	folder := installed(t, `echo "$4" >> "$0.ports"; echo no luck; exit 3`)
+	_, err := Start(t.Context(), Dynoxide, folder, 0)
+	if err == nil || !strings.Contains(err.Error(), "no luck") {
+		t.Errorf("got %v, want what it has said", err)
+	}
+	tried := func() int {
+		said, err := os.ReadFile(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide.ports"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(said), "\n")
+	}
+	if n := tried(); n != 10 {
+		t.Errorf("tried %d times, want 10", n)
+	}
+	if _, err := Start(t.Context(), Dynoxide, folder, 1); err == nil || tried() != 11 {
+		t.Errorf("a port that was asked for: %v, tried %d times more, want once", err, tried()-10)
+	}
+}
+
+func TestStartSaysWhatIsNotInstalled(t *testing.T) {
+	folder := t.TempDir()
+	for _, kind := range []Kind{Dynoxide, DynamoDBLocal} {
+		_, err := Start(t.Context(), kind, folder, 0)
+		if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), folder) {
+			t.Errorf("%s: got %v, want that it is not installed in %s", kind, err, folder)
+		}
+	}
+	const accepted = `emulator "moto": accepted are "dynoxide" and "dynamodb-local"`
+	if _, err := Start(t.Context(), "moto", folder, 0); err == nil || err.Error() != accepted {
+		t.Errorf("another kind: %v", err)
+	}
+}
+
+// Nothing is started for a caller that has gone, and nothing is tried again.
+func TestStartEndsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(ctx, Dynoxide, installed(t, "exec sleep 1000"), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that the caller has gone", err)
+	}
+}

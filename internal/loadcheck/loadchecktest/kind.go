@@ -1,0 +1,102 @@
+package loadchecktest
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Player is a world with movers and rules. It embeds a [Run] or a [World].
+type Player interface {
+	Step() // one mover moves
+	Pass(ms int64)
+	End()
+	Base() *Run
+}
+
+// Nothing is planted in a world that is made as those with a defect are, and has none.
+const Nothing = "nothing"
+
+// Kind is one kind of worlds.
+type Kind[P Player] struct {
+	// New makes the world of a seed, in which something is planted: "" is nothing.
+	New           func(seed uint64, planted string) P
+	Steps         int
+	Worlds, Short int                // how many are played, and how many with go test -short; 0: as many
+	Env           string             // a variable that says otherwise
+	Least         map[string]float64 // how often something must be done in a world, on average
+	First         map[string]uint64  // the first seed that Sees plays with a defect that few show; else 0
+}
+
+// Play plays one world until its end, or until a promise is broken. Calls that are due at the
+// instant of a step arrive before the next one.
+func (k Kind[P]) Play(seed uint64, planted string) (P, error) {
+	p := k.New(seed, planted)
+	r := p.Base()
+	for range k.Steps {
+		p.Step()
+		if p.Pass(0); r.Err != nil {
+			return p, r.Err
+		}
+	}
+	p.End()
+	return p, r.Err
+}
+
+func (k Kind[P]) worlds() int {
+	if n, err := strconv.Atoi(os.Getenv(k.Env)); err == nil {
+		return n
+	}
+	if testing.Short() && k.Short > 0 {
+		return k.Short
+	}
+	return k.Worlds
+}
+
+// Keeps demands that all worlds in which nothing is planted keep their promises, and do enough to
+// prove something.
+func (k Kind[P]) Keeps(t *testing.T) {
+	t.Helper()
+	worlds, done := k.worlds(), map[string]int{}
+	for seed := range uint64(worlds) {
+		p, err := k.Play(seed, "")
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for what, n := range p.Base().Done {
+			done[what] += n
+		}
+	}
+	t.Logf("%d worlds: %v", worlds, done)
+	for what, least := range k.Least {
+		if float64(done[what]) < least*float64(worlds) {
+			t.Errorf("%d %s in %d worlds, want %g in each", done[what], what, worlds, least)
+		}
+	}
+}
+
+// Sees demands that each defect is seen in some of so many worlds at least, and in none of these once
+// [Nothing] is planted there.
+func (k Kind[P]) Sees(t *testing.T, worlds uint64, least int, defects ...string) {
+	t.Helper()
+	for _, planted := range defects {
+		seen, from := 0, k.First[planted]
+		for seed := from; seed < from+worlds && seen < least; seed++ {
+			_, err := k.Play(seed, planted)
+			if err == nil {
+				continue
+			}
+			if seen++; seen == 1 {
+				first, _, _ := strings.Cut(err.Error(), "\n")
+				t.Logf("%s: seed %d: %s", planted, seed, first)
+			}
+			if _, err := k.Play(seed, Nothing); err != nil {
+				t.Errorf("%s: seed %d: seen without it, too: %v", planted, seed, err)
+			}
+		}
+		if seen < least {
+			t.Errorf("%s: seen in %d of %d worlds, want %d", planted, seen, worlds, least)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package loadcheck
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// world is an exact bucket whose limit changes: levels are in 1/unit tokens.
+type world struct {
+	rng    *rand.Rand
+	b      Bound
+	unit   int64
+	rule   Rule
+	level  int64
+	now    int64 // of those who take
+	at     int64 // of the level
+	seen   []Rule
+	events []Event
+	under  []Event // taken, and not given back yet
+}
+
+// refill brings the level to an instant.
+func (w *world) refill(at int64) {
+	full := w.rule.Capacity * w.unit
+	if at > w.at && w.level < full {
+		w.level = min(full, w.level+(at-w.at)*w.rule.Amount*(w.unit/w.rule.Period))
+	}
+	w.at = max(w.at, at)
+}
+
+// adopt brings another rule in force: it adds no tokens, and cuts what does not fit.
+func (w *world) adopt(r Rule) {
+	w.refill(w.now)
+	w.rule = r
+	w.level = min(w.level, r.Capacity*w.unit)
+}
+
+func (w *world) grant(tokens int64) {
+	w.refill(w.now)
+	if w.level < tokens*w.unit {
+		return
+	}
+	w.level -= tokens * w.unit
+	e := Event{Grant, w.now - w.rng.Int64N(6), w.now + w.rng.Int64N(6), tokens}
+	w.events = append(w.events, e)
+	w.seen = append(w.seen, Rule{e.Sent, e.Answered, w.rule.Capacity, w.rule.Amount, w.rule.Period})
+}
+
+// pass takes tokens and gives them back later, without a grant.
+func (w *world) pass(tokens int64) {
+	if n := len(w.under); n > 0 && w.rng.IntN(2) == 0 {
+		e := w.under[n-1]
+		w.under, w.level = w.under[:n-1], w.level+e.Tokens*w.unit
+		e.Answered = w.now + w.rng.Int64N(6)
+		w.events = append(w.events, e)
+		return
+	}
+	if w.refill(w.now); w.level >= tokens*w.unit {
+		w.level -= tokens * w.unit
+		w.under = append(w.under, Event{Kind: Passing, Sent: w.now - w.rng.Int64N(6), Tokens: tokens})
+	}
+}
+
+// play makes n steps. Each of the rules is seen before it is replaced.
+func (w *world) play(n int, rules []Rule) {
+	for range n {
+		w.now += w.rng.Int64N(40)
+		tokens := 1 + w.rng.Int64N(w.rule.Capacity/4+1)
+		switch w.rng.IntN(12) {
+		case 0:
+			if len(rules) == 1 {
+				break
+			}
+			w.level = max(w.level, 0)
+			w.grant(1)
+			if last := len(w.seen) - 1; last >= 0 && w.seen[last].same(w.rule) {
+				w.adopt(rules[w.rng.IntN(len(rules))])
+			}
+		case 1:
+			w.refill(w.now + w.rng.Int64N(w.b.Skew+1)) // by another clock
+		case 2, 3:
+			w.pass(tokens)
+		default:
+			w.grant(tokens)
+		}
+	}
+	for _, e := range w.under {
+		e.Answered = w.now
+		w.events = append(w.events, e)
+	}
+}
+
+func randomWorld(seed uint64) *world {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	w := &world{rng: rng, unit: 60_000, now: 1000, at: 1000, b: Bound{Kept: true}}
+	var rules []Rule
+	for range 1 + rng.IntN(3) {
+		rules = append(rules, Rule{Capacity: 1 + rng.Int64N(100), Amount: 1 + rng.Int64N(500),
+			Period: []int64{1000, 60_000, 20}[rng.IntN(3)]})
+	}
+	if seed%2 == 0 {
+		w.b.Skew = rng.Int64N(300)
+	}
+	w.rule = rules[0]
+	w.level = w.rule.Capacity * w.unit
+	w.play(400, rules)
+	w.b.Rules = InForce(w.seen)
+	return w
+}
+
+// A limit that changes, clocks that are apart, and tokens that were under way are no
+// reason to accuse an exact bucket.
+func TestAChangingBucketIsNeverAccused(t *testing.T) {
+	tight := 0
+	for seed := range uint64(600) {
+		w := randomWorld(seed)
+		if len(w.seen) == 0 {
+			continue
+		}
+		got, err := Worst(w.b, w.events)
+		if err != nil || got.Excess > 0 {
+			t.Fatalf("seed %d: %v, %v\n%+v", seed, got, err, w.b)
+		}
+		if got.Excess > -2000 {
+			tight++
+		}
+	}
+	if tight < 60 {
+		t.Errorf("in %d worlds of 600 a window comes within two tokens of the bound, want 60", tight)
+	}
+}
+
+// Without the skew, what is passing, or the rule that was replaced, an exact bucket is
+// accused: each of them is needed.
+func TestWhatIsAllowedForIsNeeded(t *testing.T) {
+	accused := map[string]int{}
+	for seed := range uint64(600) {
+		w := randomWorld(seed)
+		if len(w.seen) == 0 {
+			continue
+		}
+		last := w.seen[len(w.seen)-1]
+		for name, b := range map[string]Bound{
+			"skew":  {Rules: w.b.Rules, Kept: true},
+			"rules": {Rules: always(last.Capacity, last.Amount, last.Period), Skew: w.b.Skew, Kept: true},
+		} {
+			if got, err := Worst(b, w.events); err == nil && got.Excess > 0 {
+				accused[name]++
+			}
+		}
+		bare := slices.DeleteFunc(slices.Clone(w.events), func(e Event) bool { return e.Kind == Passing })
+		if got, err := Worst(w.b, bare); err == nil && got.Excess > 0 {
+			accused["passing"]++
+		}
+	}
+	for _, name := range []string{"skew", "rules", "passing"} {
+		if accused[name] == 0 {
+			t.Errorf("without %s nobody is accused in any world", name)
+		}
+	}
+	t.Logf("accused without it: %v", accused)
+}
+
+// One token too much is found wherever it is granted, if calls take no time and the
+// bucket is asked for all it has.
+func TestOneTokenTooMuchIsFoundAnywhere(t *testing.T) {
+	honest := []Event{{Grant, 0, 0, 50}}
+	for at := int64(100); at <= 20_000; at += 100 {
+		honest = append(honest, Event{Grant, at, at, 1})
+	}
+	b := Bound{Rules: always(50, 10, 1000)}
+	if got, err := Worst(b, honest); err != nil || got.Excess != 0 {
+		t.Fatalf("honest: %v, %v, want exactly 0", got, err)
+	}
+	for at := int64(0); at <= 20_000; at += 25 {
+		got, err := Worst(b, append(slices.Clone(honest), Event{Grant, at, at, 1}))
+		if err != nil || got.Excess <= 0 || got.Over() != 1 {
+			t.Fatalf("one more at %d: %v, %v", at, got, err)
+		}
+	}
+}
+
+func TestRulesInForce(t *testing.T) {
+	a := Rule{Capacity: 10, Amount: 1, Period: 1000}
+	b := Rule{Capacity: 20, Amount: 1, Period: 1000}
+	at := func(r Rule, from, to int64) Rule { r.From, r.To = from, to; return r }
+	for _, c := range []struct {
+		name       string
+		seen, want []Rule
+	}{
+		{"nothing seen", nil, nil},
+		{"no change", []Rule{at(a, 5, 9), at(a, 20, 24)}, []Rule{at(a, 0, maxSpan)}},
+		{"one change", []Rule{at(a, 0, 4), at(b, 20, 24), at(a, 10, 14)}, []Rule{at(a, 0, 24), at(b, 10, maxSpan)}},
+		{"calls at the same time", []Rule{at(a, 0, 4), at(b, 3, 8)}, []Rule{at(a, 0, maxSpan), at(b, 0, maxSpan)}},
+		{"to and fro", []Rule{at(a, 0, 1), at(b, 10, 11), at(b, 20, 21), at(a, 30, 31)},
+			[]Rule{at(a, 20, maxSpan), at(b, 0, 31), at(a, 0, 11)}},
+	} {
+		if got := InForce(c.seen); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// By hand, a rule may be in force from the last sighting of another one before it on, until
+// the first one after it.
+func TestInForceAgreesWithEverySightingByHand(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	for round := range 3000 {
+		seen := make([]Rule, 1+rng.IntN(8))
+		for i := range seen {
+			from := rng.Int64N(60)
+			seen[i] = Rule{From: from, To: from + rng.Int64N(12), Capacity: 1 + rng.Int64N(2), Amount: 1 + rng.Int64N(2),
+				Period: 1 + rng.Int64N(2)}
+		}
+		want := map[[4]int64]bool{} // an instant and a rule
+		for _, r := range seen {
+			from, to := int64(0), int64(100)
+			for _, o := range seen {
+				if o.To < r.From {
+					from = max(from, o.From)
+				}
+				if o.From > r.To {
+					to = min(to, o.To)
+				}
+			}
+			for at := from; at <= to; at++ {
+				want[[4]int64{at, r.Capacity, r.Amount, r.Period}] = true
+			}
+		}
+		got := map[[4]int64]bool{}
+		for _, r := range InForce(seen) {
+			for at := r.From; at <= min(r.To, 100); at++ {
+				key := [4]int64{at, r.Capacity, r.Amount, r.Period}
+				if got[key] {
+					t.Fatalf("round %d: of %+v a rule is told twice for %d: %+v", round, seen, at, InForce(seen))
+				}
+				got[key] = true
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("round %d: of %+v is made %+v", round, seen, InForce(seen))
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package memdynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// Client is the table as a client of the AWS SDK has it: it takes the requests that
+// internal/item renders, and answers with the types and errors of the SDK. It retries
+// nothing, and passes over options. Get it from DB.Client.
+type Client struct{ db *DB }
+
+// Client returns the table's client. The name of the table in requests does not
+// matter.
+func (db *DB) Client() *Client { return &Client{db} }
+
+type (
+	options = func(*dynamodb.Options)
+	names   = map[string]string
+)
+
+// write carries out one write.
+func (c *Client) write(ctx context.Context, op OpName, e expressions) (item.Item, error) {
+	w, err := e.write(op)
+	if err != nil {
+		return nil, apiError(err)
+	}
+	after, err := c.db.Write(ctx, w)
+	return after, apiError(err)
+}
+
+func fromRequest(key, it item.Item, update, cond *string, n names, values item.Item) expressions {
+	return expressions{key, it, aws.ToString(update), aws.ToString(cond), n, values}
+}
+
+// UpdateItem performs an update.
+func (c *Client) UpdateItem(
+	ctx context.Context, in *dynamodb.UpdateItemInput, _ ...options,
+) (*dynamodb.UpdateItemOutput, error) {
+	after, err := c.write(ctx, UpdateItem, fromRequest(in.Key, nil, in.UpdateExpression, in.ConditionExpression,
+		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
+	if err != nil {
+		return nil, err
+	}
+	return &dynamodb.UpdateItemOutput{Attributes: after}, nil
+}
+
+// PutItem performs a put.
+func (c *Client) PutItem(
+	ctx context.Context, in *dynamodb.PutItemInput, _ ...options,
+) (*dynamodb.PutItemOutput, error) {
+	_, err := c.write(ctx, PutItem, fromRequest(nil, in.Item, nil, in.ConditionExpression,
+		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
+	if err != nil {
+		return nil, err
+	}
+	return &dynamodb.PutItemOutput{}, nil
+}
+
+// DeleteItem performs a delete.
+func (c *Client) DeleteItem(
+	ctx context.Context, in *dynamodb.DeleteItemInput, _ ...options,
+) (*dynamodb.DeleteItemOutput, error) {
+	_, err := c.write(ctx, DeleteItem, fromRequest(in.Key, nil, nil, in.ConditionExpression,
+		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
+	if err != nil {
+		return nil, err
+	}
+	return &dynamodb.DeleteItemOutput{}, nil
+}
+
+// TransactWriteItems performs all writes or none.
+func (c *Client) TransactWriteItems(
+	ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...options,
+) (*dynamodb.TransactWriteItemsOutput, error) {
+	var writes []item.Write
+	for _, t := range in.TransactItems {
+		w, err := inTransaction(t)
+		if err != nil {
+			return nil, apiError(err)
+		}
+		writes = append(writes, w)
+	}
+	if err := c.db.Transact(ctx, aws.ToString(in.ClientRequestToken), writes); err != nil {
+		return nil, apiError(err)
+	}
+	return &dynamodb.TransactWriteItemsOutput{}, nil
+}
+
+func inTransaction(t types.TransactWriteItem) (item.Write, error) {
+	switch {
+	case t.Update != nil:
+		u := t.Update
+		return fromRequest(u.Key, nil, u.UpdateExpression, u.ConditionExpression, u.ExpressionAttributeNames,
+			u.ExpressionAttributeValues).write(UpdateItem)
+	case t.Put != nil:
+		p := t.Put
+		return fromRequest(nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames,
+			p.ExpressionAttributeValues).write(PutItem)
+	case t.Delete != nil:
+		d := t.Delete
+		return fromRequest(d.Key, nil, nil, d.ConditionExpression, d.ExpressionAttributeNames,
+			d.ExpressionAttributeValues).write(DeleteItem)
+	case t.ConditionCheck != nil:
+		k := t.ConditionCheck
+		return fromRequest(k.Key, nil, nil, k.ConditionExpression, k.ExpressionAttributeNames,
+			k.ExpressionAttributeValues).write("ConditionCheck")
+	}
+	return nil, invalid("a transaction with nothing in one of its places")
+}
+
+// BatchGetItem returns the items at keys.
+func (c *Client) BatchGetItem(
+	ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...options,
+) (*dynamodb.BatchGetItemOutput, error) {
+	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]item.Item{}}
+	for table, asked := range in.RequestItems {
+		var keys []item.Key
+		for _, k := range asked.Keys {
+			keys = append(keys, item.KeyOf(k))
+		}
+		items, err := c.db.Read(ctx, aws.ToBool(asked.ConsistentRead), keys...)
+		if err != nil {
+			return nil, apiError(err)
+		}
+		for _, it := range items {
+			if it != nil {
+				out.Responses[table] = append(out.Responses[table], it)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Query returns one page.
+func (c *Client) Query(
+	ctx context.Context, in *dynamodb.QueryInput, _ ...options,
+) (*dynamodb.QueryOutput, error) {
+	q, err := parseQuery(in)
+	if err != nil {
+		return nil, apiError(err)
+	}
+	page, err := c.db.List(ctx, q)
+	if err != nil {
+		return nil, apiError(err)
+	}
+	n := int32(len(page.Items))
+	return &dynamodb.QueryOutput{Items: page.Items, LastEvaluatedKey: page.Next, Count: n, ScannedCount: n}, nil
+}
+
+// BatchWriteItem deletes items; it puts none.
+func (c *Client) BatchWriteItem(
+	ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...options,
+) (*dynamodb.BatchWriteItemOutput, error) {
+	var keys []item.Key
+	for _, all := range in.RequestItems {
+		for _, r := range all {
+			if r.DeleteRequest == nil {
+				return nil, apiError(invalid("only deletes are served in a batch"))
+			}
+			keys = append(keys, item.KeyOf(r.DeleteRequest.Key))
+		}
+	}
+	if err := c.db.Remove(ctx, keys...); err != nil {
+		return nil, apiError(err)
+	}
+	return &dynamodb.BatchWriteItemOutput{}, nil
+}
+
+// apiError returns an error of a store in the SDK's words, from which package store reads the same
+// error again.
+func apiError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if refused, ok := errors.AsType[*store.Refused](err); ok {
+		return &types.ConditionalCheckFailedException{Message: aws.String(err.Error()), Item: refused.Old}
+	}
+	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
+		out := &types.TransactionCanceledException{Message: aws.String(err.Error())}
+		for _, r := range canceled.Reasons {
+			reason := types.CancellationReason{Code: aws.String("None"), Item: r.Old}
+			if r.Refused {
+				reason.Code = aws.String("ConditionalCheckFailed")
+			}
+			out.CancellationReasons = append(out.CancellationReasons, reason)
+		}
+		return out
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return api
+	}
+	said := func(code string) error { return &smithy.GenericAPIError{Code: code, Message: err.Error()} }
+	switch kind := store.KindOf(err); {
+	case kind == store.Throttled:
+		return said("ProvisionedThroughputExceededException")
+	case kind == store.Conflict:
+		return said("TransactionConflictException")
+	case kind == store.Setup, errors.Is(err, errInvalid):
+		return said("ValidationException")
+	case kind == store.Unavailable: // as of a host that nobody reaches
+		return &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	return fmt.Errorf("answer lost: %w", err)
+}

@@ -1,0 +1,119 @@
+package memdynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// OpName is the API operation that a call would be.
+type OpName string
+
+// The operations.
+const (
+	UpdateItem         OpName = "UpdateItem"
+	PutItem            OpName = "PutItem"
+	DeleteItem         OpName = "DeleteItem"
+	TransactWriteItems OpName = "TransactWriteItems"
+	BatchGetItem       OpName = "BatchGetItem"
+	Query              OpName = "Query"
+	BatchWriteItem     OpName = "BatchWriteItem" // deletes only
+)
+
+// Op is a call as a [Hook] sees it.
+type Op struct {
+	Name       OpName
+	Writes     []item.Write // one, or a transaction's; nil for a read
+	Token      string       // of a transaction
+	Keys       []item.Key   // the keys to read or delete
+	Query      item.Query   // of a query
+	Consistent bool         // of a read
+	// Done is closed when the caller's context is done, for hooks that block.
+	Done <-chan struct{}
+}
+
+// Hook is called before every call and decides two things: whether the call is carried out, and
+// whether its answer arrives.
+//
+//	apply  err
+//	true   nil  the call runs as if there were no hook
+//	false  err  nothing is written, the caller gets err
+//	true   err  the call is carried out, but the caller gets err
+//
+// An err that is no error of package store becomes a [store.Failure]: unknown if a write was
+// carried out, else unavailable. (false, nil) counts as unavailable. If the caller's context is
+// done when the hook returns, the answer is lost. The caller gets an unknown failure, for a read an
+// unavailable one. The call is carried out or not as apply says.
+//
+// A hook runs without any lock: it may block, and it may use [DB.Bare] to act as another process at
+// this moment.
+type Hook func(op Op) (apply bool, err error)
+
+// Fail returns a [store.Failure] of this kind for a hook to inject.
+func Fail(kind store.Kind) error {
+	return &store.Failure{Kind: kind, Op: "injected", Err: errInjected}
+}
+
+var errInjected = errors.New("injected failure")
+
+// call runs f under the hook.
+func (db *DB) call(ctx context.Context, op Op, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return refuse(op.Name, err)
+	}
+	db.mu.Lock()
+	hook := db.Hook
+	db.mu.Unlock()
+	if hook == nil {
+		return f()
+	}
+	op.Done = ctx.Done()
+	apply, injected := hook(op)
+	if !apply && injected == nil {
+		injected = errors.New("not carried out")
+	}
+	var err error
+	if apply {
+		err = f()
+	} else {
+		db.lock().stats.count(op.Name)
+		db.mu.Unlock()
+	}
+	if gone := ctx.Err(); gone != nil {
+		return lost(op, gone)
+	}
+	if injected == nil {
+		return err
+	}
+	return asFailure(op, apply, injected)
+}
+
+func lost(op Op, err error) error {
+	kind := store.Unknown
+	if op.Name == BatchGetItem || op.Name == Query {
+		kind = store.Unavailable
+	}
+	return &store.Failure{Kind: kind, Op: string(op.Name), Err: err}
+}
+
+func asFailure(op Op, applied bool, err error) error {
+	if f, ok := errors.AsType[*store.Failure](err); ok {
+		if f.Op == "injected" {
+			return &store.Failure{Kind: f.Kind, Op: string(op.Name), Err: f.Err}
+		}
+		return err
+	}
+	if _, ok := errors.AsType[*store.Refused](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*store.Canceled](err); ok {
+		return err
+	}
+	if applied {
+		return lost(op, fmt.Errorf("answer lost: %w", err))
+	}
+	return &store.Failure{Kind: store.Unavailable, Op: string(op.Name), Err: err}
+}

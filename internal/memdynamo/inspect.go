@@ -1,0 +1,182 @@
+package memdynamo
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+)
+
+// Change is one entry of the table's stream: the change of one item by a write. Writes that change
+// nothing leave none.
+type Change struct {
+	Seq       int64 // 1, 2, 3 ... in the order of the writes
+	CreatedAt int64 // epoch milliseconds
+	Key       item.Key
+	Old       item.Item // nil: the item is new
+	New       item.Item // nil: the item is gone
+	Expired   bool      // removed by [DB.Sweep], as the TTL service does
+}
+
+// SequenceNumber returns Seq in the form of DynamoDB Streams: decimal digits
+// that grow from record to record.
+func (c Change) SequenceNumber() string {
+	const base = 100_000_000_000_000_000 // real ones have 21 digits or more
+	return strconv.FormatInt(base+c.Seq, 10) + "00000"
+}
+
+// Stats counts the calls, those stopped by a hook included, and the capacity units that
+// they would have consumed. Reads are BatchGetItems, Removals BatchWriteItems.
+type Stats struct {
+	Updates, Puts, Deletes, Transactions, Reads int
+	Queries, Removals                           int
+	WriteUnits                                  int // of the table itself
+	IndexUnits                                  int // written to indexes that project keys only
+	ReadUnits                                   float64
+}
+
+// Calls returns the number of all calls.
+func (s Stats) Calls() int {
+	return s.Updates + s.Puts + s.Deletes + s.Transactions + s.Reads + s.Queries + s.Removals
+}
+
+func (s *Stats) count(op OpName) {
+	switch op {
+	case UpdateItem:
+		s.Updates++
+	case PutItem:
+		s.Puts++
+	case DeleteItem:
+		s.Deletes++
+	case TransactWriteItems:
+		s.Transactions++
+	case BatchGetItem:
+		s.Reads++
+	case Query:
+		s.Queries++
+	case BatchWriteItem:
+		s.Removals++
+	}
+}
+
+// Stats returns the counts so far.
+func (db *DB) Stats() Stats {
+	f := db.lock()
+	defer db.mu.Unlock()
+	return f.stats
+}
+
+// ResetStats sets the counts to zero and returns the earlier ones.
+func (db *DB) ResetStats() Stats {
+	f := db.lock()
+	defer db.mu.Unlock()
+	s := f.stats
+	f.stats = Stats{}
+	return s
+}
+
+// Item returns the item at k, nil if there is none.
+func (db *DB) Item(k item.Key) item.Item {
+	f := db.lock()
+	defer db.mu.Unlock()
+	return maps.Clone(f.items[k])
+}
+
+// Items returns all items, sorted by key.
+func (db *DB) Items() []item.Item {
+	f := db.lock()
+	defer db.mu.Unlock()
+	out := make([]item.Item, 0, len(f.items))
+	for _, k := range slices.SortedFunc(maps.Keys(f.items), compareKeys) {
+		out = append(out, maps.Clone(f.items[k]))
+	}
+	return out
+}
+
+func compareKeys(a, b item.Key) int {
+	return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK))
+}
+
+// Len returns the number of items.
+func (db *DB) Len() int {
+	f := db.lock()
+	defer db.mu.Unlock()
+	return len(f.items)
+}
+
+// Store puts an item into the table, or replaces it, as a foreign writer might:
+// no condition, no hook. It panics on an item that DynamoDB does not store.
+func (db *DB) Store(it item.Item) {
+	if err := item.ValidateItem(it); err != nil {
+		panic("bug: " + err.Error())
+	}
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.put(item.KeyOf(it), item.Canonical(it), db.now(), false)
+}
+
+// Delete removes the item at k, if there is one, without any condition.
+func (db *DB) Delete(k item.Key) {
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.put(k, nil, db.now(), false)
+}
+
+// Sweep removes the items whose ttl lies before now, in epoch seconds, and
+// returns how many. DynamoDB takes its time to do so and the order is not known;
+// Sweep goes by key.
+func (db *DB) Sweep(now int64) int {
+	f := db.lock()
+	defer db.mu.Unlock()
+	var gone []item.Key
+	for k, it := range f.items {
+		n, ok := it[layout.AttrTTL].(*types.AttributeValueMemberN)
+		if !ok {
+			continue
+		}
+		if at, err := strconv.ParseInt(n.Value, 10, 64); err == nil && at < now {
+			gone = append(gone, k)
+		}
+	}
+	slices.SortFunc(gone, compareKeys)
+	for _, k := range gone {
+		f.put(k, nil, db.now(), true)
+	}
+	return len(gone)
+}
+
+// Changes returns the changes after sequence number seq, all of them for 0, but
+// none that Drain has returned.
+func (db *DB) Changes(seq int64) []Change {
+	f := db.lock()
+	defer db.mu.Unlock()
+	return slices.Clone(f.changes[min(max(seq-f.drained, 0), int64(len(f.changes))):])
+}
+
+// Drain returns the changes since the last Drain and forgets them, so that a table
+// can be played with for as long as one likes.
+func (db *DB) Drain() []Change {
+	f := db.lock()
+	defer db.mu.Unlock()
+	out := f.changes
+	f.drained += int64(len(out))
+	f.changes = nil
+	return out
+}
+
+// Snapshot returns a new table that holds the same items and nothing else: no
+// changes, tokens, counts or hook. It shares the clock.
+func (db *DB) Snapshot() *DB {
+	f := db.lock()
+	defer db.mu.Unlock()
+	out := &DB{Now: db.Now}
+	for k, it := range f.items {
+		out.facts.set(k, it)
+	}
+	return out
+}

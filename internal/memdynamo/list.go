@@ -1,0 +1,133 @@
+package memdynamo
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+var _ store.Lister = (*DB)(nil)
+
+// maxPage is how many bytes of items one answer to a query holds.
+const maxPage = 1 << 20
+
+// List implements [store.Lister]. Index GSI1 projects whole items, the others
+// keys; see [DB.ProjectAll]. All are always consistent.
+func (db *DB) List(ctx context.Context, q item.Query) (out item.Page, err error) {
+	err = db.call(ctx, Op{Name: Query, Query: q}, func() error {
+		out, err = db.query(q)
+		return err
+	})
+	if err != nil {
+		return item.Page{}, err
+	}
+	return out, nil
+}
+
+// Remove implements [store.Lister], 25 items a call.
+func (db *DB) Remove(ctx context.Context, keys ...item.Key) error {
+	for some := range slices.Chunk(keys, 25) {
+		err := db.call(ctx, Op{Name: BatchWriteItem, Keys: some}, func() error { return db.remove(some) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (db *DB) query(q item.Query) (item.Page, error) {
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.stats.count(Query)
+	if err := q.Validate(); err != nil {
+		return item.Page{}, refuse(Query, err)
+	}
+	var all []item.Item
+	for it := range f.candidates(q) {
+		if itemtest.Matches(q, it) && (q.After == nil || itemtest.Compare(q, q.After, it) < 0) {
+			all = append(all, it)
+		}
+	}
+	slices.SortFunc(all, func(a, b item.Item) int { return itemtest.Compare(q, a, b) })
+	most := q.Limit
+	if db.PageSize > 0 && (most == 0 || db.PageSize < most) {
+		most = db.PageSize
+	}
+	var page item.Page
+	size := 0
+	for _, it := range all {
+		size += item.Size(it)
+		if page.Items = append(page.Items, db.projected(q, it)); size >= maxPage || len(page.Items) == most {
+			page.Next = itemtest.Position(q, it)
+			break
+		}
+	}
+	f.stats.ReadUnits += readUnits(size, q.Consistent)
+	return page, nil
+}
+
+// candidates yields the items of the partition that is queried, of an index all
+// there are, in no order.
+func (f *facts) candidates(q item.Query) iter.Seq[item.Item] {
+	if q.Index != "" {
+		return maps.Values(f.items)
+	}
+	return func(yield func(item.Item) bool) {
+		for sk := range f.sorted[q.PK] {
+			if !yield(f.items[item.Key{PK: q.PK, SK: sk}]) {
+				return
+			}
+		}
+	}
+}
+
+// the indexes of the table
+var indexes = []string{"GSI1", "GSI2", "GSI3", "GSI4"}
+
+// indexUnits returns the write units of the indexes for a write of the table: one for each entry
+// that comes or goes, none where the keys stay.
+func indexUnits(before, after item.Item) (units int) {
+	for _, index := range indexes {
+		pk, sk := index+item.AttrPK, index+item.AttrSK
+		was, is := before[pk] != nil && before[sk] != nil, after[pk] != nil && after[sk] != nil
+		if was && is && item.Equal(before[pk], after[pk]) && item.Equal(before[sk], after[sk]) {
+			continue
+		}
+		if was {
+			units++
+		}
+		if is {
+			units++
+		}
+	}
+	return units
+}
+
+// projected returns the attributes of an item in the queried index.
+func (db *DB) projected(q item.Query, it item.Item) item.Item {
+	if q.Index == "" || q.Index == "GSI1" || db.ProjectAll {
+		return maps.Clone(it)
+	}
+	return itemtest.Position(q, it)
+}
+
+func (db *DB) remove(keys []item.Key) error {
+	for _, k := range keys {
+		if err := item.Validate(item.Delete{Key: k}); err != nil {
+			return refuse(BatchWriteItem, err)
+		}
+	}
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.stats.count(BatchWriteItem)
+	for _, k := range keys {
+		f.stats.WriteUnits += itemtest.WriteUnits(f.items[k], nil)
+		f.put(k, nil, db.now(), false)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package memdynamo_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+)
+
+// pagesOf returns how many items each answer to a query has.
+func pagesOf(t *testing.T, db *memdynamo.DB, q item.Query) (sizes []int) {
+	t.Helper()
+	for {
+		page, err := db.List(t.Context(), q)
+		if err != nil || len(sizes) > 20 {
+			t.Fatalf("%v after pages of %v", err, sizes)
+		}
+		sizes = append(sizes, len(page.Items))
+		if q.After = page.Next; q.After == nil {
+			return sizes
+		}
+	}
+}
+
+// A page holds what the query or the table allows, whichever is less. One that is full is
+// followed by another, which may have nothing.
+func TestPages(t *testing.T) {
+	for _, c := range []struct {
+		size, limit int
+		want        []int
+	}{
+		{0, 0, []int{7}}, {0, 3, []int{3, 3, 1}}, {0, 7, []int{7, 0}}, {1, 0, []int{1, 1, 1, 1, 1, 1, 1, 0}},
+		{3, 0, []int{3, 3, 1}}, {3, 2, []int{2, 2, 2, 1}}, {3, 5, []int{3, 3, 1}}, {5, 5, []int{5, 2}},
+	} {
+		db := memdynamo.New(nil)
+		db.PageSize = c.size
+		for i := range 7 {
+			db.Store(item.Key{PK: "p", SK: fmt.Sprint(i)}.Item())
+		}
+		if got := pagesOf(t, db, item.Query{PK: "p", Limit: c.limit}); !slices.Equal(got, c.want) {
+			t.Errorf("pages of %d, a limit of %d: %v, want %v", c.size, c.limit, got, c.want)
+		}
+	}
+}
+
+// A page ends with the item that makes it a megabyte.
+func TestPagesOfLargeItems(t *testing.T) {
+	for bytes, want := range map[int][]int{1<<20 - 1: {4, 2}, 1 << 20: {3, 3, 0}} { // of three items
+		db := memdynamo.New(nil)
+		for i := range 6 {
+			it := item.Key{PK: "p", SK: fmt.Sprint(i)}.Item()
+			it["v"] = item.S("")
+			size := bytes / 3
+			if i%3 == 0 {
+				size += bytes % 3
+			}
+			it["v"] = item.S(string(make([]byte, size-item.Size(it))))
+			db.Store(it)
+		}
+		if got := pagesOf(t, db, item.Query{PK: "p"}); !slices.Equal(got, want) {
+			t.Errorf("three items of %d bytes: %v, want %v", bytes, got, want)
+		}
+	}
+}
+
+// The first index holds whole items, the others keys, unless all are to hold whole items.
+func TestWhatIndexesHold(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		db := memdynamo.New(nil)
+		db.ProjectAll = all
+		it := key.Item()
+		it["n"] = item.N(1)
+		for _, index := range []string{"GSI1", "GSI2", "GSI3", "GSI4"} {
+			it[index+"PK"], it[index+"SK"] = item.S("i"), item.S(index)
+		}
+		db.Store(it)
+		for index, whole := range map[string]bool{"": true, "GSI1": true, "GSI2": all, "GSI3": all, "GSI4": all} {
+			q := item.Query{Index: index, PK: "i"}
+			if index == "" {
+				q.PK = key.PK
+			}
+			page, err := db.List(t.Context(), q)
+			if err != nil || len(page.Items) != 1 || item.EqualItems(page.Items[0], it) != whole {
+				t.Errorf("index %q, whole items in all: %v: %v, %v", index, all, page.Items, err)
+			}
+		}
+	}
+}
+
+// A query finds what is left of a partition, item by item, and none of what was removed.
+func TestWhatIsLeft(t *testing.T) {
+	db := memdynamo.New(nil)
+	for i := range 4 {
+		db.Store(item.Key{PK: "p", SK: fmt.Sprint(i)}.Item())
+	}
+	db.Drain()
+	for i := range 4 {
+		if err := db.Remove(t.Context(), item.Key{PK: "p", SK: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := pagesOf(t, db, item.Query{PK: "p"}); !slices.Equal(got, []int{3 - i}) {
+			t.Errorf("%d of 4 were removed, and %v are found", i+1, got)
+		}
+	}
+	for _, c := range db.Drain() {
+		if c.New != nil || c.Old == nil || c.Expired {
+			t.Errorf("a removal is the change %+v", c)
+		}
+	}
+}
+
+// Items are removed 25 a call.
+func TestRemovalInParts(t *testing.T) {
+	db := memdynamo.New(nil)
+	var parts []int
+	db.SetHook(func(op memdynamo.Op) (bool, error) {
+		parts = append(parts, len(op.Keys))
+		return len(parts) < 3, nil
+	})
+	keys := make([]item.Key, 90)
+	for i := range keys {
+		keys[i] = item.Key{PK: "p", SK: fmt.Sprintf("%02d", i)}
+		db.Store(keys[i].Item())
+	}
+	err := db.Remove(t.Context(), keys...)
+	if err == nil || !slices.Equal(parts, []int{25, 25, 25}) || db.Len() != 40 {
+		t.Errorf("removed in parts of %v until %v, %d are left", parts, err, db.Len())
+	}
+}
+
+// An entry of an index that projects keys costs a unit when it comes, when it goes,
+// and nothing while it stays. It is there if the item has both keys.
+func TestIndexUnits(t *testing.T) {
+	db := memdynamo.New(nil)
+	it := item.Key{PK: "p", SK: "s"}.Item()
+	it["GSI2PK"], it["GSI2SK"], it["GSI4PK"], it["GSI4SK"] = item.S("a"), item.S("b"), item.S("c"), item.S("d")
+	it["GSI3PK"], it["GSI1SK"] = item.S("half"), item.S("half")
+	for _, c := range []struct {
+		change func()
+		want   int
+	}{
+		{func() { db.Store(it) }, 2},
+		{func() { it["n"] = item.N(1); db.Store(it) }, 0},
+		{func() { it["GSI2SK"] = item.S("x"); db.Store(it) }, 2},
+		{func() { it["GSI2PK"] = item.S("x"); db.Store(it) }, 2},
+		{func() { it["GSI3SK"], it["GSI1PK"] = item.S("x"), item.S("x"); db.Store(it) }, 2},
+		{func() { delete(it, "GSI2PK"); db.Store(it) }, 1},
+		{func() { delete(it, "GSI4SK"); db.Store(it) }, 1},
+		{func() { db.Delete(item.KeyOf(it)) }, 2},
+	} {
+		it = maps.Clone(it)
+		c.change()
+		if got := db.ResetStats().IndexUnits; got != c.want {
+			t.Errorf("%d index units, want %d", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package memdynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+)
+
+// DB is a table in memory. The zero DB is empty and ready for use, reads the
+// system's clock and injects nothing. It is safe for concurrent use and must not
+// be copied. Items that it hands out are copies; the values in them are shared
+// and must not be modified.
+type DB struct {
+	// Now is the clock for change records and transaction tokens, in epoch
+	// milliseconds; nil is the system's. Set it before the first call.
+	Now func() int64
+	// Hook decides the fate of each call; nil lets all pass. Set it before the first call, or with
+	// SetHook at any time.
+	Hook Hook
+	// PageSize is how many items an answer to a query holds at most; 0: as many
+	// as fit. Set it before the first call.
+	PageSize int
+	// ProjectAll makes every index hold whole items. Set it before the first
+	// call.
+	ProjectAll bool
+	// Lags says whether an eventually consistent read brings an item as it was before its last
+	// write; nil: never. Set it before the first call. It must not call the table.
+	Lags func(item.Key) bool
+
+	mu    sync.Mutex
+	facts facts // reached by lock only
+}
+
+// lock locks the table, until the caller unlocks mu.
+func (db *DB) lock() *facts {
+	db.mu.Lock()
+	return &db.facts
+}
+
+var _ store.Store = (*DB)(nil)
+
+// New returns an empty table whose clock is now; nil is the system's clock.
+func New(now func() int64) *DB { return &DB{Now: now} }
+
+// SetHook replaces the hook for the calls that follow.
+func (db *DB) SetHook(h Hook) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.Hook = h
+}
+
+// SetSerialHook replaces the hook by one that is asked for one call at a time, so it may keep counts in
+// plain variables while several goroutines call. It must not block, nor call this table but by [DB.Bare].
+func (db *DB) SetSerialHook(h Hook) {
+	var mu sync.Mutex
+	db.SetHook(func(op Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return h(op)
+	})
+}
+
+func (db *DB) now() int64 {
+	if db.Now != nil {
+		return db.Now()
+	}
+	return time.Now().UnixMilli()
+}
+
+// Bare returns the same table without the hook, for looking at and changing it
+// from within a hook.
+func (db *DB) Bare() store.Store { return bare{db} }
+
+type bare struct{ db *DB }
+
+func (b bare) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return b.db.write(w)
+}
+
+func (b bare) Transact(ctx context.Context, token string, writes []item.Write) error {
+	return b.db.transact(token, writes)
+}
+
+func (b bare) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return b.db.read(consistent, keys)
+}
+
+// Write implements [store.Store].
+func (db *DB) Write(ctx context.Context, w item.Write) (out item.Item, err error) {
+	err = db.call(ctx, Op{Name: opName(w), Writes: []item.Write{w}}, func() error {
+		out, err = db.write(w)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Transact implements [store.Store].
+func (db *DB) Transact(ctx context.Context, token string, writes []item.Write) error {
+	return db.call(ctx, Op{Name: TransactWriteItems, Token: token, Writes: writes}, func() error {
+		return db.transact(token, writes)
+	})
+}
+
+// Read implements [store.Store]. It is always consistent.
+func (db *DB) Read(ctx context.Context, consistent bool, keys ...item.Key) (out []item.Item, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = db.call(ctx, Op{Name: BatchGetItem, Keys: keys, Consistent: consistent}, func() error {
+		out, err = db.read(consistent, keys)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func opName(w item.Write) OpName {
+	switch w.(type) {
+	case item.Put:
+		return PutItem
+	case item.Delete:
+		return DeleteItem
+	}
+	return UpdateItem
+}
+
+func (db *DB) write(w item.Write) (item.Item, error) {
+	op := opName(w)
+	if _, ok := w.(item.Check); ok {
+		return nil, refuse("Write", fmt.Errorf("%T stands in transactions only", w))
+	}
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.stats.count(op)
+	before := f.items[w.Target()]
+	after, held, err := w.Apply(before)
+	if err != nil {
+		return nil, refuse(op, err)
+	}
+	if !held {
+		f.stats.WriteUnits += itemtest.WriteUnits(before, nil)
+		return nil, &store.Refused{Old: maps.Clone(before)}
+	}
+	after = item.Canonical(after)
+	f.stats.WriteUnits += itemtest.WriteUnits(before, after)
+	f.put(w.Target(), after, db.now(), false)
+	return maps.Clone(after), nil
+}
+
+func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.stats.count(BatchGetItem)
+	unique := make(map[item.Key]bool, len(keys))
+	for _, k := range keys {
+		unique[k] = true
+		if err := item.Validate(item.Delete{Key: k}); err != nil {
+			return nil, refuse(BatchGetItem, err)
+		}
+	}
+	if len(unique) > item.MaxReadKeys {
+		return nil, refuse(BatchGetItem, fmt.Errorf("%d keys, at most %d are accepted", len(unique), item.MaxReadKeys))
+	}
+	out := make([]item.Item, len(keys))
+	for i, k := range keys {
+		out[i] = maps.Clone(f.items[k])
+		if !consistent && db.Lags != nil && db.Lags(k) {
+			out[i] = maps.Clone(f.before[k])
+		}
+		if unique[k] {
+			delete(unique, k)
+			f.stats.ReadUnits += readUnits(item.Size(out[i]), consistent)
+		}
+	}
+	return out, nil
+}
+
+// readUnits is half a unit per started 4 KB, a whole one when consistent.
+func readUnits(size int, consistent bool) float64 {
+	units := float64(max(1, (size+4095)/4096))
+	if !consistent {
+		units /= 2
+	}
+	return units
+}
+
+func (db *DB) transact(id string, writes []item.Write) error {
+	if err := itemtest.ValidateTransaction(id, writes); err != nil {
+		return refuse(TransactWriteItems, err)
+	}
+	f := db.lock()
+	defer db.mu.Unlock()
+	f.stats.count(TransactWriteItems)
+	if done, err := f.replayed(id, db.now(), writes); done || err != nil {
+		return err
+	}
+	after := make([]item.Item, len(writes))
+	reasons := make([]store.Reason, len(writes))
+	refused, units := false, 0
+	var invalid error
+	for i, w := range writes {
+		before := f.items[w.Target()]
+		next, held, err := w.Apply(before)
+		if err != nil {
+			invalid = errors.Join(invalid, err)
+			continue
+		}
+		if !held {
+			reasons[i] = store.Reason{Refused: true, Old: maps.Clone(before)}
+			refused = true
+		}
+		after[i] = item.Canonical(next)
+		units += 2 * itemtest.WriteUnits(before, next)
+	}
+	f.stats.WriteUnits += units
+	switch {
+	case refused:
+		return &store.Canceled{Reasons: reasons}
+	case invalid != nil:
+		return refuse(TransactWriteItems, invalid)
+	}
+	for i, w := range writes {
+		f.put(w.Target(), after[i], db.now(), false)
+	}
+	if f.tokens == nil {
+		f.tokens = make(map[string]token)
+	}
+	f.tokens[id] = token{at: db.now(), writes: slices.Clone(writes)}
+	return nil
+}
+
+// refuse is the failure for a call that DynamoDB would not carry out: it is not
+// valid, or the caller has gone.
+func refuse(op OpName, err error) error {
+	kind := store.Setup
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		kind = store.Unavailable
+	}
+	return &store.Failure{Kind: kind, Op: string(op), Err: err}
+}

@@ -1,0 +1,268 @@
+package memdynamo_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/storetest"
+)
+
+var key = item.Key{PK: "a", SK: "b"}
+
+func add(n int64) item.Update {
+	return item.Update{Key: key, Add: []item.Attr{{Name: "n", Value: item.N(n)}}}
+}
+
+func stored(t *testing.T, db *memdynamo.DB) item.Item {
+	t.Helper()
+	return db.Item(key)
+}
+
+func TestSuite(t *testing.T) {
+	storetest.Run(t, nil, func(*testing.T) store.Lister { return memdynamo.New(nil) })
+}
+
+// A hook may do what another process would do at this moment.
+func TestHookMayInterfere(t *testing.T) {
+	db := memdynamo.New(nil)
+	db.SetHook(func(op memdynamo.Op) (bool, error) {
+		other := db.Bare()
+		if _, err := other.Write(t.Context(), add(10)); err != nil {
+			t.Error(err)
+		}
+		if err := other.Transact(t.Context(), "token", []item.Write{add(100)}); err != nil {
+			t.Error(err)
+		}
+		if items, err := other.Read(t.Context(), true, key); err != nil || !item.Equal(items[0]["n"], item.N(110)) {
+			t.Errorf("%v, %v", items, err)
+		}
+		return true, nil
+	})
+	out, err := db.Write(t.Context(), add(1))
+	if err != nil || !item.Equal(out["n"], item.N(111)) {
+		t.Fatalf("item %v, error %v", out, err)
+	}
+}
+
+// Numbers are stored in their shortest form, as DynamoDB stores them.
+func TestNumbersAreStoredShort(t *testing.T) {
+	for _, write := range []func(*memdynamo.DB, item.Put) error{
+		func(db *memdynamo.DB, w item.Put) error { _, err := db.Write(t.Context(), w); return err },
+		func(db *memdynamo.DB, w item.Put) error { return db.Transact(t.Context(), "t", []item.Write{w}) },
+		func(db *memdynamo.DB, w item.Put) error { db.Store(w.Item); return nil },
+	} {
+		db, it := memdynamo.New(nil), key.Item()
+		it["n"] = &types.AttributeValueMemberN{Value: "01.50"}
+		err := write(db, item.Put{Item: it})
+		if n, ok := stored(t, db)["n"].(*types.AttributeValueMemberN); err != nil || !ok || n.Value != "1.5" {
+			t.Errorf("%v, %v", stored(t, db), err)
+		}
+		if c := db.Changes(0); len(c) != 1 || c[0].Expired {
+			t.Errorf("changes %+v", c)
+		}
+	}
+}
+
+// What DynamoDB would not take fails as not set up, and says why; what its caller has given up, as
+// unavailable.
+func TestCallsThatAreNotValid(t *testing.T) {
+	db := memdynamo.New(nil)
+	many := make([]item.Key, item.MaxReadKeys+1)
+	for i := range many {
+		many[i] = item.Key{PK: "p", SK: strconv.Itoa(i)}
+	}
+	_, tooMany := db.Read(t.Context(), true, many...)
+	_, check := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("n")})
+	for _, c := range []struct {
+		err      error
+		op, said string
+	}{
+		{tooMany, "BatchGetItem", "101 keys, at most 100 are accepted"},
+		{check, "Write", "item.Check stands in transactions only"},
+		{db.Remove(t.Context(), item.Key{}), "BatchWriteItem", "key"},
+	} {
+		f, ok := errors.AsType[*store.Failure](c.err)
+		if !ok || f.Kind != store.Setup || f.Op != c.op || !strings.Contains(f.Err.Error(), c.said) {
+			t.Errorf("%v, want %s: %s", c.err, c.op, c.said)
+		}
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	if _, err := db.Write(ctx, add(1)); store.KindOf(err) != store.Unavailable {
+		t.Errorf("too late: %v", err)
+	}
+	if items, err := db.Read(t.Context(), true); items != nil || err != nil || db.Stats().Reads != 1 {
+		t.Errorf("a read of nothing: %v, %v, %d reads", items, err, db.Stats().Reads)
+	}
+}
+
+// Of a transaction all refusals are told, also after a write that does not fit.
+func TestRefusalsAfterATypeError(t *testing.T) {
+	db := memdynamo.New(nil)
+	text := key.Item()
+	text["n"] = item.S("x")
+	db.Store(text)
+	other := item.Key{PK: "a", SK: "other"}
+	err := db.Transact(t.Context(), "t", []item.Write{add(1), item.Check{Key: other, If: item.Exists("n")}})
+	canceled, ok := errors.AsType[*store.Canceled](err)
+	if !ok || canceled.Reasons[0].Refused || !canceled.Reasons[1].Refused {
+		t.Errorf("%v: %+v", err, canceled)
+	}
+}
+
+// A token is remembered beside others, for ten minutes.
+func TestTokensLastTenMinutes(t *testing.T) {
+	now := int64(1_000_000)
+	db := memdynamo.New(func() int64 { return now })
+	for _, c := range []struct {
+		after int64
+		token string
+		want  int64
+	}{{0, "one", 1}, {10, "two", 2}, {10*60*1000 - 10, "one", 2}, {1, "one", 3}, {0, "two", 3}} {
+		now += c.after
+		if err := db.Transact(t.Context(), c.token, []item.Write{add(1)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := stored(t, db)["n"]; !item.Equal(got, item.N(c.want)) {
+			t.Errorf("%s at %d: %v, want %d", c.token, now, got, c.want)
+		}
+	}
+}
+
+// A token stands for the writes that it was sent with first.
+func TestTokensOfOtherWrites(t *testing.T) {
+	db := memdynamo.New(nil)
+	if err := db.Transact(t.Context(), "token", []item.Write{add(1)}); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Transact(t.Context(), "token", []item.Write{add(2)})
+	const said = `TransactWriteItems: unavailable: token "token" was used for another transaction`
+	if err == nil || err.Error() != said || store.KindOf(err) != store.Unavailable {
+		t.Errorf("%v, want %s", err, said)
+	}
+}
+
+func TestChangesAreTheStream(t *testing.T) {
+	now := int64(5)
+	db := memdynamo.New(func() int64 { return now })
+	write := func(w item.Write) {
+		t.Helper()
+		if _, err := db.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		now++
+	}
+	write(add(1))
+	write(add(0)) // changes nothing, leaves no record
+	write(add(2))
+	write(item.Delete{Key: key})
+	write(item.Delete{Key: key})
+	expiring := key.Item()
+	expiring[layout.AttrTTL] = item.N(100)
+	db.Store(expiring)
+	if n := db.Sweep(100); n != 0 {
+		t.Errorf("an item with ttl 100 was removed at 100")
+	}
+	if n := db.Sweep(101); n != 1 || db.Len() != 0 {
+		t.Errorf("an item with ttl 100 is there at 101")
+	}
+	changes := db.Changes(0)
+	var got []string
+	last := ""
+	for _, c := range changes {
+		s := "modify"
+		switch {
+		case c.Old == nil:
+			s = "insert"
+		case c.Expired:
+			s = "expire"
+		case c.New == nil:
+			s = "remove"
+		}
+		got = append(got, s)
+		if c.SequenceNumber() <= last {
+			t.Errorf("sequence number %s follows %s", c.SequenceNumber(), last)
+		}
+		last = c.SequenceNumber()
+	}
+	want := []string{"insert", "modify", "remove", "insert", "expire"}
+	if len(got) != len(want) {
+		t.Fatalf("changes are %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("changes are %v, want %v", got, want)
+		}
+	}
+	if c := changes[1]; c.CreatedAt != 7 || !item.Equal(c.Old["n"], item.N(1)) || !item.Equal(c.New["n"], item.N(3)) {
+		t.Errorf("second change is %+v", c)
+	}
+	if rest := db.Changes(changes[3].Seq); len(rest) != 1 || rest[0].Seq != 5 {
+		t.Errorf("changes after the fourth are %v", rest)
+	}
+}
+
+func TestStatsCountCallsAndUnits(t *testing.T) {
+	db := memdynamo.New(nil)
+	ctx := t.Context()
+	db.Write(ctx, add(1))
+	db.Write(ctx, item.Put{Item: key.Item(), If: item.Absent(item.AttrPK)}) // refused, costs a unit all the same
+	db.Transact(ctx, "t", []item.Write{add(1)})
+	db.Read(ctx, false, key)
+	db.Read(ctx, true, key)
+	want := memdynamo.Stats{Updates: 1, Puts: 1, Transactions: 1, Reads: 2, WriteUnits: 4, ReadUnits: 1.5}
+	if got := db.ResetStats(); got != want {
+		t.Errorf("counts are %+v, want %+v", got, want)
+	}
+	if got := db.Stats(); got != (memdynamo.Stats{}) {
+		t.Errorf("counts after the reset are %+v", got)
+	}
+}
+
+func TestConcurrentAddsAllCount(t *testing.T) {
+	db := memdynamo.New(nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				db.Write(t.Context(), add(1))
+				db.Read(t.Context(), true, key)
+				db.Items()
+			}
+		})
+	}
+	wg.Wait()
+	if got := stored(t, db)["n"]; !item.Equal(got, item.N(800)) {
+		t.Errorf("800 additions make %v", got)
+	}
+}
+
+func TestDrainForgetsChanges(t *testing.T) {
+	db := memdynamo.New(nil)
+	put := func(sk string) { db.Store(item.Key{PK: "p", SK: sk}.Item()) }
+	put("a")
+	put("b")
+	if got := db.Drain(); len(got) != 2 || got[1].Seq != 2 {
+		t.Fatalf("drained %v", got)
+	}
+	put("c")
+	if got := db.Changes(2); len(got) != 1 || got[0].Seq != 3 || len(db.Changes(3)) != 0 || len(db.Changes(0)) != 1 {
+		t.Errorf("changes %v", got)
+	}
+	db.Delete(item.Key{PK: "p", SK: "a"})
+	page, err := db.List(t.Context(), item.Query{PK: "p"})
+	if err != nil || len(page.Items) != 2 || len(db.Drain()) != 2 || len(db.Drain()) != 0 {
+		t.Errorf("query after a drain: %v, %v", page, err)
+	}
+}

@@ -1,0 +1,244 @@
+package memdynamo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// expressions are the parts of a request about one write.
+type expressions struct {
+	Key, Item         item.Item
+	Update, Condition string
+	Names             map[string]string
+	Values            item.Item
+}
+
+// errInvalid marks a request that is not one of internal/item's.
+var errInvalid = errors.New("not valid")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
+}
+
+// write returns the write that an operation asks for, and a Check if it is not one that writes. The
+// error is errInvalid.
+func (e expressions) write(op OpName) (item.Write, error) {
+	p := &parser{names: e.Names, values: e.Values}
+	cond, err := p.condition(e.Condition)
+	if err != nil {
+		return nil, err
+	}
+	key := item.KeyOf(e.Key)
+	switch op {
+	case UpdateItem:
+		return p.update(item.Update{Key: key, If: cond}, e.Update)
+	case PutItem:
+		return item.Put{Item: e.Item, If: cond}, nil
+	case DeleteItem:
+		return item.Delete{Key: key, If: cond}, nil
+	}
+	return item.Check{Key: key, If: cond}, nil
+}
+
+// parseQuery returns the query of a request. The error is errInvalid for one that item.Query does
+// not render.
+func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
+	q := item.Query{Index: aws.ToString(in.IndexName), Consistent: aws.ToBool(in.ConsistentRead),
+		Limit: int(aws.ToInt32(in.Limit)), After: in.ExclusiveStartKey,
+		Descending: in.ScanIndexForward != nil && !*in.ScanIndexForward}
+	text := func(alias string) string {
+		if v, ok := in.ExpressionAttributeValues[alias].(*types.AttributeValueMemberS); ok {
+			return v.Value
+		}
+		return ""
+	}
+	q.PK, q.Prefix, q.From, q.To = text(":p"), text(":b"), text(":f"), text(":t")
+	if want := q.Input(""); *want.KeyConditionExpression != aws.ToString(in.KeyConditionExpression) {
+		return q, invalid("key condition %q is not understood", aws.ToString(in.KeyConditionExpression))
+	}
+	return q, nil
+}
+
+// parser reads the expressions that internal/item renders.
+type parser struct {
+	names  map[string]string
+	values item.Item
+
+	words []string // the words still to read
+	err   error
+}
+
+// words cuts an expression: names, values, operators, and each parenthesis and comma
+// by itself.
+func words(expression string) []string {
+	spaced := strings.NewReplacer("(", " ( ", ")", " ) ", ",", " , ").Replace(expression)
+	return strings.Fields(spaced)
+}
+
+// next returns the next word, empty at the end.
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	word := p.words[0]
+	p.words = p.words[1:]
+	return word
+}
+
+// took reads a word if it is the next one.
+func (p *parser) took(word string) bool {
+	if len(p.words) == 0 || p.words[0] != word {
+		return false
+	}
+	p.words = p.words[1:]
+	return true
+}
+
+func (p *parser) want(word string) {
+	if !p.took(word) {
+		p.fail("want %q before %q", word, strings.Join(p.words, " "))
+	}
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = invalid(format, args...)
+	}
+}
+
+func (p *parser) name() string {
+	alias := p.next()
+	name, ok := p.names[alias]
+	if !ok {
+		p.fail("name %q is not defined", alias)
+	}
+	return name
+}
+
+func (p *parser) value() item.Value {
+	alias := p.next()
+	v, ok := p.values[alias]
+	if !ok {
+		p.fail("value %q is not defined", alias)
+	}
+	return v
+}
+
+// condition reads a condition; none is nil.
+func (p *parser) condition(expression string) (item.Cond, error) {
+	if expression == "" {
+		return nil, nil
+	}
+	p.words = words(expression)
+	c := p.any()
+	if len(p.words) > 0 {
+		p.fail("condition goes on with %q", strings.Join(p.words, " "))
+	}
+	return c, p.err
+}
+
+func (p *parser) any() item.Cond {
+	out := []item.Cond{p.all()}
+	for p.took("OR") {
+		out = append(out, p.all())
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return item.Any(out...)
+}
+
+func (p *parser) all() item.Cond {
+	out := []item.Cond{p.term()}
+	for p.took("AND") {
+		out = append(out, p.term())
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return item.All(out...)
+}
+
+func (p *parser) term() item.Cond {
+	switch {
+	case p.took("("):
+		c := p.any()
+		p.want(")")
+		return c
+	case p.took("attribute_exists"):
+		return item.Exists(p.argument())
+	case p.took("attribute_not_exists"):
+		return item.Absent(p.argument())
+	}
+	name := p.name()
+	if p.took("BETWEEN") {
+		low := p.value()
+		p.want("AND")
+		return item.Between(name, low, p.value())
+	}
+	switch op := item.Op(p.next()); op {
+	case item.Eq, item.Lt, item.Le, item.Gt, item.Ge:
+		return item.Compare(name, op, p.value())
+	default:
+		p.fail("operator %q is not known", op)
+		return nil
+	}
+}
+
+func (p *parser) argument() string {
+	p.want("(")
+	name := p.name()
+	p.want(")")
+	return name
+}
+
+// update parses the changes of an update.
+func (p *parser) update(u item.Update, expression string) (item.Update, error) {
+	p.words = words(expression)
+	for len(p.words) > 0 {
+		verb := p.next()
+		for {
+			p.action(&u, verb)
+			if !p.took(",") {
+				break
+			}
+		}
+	}
+	return u, p.err
+}
+
+func (p *parser) action(u *item.Update, verb string) {
+	name := p.name()
+	switch verb {
+	case "SET":
+		p.want("=")
+		if p.took("if_not_exists") {
+			p.want("(")
+			p.name()
+			p.want(",")
+			u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: name, Value: p.value()})
+			p.want(")")
+			return
+		}
+		if v := p.value(); p.took("-") {
+			u.SetLess = append(u.SetLess, item.Less{Name: name, Value: v, Minus: p.name()})
+		} else {
+			u.Set = append(u.Set, item.Attr{Name: name, Value: v})
+		}
+	case "ADD":
+		u.Add = append(u.Add, item.Attr{Name: name, Value: p.value()})
+	case "DELETE":
+		u.Del = append(u.Del, item.Attr{Name: name, Value: p.value()})
+	case "REMOVE":
+		u.Remove = append(u.Remove, name)
+	default:
+		p.fail("action %q is not known", verb)
+	}
+}

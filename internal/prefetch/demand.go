@@ -1,0 +1,103 @@
+package prefetch
+
+import (
+	"math"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Demand is the recent demand of a process on a shard, by limit. It counts each request once, even
+// if it is denied: otherwise, of processes that share a saturated bucket, one that gets little
+// would ask for less and less. The zero Demand is none.
+type Demand struct {
+	requests float64 // each counts for 1, and less and less as time passes
+	costs    []flow
+	fades    float64 // how long, in milliseconds, a request counts for the most part
+	began    int64   // when the first request came after a silence, epoch ms
+	last     int64   // when the last one came
+	at       int64   // the instant of requests and costs
+}
+
+type flow struct {
+	limit string
+	milli float64
+}
+
+const (
+	// fadesFrom is how long, in milliseconds, a request counts at least.
+	fadesFrom = 850
+	// fadesLives is the same, in lives: fewer requests do not predict how many will come in a life.
+	fadesLives = 1.7
+	// seenFrom is the part of the fading time that the first requests after a silence count as
+	// observed. So two requests predict at most 2/(1.7 * 0.85) = 1.4 in a life. With a smaller
+	// part, processes that start together take so much so soon that some of them are denied.
+	seenFrom = .85
+	// whole is after how many fading times the estimate is complete: 1 - e^-40 is 1 in floating point.
+	whole = 40
+)
+
+// Asked takes in a request at an instant; life is how long, in milliseconds, tokens that are
+// taken ahead for such requests may be held. Of slots none are taken ahead.
+func (d *Demand) Asked(costs []table.Cost, life, now int64) {
+	d.fades = max(fadesFrom, fadesLives*float64(life))
+	d.fade(now)
+	if float64(now-d.last) > d.fades {
+		d.began, d.requests, d.costs = now, 0, d.costs[:0]
+	}
+	d.last = max(d.last, now)
+	d.requests++
+	for _, c := range costs {
+		if c.Milli > 0 && !c.Limit.Returns() {
+			d.add(c.Limit.Name, float64(c.Milli))
+		}
+	}
+}
+
+func (d *Demand) add(limit string, milli float64) {
+	for i := range d.costs {
+		if d.costs[i].limit == limit {
+			d.costs[i].milli += milli
+			return
+		}
+	}
+	d.costs = append(d.costs, flow{limit, milli})
+}
+
+func (d *Demand) fade(now int64) {
+	if now <= d.at || d.fades == 0 {
+		return
+	}
+	left := math.Exp(-float64(now-d.at) / d.fades)
+	d.at, d.requests = now, d.requests*left
+	for i := range d.costs {
+		d.costs[i].milli *= left
+	}
+}
+
+// seen is how much observed time the counted requests stand for, in milliseconds: fades after a
+// long time. Example: after 1,615 ms of requests, one in 10 ms, they count for 72 of 85, and the
+// time for 723 of 850 ms: one in 10 ms, too.
+func (d *Demand) seen() float64 {
+	fades := max(d.fades, 1)
+	since := float64(max(0, d.at-d.began)) / fades
+	if since > whole {
+		return fades
+	}
+	return fades * max(seenFrom, 1-math.Exp(-since))
+}
+
+// Of returns the demand for a limit, in millitokens per millisecond.
+func (d *Demand) Of(limit string) float64 {
+	for i := range d.costs {
+		if d.costs[i].limit == limit {
+			return d.costs[i].milli / d.seen()
+		}
+	}
+	return 0
+}
+
+// Requests returns how many requests come in a millisecond.
+func (d *Demand) Requests(now int64) float64 {
+	d.fade(now)
+	return d.requests / d.seen()
+}

@@ -1,0 +1,200 @@
+package prefetch
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+var (
+	requests = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000}
+	tokens   = bucket.Limit{Name: "tps", Capacity: 100_000, Amount: 25_000, Period: 1000}
+)
+
+// tenOf is what ten requests at one instant leave of demand, each of so many millitokens.
+func tenOf(costs ...int64) *Demand {
+	d := &Demand{}
+	for range 10 {
+		d.Asked(table.Costs([]bucket.Limit{requests, tokens}, costs...), 500, 1000)
+	}
+	return d
+}
+
+// Ten requests at once, after a silence, stand for 85 % of 850 ms and are 13.8 a second: for a
+// second 80 % of them are taken ahead, eleven, and less where much is held or little is there.
+func TestSizeOfAnAllotment(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		demand    *Demand
+		room      [2]int64
+		left      int64 // of requests
+		life, now int64
+		want      [2]int64 // zero: nothing is taken
+	}{
+		{"80 % of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"of a life half as long, half", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 500, 1000, [2]int64{5000, 0}},
+		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{45_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}},
+		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{45_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}},
+		{"with 3.5, 95 % of it", tenOf(1000, 0), [2]int64{45_000, 0}, 3500, 1000, 1000, [2]int64{9000, 0}},
+		{"with 20, nothing", tenOf(1000, 0), [2]int64{45_000, 0}, 20_000, 1000, 1000, [2]int64{}},
+		{"no more than there is room for", tenOf(1000, 0), [2]int64{5500, 0}, 0, 1000, 1000, [2]int64{5000, 0}},
+		{"of two limits, what the shorter one has", tenOf(1000, 3000), [2]int64{45_000, 14_500}, 0, 1000, 1000,
+			[2]int64{4000, 14_000}},
+		{"of a limit in debt nothing is asked", tenOf(1000, 0), [2]int64{45_000, -2500}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"too little for anything", tenOf(1000, 0), [2]int64{500, 0}, 0, 1000, 1000, [2]int64{}},
+		{"nearly enough for a request", tenOf(1000, 0), [2]int64{900, 0}, 0, 1000, 1000, [2]int64{}},
+		{"in debt", tenOf(1000, 0), [2]int64{-2500, 0}, 0, 1000, 1000, [2]int64{}},
+		{"requests for less than a token each", tenOf(10, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{}},
+		{"a life of two requests", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 200, 1000, [2]int64{}},
+		{"a quota", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 0, 1000, [2]int64{}},
+		{"850 ms later there is a third of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1850,
+			[2]int64{4000, 0}},
+		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 500,
+			[2]int64{11_000, 0}},
+	} {
+		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
+		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
+		take := c.demand.Size(costs, c.room[:], false, left, c.life, c.now)
+		if (take != nil) != (c.want != [2]int64{}) {
+			t.Errorf("%s: %v, want %v", c.name, take, c.want)
+		}
+		for i := range take {
+			if take[i].Limit != costs[i].Limit || take[i].Milli != c.want[i] {
+				t.Errorf("%s: %v, want %v", c.name, take, c.want)
+			}
+		}
+	}
+}
+
+// A second way to compute the size gives the same, for any demand, levels and held tokens.
+func TestSizeEqualsANaiveOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 2))
+	taken, short, nothing := 0, 0, 0
+	for n := range 5000 {
+		d, now, life := &Demand{}, int64(began), 100+r.Int64N(1500)
+		limits := []bucket.Limit{requests, tokens}
+		for range r.IntN(30) {
+			now += r.Int64N(60)
+			d.Asked(table.Costs(limits, r.Int64N(3)*700, r.Int64N(4)*900), life, now)
+		}
+		room := []int64{r.Int64N(30_000) - 2500, r.Int64N(30_000) - 2500}
+		scarce, part := r.IntN(2) == 0, .8
+		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
+		per := d.Requests(now) * float64(life)
+		if scarce {
+			part = min(part, (per-2*math.Sqrt(per))/per)
+		}
+		var wants [2]float64
+		share := 1.
+		for i, l := range limits {
+			whole := d.Of(l.Name) * float64(life)
+			wants[i] = max(0, min(part*whole, .95*whole-float64(left[l.Name])))
+			if most := max(0, float64(room[i])); most < share*wants[i] {
+				share = most / wants[i]
+			}
+		}
+		var want [2]int64
+		isShort := per >= 3.7 && part*per*share < 1
+		if per >= 3.7 && !isShort {
+			for i := range want {
+				want[i] = int64(wants[i]*share/1000) * 1000
+			}
+		}
+		take := d.Size(table.Costs(limits), room, scarce, func(limit string) int64 { return left[limit] }, life, now)
+		got := [2]int64{}
+		for i := range take {
+			got[i] = take[i].Milli
+		}
+		if got != want || (take == nil) != (want == [2]int64{}) {
+			t.Fatalf("run %d: %v of %v, want %v", n, take, wants, want)
+		}
+		switch {
+		case take != nil:
+			taken++
+		case isShort:
+			short++
+		default:
+			nothing++
+		}
+	}
+	if min(taken, short, nothing) < 300 {
+		t.Errorf("%d taken, %d short, %d times nothing: the random demands show little", taken, short, nothing)
+	}
+}
+
+// Two requests in a life are busy: of a life of 900 ms, after a silence, three at once.
+func TestBusy(t *testing.T) {
+	d := &Demand{}
+	for n, want := range []bool{false, false, false, true} {
+		if got := d.Busy(900, 1000); got != want {
+			t.Errorf("after %d requests: busy %v", n, got)
+		}
+		d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 900, 1000)
+	}
+	if d.Busy(0, 1000) || d.Busy(900, 2000) {
+		t.Error("busy without a life, or a second later")
+	}
+	if d.Of("other") != 0 {
+		t.Error("what nobody asked for is in demand")
+	}
+}
+
+// Tokens are held for half of the time in which the fastest rate fills, never longer than
+// is asked for or is bounded. Slots, which are given back, do not shorten that. Beside a soft limit or a
+// floor none are held.
+func TestLife(t *testing.T) {
+	slow := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 1000, Period: 86_400_000}
+	quota := bucket.Limit{Name: "day", Capacity: 9000, Period: bucket.QuotaPeriod, Reset: "daily"}
+	slots := bucket.Limit{Name: "calls", Capacity: 9000, InFlight: true, Period: 1000}
+	for _, c := range []struct {
+		limits     []bucket.Limit
+		most, want int64
+	}{
+		{[]bucket.Limit{requests}, 10_000, 500},
+		{[]bucket.Limit{tokens, requests}, 10_000, 500},
+		{[]bucket.Limit{{Name: "fast", Capacity: 1000, Amount: 1, Period: 1}}, 10_000, 500},
+		{[]bucket.Limit{requests, tokens}, 10_000, 500},
+		{[]bucket.Limit{tokens}, 10_000, 2000},
+		{[]bucket.Limit{tokens}, 1500, 1500},
+		{[]bucket.Limit{slow}, 10_000, 10_000},
+		{[]bucket.Limit{slow}, 2 * bucket.MaxAhead, bucket.MaxAhead},
+		{[]bucket.Limit{requests, quota}, 10_000, 500},
+		{[]bucket.Limit{quota}, 10_000, 10_000},
+		{[]bucket.Limit{slots}, 10_000, 10_000},
+		{[]bucket.Limit{requests, slots}, 10_000, 500},
+	} {
+		if got := Life(table.Costs(c.limits), c.most); got != c.want {
+			t.Errorf("%v, at most %d: %d, want %d", c.limits, c.most, got, c.want)
+		}
+	}
+	soft := requests
+	soft.Soft = true
+	for name, costs := range map[string][]table.Cost{
+		"a soft limit": table.Costs([]bucket.Limit{tokens, soft}), "a floor": {{Limit: requests}, {Limit: tokens, Floor: 1}},
+	} {
+		if got := Life(costs, 10_000); got != 0 {
+			t.Errorf("beside %s: %d, want nothing", name, got)
+		}
+	}
+}
+
+// Where tokens are scarce, an allotment is so small that hardly any of it ends unspent, as requests come at
+// random: of 16 in a life, 16 - 2*4 = 8 are almost sure; of 4, none.
+func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
+	none := func(string) int64 { return 0 }
+	for _, c := range []struct{ life, plenty, scarce int64 }{{1160, 12_000, 8000}, {290, 3000, 0}} {
+		for scarce, want := range map[bool]int64{false: c.plenty, true: c.scarce} {
+			take := tenOf(1000, 0).Size(table.Costs([]bucket.Limit{requests}), []int64{45_000}, scarce, none, c.life, 1000)
+			got := int64(0)
+			if take != nil {
+				got = take[0].Milli
+			}
+			if got != want {
+				t.Errorf("of a life of %d ms, scarce %v: %d taken, want %d", c.life, scarce, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package table_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// Every interleaving of two processes, one a second ahead and one a second behind, on two
+// slots over five epochs: time passing by half an epoch or two epochs, looks, takings, moves and give-backs,
+// one of them late, answers lost, and holders that die.
+type slotsMoment struct {
+	now    int64 // true time since the first epoch
+	it     item.Item
+	b      table.Shard // the item
+	images [2]table.Shard
+	late   *slotsWrite
+	works  [2][8]int8 // by process and epoch, as far as it knows
+	stuck  [2][8]int8 // of these, the ones whose move has no answer: they just go on
+	taken  [8]int8    // by epoch: carried out, and not given back
+	steps  string
+}
+
+type slotsWrite struct {
+	p    int
+	w    item.Update
+	kind byte  // take, back or move
+	e    int64 // the epoch of the slots, for back and move
+}
+
+const (
+	smallEpoch = int64(bucket.MinEpoch)
+	firstEpoch = int64(300_000_000)
+)
+
+var twoSlots = []bucket.Limit{{Name: "fly", Capacity: 2 * bucket.Milli, Period: smallEpoch, InFlight: true}}
+
+// clock is what a process takes for the time since the first epoch.
+func (m slotsMoment) clock(p int) int64 { return m.now + int64(1000-2000*p) }
+
+// lost reports whether a process knows by its clock that slots of an epoch are lost.
+func (m slotsMoment) lost(p int, e int64) bool { return m.clock(p) >= (e+2)*smallEpoch-1000 }
+
+func (m slotsMoment) key() string {
+	of := func(s table.Shard) string {
+		sl := slotNamed(s, "fly")
+		return fmt.Sprint(s.State.RF, sl.Epoch(), sl.Taken)
+	}
+	late := ""
+	if m.late != nil {
+		late = fmt.Sprint(m.late.p, m.late.kind, m.late.e, m.late.w)
+	}
+	return fmt.Sprint(m.now, of(m.b), of(m.images[0]), of(m.images[1]), m.works, m.stuck, m.taken, late)
+}
+
+// check returns what is wrong.
+func (m slotsMoment) check() error {
+	sl, alive := slotNamed(m.b, "fly"), 0
+	for p := range m.works {
+		for e := range m.works[p] {
+			if !m.lost(p, int64(e)) {
+				alive += int(m.works[p][e] + m.stuck[p][e])
+			}
+		}
+	}
+	if q := m.late; q != nil && q.kind == 'm' && !m.lost(q.p, q.e) {
+		alive++
+	}
+	if alive > 2 {
+		return fmt.Errorf("%d at work, there are 2", alive)
+	}
+	now := sl.Epoch() - firstEpoch
+	for e := max(now-1, 0); e <= now+1; e++ {
+		if got := sl.Taken.Of(e + firstEpoch); got != int64(m.taken[e])*bucket.Milli {
+			return fmt.Errorf("%d are counted in epoch %d, %d were taken", got, e, m.taken[e])
+		}
+	}
+	return nil
+}
+
+// deliver carries a write out.
+func (m slotsMoment) deliver(q slotsWrite, lost bool) (slotsMoment, error) {
+	after, held, err := q.w.Apply(m.it)
+	if err != nil {
+		return m, err
+	}
+	if held {
+		if m.b, err = table.DecodeShard(after); err != nil {
+			return m, err
+		}
+		m.it = after
+	}
+	if e := slotNamed(m.b, "fly").Epoch() - firstEpoch; held {
+		switch q.kind {
+		case 't':
+			m.taken[e]++
+			if !lost {
+				m.works[q.p][e]++
+			}
+		case 'b':
+			m.taken[q.e]--
+		case 'm':
+			m.taken[q.e]--
+			m.taken[q.e+1]++
+		}
+	}
+	switch {
+	case q.kind != 'm':
+	case lost:
+		m.stuck[q.p][q.e]++
+	case held:
+		m.works[q.p][q.e+1]++
+	default:
+		m.works[q.p][q.e]++
+	}
+	if !lost {
+		m.images[q.p] = m.b
+	}
+	return m, m.check()
+}
+
+// next returns every moment that can follow.
+func (m slotsMoment) next() (out []slotsMoment, err error) {
+	add := func(n slotsMoment, e error, step string) {
+		n.steps += step
+		if e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", n.steps, e)
+		}
+		out = append(out, n)
+	}
+	ways := func(n slotsMoment, q slotsWrite, step string) {
+		a, e := n.deliver(q, false)
+		add(a, e, step)
+		a, e = n.deliver(q, true)
+		add(a, e, step+"-lost")
+		if n.late == nil {
+			n.late = &q
+			add(n, nil, step+"-late")
+		}
+	}
+	for _, d := range []int64{smallEpoch / 2, 2 * smallEpoch} {
+		if n := m; m.now+d <= 4*smallEpoch {
+			n.now += d
+			add(n, n.check(), fmt.Sprintf(" +%dms", d))
+		}
+	}
+	if m.late != nil {
+		n, q := m, *m.late
+		n.late = nil
+		n, e := n.deliver(q, false)
+		add(n, e, " arrives")
+	}
+	for p := range m.images {
+		now := firstEpoch*smallEpoch + m.clock(p)
+		look := m
+		look.images[p] = m.b
+		add(look, nil, fmt.Sprint(" look", p))
+		costs := table.Costs(twoSlots, bucket.Milli)
+		plan := table.Charge{Image: m.images[p], Costs: costs, Now: now}.Plan()
+		if plan.Verdict.Granted {
+			ways(m, slotsWrite{p, plan.Update, 't', 0}, fmt.Sprint(" take", p))
+		}
+		cold := table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs, Now: now, Room: 50}.Plan()
+		ways(m, slotsWrite{p, cold, 't', 0}, fmt.Sprint(" cold", p))
+		for e := range int64(6) {
+			if m.works[p][e] == 0 {
+				continue
+			}
+			n := m
+			n.works[p][e]--
+			add(n, nil, fmt.Sprint(" dies", p))
+			c := table.Cost{Limit: twoSlots[0], Milli: bucket.Milli, End: (firstEpoch + e + 1) * smallEpoch}
+			if m.clock(p) >= (e+1)*smallEpoch+1000 && !m.lost(p, e) {
+				moves := table.Renew(m.images[p].Key(), m.images[p].TTL, []table.Cost{c})
+				ways(n, slotsWrite{p, moves, 'm', e}, fmt.Sprint(" move", p))
+			}
+			c.Milli = -c.Milli
+			u := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{c})
+			ways(n, slotsWrite{p, u, 'b', e}, fmt.Sprint(" back", p))
+		}
+	}
+	return out, err
+}
+
+func TestEveryInterleavingOfSlots(t *testing.T) {
+	depth := 5
+	if testing.Short() {
+		depth = 4
+	}
+	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+		Costs: table.Costs(twoSlots, 0), Now: firstEpoch*smallEpoch + 2000, Draw: 3})
+	first := slotsMoment{now: 2000, it: put.Item, b: b, images: [2]table.Shard{b, b}}
+	freed := 0
+	steps, states := interleavings(t, first, depth, func(m slotsMoment) {
+		if m.taken[0] == 2 && m.taken[2] > 0 {
+			freed++
+		}
+	})
+	if freed == 0 {
+		t.Error("no interleaving takes the slots of the dead")
+	}
+	t.Logf("%d steps, %d states, %d of them with slots of the dead taken anew", steps, states, freed)
+}

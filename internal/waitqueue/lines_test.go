@@ -1,0 +1,152 @@
+package waitqueue
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+)
+
+func (s *Standing) called() bool {
+	select {
+	case <-s.Turn():
+		return true
+	default:
+		return false
+	}
+}
+
+func called(all ...*Standing) (out string) {
+	for _, s := range all {
+		if s.called() {
+			out += "x"
+		} else {
+			out += "."
+		}
+	}
+	return out
+}
+
+// The first in a line has its turn at once; those after it when it leaves, as many as there is
+// room for, and the next one in any case.
+func TestTurnsInALine(t *testing.T) {
+	all := rooms{}
+	ls := Lines{Rooms: all}
+	a, b, c, d := ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "")
+	if got := called(a, b, c, d); got != "x..." {
+		t.Errorf("at first %s have their turn", got)
+	}
+	b.Leave(0) // from the middle: the first may ask again
+	if got := called(a, c, d); got != "x.." {
+		t.Errorf("after the second has left %s have their turn", got)
+	}
+	a.Leave(2)
+	if got := called(c, d); got != "xx" {
+		t.Errorf("with room for two %s have their turn", got)
+	}
+	c.Leave(9)
+	if got := called(d); got != "x" {
+		t.Error("the last one has no turn")
+	}
+	if d.Leave(1); len(all) != 0 || ls.Any(acme, "") {
+		t.Error("somebody is left in line")
+	}
+	if !ls.Join(acme, "").called() {
+		t.Error("the first of a new line has no turn")
+	}
+}
+
+// Each class of each bucket has a line of its own. What a bucket gets back concerns the first
+// of each of its lines.
+func TestLinesOfABucket(t *testing.T) {
+	rooms := rooms{}
+	ls := Lines{Rooms: rooms}
+	other := acme
+	other.Entity = "other"
+	all := []*Standing{ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "batch"), ls.Join(other, "")}
+	if got := called(all...); got != "x.xx" || len(rooms) != 2 {
+		t.Errorf("at first %s have their turn, of %d buckets", got, len(rooms))
+	}
+	if ls.Wake(acme); called(all...) != "x.x." {
+		t.Error("not the first of each line of the bucket is woken")
+	}
+	all[0].call()
+	all[0].call() // it has the turn already
+	if got := called(all[0], all[0]); got != "x." {
+		t.Errorf("called twice, it has its turn %s", got)
+	}
+	all[2].Leave(1)
+	for _, c := range []struct {
+		class string
+		want  bool
+	}{{"", true}, {"batch", false}, {"free", false}} {
+		if got := ls.Any(acme, c.class); got != c.want {
+			t.Errorf("somebody of class %q stands in line: %t", c.class, got)
+		}
+	}
+}
+
+// Each write that finds the room taken counts, two at most; each that does not takes one off.
+// What was sent without a write tells nothing.
+func TestMissedRoom(t *testing.T) {
+	ls := Lines{Rooms: rooms{}}
+	first, second := ls.Join(acme, ""), ls.Join(acme, "")
+	got := ""
+	for _, c := range []struct{ sent, full bool }{
+		{false, true}, {true, true}, {true, true}, {true, true}, {false, false}, {true, false}, {true, false}, {true, false},
+	} {
+		missed, isFirst := first.Asked(c.sent, c.full, acme)
+		got += fmt.Sprint(missed)
+		if !isFirst {
+			t.Error("it is the first")
+		}
+	}
+	if got != "01222100" {
+		t.Errorf("missed %s", got)
+	}
+	if _, isFirst := second.Asked(true, true, acme); isFirst {
+		t.Error("it is the second")
+	}
+}
+
+// What a parent gets back concerns one of the lines that it denies, in the order in which it denied
+// them. Whoever is let in, or leaves, lets the next one ask. A line that is denied by its own bucket
+// again is not concerned any more.
+func TestLinesBehindAParent(t *testing.T) {
+	all := rooms{}
+	ls := Lines{Rooms: all}
+	org := decide.Name{Entity: "org", Resource: acme.Resource}
+	join := func(entity string) *Standing {
+		return ls.Join(decide.Name{Entity: entity, Resource: acme.Resource}, "")
+	}
+	a, b, c := join("a"), join("b"), join("c")
+	after := join("b")
+	called(a, b, c, after)
+	wants := func(when, want string) {
+		t.Helper()
+		if got := called(a, b, c, after); got != want {
+			t.Errorf("%s: %s have their turn, want %s", when, got, want)
+		}
+	}
+	ls.Wake(org)
+	wants("nobody was denied by the parent", "....")
+	for _, s := range []*Standing{b, a, c} {
+		s.Asked(true, true, org)
+		s.Asked(true, true, org)
+	}
+	after.Asked(true, true, org) // it is not the first
+	ls.Wake(org)
+	wants("the parent has something", ".x..")
+	b.Leave(1)
+	wants("the first is let in", "x..x")
+	after.Asked(true, true, org)
+	a.Asked(true, true, a.name)
+	ls.Wake(org)
+	wants("the next one is denied by its own", "..x.")
+	c.Leave(1)
+	wants("it has left", "...x")
+	after.Leave(1)
+	if a.Leave(1); len(all) != 0 {
+		t.Errorf("left in line: %v", all)
+	}
+}

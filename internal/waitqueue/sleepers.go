@@ -1,0 +1,172 @@
+// Package waitqueue has the requests of this process that wait for tokens. Those that have taken
+// them into debt sleep until it is paid back. Those that found the queue full stand in line
+// until it has room. It makes no calls.
+package waitqueue
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// A sleeper has taken its costs into debt, on top of the debt of others before it, and sleeps until
+// the level is back at zero. A lease of this process may give back tokens that were taken earlier,
+// because its caller leaves or the work has cost less. Then the level gets there sooner, and the
+// sleeper is woken. Tokens that other processes give back serve the requests that follow. A look
+// (looks.go) finds the rest.
+
+// Owed is the debt of a request on one shard.
+type Owed struct {
+	Image  table.Shard // with its charge in it
+	Limits []string    // in force
+	Asked  int64       // the turn before the charge was sent
+}
+
+// Sleeper is a request that sleeps.
+type Sleeper struct {
+	parts  []debtor
+	sooner chan struct{} // holds one when it may go on sooner
+}
+
+// Sooner returns a channel that brings a value when the sleeper may go on sooner: it must call
+// [Sleepers.Until] again.
+func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
+
+// debtor is the debt of a sleeper on one shard.
+type debtor struct {
+	name   decide.Name
+	room   *Room       // of the named bucket, kept while it sleeps
+	image  table.Shard // with its charge in it, and the give-backs since
+	limits []string    // in force
+	asked  int64       // the turn before the charge was sent
+	paid   int64       // when looks have shown the debt paid; bucket.Never: not yet
+	looked time.Time   // when the shard was last read, or charged
+}
+
+// until returns when the debt is paid.
+func (d *debtor) until() int64 { return min(d.paid, decide.PaidBack(d.image, d.limits)) }
+
+// hear adds given-back tokens to the debtor's level, and reports whether they concern the debtor.
+// They do if they were taken before its charge and given back after. Its image already shows
+// earlier give-backs. For tokens taken after its charge, the debtor does not wait.
+func (d *debtor) hear(g Return) bool {
+	mine := MomentOf(d.image)
+	if d.name != g.Name || !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {
+		return false
+	}
+	for _, c := range g.Costs {
+		if j := d.image.State.Index(c.Limit.Name); j >= 0 && c.Milli < 0 {
+			slot := &d.image.State.Slots[j]
+			slot.Tokens = bucket.SubSat(slot.Tokens, c.Milli)
+		}
+	}
+	return true
+}
+
+// Sleepers are the sleepers of one process, in the rooms of the buckets. It is ready once Rooms is
+// set. It is safe for concurrent use, and guards the sleepers and their lists in the rooms.
+type Sleepers struct {
+	Rooms Rooms
+
+	mu     sync.Mutex
+	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
+	given  int        // how many recent has had so far
+	turns  atomic.Int64
+}
+
+// Turn returns a point in the order of this process's actions, later than all before it. A write
+// that was answered before a turn precedes any write sent after it, on any shard.
+func (all *Sleepers) Turn() int64 { return all.turns.Add(1) }
+
+// Add adds a sleeper with its debts. End it by Remove.
+func (all *Sleepers) Add(owed []Owed) *Sleeper {
+	s := &Sleeper{sooner: make(chan struct{}, 1)}
+	for _, o := range owed {
+		o.Image.State.Slots = slices.Clone(o.Image.State.Slots)
+		s.parts = append(s.parts, debtor{name: decide.Name{Entity: o.Image.Entity, Resource: o.Image.Resource},
+			image: o.Image, limits: o.Limits, asked: o.Asked,
+			paid: bucket.Never, looked: time.Now()})
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i := range s.parts {
+		room := all.Rooms.Pin(s.parts[i].name)
+		if s.parts[i].room = room; !slices.Contains(room.sleepers, s) { // it may owe on several shards of a bucket
+			room.sleepers = append(room.sleepers, s)
+		}
+	}
+	for _, g := range all.recent {
+		s.hear(g)
+	}
+	return s
+}
+
+// Remove removes a sleeper.
+func (all *Sleepers) Remove(s *Sleeper) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, part := range s.parts {
+		part.room.sleepers = slices.DeleteFunc(part.room.sleepers, func(o *Sleeper) bool { return o == s })
+		all.Rooms.Unpin(part.name)
+	}
+}
+
+// Wake reports a lease's give-back to the sleepers behind it.
+func (all *Sleepers) Wake(g Return) {
+	if !g.Taken.before(g.Given, math.MaxInt64) ||
+		!slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.recent[all.given%len(all.recent)] = g
+	all.given++
+	if room := all.Rooms.Find(g.Name); room != nil {
+		for _, s := range room.sleepers {
+			s.hear(g)
+		}
+	}
+}
+
+// hear adds a give-back; the lock of the sleepers is held.
+func (s *Sleeper) hear(g Return) {
+	for i := range s.parts {
+		if s.parts[i].hear(g) {
+			s.wake()
+		}
+	}
+}
+
+// wake lets a sleeper call Until again.
+func (s *Sleeper) wake() {
+	select {
+	case s.sooner <- struct{}{}:
+	default: // it was woken before, and has not asked yet
+	}
+}
+
+// Until returns when a sleeper may go on, in epoch milliseconds: once its debt is paid on every
+// shard. Zero or a past instant: at once.
+func (all *Sleepers) Until(s *Sleeper) int64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	at := int64(0)
+	for _, part := range s.parts {
+		at = max(at, part.until())
+	}
+	return at
+}
+
+// Any reports whether a request sleeps for a bucket.
+func (all *Sleepers) Any(n decide.Name) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	room := all.Rooms.Find(n)
+	return room != nil && len(room.sleepers) > 0
+}
