@@ -8,8 +8,8 @@ import (
 
 // Add takes the costs by a plain add, which needs no image and moves no clock. It holds if every
 // level covers its cost and cannot have overflowed since the refill instant. Otherwise it is
-// refused and returns the image. A process's first write on a shard is an Add. So are the writes of
-// a crowd on a bucket that is nearly full, where images are too old to charge from.
+// refused and returns the image. A crowd sends it to a bucket that is nearly full, where images are too
+// old to charge from. A process sends it to a shard whose image it could not read.
 //
 // A level that overflowed between its refill instant and now would pay out tokens that never
 // existed. So the refill instant must be recent, and the level must leave room for the refill

@@ -23,6 +23,7 @@ var targets = []target{
 	{PerMinute, 16, []float64{.1, .5, .9}, 1.05, 0.05, 0.999},
 	{PerMinute, 64, []float64{.1, .5, .9}, 1.10, 0.15, 0.999},
 	{PerSecond, 16, []float64{.1, .5, .9}, 1.15, 0.25, 0.99},
+	{PerSecond, 64, []float64{.5}, 1.2, 0.25, 0.99}, // 1.6 without plain adds
 	{PerSecond, 16, []float64{5}, 1.3, 0, 0.98},
 	{PerSecond, 64, []float64{5}, 1.3, 0, 0.98},
 	{PerSecond, 256, []float64{5}, 3.5, 0, 0.98},
