@@ -32,7 +32,7 @@ import (
 // above, as their own flags say: one UpdateItem each, at once. If one denies, the others are
 // given back. Buckets that are not there yet are created in one transaction. Each entity has
 // limits of its own stored for the resource, with all the names that costs are given for;
-// Request.Limits are those of the first entity. A parent that does not exist, a circle and a
+// Request.Limits are for the first entity. A parent that does not exist, a circle and a
 // fifth level are ErrInvalid.
 //
 // The error is one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
@@ -47,7 +47,7 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	}
 	begin, tries := l.begin(), &desk.Attempt{}
 	lease, err := l.acquire(ctx, req, tries)
-	l.tellAcquire(ctx, req, begin, tries, lease, err)
+	l.observeAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
 }
 
@@ -82,9 +82,9 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	got := l.desks.Take(bounded, wants, tries)
 	err = failure(got)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
-		denied.beside(wants, reused.Of)
+		denied.addReused(wants, reused.Of)
 	}
-	// Else nothing was asked: it is bypassed, granted from what is held, or denied by what is known.
+	// Else nothing was asked: it is bypassed, granted from prefetched tokens, or denied by the last image.
 	if err == nil && !tries.Held && charged(got.Grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
 		l.heard(ctx, req, parts, wants, got.At, err)
 	}
@@ -101,7 +101,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	return lease, nil
 }
 
-// needs resolves what is in force for all parts of a request, at once, and what they need of all their levels,
+// needs resolves the limits in force for all parts of a request, at once, and the wants of all their levels,
 // in the room it is given. With an error it returns the entity that the error is about.
 func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want) (
 	wants []decide.Want, cfg resolved, at decide.Name, err error) {

@@ -13,8 +13,8 @@ import (
 // With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
 // next requests from that, without a call. See docs/hot-keys.md.
 
-// atHand grants a request from what this process has taken ahead. It is nil if that does not
-// cover it, if the request has several parts, cascades or is granted anyway, or if what is in force has to be
+// atHand grants a request from the tokens that this process has prefetched. It is nil if they do not
+// cover it, if the request has several parts, cascades or is granted anyway, or if its limits have to be
 // looked up. It makes no call, and does not ask whether one would be answered.
 func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if len(req.Also) > 0 {
@@ -60,6 +60,6 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	lease.fill(n, h.Image, h.Limits, h.Part())
 	l.hold(lease, nil, reused)
 	reused = nil
-	l.tellAcquire(ctx, req, begin, &desk.Attempt{Held: true}, lease, nil)
+	l.observeAcquire(ctx, req, begin, &desk.Attempt{Held: true}, lease, nil)
 	return lease
 }

@@ -13,7 +13,7 @@ const AllowResource = "default"
 //	err := l.Allow(ctx, "acme", limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 10_000))
 //
 // At least one limit is needed, and none may be named twice; limits that are stored are
-// for Acquire. Errors, blocking and price are those of Acquire: a denial is a
+// for Acquire. Errors, blocking and price are as of Acquire: a denial is a
 // [*LimitError] that says when to try again. Under PolicyAllow and PolicyLocal a table
 // that does not answer does not make it an error.
 func (l *Limiter) Allow(ctx context.Context, entity string, limits ...Limit) error {

@@ -23,18 +23,18 @@ func Blocked(name string) Limit {
 	return Limit{Name: name, Capacity: 1, Refill: 1, Period: blockedPeriod}
 }
 
-// blockedPeriod tells a blocked limit from the slowest that somebody may mean.
+// blockedPeriod distinguishes a blocked limit from the slowest that somebody may mean.
 const blockedPeriod = maxPeriod - time.Second
 
-// IsUnlimited reports whether the limit is that of [Unlimited], whatever its name.
+// IsUnlimited reports whether the limit is [Unlimited], whatever its name.
 func (l Limit) IsUnlimited() bool { l.Floors, l.Ahead = "", 0; return l == Unlimited(l.Name) }
 
-// IsBlocked reports whether the limit is that of [Blocked], whatever its name.
+// IsBlocked reports whether the limit is [Blocked], whatever its name.
 func (l Limit) IsBlocked() bool { l.Floors, l.Ahead = "", 0; return l == Blocked(l.Name) }
 
 // blocked returns the denial of a request that takes from a blocked limit, nil if
 // it takes from none. Nothing is looked up for it: the statuses of the other limits
-// are those of a bucket that nobody uses.
+// are full.
 func blocked(n decide.Name, costs Costs, limits []bucket.Limit) *LimitError {
 	i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return costs[l.Name] > 0 && public(l).IsBlocked() })
 	if i < 0 {

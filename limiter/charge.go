@@ -12,7 +12,7 @@ import (
 
 // Charge takes more for the same request now, or is denied, like an Acquire with these
 // costs. It is for work whose end is not known, such as a stream. What it takes belongs to the
-// lease: Rollback gives it back too, and it counts on top of what was settled so far. It is
+// lease: Rollback gives it back too, and it counts on top of earlier settlements. It is
 // charged where Settle settles, not to parts of [Request.Also]. It blocks and fails like
 // [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease has ended meanwhile, the
 // tokens are given back, and the error is ErrLeaseClosed.

@@ -28,7 +28,7 @@ func (e *SettleError) Error() string { return e.Err.Error() }
 func (e *SettleError) Unwrap() error { return e.Err }
 
 // Commit ends the lease of work that is done. It writes what Settle has said: the difference
-// to what was taken, in one write for each item charged, or in one of others (see
+// to the tokens taken, in one write for each item charged, or in one of others (see
 // Options.SettleWithin). Without a difference it makes no call.
 // It blocks until it is answered, bounded by ctx and Options.Timeout; Rollback and Do settle also
 // when ctx is done. A failure is a *SettleError, which says whether Commit may be called again;
@@ -45,10 +45,10 @@ func (le *Lease) Commit(ctx context.Context) error {
 }
 
 // Rollback ends the lease of work that failed. It gives back everything that the lease has
-// taken, to the items that have paid it. But costs that Settle has spoken of have arisen: it
+// taken, to the items that have paid it. But costs given to Settle have arisen: it
 // writes those instead, as Commit does. On a lease that has ended it does nothing and returns
 // nil, so it can be deferred before the work begins. Callers that have given up call it too, so
-// it goes on when ctx is done; Options.Timeout bounds it. Failures are those of Commit.
+// it goes on when ctx is done; Options.Timeout bounds it. It fails like Commit.
 func (le *Lease) Rollback(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -96,9 +96,9 @@ func (le *Lease) due() [][]table.Cost {
 	return out
 }
 
-// settle writes one adjustment per item, all at once: one after the other, those of a lease
-// on many shards would not be written within the time of one call. What is written is noted
-// as taken, so that a repeated call does not settle it twice.
+// settle writes one adjustment per item, all at once: one after the other, a lease on many
+// shards would exceed the time of one call. A written adjustment is noted as taken, so that a
+// repeated call does not settle it twice.
 func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
 	bounded := le.limiter.desks.Bounded(ctx)
 	defer bounded.End()
@@ -173,10 +173,10 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 			delete(released, a.items[j].Key)
 		}
 	}
-	le.limiter.desks.GiveSlots(released) // taken over, beside tokens of another shard
+	le.limiter.desks.GiveSlots(released) // taken over, with tokens of another shard
 	desk.InParallel(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
 	err := le.settledAll(op, errs)
-	le.tellSettled(ctx, op, begin, dues, err)
+	le.observeSettled(ctx, op, begin, dues, err)
 	return err
 }
 

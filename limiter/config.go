@@ -25,7 +25,7 @@ import (
 // lock is held during it.
 type configs struct {
 	store     store.Store
-	desks     *desk.Desks // have what is warm
+	desks     *desk.Desks // remember warm buckets
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
@@ -53,7 +53,7 @@ func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.D
 // its limits must not wait for a whole ttl.
 const noLimitsFor = 3000
 
-// cacheKey identifies a record of the namespace; the name has what tells it from
+// cacheKey identifies a record of the namespace; the name distinguishes it from
 // others of its kind.
 type cacheKey struct {
 	rec  int
@@ -134,8 +134,7 @@ func (c *configs) resolve(ctx context.Context, n decide.Name, own []bucket.Limit
 }
 
 // last returns the configuration that was read last, however old, without I/O. It fails
-// if that does not tell which limits are in force, and with ErrDisabled if it tells that
-// nothing is granted.
+// if no limits follow from it, and with ErrDisabled if it grants nothing.
 func (c *configs) last(n decide.Name, own []bucket.Limit) (resolved, error) {
 	recs, _, _, _ := c.cached(keysOf(n), own != nil, 0)
 	for i := range recMeta {
@@ -191,7 +190,7 @@ func (c *configs) quiet(now int64) bool {
 }
 
 // cached returns the records in the cache, and the indexes of those that have to be read:
-// never seen, or too old (these are returned as well). If there are none, that holds until an
+// never seen, or too old (these are returned as well). If there are none, this answer holds until an
 // instant, and unless the cache is forgotten.
 func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (recs [records]cached, missing []int,
 	until, forgotten int64) {
@@ -207,7 +206,7 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	for i, r := range recs {
 		ttl := c.ttl
 		switch {
-		case r.bad != nil && (!decided || i == recMeta): // what is mended is in force at once
+		case r.bad != nil && (!decided || i == recMeta): // a mended record is in force at once
 			ttl = 0
 		case r.bad != nil, !limited && i <= recSystem:
 			ttl = min(ttl, noLimitsFor)
@@ -221,7 +220,7 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	return recs, missing, until, c.forgotten.Load()
 }
 
-// fetched is what a read has brought: records, and with met the bucket of that name, nil if there is none.
+// fetched is the result of a read: records, and with met the bucket of the name, nil if there is none.
 type fetched struct {
 	records map[cacheKey]cached
 	name    decide.Name

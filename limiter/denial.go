@@ -16,7 +16,7 @@ func refusal(d decide.Decision) error {
 	return limitError(d.Want, d.Denial)
 }
 
-// limitError is what a caller is told of a denial.
+// limitError is a denial as the caller gets it.
 func limitError(w decide.Want, d decide.Denial) *LimitError {
 	e := &LimitError{
 		Entity: w.Name.Entity, Resource: w.Name.Resource, Limit: d.Limit, RetryAfter: wait(0, d.After),

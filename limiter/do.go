@@ -10,7 +10,7 @@ import (
 // What the caller can cause gives nothing back: when fn panics, or ctx has ended, Do commits.
 // Neither is cut short when ctx is done; both are bounded by Options.Timeout.
 //
-// The error is that of Acquire if fn did not run, else fn's own, joined with a
+// The error is Acquire's if fn did not run, else fn's own, joined with a
 // *SettleError if the lease could not be committed or given back. fn may end the lease
 // itself. It must not use the lease after it has returned.
 func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, *Lease) error) error {

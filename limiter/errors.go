@@ -28,7 +28,7 @@ var (
 	// into a lease: somebody has to act. Open finds most of it.
 	ErrSetup = store.ErrSetup
 	// ErrCanceled: the caller's context ended before there was a decision; errors.Is
-	// also tells the context's error. No policy turns it into a lease. It is ErrUnknown
+	// also finds the context's error. No policy turns it into a lease. It is ErrUnknown
 	// too if tokens may have been taken, else ErrUnavailable. A write that had gone out goes
 	// on, bounded by Options.Timeout, and what it takes is given back.
 	ErrCanceled = errors.New("limiter: canceled by the caller")
@@ -36,7 +36,7 @@ var (
 	// sending, server error). Treat as taken; do not retry blindly.
 	ErrUnknown = store.ErrUnknown
 	// ErrInvalid: an argument or a stored configuration is not acceptable; the
-	// message names the field, the value and what is accepted. Nothing was
+	// message names the field, the value and the accepted values. Nothing was
 	// written.
 	ErrInvalid = validate.ErrInvalid
 	// ErrUnreadable: the stored bucket cannot be read, because of what another client or
@@ -88,15 +88,15 @@ type LimitError struct {
 	// It is 292 years at most, all that a Duration holds, and ten years of a blocked limit. Neither is
 	// a wait that helps: see Never.
 	RetryAfter time.Duration
-	// Estimated tells that RetryAfter may be wrong. This process has not seen all shards of the
-	// bucket, or shards have to merge first. Or others were faster, and it tells how long the
-	// costs take to refill.
+	// Estimated: RetryAfter may be wrong. This process has not seen all shards of the bucket, or
+	// shards have to merge first. Or others were faster, and it is how long the costs take to
+	// refill.
 	Estimated bool
 	// Statuses has one entry for each limit in force of Entity, in order of name, about
 	// the whole bucket.
 	Statuses []Status
 
-	full bool // the queue of those who wait is full
+	full bool // the queue of waiting requests is full
 }
 
 func (e *LimitError) Error() string {
@@ -125,8 +125,8 @@ func (e *LimitError) Never() bool {
 	return e.RetryAfter >= longestWait || slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.RetryAfter < 0 })
 }
 
-// beside adds what this process had of slots, in tokens, beside those that it asked the table for.
-func (e *LimitError) beside(asked []decide.Want, had func(n decide.Name, limit string) int64) {
+// addReused adds the slots that this process has reused to those that it asked the table for, in tokens.
+func (e *LimitError) addReused(asked []decide.Want, had func(n decide.Name, limit string) int64) {
 	n := e.name()
 	for _, w := range asked {
 		c, ok := table.Find(w.Costs, e.Limit)
@@ -167,7 +167,7 @@ func (e *opError) Unwrap() error        { return e.cause }
 // path is how messages name a bucket.
 func path(n decide.Name) string { return n.Entity + "/" + n.Resource }
 
-// outcome is what a caller is told of a call that failed.
+// outcome is the error of a failed call as the caller gets it.
 func outcome(op string, n decide.Name, err error) error {
 	if store.KindOf(err) == 0 && errors.Is(err, ErrUnreadable) {
 		return &opError{op, n, ErrUnreadable, err}
@@ -175,8 +175,8 @@ func outcome(op string, n decide.Name, err error) error {
 	return &opError{op, n, store.Outcome(err), err}
 }
 
-// settleError is what a caller is told of a lease that could not be settled.
-// Each item is classified by itself: one may have been written, and another not.
+// settleError is the error of a lease that could not be settled. Each item is
+// classified by itself: one may have been written, and another not.
 func settleError(op string, n decide.Name, errs []error) error {
 	all := make([]error, len(errs))
 	for i, err := range errs {
@@ -209,7 +209,7 @@ func failure(t desk.Taken) error {
 	return err
 }
 
-// canceled is the outcome of a call that the caller's context has ended. It tells,
+// canceled is the outcome of a call that the caller's context has ended. It says,
 // as outcome does, whether anything may have been taken.
 func canceled(op string, n decide.Name, cause, err error) error {
 	known := ErrUnavailable
@@ -227,8 +227,8 @@ func decided(err error) bool {
 	return err == nil || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge)
 }
 
-// What is wrong with the table rather than with a call. No policy turns these
-// errors into a lease: asking again does not help, somebody has to act.
+// Errors of the table rather than of a call. No policy turns them into a lease:
+// asking again does not help, somebody has to act.
 var (
 	// ErrNamespace: the namespace is not registered, or was deleted. A running
 	// Limiter notices that within Options.ConfigTTL and takes nothing any more.

@@ -23,7 +23,7 @@ const (
 	// has charged nothing. Writes is zero for one of PolicyLocal, and for what goes with other
 	// writes (see EventSettle). Set: Entity, Resource, Costs, Also, Err, Writes, Elapsed.
 	EventCommit
-	// EventRollback is EventCommit for a lease that was rolled back. It also tells what the limiter
+	// EventRollback is EventCommit for a lease that was rolled back. It also reports what the limiter
 	// gives back itself: when another level of a cascade was denied, or when callers have left.
 	// Acquires that had gone out together have one event then. With Err, the tokens are lost, or
 	// may be.
@@ -53,7 +53,7 @@ const (
 	// not sent any more, except for a few probes; or the table answers again. Set: Open, and
 	// Err if it is open.
 	EventBreaker
-	// EventClock: what is added to the system's clock has changed (see Options.Now),
+	// EventClock: the correction of the system's clock has changed (see Options.Now),
 	// or DynamoDB's answers ask for more than a day, which is not believed. Set: Clock.
 	EventClock
 	// EventThrottled: DynamoDB has throttled a call. It is sent again a few times, after
@@ -65,7 +65,7 @@ const (
 	// that it kept for its next requests. Requests that were granted from them are in
 	// EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead
-	// EventSettle: what was handed over by a Commit or Rollback (see Options.SettleWithin) was
+	// EventSettle: a settlement handed over by Commit or Rollback (see Options.SettleWithin) was
 	// written, or may not have been: then Costs are the differences that may be lost. Writes is zero
 	// if it went with a charge. Or several settlements whose callers wait went in one write. Set:
 	// Entity, Resource, Costs, Writes, Err.
@@ -97,13 +97,13 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind EventKind
 	// Entity and Resource name the bucket as the caller has named it. Of a cascade it
-	// is the entity that was asked for; who denied is in Err.
+	// is the entity that was asked for; Err names the one that denied.
 	Entity, Resource string
 	// Costs of an acquire are what it asked for, nil if Entity is bypassed. Costs of a commit or a
-	// rollback are the difference to what was taken: negative when given back, nil if there is none.
-	// All slots count as given back, also those that this process keeps or has lost. Without Err, what
-	// no acquire without Err has told of is left out: shares of PolicyLocal, and what the limiter gives
-	// back itself. So those of all events without Err add up to what is taken. They must not be changed.
+	// rollback are the difference to the tokens taken: negative when given back, nil if there is none.
+	// All slots count as given back, also those that this process keeps or has lost. Events without Err
+	// leave out tokens that no acquire without Err has reported: shares of PolicyLocal, and what the
+	// limiter gives back itself. So their costs add up to the tokens taken. They must not be changed.
 	Costs Costs
 	// Also has the other parts of a request with [Request.Also], with costs as Costs are.
 	Also []Part
@@ -114,38 +114,38 @@ type Event struct {
 	Policy Policy
 	// Writes is how many writes were sent, of a commit or a rollback how many items
 	// it has written by itself. Zero means that it cost nothing. Acquires of one process
-	// that went out together have one write, which counts for the first of them. What was
-	// taken ahead with an acquire is in that one's write, too.
+	// that went out together have one write, which counts for the first of them. It takes
+	// their prefetched tokens, too.
 	Writes int
-	// Ahead tells of an acquire that it was granted from what this process had taken ahead,
-	// without a call (see Options.Ahead).
+	// Ahead: the acquire was granted from tokens that this process had taken ahead, without a
+	// call (see Options.Ahead).
 	Ahead bool
 	// Overdrawn are the soft limits that are in debt after an acquire (see Lease.Overdrawn).
 	Overdrawn []Status
-	// Taken is what was taken ahead. Ended is what was taken ahead before and has ended
-	// unspent: usage does not count it. A crash loses what has not been written down.
+	// Taken was taken ahead. Ended was taken ahead before and has expired unused: usage does
+	// not count it. A crash loses what has not been written down.
 	Taken, Ended Costs
 	// Elapsed is how long the call took; for Wait with the waiting.
 	Elapsed time.Duration
-	// Limits are those that are in force, of those that were asked for.
+	// Limits are the ones in force among the limits that were asked for.
 	Limits []Limit
 	// Shards is how many shards the bucket has now.
 	Shards int
-	// Open tells that calls are not sent.
+	// Open: calls are not sent.
 	Open bool
 	// Clock says how the correction of the clock has changed.
 	Clock ClockInfo
 }
 
-// ClockInfo describes a change of what is added to the system's clock.
+// ClockInfo describes a change of the correction of the system's clock.
 type ClockInfo struct {
 	// Before and After are the corrections; equal ones mean that what the answers
 	// asked for is not believed.
 	Before, After time.Duration
-	// Told is what DynamoDB's answers asked for.
-	Told time.Duration
-	// Set tells that the system's clock was set, which drops the correction; Told
-	// is zero unless an answer followed at once.
+	// Reported is the correction that DynamoDB's answers asked for.
+	Reported time.Duration
+	// Set: the system's clock was set, which drops the correction; Reported is zero
+	// unless an answer followed at once.
 	Set bool
 }
 
@@ -210,7 +210,7 @@ func (e Event) LogValue() slog.Value {
 		attrs = append(attrs, slog.Bool("open", e.Open))
 	case EventClock:
 		attrs = append(attrs, slog.Duration("before", e.Clock.Before), slog.Duration("after", e.Clock.After),
-			slog.Duration("told", e.Clock.Told), slog.Bool("set", e.Clock.Set))
+			slog.Duration("reported", e.Clock.Reported), slog.Bool("set", e.Clock.Set))
 	}
 	if e.Policy != PolicyDefault {
 		attrs = append(attrs, slog.String("policy", e.Policy.String()))

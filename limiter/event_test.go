@@ -236,7 +236,7 @@ func TestEventsAreLogged(t *testing.T) {
 		{Kind: EventSplit, Entity: acme, Resource: gpt, Shards: 2},
 		{Kind: EventMerge, Entity: acme, Resource: gpt, Shards: 1},
 		{Kind: EventBreaker, Open: true},
-		{Kind: EventClock, Clock: ClockInfo{After: time.Second, Told: time.Second}},
+		{Kind: EventClock, Clock: ClockInfo{After: time.Second, Reported: time.Second}},
 		{Kind: EventKind(99)},
 	} {
 		log.Info("limiter", "limiter", e)
@@ -260,7 +260,7 @@ func TestEventsAreLogged(t *testing.T) {
 		"split limiter.entity=acme limiter.resource=gpt-4 limiter.shards=2",
 		"merge limiter.entity=acme limiter.resource=gpt-4 limiter.shards=1",
 		"breaker limiter.open=true",
-		"clock limiter.before=0s limiter.after=1s limiter.told=1s limiter.set=false",
+		"clock limiter.before=0s limiter.after=1s limiter.reported=1s limiter.set=false",
 		"EventKind(99)",
 	}
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// ErrSlotsLost tells that a lease has lost its slots of an in-flight limit, because this process
+// ErrSlotsLost: a lease has lost its slots of an in-flight limit, because this process
 // could not renew them in time. Others may take them. It is the cause with which the context
 // ends that [Limiter.Do] gives to its function.
 var ErrSlotsLost = errors.New("limiter: slots lost")
@@ -28,7 +28,7 @@ var ErrSlotsLost = errors.New("limiter: slots lost")
 // A request takes slots like tokens, in the same write. Commit and Rollback give all of them
 // back. Every lease with slots must be ended by one of them, or be one of [Limiter.Do]. While
 // a lease is open, this process renews its slots, by one write in each epoch for all leases
-// of a bucket. No event tells of it. [Lease.Lost] tells if it was not possible in time.
+// of a bucket. No event reports renewals. [Lease.Lost] reports if one was not possible in time.
 //
 // Slots of a process that has died are free at the end of the epoch after their last renewal:
 // between one and two epochs later. So are slots whose answer was lost. The epoch is 5s to
@@ -73,8 +73,8 @@ func (l Limit) validateInFlight(label func(part string) string) error {
 // on then waits for it. The lease stays open; Commit and Rollback settle everything else. It
 // is nil, which blocks for ever, for a lease without slots.
 //
-// It looks at the clock too. So after a process was frozen, a call of Lost tells at once;
-// who waits on the channel is told within a sixth of an epoch.
+// It looks at the clock too. So after a process was frozen, a call of Lost returns a closed
+// channel at once; an earlier channel is closed within a sixth of an epoch.
 func (le *Lease) Lost() <-chan struct{} {
 	if le.slots == nil {
 		return nil
@@ -86,7 +86,7 @@ func (le *Lease) Lost() <-chan struct{} {
 
 // Within returns a context for work that must not go on without its slots. It ends with the cause
 // [ErrSlotsLost] once the lease has lost slots of an in-flight limit (see [Lease.Lost]).
-// Otherwise it ends as ctx does. Call cancel when the work is done, as that of
+// Otherwise it ends as ctx does. Call cancel when the work is done, as with
 // [context.WithCancel]; it does not end the lease. [Limiter.Do], httplimit and grpclimit give it
 // to what they call. For a lease without slots it costs next to nothing.
 func (le *Lease) Within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {

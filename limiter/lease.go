@@ -23,7 +23,7 @@ type leaseItem struct {
 }
 
 // Lease is what a granted request holds. The tokens are taken already. A lease that is
-// dropped keeps them: work that costs what was taken needs nothing else.
+// dropped keeps them: work that costs as much needs nothing else.
 //
 //   - Settle says what the request has really cost.
 //   - Charge takes more while the work goes on.
@@ -34,30 +34,30 @@ type leaseItem struct {
 // safe for concurrent use.
 type Lease struct {
 	limiter *Limiter
-	request Request // what was acquired, for Charge
+	request Request // for Charge
 	name    decide.Name
 	cause   error    // why nothing was charged, nil when something was
 	above   []*Lease // on the entities that it cascades to, guarded by mu like all of theirs
 
-	mu     sync.Mutex
-	items  []leaseItem
-	limits []bucket.Limit   // those that can be settled; nil: of the image after the charge, see settles
-	counts []decide.Level   // what its status is worked out from
-	status []Status         // nil: until it is asked for
-	ahead  bool             // it is of what was taken ahead: without a status until that is asked for
-	one    [1]leaseItem     // room for items
-	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
-	worked bool             // after was worked out: others may have written before the charge
-	turn   int64            // by which all was taken, of a lease of several shards; see waitqueue.Sleepers.Turn
-	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
-	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
-	kept   bool             // Settle was called: what was taken or said has arisen
-	closed bool
-	told   bool            // an event has told that it was granted
-	slots  *inflight.Lease // of in-flight limits, on all levels; nil for none
+	mu       sync.Mutex
+	items    []leaseItem
+	limits   []bucket.Limit   // those that can be settled; nil: of the image after the charge, see settles
+	counts   []decide.Level   // what its status is worked out from
+	status   []Status         // nil: until it is asked for
+	ahead    bool             // it is of prefetched tokens: without a status until that is asked for
+	one      [1]leaseItem     // room for items
+	after    *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
+	worked   bool             // after was worked out: others may have written before the charge
+	turn     int64            // by which all was taken, of a lease of several shards; see waitqueue.Sleepers.Turn
+	gone     []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
+	actual   map[string]int64 // what it really cost, in tokens, of the limits of which that was said
+	kept     bool             // Settle was called: the costs taken or settled have arisen
+	closed   bool
+	observed bool            // an event has reported the grant
+	slots    *inflight.Lease // of in-flight limits, on all levels; nil for none
 }
 
-// lease makes the lease on a grant. What was granted of an entity that is bypassed has charged nothing.
+// lease makes the lease on a grant. A grant of a bypassed entity has charged nothing.
 func (l *Limiter) lease(g decide.Grant) *Lease {
 	le := &Lease{limiter: l, counts: g.Levels, ahead: g.Ahead}
 	le.fill(g.Name, g.Image, g.Limits, g.Parts...)
@@ -71,7 +71,7 @@ func (l *Limiter) lease(g decide.Grant) *Lease {
 	return le
 }
 
-// fill notes who has paid for a lease.
+// fill notes the items that have paid for a lease.
 func (le *Lease) fill(n decide.Name, image *table.Shard, limits []bucket.Limit, parts ...decide.Part) {
 	le.name, le.after, le.limits = n, image, slices.Clip(limits)
 	le.items = le.one[:0]
@@ -80,7 +80,7 @@ func (le *Lease) fill(n decide.Name, image *table.Shard, limits []bucket.Limit, 
 	}
 }
 
-// leaseOf makes the lease on what was granted of all levels of a request.
+// leaseOf makes the lease on the grants of all levels of a request.
 func (l *Limiter) leaseOf(grants []decide.Grant) *Lease {
 	le := l.lease(grants[0])
 	for _, g := range grants[1:] {
@@ -133,13 +133,13 @@ func (le *Lease) Charged() bool { return le.cause == nil }
 // the tokens may have been taken after all, or ErrBypassed. It is nil for a lease that has.
 func (le *Lease) Cause() error { return le.cause }
 
-// Entity returns who was charged.
+// Entity returns the entity that was charged.
 func (le *Lease) Entity() string { return le.name.Entity }
 
 // Resource returns what for.
 func (le *Lease) Resource() string { return le.name.Resource }
 
-// levels returns the leases of all parts: on the entity itself and on its parents, then those of the next.
+// levels returns the leases of all parts: on the entity itself and on its parents, then on the next part's.
 func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
 
 // of returns the leases of the part of the request that names n: on its entity, and on its parents. It is nil
@@ -164,7 +164,7 @@ func (le *Lease) nothing() bool {
 
 // Status returns the limits in force, in order of name, as they were right after
 // the last charge of this lease; see [Status]. It is nil when nothing was charged.
-// Those of the entities that it cascades to follow, nearest first.
+// The limits of the entities that it cascades to follow, nearest first.
 func (le *Lease) Status() []Status {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -175,7 +175,7 @@ func (le *Lease) Status() []Status {
 	return out
 }
 
-// nowHeld is the status of a lease on what was taken ahead.
+// nowHeld is the status of a lease on prefetched tokens.
 func (le *Lease) nowHeld() []Status {
 	k := le.limiter.desks.Of(le.name)
 	return statuses(le.name.Entity, k.Levels(decide.Want{Costs: le.items[0].Taken}, le.limiter.now()))
@@ -200,14 +200,14 @@ func (le *Lease) Overdrawn() (out []Status) {
 }
 
 // Settle says what the request has really cost, in tokens, 0 to MaxTokens. Call it whenever more
-// is known: the last word on each limit counts. Limits that are not named stay as they were
-// taken, so Settle(nil) says that all of them cost what was taken. Limits that the request named
-// no cost for can be settled too. It performs no I/O: Commit or Rollback writes the difference to
-// what was taken, into debt if need be. What was settled counts even if the work fails later.
+// is known: the last word on each limit counts. Limits that are not named cost as much as was
+// taken, so Settle(nil) confirms all of them. Limits that the request named no cost for can be
+// settled too. It performs no I/O: Commit or Rollback writes the difference to the tokens taken,
+// into debt if need be. A settled cost counts even if the work fails later.
 //
 // No debt is cut, because the work was done. While a shard owes, it grants nothing. So it owes
 // at most what the requests that were at work when it began to owe have cost above what they
-// took. Other shards of the bucket grant what is theirs. Denials tell the wait, 292 years at most.
+// took. Other shards of the bucket grant their own tokens. Denials say the wait, 292 years at most.
 //
 // Settle fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has
 // ended (ErrLeaseClosed); then nothing is changed.
@@ -219,7 +219,7 @@ func (le *Lease) Settle(actual Costs) error {
 }
 
 // SettlePart is Settle for one part of a request with [Request.Also], named by its entity and
-// resource. Parts that nothing is said of have cost what was taken.
+// resource. Other parts cost as much as was taken.
 func (le *Lease) SettlePart(entity, resource string, actual Costs) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -247,7 +247,7 @@ func (le *Lease) SettlePart(entity, resource string, actual Costs) error {
 
 // settledTo returns what limits of one entity have cost then.
 func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
-	if len(le.items) == 0 { // beside others that were charged
+	if len(le.items) == 0 { // others were charged
 		return nil, nil
 	}
 	next := maps.Clone(le.actual)

@@ -44,7 +44,7 @@ func (l *Limiter) wants(n decide.Name, costs []table.Cost, cfg resolved, limits 
 }
 
 // aheadOf returns for how long, in milliseconds, tokens taken ahead of a bucket with these limits
-// may be held. It is the shortest time that a limit says, or else that of the options.
+// may be held. It is the shortest time that a limit says, or else the options' time.
 func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
 	for _, lim := range limits {
 		if lim.Ahead > 0 && (ms == 0 || lim.Ahead < ms) {
@@ -54,9 +54,9 @@ func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
 	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
 }
 
-// levels works out what a part of a request needs of its entity and of those that it cascades to, in
-// the room it is given. Warm, it does no I/O. It returns what is in force for the entity. With an
-// error it returns the entity that the error is about.
+// levels works out the wants of a part of a request, of its entity and of the parents that it cascades
+// to, in the room it is given. Warm, it does no I/O. It returns the entity's configuration in force.
+// With an error it returns the entity that the error is about.
 func (l *Limiter) levels(ctx context.Context, a portion, room []decide.Want) (wants []decide.Want, own resolved,
 	at decide.Name, err error) {
 	n := a.name()

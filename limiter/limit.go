@@ -25,7 +25,7 @@ const maxPeriod = 10 * 366 * 24 * time.Hour
 // Limit is a rule for one entity and resource. A rate: up to Capacity tokens can be
 // taken at once, and Refill tokens come back every Period, continuously and
 // never above Capacity. Or, with a Reset, a quota: Capacity tokens can be taken in each
-// period of that calendar, see [Quota]. Or, with InFlight, how many requests are at work at
+// period of its calendar, see [Quota]. Or, with InFlight, how many requests are at work at
 // once: see [InFlight]. Limits are plain values and comparable. The zero Limit is invalid.
 type Limit struct {
 	// Name begins with a letter and has up to 64 letters, digits, '_', '.'
@@ -42,7 +42,7 @@ type Limit struct {
 	Period time.Duration
 	// Reset is the calendar of a quota; the empty one makes the limit a rate.
 	Reset Calendar
-	// Soft limits count what is taken, and deny nothing: see [Limit.AsSoft].
+	// Soft limits count tokens, and deny nothing: see [Limit.AsSoft].
 	Soft bool
 	// InFlight makes it an in-flight limit: Capacity is the number of slots.
 	InFlight bool
@@ -73,9 +73,9 @@ func PerHour(name string, n int64) Limit {
 }
 
 // PerDay returns a rate of n tokens per 24 hours with a capacity of n. Tokens
-// come back continuously, not at midnight: somebody who takes all n at once and
-// then what comes back has taken 2n within 24 hours. What may not be more than n from one
-// midnight to the next is a quota: [Quota](name, n, [Daily](zone)). PerDay(name, n/2) grants
+// come back continuously, not at midnight: an entity that takes all n at once and
+// then what comes back has taken 2n within 24 hours. For at most n from one midnight to
+// the next, use a quota: [Quota](name, n, [Daily](zone)). PerDay(name, n/2) grants
 // at most n in any 24 hours, and n/2 a day in the long run. The same holds for the other
 // periods.
 func PerDay(name string, n int64) Limit {
@@ -101,14 +101,14 @@ func (l Limit) AsSoft() Limit {
 
 // WithFloor returns the limit with a floor for a class of requests. A request that names the
 // class in [Request].Class must leave that many percent of Capacity, 0 to 99, to others. A class
-// that is not named here has the highest floor of those that are, and a request that names no
+// that is not named here has the highest floor of all named ones, and a request that names no
 // class has none. At most 8 classes, of 1 to 32 letters, digits, '_', '.' and '-'.
 //
 //	PerMinute("rpm", 600).WithFloor("batch", 40)
 //
 // Batch is denied while fewer than 240 tokens would be left, so others have 240 at once, and
 // all that comes back, however much batch asks for. Alone, batch has the whole rate. A cost of
-// zero needs no floor, soft limits have none, and what is settled or given back goes by none.
+// zero needs no floor, soft limits have none, and settlements and refunds ignore floors.
 func (l Limit) WithFloor(class string, percent int) Limit {
 	if strings.ContainsAny(class, ",=") { // it must not pass for other classes
 		class = strconv.Quote(class)
@@ -167,8 +167,8 @@ func (l Limit) String() string {
 	return s
 }
 
-// Validate returns nil, or an ErrInvalid that names the field, its value and what
-// is accepted. Every function that takes limits validates them.
+// Validate returns nil, or an ErrInvalid that names the field, its value and the
+// accepted ones. Every function that takes limits validates them.
 func (l Limit) Validate() error { return l.validate("Limit") }
 
 func (l Limit) validate(field string) error {

@@ -44,27 +44,26 @@ type Options struct {
 	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
 	// than the bucket allows. Near full, a level is shown lower by what processes hold. A process
 	// that crashes loses what it holds, and what its leases took stays taken; see [Limiter.Close].
-	// docs/hot-keys.md
-	// says which time suits which bucket. The time is cut to half of that in which the fastest
-	// limit of a bucket fills. Nothing is taken ahead if the process asks for the bucket only a
-	// few times in that time, or if a write takes two thirds of it. Nothing is taken ahead of a
-	// bucket with a soft limit, or over the edge of a quota. What ends unspent of a quota is
-	// given back with one write. Wait and Reserve are not served from it. Slots of a lease that
-	// has ended serve the next requests of the process: see [InFlight]. Not for buckets that
-	// Python clients or older releases take from: they do not know what is held, and grant it
+	// docs/hot-keys.md says which time suits which bucket. The time is at most half of the time
+	// in which the fastest limit of a bucket fills. Nothing is taken ahead if the process asks for
+	// the bucket only a few times in that time, or if a write takes two thirds of it. Nothing is
+	// taken ahead of a bucket with a soft limit, or over the edge of a quota. Unused tokens of a
+	// quota are given back with one write. Wait and Reserve do not use held tokens. Slots of a lease
+	// that has ended serve the next requests of the process: see [InFlight]. Not for buckets that
+	// Python clients or older releases take from: they do not see held tokens, and grant them
 	// once more.
 	Ahead time.Duration
 	// SettleWithin is how long a Commit or Rollback may wait for a charge of the same bucket to
 	// go with. Zero, the default: they wait until it is written. It is sent at once, or with the next
 	// write of the bucket where one of this process is on its way. Else 10ms to 1m: Commit and Rollback
-	// hand the difference to what was taken over, and return. It goes with the next charge of the bucket,
-	// in its write, or alone when that time is over. Until then the requests of this process are
-	// decided as if it were written; others do not know of it. A crash leaves what was taken as it
-	// was, as one before the Commit does. What could not be written is tried again; what may have
-	// been written, or is refused for good, is an EventSettle. Slots of in-flight limits, and tokens
-	// of the same lease and item, go back at once; so does all where requests of this process wait
-	// for the bucket, and while more buckets than MaxBuckets are in use. Programs that end call [Limiter.Close]. Not for
-	// Lambda, where a process is frozen between requests.
+	// hand the difference over, and return. It goes with the next charge of the bucket, in its write, or
+	// alone when that time is over. Until then the requests of this process are decided as if it were
+	// written; others do not know of it. A crash loses the difference, as one before the Commit does.
+	// What could not be written is tried again; what may have been written, or is refused for good, is
+	// an EventSettle. Slots of in-flight limits, and tokens of the same lease and item, go back at once;
+	// so does all where requests of this process wait for the bucket, and while more buckets than
+	// MaxBuckets are in use. Programs that end call [Limiter.Close]. Not for Lambda, where a process is
+	// frozen between requests.
 	SettleWithin time.Duration
 	// Timeout bounds every call of the limiter, on top of the caller's
 	// context. Default 2s, at least 1ms.
@@ -77,7 +76,7 @@ type Options struct {
 	// Slack bounds by how much the level of a nearly full bucket may be shown too low,
 	// in percent of its capacity, 1 to 100. Default 30. It never shows too much.
 	// A process writes a level from the last image it has seen. In a fleet others have
-	// taken since, and near full one write cannot tell how much of that was refilled.
+	// taken since, and near full one write does not know how much was refilled meanwhile.
 	// Less slack makes such levels exacter in large fleets, and costs second writes. A
 	// request without time for a second write may show the level lower still, instead of
 	// being denied. Levels that are too low fill up by themselves; they matter only to a
@@ -90,7 +89,7 @@ type Options struct {
 	// limits are stored. Default 10,000.
 	// The least recently used is forgotten first; when it is used again, that costs a
 	// read. As many again are kept of which tokens were taken ahead, until they are
-	// written again: that tells what has ended unspent, without which usage would be too high.
+	// written again, to report unused tokens: without them usage would be too high.
 	// Buckets in use are kept in any case: those that requests wait for, those whose slots leases
 	// hold, and up to MaxBuckets of which this process keeps a share under PolicyLocal. They leave room
 	// for half of MaxBuckets of others.
@@ -105,15 +104,14 @@ type Options struct {
 	// grants by itself under [PolicyLocal]. Default 10, which suits ten processes.
 	LocalShare int
 	// Now is the clock, read once per attempt. A clock given here is not corrected. Default:
-	// the system's clock. DynamoDB's answers tell the time in whole seconds. If the system's
-	// clock differs from that by more than the seconds leave open, it is corrected, by a day
+	// the system's clock. DynamoDB's answers have the time in whole seconds. If the system's
+	// clock differs from it by more than the seconds leave open, it is corrected, by a day
 	// at most. The first answer is believed; after that three in a row have to agree. If the
-	// system's clock is set, the correction ends. Observe is told.
+	// system's clock is set, the correction ends. Observe is called for each change.
 	Now func() time.Time
-	// Observe is told of everything that happens (see [Event]), with the context of the
-	// call; of the clock, with the background context. It is called synchronously, by
-	// several goroutines at once: it must be quick, and must not call the limiter. Nil:
-	// nobody is told.
+	// Observe is called for every event (see [Event]), with the context of the call, or the
+	// background context for changes of the clock. It is called synchronously, by several
+	// goroutines at once: it must be quick, and must not call the limiter. Nil: no calls.
 	Observe func(context.Context, Event)
 }
 

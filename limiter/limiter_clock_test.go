@@ -121,8 +121,8 @@ func TestObserverIsToldOfTheClock(t *testing.T) {
 	if d := time.Until(time.UnixMilli(l.now())); d < -61*time.Minute || d > -59*time.Minute {
 		t.Errorf("now is %v from the system's, want an hour before", d)
 	}
-	(*watched)(store.ClockChange{Before: 1, After: 2, Told: 3, Set: true})
-	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Told: 3, Set: true}) {
+	(*watched)(store.ClockChange{Before: 1, After: 2, Reported: 3, Set: true})
+	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Reported: 3, Set: true}) {
 		t.Errorf("told %+v", got)
 	}
 	if _, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true, Timeout: ages}); err != nil {

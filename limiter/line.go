@@ -99,7 +99,7 @@ func followers(lease *Lease, req Request) int {
 		for _, s := range a.statusOf() {
 			cost := max(costs[s.Limit], 1)
 			room := (s.Remaining+s.Capacity)/cost + 1
-			if s.InFlight || s.Floor > 0 { // nobody owes slots, nor what is for others
+			if s.InFlight || s.Floor > 0 { // nobody owes slots, nor tokens below a floor
 				room = s.Remaining / cost
 			}
 			if first || room < n {

@@ -42,7 +42,7 @@ func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*L
 }
 
 // where says where the table was looked for: a client of another region, or of AWS
-// instead of an emulator, finds no table, or that of somebody else.
+// instead of an emulator, finds no table, or somebody else's.
 func where(db DynamoDB, tableName string) string {
 	s := fmt.Sprintf("table %q", tableName)
 	client, ok := db.(interface{ Options() dynamodb.Options })
@@ -69,7 +69,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	clock, ok := s.(clock)
 	corrected := ok && (opts == nil || opts.Now == nil)
 	if corrected && o.Observe != nil { // from the first answer on
-		clock.Watch(o.tellClock())
+		clock.Watch(o.observeClock())
 	}
 	id, err := namespaceID(ctx, s, o)
 	if err != nil {
@@ -133,9 +133,9 @@ func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) 
 	return "", fmt.Errorf("%w: open namespace %q: %w", store.Outcome(err), o.Namespace, err)
 }
 
-// tellClock returns what tells of changes of the clock's correction.
-func (o *Options) tellClock() func(store.ClockChange) {
+// observeClock returns a function that reports changes of the clock's correction.
+func (o *Options) observeClock() func(store.ClockChange) {
 	return func(c store.ClockChange) {
-		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Told, c.Set}})
+		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Reported, c.Set}})
 	}
 }

@@ -116,7 +116,7 @@ func (l *Limiter) localWants(a portion, cause error) (wants []decide.Want, err e
 			return nil, cause
 		}
 		if slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
-			return nil, cause // nobody can tell what other processes have in flight
+			return nil, cause // nobody knows what other processes have in flight
 		}
 		w.Costs = slices.DeleteFunc(w.Costs, isSlots)
 		wants = append(wants, w)

@@ -48,7 +48,7 @@ func Yearly(month time.Month, day int, zone string) Calendar {
 func Cron(expression, zone string) Calendar {
 	form, err := calendar.Cron(expression, orUTC(zone))
 	if err != nil {
-		return Calendar(expression + "@" + orUTC(zone)) // says what is wrong when it is validated
+		return Calendar(expression + "@" + orUTC(zone)) // invalid: Validate says why
 	}
 	return Calendar(form)
 }

@@ -31,16 +31,16 @@ const (
 	PolicyAllow
 	// PolicyLocal grants from buckets in this process. They begin full and hold
 	// Options.LocalShare percent of each limit, but at least one token; parents have them
-	// too. What they do not cover is denied, with a *LimitError that is also the error
+	// too. Costs that they do not cover are denied, with a *LimitError that is also the error
 	// that there was instead of a decision. So while nobody reaches the table, ten
-	// processes with shares of 10 percent grant the limit together. None of that is
-	// charged to the table later.
+	// processes with shares of 10 percent grant the limit together. The table is never charged
+	// for these grants.
 	//
 	// A process keeps up to Options.MaxBuckets of them, and forgets only full ones, so
 	// none comes back fuller than it was. While there is no room, other buckets are
 	// denied. Each start of a process begins with full ones.
 	//
-	// It needs limits: those of the call, or stored ones that this process has ever read.
+	// It needs limits: the call's own, or stored ones that this process has ever read.
 	// Without limits, if a cost exceeds its share, and for slots, it is PolicyBlock. It cannot be
 	// stored, because other clients do not know it. A stored policy goes before Options,
 	// so where there is one, ask for PolicyLocal in the Request.
@@ -66,11 +66,11 @@ func (p Policy) String() string {
 
 // Request is one attempt to take tokens.
 type Request struct {
-	// Entity is who is limited: an API key, a tenant.
+	// Entity is limited: an API key, a tenant.
 	Entity string
-	// Resource is what is used: a model, an endpoint.
+	// Resource is used: a model, an endpoint.
 	Resource string
-	// Costs names what is taken, 0 to MaxTokens each. Every name must be one
+	// Costs are the tokens to take, 0 to MaxTokens each. Every name must be one
 	// of the limits in force. A limit in force that is not named costs zero,
 	// but still denies while it is in debt.
 	Costs Costs
@@ -92,8 +92,8 @@ type Request struct {
 	Also []Part
 }
 
-// Part is what a request takes of one more entity and resource, see [Request.Also]. The fields
-// are those of [Request].
+// Part is what a request takes of one more entity and resource, see [Request.Also]. [Request]
+// describes the fields.
 type Part struct {
 	Entity, Resource string
 	Costs            Costs
@@ -110,7 +110,7 @@ func (r Request) also(n decide.Name) *Part {
 	return nil
 }
 
-// partOf returns the name of the part that a bucket belongs to. The wants are those of all parts, if known.
+// partOf returns the name of the part that a bucket belongs to. The wants are of all parts, if known.
 func (r Request) partOf(wants []decide.Want, at decide.Name) decide.Name {
 	of := r.name()
 	if r.also(at) != nil {
@@ -172,7 +172,7 @@ func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
 
 // validate checks everything that can be checked without configuration. It returns the call's
 // own limits, not to be changed, or nil if it has none. A busy process brings the same ones
-// again and again: those of the last request for the bucket need no second look.
+// again and again: limits that the last request for the bucket had need no second look.
 func (r Request) validate(k *desk.Desk) ([]bucket.Limit, error) {
 	if err := validate.Entity("Entity", r.Entity); err != nil {
 		return nil, err

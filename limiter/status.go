@@ -25,9 +25,9 @@ type Status struct {
 	// request that was denied: zero if it does now, negative if it never will. It is
 	// zero in the status of a lease.
 	RetryAfter time.Duration
-	// RefillAfter is how long until Remaining is one more, if nobody takes or gives
-	// back, and of a bucket of several shards about that; zero when the limit is full. What
-	// is Held has no room to refill before that is over.
+	// RefillAfter is how long until Remaining is one more, if nobody takes or gives back,
+	// about so long for a bucket of several shards; zero when the limit is full. Held tokens
+	// leave no room to refill until they are spent or expire.
 	RefillAfter time.Duration
 	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
@@ -39,17 +39,17 @@ type Status struct {
 	// At is the instant that these count from, by the clock that decides: the system's,
 	// corrected by the answers of DynamoDB. It is zero where nothing was looked up.
 	At time.Time
-	// InFlight tells that it is an in-flight limit: Remaining is how many slots are free.
+	// InFlight: it is an in-flight limit, and Remaining is how many slots are free.
 	// Nobody knows when others will be, so RefillAfter and ResetAfter are zero.
 	InFlight bool
-	// Held is how many tokens processes may hold at most beside Remaining: taken ahead of
+	// Held is how many tokens processes may hold at most besides Remaining: taken ahead of
 	// their next requests (see Options.Ahead), from the shards that this process has seen.
 	Held int64
-	// Estimated tells that this process has not seen all shards of the bucket.
+	// Estimated: this process has not seen all shards of the bucket.
 	Estimated bool
-	// Soft tells that the limit denies nothing.
+	// Soft: the limit denies nothing.
 	Soft bool
-	// Floor is how many tokens the class of the request leaves to others, beside Remaining:
+	// Floor is how many tokens the class of the request leaves to others, besides Remaining:
 	// see [Limit.WithFloor]. A part of a token counts as one.
 	Floor int64
 }
@@ -80,7 +80,7 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 	return s
 }
 
-// statuses are those of levels of one entity.
+// statuses returns the statuses of one entity's levels.
 func statuses(entity string, levels []decide.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
@@ -98,7 +98,7 @@ func statuses(entity string, levels []decide.Level) []Status {
 	return out
 }
 
-// leaveRoom says what is held of a level, and how long that lets the limit take to be full.
+// leaveRoom sets the held tokens of a level, and how long the limit takes to be full with them.
 func (s *Status) leaveRoom(l decide.Level) {
 	if l.Held <= 0 || !l.Limit.Refills() {
 		return

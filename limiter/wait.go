@@ -10,9 +10,9 @@ import (
 )
 
 // A request that waits takes its costs at once, into debt, and may go on when the
-// level is back at zero. So everybody who comes later waits for longer, large and
-// small, in every process; while there is debt, Acquire is denied. Those who owe are
-// the queue, and the debt is bounded; who finds it full stands in line (see line).
+// level is back at zero. So later requests wait for longer, large and small, in every
+// process; while there is debt, Acquire is denied. The requests that owe are the queue,
+// and the debt is bounded; a request that finds it full stands in line (see line).
 
 // Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which takes
 // the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If ctx ends
@@ -27,19 +27,19 @@ import (
 // once as there is room for. Between processes chance decides who is next. When other
 // processes or an operator put tokens back, that lets requests in within 15 seconds.
 //
-// On one shard, and while nobody leaves, the order is that in which DynamoDB has taken the writes.
+// On one shard, and while nobody leaves, DynamoDB's order of the writes is the order of the queue.
 // A bucket of several shards has a queue for each, and a request joins the one that is paid back
 // first. So requests may overtake others by as much as the queues differ. Tokens that are given
-// back, by somebody who leaves or by a lease that has cost less, go to those who come next, also
+// back, by a request that leaves or by a lease that has cost less, go to the next requests, also
 // before sleepers of other processes.
 //
 // Slots of in-flight limits cannot be owed. A request that lacks some asks again when this process
-// gives some back, and every few seconds for those of others, in the order in which they came here.
+// gives some back, and every few seconds for slots of others, in the order in which they came here.
 // Requests that do not wait may be faster: for several slots it may wait for as long as others take
 // single ones.
 //
 // All limits are taken from at once, before the wait. A limit that the request did not wait for
-// may have refilled when it begins: its tokens are those of the instant at which it asked.
+// may have refilled when it begins: its tokens were taken at the instant of the call.
 //
 // A wait that would exceed the deadline of ctx is denied with a *LimitError as soon as that is
 // known: at once, unless others stand in line before it. Costs above the capacity are
@@ -49,7 +49,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	end, _ := ctx.Deadline()
 	begin, tries := l.begin(), waiting(end)
 	lease, err := l.wait(ctx, req, tries)
-	l.tellAcquire(ctx, req, begin, tries, lease, err)
+	l.observeAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
 }
 
@@ -78,11 +78,11 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
 // on after the time that is returned, zero if at once. Roll the lease back if that
 // is too long. Where the queue is full, it is denied with [ErrQueueFull]. The deadline
-// of ctx bounds the call only. Nobody tells the caller if tokens are put back sooner.
+// of ctx bounds the call only. The caller does not learn of tokens that are put back sooner.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
 	begin, tries := l.begin(), waiting(time.Time{})
 	lease, after, err := l.reserve(ctx, req, tries)
-	l.tellAcquire(ctx, req, begin, tries, lease, err)
+	l.observeAcquire(ctx, req, begin, tries, lease, err)
 	return lease, after, err
 }
 

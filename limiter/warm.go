@@ -62,7 +62,7 @@ func (c *configs) keep(n decide.Name, own bool, w warm) {
 		return
 	}
 	if own {
-		w.cfg.limits = nil // those of the call
+		w.cfg.limits = nil // the call has them
 	}
 	k.Notes.(*notes).warmFor(own).Store(&w)
 }

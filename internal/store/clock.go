@@ -56,7 +56,7 @@ type clockFacts struct {
 // large to be believed: After then equals Before.
 type ClockChange struct {
 	Before, After time.Duration // the correction of the local clock
-	Told          time.Duration // the correction that the answers asked for
+	Reported      time.Duration // the correction that the answers asked for
 	Set           bool          // the local clock was set; no answer led to the change
 }
 
@@ -91,12 +91,12 @@ func (c *Clock) heard(server time.Time, sent reading) {
 	before := k.known.offset
 	change := ClockChange{Before: before, Set: k.notice(now)}
 	if !now.setSince(sent) {
-		k.known, change.Told = k.known.hear(offsets(server, sent, now))
+		k.known, change.Reported = k.known.hear(offsets(server, sent, now))
 	}
 	change.After = k.known.offset
 	watch := k.watch
 	c.mu.Unlock()
-	if watch != nil && (change.After != before || change.Told != 0) {
+	if watch != nil && (change.After != before || change.Reported != 0) {
 		watch(change)
 	}
 }

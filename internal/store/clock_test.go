@@ -9,8 +9,8 @@ import (
 // epoch is what the wall clock of a test shows at first.
 var epoch = time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// TestTold: what one answer says of the local clock.
-func TestTold(t *testing.T) {
+// TestAnswerBoundsTheClock: what one answer says of the local clock.
+func TestAnswerBoundsTheClock(t *testing.T) {
 	at := func(d time.Duration) reading { return reading{epoch.Add(d).UnixNano(), 0} }
 	for _, c := range []struct {
 		name           string
@@ -215,7 +215,7 @@ func TestCorrectionIsBounded(t *testing.T) {
 			t.Errorf("offset %v, was %v", m.Offset(), before)
 		}
 		last := m.changes[len(m.changes)-1]
-		if last.Before != before || last.After != before || (last.Told+25*time.Hour).Abs() > 2*time.Second {
+		if last.Before != before || last.After != before || (last.Reported+25*time.Hour).Abs() > 2*time.Second {
 			t.Errorf("the watcher was told %+v", last)
 		}
 	}

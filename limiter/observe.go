@@ -22,8 +22,8 @@ func (l *Limiter) begin() (at time.Time) {
 	return at
 }
 
-// tellAcquire tells what came of an acquire: the observer, and the table of a denial, once it is written to.
-func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
+// observeAcquire reports the result of an acquire to the observer, and a denial to the table, with its next write.
+func (l *Limiter) observeAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
 	err error) {
 	if denied, ok := errors.AsType[*LimitError](err); ok {
 		l.desks.Denied(denied.name())
@@ -35,7 +35,7 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 		Writes: tries.Calls, Ahead: err == nil && tries.Held, Elapsed: time.Since(begin)}
 	if lease != nil {
 		e.Overdrawn = lease.Overdrawn()
-		lease.told = err == nil
+		lease.observed = err == nil
 		if lease.cause == ErrBypassed {
 			e.Costs = nil
 		}
@@ -55,9 +55,8 @@ func (l *Limiter) tellAcquire(ctx context.Context, req Request, begin time.Time,
 	l.opts.Observe(ctx, e)
 }
 
-// tellSettled tells what came of a commit or a rollback, from what was due of every
-// item of every level.
-func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
+// observeSettled reports the result of a commit or a rollback, from the dues of every item of every level.
+func (le *Lease) observeSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
 	if le.limiter.opts.Observe == nil || le.nothing() {
 		return
 	}
@@ -75,7 +74,7 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 			if a.items[i].wrote {
 				e.Writes++
 			}
-			if le.told || err != nil {
+			if le.observed || err != nil {
 				differ = differ.plus(slices.DeleteFunc(slices.Clone(costs), isSlots))
 			}
 		}
@@ -91,10 +90,10 @@ func (le *Lease) tellSettled(ctx context.Context, op string, begin time.Time, du
 	le.limiter.opts.Observe(ctx, e)
 }
 
-// slotsAsked returns the slots that a lease was for on one level, whoever has taken them: this one, or an earlier
+// slotsAsked returns the slots that a lease was for on one level, whether this lease has taken them or an earlier
 // one of this process, and whether they go back to the table or stay for the next.
 func (le *Lease) slotsAsked(at *Lease, asked Costs) (all []table.Cost) {
-	if le.slots == nil || !le.told {
+	if le.slots == nil || !le.observed {
 		return nil
 	}
 	for _, l := range at.settles() {
@@ -137,7 +136,7 @@ func (l *Limiter) happened(ctx context.Context, d desk.Event) {
 			e.Kind = EventMerge
 		}
 	case desk.Settled:
-		if e.Kind = EventSettle; d.Err != nil { // else the commit has told of them
+		if e.Kind = EventSettle; d.Err != nil { // else the commit has reported them
 			e.Costs = e.Costs.plus(d.Costs)
 		}
 	case desk.Lost:
@@ -153,13 +152,13 @@ func (l *Limiter) happened(ctx context.Context, d desk.Event) {
 	l.opts.Observe(ctx, e)
 }
 
-// watched is a store that tells the observer of throttled calls.
+// watched is a store that reports throttled calls to the observer.
 type watched struct {
 	store.Store
 	observe func(context.Context, Event)
 }
 
-func (w watched) tell(ctx context.Context, key item.Key, err error) {
+func (w watched) report(ctx context.Context, key item.Key, err error) {
 	if store.KindOf(err) == store.Throttled {
 		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
@@ -169,14 +168,14 @@ func (w watched) tell(ctx context.Context, key item.Key, err error) {
 // Write implements [store.Store].
 func (w watched) Write(ctx context.Context, write item.Write) (item.Item, error) {
 	it, err := w.Store.Write(ctx, write)
-	w.tell(ctx, write.Target(), err)
+	w.report(ctx, write.Target(), err)
 	return it, err
 }
 
 // Transact implements [store.Store].
 func (w watched) Transact(ctx context.Context, token string, writes []item.Write) error {
 	err := w.Store.Transact(ctx, token, writes)
-	w.tell(ctx, writes[0].Target(), err)
+	w.report(ctx, writes[0].Target(), err)
 	return err
 }
 
@@ -184,7 +183,7 @@ func (w watched) Transact(ctx context.Context, token string, writes []item.Write
 func (w watched) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	items, err := w.Store.Read(ctx, consistent, keys...)
 	if len(keys) > 0 {
-		w.tell(ctx, keys[0], err)
+		w.report(ctx, keys[0], err)
 	}
 	return items, err
 }
