@@ -117,7 +117,7 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 	if err != nil {
 		return Reached{}, err
 	}
-	return n.decide(ctx, at, n.tellAccess, func(says *config.Access) { says.Switch = to.Switch })
+	return n.decide(ctx, at, n.stampAccess, func(says *config.Access) { says.Switch = to.Switch })
 }
 
 // SetCascade stores whether what requests at a scope take is charged to the parent too, and
@@ -130,12 +130,12 @@ func (n *Namespace) SetCascade(ctx context.Context, at Scope, c Cascade) (Reache
 	if err != nil {
 		return Reached{}, err
 	}
-	return n.decide(ctx, at, n.tellParent, func(says *config.Access) { says.Cascade = to.Cascade })
+	return n.decide(ctx, at, n.stampParent, func(says *config.Access) { says.Cascade = to.Cascade })
 }
 
-// decide stores what edit makes of what a scope says, and tells its buckets.
+// decide stores the access of a scope as edit changes it, and stamps its buckets.
 func (n *Namespace) decide(
-	ctx context.Context, at Scope, tell func(context.Context, Scope) (bool, error), edit func(*config.Access),
+	ctx context.Context, at Scope, stamp func(context.Context, Scope) (bool, error), edit func(*config.Access),
 ) (Reached, error) {
 	err := at.validate()
 	if err == nil && at == (Scope{}) {
@@ -165,5 +165,5 @@ func (n *Namespace) decide(
 	if gone {
 		n.tidy(ctx, at, s, c)
 	}
-	return n.eachBucket(ctx, at, "tell", tell)
+	return n.eachBucket(ctx, at, "mark", stamp)
 }

@@ -30,10 +30,10 @@ type Options struct {
 	// Timeout bounds each request to DynamoDB, on top of the caller's context.
 	// Default 10s.
 	Timeout time.Duration
-	// Principal is who makes the changes, for the audit trail: a name or an ARN
+	// Principal makes the changes, for the audit trail: a name or an ARN
 	// of up to 512 bytes of printable text. [Namespace.As] overrides it.
 	Principal string
-	// Caller finds out who that is when Principal is empty, for instance by
+	// Caller finds out the principal when Principal is empty, for instance by
 	// GetCallerIdentity of STS. It is asked once, before the first change; if it
 	// fails the audit trail names nobody. Nil: nobody is named.
 	Caller func(context.Context) (string, error)

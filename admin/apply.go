@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// maxTold is how many steps that failed an error tells of.
-const maxTold = 20
+// maxErrors is how many failed steps an error names.
+const maxErrors = 20
 
 // failures returns what went wrong, step by step, or nil. Of many steps it names the first.
 func (p *Plan) failures() error {
@@ -21,7 +21,7 @@ func (p *Plan) failures() error {
 	for _, s := range p.Steps {
 		switch {
 		case s.Err == nil:
-		case len(errs) == maxTold:
+		case len(errs) == maxErrors:
 			more++
 		default:
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.Action, s.Subject(), s.Err))
@@ -37,17 +37,18 @@ func (p *Plan) failures() error {
 // the widest, then the descriptions of entities, parents before their children. Then it deletes:
 // descriptions, children before their parents, and limits. So nobody is without limits in between,
 // and no parent is charged that has none yet. Every step is a change like SetLimits, SetAccess or
-// CreateEntity, in one transaction with its audit event, if what is there is what the plan was made
-// from; several are stored together, and at once. A step that is refused does not stop the others;
+// CreateEntity, in one transaction with its audit event, if the item is still as the plan has read
+// it; several are stored together, and at once. A step that is refused does not stop the others;
 // when the table does not answer, or ctx ends, the rest is not tried. Plan and apply again to go
-// on: what is stored already is unchanged then, and reaches its buckets again, since it may be
-// that of a step whose answer was lost.
+// on: steps done already are unchanged then, and reach their buckets again, since the answer to
+// the change may have been lost.
 //
-// Like the Python provisioner it records what is managed, before the first step and after the last.
-// So nothing is ever created and forgotten: a scope counts as managed until it is deleted, and its
-// buckets are reached. Where the names of all entities do not fit into one item, they stand in others that the Python
-// provisioner does not read. If an application is interrupted, up to 96 entities may be counted
-// among those with limits for a resource that have none yet: listings find none.
+// Like the Python provisioner it records the managed scopes and entities, before the first step and
+// after the last. So nothing is ever created and forgotten: a scope counts as managed until it is
+// deleted, and its buckets are reached. Where the names of all entities do not fit into one item,
+// they stand in others that the Python provisioner does not read. If an application is interrupted,
+// up to 96 entities may be counted among those with limits for a resource that have none yet:
+// listings find none.
 //
 // Err of each step says how it ended, and the error joins them. It is ErrBusy, of all steps, if
 // another manifest was applied since the plan was made, or begun. A plan that is made while another
@@ -101,7 +102,7 @@ func (p *Plan) managed(ns string, still func(Step) bool) config.Provisioner {
 	return state
 }
 
-// begin records what is managed while a plan is carried out, and when it was begun: so of two that
+// begin records what a plan manages while it is carried out, and when it was begun: so of two that
 // were made from the same state, the second is refused. One that changes nothing ends as it begins.
 func (n *Namespace) begin(ctx context.Context, p *Plan) (managed, error) {
 	if p.Changes() == 0 {

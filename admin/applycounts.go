@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// count takes out of the counts what is no longer stored, or was not after all.
+// count takes scopes out of the counts that are no longer stored, or were not after all.
 func (a *application) count(ctx context.Context, after []item.Write) {
 	if len(after) == 0 {
 		return
@@ -32,7 +32,7 @@ func (a *application) tidy(ctx context.Context, orders []order) {
 	}
 }
 
-// merged returns one update for all of those of the same registry.
+// merged returns one update for each registry.
 func merged(updates []item.Write) []item.Write {
 	byKey := map[item.Key]item.Update{}
 	for _, w := range updates {
@@ -53,8 +53,7 @@ func merged(updates []item.Write) []item.Write {
 	return out
 }
 
-// sums adds the attributes of more to those of all: numbers and sets of strings, as an
-// update does.
+// sums adds the attributes of more to all: numbers and sets of strings, as an update does.
 func sums(all, more []item.Attr) []item.Attr {
 	at := item.Item{}
 	for _, a := range slices.Concat(all, more) {

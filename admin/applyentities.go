@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// write returns the write that stores a description, or deletes it, if what is there is what was
-// planned from.
+// write returns the write that stores a description, or deletes it, if the item is still as planned
+// from.
 func (d *description) write(a Action) item.Write {
 	if a == ActionDelete {
 		return item.Delete{Key: item.KeyOf(d.stored), If: conditionOn(d.stored)}
@@ -25,7 +25,7 @@ func (d *description) write(a Action) item.Write {
 	return u
 }
 
-// event returns what is recorded of that.
+// event returns the audit event of the write.
 func (d *description) event(id string, a Action) event {
 	e := event{subject: layout.EntitySubject(id), action: ledger.ActionEntityUpdated, details: config.EntitySet(d.want)}
 	switch a {

@@ -21,7 +21,7 @@ const (
 	stepsAtOnce  = 12
 	groupsAtOnce = 8
 
-	maxGroupSize = item.MaxTransactSize / 4 // bytes of what is stored, which its event repeats
+	maxGroupSize = item.MaxTransactSize / 4 // bytes of stored items, which the events repeat
 )
 
 // waves returns the steps that change something in the order in which they are carried out, as
@@ -62,7 +62,7 @@ type application struct {
 	p             *Plan
 	done, changes int
 	down          error // why the rest is not tried
-	miscounted    error // what is stored, but not taken out of a registry
+	miscounted    error // a scope is stored, but not taken out of a registry
 }
 
 // carryOut changes some scopes or descriptions, those that still are what the plan was made from.
@@ -96,7 +96,7 @@ func (s Step) plannedFrom(now item.Item) bool {
 	return item.EqualItems(now, s.item)
 }
 
-// alone carries out one step by itself, if what is there still is what the plan was made from.
+// alone carries out one step by itself, if the item is still as planned from.
 func (a *application) alone(ctx context.Context, s Step) error {
 	if s.entity != nil {
 		return a.n.describe(ctx, s)
@@ -114,7 +114,7 @@ type order struct {
 	size          int
 }
 
-// store carries out the steps of a wave. An error is of all of them; that of one is in the step.
+// store carries out the steps of a wave. An error concerns all of them; each step has its own.
 func (a *application) store(ctx context.Context, some []int) error {
 	orders, alone, err := a.orders(ctx, some)
 	if err != nil {
@@ -212,8 +212,8 @@ func grouped(orders []order) (out [][]order) {
 	return out
 }
 
-// orders returns what carries out the steps of a wave, and which steps have to go alone. What was
-// added to a scope since the plan is seen by reading it: no condition finds it.
+// orders returns what carries out the steps of a wave, and which steps have to go alone. It reads the
+// scopes to see attributes added since the plan: no condition finds them.
 func (a *application) orders(ctx context.Context, some []int) (orders []order, alone []int, err error) {
 	n := a.n
 	now, err := a.now(ctx, some)

@@ -26,7 +26,7 @@ func (a *application) reachUnchanged(ctx context.Context) {
 	}
 }
 
-// reach brings what is stored to the buckets.
+// reach brings stored steps to the buckets.
 func (a *application) reach(ctx context.Context, some []int) {
 	buckets, err := a.withBuckets(ctx, some)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *application) reach(ctx context.Context, some []int) {
 }
 
 // reachStep brings what a step has stored to the buckets that exist. The error is ErrReach. An
-// unchanged step does not say what was stored before, so it brings everything.
+// unchanged step does not know the state before, so it brings everything.
 func (n *Namespace) reachStep(ctx context.Context, s Step) error {
 	again := s.Action == ActionUnchanged
 	if s.entity != nil {
@@ -70,12 +70,12 @@ func (n *Namespace) reachStep(ctx context.Context, s Step) error {
 	}
 	again = again && s.Scope != Scope{} // which says nothing else
 	if again || s.From.Access != s.To.Access {
-		if _, err := n.eachBucket(ctx, s.Scope, "tell", n.tellAccess); err != nil {
+		if _, err := n.eachBucket(ctx, s.Scope, "mark", n.stampAccess); err != nil {
 			return err
 		}
 	}
 	if again || s.From.Cascade != s.To.Cascade {
-		_, err := n.eachBucket(ctx, s.Scope, "tell", n.tellParent)
+		_, err := n.eachBucket(ctx, s.Scope, "mark", n.stampParent)
 		return err
 	}
 	return nil

@@ -19,7 +19,7 @@ type Event struct {
 	ID        string    // sorts by time
 	At        time.Time // in whole seconds
 	Action    string    // "limits_set", "limits_deleted", "entity_created", "entity_deleted", ...
-	Principal string    // who did it; empty: not known
+	Principal string    // made the change; empty: not known
 	// Scope is what changed: an entity, its limits or bucket on one resource ("_default_":
 	// its limits on all others), the limits of a resource, or the namespace.
 	Scope

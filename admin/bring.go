@@ -79,7 +79,7 @@ func (b bringing) dropped(image table.Shard, now int64) []string {
 	return drop[:min(len(drop), maxDropped)]
 }
 
-// limitNamed returns the limit of that name as the shard stores it.
+// limitNamed returns a limit by its name, as the shard stores it.
 func limitNamed(b table.Shard, name string) bucket.Limit {
 	if i := b.State.Index(name); i >= 0 {
 		return b.State.Slots[i].Limit

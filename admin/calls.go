@@ -110,7 +110,7 @@ func (c calls) query(ctx context.Context, q item.Query) iter.Seq2[item.Item, err
 }
 
 // transact performs all writes or none, once, however often it has to be sent: the
-// token makes sure of that for ten minutes.
+// token is good for ten minutes.
 func (c calls) transact(ctx context.Context, writes ...item.Write) error {
 	token := rand.Text()
 	return c.again(ctx, func(ctx context.Context) error { return c.db.Transact(ctx, token, writes) })
@@ -131,8 +131,8 @@ func (c calls) remove(ctx context.Context, keys ...item.Key) error {
 	return c.again(ctx, func(ctx context.Context) error { return c.db.Remove(ctx, keys...) })
 }
 
-// refused tells which writes of a transaction were refused; false: that is not
-// what is wrong with it.
+// refused returns which writes of a transaction were refused; false: it failed
+// for another reason.
 func refused(err error) ([]store.Reason, bool) {
 	c, ok := errors.AsType[*store.Canceled](err)
 	if !ok {

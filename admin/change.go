@@ -46,7 +46,7 @@ func (n *Namespace) change(ctx context.Context, at Scope, edit func(*config.Conf
 // anything may be stored.
 func anything(item.Item) bool { return true }
 
-// changeIf is change, unless what is stored is not as expected: then the error is
+// changeIf is change, unless the stored item is not as expected: then the error is
 // ErrBusy.
 func (n *Namespace) changeIf(
 	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*config.Config),
@@ -84,8 +84,8 @@ func (n *Namespace) store(
 	return before, after, err
 }
 
-// commit carries out what plan makes of what is stored at a scope, in one transaction. If
-// somebody else changes that meanwhile it starts anew. It returns what was stored there, or
+// commit carries out the writes that plan makes for the stored state of a scope, in one transaction.
+// If somebody else changes the state meanwhile it starts anew. It returns the state before, or
 // nothing if there was nothing to do.
 func (n *Namespace) commit(
 	ctx context.Context, at Scope, plan func(stored) ([]item.Write, error),

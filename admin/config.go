@@ -27,7 +27,7 @@ type Scope struct {
 	Entity, Resource string
 }
 
-// String returns the scope as "acme/gpt-4", with a * for what is not set.
+// String returns the scope as "acme/gpt-4", with a * for an empty part.
 func (s Scope) String() string {
 	return cmp.Or(s.Entity, "*") + "/" + cmp.Or(s.Resource, "*")
 }
@@ -53,8 +53,8 @@ func (n *Namespace) config(at Scope) config.Config {
 	return c
 }
 
-// subject returns who audit events about limits at a scope are about, and the
-// resource that they name.
+// subject returns the entity and the resource that audit events about limits at
+// a scope name.
 func (s Scope) subject() (subject, resource string) {
 	switch {
 	case s.Entity != "":
@@ -65,7 +65,7 @@ func (s Scope) subject() (subject, resource string) {
 	return layout.AuditSystem, ""
 }
 
-// Config is what is stored at one scope.
+// Config is the stored configuration of one scope.
 type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none, or they cannot be read
@@ -129,8 +129,8 @@ func storedLimits(limits []limiter.Limit) ([]bucket.Limit, error) {
 	})
 }
 
-// Config returns what is stored at a scope. The error is ErrNotFound if nothing
-// is, and ErrConfig beside what can be read.
+// Config returns the stored configuration of a scope. The error is ErrNotFound if
+// there is none, and ErrConfig together with the parts that can be read.
 func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	if err := at.validate(); err != nil {
 		return Config{}, err
@@ -165,8 +165,8 @@ func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.L
 
 // ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was,
 // unless other limits are stored there than was has (none: nothing is stored). Then
-// the error is ErrBusy and nothing is changed: so of two operators who change what both
-// have read, one is told.
+// the error is ErrBusy and nothing is changed: so of two operators that change what both
+// have read, one gets the error.
 func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err != nil {
@@ -183,8 +183,8 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 	return n.changeIf(ctx, was.Scope, unchanged, func(c *config.Config) { c.SetLimits(stored) })
 }
 
-// DeleteLimits removes the limits stored at a scope, records that, and brings what
-// is in force now to the buckets that exist already. Buckets for which no limits
+// DeleteLimits removes the limits stored at a scope, records that, and brings the limits
+// in force now to the buckets that exist already. Buckets for which no limits
 // are in force any more stay as they are. Other configuration of the scope stays.
 // Without limits there nothing happens. Errors are as for SetLimits.
 func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
@@ -246,8 +246,8 @@ func policyWord(p limiter.Policy) (string, error) {
 const maxCompared = 120
 
 // conditionOn holds while an item is as it was read. Attributes that are new go
-// unnoticed, because no condition can find them, and so do changes of those beyond
-// maxCompared: the version of a configuration tells of them, see [config.Noticed].
+// unnoticed, because no condition can find them, and so do changes of attributes
+// beyond maxCompared: the version of a configuration covers them, see [config.Noticed].
 func conditionOn(it item.Item) item.Cond {
 	if it == nil {
 		return item.Absent(item.AttrPK)

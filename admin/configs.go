@@ -15,9 +15,9 @@ import (
 // readAtOnce is how many configurations of entities a listing reads together.
 const readAtOnce = 100
 
-// Configs lists what is stored for an entity, for an entity on a resource, for a resource, or at
-// all scopes. For a resource it lists what is for everybody first, then what is for single
-// entities. At all scopes it lists what is for everybody, then each resource, then entities.
+// Configs lists the configurations stored for an entity, for an entity on a resource, for a resource,
+// or at all scopes. For a resource it lists everybody's first, then single entities'. At all scopes it
+// lists everybody's, then each resource's, then entities'.
 // Resources named like a key of the table are left out where neither an entity nor the resource is
 // named. Limits that cannot be read come with an ErrConfig and their scope, and the listing goes on.
 func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, error] {
@@ -64,8 +64,8 @@ func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, err
 	}
 }
 
-// stored yields what is stored at scopes, and reports whether to go on. What an index still
-// lists and is gone is left out.
+// stored yields the configurations stored at scopes, and reports whether to go on. Those that an
+// index still lists and are gone are left out.
 func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Config, error) bool) bool {
 	keys := make([]item.Key, len(scopes))
 	for i, s := range scopes {
@@ -87,7 +87,7 @@ func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Confi
 	return true
 }
 
-// configsOf yields what is stored for an entity, on one resource if it is named.
+// configsOf yields the configurations of an entity, on one resource if it is named.
 func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, error) bool) {
 	if at.Resource != "" {
 		n.stored(ctx, []Scope{at}, yield)

@@ -8,15 +8,15 @@
 //
 //	namespaces  Register, Lookup, Namespaces; DeleteNamespace, DeleteNamespaceID, Orphans,
 //	            RecoverNamespace, PurgeNamespace: NamespaceInfo, NamespaceStatus
-//	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Reach: Reached. What is
-//	            stored: Config, Configs. What holds for a request: Resolve: Resolved
+//	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Reach: Reached. Stored
+//	            ones: Config, Configs. In force for a request: Resolve: Resolved
 //	access      SetAccess: Access, whether requests are served at all; SetCascade: Cascade, whether
 //	            parents are charged too; Config shows both
 //	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
 //	buckets     Peek, Buckets: Bucket, Level; Reset and Credit, each once for an id with Once
 //	records     Usage, UsageSummary: UsageQuery, Window; Thresholds of quotas; Events and
-//	            AllEvents: Event. As says who makes the changes
+//	            AllEvents: Event. As names the principal of changes
 //	settings    Configure takes Settings, Config shows them; Version of the table
 //
 // # What every call has in common
@@ -29,7 +29,7 @@
 // A change and the audit event that records it are one transaction, which does not
 // happen in a namespace that was deleted meanwhile: the error is ErrNamespace. Apply asks
 // that once for each hundred changes.
-// Changes of limits, entities and buckets are recorded, those of namespaces are not.
+// Changes of limits, entities and buckets are recorded, changes of namespaces are not.
 //
 // Listings are iterators that read page by page. An error ends the listing and is
 // the last thing it yields. Those that find items by an index (children, buckets,

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Entity is who is limited, described. Entities need no description to be limited:
-// it is for names, metadata, and parents that pay too.
+// Entity describes an entity. Entities need no description to be limited: it is
+// for names, metadata, and parents that pay too.
 type Entity struct {
 	ID   string
 	Name string // to show to people; empty on creation: the ID
@@ -127,7 +127,7 @@ func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, 
 	return entityOf(moved), fail(n.adopt(ctx, id), "move entity %q: its buckets", id)
 }
 
-// errChanged says that an entity is not what was read: it is to be read again.
+// errChanged says that an entity has changed since it was read: it is to be read again.
 var errChanged = fmt.Errorf("the entity: %w", ErrBusy)
 
 // move stores another parent of an entity, while all of the entity is what it was.
@@ -213,7 +213,7 @@ func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
 	return entityOf(e), fail(err, "read entity %q", id)
 }
 
-// described returns what is stored of an entity, and the entity; nil and the zero one if nothing is.
+// described returns the item of an entity, and the entity; nil and the zero one if it is not described.
 func (n *Namespace) described(ctx context.Context, id string) (stored item.Item, e config.Entity, err error) {
 	items, err := n.calls.read(ctx, layout.EntityKey(n.id, id))
 	if err != nil || items[0] == nil {

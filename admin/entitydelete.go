@@ -15,8 +15,8 @@ import (
 // its own, buckets and usage; the audit trail stays, and gets an event. A note stays for two
 // weeks, by which usage that is not counted yet is passed over; docs/usage.md says of which it
 // is not. It returns how many items were removed; where nothing is stored that is none, and
-// nothing is recorded. After an error, call it again and it goes on. Children stay. Requests of
-// those that charge the entity are ErrInvalid from then on: move or delete them first. Clients that
+// nothing is recorded. After an error, call it again and it goes on. Children stay. If they
+// charge the entity, their requests are ErrInvalid from then on: move or delete them first. Clients that
 // go on taking tokens make new buckets.
 func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, err error) {
 	if err := validate.Entity("ID", id); err != nil {

@@ -20,8 +20,8 @@ var (
 	// can be deleted, only a deleted one recovered or purged, and recovered only while
 	// its name is free.
 	ErrState = errors.New("admin: namespace in another state")
-	// ErrConfig: what is stored at a scope cannot be read, or is not served here, as the schedule of
-	// a quota; the error names scope, attribute and what is accepted. Requests that it is for
+	// ErrConfig: the configuration of a scope cannot be read, or is not served here, as the schedule of
+	// a quota; the error names scope, attribute and accepted values. Requests that it is for
 	// are limiter.ErrInvalid. SetLimits replaces it and DeleteLimits removes it, all of it.
 	ErrConfig = errors.New("admin: limits that are not served")
 	// ErrBusy: others kept changing what the call changes, and theirs stays. Nothing was
@@ -32,7 +32,7 @@ var (
 	ErrReach = errors.New("admin: limits are stored, but not in all buckets")
 )
 
-// fail wraps what went wrong with what was tried. Failures of the store become the
+// fail wraps an error with the name of the operation. Failures of the store become the
 // limiter's errors of outcome; other errors have theirs already.
 func fail(err error, format string, args ...any) error {
 	if err == nil {

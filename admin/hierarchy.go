@@ -17,8 +17,8 @@ import (
 // This file is about the entities that a manifest describes: what it may say of them, and what has
 // to be done for it.
 
-// line returns an entity and those above it. The error is an ErrParent that names the circle, or
-// tells of too many generations, or that of parentOf.
+// line returns an entity and those above it. The error is an ErrParent that names the circle or
+// the number of generations, or parentOf's.
 func line(id string, parentOf func(string) (string, error)) ([]string, error) {
 	way := []string{id}
 	for p, err := parentOf(id); ; p, err = parentOf(p) {
@@ -57,8 +57,8 @@ func (m Manifest) checkDescribed() error {
 
 // description is what a step does to the description of an entity.
 type description struct {
-	stored     item.Item     // what was there, exactly
-	want       config.Entity // what is to be there; without an ID: nothing
+	stored     item.Item     // before, exactly
+	want       config.Entity // after; without an ID: nothing
 	generation int           // how many are above it
 }
 
@@ -110,7 +110,7 @@ func (n *Namespace) planEntities(ctx context.Context, m Manifest, managed []stri
 	return steps, nil
 }
 
-// read reads what is stored of entities.
+// read reads the items of entities.
 func (h hierarchy) read(ctx context.Context, ids []string) error {
 	keys := make([]item.Key, len(ids))
 	for i, id := range ids {

@@ -33,8 +33,8 @@ func (w Window) start(now time.Time) (start time.Time, part string) {
 	return start, start.Format(time.RFC3339)
 }
 
-// contains reports whether the window of this kind that begins at start contains that of
-// some usage.
+// contains reports whether the window of this kind that begins at start contains the window
+// of some usage.
 func (w Window) contains(start time.Time, u Usage) bool {
 	return !u.Start.Before(start) && u.Start.Before(w.end(start))
 }
@@ -45,7 +45,7 @@ func (q UsageQuery) covers(start time.Time) bool {
 }
 
 // live returns the usage of a bucket in the current window. It adds two parts: what the snapshot of
-// the window says, or those of its hours, and by how much the counters of the shards have grown
+// the window says, or the snapshots of its hours, and by how much the counters of the shards have grown
 // since. Snapshots are read first, so that nothing is counted twice. ok is false if there is no
 // usage.
 func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok bool, err error) {
@@ -82,7 +82,7 @@ func (n *Namespace) live(ctx context.Context, of Scope, w Window) (u Usage, ok b
 	for _, b := range shards {
 		m, known := marks[b.State.Shard]
 		if !known && (others || b.Born < start.Unix()) {
-			continue // what was counted of it is not known, or it is of earlier windows
+			continue // how far it was counted is not known, or it is of earlier windows
 		}
 		for limit, n := range grown(m, b) {
 			if ok = ok || n != 0; limit == bucket.Denied {
@@ -133,7 +133,7 @@ func (n *Namespace) hours(ctx context.Context, of Scope, part string, u *Usage) 
 
 // marks returns how far the shards of a bucket were counted in the window of u, by its
 // snapshots, the latest first, or else before it. counted reports whether another client
-// has written the last snapshot, which says nothing of that.
+// has written the last snapshot, which has no marks.
 func (n *Namespace) marks(
 	ctx context.Context, current item.Key, snapshots []item.Item, shards []table.Shard, u Usage,
 ) (marks map[int]ledger.Mark, counted bool, err error) {
@@ -169,7 +169,7 @@ func (n *Namespace) marks(
 	return marks, counted, nil
 }
 
-// follows reports whether a snapshot before that of u says how far its bucket was counted. It does
+// follows reports whether a snapshot before u's says how far its bucket was counted. It does
 // if it is of the same kind of window, or of another kind whose window was over. Days are behind
 // the hours that are in them.
 func (u Usage) follows(it item.Item) bool {

@@ -73,7 +73,7 @@ type managed struct {
 	items map[item.Key]item.Item
 }
 
-// managed reads what is managed.
+// managed reads the provisioner's state.
 func (n *Namespace) managed(ctx context.Context) (managed, error) {
 	m := managed{Provisioner: config.Provisioner{Namespace: n.id}, items: map[item.Key]item.Item{}}
 	key := layout.ProvisionerKey(n.id)
@@ -118,10 +118,10 @@ func (n *Namespace) readPages(ctx context.Context, into map[item.Key]item.Item) 
 // that it may have.
 const pagesAtOnce = 8
 
-// remember stores the state of the provisioner, if it still is what was read: ErrBusy tells that
-// it is not, also where there is nothing to change. Pages come before the item that says that
-// there are some, and the first of them only while that is what it was. Each is replaced by
-// itself: a state that is half stored has everything that both have.
+// remember stores the state of the provisioner, if it is still as it was read, else ErrBusy, also
+// where there is nothing to change. Pages come before the item that says that there are some, and
+// the first of them only while that item is unchanged. Each is replaced by itself: a state that is
+// half stored has everything that both have.
 func (n *Namespace) remember(ctx context.Context, was managed, p config.Provisioner) (managed, error) {
 	p.Paged = was.Paged
 	p = p.Fitting()

@@ -16,7 +16,7 @@ import (
 )
 
 // Manifest declares the stored limits of a namespace, and its hierarchy. Package admin/manifest
-// reads it from YAML or JSON; [Namespace.Plan] compares it with what is stored.
+// reads it from YAML or JSON; [Namespace.Plan] compares it with the table.
 type Manifest struct {
 	Namespace string // its name
 	// System is what holds for everybody else: Limits, which may be empty, and OnUnavailable.
@@ -37,7 +37,7 @@ type Manifest struct {
 	Described []Entity
 }
 
-// Validate returns nil, or an ErrInvalid that names what is not accepted.
+// Validate returns nil, or an ErrInvalid that names the field, its value and what it accepts.
 func (m Manifest) Validate() error {
 	if err := checkNamespace(m.Namespace); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (m Manifest) Validate() error {
 	return m.checkDescribed()
 }
 
-// check validates what is declared at one scope.
+// check validates the declaration of one scope.
 func (m Manifest) check(d Config) error {
 	if _, err := policyWord(d.OnUnavailable); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s Scope) width() int {
 	return 3
 }
 
-// hash returns "sha256:" and a hash of what is declared. Nobody compares it: it stands where a manifest is
+// hash returns "sha256:" and a hash of the declarations. Nobody compares it: it stands where a manifest is
 // stored whole.
 func (m Manifest) hash() string {
 	text, err := json.Marshal([]any{m.Namespace, m.declared(), m.Described})

@@ -80,7 +80,7 @@ func (t *Table) find(ctx context.Context, name string) (ns config.Namespace, err
 	return ns, err
 }
 
-// Namespace returns the namespace of that name. The error is ErrInvalid,
+// Namespace returns a namespace by its name. The error is ErrInvalid,
 // limiter.ErrNamespace if there is none, ErrVersion, ErrUnavailable.
 func (t *Table) Namespace(ctx context.Context, name string) (*Namespace, error) {
 	ns, err := t.find(ctx, name)
@@ -90,7 +90,7 @@ func (t *Table) Namespace(ctx context.Context, name string) (*Namespace, error) 
 	return t.handle(ns), nil
 }
 
-// Register returns the namespace of that name, and registers it if there is none.
+// Register returns a namespace by its name, and registers it if there is none.
 // A name whose namespace was deleted gets a new, empty one.
 func (t *Table) Register(ctx context.Context, name string) (*Namespace, error) {
 	sent := false
@@ -99,7 +99,7 @@ func (t *Table) Register(ctx context.Context, name string) (*Namespace, error) {
 		if err == nil {
 			return t.handle(ns), nil
 		}
-		if sent && store.KindOf(err) != 0 { // it is registered, but it is not known who was first
+		if sent && store.KindOf(err) != 0 { // it is registered, by this call or by another
 			err = &store.Failure{Kind: store.Unknown, Op: "Register", Err: err}
 		}
 		if errors.Is(err, limiter.ErrNamespace) {
@@ -116,8 +116,8 @@ func (t *Table) Register(ctx context.Context, name string) (*Namespace, error) {
 	return nil, fail(ErrBusy, "register namespace %q", name)
 }
 
-// Lookup returns what the registry says of the active namespace of that name; the
-// error is limiter.ErrNamespace if there is none.
+// Lookup returns what the registry says of an active namespace; the error is
+// limiter.ErrNamespace if none has the name.
 func (t *Table) Lookup(ctx context.Context, name string) (NamespaceInfo, error) {
 	ns, err := t.find(ctx, name)
 	if err != nil {

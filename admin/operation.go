@@ -16,8 +16,8 @@ import (
 // id within three days, because the answer was lost or somebody clicked twice, they change
 // nothing and return what the first call returned. The same holds for a Python client with
 // this idempotency key. If the bucket has more than 97 shards, it takes several transactions. When
-// one fails after the first, the error is limiter.ErrUnknown, and what is left is not done by another
-// call with the id. An id has 1 to 64 characters: letters, digits, '.', '_', ':' and '-'.
+// one fails after the first, the error is limiter.ErrUnknown, and another call with the id does not
+// do the rest. An id has 1 to 64 characters: letters, digits, '.', '_', ':' and '-'.
 // Otherwise the error is ErrInvalid, as it is of a Credit with the id of a Reset.
 func (n *Namespace) Once(id string) (*Namespace, error) {
 	valid := id != "" && len(id) <= 64

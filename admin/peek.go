@@ -38,7 +38,7 @@ type Bucket struct {
 	Expires time.Time
 }
 
-// Level is what is left of one limit.
+// Level is the state of one limit.
 type Level struct {
 	// Limit is the limit as it is in force: in a window of its Schedule, with what that changes.
 	limiter.Limit
@@ -48,15 +48,15 @@ type Level struct {
 	// callers, or was stored before.
 	Stored    bool
 	Remaining int64 // whole tokens, rounded down; negative when in debt
-	// Used is how many whole tokens were taken, less what was given back, in the
-	// life of the bucket. Of an in-flight limit it is how many slots are taken.
+	// Used is how many whole tokens were taken and not given back, in the life of
+	// the bucket. Of an in-flight limit it is how many slots are taken.
 	Used int64
-	// Held is how many tokens processes may hold at most beside Remaining (see
+	// Held is how many tokens processes may hold at most besides Remaining (see
 	// limiter.Options.Ahead).
 	Held int64
 	// FullIn is how long it takes to fill up; zero if it is full, negative if it never is: the limit
-	// is blocked, or owes more than is refilled in 292 years. What is Held has no room to refill
-	// before that is over.
+	// is blocked, or owes more than is refilled in 292 years. Held tokens leave no room to refill
+	// until they are spent or expire.
 	FullIn time.Duration
 }
 
@@ -69,10 +69,10 @@ const longestIn = math.MaxInt64 / int64(time.Millisecond)
 const maxCharged = 4
 
 // Peek returns the bucket of an entity on a resource, refilled to now, and then
-// those of its parents for as long as each says that it cascades. It takes nothing
-// and writes nothing. The error is limiter.ErrNoLimits if no limits are stored for
+// its parents' for as long as each says that it cascades. It takes nothing and
+// writes nothing. The error is limiter.ErrNoLimits if no limits are stored for
 // the entity and it has no bucket. One that cannot be read is left out; the others are
-// returned beside a limiter.ErrUnreadable that names it.
+// returned together with a limiter.ErrUnreadable that names it.
 func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket, error) {
 	if err := checkPair(entity, resource); err != nil {
 		return nil, err

@@ -21,12 +21,12 @@ type Action string
 // The actions.
 const (
 	ActionCreate    Action = "create"
-	ActionUpdate    Action = "update" // also where what is stored lacks keys or marks of ours
+	ActionUpdate    Action = "update" // also where the item lacks keys or marks of ours
 	ActionDelete    Action = "delete" // it was declared before
 	ActionUnchanged Action = "unchanged"
 )
 
-// Step is what is to be done at one scope, or to the description of one entity.
+// Step is the work at one scope, or on the description of one entity.
 type Step struct {
 	Action
 	Scope    Scope  // of a description: its entity
@@ -39,8 +39,8 @@ type Step struct {
 	// all buckets have it yet; to plan and apply again goes on with that.
 	Err error
 
-	item   item.Item     // what was there, exactly
-	want   config.Config // what is to be there
+	item   item.Item     // before, exactly
+	want   config.Config // after
 	entity *description  // of a step about a description; nil: the step is about a scope
 }
 
@@ -68,7 +68,7 @@ func (s Step) Subject() string {
 	return s.Scope.String()
 }
 
-// Before returns what was there, and After what is to be there, in words, line by line.
+// Before returns the stored state, in words, line by line.
 func (s Step) Before() []string {
 	if s.entity != nil {
 		return s.FromEntity.lines()
@@ -76,7 +76,7 @@ func (s Step) Before() []string {
 	return s.From.Lines()
 }
 
-// After returns what is to be there: see Before.
+// After returns the state that the step stores: see Before.
 func (s Step) After() []string {
 	if s.entity != nil {
 		return s.ToEntity.lines()
@@ -130,7 +130,7 @@ func (e *Entity) lines() (out []string) {
 type Plan struct {
 	Steps []Step
 	// Unfinished: a manifest was applied in part, or still is being applied. So buckets may lack
-	// what is stored and unchanged, and Apply brings it to all of them.
+	// limits of unchanged steps, and Apply brings them to all.
 	Unfinished bool
 	// Progress, if it is not nil, is called by Apply as it goes on, with how many of
 	// the changes have been dealt with.
@@ -153,7 +153,7 @@ func (p *Plan) Changes() int {
 	return n
 }
 
-// Plan compares a manifest with what is stored, and changes nothing. A scope that is stored
+// Plan compares a manifest with the table, and changes nothing. A scope that is stored
 // but not declared is to be deleted if the manifest before declared it. Otherwise it belongs
 // to somebody else, and stays. So do descriptions of entities; limits and usage of one whose
 // description goes stay. The error is ErrInvalid, ErrParent, or one that all calls have.
@@ -222,7 +222,7 @@ func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	s := Step{Scope: to.Scope, From: from, To: configOf(want, want.Item()), item: stored, want: want}
 	switch {
 	case leaves(want.Over(stored, nil), stored):
-		s.Action = ActionUnchanged // also what is not declared any more, and was deleted by somebody else
+		s.Action = ActionUnchanged // also if it is not declared any more, and was deleted by somebody else
 	case !declared:
 		s.Action = ActionDelete
 	case stored == nil:

@@ -266,7 +266,7 @@ func TestAnErrorNamesTwentySteps(t *testing.T) {
 			continue
 		}
 		lines := strings.Split(err.Error(), "\n")
-		want := min(failed, maxTold)
+		want := min(failed, maxErrors)
 		if more != "" {
 			want++
 		}

@@ -23,12 +23,12 @@ const indexLag = time.Second
 // an error, or a crash, call it again and it goes on. The error is ErrState if the
 // namespace is active.
 //
-// A note of the id stays for two weeks: what the stream still tells of the buckets is not counted as
-// usage again.
+// A note of the id stays for two weeks: records of the buckets that are still in the stream are not
+// counted as usage again.
 //
 // Clients that have not noticed the deletion yet may write while it is purged or
-// after. Wait for their Options.ConfigTTL after the deletion; what Python clients,
-// which never notice, have left is removed by another call with the same id.
+// after. Wait for their Options.ConfigTTL after the deletion; another call with the
+// same id removes what Python clients, which never notice, have left.
 func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err error) {
 	ns, err := t.byID(ctx, id)
 	switch missing := errors.Is(err, limiter.ErrNamespace); {
@@ -54,7 +54,7 @@ func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err
 			continue
 		}
 		if empty < 2 {
-			_ = smithytime.SleepWithContext(ctx, indexLag) // the next sweep tells if ctx has ended
+			_ = smithytime.SleepWithContext(ctx, indexLag) // the next sweep notices if ctx has ended
 		}
 	}
 	return removed, fail(t.mark(ctx, ns.Purged()), "purge namespace %q", ns.Name)
@@ -122,7 +122,7 @@ func provisioned(it item.Item) []item.Key {
 }
 
 // removeCounted removes items of an entity, or of a whole namespace, for good, and returns those that
-// are removed. It notes that this happens, so that what the stream tells of the buckets is not counted
+// are removed. It notes that this happens, so that records of the buckets in the stream are not counted
 // as usage again: before, because the call may end in between, and after, because it may have taken long.
 func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []item.Key) (gone []item.Key, err error) {
 	if len(keys) == 0 {

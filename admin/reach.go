@@ -154,8 +154,8 @@ func (n *Namespace) reachBucket(
 	return changed, last
 }
 
-// pause waits before the next read of a bucket, longer from try to try. It ends with ctx, as the
-// read tells.
+// pause waits before the next read of a bucket, longer from try to try. It ends with ctx, and the
+// read fails then.
 func pause(ctx context.Context, try int) {
 	_ = smithytime.SleepWithContext(ctx, store.Jitter(try, callPause/5, callPause))
 }
@@ -180,14 +180,14 @@ func (in inForce) lifetime() table.Lifetime {
 	return table.Expires
 }
 
-// storedAt is what is stored at a scope, or why that cannot be read.
+// storedAt is the configuration of a scope, or why it cannot be read.
 type storedAt struct {
 	config.Config
 	stored item.Item
 	err    error
 }
 
-// configs returns what is stored at the scopes that can hold the limits for an entity
+// configs returns the configurations of the scopes that can hold the limits for an entity
 // and resource, the most specific first.
 func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]storedAt, error) {
 	var keys []item.Key
@@ -211,7 +211,7 @@ func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]sto
 func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in inForce, err error) {
 	stored, err := n.configs(ctx, entity, resource)
 	for _, c := range stored {
-		if c.err != nil || len(c.Limits) > 0 { // what is less specific does not matter
+		if c.err != nil || len(c.Limits) > 0 { // less specific scopes do not matter
 			return inForce{c.Limits, scopeOf(c.Config)}, c.err
 		}
 	}

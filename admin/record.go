@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// caller finds out who the program is, once.
+// caller finds out the principal of the program, once.
 type caller struct {
 	ask     func(context.Context) (string, error)
 	timeout time.Duration
@@ -67,7 +67,7 @@ func (n *Namespace) transact(ctx context.Context, writes ...item.Write) error {
 	return err
 }
 
-// event is what an audit event says besides who and when.
+// event is what an audit event says besides principal and time.
 type event struct {
 	subject  string
 	action   string

@@ -7,18 +7,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Resolved is what is in force for an entity and resource, and where it comes
-// from.
+// Resolved is the configuration in force for an entity and resource, and where it
+// comes from.
 type Resolved struct {
-	// From is the most specific scope with limits, and what is stored there. All limits in
+	// From is the most specific scope with limits, and its configuration. All limits in
 	// force are its. From.Limits is nil if no scope has any, or if they are an ErrConfig.
 	From Config
 	// Shadowed are the other scopes with limits, the most specific first.
 	Shadowed []Config
-	// Access is that of the first scope that decides. AccessInherited: none does, and
+	// Access is from the first scope that decides. AccessInherited: none does, and
 	// requests are served.
 	Access Access
-	// Cascade is that of the first scope that decides. CascadeInherited: none does, and the
+	// Cascade is from the first scope that decides. CascadeInherited: none does, and the
 	// entity itself does.
 	Cascade Cascade
 	// OnUnavailable is the policy stored for the namespace. PolicyDefault: none is stored.
@@ -27,7 +27,7 @@ type Resolved struct {
 
 // Resolve returns the stored limits that are in force for an entity and resource,
 // and the scope that gives them, as a limiter without cached configuration would
-// find them. The error is ErrConfig, beside the rest, if those of some scope cannot be read.
+// find them. If limits of some scope cannot be read, it returns an ErrConfig with the rest.
 func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resolved, error) {
 	if err := checkPair(entity, resource); err != nil {
 		return Resolved{}, err

@@ -14,29 +14,29 @@ import (
 // Python clients look at the bucket with each request, not at the configuration. This file stamps
 // buckets for them.
 
-// told is what they are told of an entity and resource.
-type told struct {
+// stamped is what a bucket says of its entity and resource.
+type stamped struct {
 	access  config.Switch
 	parent  string
 	cascade bool
 }
 
-// tellAccess stamps the shards of a bucket with whether requests are served.
-func (n *Namespace) tellAccess(ctx context.Context, of Scope) (bool, error) {
-	return n.tell(ctx, of.Entity, n.shardsOf(ctx, of), true, func(k item.Key, t told, read int64) item.Update {
-		return config.Stamp(k, t.access, read+config.MaxBypass)
+// stampAccess stamps the shards of a bucket with whether requests are served.
+func (n *Namespace) stampAccess(ctx context.Context, of Scope) (bool, error) {
+	return n.stamp(ctx, of.Entity, n.shardsOf(ctx, of), true, func(k item.Key, s stamped, read int64) item.Update {
+		return config.Stamp(k, s.access, read+config.MaxBypass)
 	})
 }
 
-// tellParent stamps the shards of a bucket with the parent of its entity and whether it pays.
-func (n *Namespace) tellParent(ctx context.Context, of Scope) (bool, error) {
-	return n.tell(ctx, of.Entity, n.shardsOf(ctx, of), true, stampParent)
+// stampParent stamps the shards of a bucket with the parent of its entity and whether it pays.
+func (n *Namespace) stampParent(ctx context.Context, of Scope) (bool, error) {
+	return n.stamp(ctx, of.Entity, n.shardsOf(ctx, of), true, adoption)
 }
 
-// adopt tells the buckets of an entity who its parent is and whether it pays. It tells all of them,
+// adopt stamps the buckets of an entity with its parent and whether it pays, and all of them,
 // whatever the entity was before: an earlier call may have ended before it did.
 func (n *Namespace) adopt(ctx context.Context, id string) error {
-	_, err := n.tell(ctx, id, func() (keys []item.Key, err error) {
+	_, err := n.stamp(ctx, id, func() (keys []item.Key, err error) {
 		for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, id)) {
 			if err != nil {
 				return nil, err
@@ -44,12 +44,12 @@ func (n *Namespace) adopt(ctx context.Context, id string) error {
 			keys = append(keys, item.KeyOf(it))
 		}
 		return keys, nil
-	}, false, stampParent)
+	}, false, adoption)
 	return err
 }
 
-func stampParent(k item.Key, t told, _ int64) item.Update {
-	return config.Entity{Parent: t.parent, Cascade: t.cascade}.Adopt(k)
+func adoption(k item.Key, s stamped, _ int64) item.Update {
+	return config.Entity{Parent: s.parent, Cascade: s.cascade}.Adopt(k)
 }
 
 func (n *Namespace) shardsOf(ctx context.Context, of Scope) func() ([]item.Key, error) {
@@ -62,11 +62,11 @@ func (n *Namespace) shardsOf(ctx context.Context, of Scope) func() ([]item.Key, 
 	}
 }
 
-// tell stamps the bucket shards of an entity that list returns. It ends when the configuration is
-// what they were told, and each is there if list is consistent. So if two change it at once, the last
-// stamp is what is stored.
-func (n *Namespace) tell(ctx context.Context, id string, list func() ([]item.Key, error), consistent bool,
-	stamp func(k item.Key, t told, read int64) item.Update,
+// stamp stamps the bucket shards of an entity that list returns. It ends when the configuration is
+// as they were stamped, and each is there if list is consistent. So if two change it at once, the last
+// stamp equals the configuration.
+func (n *Namespace) stamp(ctx context.Context, id string, list func() ([]item.Key, error), consistent bool,
+	update func(k item.Key, s stamped, read int64) item.Update,
 ) (any bool, err error) {
 	for try := range reachAttempts {
 		keys, err := list()
@@ -79,20 +79,20 @@ func (n *Namespace) tell(ctx context.Context, id string, list func() ([]item.Key
 			resources[resource] = true
 		}
 		read := n.table.now()
-		was, err := n.toldOf(ctx, id, resources)
+		was, err := n.stamps(ctx, id, resources)
 		if err != nil {
 			return any, err
 		}
 		done := true
 		for _, k := range keys {
 			_, _, resource, _, _ := layout.ParseBucketPK(k.PK)
-			_, err := n.calls.write(ctx, stamp(k, was[resource], read))
+			_, err := n.calls.write(ctx, update(k, was[resource], read))
 			if err != nil && !isRefused(err) { // refused: the shard is gone
 				return any, err
 			}
 			done, any = done && (err == nil || !consistent), true
 		}
-		if now, err := n.toldOf(ctx, id, resources); err != nil || done && maps.Equal(now, was) {
+		if now, err := n.stamps(ctx, id, resources); err != nil || done && maps.Equal(now, was) {
 			return any, err
 		}
 		pause(ctx, try)
@@ -100,8 +100,8 @@ func (n *Namespace) tell(ctx context.Context, id string, list func() ([]item.Key
 	return any, ErrBusy
 }
 
-// toldOf returns what is in force for an entity, by resource.
-func (n *Namespace) toldOf(ctx context.Context, id string, resources map[string]bool) (map[string]told, error) {
+// stamps returns the stamps of an entity's buckets by the configuration, by resource.
+func (n *Namespace) stamps(ctx context.Context, id string, resources map[string]bool) (map[string]stamped, error) {
 	at := []Scope{{Entity: id}}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
 		at = append(at, Scope{id, r}, Scope{Resource: r})
@@ -124,11 +124,11 @@ func (n *Namespace) toldOf(ctx context.Context, id string, resources map[string]
 	for i, s := range at {
 		level[s] = config.AccessOf(items[i+1])
 	}
-	out := map[string]told{}
+	out := map[string]stamped{}
 	for r := range resources {
 		says := config.Combined(level[Scope{id, r}], level[Scope{Entity: id}], level[Scope{Resource: r}],
 			config.Access{Cascade: &e.Cascade})
-		out[r] = told{says.Switch, e.Parent, *says.Cascade && e.Parent != ""}
+		out[r] = stamped{says.Switch, e.Parent, *says.Cascade && e.Parent != ""}
 	}
 	return out, nil
 }

@@ -20,14 +20,14 @@ type Threshold struct {
 	PeriodEnd time.Time // of the quota, to the millisecond
 	At        time.Time // when the aggregator saw it, in whole seconds
 	// Spent and Quota are in tokens, as they were when the aggregator saw it: Spent may be more
-	// than the percent by then, and Quota includes what was credited.
+	// than the percent by then, and Quota includes credits.
 	Spent, Quota int64
 }
 
 // Thresholds lists which thresholds the quotas of an entity have reached, on one resource or, if
 // that is empty, on all; by resource, then by period, the earliest first. The aggregator records
 // each once in a period, however often it is crossed. It does so for periods of an hour and longer,
-// as soon as the stream tells, seconds later as a rule. Records are kept as long as usage
+// as soon as the stream has delivered the change, seconds later as a rule. Records are kept as long as usage
 // (snapshotTtlDays) after the end of their period.
 func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
 	if err := cmp.Or(validate.Entity("Entity", of.Entity), of.validate()); err != nil {
@@ -39,6 +39,6 @@ func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshol
 		return Threshold{
 			Scope: Scope{t.Entity, t.Resource}, Limit: t.Limit, Percent: t.Percent, PeriodEnd: time.UnixMilli(t.End).UTC(),
 			At: parseTime(t.At), Spent: t.Spent, Quota: t.Quota,
-		}, of.Resource == "" || t.Resource == of.Resource, err // a name may begin like that of the resource
+		}, of.Resource == "" || t.Resource == of.Resource, err // a name may begin like the resource's
 	}, "list thresholds of %q", of.Entity)
 }

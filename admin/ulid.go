@@ -8,8 +8,8 @@ import (
 )
 
 // ulids makes identifiers of audit events: 48 bits of milliseconds and 80 random
-// bits in Crockford's base 32, 26 characters that sort by time. Those of the same
-// millisecond, and those made while the clock stands back, count up, so that
+// bits in Crockford's base 32, 26 characters that sort by time. Within one
+// millisecond, and while the clock stands back, they count up, so that
 // events of one process sort in the order in which they were made.
 type ulids struct {
 	mu   sync.Mutex

@@ -37,19 +37,19 @@ type UsageQuery struct {
 	// Live adds to the window that holds now what buckets show and no snapshot has
 	// counted yet, so that it is exact now and not as of the last fold; docs/usage.md says
 	// when it is not. It needs one kind of Window, and reads the buckets that the query is
-	// about, of a resource all. What was consumed shortly before that window began, within
+	// about, of a resource all. Consumption shortly before the window began, within
 	// the last fold, may be shown in it until it is counted; of buckets that are gone
 	// nothing is added.
 	Live bool
 }
 
-// Usage is what was consumed in one window.
+// Usage is the consumption in one window.
 type Usage struct {
 	Entity, Resource string
 	Window           Window
 	Start            time.Time
 	End              time.Time        // exclusive
-	Tokens           map[string]int64 // by limit, net of what was given back
+	Tokens           map[string]int64 // by limit, net of tokens given back
 	Denied           int64            // requests; a process counts them with its next write on the bucket
 	Events           int64            // changes counted; some twice where the stream repeated them
 }
@@ -76,7 +76,7 @@ func (q UsageQuery) validate() error {
 }
 
 // query returns the query for the table. Starts of months and days are stored in a
-// shorter form, which sorts before that of their first hour: hence the month.
+// shorter form, which sorts before their first hour: hence the month.
 func (q UsageQuery) query(ns string) item.Query {
 	from, to := "", ""
 	if !q.From.IsZero() {
@@ -98,8 +98,8 @@ func (q UsageQuery) wants(u Usage) bool {
 	return q.isOf(u.Resource) && (q.Window == "" || u.Window == q.Window) && q.covers(u.Start)
 }
 
-// Usage lists usage snapshots: those of an entity resource by resource, each in order of time;
-// those of a resource alone in order of time. It lags behind consumption by as long as the
+// Usage lists usage snapshots: for an entity resource by resource, each in order of time; for a
+// resource alone in order of time. It lags behind consumption by as long as the
 // aggregator folds, a minute by default. Days and months lag by up to an hour more, or two where it
 // folds for ten minutes and more. With [UsageQuery.Live] nothing lags; what only Live shows comes
 // last.
@@ -109,7 +109,7 @@ func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, er
 			yield(Usage{}, err)
 			return
 		}
-		shown := map[Scope]bool{} // whether the current window was yielded of those that have some
+		shown := map[Scope]bool{} // whether the current window was yielded, of scopes with snapshots
 		current, _ := q.Window.start(n.table.opts.Now())
 		for u, err := range n.snapshots(ctx, q) {
 			of := Scope{u.Entity, u.Resource}
@@ -158,8 +158,8 @@ func (n *Namespace) snapshots(ctx context.Context, q UsageQuery) iter.Seq2[Usage
 	}
 }
 
-// rest yields the current windows that no snapshot of their kind shows yet: of those that
-// have hours in it, and of buckets.
+// rest yields the current windows that no snapshot of their kind shows yet: from hours in
+// them, and from buckets.
 func (n *Namespace) rest(ctx context.Context, q UsageQuery, shown map[Scope]bool, yield func(Usage, error) bool) {
 	next := func(of Scope, err error) bool {
 		var u Usage
@@ -187,7 +187,7 @@ func compareScopes(a, b Scope) int {
 }
 
 // whole returns items that an index brought with all their attributes, reading
-// those of which it has the keys only; what has gone since is left out.
+// those with keys only; items that have gone since are left out.
 func (n *Namespace) whole(ctx context.Context, items []item.Item) ([]item.Item, error) {
 	out := slices.Clone(items)
 	var at []int
@@ -212,7 +212,7 @@ func usageOf(s ledger.Snapshot) Usage {
 		Entity: s.Entity, Resource: s.Resource, Window: Window(s.Window), Start: parseTime(s.Start),
 		Tokens: s.Counts, Denied: s.Denied, Events: s.Events,
 	}
-	if u.Tokens == nil { // marks alone: what was taken was given back
+	if u.Tokens == nil { // marks alone: all was given back
 		u.Tokens = map[string]int64{}
 	}
 	delete(u.Tokens, bucket.WCU)
@@ -235,7 +235,7 @@ func (w Window) end(start time.Time) time.Time {
 
 // UsageSummary is usage added up over windows.
 type UsageSummary struct {
-	Window  Window // kind of those that were added up
+	Window  Window // kind of the added windows
 	Windows int    // how many
 	// From and To span them; zero if there are none.
 	From, To time.Time

@@ -51,8 +51,8 @@
 //
 // It reads single limits too, in the short form of the command-line tool: see [ParseLimit].
 //
-// It is a package of its own so that only those who read manifests depend
-// on a YAML parser.
+// It is a package of its own so that only programs that read manifests
+// depend on a YAML parser.
 package manifest
 
 import (
@@ -65,7 +65,7 @@ import (
 )
 
 // This file knows how people write each kind of limit: the words of a manifest, the short form and
-// its description, and what is noted of one. A kind to come has all of that here.
+// its description, and the note of one. A kind to come has all of these here.
 
 // Syntax describes, for the help of a program, what [ParseLimit] reads.
 const Syntax = `A limit is NAME=AMOUNT[/PERIOD][:CAPACITY]: AMOUNT tokens come back every PERIOD (s, m,

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
-// This file is about what a manifest says besides limits: switches, policies, and who entities are.
+// This file is about what a manifest says besides limits: switches, policies, and descriptions.
 
 // says adds what a section says besides limits.
 func (s *section) says(m *admin.Manifest, at admin.Scope) {

@@ -78,7 +78,7 @@ func (s survey) mapping(node *yaml.Node, as reflect.Type, where []string) error 
 		}
 		var below reflect.Type // nil: nothing to look at
 		switch reason := refused[as][name]; {
-		case key.ShortTag() == "!!merge": // what is merged has the keys of this mapping
+		case key.ShortTag() == "!!merge": // a merged mapping has the keys of this one
 			below = as
 		case as.Kind() == reflect.Map:
 			below = as.Elem()

@@ -10,7 +10,7 @@ import (
 )
 
 // ParseLimit reads one limit in the short form that [Syntax] describes, and validates it:
-// "rpm=600" is 600 per minute. The error says what is wrong with the text.
+// "rpm=600" is 600 per minute. The error names the part of the text that is not accepted.
 func ParseLimit(text string) (limiter.Limit, error) {
 	name, rule, ok := strings.Cut(text, "=")
 	if !ok {
@@ -127,7 +127,7 @@ func ParsePeriod(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Note returns what is to be said of a limit beside its numbers, nothing for a plain rate:
+// Note describes a limit besides its numbers, empty for a plain rate:
 // "a quota: 0 0 1 * * Asia/Tokyo, soft".
 func Note(l limiter.Limit) string {
 	if l.Soft {

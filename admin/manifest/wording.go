@@ -17,8 +17,8 @@ var (
 	wrongShape = regexp.MustCompile("(?s)^cannot construct !!(\\w+)(?: `(.*)`)? into (.+)$")
 )
 
-// worded returns an error of the parser with the line and the place of each thing that is wrong, and
-// what is accepted there.
+// worded returns an error of the parser with the line and the place of each mistake, and the values
+// accepted there.
 func worded(err error, at map[[2]int]string) error {
 	all, ok := errors.AsType[*yaml.LoadErrors](err)
 	if !ok {
