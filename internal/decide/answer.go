@@ -47,8 +47,8 @@ func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool
 	return k.displace(s, now)
 }
 
-// outbid tells what the refusal of a write means, once its image is known. answered: the bucket
-// exists, and has answered. lost: others have taken the tokens. A refused charge means that if the
+// outbid works out what the refusal of a write means, once its image is known. answered: the bucket
+// exists, and has answered. lost: others have taken the tokens. A refused charge means so if the
 // bucket still has the rules that it was planned by. A bucket that is missing, or has come back,
 // says nothing about tokens. Nor does a charge that came too late for the clock of the bucket, as where
 // this process stood still: it is no answer.

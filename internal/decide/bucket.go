@@ -18,7 +18,7 @@ type Settings struct {
 	MaxShards int   // the most shards that a bucket is split into
 }
 
-// Now is what a decision depends on beside the bucket and the request. Decisions ask for it under
+// Now is what a decision depends on besides the bucket and the request. Decisions ask for it under
 // the lock of their bucket, so the instants of a bucket's decisions are in order. Out of order, the
 // later decision would think that the clock had been set back.
 type Now struct {
@@ -58,7 +58,7 @@ func (b *Bucket) lock() *facts {
 	return &b.facts
 }
 
-// facts are what is known of a bucket. A function that has them holds its lock.
+// facts is the process's knowledge of a bucket. A function that has it holds its lock.
 type facts struct {
 	*Settings
 	ahead     int64   // the last request's Want.Ahead
@@ -68,7 +68,7 @@ type facts struct {
 	home      home
 	lookedAt  int64            // when the last look went out, epoch ms
 	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
-	readAt    int64            // when all shards were last read because of that, epoch ms
+	readAt    int64            // when all shards were last read for this reason, epoch ms
 	drained   int64            // before it nothing is granted of what this process has at hand, epoch ms
 	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
 	largest   map[string]int64 // by limit: the largest cost seen
@@ -129,7 +129,7 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (othe
 func (k *facts) missing(shard int, now int64) {
 	s := k.at(shard)
 	if s.holding != nil {
-		s.held() // what is granted on is of the last image
+		s.held() // further grants are from the last image
 	}
 	s.image, s.at, s.absent = table.Shard{}, now, true
 	s.serial++
@@ -165,7 +165,7 @@ func (b *Bucket) Missing(now int64, shards ...int) {
 	}
 }
 
-// Seen is a copy of what is known of one shard.
+// Seen is a copy of the knowledge of one shard.
 type Seen struct {
 	Image  table.Shard // the last one; without a key if there is none
 	Serial int         // counts the images seen
@@ -173,7 +173,7 @@ type Seen struct {
 	Idle   bool        // nothing of this process is under way
 }
 
-// Seen returns what is known of a shard.
+// Seen returns the knowledge of a shard.
 func (b *Bucket) Seen(shard int) Seen {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -220,7 +220,7 @@ func (b *Bucket) ReadAll(now int64) (count int) {
 }
 
 // SeeAll remembers the items of all shards that were read, and returns the images of
-// those that are there.
+// existing ones.
 func (b *Bucket) SeeAll(items []item.Item, now int64) ([]table.Shard, error) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -20,11 +20,11 @@ type Choice struct {
 	Do    Action
 	Shard int
 	Owe   bool   // the costs are taken into debt
-	Asks  bool   // the write is also the look at a shard of which the image is too old to tell what others take
+	Asks  bool   // the write is also the look at a shard whose image is too old to show what others take
 	Limit string // of a denial: the limit that takes longest, empty if that is not known
 	at    int64  // of a denial: when it ends, epoch ms
 	guess bool   // that instant is an estimate
-	full  bool   // the queue of those who wait is full
+	full  bool   // the queue of waiting requests is full
 	taken bool   // the image covers the costs, but they are the share of others: it denies until the next look
 	last  bool   // somebody of the group is denied if the write is refused
 }
@@ -33,10 +33,10 @@ type Choice struct {
 type Decision struct {
 	Choice
 	Want    Want // under the limits that it was decided by
-	Yielded bool // these are others' from now on: they have replaced those of this process
+	Yielded bool // the limits of others are in force from now on, in place of this process's
 	Denial  Denial
 	Count   int         // the number of shards, as far as it is known
-	Mend    *shard.Plan // what would let more be granted: shards to merge, or to restore; nil: nothing
+	Mend    *shard.Plan // lets more be granted: shards to merge, or to restore; nil: nothing would
 }
 
 // trips is how many round trips it takes: of several shards, all are read first.
@@ -50,7 +50,7 @@ func (c Choice) trips() int {
 	return 0
 }
 
-// Alone reports whether what is sent is for one request only, and takes no other along.
+// Alone reports whether the write is for one request only, and takes no other along.
 func (c Choice) Alone() bool { return c.Do == Look || c.Do == Adopt || c.Owe }
 
 // sooner returns the denial that ends first; one that never ends is returned only if

@@ -17,9 +17,9 @@ func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 	k.ahead, k.trip = w.Ahead, now.Trip
 	w, y := k.inForce(w, now.Ms)
 	w.replaced = k.replaced
-	out := Decision{Want: w, Yielded: y != nil && !y.told, Count: k.count}
+	out := Decision{Want: w, Yielded: y != nil && !y.reported, Count: k.count}
 	if y != nil {
-		y.told = true
+		y.reported = true
 	}
 	if !a.Waits && k.denied.covers(w, now.Ms) {
 		k.asked(k.denied.c.Shard, w, now.Ms)

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// decider decides one attempt from what is known. It performs no I/O; now and the
+// decider decides one attempt from the facts. It performs no I/O; now and the
 // random number that picks the shard are given.
 type decider struct {
 	*facts
@@ -16,7 +16,7 @@ type decider struct {
 	now     int64
 	attempt *Attempt
 	pick    uint64
-	looks   bool // what is sent is the look, and was noted as that
+	looks   bool // the write is the look, and was noted as one
 	members int  // of the group that wants this; zero: one
 }
 
@@ -68,7 +68,7 @@ func (d decider) outlived(s *seen, ms int64) bool {
 	return d.now-s.at >= ms || d.now < s.at
 }
 
-// again reports whether what was last done at an instant may be done again: when an image
+// again reports whether something last done at an instant may be done again: when an image
 // may not deny for any longer, or the clock has been set back since.
 func (d decider) again(last int64) bool { return d.now-last >= d.DenyFor || d.now < last }
 
@@ -97,8 +97,8 @@ func (d decider) outdated() bool {
 }
 
 // unadopted returns the shard on which the limits that deny have to be brought in force
-// first. A denial by limits that are not stored might never end: what is stored refills by
-// the old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
+// first. A denial by limits that are not stored might never end: the bucket refills by the
+// old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
 // force. Denied for 100 ms, the caller would come back to a bucket that needs hours. A cost
 // that no shard can hold is taken from several, and they refill by the limits they store.
 func (d decider) unadopted(denial Choice) (shard int, ok bool) {
@@ -118,7 +118,7 @@ func (d decider) adopts(s *seen) bool {
 }
 
 // need remembers the largest shares needed, which keep the bucket from being split so
-// far that they could not be had. Those of soft limits can be had of any shard.
+// far that they could not be had. Any shard grants shares of soft limits.
 func (d decider) need() {
 	for _, c := range d.want.Costs {
 		if share := c.Share(); share > d.largest[c.Limit.Name] && !c.Limit.Soft {

@@ -13,7 +13,7 @@ import (
 // tellAfter is how long, in ms, denials wait for a write that holds before a look adds them.
 const tellAfter = 10_000
 
-// denials are those of this process that are not in an item yet.
+// denials are denials of this process that are not in an item yet.
 type denials struct {
 	n     int64
 	since int64 // of the first of them, by Now.Mono
@@ -36,8 +36,8 @@ func (d denials) due(now Now) bool { return d.n > 0 && now.Mono-d.since >= tellA
 // and nothing else.
 func (p *Planned) tellsOnly() bool { return !p.Takes && !p.Charges && !p.Creates }
 
-// tell adds all denials to a write that changes an existing item.
-func (k *facts) tell(p *Planned) {
+// reportDenials adds all denials to a write that changes an existing item.
+func (k *facts) reportDenials(p *Planned) {
 	if u, ok := p.Write.(item.Update); ok && k.denials.n > 0 {
 		p.Write, p.denials = table.Tell(u, k.denials.n), k.denials
 		k.denials = denials{}

@@ -13,7 +13,7 @@ type Denial struct {
 	Limit     string  // the one that takes longest to recover
 	After     int64   // how long until the request is covered, in ms, at least 1
 	Estimated bool    // After may be wrong
-	Full      bool    // the queue of those who wait is full
+	Full      bool    // the queue of waiting requests is full
 	Levels    []Level // of the limits that it was decided by
 }
 
@@ -30,10 +30,10 @@ type denied struct {
 
 // supply is what there was of a limit when it denied, on the shards that were known.
 type supply struct {
-	level float64 // less what was under way
+	level float64 // less the costs under way
 	rate  float64 // what it gains per ms
 	whole int64   // what it can hold
-	floor int64   // what of it has to be left
+	floor int64   // the part of it that has to be left
 	edge  int64   // of a quota: when it is whole again, epoch ms
 }
 
@@ -43,7 +43,7 @@ func (d *denied) covers(w Want, now int64) bool {
 	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.Costs, w.Costs)
 }
 
-// deny makes a denial of a choice, with what is needed to say later how much is there by
+// deny makes a denial of a choice, with the supplies to say later how much is there by
 // then. It holds until the first shard covers the costs, or the oldest image is due for a
 // look.
 func (d decider) deny(c Choice) *denied {
@@ -127,8 +127,8 @@ func (d *denied) explain(k *facts, now int64) Denial {
 	return out
 }
 
-// slotsAfter is what is told, in ms, of slots that are not free: holders give them back when
-// they are done, which nobody knows. A second later one look tells more.
+// slotsAfter is the wait, in ms, for slots that are not free: holders give them back when
+// they are done, which nobody knows. A second later one look shows more.
 const slotsAfter = 1000
 
 // slots makes a denial by slots an estimate: for as long as the other limits need, and for

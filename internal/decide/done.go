@@ -30,7 +30,7 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	}
 }
 
-// meets reports whether a call reads its shard before it writes, because nothing is known of that. Any
+// meets reports whether a call reads its shard before it writes, because it has no image of it. Any
 // image serves to plan a charge from, and a read costs a tenth of a write that is refused. Without one,
 // only a plain add could be sent, which leaves half of the bucket empty.
 func (k *facts) meets(c *Call) bool {

@@ -23,7 +23,7 @@ type home struct {
 
 // first returns the shard to try first: the one that is visited, or any. A request whose write was
 // refused for other reasons than that others took the tokens, as when they changed the limits, goes on
-// with that shard: its image is new, and those of the others are as old as that one was.
+// with that shard: its image is new, and the others' are as old as it was.
 func (d decider) first() int {
 	if d.count > 1 && d.home.shard < d.count {
 		s, again := d.shards[d.home.shard], d.attempt.Trips > 0 && !d.attempt.Lost

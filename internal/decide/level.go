@@ -11,13 +11,13 @@ type Level struct {
 	Limit       bucket.Limit
 	At          int64 // when that is so, epoch ms
 	Milli, Rest int64 // in millitokens, with the remainder of its refill
-	Floor       int64 // what of it the request leaves, in millitokens
+	Floor       int64 // the part of it that the request leaves, in millitokens
 	Remaining   int64 // how many tokens one request can have: shards pay in whole ones
 	After       int64 // of a denial: how long until this limit alone covers its cost, in ms
 	Edge        int64 // of a quota: how long until it is whole again at once, in ms
 	Estimated   bool  // some shards were not seen
 	Held        int64 // what processes may hold at most, taken ahead, in millitokens
-	Over        int64 // how long until nothing of that is held, in ms
+	Over        int64 // how long until no process holds any, in ms
 }
 
 // Levels returns what there is of the limits in force.

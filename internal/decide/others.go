@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// others is how fast other processes take from the limits of a shard, as
-// successive images tell. It is an estimate: it never grants anything.
+// others is how fast other processes take from the limits of a shard, by
+// successive images. It is an estimate: it never grants anything.
 type others struct {
 	taken   map[string]float64 // millitokens by limit, fading
 	elapsed float64            // ms, fading
@@ -24,7 +24,7 @@ const (
 	fadeSpan = 1000
 )
 
-// lately is how old, in ms, an image is at most that tells of others who still take.
+// lately is how old, in ms, an image is at most that shows others still taking.
 const lately = 10_000
 
 // learn takes in what the counters have grown by between two images of one

@@ -20,17 +20,17 @@ type Planned struct {
 	adds       bool  // it is a plain add in place of a charge
 	clock      int64 // of a charge: the refill instant that it sets
 	since      int   // the serial number of the image when it was planned
-	generation int64 // of that image
+	generation int64 // of the image
 	want       Want  // what its group wants, together
 	members    int   // of the group
 	ahead      *table.Ahead
-	took       []table.Cost  // with ahead: the costs with what is taken ahead
+	took       []table.Cost  // with ahead: the costs with prefetched ones
 	rides      []*Difference // that are settled besides
-	denials    denials       // that are told besides
+	denials    denials       // that are reported besides
 }
 
-// Ahead returns what the write takes ahead, and what of earlier charges it tells to have ended
-// unspent.
+// Ahead returns the tokens that the write takes ahead, and those of earlier charges that it reports
+// as expired.
 func (p Planned) Ahead() (taken, ended []table.Cost) {
 	if p.ahead == nil {
 		return nil, nil
@@ -63,7 +63,7 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 	c.last = hurried < n
 	joined := Joined(group[:n])
 	p = k.plan(c, joined, now)
-	k.tell(&p)
+	k.reportDenials(&p)
 	p.want, p.members, p.Replaced = joined, n, replaced
 	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
 	return n, p
@@ -120,7 +120,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	charge := table.Charge{Image: s.image, Costs: w.Costs, Now: now.Ms, Lifetime: w.Lifetime, Slack: slack}
 	switch {
 	case c.Owe:
-		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what is short is under way in this process
+		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what lacks is under way here
 	case c.last:
 	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)

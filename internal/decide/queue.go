@@ -6,7 +6,7 @@ import (
 )
 
 // A request that waits takes its costs at once, into debt, and may go on when the level is
-// back at zero. Those who owe are the queue of a bucket, and the debt is bounded.
+// back at zero. The requests that owe are the queue of a bucket, and the debt is bounded.
 
 // behind turns the denial of a request that waits into a write that takes the costs into debt. It
 // writes to the shard where the debt is paid back first. If no single shard can hold the costs, it
@@ -33,7 +33,7 @@ func (d decider) behind(c Choice) Choice {
 	if together {
 		out.at = max(c.at, d.now)
 	}
-	// Slots may be given back at any time: who waits for them stands in line.
+	// Slots may be given back at any time: requests for them stand in line.
 	late := out.at > d.attempt.Until && !d.bySlots(out.Limit)
 	full = full || d.attempt.InLine
 	switch {
@@ -75,10 +75,10 @@ func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
 	return at, full, limit
 }
 
-// RoomIn returns from when the queue of a shard has room: when those who came before
-// owe no more than its capacity of any limit. The last one who is let in waits for two
-// capacities at most. What may not be owed, see [table.Cost.Owed], has room when it covers the
-// costs. Less is what has been taken beside the image. Example: a level of -25 of a capacity of
+// RoomIn returns from when the queue of a shard has room: when the requests before owe no
+// more than its capacity of any limit. So the last one to enter waits for two capacities at
+// most. A limit that may not be owed, see [table.Cost.Owed], has room when it covers the
+// costs. Less are the tokens taken that the image does not show. Example: a level of -25 of a capacity of
 // 20 has room when 5 tokens are refilled. It is 0 if there has been room all along, else it
 // names the limit.
 func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, limit string) {

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// seen is what is known of one shard.
+// seen is the knowledge of one shard.
 type seen struct {
 	image    table.Shard      // the last one seen; without a key if there is none
 	at       int64            // when it was seen, epoch ms
@@ -20,7 +20,7 @@ type seen struct {
 	underWay underWay
 	holding  *holding      // with Settings.Ahead
 	due      []*Difference // to be settled with a charge, or on their way with one
-	minded   bool          // somebody asks for what is due
+	minded   bool          // somebody asks for due settlements
 	settling time.Time     // when the last write began that settles alone; zero once it has ended
 	call     *Call         // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.
@@ -35,8 +35,8 @@ func (s *seen) clockless(now int64) bool {
 	return s.image.State.NoClock || bucket.SubSat(s.image.State.RF, now) > bucket.MaxSkew
 }
 
-// covers reports whether the image covers the costs at now, beside what this
-// process has under way.
+// covers reports whether the image covers the costs at now, less the costs that
+// this process has under way.
 func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	image := s.image
 	if _, settles := s.boards(now); len(s.underWay)+len(settles) > 0 {
@@ -71,8 +71,8 @@ func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	return v, image.State.Slots[v.Slot].Name
 }
 
-// level is what the image holds of a limit at an instant, beside what this process
-// has under way. What a limit that was lowered leaves no room for goes with the charge.
+// level is what the image holds of a limit at an instant, less the costs that this process
+// has under way. Tokens above a lowered capacity go with the charge.
 func (s *seen) level(l bucket.Limit, at int64) int64 {
 	state := s.image.State
 	share := state.RateOf(l).Capacity
@@ -134,7 +134,7 @@ func older(a, b table.Shard) bool {
 	return a.State.RF < b.State.RF
 }
 
-// younger reports whether the generation of a shard began after that of another.
+// younger reports whether the generation of a shard began after another's.
 func younger(a, b table.Shard) bool { return table.Began(a.Generation) > table.Began(b.Generation) }
 
 // Same reports whether two images of a shard show the same state of it.

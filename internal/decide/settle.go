@@ -10,7 +10,7 @@ import (
 
 // What a lease has cost more or less than it took may be handed to the bucket. It rides on the next charge of
 // its shard; after a while it goes alone. Until then it counts as under way, so requests are decided as if it
-// were written: what is given back may be granted in that same write. Where the caller waits for the result, the
+// were written: tokens given back may be granted in the same write. Where the caller waits for the result, the
 // difference waits only for the write that is on its way.
 
 // Difference is what a lease has cost more or less than it took of a shard, with the periods of quotas that
@@ -105,7 +105,7 @@ func (b *Bucket) TakeBack(shard int, d *Difference) bool {
 	return true
 }
 
-// Due returns what is to be settled alone: what was handed over so many ms ago or earlier, and is not on its way.
+// Due returns the differences to settle alone: handed over so many ms ago or earlier, and not on their way.
 // More says after how many ms to ask again, zero that the shard is minded no longer.
 func (b *Bucket) Due(shard int, now Now, within int64) (all []*Difference, more int64) {
 	k := b.lock()
@@ -182,7 +182,7 @@ func more(costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli < 0 })
 }
 
-// gone is what is under way of a limit, less what the next charge gives back of it, of its settlements.
+// gone is the costs under way of a limit, less the part of settlements that the next charge gives back.
 func (s *seen) gone(limit string, settles []table.Cost) int64 {
 	sum := s.underWay.of(limit)
 	for _, c := range settles {

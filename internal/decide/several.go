@@ -2,12 +2,11 @@ package decide
 
 import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
-// Who takes from several shards reads all of them first, and then sends a transaction. What
-// the images promise may be gone by then: others take it, or this process has another such
-// request under way. So what is under way counts as taken; and who was late twice in a row
-// does it once in DenyFor, until it is granted. The first time it may have been the images,
-// which were old; the second time they were those of its own reading, and others took what was
-// refilled since.
+// A request for several shards reads all of them first, and then sends a transaction. The
+// tokens in the images may be gone by then: others take them, or this process has another such
+// request under way. So costs under way count as taken; and after two late requests in a row,
+// one is sent once in DenyFor, until it is granted. The first time the images may have been
+// old; the second time they were just read, and others took the refill since.
 
 // several is what a process has under way on several shards of a bucket at once, and how
 // that went. The zero value has nothing.

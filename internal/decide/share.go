@@ -28,8 +28,8 @@ import (
 //
 // Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second each
 // begin with 50. The level falls below 6, and they give way, until each has 25 and the level stays
-// about 6. One that wants 9 never needs more than its share. The constants are those of a few tried
-// that shared most evenly in test/bench/fleet, at 4 to 60 ms a write.
+// about 6. One that wants 9 never needs more than its share. Of a few constants tried, these
+// shared most evenly in test/bench/fleet, at 4 to 60 ms a write.
 
 const (
 	shareBegins  = 0.5   // of the refill, for a process that meets others
@@ -42,7 +42,7 @@ const (
 	shareGrows   = 0.15  // of itself, at most
 	markTime     = 60    // ms of the refill that make a mark
 	markMost     = 0.08  // of the capacity, that a mark is at most
-	markTells    = 0.25  // of the capacity: a level of so few requests says nothing of who takes them
+	markTells    = 0.25  // of the capacity: a level of so few requests does not show which process takes them
 	shareRoom    = 0.5   // of the capacity, above which there is no pace
 	shareFree    = 20    // marks, above which there is none either
 )
@@ -54,7 +54,7 @@ type share struct {
 	saved float64 // what may be taken at the instant at
 	at    int64
 	most  float64 // the largest cost that was asked for: so much is saved up
-	met   bool    // others take, too; else the pace is that of a busy process alone
+	met   bool    // others take, too; else it is the pace of a busy process alone
 }
 
 // answered takes in what a write of a cost has shown: the level in marks, whether the write was refused
@@ -66,7 +66,7 @@ func (p *share) answered(cost, level float64, refused, others, busy, plenty bool
 	switch {
 	case plenty, !p.met && !busy, (p.part == 0 || first) && level >= 1 && !refused:
 		*p = share{}
-	case p.part == 0, first: // what was refused is given back: it may try once more
+	case p.part == 0, first: // a refused cost is given back: it may try once more
 		*p = share{part: shareBegins, at: now, most: cost, met: p.met}
 		if !p.met {
 			p.part = 1
@@ -115,8 +115,8 @@ func (p *share) take(cost float64) {
 	}
 }
 
-// share returns that of requests that leave as much as w does: a class that leaves more sees a lower
-// level, and has its own.
+// share returns the share of requests that leave as much as w does: a class that leaves more sees a
+// lower level, and has its own.
 func (s *seen) share(w Want) *share {
 	floor := w.floor()
 	p := s.shares[floor]
@@ -238,7 +238,7 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 		return d.now, "", false
 	}
 	ms, limit := s.costs(d.want)
-	if ms == 0 { // it takes nothing of what is shared
+	if ms == 0 { // it takes nothing that is shared
 		return d.now, "", false
 	}
 	p := s.share(d.want)

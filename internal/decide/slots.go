@@ -11,7 +11,7 @@ import (
 
 // Reusable is for how long, in ms, slots that a request has taken may serve other requests once it is
 // done: as tokens that are taken ahead may be held. It is zero if that does not pay, and while less than
-// half of the slots are free: others who need one would not see those that are idle here.
+// half of the slots are free: other requests would not see the slots that are idle here.
 func (b *Bucket) Reusable(w Want, now int64) int64 {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ const MaxPaying = item.MaxTransactItems
 // Payment is what one shard pays of a request that is taken from several.
 type Payment struct {
 	Image table.Shard
-	Costs []table.Cost // as those of the request
+	Costs []table.Cost // as the request has them
 	Owe   bool         // they are taken into debt
 }
 

@@ -71,7 +71,7 @@ func (k *facts) foresee(w *Waiter, now Now, e *Effects) Decision {
 	return d
 }
 
-// serveHeld answers a waiter from what was taken ahead, and reports whether that covers it.
+// serveHeld answers a waiter from prefetched tokens, and reports whether they cover it.
 func (k *facts) serveHeld(w *Waiter, now Now, e *Effects) bool {
 	if w.Waits || w.Renews {
 		return false

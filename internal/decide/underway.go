@@ -25,7 +25,7 @@ func (u *underWay) add(costs []table.Cost) {
 	}
 }
 
-// remove takes out what was added, once the write is answered or will not be sent.
+// remove takes out added costs, once their write is answered or will not be sent.
 func (u underWay) remove(costs []table.Cost) {
 	for _, c := range costs {
 		if c.Milli == 0 {
@@ -44,11 +44,11 @@ func (u underWay) removeAll(group []Want) {
 	}
 }
 
-// of returns what is under way of a limit, in millitokens, at most what a bucket can hold.
+// of returns the costs under way of a limit, in millitokens, at most what a bucket can hold.
 func (u underWay) of(limit string) int64 { return u[limit].saturated() }
 
 // exact is a sum of costs, a number of 128 bits in two's complement. A sum that saturates
-// would not do: what was added to it could not be taken out again.
+// would not do: a cost added to it could not be taken out again.
 type exact struct{ high, low uint64 }
 
 func (e exact) plus(milli int64) exact {

@@ -2,8 +2,8 @@ package decide
 
 import "github.com/zeroae/zae-limiter-go/internal/table"
 
-// What is taken ahead of a quota and ends unspent is given back to the table, as nothing
-// refills it. Somebody minds that, from Mind until Unspent says that there is no more.
+// Unused tokens of a quota that were taken ahead are given back to the table, as nothing
+// refills them. Somebody minds them, from Mind until Unspent says that there are no more.
 
 // Mind reports whether the caller is to mind a shard from now on: something of a quota is held, and
 // nobody minds it. Unspent has something to give back after so many milliseconds.
@@ -24,7 +24,7 @@ type Unspent struct {
 	Costs []table.Cost // negative, with the periods that they are of; nil for nothing
 }
 
-// Unspent returns what is to be given back to a shard, and after how many milliseconds to ask
+// Unspent returns the tokens to give back to a shard, and after how many milliseconds to ask
 // again. Without more, the shard is minded no longer.
 func (b *Bucket) Unspent(shard int, clock func() Now) (u Unspent, ms int64, more bool) {
 	k := b.lock()
@@ -56,8 +56,8 @@ func (b *Bucket) Unwritten(u Unspent, clock func() Now) bool {
 	return minds && h.minded
 }
 
-// TakesAhead reports whether this process has taken ahead of the bucket, so that something may have
-// ended unspent which is not told yet.
+// TakesAhead reports whether this process has taken ahead of the bucket, so that tokens may have
+// expired which are not reported yet.
 func (b *Bucket) TakesAhead() bool {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 // Growth returns the plan that the image of the shard just written asks for, nil for none, and the
 // count of shards that is known. It splits shard 0 when the write meter of the shard just written
-// is exhausted. It splits the shard just written when that is behind the count of shard 0. What is
-// stored in part cannot be divided.
+// is exhausted. It splits the shard just written when that is behind the count of shard 0. A limit
+// that is stored in part cannot be divided.
 func (b *Bucket) Growth(image table.Shard, now int64) (plan *shard.Plan, count int) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -71,7 +71,7 @@ type Grant struct {
 	Parts  []Part         // by item that has paid
 	Image  *table.Shard   // of the shard right after the charge, not to be changed
 	Levels []Level        // nil if it was granted from an allotment
-	Limits []bucket.Limit // if it was granted from an allotment: those of the image, not to be changed
+	Limits []bucket.Limit // if it was granted from an allotment: as the image has them, not to be changed
 	Ahead  bool           // it was granted from an allotment
 	Worked bool           // the image was worked out: others may have written before the charge
 	Turn   int64          // of the driver, if Worked: when all was taken, see waitqueue.Sleepers.Turn

@@ -18,7 +18,7 @@ type Want struct {
 	Costs     []table.Cost // of all limits in force
 	Lifetime  table.Lifetime
 	Read      int64  // when the limits were read, epoch ms; zero if the call gave them
-	Parent    string // with Cascade, what the bucket tells other clients
+	Parent    string // with Cascade, which the bucket shows to other clients
 	Cascade   bool
 	Ahead     int64   // how long, in ms, tokens that are taken ahead may be held; zero: none are taken
 	Bypass    bool    // nothing is taken; it has no costs
@@ -47,7 +47,7 @@ func (w Want) returns() bool {
 }
 
 // floored reports whether the request leaves a part of some limit to others. It has no part in
-// what is taken ahead: that is taken by those that leave nothing, and held for them.
+// prefetched tokens: requests that leave nothing take them, and they are held for such.
 func (w Want) floored() bool { return w.floor() > 0 }
 
 // floor is how much the request leaves of its limits, in percent of each, together.

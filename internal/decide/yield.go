@@ -28,12 +28,12 @@ const (
 
 // yield says that others have replaced limits of a bucket.
 type yield struct {
-	own     []bucket.Limit // those that this process asks for
-	inForce []bucket.Limit // the same names as others have set them
-	removed []string       // those that others have taken out of the bucket
-	began   int64          // when the youngest generation began that showed them, see table.Began
-	since   int64          // epoch ms
-	told    bool           // who observes knows
+	own      []bucket.Limit // those that this process asks for
+	inForce  []bucket.Limit // the same names as others have set them
+	removed  []string       // those that others have taken out of the bucket
+	began    int64          // when the youngest generation began that showed them, see table.Began
+	since    int64          // epoch ms
+	reported bool           // the observer knows
 }
 
 // lasts reports whether the limits of others are still in force here. Where the clock was
@@ -164,7 +164,7 @@ func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 			return w, nil
 		}
 	}
-	if w.Read > 0 && len(y.removed) < len(costs) { // else the call itself asks for what was taken out
+	if w.Read > 0 && len(y.removed) < len(costs) { // else the call itself asks for removed limits
 		costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return slices.Contains(y.removed, c.Limit.Name) })
 	}
 	w.Costs, w.Reused = costs, nil
