@@ -28,7 +28,7 @@
 //
 // What it does not do: an event that never reaches the stream's consumer
 // (retention of 24 hours missed, mapping disabled, manual delete) is not
-// archived, and the archive cannot tell.
+// archived, and the archive does not show it.
 package archive
 
 import (
@@ -75,7 +75,7 @@ type Event struct {
 	// because the item they come from is gone.
 	Other map[string]any
 
-	// Day is the UTC day the event is filed under: that of Timestamp, or, if
+	// Day is the UTC day the event is filed under: the day of Timestamp, or, if
 	// DayFromRecord, the day its record was created, because Timestamp is no
 	// valid instant.
 	Day           Day

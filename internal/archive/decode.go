@@ -215,7 +215,7 @@ func clip(s string) string {
 	return s
 }
 
-// wrongType says in the payload's words, not in Go's, what is of a wrong type.
+// wrongType names a value of a wrong type in the payload's words, not in Go's.
 func wrongType(what string, err error) error {
 	typed, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {

@@ -16,7 +16,7 @@ const (
 	PrefixAudit     = "audit/"
 	PrefixMalformed = "malformed/"
 
-	// keySuffix tells readers that choose by name how to read an object.
+	// keySuffix is for readers that choose by name how to read an object.
 	keySuffix = ".jsonl.gz"
 )
 
@@ -41,7 +41,7 @@ func (e Event) key(line []byte) string {
 //
 //	malformed/year=2024/month=01/day=15/{sequence number}-{hash}.jsonl.gz
 //
-// The day is that of the record's creation. The hash covers the whole record,
+// The day is the day of the record's creation. The hash covers the whole record,
 // because nothing in it can be relied on.
 func (m Malformed) key() string {
 	sequence := "nosequence"
@@ -53,7 +53,7 @@ func (m Malformed) key() string {
 
 // keyPart makes text harmless in an object key: letters, digits, hyphen and
 // underscore stay, everything else becomes an underscore. Two texts may give
-// the same part; the hash in the key tells them apart.
+// the same part; the hash in the key distinguishes them.
 func keyPart(text string) string {
 	if len(text) > maxKeyPart {
 		text = text[:maxKeyPart]

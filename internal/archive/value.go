@@ -139,7 +139,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 // number checks that the text is a number in JSON's grammar, which is how
 // DynamoDB writes its numbers. The text itself is kept.
 func number(text string) (json.Number, error) {
-	// What is valid JSON and begins so is a number, with spaces behind it at most.
+	// Valid JSON that begins so is a number, with spaces behind it at most.
 	begins := text != "" && strings.Contains("-0123456789", text[:1])
 	if !begins || strings.TrimSpace(text) != text || !json.Valid([]byte(text)) {
 		return "", fmt.Errorf("has %q for a number", clip(text))

@@ -12,10 +12,10 @@ var wrongView = regexp.MustCompile(`"StreamViewType"\s*:\s*"(KEYS_ONLY|NEW_IMAGE
 // noImage finds the reason of a record that has no image.
 var noImage = regexp.MustCompile(`\b(no|without) "?(New|Old)Image\b`)
 
-// foldViews returns malformed records with only the first of those that lack an image because
-// their stream has the wrong view. Each record would be an object that says the same, as
-// long as the view stays as it is. What is malformed for another reason is kept: it may be all
-// that there is of an event.
+// foldViews returns malformed records, but of the ones that lack an image because their stream
+// has the wrong view only the first. Each would be an object that says the same, as long as the
+// view stays as it is. A record that is malformed for another reason is kept: it may be all that
+// there is of an event.
 func foldViews(all []Malformed) []Malformed {
 	var (
 		out      []Malformed

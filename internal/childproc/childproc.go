@@ -51,7 +51,7 @@ func (p *Proc) Pid() int { return p.cmd.Process.Pid }
 // Done is closed when the child has ended and its output was read.
 func (p *Proc) Done() <-chan struct{} { return p.done }
 
-// Err tells how the child ended; nil while it runs and after a clean exit.
+// Err returns how the child ended; nil while it runs and after a clean exit.
 func (p *Proc) Err() error {
 	select {
 	case <-p.done:

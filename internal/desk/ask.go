@@ -11,14 +11,14 @@ import (
 )
 
 // Attempt is one request, or one part of it: the waiter at a bucket, and what its caller has done so far.
-// The exported fields that are set before [Desks.Take] are those of the waiter, and Standing.
+// The waiter's fields and Standing are set before [Desks.Take].
 type Attempt struct {
 	decide.Waiter
 	GoesOn   int64            // of a request that waits: when it may go on, epoch ms; zero: at once
 	Owed     []waitqueue.Owed // of a request that waits: on which shards
 	Standing bool             // it is a request that waits, and stands in line
-	Held     bool             // it was granted from what was taken ahead, without a call
-	Room     [1]decide.Want   // for what is wanted of one entity, as long as it does not cascade
+	Held     bool             // it was granted from prefetched tokens, without a call
+	Room     [1]decide.Want   // for the wants of one entity, as long as it does not cascade
 	turn     int64            // of a request that waits: when it went to take into debt, see waitqueue.Sleepers.Turn
 	grant    decide.Grant     // once it was granted; given back if the request fails elsewhere
 	err      error            // or why it was not

@@ -254,7 +254,7 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	return cause
 }
 
-// dropped gives back in the background what was taken for callers that have left.
+// dropped gives back the grants of callers that have left, in the background.
 func (d *Desks) dropped(ctx context.Context, grants ...decide.Grant) {
 	ctx = context.WithoutCancel(ctx)
 	d.background.Go(func() { d.giveBack(ctx, grants) }) // which reports the result

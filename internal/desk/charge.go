@@ -10,7 +10,7 @@ import (
 // errAbsent: the bucket of a part is not there, and nothing was written.
 var errAbsent = errors.New("no bucket")
 
-// charge decides from what is known of the bucket and writes, until a write holds,
+// charge decides from the facts about the bucket and writes, until a write holds,
 // the request is denied, or a call fails. It ends: after decide.MaxTrips round trips, or in any
 // case after decide.MaxRounds rounds, the request is denied.
 //

@@ -77,7 +77,7 @@ func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 	return failed
 }
 
-// release gives back what is held of a bucket.
+// release gives back the held tokens and slots of a bucket.
 func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 	slots := d.Slots.Close(k.Name, d.clock())
 	all := k.Release(d.Moment())
@@ -103,7 +103,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		}
 		bounded.End()
 	}
-	for i, costs := range slots { // slots are on shard 0; those of another epoch are written apart
+	for i, costs := range slots { // slots are on shard 0; each epoch is written by itself
 		r := table.Released{}
 		if i == 0 {
 			r = all[0]

@@ -59,7 +59,7 @@ func New(s store.Store, o Options) *Desks {
 	return d
 }
 
-// later runs f after a while, unless the desks are closed by then: Close does what is left.
+// later runs f after a while, unless the desks are closed by then: Close does the rest.
 func (d *Desks) later(after time.Duration, f func()) {
 	time.AfterFunc(after, func() { d.background.try(func() { _ = Guarded(f) }) })
 }

@@ -17,7 +17,7 @@ const (
 	Looked                    // a call goes out to learn the image
 	Upkeep                    // Op failed by Err
 	Ahead                     // Taken or Ended with Writes, or Op failed by Err
-	Yielded                   // the bucket has Limits from now on, in place of those of this process
+	Yielded                   // the bucket has Limits from now on, in place of this process's
 	Reshaped                  // Before shards became After
 	Lost                      // leases have lost their slots
 	Switched                  // a breaker is Open or closed, because of Err; no name: the breaker of all buckets

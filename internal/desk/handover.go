@@ -88,7 +88,7 @@ func (d *Desks) keep(n decide.Name, shard int, taken waitqueue.Taking, costs []t
 	}
 }
 
-// minds settles after a while what is due on a shard by then. The desk is pinned until nothing is.
+// minds settles after a while the differences due on a shard by then. The desk is pinned until none is.
 func (d *Desks) minds(k *Desk, shard int, after time.Duration) {
 	d.later(after, func() {
 		all, more := k.Due(shard, d.Moment(), d.SettleWithin.Milliseconds())
@@ -103,10 +103,10 @@ func (d *Desks) minds(k *Desk, shard int, after time.Duration) {
 	})
 }
 
-// awaited reports whether requests wait for the bucket, asleep or in line: they are woken by what is written.
+// awaited reports whether requests wait for the bucket, asleep or in line: a write wakes them.
 func (d *Desks) awaited(n decide.Name) bool { return d.Sleepers.Any(n) || d.Lines.AnyAt(n) }
 
-// settleDue settles differences by themselves. What was not written is handed over once more, or its caller's again.
+// settleDue settles differences by themselves. Unwritten ones are handed over once more, or their caller's again.
 func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide.Difference) (failed error) {
 	for len(all) > 0 {
 		var batch []*decide.Difference

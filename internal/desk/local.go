@@ -43,12 +43,12 @@ func (l *localFacts) at(w decide.Want, room bool, now int64) bucket.State {
 			if old.Slots[j].SameEdges(slot.Limit) {
 				slot.End = old.Slots[j].End
 			} else if n := slot.FirstUse(); n > 0 && slot.Tokens < slot.Capacity {
-				slot.End = bucket.AddSat(out.RF, n) // what is spent comes back with this period
+				slot.End = bucket.AddSat(out.RF, n) // spent tokens come back with this period
 			}
 		}
 		out.Slots[i] = slot
 	}
-	return out.At(out.RF) // in the periods of that instant
+	return out.At(out.RF) // in the periods of the instant
 }
 
 // ShareError is the error of a request that the share of this process can never hold.

@@ -186,7 +186,7 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 	}
 }
 
-// giveBack gives back what was granted, also if ctx has ended. It returns what failed.
+// giveBack gives back grants, also if ctx has ended. It returns the failures.
 func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
 	came := make([][]error, len(grants))
 	InParallel(len(grants), func(i int) {
@@ -202,7 +202,7 @@ func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []T
 	return failed
 }
 
-// giveBackOne gives back what was granted of one bucket, to all shards at once. It returns what failed.
+// giveBackOne gives back the grant of one bucket, to all shards at once. It returns the failures.
 func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	begin := time.Now()
 	ctx = context.WithoutCancel(ctx)

@@ -118,12 +118,12 @@ type settling struct {
 	shard int
 	image table.Shard    // what a charge is planned from; the zero one is none
 	since int            // the serial number of the image
-	costs []table.Cost   // what is left to settle, none of them zero
+	costs []table.Cost   // still to settle, none of them zero
 	gives table.Released // Told and Ended, written besides
-	ends  bool           // what is late has ended unspent, and is written so
+	ends  bool           // late costs have expired unspent, and are written so
 	more  bool           // something is taken
 	plain bool           // the item is written without looking, and the write is not counted
-	late  []table.Cost   // what was not given back, because its period is over
+	late  []table.Cost   // not given back, because their period is over
 	// mended: a limit that is half written has explained a write that was rejected.
 	mended bool
 }
@@ -168,7 +168,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		s.known()
 		return false
 	}
-	if len(s.gives.Told) > 0 && (err != nil || b.Generation != s.gives.Generation) { // there it has told nothing
+	if len(s.gives.Told) > 0 && (err != nil || b.Generation != s.gives.Generation) { // there it has declared nothing
 		s.gives.Told = nil
 		return false
 	}
@@ -187,7 +187,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	if !charged {
 		left := still(b, s.costs)
 		if len(left) == 0 || len(left) == len(s.costs) {
-			return true // what was charged is not there any more
+			return true // the charged limits are not there any more
 		}
 		s.costs = left
 		return false
@@ -202,7 +202,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 func (d *Desks) settled(ctx context.Context, item item.Item, g waitqueue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
-		return // the next acquire will say what is wrong with the item
+		return // the next acquire will say why the item cannot be read
 	}
 	now := d.clock()
 	d.see(b, now, decide.Unsent)
@@ -223,7 +223,7 @@ func (d *Desks) settled(ctx context.Context, item item.Item, g waitqueue.Return)
 }
 
 // explain finds out why DynamoDB has rejected a write to a bucket, as it does if the write adds to an attribute
-// that is no number. Then the error is the ErrUnreadable of that bucket, and not that the table is not set up.
+// that is no number. Then the error is the ErrUnreadable of the bucket, and not that the table is not set up.
 // If a number is missing altogether, the image is returned without an error, to decide again: the next charge
 // mends it. That explains one write, as mended says, and no other.
 func (d *Desks) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {

@@ -54,7 +54,7 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 	return decide.Grant{}, err
 }
 
-// outpaid puts the images that a refused transaction brings in the place of those that it was
+// outpaid puts the images that a refused transaction brings in the place of the images that it was
 // planned from. It reports whether it can be planned again from them: not if shards have split
 // or merged meanwhile.
 func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,

@@ -32,7 +32,7 @@ func (t *trips) answered(took time.Duration) {
 //
 // Typical is the median. It moves only when half of the last ones were slow. Late is half as much
 // again as four of five took. So three slow ones of fifteen change nothing, and four are enough
-// to tell that the table has become slow.
+// to show that the table has become slow.
 //
 // Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is late
 // after 7.5 ms.

@@ -25,10 +25,10 @@ func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Durat
 	d.later(after+time.Millisecond, func() { d.giveUnspent(k, shard, pause) })
 }
 
-// longestPause is how long what was not given back waits at most before it is tried again.
+// longestPause is how long unspent tokens that were not given back wait at most for the next try.
 const longestPause = time.Minute
 
-// giveUnspent gives back what has ended unspent on a shard. Where nothing was written it is
+// giveUnspent gives back tokens that have expired unspent on a shard. Where nothing was written it is
 // tried again, after pauses that grow, for as long as the period goes on.
 func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	u, ms, more := k.Unspent(shard, d.Moment)

@@ -15,7 +15,7 @@ const (
 	DefaultSnapshotWindows  = "hourly,daily"
 	DefaultSnapshotTTLDays  = 90
 	DefaultMaxShards        = bucket.DefaultMaxShards
-	DefaultMergeAfter       = 600 // seconds: long beside a burst, short beside a day
+	DefaultMergeAfter       = 600 // seconds: longer than bursts, shorter than a day
 	DefaultWriteConcurrency = 16
 
 	MaxSnapshotTTLDays  = 3650
@@ -77,7 +77,7 @@ func isBucketName(s string) bool {
 // AggregatorFromEnv reads the configuration of functions/aggregator from the
 // environment that getenv gives access to. A variable that is empty has its
 // default. The error joins all problems; each names the variable, its value and
-// what is accepted.
+// the accepted ones.
 func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 	e := env{getenv: getenv}
 	c := Aggregator{
@@ -115,7 +115,7 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 // WindowNames are the kinds of windows that usage is counted in.
 func WindowNames() []string { return []string{"hourly", "daily", "monthly"} }
 
-// env reads variables and collects what is wrong with them.
+// env reads variables and collects problems with them.
 type env struct {
 	getenv   func(string) string
 	problems []error

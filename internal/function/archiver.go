@@ -11,7 +11,7 @@ type Archiver struct {
 
 // ArchiverFromEnv reads the configuration of functions/archiver from the
 // environment that getenv gives access to. The error names the variable, its
-// value and what is accepted.
+// value and the accepted ones.
 func ArchiverFromEnv(getenv func(string) string) (Archiver, error) {
 	name := getenv(EnvArchiveBucketName)
 	if !isBucketName(name) {

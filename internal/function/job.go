@@ -15,8 +15,8 @@ const ReportMargin = time.Second
 
 // Job is one thing that a batch asks for: a write of the table, an object to store.
 type Job struct {
-	What      string      // what is written, in the words of the glossary
-	Attrs     []slog.Attr // who it is about, for the log
+	What      string      // the kind of write, in the words of the glossary
+	Attrs     []slog.Attr // the entity and more, for the log
 	Malformed string      // why its record is malformed, if it keeps one
 	Resume    string      // sequence number to resume from if it is required and not done
 	Required  bool        // if it is not done, its record has to come again
@@ -49,8 +49,8 @@ type Pool struct {
 }
 
 // Run runs jobs, and returns when none runs any more. After ctx is done, it begins no
-// further one. None is begun before those in front of it, so what is left is the
-// rest. That order is why it is no errgroup.Group, whose goroutines would look for
+// further one. None is begun before those in front of it, so the jobs left are the
+// last ones. That order is why it is no errgroup.Group, whose goroutines would look for
 // ctx by themselves, in any order.
 func (p Pool) Run(ctx context.Context, jobs []*Job) {
 	var wg sync.WaitGroup

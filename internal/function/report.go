@@ -9,7 +9,7 @@ import (
 // errorsLogged is how many failures of one batch are logged one by one.
 const errorsLogged = 5
 
-// Reporter tells operators what became of a batch.
+// Reporter reports the result of a batch to operators.
 type Reporter struct {
 	Function string // name under which metrics are reported
 	Log      *slog.Logger

@@ -75,7 +75,7 @@ func (r *Resume) Fail(number string) {
 // At is the sequence number to resume from; ok is false when nothing failed.
 func (r *Resume) At() (sequence string, ok bool) { return r.lowest, r.failed }
 
-// Response is the partial batch response for what was collected.
+// Response is the partial batch response.
 func (r *Resume) Response() Response {
 	if !r.failed {
 		return Done()
@@ -85,7 +85,7 @@ func (r *Resume) Response() Response {
 
 // WithMargin returns a context that ends margin before ctx's deadline, or after half of the time
 // that is left when that is later. So an invocation stops starting work while there is time to
-// report what is not done, and always has some time to work in. Without a deadline only ctx's own
+// report the rest, and always has some time to work in. Without a deadline only ctx's own
 // cancellation ends it. The caller must call cancel.
 func WithMargin(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()

@@ -32,12 +32,12 @@ type Setup struct {
 	Namespaces         []string
 	AuditRetentionDays int64    // 0: left alone
 	Manifests          []string // of limits to apply, not parsed
-	StreamARN          string   // that the functions read; empty: not told
+	StreamARN          string   // that the functions read; empty: unknown
 }
 
 // SetupFromProperties reads the properties of the custom resource, which are
 // texts and lists of texts. The error joins all problems; each names the
-// property, its value and what is accepted.
+// property, its value and the accepted ones.
 func SetupFromProperties(properties map[string]any) (Setup, error) {
 	var s Setup
 	var problems []error
@@ -80,7 +80,7 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 }
 
 // TableFromEnv reads the name of the table, for a function that needs no more.
-// The error names the variable, its value and what is accepted.
+// The error names the variable, its value and the accepted ones.
 func TableFromEnv(getenv func(string) string) (string, error) {
 	e := env{getenv: getenv}
 	name := e.text(EnvTableName)

@@ -32,7 +32,7 @@ const (
 	MetricWriteUnits = "WriteUnits" // of the table, as DynamoDB counts them
 )
 
-// Published tells which figures of an invocation become metrics. Each costs about 30 cents a month,
+// Published reports whether a figure of an invocation becomes a metric. Each costs about 30 cents a month,
 // for the hours in which it is reported. So only what an alarm or the dashboard shows is a metric,
 // and one that is mostly zero is reported only when it is not. All figures are in the log line,
 // where CloudWatch Logs Insights finds them.
@@ -129,7 +129,7 @@ func (s Summary) LogAttrs() []slog.Attr {
 
 // WriteMetrics writes the summary as one line in CloudWatch's embedded metric
 // format, with one call of w.Write, dated nowMs (epoch milliseconds). Every figure
-// is in it; what is [Published] is also declared as a metric. The same summary and
+// is in it; [Published] ones are also declared as metrics. The same summary and
 // instant always give the same bytes.
 func WriteMetrics(w io.Writer, function string, nowMs int64, s Summary) error {
 	figures := []Metric{

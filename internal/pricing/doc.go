@@ -1,4 +1,4 @@
-// Package pricing computes what a month costs in us-east-1: what is used, and what a deployment
+// Package pricing computes what a month costs in us-east-1: the usage, and what a deployment
 // costs whether it is used or not. It is the only place that knows prices. The command line tool
 // prints it, and the page about costs is written from it. A test holds it to the template of the
 // stack.

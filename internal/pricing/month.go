@@ -49,7 +49,7 @@ func (b *bill) add(of, part string, units float64, kind string, price float64) {
 
 // Month returns what a month costs, line by line. Stored limits and usage are counted as if all
 // entities were in use all the time, so they can cost less. It leaves out denials, which are at
-// most a write for each process, bucket and second. It leaves out what is paid once.
+// most a write for each process, bucket and second, and costs that are paid once.
 func Month(u Use, s Stack) []Line {
 	b := &bill{use: u, stack: s}
 	if s.Table {
@@ -167,7 +167,7 @@ func Reported() []string { return []string{"Changes", "Refills", "UsageLagMs", "
 // metricsOfAMapping are those that a mapping of a stream reports, and are billed as ours.
 const metricsOfAMapping = 6
 
-// watching adds what is paid for alarms, metrics of mappings and dashboards.
+// watching adds alarms, metrics of mappings and dashboards.
 func (b *bill) watching() {
 	s := b.stack
 	b.add(ofMapping, "metrics of mappings", float64(s.MappingMetrics)*metricsOfAMapping*busy(b.use.changes()), "metric",

@@ -48,7 +48,7 @@ func Free() []string {
 		"AWS::SNS::TopicPolicy", "Custom::ZaeLimiterSetup"}
 }
 
-// resource is what is looked at of a resource of a template.
+// resource has the properties of a template's resource that have a price.
 type resource struct {
 	Type       string
 	Properties struct {
@@ -76,7 +76,7 @@ type resource struct {
 
 type capacity struct{ ReadCapacityUnits, WriteCapacityUnits float64 }
 
-// Of returns what is billed of a template of the stack, in JSON. A resource of a type that
+// Of returns the billed parts of a template of the stack, in JSON. A resource of a type that
 // is neither priced nor free is an error.
 func Of(template []byte) (Stack, error) {
 	var doc struct{ Resources map[string]resource }

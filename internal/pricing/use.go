@@ -13,11 +13,11 @@ const (
 	unitsOfConfig  = 2.5 // read units
 	unitsOfUsage   = 1.0
 	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes
-	unitsOfReads   = 2.5 // read units, of each bucket and hour: at the snapshots before, and at what is owed
+	unitsOfReads   = 2.5 // read units, of each bucket and hour: of the snapshots before, and of owed windows
 )
 
-// What is stored, in bytes: with the entries of indexes, and 100 bytes that AWS adds to each
-// item and entry.
+// Bytes stored, with the entries of indexes, and 100 bytes that AWS adds to each item and
+// entry.
 const (
 	bytesOfBucket   = 1300
 	bytesOfSnapshot = 1100
@@ -25,7 +25,7 @@ const (
 
 const longFold = 600 // seconds: from here on longer windows catch up every second hour
 
-// Use is what a month has. [Use.Check] says what is accepted.
+// Use is the usage of a month. [Use.Check] knows the accepted values.
 type Use struct {
 	Rate         float64 // granted requests per second, on average
 	Settled      float64 // part of them that is settled, 0 to 1
@@ -45,7 +45,7 @@ type Use struct {
 	Utilization  float64 // part of provisioned capacity that is used, on average, above 0 to 1
 }
 
-// Check returns what is not accepted, nil if all is.
+// Check names a value that is not accepted, nil if all are.
 func (u Use) Check() error {
 	const above0, many = math.SmallestNonzeroFloat64, 1e12
 	for _, of := range []struct {
@@ -60,7 +60,7 @@ func (u Use) Check() error {
 		{"settle-within, in seconds,", u.SettleWithin, 0, 60},
 		{"utilization", u.Utilization, above0, 1},
 	} {
-		if of.value >= of.least && of.value <= of.most { // not what is no number
+		if of.value >= of.least && of.value <= of.most { // false for NaN
 			continue
 		}
 		least := fmt.Sprintf("%g", of.least)
@@ -72,7 +72,7 @@ func (u Use) Check() error {
 	return nil
 }
 
-// requests returns those of a month.
+// requests returns the requests of a month.
 func (u Use) requests() float64 { return u.Rate * monthSeconds }
 
 // changes returns how many records of buckets the stream has in a month.
@@ -217,7 +217,7 @@ func (u Use) shares() iter.Seq2[float64, float64] {
 	}
 }
 
-// What an invocation of the aggregator takes. The time is that of the CPU measured
+// What an invocation of the aggregator takes. The time is the CPU measured
 // (docs/measured.md), on the 0.29 of a core that 512 MiB have, and calls of some
 // milliseconds.
 const (
@@ -227,11 +227,11 @@ const (
 	bytesOfAnArchived = 1000.0
 )
 
-// BytesLogged is what an invocation logs: the line of the batch and that of its metrics.
+// BytesLogged is what an invocation logs: the line of the batch and the line of its metrics.
 const BytesLogged = 850
 
-// invocations returns those of the aggregator in a month: a batch goes a second after its
-// first record, or when it is full.
+// invocations returns the aggregator's invocations in a month: a batch goes a second after
+// its first record, or when it is full.
 func (u Use) invocations() float64 {
 	each := u.changes() / monthSeconds / float64(u.StreamShards) // records a second
 	return monthSeconds * float64(u.StreamShards) * max(each/(1+each), each/recordsOfABatch)

@@ -20,8 +20,8 @@ import (
 // Root is the path of the root module; the others are below it.
 const Root = "github.com/zeroae/zae-limiter-go"
 
-// Nested are the folders of the modules that are tagged beside the root. Each needs the
-// root and none of the others.
+// Nested are the folders of the modules that are tagged together with the root. Each
+// needs the root and none of the others.
 var Nested = []string{"grpclimit", "otellimit", "infra/cdk", "cmd/zae-limiter"}
 
 // Module is the path of the module in a folder, seen from the root.
@@ -87,7 +87,7 @@ func publish(proxy, root, folder, version string) error {
 }
 
 // archive returns the zip file of a module, as the go command makes it. It has the files of the
-// folder, but not those of modules further down, and the licence of the root.
+// folder, without modules further down, and the licence of the root.
 func archive(root, folder, version, mod string) ([]byte, error) {
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = filepath.Join(root, folder)

@@ -1,6 +1,6 @@
-// Package replay delivers again what was given up: batches that Lambda kept in
-// the failed records bucket after hours of failing, and malformed records that
-// the functions set aside. It decides and reports; objects, functions and the
+// Package replay delivers failed records again: batches that Lambda kept in the
+// failed records bucket after hours of failing, and malformed records that the
+// functions set aside. It decides and reports; objects, functions and the
 // table are reached through interfaces that a program provides.
 //
 // A batch is handed to the function that gave it up, as an ordinary invocation with the payload

@@ -29,7 +29,7 @@ const BatchPrefix = "aws/lambda/"
 type Batch struct {
 	Function  Function
 	Malformed bool   // one record that a function could not decode
-	Condition string // why it is here, in the words of who put it here
+	Condition string // why it is here, in the words of Lambda or a function
 	Payload   []byte // as a function takes it: {"Records":[…]}
 	Records   int
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Objects is the S3 bucket that objects are replayed from. Errors are those of S3; each
-// method blocks until it is answered or ctx is done.
+// Objects is the S3 bucket that objects are replayed from. Errors are S3's; each method
+// blocks until it is answered or ctx is done.
 type Objects interface {
 	// Keys lists the keys with the prefix, in order.
 	Keys(ctx context.Context, prefix string) iter.Seq2[string, error]
@@ -54,7 +54,7 @@ const (
 	Looked  Outcome = "looked at"       // nothing was delivered
 )
 
-// Result is what is known about one object.
+// Result is the result for one object.
 type Result struct {
 	Key     string
 	Batch   Batch
@@ -144,8 +144,8 @@ func (r *Replayer) Replay(ctx context.Context, key string) Result {
 	return res
 }
 
-// deliver gives a batch to its function until nothing of it is left. What is
-// reported as not done is delivered again with all that follows it, as Lambda
+// deliver gives a batch to its function until nothing of it is left. A record that
+// is reported as not done is delivered again with all that follows it, as Lambda
 // does.
 func (r *Replayer) deliver(ctx context.Context, b Batch) error {
 	payload := b.Payload

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Applied tells the plan that a step was carried out. item is what a single
-// write returned; it may be nil.
+// Applied takes in that a step was carried out. item is what a single write
+// returned; it may be nil.
 func (p *Plan) Applied(s Step, item item.Item) {
 	delete(p.recount, s.Shard)
 	switch s.Action {
@@ -50,7 +50,7 @@ func (p *Plan) gone(k item.Key) {
 	}
 }
 
-// Refused tells the plan that a step's condition did not hold. items are the
+// Refused takes in that a step's condition did not hold. items are the
 // images that came back, one per write, nil where there was no item or no
 // refusal; refused says which conditions failed, as many.
 func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {

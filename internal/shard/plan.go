@@ -1,8 +1,8 @@
 // Package shard plans how the shards of a bucket split and merge, and how the
 // count of shard 0, which is the truth, is propagated to the others (design D5).
 //
-// A [Plan] is pure. Next names one step as writes; the caller performs it and tells the plan the
-// outcome. Every step is conditional and may be repeated by anybody at any time; a plan that is
+// A [Plan] is pure. Next names one step as writes; the caller performs it and reports the outcome
+// to the plan. Every step is conditional and may be repeated by anybody at any time; a plan that is
 // abandoned half-way leaves shares that add up.
 package shard
 
@@ -66,14 +66,14 @@ type Plan struct {
 }
 
 // Double returns the plan that splits shard 0 only, from the count of its image
-// to twice that. The stream then tells the aggregator to go on.
+// to twice the count. The aggregator sees it in the stream and goes on.
 func Double(zero table.Shard) *Plan {
 	return newPlan(zero, 2*zero.State.Count())
 }
 
-// Shrink returns the plan that merges shard 0 only, down to a count. The stream then
-// tells the aggregator to go on. Images of other shards save a step each. Where others
-// have raised the count and split nothing, it lowers it to that of the shards that exist.
+// Shrink returns the plan that merges shard 0 only, down to a count. The aggregator sees
+// it in the stream and goes on. Images of other shards save a step each. Where others have
+// raised the count and split nothing, it lowers it to the number of existing shards.
 func Shrink(zero table.Shard, count int, others ...table.Shard) *Plan {
 	p := newPlan(zero, count)
 	p.falls = true
@@ -98,7 +98,7 @@ func FollowAsking(b table.Shard) *Plan {
 }
 
 // Shrinking lets a plan that asks for shard 0 merge that first, if the count that shrink
-// returns for it is lower than its own. The stream then tells the aggregator to go on.
+// returns for it is lower than its own. The aggregator sees it in the stream and goes on.
 func (p *Plan) Shrinking(shrink func(zero table.Shard, now int64) (count int)) *Plan {
 	p.shrink = shrink
 	return p

@@ -35,7 +35,7 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 	}
 }
 
-// run performs one step, tells the plan its outcome, and reports whether it held. A
+// run performs one step, gives its outcome to the plan, and reports whether it held. A
 // transaction whose answer was lost is sent again with the same token. So is a single write: it is
 // conditional on the count it changes, and a second one is refused with the image
 // that the first has left.

@@ -14,7 +14,7 @@ var (
 	noMoney = regexp.MustCompile(`(?i)(^|[_.-])tokens?([_.-]|$)`) // token-budget
 )
 
-// InDollars reports whether a quota of that name counts millionths of a dollar.
+// InDollars reports whether a quota counts millionths of a dollar, by its name.
 func InDollars(limit string) bool { return money.MatchString(limit) && !noMoney.MatchString(limit) }
 
 // Dollars writes millionths of a dollar as "$12.50", which limiter.ParseAmount reads.

@@ -1,5 +1,5 @@
 // Package validate checks what the callers of limiter and admin pass to them, and turns it into its
-// stored form. It words what is wrong in one way for both.
+// stored form. It words errors in one way for both.
 package validate
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// ErrInvalid is what is wrong with an argument that is not acceptable.
+// ErrInvalid is the error of an argument that is not acceptable.
 var ErrInvalid = errors.New("limiter: invalid")
 
 // Plain is what a value is said to be in words: it is not quoted.
@@ -29,7 +29,7 @@ func Invalid(field string, value any, accepted string) error {
 	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalid, field, value, accepted)
 }
 
-// Table checks what a table is opened by; client tells that there is one.
+// Table checks what a table is opened by; client says that there is one.
 func Table(client bool, name string) error {
 	if !client {
 		return Invalid("db", Plain("nil"), "a DynamoDB client")
@@ -56,8 +56,8 @@ func Resource(field, s string) error {
 	return nil
 }
 
-// Limits returns limits as they are stored, in order of name, or what is wrong with
-// them; stored does so for one, given its place in the list.
+// Limits returns limits as they are stored, in order of name, or an ErrInvalid; stored
+// does so for one, given its place in the list.
 func Limits[L any](field string, limits []L, stored func(i int, l L) (bucket.Limit, error)) ([]bucket.Limit, error) {
 	if n := len(limits); n > bucket.MaxLimits {
 		return nil, Invalid(field, Plain(fmt.Sprintf("%d limits", n)), fmt.Sprintf("at most %d", bucket.MaxLimits))
