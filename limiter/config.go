@@ -241,10 +241,13 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	}
 	n := keys[recEntity].name
 	unmet := c.desks.Unmet(n)
-	flight := c.flight.DoChan(fmt.Sprintf("%#v%t", want, unmet), func() (any, error) {
+	flight := c.flight.DoChan(fmt.Sprintf("%#v%t", want, unmet), func() (got any, err error) {
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
-		return c.read(shared, n, want, unmet, now)
+		if p := desk.Guarded(func() { got, err = c.read(shared, n, want, unmet, now) }); p != nil {
+			return nil, p // in a goroutine of its own a panic would end the process
+		}
+		return got, err
 	})
 	select {
 	case r := <-flight:

@@ -147,3 +147,24 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// A client that panics in a read of configuration fails that request, and not the process. Old configuration serves.
+func TestConfigurationReadPanics(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{ConfigTTL: time.Second})
+	w.configure(l, "", "", rpm10)
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}}
+	panics := func() {
+		w.db.SetHook(onCall(func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }, 0,
+			func(memdynamo.Op) (bool, error) { panic("client") }))
+	}
+	panics()
+	_, err := l.Acquire(t.Context(), req)
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "panic: client") {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+	must(t, l, req)
+	w.advance(time.Minute)
+	panics()
+	must(t, l, req)
+}
