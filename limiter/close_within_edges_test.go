@@ -66,6 +66,19 @@ func TestSettlingWakesAtOnce(t *testing.T) {
 	}
 }
 
+// Slots go back at once, with what else is settled: other processes may wait for them.
+func TestSlotsGoBackAtOnce(t *testing.T) {
+	w := newWorld(t)
+	req := asks(Costs{"tpm": 500, "jobs": 1}, PerMinute("tpm", 1000), InFlight("jobs", 1, time.Minute))
+	for range 2 {
+		l := w.process(Options{SettleWithin: time.Minute})
+		settled(t, l, req, Costs{"tpm": 400})
+		if used := w.used(l, "tpm"); used%400 != 0 {
+			t.Errorf("%d are used", used)
+		}
+	}
+}
+
 // What the limiter gives back itself does not wait: a denial by the parent leaves the child as it was.
 func TestCompensationDoesNotWait(t *testing.T) {
 	for _, within := range []time.Duration{0, time.Minute} {
