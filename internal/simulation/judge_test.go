@@ -369,7 +369,7 @@ func (j *judge) level(b *judged, s *judgedShard, c memdynamo.Change, before tabl
 	least := e.due - full*(j.w.slack+j.w.slack*2/5)/100 - b.allowance(j, sl.Name) - 2*sl.Period
 	// What a charge gives back first does not go beyond the capacity. Example: 4 of 6, 4 are given back and 4 are
 	// taken: 2 are left.
-	if o != nil && level < least && level >= least-o.client.mayHaveBack(after.Entity, sl.Name)*sl.Period {
+	if by := j.w.client(n, o); by != nil && level < least && level >= least-by.mayHaveBack(after.Entity, sl.Name)*sl.Period {
 		e.due = level
 		return
 	}
@@ -394,8 +394,9 @@ func (j *judge) count(c memdynamo.Change, after, before table.Shard, n *network,
 			j.window(c.CreatedAt, after.Entity, sl.Name, grown)
 			continue
 		}
-		if o != nil {
-			o.client.gaveBack(after.Entity, sl.Name, max(0, -grown))
+		by := j.w.client(n, o)
+		if by != nil {
+			by.gaveBack(after.Entity, sl.Name, max(0, -grown))
 		}
 		l := b.limit(sl.Limit, c.CreatedAt)
 		if grown == 0 {
@@ -412,12 +413,25 @@ func (j *judge) count(c memdynamo.Change, after, before table.Shard, n *network,
 			j.back(l, -grown*sl.Period)
 		}
 		j.window(c.CreatedAt, after.Entity, sl.Name, grown)
-		if o != nil {
-			o.client.grew(j, c.Key.PK, after.Entity, sl.Name, grown)
+		if by != nil {
+			by.grew(j, c.Key.PK, after.Entity, sl.Name, grown)
 		} else if n != nil {
 			j.w.violated("I4: %s: %s grew by %d outside of any call", c.Key.PK, sl.Name, grown)
 		}
 	}
+}
+
+// client is the one that a write is of: of a call, or of a settlement that was handed over and goes alone.
+func (w *world) client(n *network, o *op) *client {
+	if o != nil {
+		return o.client
+	}
+	for _, c := range w.clients {
+		if c.network == n && c.hands() {
+			return c
+		}
+	}
+	return nil
 }
 
 // judges reports whether a limit is one of the rates that the judge follows.

@@ -79,6 +79,7 @@ type stats struct {
 	splits, merges, changes, batches, redelivered, lost, begun int
 	byHand, restored                                           int // shards deleted by hand, and put back
 	guests                                                     int // granted with a part of the guest
+	handed                                                     int // settlements handed over
 }
 
 func (s *stats) add(o stats) {
@@ -90,6 +91,7 @@ func (s *stats) add(o stats) {
 		{&s.splits, o.splits}, {&s.merges, o.merges}, {&s.cascaded, o.cascaded}, {&s.settled, o.settled},
 		{&s.waited, o.waited}, {&s.changes, o.changes}, {&s.batches, o.batches}, {&s.redelivered, o.redelivered},
 		{&s.lost, o.lost}, {&s.begun, o.begun}, {&s.byHand, o.byHand}, {&s.restored, o.restored}, {&s.guests, o.guests},
+		{&s.handed, o.handed},
 	} {
 		*p.to += p.more
 	}
@@ -107,6 +109,9 @@ type client struct {
 	// returning are its settlements under way.
 	returning []*returns
 }
+
+// hands reports whether its settlements may wait, and go with charges or alone.
+func (c *client) hands() bool { return c.opts.SettleWithin > 0 }
 
 // held is a lease with what it has charged.
 type held struct {
@@ -163,6 +168,7 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 	if also := rand.New(rand.NewPCG(seed, 13)); also.IntN(3) == 0 && bad.write == nil {
 		w.also = also
 	}
+	hands := rand.New(rand.NewPCG(seed, 17)) // which clients hand settlements over
 	if bad.kinds {
 		w.crowd, w.changes, w.hand, w.several, w.also = quiet, false, nil, nil, nil
 		w.kinds = newKindsJudge(w)
@@ -180,6 +186,9 @@ func newWorld(t *testing.T, seed uint64, bad defect) *world {
 		}
 		if c.opts.DenyFor == 0 {
 			c.opts.DenyFor = -1
+		}
+		if hands.IntN(3) == 0 && bad.write == nil {
+			c.opts.SettleWithin = time.Duration(10+hands.IntN(1500)) * time.Millisecond
 		}
 		if w.rng.IntN(8) == 0 {
 			c.skew = time.Duration(w.rng.IntN(800)-400) * time.Millisecond
@@ -420,7 +429,7 @@ func (w *world) acquire(c *client, entity, kind string, cost int64, within time.
 
 // finish notes that a call has ended; an idle client's accounts must balance.
 func (w *world) finish(c *client) {
-	if c.busy--; c.busy == 0 {
+	if c.busy--; c.busy == 0 && !c.hands() {
 		c.settled(w)
 	}
 }
@@ -624,10 +633,21 @@ func (w *world) settled(o *op, h *held, how int, actual map[string]int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.finish(o.client)
-	o.client.returned(w.judge, r, err)
+	if err == nil && o.client.hands() {
+		w.stats.handed++
+		w.ops.Go(func() {
+			time.Sleep(o.client.opts.SettleWithin + lateWrite)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			o.client.returned(w.judge, r, nil)
+		})
+	} else {
+		o.client.returned(w.judge, r, err)
+	}
 	w.tracef("op %d: client %d settles %v of %v by %v: %v", o.id, h.client.id, h.costs, h.who, diff, outcomeName(err))
 	w.stats.settled++
-	certain := err == nil && !w.changes && !w.expires && w.hand == nil // what is gone needs no settling
+	certain := err == nil && !w.changes && !w.expires && w.hand == nil && // what is gone needs no settling
+		(w.faulty == 0 || !o.client.hands()) // it may go with a charge without an answer
 	for _, e := range h.who {
 		if e == guest {
 			h.client.told(e, guests, certain)
@@ -779,6 +799,7 @@ func (w *world) rest() {
 	w.mu.Unlock()
 	if w.kinds != nil {
 		w.kinds.inTheEnd()
+		time.Sleep(5 * time.Second) // what it gives back may wait
 	}
 	if !w.isBroken() && w.defect.name == "" {
 		w.grantedInTheEnd()
