@@ -100,7 +100,7 @@ func (d Denial) Body() Body {
 			requested = d.Wanted
 		}
 		b.Limits = append(b.Limits, BodyLimit{
-			Entity: s.Entity, Resource: d.Resource, Limit: s.Limit, Kind: kind, Capacity: s.Capacity, RefillAmount: s.Refill,
+			Entity: s.Entity, Resource: s.Resource, Limit: s.Limit, Kind: kind, Capacity: s.Capacity, RefillAmount: s.Refill,
 			RefillPeriod: s.Period.Seconds(), Available: s.Remaining, Requested: requested, ResetsAtMS: resetsAt,
 			Exceeded: s.RetryAfter != 0, RetryAfterSeconds: retryAfter, Soft: s.Soft,
 		})

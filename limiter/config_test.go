@@ -52,11 +52,11 @@ func TestPrecedence(t *testing.T) {
 		lease := must(t, l, stored(Costs{"common": 1}))
 		common := int64(10 * (winner + 1))
 		want := []Status{
-			{Entity: acme, Limit: "common", Capacity: common, Refill: common, Period: time.Minute, Remaining: common - 1,
-				RefillAfter: time.Minute / time.Duration(common), ResetAfter: time.Minute / time.Duration(common),
-				At: w.time()},
-			{Entity: acme, Limit: fmt.Sprint("own", winner), Capacity: 7, Refill: 7, Period: time.Minute, Remaining: 7,
-				At: w.time()},
+			{Entity: acme, Resource: gpt, Limit: "common", Capacity: common, Refill: common, Period: time.Minute,
+				Remaining: common - 1, RefillAfter: time.Minute / time.Duration(common),
+				ResetAfter: time.Minute / time.Duration(common), At: w.time()},
+			{Entity: acme, Resource: gpt, Limit: fmt.Sprint("own", winner), Capacity: 7, Refill: 7, Period: time.Minute,
+				Remaining: 7, At: w.time()},
 		}
 		if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("levels %04b: %v, want %v", set, got, want)

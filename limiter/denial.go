@@ -20,7 +20,7 @@ func refusal(d decide.Decision) error {
 func limitError(w decide.Want, d decide.Denial) *LimitError {
 	e := &LimitError{
 		Entity: w.Name.Entity, Resource: w.Name.Resource, Limit: d.Limit, RetryAfter: wait(0, d.After),
-		Estimated: d.Estimated, full: d.Full, Statuses: statuses(w.Name.Entity, d.Levels),
+		Estimated: d.Estimated, full: d.Full, Statuses: statuses(w.Name, d.Levels),
 	}
 	for i, c := range w.Costs {
 		if c.Limit.Name == d.Limit {

@@ -31,12 +31,12 @@ func TestDenialText(t *testing.T) {
 		t.Errorf("text %q, want %q", err, text)
 	}
 	want := []Status{
-		{Entity: acme, Limit: "rpd", Capacity: 500, Refill: 500, Period: 24 * time.Hour, Remaining: 499,
+		{Entity: acme, Resource: gpt, Limit: "rpd", Capacity: 500, Refill: 500, Period: 24 * time.Hour, Remaining: 499,
 			RefillAfter: 172_800 * time.Millisecond, ResetAfter: 172_800 * time.Millisecond, At: w.time()},
-		{Entity: acme, Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 6,
+		{Entity: acme, Resource: gpt, Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 6,
 			RetryAfter: 12 * time.Second, RefillAfter: 6 * time.Second, ResetAfter: 24 * time.Second,
 			At: w.time()},
-		{Entity: acme, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 10,
+		{Entity: acme, Resource: gpt, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 10,
 			RetryAfter: 600 * time.Millisecond, RefillAfter: 60 * time.Millisecond, ResetAfter: 59_400 * time.Millisecond,
 			At: w.time()},
 	}

@@ -107,7 +107,7 @@ func (le *Lease) statusOf() []Status {
 	switch {
 	case le.status != nil:
 	case le.counts != nil:
-		le.status = statuses(le.name.Entity, le.counts)
+		le.status = statuses(le.name, le.counts)
 	case le.ahead:
 		le.status = le.nowHeld()
 	}
@@ -178,7 +178,7 @@ func (le *Lease) Status() []Status {
 // nowHeld is the status of a lease on prefetched tokens.
 func (le *Lease) nowHeld() []Status {
 	k := le.limiter.desks.Of(le.name)
-	return statuses(le.name.Entity, k.Levels(decide.Want{Costs: le.items[0].Taken}, le.limiter.now()))
+	return statuses(le.name, k.Levels(decide.Want{Costs: le.items[0].Taken}, le.limiter.now()))
 }
 
 // Overdrawn returns the soft limits that were in debt right after the last charge of this lease.

@@ -66,9 +66,10 @@ func TestLeaseTellsWhatItHolds(t *testing.T) {
 		t.Fatalf("lease %v", lease)
 	}
 	want := []Status{
-		{Entity: acme, Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 8,
+		{Entity: acme, Resource: gpt, Limit: "rpm", Capacity: 10, Refill: 10, Period: time.Minute, Remaining: 8,
 			RefillAfter: 6 * time.Second, ResetAfter: 12 * time.Second, At: w.time()},
-		{Entity: acme, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 1000, At: w.time()},
+		{Entity: acme, Resource: gpt, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 1000,
+			At: w.time()},
 	}
 	if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("status %v, want %v", got, want)

@@ -54,8 +54,12 @@ func TestWhatSeveralKeysCost(t *testing.T) {
 	if got := w.calls(func() { must(t, l, req) }); got != "map[BatchGetItem:4 TransactWriteItems:1]" {
 		t.Errorf("cold: %s", got) // the limits of each part, and a look for other shards of all
 	}
-	if got := w.calls(func() { must(t, l, req) }); got != "map[UpdateItem:3]" {
+	var lease *Lease
+	if got := w.calls(func() { lease = must(t, l, req) }); got != "map[UpdateItem:3]" {
 		t.Errorf("warm: %s", got)
+	}
+	if s := lease.Status(); len(s) != 3 || s[0].Resource != gpt || s[1].Resource != "search" || s[2].Resource != gpt {
+		t.Errorf("statuses: %v", s)
 	}
 	w.wantSpent(l, "twice", map[string]int64{acme: 2, everybody: 0})
 }

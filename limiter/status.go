@@ -13,6 +13,7 @@ import (
 // to be as full as those it has. It has all that RateLimit headers need.
 type Status struct {
 	Entity   string // whose limit it is: of a cascade, parents have theirs
+	Resource string // what it limits the use of: parts of a request have theirs
 	Limit    string
 	Capacity int64         // tokens
 	Refill   int64         // tokens that come back every Period; 0: it is a quota
@@ -56,10 +57,11 @@ type Status struct {
 
 // statusOf returns the status of a limit whose level is known, in millitokens with
 // the remainder of its refill. Edge is how long until a quota is whole again, in ms.
-func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
+func statusOf(n decide.Name, l bucket.Limit, level, rest, edge int64) Status {
 	r := l.Whole()
 	s := Status{
-		Entity: entity, Limit: l.Name, Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
+		Entity: n.Entity, Resource: n.Resource, Limit: l.Name,
+		Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
 		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
 		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)), Soft: l.Soft,
 	}
@@ -80,11 +82,11 @@ func statusOf(entity string, l bucket.Limit, level, rest, edge int64) Status {
 	return s
 }
 
-// statuses returns the statuses of one entity's levels.
-func statuses(entity string, levels []decide.Level) []Status {
+// statuses returns the statuses of a bucket's levels.
+func statuses(n decide.Name, levels []decide.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
-		out[i] = statusOf(entity, l.Limit, l.Milli, l.Rest, l.Edge)
+		out[i] = statusOf(n, l.Limit, l.Milli, l.Rest, l.Edge)
 		if l.At != 0 {
 			out[i].At = time.UnixMilli(l.At).UTC()
 			if edge := l.Limit.Changes(l.At); edge != bucket.Never {

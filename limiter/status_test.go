@@ -44,8 +44,8 @@ func TestStatusesOfLevels(t *testing.T) {
 		"a floor that leaves the last token": {decide.Level{Limit: rate, Milli: 10_000, Floor: 2000, Remaining: 8},
 			Status{Remaining: 8, Floor: 2}},
 	} {
-		got := statuses(acme, []decide.Level{c.level})[0]
-		c.want.Entity, c.want.Limit, c.want.Capacity = acme, c.level.Limit.Name, 10
+		got := statuses(acmeGPT, []decide.Level{c.level})[0]
+		c.want.Entity, c.want.Resource, c.want.Limit, c.want.Capacity = acme, gpt, c.level.Limit.Name, 10
 		if c.want.Refill = c.level.Limit.Amount / bucket.Milli; c.want.Refill > 0 {
 			c.want.Period = time.Duration(c.level.Limit.Period) * time.Millisecond
 		}
@@ -89,7 +89,7 @@ func TestStatusesComeTrue(t *testing.T) {
 			Slots: []bucket.Slot{{Limit: limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
 		level := func(ms int64) int64 { return state.At(state.RF + ms).Slots[0].Tokens }
 		has := func(ms int64) int64 { return bucket.WholeAbove(level(ms), floor) }
-		s := statuses(acme, []decide.Level{l})[0]
+		s := statuses(acmeGPT, []decide.Level{l})[0]
 		more, whole := s.RefillAfter.Milliseconds(), s.ResetAfter.Milliseconds()
 		can := bucket.WholeAbove(limit.Capacity, floor) > has(0)
 		if (more > 0) != can || can && (has(more) <= has(0) || has(more-1) != has(0)) {
@@ -98,7 +98,7 @@ func TestStatusesComeTrue(t *testing.T) {
 		if level(whole) != limit.Capacity || whole > 0 && level(whole-1) == limit.Capacity {
 			t.Fatalf("run %d: %+v is full in %d ms: %d", n, l, whole, level(whole))
 		}
-		want := Status{Entity: acme, Limit: "rps", Capacity: capacity, Refill: limit.Amount / 1000,
+		want := Status{Entity: acme, Resource: gpt, Limit: "rps", Capacity: capacity, Refill: limit.Amount / 1000,
 			Period: period, Remaining: l.Remaining, Soft: limit.Soft,
 			RetryAfter: time.Duration(l.After) * time.Millisecond, RefillAfter: s.RefillAfter, ResetAfter: s.ResetAfter,
 			Held: l.Held / 1000, Estimated: l.Estimated, Floor: (floor + 999) / 1000}

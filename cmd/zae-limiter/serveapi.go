@@ -71,7 +71,7 @@ func (s *api) acquire(ctx context.Context, in acquireBody) (any, error) {
 		return nil, err
 	}
 	// Limits are written as in a denial.
-	as := httplimit.Denial{LimitError: &limiter.LimitError{Resource: r.Resource, Statuses: lease.Status()}, Request: r}
+	as := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: lease.Status()}, Request: r}
 	out := struct {
 		Charged bool                  `json:"charged"`
 		Lease   string                `json:"lease,omitempty"`

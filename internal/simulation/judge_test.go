@@ -369,7 +369,8 @@ func (j *judge) level(b *judged, s *judgedShard, c memdynamo.Change, before tabl
 	least := e.due - full*(j.w.slack+j.w.slack*2/5)/100 - b.allowance(j, sl.Name) - 2*sl.Period
 	// What a charge gives back first does not go beyond the capacity. Example: 4 of 6, 4 are given back and 4 are
 	// taken: 2 are left.
-	if by := j.w.client(n, o); by != nil && level < least && level >= least-by.mayHaveBack(after.Entity, sl.Name)*sl.Period {
+	if by := j.w.client(n, o); by != nil && level < least &&
+		level >= least-by.mayHaveBack(after.Entity, sl.Name)*sl.Period {
 		e.due = level
 		return
 	}
