@@ -10,8 +10,8 @@ import (
 // shard has. If tokens have come back meanwhile, such a look is a write more. Slots come back at any time, so looks
 // at them add nothing.
 
-// tellAfter is how long, in ms, denials wait for a write that holds before a look adds them.
-const tellAfter = 10_000
+// reportAfter is how long, in ms, denials wait for a write that holds before a look adds them.
+const reportAfter = 10_000
 
 // denials are denials of this process that are not in an item yet.
 type denials struct {
@@ -30,23 +30,23 @@ func (b *Bucket) Denied(mono int64) {
 }
 
 // due reports whether a look adds the denials.
-func (d denials) due(now Now) bool { return d.n > 0 && now.Mono-d.since >= tellAfter }
+func (d denials) due(now Now) bool { return d.n > 0 && now.Mono-d.since >= reportAfter }
 
-// tellsOnly reports whether a write is a look that adds denials. Like a look that is refused, it brings an image
+// onlyReports reports whether a write is a look that adds denials. Like a look that is refused, it brings an image
 // and nothing else.
-func (p *Planned) tellsOnly() bool { return !p.Takes && !p.Charges && !p.Creates }
+func (p *Planned) onlyReports() bool { return !p.Takes && !p.Charges && !p.Creates }
 
 // reportDenials adds all denials to a write that changes an existing item.
 func (k *facts) reportDenials(p *Planned) {
 	if u, ok := p.Write.(item.Update); ok && k.denials.n > 0 {
-		p.Write, p.denials = table.Tell(u, k.denials.n), k.denials
+		p.Write, p.denials = table.CountDenials(u, k.denials.n), k.denials
 		k.denials = denials{}
 	}
 }
 
-// untold takes back the denials of a write that does not hold. If its outcome is unknown they are lost: they must
-// not be counted twice.
-func (k *facts) untold(p *Planned, unknown bool) {
+// restoreDenials takes back the denials of a write that does not hold. If its outcome is unknown they are lost: they
+// must not be counted twice.
+func (k *facts) restoreDenials(p *Planned, unknown bool) {
 	if n := p.denials.n; n > 0 && !unknown {
 		k.denials.n, k.denials.since = k.denials.n+n, p.denials.since
 	}

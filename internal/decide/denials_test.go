@@ -9,7 +9,7 @@ import (
 )
 
 // told is how many denials the item counts.
-func (s *story) told() int64 {
+func (s *story) reported() int64 {
 	s.Helper()
 	b, err := table.DecodeShard(s.it)
 	if err != nil {
@@ -28,14 +28,14 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s.b.Denied(0) // while the write is on its way
 	s.others(4)   // so it is refused
 	s.write(c, false)
-	if s.told() != 0 {
-		t.Errorf("%d told by a write that was refused", s.told())
+	if s.reported() != 0 {
+		t.Errorf("%d told by a write that was refused", s.reported())
 	}
 	s.advance(c, 0) // denied
 	_, c = s.sent(1)
 	s.write(c, true)
-	if s.told() != 3 {
-		t.Errorf("%d told of 3", s.told())
+	if s.reported() != 3 {
+		t.Errorf("%d told of 3", s.reported())
 	}
 	s.b.Denied(0)
 	_, c = s.sent(1)
@@ -45,15 +45,15 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s.b.Done(c, Outcome{Err: errors.New("no answer")}, s.now, &f)
 	_, c = s.sent(1)
 	s.write(c, true)
-	if s.told() != 3 {
-		t.Errorf("%d told of 3, and one that may have been told", s.told())
+	if s.reported() != 3 {
+		t.Errorf("%d told of 3, and one that may have been told", s.reported())
 	}
 }
 
 // Where nothing is granted, a look tells the denials once the first has waited for ten seconds, and holds
 // whatever there is.
 func TestALookTellsDenials(t *testing.T) {
-	for waited, tells := range map[int64]bool{tellAfter - 1: false, tellAfter: true} {
+	for waited, tells := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
 		s := newStory(t, 0)
 		s.b = seenAs(perHour20, 0)
 		s.it = s.b.Seen(0).Image.Item()
@@ -66,7 +66,7 @@ func TestALookTellsDenials(t *testing.T) {
 		s.advance(c, 1)
 		e = s.write(c, tells)
 		s.answers(e, map[*Waiter]Result{w: Denied})
-		if got := s.told(); got == 1 != tells {
+		if got := s.reported(); got == 1 != tells {
 			t.Errorf("after %d ms %d told", waited, got)
 		}
 		s.atRest()
@@ -76,7 +76,7 @@ func TestALookTellsDenials(t *testing.T) {
 // A look that tells brings an image as any other look does: the process yields to limits that others have brought.
 // At slots it does not tell, nor where nothing is known of the shard.
 func TestATellingLookIsALook(t *testing.T) {
-	for _, waited := range []int64{tellAfter - 1, tellAfter} {
+	for _, waited := range []int64{reportAfter - 1, reportAfter} {
 		s := newStory(t, 1)
 		s.b = seenAs(perHour20, 1)
 		s.it = s.b.Seen(0).Image.Item()
@@ -95,7 +95,7 @@ func TestATellingLookIsALook(t *testing.T) {
 		s.it, _, _ = charge.Update.Apply(s.it)
 		s.ms = 70_000
 		s.b.Denied(s.ms - waited)
-		s.write(ask(), waited >= tellAfter)
+		s.write(ask(), waited >= reportAfter)
 		k := s.b.lock()
 		if len(k.yields) != 1 {
 			t.Errorf("after %d ms it yields to %d", waited, len(k.yields))
@@ -103,7 +103,7 @@ func TestATellingLookIsALook(t *testing.T) {
 		s.b.mu.Unlock()
 	}
 	b := seenAs(perHour20, 0)
-	b.Denied(-tellAfter)
+	b.Denied(-reportAfter)
 	jobs := bucket.Limit{Name: "jobs", Capacity: 1000, Period: 60_000, InFlight: true}
 	for _, c := range []struct {
 		limit bucket.Limit

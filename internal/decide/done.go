@@ -22,7 +22,7 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	switch {
 	case c.Next == Meet:
 		k.met(c, out, now, e)
-	case out.Held && !c.tellsOnly():
+	case out.Held && !c.onlyReports():
 		k.taken(c, out.Image, now, e)
 		b.holds.Store(k.holds())
 	default:

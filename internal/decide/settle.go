@@ -160,7 +160,7 @@ func (k *facts) rode(c *Call, unknown bool) {
 		c.lost = append(c.lost, c.rides...)
 	}
 	c.rides = nil
-	k.untold(&c.Planned, unknown)
+	k.restoreDenials(&c.Planned, unknown)
 }
 
 // DueAll returns all that was handed over and is not on its way, by shard, to be settled alone.

@@ -78,7 +78,7 @@ func (b *Bucket) Release(now Now) map[int]table.Released {
 		if s.holding == nil {
 			continue
 		}
-		if r := s.holding.Release(now.instant()); len(r.Back)+len(r.Told)+len(r.Ended) > 0 {
+		if r := s.holding.Release(now.instant()); len(r.Back)+len(r.Declared)+len(r.Ended) > 0 {
 			out[shard] = r
 		}
 	}

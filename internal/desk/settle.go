@@ -119,7 +119,7 @@ type settling struct {
 	image table.Shard    // what a charge is planned from; the zero one is none
 	since int            // the serial number of the image
 	costs []table.Cost   // still to settle, none of them zero
-	gives table.Released // Told and Ended, written besides
+	gives table.Released // Declared and Ended, written besides
 	ends  bool           // late costs have expired unspent, and are written so
 	more  bool           // something is taken
 	plain bool           // the item is written without looking, and the write is not counted
@@ -162,14 +162,14 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 			return true // the bucket is gone
 		}
 		s.shard = bucket.SplitParent(s.shard) // the shard had merged: its parent has what it held
-		s.gives.Told = nil
+		s.gives.Declared = nil
 		s.key = s.d.Key(s.name, s.shard)
 		s.image, s.since = table.Shard{}, decide.Unsent
 		s.known()
 		return false
 	}
-	if len(s.gives.Told) > 0 && (err != nil || b.Generation != s.gives.Generation) { // there it has declared nothing
-		s.gives.Told = nil
+	if len(s.gives.Declared) > 0 && (err != nil || b.Generation != s.gives.Generation) { // there it has declared nothing
+		s.gives.Declared = nil
 		return false
 	}
 	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.plain {
@@ -182,7 +182,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		if s.ends {
 			s.gives.Ended = table.Plus(s.gives.Ended, table.Negative(slices.DeleteFunc(late, isSlots))) // slots are free
 		}
-		return len(left)+len(s.gives.Told)+len(s.gives.Ended) == 0
+		return len(left)+len(s.gives.Declared)+len(s.gives.Ended) == 0
 	}
 	if !charged {
 		left := still(b, s.costs)

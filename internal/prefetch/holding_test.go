@@ -277,11 +277,11 @@ func TestReleaseKeepsOthersTokensDeclared(t *testing.T) {
 	h := mends(t, 700)
 	r := h.Release(at(3500))
 	ended, _ := table.Find(r.Ended, "a")
-	told, _ := table.Find(r.Told, "a")
+	told, _ := table.Find(r.Declared, "a")
 	if ended.Milli != 1000 || told.Milli != 1000 || len(r.Back) > 0 || r.Generation != shardOf(3000, 3000).Generation {
-		t.Errorf("%v ended, %v goes back, it tells %v less of %d, want 1000", r.Ended, r.Back, r.Told, r.Generation)
+		t.Errorf("%v ended, %v goes back, it tells %v less of %d, want 1000", r.Ended, r.Back, r.Declared, r.Generation)
 	}
-	if again := h.Release(at(3500)); len(again.Back)+len(again.Told)+len(again.Ended) > 0 {
+	if again := h.Release(at(3500)); len(again.Back)+len(again.Declared)+len(again.Ended) > 0 {
 		t.Errorf("once more: %+v", again)
 	}
 }

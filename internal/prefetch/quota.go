@@ -192,6 +192,6 @@ func (h *Holding) Release(now Instant) (r table.Released) {
 	for _, n := range all {
 		less.add(n.limit, n.milli-kept.of(n.limit))
 	}
-	r.Told, h.declared, h.ended = less.costs(), kept, nil
+	r.Declared, h.declared, h.ended = less.costs(), kept, nil
 	return r
 }

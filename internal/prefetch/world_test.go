@@ -255,14 +255,14 @@ func (w *world) close(p *process) {
 		granted := h.declared.costs()
 		r := h.Release(w.clock(p))
 		if w.d == grantedToo {
-			r.Told = granted
+			r.Declared = granted
 		}
-		if len(r.Back)+len(r.Told)+len(r.Ended) == 0 || w.Items[key(k)] == nil {
+		if len(r.Back)+len(r.Declared)+len(r.Ended) == 0 || w.Items[key(k)] == nil {
 			continue
 		}
 		w.Count("closed")
 		if !w.Write(table.Release(key(k), r)) {
-			r.Told = nil
+			r.Declared = nil
 			w.Write(table.Release(key(k), r))
 		}
 		q := w.ps[w.IntN(len(w.ps))]

@@ -48,22 +48,22 @@ func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }
 // Released are the tokens that a process gives up of an item of which it holds no more.
 type Released struct {
 	Back       []Cost // negative: given back
-	Told       []Cost // reduces the held tokens declared in the generation, see [Ahead]
+	Declared   []Cost // reduces the held tokens declared in the generation, see [Ahead]
 	Ended      []Cost // expired unspent
 	Generation int64
 }
 
-// Release is [Adjust] for given-up tokens. With Told it holds only in the generation of Told;
-// without Told it holds in any.
+// Release is [Adjust] for given-up tokens. With Declared it holds only in the Generation;
+// without it holds in any.
 func Release(key item.Key, r Released) item.Update {
 	u := Adjust(key, r.Back)
-	for _, c := range r.Told {
+	for _, c := range r.Declared {
 		u.Add = append(u.Add, item.Attr{Name: namesOf(c.Limit.Name).held, Value: item.N(c.Milli)})
 	}
 	for _, c := range r.Ended {
 		u.Add = append(u.Add, item.Attr{Name: namesOf(c.Limit.Name).ended, Value: item.N(c.Milli)})
 	}
-	if len(r.Told) > 0 {
+	if len(r.Declared) > 0 {
 		u.If = item.All(u.If, item.Compare(AttrGeneration, item.Eq, item.N(r.Generation)))
 	}
 	return u

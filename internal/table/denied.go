@@ -5,9 +5,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Tell makes a write also count denied requests. The counter belongs to no limit, and other clients
+// CountDenials makes a write also count denied requests. The counter belongs to no limit, and other clients
 // do not read it.
-func Tell(u item.Update, denials int64) item.Update {
+func CountDenials(u item.Update, denials int64) item.Update {
 	u.Add = append(u.Add, item.Attr{Name: AttrDenied, Value: item.N(denials * bucket.Milli)})
 	return u
 }

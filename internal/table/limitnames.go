@@ -23,7 +23,7 @@ const (
 	AttrBorn = "bn"
 	// AttrHeldUntil is the instant until which prefetched tokens may be held.
 	AttrHeldUntil = "hu"
-	// AttrDenied counts the denied requests, in thousandths like the counters of limits; see [Tell].
+	// AttrDenied counts the denied requests, in thousandths like the counters of limits; see [CountDenials].
 	AttrDenied = "dn"
 )
 
