@@ -191,7 +191,7 @@ func (t *Table) retire(ctx context.Context, ns config.Namespace) error {
 		why := "its record by id says that it is not active"
 		switch {
 		case reasons[0].Refused:
-			why = fmt.Sprintf("the name is not that of id %q any more", ns.ID)
+			why = fmt.Sprintf("the name does not belong to id %q any more", ns.ID)
 		case reasons[1].Old == nil:
 			why = "its record by id is missing"
 		}

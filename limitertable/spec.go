@@ -138,7 +138,7 @@ func (s Spec) withCapacityOf(p properties) (Spec, error) {
 	c := capacityOf(p.ProvisionedThroughput)
 	for i, index := range s.GlobalIndexes {
 		if index.ProvisionedThroughput == nil || capacityOf(index.ProvisionedThroughput) != c {
-			return Spec{}, fmt.Errorf("index %s: its capacity is not that of the table", aws.ToString(index.IndexName))
+			return Spec{}, fmt.Errorf("index %s: its capacity differs from the table's", aws.ToString(index.IndexName))
 		}
 		s.GlobalIndexes[i].ProvisionedThroughput = nil // it is in Capacity
 	}

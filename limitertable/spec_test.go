@@ -141,7 +141,7 @@ func TestParse(t *testing.T) {
 	_, err := Parse([]byte(`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
 		"GlobalSecondaryIndexes": [{"IndexName": "GSI1",
 			"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}}]}`))
-	if err == nil || err.Error() != "index GSI1: its capacity is not that of the table" {
+	if err == nil || err.Error() != "index GSI1: its capacity differs from the table's" {
 		t.Errorf("an index with other capacity: %v", err)
 	}
 }

@@ -87,7 +87,7 @@ or load saw more admitted than allowed.`
 		"namespace (ZAEL_NAMESPACE)")
 	f.StringVar(&a.region, "region", "", "AWS region (AWS_REGION)")
 	f.StringVar(&a.endpoint, "endpoint-url", "", "address of DynamoDB (AWS_ENDPOINT_URL_DYNAMODB)")
-	f.StringVar(&a.principal, "principal", "", "who makes the change, for the audit trail (default: who AWS says)")
+	f.StringVar(&a.principal, "principal", "", "principal of changes, for the audit trail (default: as AWS names you)")
 	f.StringVarP(&a.format, "output", "o", "table", "table, csv or json")
 	f.StringVar(&a.when, "progress", "auto", "of long work: auto (on a terminal), always or never")
 	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "of each request to DynamoDB")

@@ -63,7 +63,7 @@ func limitsGet(a *app) *cobra.Command {
 	var at admin.Scope
 	var everybody bool
 	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
-		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show what is stored at one scope",
+		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show the configuration of one scope",
 		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
@@ -75,7 +75,7 @@ func limitsGet(a *app) *cobra.Command {
 func limitsList(a *app) *cobra.Command {
 	var of admin.Scope
 	return scopeFlags(a.inNamespace(&cobra.Command{
-		Use: "list [-e ENTITY] [-r RESOURCE]", Short: "list what is stored: at all scopes, or for an entity or a resource",
+		Use: "list [-e ENTITY] [-r RESOURCE]", Short: "list configurations: of all scopes, or for an entity or a resource",
 		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
 		configs := []admin.Config{}

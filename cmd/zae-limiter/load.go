@@ -39,7 +39,7 @@ func loadCommand(a *app) *cobra.Command {
 		Use: "load", Short: "load a table with requests and report what became of them",
 		Long: `Send requests to a table as a fleet would, and report what was admitted, how long it
 took, and what it cost. It writes to the table: to buckets of the entities load-1,
-load-2, ... on the resource load, unless told otherwise.
+load-2, ... on the resource load, by default.
 
 Requests arrive independently of how fast they are answered. Each is made by one of
 --processes limiters that share nothing but the table.

@@ -102,18 +102,18 @@ type outcome struct {
 	writes  int64
 	took    time.Duration
 
-	apart time.Duration // at most, of the clocks that refill
-	told  bool          // all of them are known
+	apart       time.Duration // at most, of the clocks that refill
+	clocksKnown bool          // all of them
 }
 
 // run makes the requests. When ctx is done no further ones are made.
-func (f *fleet) run(ctx context.Context, told *progress) outcome {
+func (f *fleet) run(ctx context.Context, shown *progress) outcome {
 	random := rand.New(rand.NewPCG(f.plan.Seed, 0))
 	at := arrivals(f.plan.Arrivals, f.plan.Rate, f.plan.Duration, random)
 	entities := loadcheck.Zipf(f.plan.Entities, f.plan.Skew)
 	samples := make([]sample, len(at))
 	var admitted, denied, failures atomic.Int64
-	told.say(func() string {
+	shown.say(func() string {
 		return fmt.Sprintf("%d of %d asked: %d admitted, %d denied, %d failed",
 			admitted.Load()+denied.Load()+failures.Load(),
 			len(at), admitted.Load(), denied.Load(), failures.Load())

@@ -32,12 +32,12 @@ type loadResult struct {
 	ClocksApartMS float64 // at most; what this refills is allowed
 	PerSecond     []loadSecond
 
-	plan       loadPlan
-	bins       []loadSecond // as PerSecond, but for each binWidth
-	binWidth   time.Duration
-	nearest    course
-	firstError error
-	told       bool // how far all clocks are apart
+	plan        loadPlan
+	bins        []loadSecond // as PerSecond, but for each binWidth
+	binWidth    time.Duration
+	nearest     course
+	firstError  error
+	clocksKnown bool // how far all clocks are apart
 }
 
 type latencies struct {
@@ -54,7 +54,7 @@ type loadSecond struct {
 func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r := loadResult{
 		Table: p.Table, Arrivals: p.Arrivals, Processes: p.Processes, Offered: len(o.samples), Seconds: o.took.Seconds(),
-		Writes: o.writes, ClocksApartMS: float64(o.apart.Microseconds()) / 1000, plan: p, told: o.told,
+		Writes: o.writes, ClocksApartMS: float64(o.apart.Microseconds()) / 1000, plan: p, clocksKnown: o.clocksKnown,
 	}
 	var calls, late []time.Duration
 	for _, s := range o.samples {
@@ -165,8 +165,8 @@ func (r loadResult) figures() []figureText {
 
 // clocksText says how far the clocks that refill may be apart.
 func (r loadResult) clocksText() string {
-	if !r.told {
+	if !r.clocksKnown {
 		return "not known; taken to agree"
 	}
-	return fmt.Sprintf("%.0f ms; what is refilled in that time is allowed", r.ClocksApartMS)
+	return fmt.Sprintf("%.0f ms; the refill of that time is allowed", r.ClocksApartMS)
 }

@@ -119,7 +119,7 @@ func TestWhatIsSaidOfTheClocks(t *testing.T) {
 		want string
 	}{
 		{loadResult{ClocksApartMS: 12}, "not known; taken to agree"},
-		{loadResult{ClocksApartMS: 12, told: true}, "12 ms; what is refilled in that time is allowed"},
+		{loadResult{ClocksApartMS: 12, clocksKnown: true}, "12 ms; the refill of that time is allowed"},
 	} {
 		if got := c.r.clocksText(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -55,7 +55,7 @@ func namespaceList(a *app) *cobra.Command {
 func namespaceDelete(a *app) *cobra.Command {
 	var yes bool
 	cmd := a.onTable(&cobra.Command{
-		Use: "delete NAME", Short: "delete a namespace by its name; recover undoes that, purge removes what is in it",
+		Use: "delete NAME", Short: "delete a namespace by its name; recover undoes that, purge removes its contents",
 		Args: args(1, 1),
 		PreRun: func(_ *cobra.Command, names []string) {
 			a.namespace = names[0] // which the advice on errors is about

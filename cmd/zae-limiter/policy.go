@@ -94,15 +94,15 @@ func (c *call) configure(yes bool, s admin.Settings) (answer, error) {
 		return answer{}, err
 	}
 	var from, to []string
-	tell := func(name, was, now string) {
+	change := func(name, was, now string) {
 		from = append(from, name+": "+cmp.Or(was, "undecided"))
 		to = append(to, name+": "+cmp.Or(now, "undecided"))
 	}
 	if p := s.OnUnavailable; p != nil {
-		tell("on unavailable", policyOf(was.OnUnavailable), policyOf(*p))
+		change("on unavailable", policyOf(was.OnUnavailable), policyOf(*p))
 	}
 	if keep := s.AuditRetention; keep != nil {
-		tell("audit retention", dayText(was.AuditRetention), dayText(*keep))
+		change("audit retention", dayText(was.AuditRetention), dayText(*keep))
 	}
 	question := fmt.Sprintf("Change the policy of namespace %q?", c.ns.Name())
 	return c.change(yes, question, "", from, to, func(c *call) (answer, error) {

@@ -51,7 +51,7 @@ func (p *progress) run() {
 	defer close(p.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	began, told, shown := time.Now(), int64(0), false
+	began, last, shown := time.Now(), int64(0), false
 	for {
 		select {
 		case <-p.stop:
@@ -61,10 +61,10 @@ func (p *progress) run() {
 			return
 		case now := <-tick.C:
 			n := p.requests.Load()
-			if n == told || now.Sub(began) < 1900*time.Millisecond {
+			if n == last || now.Sub(began) < 1900*time.Millisecond {
 				continue
 			}
-			told, shown = n, true
+			last, shown = n, true
 			text := fmt.Sprintf("%v, %s", now.Sub(began).Round(time.Second), count(n, "requests"))
 			p.mu.Lock()
 			if p.text != nil {

@@ -148,7 +148,7 @@ func tablePolicy(a *app) *cobra.Command {
 		_, err = fmt.Fprintln(a, indented.String())
 		return answer{}, err
 	})
-	cmd.Flags().StringVar(&arn, "arn", "", "ARN of the table (default: that of the table, which must be there)")
+	cmd.Flags().StringVar(&arn, "arn", "", "ARN of the table (default: read from the table, which must exist)")
 	return cmd
 }
 

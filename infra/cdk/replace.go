@@ -71,7 +71,7 @@ func compare(deployed, next []byte, options bool, mayLose []string) error {
 				problems = append(problems, fmt.Errorf("%s %s: %s", old.kind, id, change))
 			}
 		case options:
-			problems = append(problems, fmt.Errorf("%s %s: it would leave the stack with what is in it", old.kind, id))
+			problems = append(problems, fmt.Errorf("%s %s: it would leave the stack with its contents", old.kind, id))
 		}
 	}
 	return errors.Join(problems...)

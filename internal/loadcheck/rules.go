@@ -104,7 +104,7 @@ func newTimeline(b Bound) (*timeline, error) {
 	for _, r := range b.Rules {
 		hi, rate := bits.Mul64(uint64(r.Amount), uint64(l.unit/r.Period))
 		if hi > 0 || rate > math.MaxInt64/2 {
-			return nil, fmt.Errorf("rule %+v: refills too much to be counted beside the others", r)
+			return nil, fmt.Errorf("rule %+v: refills too much to be counted with the others", r)
 		}
 		first, _ := slices.BinarySearch(l.from, r.From-b.Skew)
 		for i := first; l.from[i] <= r.To+b.Skew; i++ {

@@ -44,7 +44,7 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	case err != nil && opts.mayLoseAll():
 		return nil
 	case err != nil:
-		return fmt.Errorf("what is deployed could not be read, so nobody can tell what this template would replace: %w; "+
+		return fmt.Errorf("the deployed template could not be read, nor compared with this one: %w; "+
 			"or name all that may be lost: -c %smayLose=%s", err, contextPrefix, strings.Join(holding.IDs(), ","))
 	case was == nil:
 		return cdk.CheckRelease(cdk.Golden(), template)
@@ -71,7 +71,7 @@ func configuration(ctx context.Context) (aws.Config, error) {
 		return cfg, err
 	}
 	if is, want := aws.ToString(who.Account), os.Getenv("CDK_DEFAULT_ACCOUNT"); is != want {
-		return cfg, fmt.Errorf("the credentials of the environment are those of account %s, "+
+		return cfg, fmt.Errorf("the credentials of the environment belong to account %s, "+
 			"the deployment is to account %s: set AWS_PROFILE instead of --profile", is, want)
 	}
 	return cfg, nil
