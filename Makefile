@@ -7,7 +7,7 @@ GOBUILD     := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags lambda.nor
 LOCALBUILD   = go build -buildvcs=false -tags lambda.norpc
 CDK_ENV     := TMPDIR=$(CURDIR)/.cache/tmp CDK_HOME=$(CURDIR)/.cache/cdk JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 PYTHONS     := 0.10.3 0.17.0
-EMULATORS    := test/localstack/node_modules/.package-lock.json
+EMULATORS   := test/localstack/node_modules/.package-lock.json
 BROWSER     := .cache/browser/chromium
 CDK_CLI     := node_modules/.package-lock.json
 CDK         := ./node_modules/.bin/cdk
@@ -32,7 +32,7 @@ GOVULNCHECK  = $$(go -C $(CURDIR)/test tool -n govulncheck)
 REVIVE       = $$(go -C $(CURDIR)/test tool -n revive)
 FORBIDIGO    = $$(go -C $(CURDIR)/test tool -n forbidigo)
 # Packages that compute and do nothing else: instants and identities are arguments there.
-PURE        := ahead archive bill bucket calendar config decide item layout ledger stream table usage
+PURE        := archive bucket calendar config decide item layout ledger prefetch pricing stream table usage
 IMPURE      := ^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|(os|net|http|rand|log|slog)\..*)$$
 NPM_CI      := npm ci --no-audit --no-fund --loglevel=error
 
@@ -66,16 +66,27 @@ test-go: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but th
 test-race: # the packages that start goroutines, and who has them started, under the race detector
 	$(GOTEST) -race -short -timeout 15m $(RACED)
 
-.PHONY: test-long
-test-long: test-race $(EMULATORS) $(LOCAL) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
+# What takes minutes, each part by itself, so that `make -j2` runs two at a time.
+LONG_PARTS  := release calendar prefetch simulation decide table fleet connections e2e
+.PHONY: test-long $(LONG_PARTS:%=long-%)
+test-long: test-race $(LONG_PARTS:%=long-%) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
+long-release:
 	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 -timeout 30m ./infra/release
+long-calendar:
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
+long-prefetch:
 	AHEAD_WORLDS=1000 $(GOTEST) -run TestNoWorldGrantsMoreThanThereIs ./internal/prefetch
+long-simulation:
 	SEEDS=10000 KINDS=500 $(GOTEST) -run 'TestSimulation$$|TestKindsTogether$$' ./internal/simulation
+long-decide:
 	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/decide
+long-table:
 	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
+long-fleet: $(EMULATORS)
 	cd test/bench/fleet && LONG=1 $(GOTEST) -count=1 -run 'TestTakenAhead$$|TestSlowTables' .
+long-connections: $(EMULATORS)
 	cd cmd/zae-limiter && LONG=1 $(GOTEST) -count=1 -timeout 30m -run TestServeAThousandConnections .
+long-e2e: $(EMULATORS) $(LOCAL)
 	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
 
 .PHONY: test-worlds

@@ -157,7 +157,7 @@ func TestNeverMoreAtWorkThanSlots(t *testing.T) {
 		"one epoch":     {epoch},
 		"others beside": {2 * epoch, 45 * time.Second, epoch, 7 * time.Second},
 	} {
-		seeds, reused := uint64(40), int64(0)
+		seeds, reused := uint64(20), int64(0)
 		if testing.Short() {
 			seeds = 6
 		}

@@ -47,7 +47,7 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 		ls := []*Limiter{process(0), process(off)}
 		req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rph": 1}, Limits: []Limit{PerHour("rph", 3600)}}
 		granted := 0
-		for range 400 {
+		for range 100 {
 			for i := range 100 {
 				switch _, err := ls[i%2].Acquire(t.Context(), req); {
 				case err == nil:
@@ -56,7 +56,7 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.advance(time.Second)
+			w.advance(4 * time.Second)
 		}
 		if allowed := 3600 + 400; granted > allowed || granted < allowed-5 {
 			t.Errorf("clock off by %v: %d granted in 400 s, want the %d allowed", off, granted, allowed)
