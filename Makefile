@@ -15,6 +15,7 @@ LOCAL       := $(FUNCTIONS:%=dist/local/%/bootstrap)
 PYTHON      := $(PYTHONS:%=.cache/python/%/installed)
 EMULATOR    := .cache/deploy/installed
 ENVOY       := .cache/serve/installed
+RECORDING   := .cache/recording/installed
 GUBERNATOR  := .cache/gubernator/gubernator
 DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # The cdk tool does not tell its app of --profile, and the app looks at what is deployed. Of a profile
@@ -50,6 +51,10 @@ demo: $(EMULATORS) $(LOCAL) ## run the whole system on emulators, in about a min
 picture: demo $(BROWSER) # the pictures of the README and of docs, from a run of the demo that passes and one of load
 	dist/local/demo picture
 	cd test/localstack && $(GOTEST) -count=1 -tags pictures -run TestPictureOfAReport ./cli
+
+.PHONY: recording
+recording: tool $(EMULATORS) $(RECORDING) # docs/recording.svg: a terminal with dev, load and peek (Linux, Python 3.10)
+	script -qec ".cache/recording/bin/termtosvg docs/recording.svg -g 92x24 -D 3000 -c 'bash test/localstack/recording/session.sh'" /dev/null
 
 .PHONY: dev
 dev: $(EMULATORS) tool ## a local table with its functions, until Ctrl-C; prints the line by which a shell finds it
@@ -209,7 +214,7 @@ dist/%/bootstrap: FORCE
 $(GUBERNATOR):
 	GOBIN=$(CURDIR)/$(@D) go install github.com/gubernator-io/gubernator/v2/cmd/gubernator@v2.13.0
 
-$(EMULATOR) $(ENVOY): .cache/%/installed: test/localstack/%/requirements.txt
+$(EMULATOR) $(ENVOY) $(RECORDING): .cache/%/installed: test/localstack/%/requirements.txt
 	rm -rf $(@D)
 	python3 -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<

@@ -76,6 +76,7 @@ const formulas = "=+-@\t\r\n＝＋－＠"
 // Write prints. All that a command and its help print goes through here, so none of it is lost
 // in silence: run ends in the first error, whichever call has seen it.
 func (a *app) Write(text []byte) (int, error) {
+	a.progress.clear()
 	n, err := a.out.Write(text)
 	a.lost = cmp.Or(a.lost, err)
 	return n, err
@@ -141,6 +142,7 @@ func steers(c rune) bool { return !unicode.IsGraphic(c) }
 
 // say writes lines that no program reads.
 func (a *app) say(format string, values ...any) {
+	a.progress.clear()
 	for line := range strings.Lines(plain(fmt.Sprintf(format, values...))) {
 		fmt.Fprintln(a.errs, harmless(strings.TrimSuffix(line, "\n")))
 	}

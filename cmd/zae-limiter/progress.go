@@ -19,10 +19,11 @@ type progress struct {
 	line     bool // one line that is written over, as a terminal can
 	requests atomic.Int64
 
-	mu   sync.Mutex
-	text func() string // more to say, nil for nothing
-	stop chan struct{}
-	done chan struct{}
+	mu    sync.Mutex
+	text  func() string // more to say, nil for nothing
+	shown bool          // the line is on the screen
+	stop  chan struct{}
+	done  chan struct{}
 }
 
 // terminal reports whether people read the output.
@@ -51,31 +52,28 @@ func (p *progress) run() {
 	defer close(p.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	began, last, shown := time.Now(), int64(0), false
+	began, last := time.Now(), int64(0)
 	for {
 		select {
 		case <-p.stop:
-			if shown && p.line {
-				fmt.Fprint(p.out, "\r\x1b[K")
-			}
 			return
 		case now := <-tick.C:
 			n := p.requests.Load()
 			if n == last || now.Sub(began) < 1900*time.Millisecond {
 				continue
 			}
-			last, shown = n, true
+			last = n
 			text := fmt.Sprintf("%v, %s", now.Sub(began).Round(time.Second), count(n, "requests"))
 			p.mu.Lock()
 			if p.text != nil {
 				text += ", " + p.text()
 			}
-			p.mu.Unlock()
-			if p.line {
+			if p.shown = p.line; p.line {
 				fmt.Fprintf(p.out, "\r\x1b[K%s", text)
 			} else {
 				fmt.Fprintln(p.out, text)
 			}
+			p.mu.Unlock()
 		}
 	}
 }
@@ -87,13 +85,27 @@ func (p *progress) say(text func() string) {
 	p.text = text
 }
 
-// end takes the line away.
+// clear erases the line, before other output.
+func (p *progress) clear() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+	p.shown = false
+}
+
+// end erases the line for good.
 func (p *progress) end() {
 	if p == nil {
 		return
 	}
 	close(p.stop)
 	<-p.done
+	p.clear()
 }
 
 // count counts the requests of a client.

@@ -66,6 +66,27 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
+// The line is erased before anything else is written, and is back with the next requests.
+func TestProgressGivesWayToOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var screen strings.Builder
+		p := &progress{out: &screen, line: true, stop: make(chan struct{}), done: make(chan struct{})}
+		a := &app{out: &screen, errs: &screen, progress: p}
+		go p.run()
+		time.Sleep(time.Second / 2)
+		for _, write := range []func(){func() {}, func() { io.WriteString(a, "answer\n") }, func() { a.say("note") }} {
+			p.requests.Add(1)
+			time.Sleep(time.Second)
+			write()
+		}
+		p.end()
+		want := "\r\x1b[K2s, 2 requests\r\x1b[Kanswer\n\r\x1b[K3s, 3 requests\r\x1b[Knote\n"
+		if screen.String() != want {
+			t.Errorf("the screen has %q, want %q", screen.String(), want)
+		}
+	})
+}
+
 // People read a device, unless they say that theirs is dumb; what is written to a file or to
 // another program is for nobody's eyes, and has no colours.
 func TestWhoReads(t *testing.T) {

@@ -63,6 +63,7 @@ func (a *app) sure(yes bool, question string) error {
 	if yes {
 		return nil
 	}
+	a.progress.clear()
 	fmt.Fprintf(a.errs, "%s [y/N] ", harmless(question))
 	answered := make(chan error, 1)
 	go func() { answered <- a.answer() }() // a read of a terminal cannot be ended
