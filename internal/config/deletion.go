@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A deleted entity leaves a note behind, and so does a purged namespace. The stream tells of their
-// buckets after their usage is gone: without the note, it would be counted again. The note of a
+// A deleted entity leaves a note behind, and so does a purged namespace. The stream has records of
+// their buckets after their usage is gone: without the note, it would be counted again. The note of a
 // namespace names no entity, and is not found by namespace, so a purge leaves it alone.
 const (
 	skDeleted   = "#DELETED"
@@ -17,8 +17,7 @@ const (
 	// again for records that are replayed.
 	deletionDays = 14
 
-	// soundNote is how far in the future, in milliseconds, a note may be: what is further, nobody
-	// means.
+	// soundNote is how far in the future, in milliseconds, a note may be: later ones are mistakes.
 	soundNote = 24 * 3_600_000
 )
 
@@ -27,7 +26,7 @@ func DeletionKey(ns, entity string) item.Key {
 	return item.Key{PK: layout.EntityPK(ns, entity), SK: skDeleted}
 }
 
-// Deleted notes that what was consumed up to an instant, epoch milliseconds, is deleted with its
+// Deleted notes that all consumption up to an instant, epoch milliseconds, is deleted with its
 // usage. It is refused if the note there says the same or more, and is sound.
 func Deleted(ns, entity string, at int64) item.Update {
 	const day = 24 * 3600

@@ -22,7 +22,7 @@ type Entity struct {
 	CreatedAt     string    // see [layout.Timestamp]
 }
 
-// IsEntity reports whether the key of an item is that of entity metadata.
+// IsEntity reports whether an item is entity metadata, by its key.
 func IsEntity(it item.Item) bool { return item.KeyOf(it).SK == layout.SKMeta }
 
 // EntityOf returns the entity whose metadata has the key of an item.
@@ -116,8 +116,8 @@ func (e Entity) Unchanged() item.Check {
 	return item.Check{Key: e.Key(), If: item.All(item.Exists(item.AttrPK), cond)}
 }
 
-// Adopt tells a bucket shard of the entity who its parent is and whether it pays
-// too. It never creates the shard.
+// Adopt stamps a bucket shard of the entity with its parent and whether the parent
+// pays too. It never creates the shard.
 func (e Entity) Adopt(bucket item.Key) item.Update {
 	u := item.Update{
 		Key: bucket, If: item.Exists(item.AttrPK),

@@ -22,7 +22,7 @@ const (
 	prefixInFlight = "s_"
 )
 
-// prefixes are those of limits in configurations.
+// prefixes begin the attributes of limits in configurations.
 var prefixes = []string{prefixLimit, prefixInFlight, prefixFirstUse}
 
 // prefixOf returns what begins the attributes of a limit. It is another one for what other clients
@@ -76,8 +76,8 @@ func scaled(r *item.Reader, at, field string, unit int64) int64 {
 	return n * unit
 }
 
-// putKind adds what the kind of a limit has beside what all have; at begins its attributes. Slots
-// have nothing.
+// putKind adds the attributes of a limit's kind, besides the ones that all have; at begins them. Slots
+// have none.
 func putKind(it item.Item, at string, l bucket.Limit, zone string) {
 	if l.Returns() {
 		return
@@ -140,7 +140,7 @@ func detailKind(d item.Item, l bucket.Limit) {
 func readCalendar(r *item.Reader, at string) string {
 	n, has, err := item.Int(r.It, at+layout.FieldAmount)
 	if err != nil || !has || n != 0 {
-		return "" // a rate; what is wrong with it is said of its amount
+		return "" // a rate; an error is about its amount
 	}
 	if _, ok := r.Value(at + layout.FieldSchedule); ok {
 		r.Fail("attribute %q is the schedule of a quota, which this module does not serve; store the limit without",

@@ -110,8 +110,7 @@ func (n Namespace) Purged() item.Delete {
 		item.Absent(item.AttrPK), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging)))}
 }
 
-// IsNamespace reports whether the key of an item is that of a namespace, by name or
-// by id.
+// IsNamespace reports whether an item is a namespace, by name or by id.
 func IsNamespace(it item.Item) bool {
 	sk := item.KeyOf(it).SK
 	return strings.HasPrefix(sk, layout.SKNamespace) || strings.HasPrefix(sk, layout.SKNamespaceID)

@@ -132,7 +132,7 @@ func ReplacePage(page, was item.Item) item.Put {
 	return item.Put{Item: page, If: item.Compare(attrAppliedHash, item.Eq, was[attrAppliedHash])}
 }
 
-// IsProvisioner reports whether the key is that of a provisioner's state or of one of its pages.
+// IsProvisioner reports whether a key belongs to a provisioner's state or to one of its pages.
 func IsProvisioner(k item.Key) bool {
 	ns, _, _ := layout.CutNamespace(k.PK)
 	return k == layout.ProvisionerKey(ns) ||

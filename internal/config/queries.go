@@ -40,8 +40,8 @@ func Children(ns, parent string) item.Query {
 	return item.Query{Index: layout.IndexGSI1, PK: ns + "/PARENT#" + parent}
 }
 
-// Entities asks for the keys of what is stored of the entities of a namespace; [EntityOf] picks
-// their metadata.
+// Entities asks for the keys of the items of a namespace's entities; [EntityOf] picks their
+// metadata.
 func Entities(ns string) item.Query {
 	return item.Query{Index: layout.IndexGSI4, PK: ns, Prefix: layout.EntityPK(ns, "")}
 }

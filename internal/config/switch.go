@@ -95,17 +95,17 @@ func (d Declared) item() item.Item {
 	return item.Item{attrDeclared: item.List(attrs)}
 }
 
-// DeclaredIn reads what a manifest has declared in the item of a configuration. What is no list of
-// attributes declares nothing.
+// DeclaredIn reads what a manifest has declared in the item of a configuration. Anything but a list
+// of attributes declares nothing.
 func DeclaredIn(it item.Item) Declared {
 	r := item.Reader{It: it}
 	attrs := r.Texts(attrDeclared)
 	return Declared{slices.Contains(attrs, AttrDisabled), slices.Contains(attrs, layout.AttrCascade)}
 }
 
-// Decide returns the write that stores what the level says, in nobody's manifest, over what is there
-// (nil: nothing) under a condition; nil if that is stored already. What else is stored stays, limits
-// that cannot be read too. An item in which nothing is left is deleted.
+// Decide returns the write that stores the level's access, in nobody's manifest, over the stored item
+// (nil: none) under a condition; nil if it is stored already. Other attributes stay, limits that cannot
+// be read too. An item in which nothing is left is deleted.
 func (c Config) Decide(to Access, stored item.Item, cond item.Cond) item.Write {
 	was := AccessOf(stored)
 	if was.Equal(to) {
@@ -149,8 +149,8 @@ func (c Config) Decide(to Access, stored item.Item, cond item.Cond) item.Write {
 // theirs for so long, and then ask the configuration again.
 const MaxBypass = 60_000
 
-// Stamp returns the write that tells clients which do not read the configuration with each
-// request what it says of a bucket shard. Ours do not read it off the bucket. A bypass is believed until
+// Stamp returns the write that puts the configuration's switch on a bucket shard, for clients which do
+// not read the configuration with each request. Ours do not read it off the bucket. A bypass is believed until
 // an instant, at most MaxBypass after the configuration was read.
 func Stamp(bucket item.Key, s Switch, until int64) item.Update {
 	u := item.Update{Key: bucket, If: item.Exists(item.AttrPK)}
