@@ -99,7 +99,7 @@ test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which token
 	KINDS=10000 $(GOTEST) -count=1 -timeout 3h -run TestQuotaIsExactPerPeriod ./internal/table
 	KINDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNeverMoreSlotsThanThereAre ./internal/table
 	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/prefetch
-	AHEAD_WORLDS=2000 $(GOTEST) -count=1 -timeout 3h -run TestWaitsBesideWhatIsTakenAhead ./limiter
+	AHEAD_WORLDS=2000 $(GOTEST) -count=1 -timeout 3h -run TestWindowsAreExactWithPrefetchAndWaits ./limiter
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool

@@ -76,7 +76,7 @@ func TestABoundThatWasEndedSaysSo(t *testing.T) {
 }
 
 // A bound tells when it ends: with its caller's time or its own.
-func TestABoundTellsWhenItEnds(t *testing.T) {
+func TestBoundKnowsItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newWorld(t).process(Options{Timeout: 2 * time.Second})
 		for left, want := range map[time.Duration]time.Duration{

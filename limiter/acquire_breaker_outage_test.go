@@ -322,7 +322,7 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 
 // What opens the breaker: silence and lasting throttles. Nothing else does, however often.
 // A throttle opens that of its bucket, and that of all only where several are throttled.
-func TestWhatOpensTheBreaker(t *testing.T) {
+func TestSilenceAndThrottlesOpenTheBreaker(t *testing.T) {
 	type opened struct{ all, bucket bool }
 	for kind, opens := range map[store.Kind]opened{
 		store.Unknown: {all: true}, store.Unavailable: {all: true}, store.Throttled: {bucket: true},
@@ -363,7 +363,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 
 // The table has answered where a call was answered: a denial that asked counts, and one that did not,
 // a grant from what is held and a request that is no use do not.
-func TestWhatIsAnAnswer(t *testing.T) {
+func TestAnsweredCallsCountAsAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond})

@@ -10,7 +10,7 @@ import (
 )
 
 // Every write is told of once: those of acquires that go out together, with the first of them.
-func TestWritesOfGroupsAreTold(t *testing.T) {
+func TestWritesOfGroupsAreReported(t *testing.T) {
 	for name, answer := range map[string]func(c *crowd, a *answer){
 		"granted": func(c *crowd, a *answer) { a.by(true, nil) },
 		"lost":    func(c *crowd, a *answer) { a.by(true, &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}) },

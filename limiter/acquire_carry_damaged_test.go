@@ -354,7 +354,7 @@ func TestALeftoverShardThatCannotBeRead(t *testing.T) {
 }
 
 // A write that does not look at the damage takes tokens before anybody sees it: they are given back.
-func TestWhatADamagedBucketHasPaidIsGivenBack(t *testing.T) {
+func TestTokensOfADamagedBucketAreGivenBack(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rpm": 6}, rpm10))
@@ -395,7 +395,7 @@ func (s *leaving) Write(ctx context.Context, w item.Write) (item.Item, error) {
 }
 
 // So are they for a caller that has gone. Where they cannot be given back, nobody knows what was taken.
-func TestWhatADamagedBucketHasPaidAndCallersWhoGo(t *testing.T) {
+func TestTokensOfADamagedBucketAreGivenBackForCanceledCallers(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails bool // giving back
 		want  error

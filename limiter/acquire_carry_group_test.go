@@ -419,7 +419,7 @@ func TestGroupWithoutAnAnswer(t *testing.T) {
 }
 
 // An answer to a group is an answer of the table, and its silence is that of one call.
-func TestWhatAGroupSaysOfTheTable(t *testing.T) {
+func TestAnswerToAGroupIsOneAnswer(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCrowd(t)
@@ -464,7 +464,7 @@ func TestGroupIsSentAgain(t *testing.T) {
 
 // What others take while a group waits cuts it to those that are covered, in the
 // order in which they came; the others are denied by the image that says so.
-func TestGroupIsCutToWhatIsThere(t *testing.T) {
+func TestGroupIsCutToTheTokensLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
 		first, group := c.behind(50, 35, 14)
@@ -520,7 +520,7 @@ func TestAWriteThatIsLateIsSentAgain(t *testing.T) {
 
 // What waits counts as taken: a request that would not be covered after it is
 // denied at once.
-func TestWhatWaitsCountsAsTaken(t *testing.T) {
+func TestWaitingCostsCountAsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
 		a := c.start(50)
@@ -755,7 +755,7 @@ func TestPanicInAGroup(t *testing.T) {
 
 // An acquire that joins a write after its queue had been let go, because the table has become slower since,
 // waits for it no longer than until it is late.
-func TestWhoJoinsALateWriteIsLetGoToo(t *testing.T) {
+func TestJoinersOfALateWriteAreLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
 		first, behind := c.behind(2)

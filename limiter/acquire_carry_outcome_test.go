@@ -69,7 +69,7 @@ func onEvery(which func(memdynamo.Op) bool, do func(memdynamo.Op) (bool, error))
 
 // The caller's own cancellation and deadline are its own, never policy, and
 // say nothing about the table: the breaker stays closed.
-func TestCallersWhoGoAreNoFailures(t *testing.T) {
+func TestCanceledCallersAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		failed, canceled := 0, 0

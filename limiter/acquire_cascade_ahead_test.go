@@ -61,7 +61,7 @@ func (w *world) empties(l *Limiter, entity string) {
 
 // A level that is known to deny leaves what is held of the other as it was, whichever it is. Of two that
 // deny, the one is told that does so for longer.
-func TestALevelThatDeniesTakesNothingOfWhatIsHeld(t *testing.T) {
+func TestDenyingLevelTakesNoPrefetchedTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		org    int64 // tokens a minute
 		empty  []string
@@ -130,7 +130,7 @@ func TestAParentThatIsNotChargedTakesNothingOfTheChild(t *testing.T) {
 
 // Whichever of its levels a cascade is granted from what is held, the lease tells each level where it
 // belongs, settles it there, and is told to be granted so only if all were.
-func TestLevelsFromWhatIsHeldAndFromTheTable(t *testing.T) {
+func TestCascadeLevelsFromPrefetchOrTable(t *testing.T) {
 	all := []string{acme, "team", "org"}
 	for set := range 1 << len(all) {
 		synctest.Test(t, func(t *testing.T) {

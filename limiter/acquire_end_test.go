@@ -11,7 +11,7 @@ import (
 
 // After a request is over, nothing is left of what bounded its calls, whatever they were for: the caller's own
 // context goes on.
-func TestWhatBoundsACallEndsWithIt(t *testing.T) {
+func TestBoundsEndWithTheRequest(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, w *world, l *Limiter){
 		"configuration": func(t *testing.T, w *world, l *Limiter) { must(t, l, stored(Costs{"rpm": 1})) },
 		"configuration that is old": func(t *testing.T, w *world, l *Limiter) {

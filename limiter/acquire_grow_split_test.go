@@ -53,7 +53,7 @@ func TestHotBucketSplits(t *testing.T) {
 }
 
 // A split that another process was faster with is told by that one.
-func TestASplitIsToldByWhoDoesIt(t *testing.T) {
+func TestSplitIsReportedByTheProcessThatSplits(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
 	l := w.process(Options{Observe: func(_ context.Context, e Event) {

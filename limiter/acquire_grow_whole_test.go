@@ -417,7 +417,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 
 // If one shard was deleted, others may have been too: they are looked for. One that cannot be put back is known to
 // be missing.
-func TestShardsMissingBesideOneAreKnown(t *testing.T) {
+func TestOtherMissingShardsAreLookedFor(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	limit := PerHour("rph", 80)
@@ -446,7 +446,7 @@ func TestShardsMissingBesideOneAreKnown(t *testing.T) {
 
 // A bucket whose shards have become too many for its limit merges, and that is told; so is a
 // split that came to nothing.
-func TestMergesAndFailedSplitsAreTold(t *testing.T) {
+func TestMergesAndFailedSplitsAreReported(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
 	l := w.process(Options{Observe: func(_ context.Context, e Event) {

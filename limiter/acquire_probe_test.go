@@ -18,7 +18,7 @@ import (
 
 // A probe tries every call that the request needs: the configuration of all levels, the write, and where there
 // is no bucket the read of its shard 1. While one of them fails nobody is let through. It takes nothing.
-func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
+func TestProbeTriesEveryCallOfTheRequest(t *testing.T) {
 	reads := func(key item.Key) func(memdynamo.Op) bool {
 		return func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem && slices.Contains(op.Keys, key) }
 	}
@@ -69,7 +69,7 @@ func TestAProbeTriesWhatTheRequestNeeds(t *testing.T) {
 
 // Who probes waits for a moment, and no longer than its context. The probe goes on without it, and its late
 // answer lets everybody through. One that is answered at once lets its own request through.
-func TestWhoProbesWaitsForAMoment(t *testing.T) {
+func TestProbingRequestWaitsForAMoment(t *testing.T) {
 	for _, c := range []struct {
 		answers, until, took time.Duration
 		want                 error
@@ -151,7 +151,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 
 // That the breaker opens is told with the call that opened it, and that it closes, each once: probes that fail
 // meanwhile tell nothing.
-func TestProbesThatFailAreNotTold(t *testing.T) {
+func TestFailedProbesAreNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var told []Event
@@ -177,7 +177,7 @@ func TestProbesThatFailAreNotTold(t *testing.T) {
 }
 
 // Reads that are throttled say nothing of a bucket that is known: as soon as they are served, so are its requests.
-func TestThrottledReadsBesideAKnownBucket(t *testing.T) {
+func TestThrottledReadsDoNotStopAKnownBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Timeout: 2 * time.Second})

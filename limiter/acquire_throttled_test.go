@@ -44,7 +44,7 @@ func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
 
 // Who observes is told of every call that was throttled, and of which bucket: of a transaction, that of the
 // first write, and of a read, that of the first key, if it is a bucket's. Other errors are not told.
-func TestEveryThrottledCallIsTold(t *testing.T) {
+func TestEveryThrottledCallIsReported(t *testing.T) {
 	ns := "ns"
 	bucket := layout.BucketKey(ns, acme, gpt, 3)
 	write := item.Delete{Key: bucket}

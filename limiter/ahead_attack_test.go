@@ -20,7 +20,7 @@ import (
 
 // A release whose limits another one has replaced goes by those, and grants by those from
 // what it takes ahead.
-func TestWhoYieldsTakesAheadByTheLimitsInForce(t *testing.T) {
+func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var yields atomic.Int64
@@ -43,7 +43,7 @@ func TestWhoYieldsTakesAheadByTheLimitsInForce(t *testing.T) {
 
 // While nothing has an answer, what was taken ahead is granted for as long as it may be held, under limits
 // that are stored too, and of as many buckets as are remembered.
-func TestWhatIsHeldIsGrantedWithoutATable(t *testing.T) {
+func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 	for _, own := range [][]Limit{{PerMinute("rpm", 60_000)}, nil} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -143,7 +143,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 }
 
 // Nothing is taken ahead of those of this process who wait.
-func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
+func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 500 * time.Millisecond, MaxShards: 1})
@@ -178,7 +178,7 @@ func TestNothingIsTakenAheadOfThoseWhoWait(t *testing.T) {
 
 // Who waits or reserves is not served from what is held, neither at once nor into debt: its place is
 // in the table, where all see it.
-func TestWhoWaitsIsNotServedFromWhatIsHeld(t *testing.T) {
+func TestWaitIgnoresPrefetchedTokens(t *testing.T) {
 	for _, owes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -206,7 +206,7 @@ func TestWhoWaitsIsNotServedFromWhatIsHeld(t *testing.T) {
 
 // How long a limit takes to be full reckons with what is held of it: that has no room to
 // refill until it is over.
-func TestWhatIsHeldIsToldAndRefillsLate(t *testing.T) {
+func TestHeldTokensShowAndRefillLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})

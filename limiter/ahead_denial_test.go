@@ -11,7 +11,7 @@ import (
 
 // When a denial says when to come back, and not that this is an estimate, the request is granted
 // then if nobody else has come, in a process that takes ahead too.
-func TestToldInstantsHoldBesideTakingAhead(t *testing.T) {
+func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 	told := 0
 	for seed := range uint64(600) {
 		synctest.Test(t, func(t *testing.T) {

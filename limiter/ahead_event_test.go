@@ -39,7 +39,7 @@ func (s *told) observe(_ context.Context, e Event) {
 
 // Events tell of every write, also of those that no caller waits for, of every token that is
 // taken ahead, and of every one that ended unspent.
-func TestEventsTellWhatIsTakenAheadAndEnds(t *testing.T) {
+func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t), &told{}
 		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: s.observe})
@@ -62,7 +62,7 @@ func TestEventsTellWhatIsTakenAheadAndEnds(t *testing.T) {
 }
 
 // A renewal that has no answer is told of, and what it has cost.
-func TestEventsTellOfRenewalsThatFail(t *testing.T) {
+func TestEventsReportFailedRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t), &told{}
 		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: s.observe})

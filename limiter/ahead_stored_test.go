@@ -10,7 +10,7 @@ import (
 
 // An operator turns it on for a hot key, and off again, under processes whose options say
 // nothing. What was taken by then is granted or told, so usage stays exact.
-func TestStoredLimitsSayWhatIsTakenAhead(t *testing.T) {
+func TestStoredLimitsTurnPrefetchOnAndOff(t *testing.T) {
 	for name, level := range map[string]struct{ entity, resource string }{
 		"of the entity": {acme, gpt}, "of the namespace": {"", ""},
 	} {

@@ -115,7 +115,7 @@ func TestSeldomOrByDefaultNothingIsTakenAhead(t *testing.T) {
 
 // A lease on what was taken ahead is settled and rolled back in it: no write, and all of it
 // is there for the next requests. What it has no room for goes to the table.
-func TestLeasesAreSettledIntoWhatIsHeld(t *testing.T) {
+func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 500 * time.Millisecond})
@@ -309,7 +309,7 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 }
 
 // Requests that wait for a write under way are granted from what that takes ahead, without another.
-func TestWhoWaitsForAWriteIsServedFromWhatItTakesAhead(t *testing.T) {
+func TestRequestsBehindAWriteUseItsPrefetchedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 500 * time.Millisecond})
@@ -360,7 +360,7 @@ func holds(t testing.TB) (*world, *Limiter, Request) {
 }
 
 // A request that is granted from what was taken ahead makes a lease, and nothing else.
-func TestGrantsFromWhatIsHeldAllocateLittle(t *testing.T) {
+func TestPrefetchedGrantsAllocateLittle(t *testing.T) {
 	_, l, req := holds(t)
 	n := testing.AllocsPerRun(1000, func() { must(t, l, req) })
 	l.desks.Wait()
@@ -407,7 +407,7 @@ func TestAheadFollowsTheRoundTrip(t *testing.T) {
 }
 
 // A request that is no use is told so, also by a process that holds tokens of its bucket.
-func TestInvalidRequestsBesideWhatIsHeld(t *testing.T) {
+func TestInvalidRequestsFailDespitePrefetchedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 500 * time.Millisecond})

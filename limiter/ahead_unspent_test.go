@@ -326,7 +326,7 @@ func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
 }
 
 // What came too late to be given back is told by one event, that of the charge that counts it.
-func TestEndedIsToldOnce(t *testing.T) {
+func TestExpiredTokensAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var taken, ended atomic.Int64

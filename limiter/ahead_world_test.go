@@ -143,7 +143,7 @@ func (a *aheadWorld) play() {
 // reservation, alone or with a parent, on one shard or two: in no window of time is more granted
 // than the limit allows, and what refills while a write is on its way. It reckons with the instant
 // at which it was sent. Of a cascade a level may have to be sent three times.
-func TestWaitsBesideWhatIsTakenAhead(t *testing.T) {
+func TestWindowsAreExactWithPrefetchAndWaits(t *testing.T) {
 	seeds := 8
 	if n, err := strconv.Atoi(os.Getenv("AHEAD_WORLDS")); err == nil {
 		seeds = n

@@ -51,7 +51,7 @@ func TestAllowShares(t *testing.T) {
 	}
 }
 
-func TestAllowRefusesWhatItCannotLimit(t *testing.T) {
+func TestAllowRefusesBadLimits(t *testing.T) {
 	l := limitertest.New(t).Limiter(nil)
 	for name, limits := range map[string][]limiter.Limit{
 		"no limit": nil, "one twice": {limiter.PerMinute("rpm", 2), limiter.PerHour("rpm", 9)}, "zero": {{}},

@@ -92,7 +92,7 @@ func TestSpecialLimitsAreLimits(t *testing.T) {
 }
 
 // Beside a blocked limit, limits are told as those of a bucket that nobody uses.
-func TestStatusesBesideABlockedLimit(t *testing.T) {
+func TestBlockedDenialShowsOtherLimitsFull(t *testing.T) {
 	limits, err := storedLimits("limits", []Limit{Blocked("a"), PerMinute("b", 10), Quota("c", 10, Daily(""))})
 	if err != nil {
 		t.Fatal(err)

@@ -171,7 +171,7 @@ func TestCharge(t *testing.T) {
 }
 
 // What the policy allows more while the table is down is not charged, and not settled either.
-func TestWhatIsAllowedMoreIsNotSettled(t *testing.T) {
+func TestChargesUnderPolicyAllowAreNotSettled(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyAllow})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))

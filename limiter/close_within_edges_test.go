@@ -10,7 +10,7 @@ import (
 )
 
 // What is given back to a period that is over is not decided by: denials cost no more than without.
-func TestWhatIsLateIsNotDecidedBy(t *testing.T) {
+func TestLateRefundsDoNotDecide(t *testing.T) {
 	for _, within := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

@@ -121,7 +121,7 @@ func TestSettlingsGoAloneOneAfterTheOther(t *testing.T) {
 }
 
 // A denial that is remembered does not outlast what is handed over.
-func TestWhatIsHandedOverEndsADenial(t *testing.T) {
+func TestHandedOverSettlementEndsADenial(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{SettleWithin: time.Minute})
 	lease := must(t, l, asks(Costs{"rpm": 10}, rpm10))
@@ -139,7 +139,7 @@ func TestWhatIsHandedOverEndsADenial(t *testing.T) {
 
 // Requests of this process are decided as if what was handed over were written: what is given back is granted
 // in the write that gives it back, and what is owed denies.
-func TestWhatIsHandedOverDecides(t *testing.T) {
+func TestHandedOverSettlementsCountAsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{SettleWithin: time.Minute})

@@ -337,9 +337,9 @@ func TestMissesAreCoalesced(t *testing.T) {
 	})
 }
 
-// TestOneWhoGivesUpDoesNotSpoilTheRead: callers share a read; one whose context
+// TestCanceledCallerDoesNotSpoilTheSharedRead: callers share a read; one whose context
 // ends leaves it to the others.
-func TestOneWhoGivesUpDoesNotSpoilTheRead(t *testing.T) {
+func TestCanceledCallerDoesNotSpoilTheSharedRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})
@@ -595,7 +595,7 @@ func TestCachesAreBounded(t *testing.T) {
 }
 
 // Who has gone reads nothing, also not for others.
-func TestWhoHasGoneReadsNothing(t *testing.T) {
+func TestCanceledCallerReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{})

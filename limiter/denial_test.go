@@ -47,7 +47,7 @@ func TestDenialText(t *testing.T) {
 }
 
 // What no shard can ever hold is too large, and says how much one of them holds.
-func TestWhatNoShardEverHoldsIsTooLarge(t *testing.T) {
+func TestCostsAboveEveryShardAreTooLarge(t *testing.T) {
 	w := decide.Want{Name: acmeGPT, Costs: []table.Cost{{Limit: rpm10.stored(), Milli: 8000}}}
 	err := refusal(decide.Decision{Choice: decide.Choice{Do: decide.Never, Limit: "rpm"}, Want: w, Count: 32})
 	const text = `limiter: request too large: acquire "acme/gpt-4": cost of "rpm" is 8, ` +
@@ -103,10 +103,10 @@ func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 	}
 }
 
-// TestDenialSpeaksOfTheWholeBucket: on a split bucket what is left, and what there
+// TestDenialShowsTheWholeBucket: on a split bucket what is left, and what there
 // could be, is that of the whole, and the time is the first at which the request can
 // be granted by any means, to the millisecond.
-func TestDenialSpeaksOfTheWholeBucket(t *testing.T) {
+func TestDenialShowsTheWholeBucket(t *testing.T) {
 	for seed := range int64(20) {
 		w := newWorld(t)
 		l := w.process(Options{})

@@ -134,7 +134,7 @@ func TestDrainOfShards(t *testing.T) {
 }
 
 // What is not acceptable is refused by name, and what needs nothing makes no call.
-func TestDrainRefusesWhatItCannotDo(t *testing.T) {
+func TestDrainRefusesBadArguments(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"jobs": 1, "rpd": 1, "soft": 1}, InFlight("jobs", 5, time.Minute),
@@ -280,7 +280,7 @@ func TestDrainUnderFaults(t *testing.T) {
 }
 
 // What cannot be read is said by name.
-func TestDrainOfWhatCannotBeRead(t *testing.T) {
+func TestDrainNamesUnreadableBuckets(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
@@ -313,7 +313,7 @@ func TestDrainsOfOneProcessAreShared(t *testing.T) {
 }
 
 // What a process has taken ahead is not granted before the instant, nor are slots of leases that have ended.
-func TestDrainOfWhatIsAtHand(t *testing.T) {
+func TestDrainStopsPrefetchedTokensAndIdleSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{Ahead: 10 * time.Second})
@@ -333,7 +333,7 @@ func TestDrainOfWhatIsAtHand(t *testing.T) {
 }
 
 // A Wait that has its turn keeps it; one that comes after the drain has its turn after the instant.
-func TestDrainBesideWaiters(t *testing.T) {
+func TestDrainKeepsTheTurnsOfWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 		w := &world{t: t, db: db}

@@ -83,7 +83,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 
 // What may be written is unknown, also where the reason is a bucket that cannot be read. Only if nothing can
 // have been written is it unreadable.
-func TestWhatIsToldOfAFailedCall(t *testing.T) {
+func TestFailedCallIsUnknownIfItsWriteMayHold(t *testing.T) {
 	unread := fmt.Errorf("%w: attribute rf", ErrUnreadable)
 	for what, c := range map[string]struct{ err, want, not error }{
 		"cannot be read":               {unread, ErrUnreadable, ErrUnknown},

@@ -77,7 +77,7 @@ func (o *observed) expect(want ...string) {
 }
 
 // Every acquire is told once, whatever comes of it, with what it cost.
-func TestAcquiresAreTold(t *testing.T) {
+func TestAcquiresAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.observe(t, Options{})
@@ -116,7 +116,7 @@ func TestAcquiresAreTold(t *testing.T) {
 }
 
 // So is every lease that ends, with the difference that it makes.
-func TestLeasesAreTold(t *testing.T) {
+func TestEndsOfLeasesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.observe(t, Options{})
@@ -146,7 +146,7 @@ func TestLeasesAreTold(t *testing.T) {
 }
 
 // Of a lease on several levels one event tells: the writes of all, and what the entity itself pays.
-func TestLeasesOfCascadesAreToldOnce(t *testing.T) {
+func TestLeasesOfCascadesAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l := family(t, 100, Options{})
 		var told []string
@@ -166,7 +166,7 @@ func TestLeasesOfCascadesAreToldOnce(t *testing.T) {
 
 // A wait is told when it is over, with the time it has taken; one whose caller has
 // left is canceled, and rolled back.
-func TestWaitsAreTold(t *testing.T) {
+func TestWaitsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.observe(t, Options{Now: func() time.Time { return time.Now() }})
@@ -191,7 +191,7 @@ func TestWaitsAreTold(t *testing.T) {
 }
 
 // The breaker is told when it opens and when it closes, not in between.
-func TestTheBreakerIsTold(t *testing.T) {
+func TestBreakerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.observe(t, Options{})
@@ -306,7 +306,7 @@ func TestWordsOfEvents(t *testing.T) {
 }
 
 // The writes of all levels of a cascade are told.
-func TestTheWritesOfACascadeAreTold(t *testing.T) {
+func TestWritesOfACascadeAreReported(t *testing.T) {
 	writes := 0
 	_, l := family(t, 100, Options{Observe: only(EventAcquire, func(e Event) { writes = e.Writes })})
 	must(t, l, stored(Costs{"rpm": 1}))

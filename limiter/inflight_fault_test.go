@@ -57,7 +57,7 @@ func TestRenewalsFailAfterALostAnswer(t *testing.T) {
 
 // Whoever holds slots of a bucket that was deleted, by its expiry or by a reset, is told when it
 // renews them, not only when its epochs are over. It takes nothing from those who came after.
-func TestRefusedRenewalsAreTold(t *testing.T) {
+func TestRefusedRenewalsAreReported(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var told atomic.Int64
 		w, other := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) {
@@ -162,7 +162,7 @@ func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
 
 // Requests of the same bucket that name no in-flight limit leave what is held, and so does a
 // smaller limit.
-func TestSlotsHeldBesideOtherLimits(t *testing.T) {
+func TestRequestsWithoutSlotsLeaveThemHeld(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
 		held := o.must(w, takesJob(2))

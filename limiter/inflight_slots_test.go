@@ -77,7 +77,7 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 }
 
 // A slot that is idle serves a request that asks for others, too, of which none is idle.
-func TestIdleSlotsServeBesideOthers(t *testing.T) {
+func TestIdleSlotsServeTogetherWithTakenOnes(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, both := o.worker(0, Options{Ahead: 2 * time.Second}), []Limit{InFlight("first", 2, epoch), jobs2}
 		o.busy(w, asks(Costs{"jobs": 1}, both...))
@@ -88,7 +88,7 @@ func TestIdleSlotsServeBesideOthers(t *testing.T) {
 }
 
 // Whether idle slots were given back is told, and of which bucket.
-func TestGivingIdleSlotsBackIsTold(t *testing.T) {
+func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 	for kind, want := range map[store.Kind]error{0: nil, store.Unknown: ErrUnknown, store.Setup: ErrSetup} {
 		inOffice(t, func(t *testing.T, o *office) {
 			var mu sync.Mutex
@@ -198,7 +198,7 @@ func TestIdleSlotsArePartOfARequest(t *testing.T) {
 }
 
 // Who waits for a slot gets one that becomes idle, before it goes back to the table.
-func TestWhoWaitsGetsAnIdleSlot(t *testing.T) {
+func TestWaiterGetsAnIdleSlot(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{Ahead: 10 * time.Second}), o.worker(0, Options{})
 		o.busy(w, takesJob(1))
@@ -226,7 +226,7 @@ func TestWhoWaitsGetsAnIdleSlot(t *testing.T) {
 
 // A request has taken over the only idle slot, and writes for its tokens. Who asks for a slot meanwhile
 // stands in line. When the write brings a denial, the slot is idle again, and the first in line has it.
-func TestWhoStandsInLineGetsTheSlotOfOneThatIsDenied(t *testing.T) {
+func TestLineGetsTheSlotOfADeniedRequest(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		rpm := PerMinute("rpm", 100)
 		job := asks(Costs{"jobs": 1}, jobs2, rpm)
@@ -269,7 +269,7 @@ func TestWhoStandsInLineGetsTheSlotOfOneThatIsDenied(t *testing.T) {
 }
 
 // Slots that were taken over go back to their own item, whichever has paid the tokens.
-func TestIdleSlotsBesideTokensOfAnotherShard(t *testing.T) {
+func TestReusedSlotsGoBackToTheirOwnItem(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{Ahead: time.Second})
 		lease := o.must(w, o.busy(w, takesJob(1)))
@@ -360,7 +360,7 @@ func TestSlotsTakenOverAndTaken(t *testing.T) {
 }
 
 // Who waits for more slots than are idle here sleeps until others give some back.
-func TestWhoWaitsForMoreThanIsIdle(t *testing.T) {
+func TestWaiterForMoreThanIdleSlotsSleeps(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var readings atomic.Int64
 		six := InFlight("jobs", 6, epoch)
@@ -393,7 +393,7 @@ func TestWhoWaitsForMoreThanIsIdle(t *testing.T) {
 }
 
 // For a request that leaves a part to others idle slots are at work.
-func TestFloorsBesideIdleSlots(t *testing.T) {
+func TestIdleSlotsCountAgainstFloors(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		ten := InFlight("jobs", 10, epoch).WithFloor("batch", 50)
 		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
@@ -409,7 +409,7 @@ func TestFloorsBesideIdleSlots(t *testing.T) {
 }
 
 // What a lease and a denial tell counts the slots that this process had.
-func TestStatusBesideIdleSlots(t *testing.T) {
+func TestStatusCountsReusedSlots(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		six := InFlight("jobs", 6, epoch)
 		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
@@ -526,7 +526,7 @@ func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
 
 // What is given back beside slots goes by itself: the slots of a lease are given back beside a quota whose
 // period is over, and tokens beside slots that the bucket does not count any more. Those of others stay.
-func TestSlotsAndWhatIsGivenBackBesideThem(t *testing.T) {
+func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
 		quota := Quota("rpd", 9, Daily(""))

@@ -572,7 +572,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 }
 
 // A process that stood still while time went on learns of it at once when it asks.
-func TestFrozenProcessIsTold(t *testing.T) {
+func TestFrozenProcessLearnsOfLostSlots(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
 		lease := o.must(w, takesJob(1))

@@ -294,7 +294,7 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 }
 
 // Who observes is told if the expiry of such a debt could not be moved. The settlement has held.
-func TestAnExpiryThatCannotBeMovedIsTold(t *testing.T) {
+func TestUnmovedExpiryIsReported(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
 	l := w.process(Options{Observe: only(EventUpkeep, func(e Event) { told = append(told, e) })})

@@ -49,7 +49,7 @@ func settles(t *testing.T, lease *Lease, over int64) {
 // What a bucket owes is what work has cost more than it took, to the millitoken, whoever settles
 // it; so is what is counted as used. Nothing is granted while anything is owed. So it owes at most
 // what the requests have cost more that were at work when it began to.
-func TestDebtIsBoundedByWhatIsAtWork(t *testing.T) {
+func TestDebtIsBoundedByWorkUnderWay(t *testing.T) {
 	deepest := int64(0)
 	for seed := range uint64(4) {
 		w, rng := newWorld(t), rand.New(rand.NewPCG(seed, 16))

@@ -44,7 +44,7 @@ func TestRollbackOfALimitThatIsGone(t *testing.T) {
 }
 
 // So it is where another client has left that limit, or yet another one, half written.
-func TestRollbackBesideLimitsThatAreHalfWritten(t *testing.T) {
+func TestRollbackWithHalfWrittenLimits(t *testing.T) {
 	for name, left := range map[string]item.Item{
 		"a capacity without tokens": {"b_tpm_cp": item.N(1_000_000)},
 		"tokens of another limit":   {"b_tpm_cp": nil, "b_rpd_tk": item.N(7000)},
@@ -134,7 +134,7 @@ func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 
 // What this process has seen since is what it settles by: one write, although others have taken most of the
 // bucket since the lease was charged.
-func TestSettlingGoesByTheLastImage(t *testing.T) {
+func TestSettlingUsesTheLastImage(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	limit := PerMinute("rpm", 100)

@@ -58,7 +58,7 @@ func TestLeaseStates(t *testing.T) {
 	}
 }
 
-func TestLeaseTellsWhatItHolds(t *testing.T) {
+func TestLeaseShowsWhatItHolds(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10, tpm1000))
@@ -81,7 +81,7 @@ func TestLeaseTellsWhatItHolds(t *testing.T) {
 }
 
 // Status tells what there was right after the charge, whenever it is asked for.
-func TestStatusIsThatOfTheCharge(t *testing.T) {
+func TestStatusIsAsOfTheCharge(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	first := must(t, l, asks(Costs{"rph": 2}, rph100))
@@ -449,7 +449,7 @@ func TestLeaseOfAnExpiredBucket(t *testing.T) {
 
 // What is due of a lease on several items makes each limit cost what was said, and no item pays back more
 // than it has paid. More is due of the first item only, and a limit of which nothing was said stays.
-func TestWhatIsDueAddsUp(t *testing.T) {
+func TestDuesAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 4))
 	limits := []bucket.Limit{rpm10.stored(), tpm1000.stored(), PerDay("rpd", 9).stored()}
 	for n := range 2000 {
@@ -486,7 +486,7 @@ func TestWhatIsDueAddsUp(t *testing.T) {
 
 // Overdrawn are the soft limits, of all levels, that are in debt: one that holds just nothing is not. A hard
 // limit that a request which waits has taken into debt is none either.
-func TestOverdrawnIsWhatOwes(t *testing.T) {
+func TestOverdrawnAreSoftLimitsInDebt(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.configure(l, acme, gpt, PerMinute("rpm", 50), PerMinute("tpm", 10).AsSoft())
 	w.configure(l, "org", gpt, PerMinute("rpm", 50), PerMinute("tpm", 15).AsSoft())

@@ -136,7 +136,7 @@ func TestBadClassesAndFloors(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsLeavesAFloor(t *testing.T) {
+func TestWaitLeavesAFloor(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
 		limit := PerSecond("rps", 10).WithFloor("batch", 50)
@@ -175,7 +175,7 @@ func TestWhoWaitsLeavesAFloor(t *testing.T) {
 	})
 }
 
-func TestWhatIsTakenAheadIsNotForThoseWhoLeaveAFloor(t *testing.T) {
+func TestPrefetchedTokensAreNotForClassesWithAFloor(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{Ahead: time.Second})
 	limit := PerMinute("rpm", 6000).WithFloor("batch", 50)

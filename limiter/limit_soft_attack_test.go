@@ -79,7 +79,7 @@ func TestSoftLimitsAtTheEndsOfLevels(t *testing.T) {
 
 // Beside a soft limit in any debt the hard one grants to the token what it would grant alone,
 // on shards, from many processes at once, with settlements and answers that are lost.
-func TestHardBesideSoft(t *testing.T) {
+func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))

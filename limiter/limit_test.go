@@ -63,7 +63,7 @@ func TestPolicyNames(t *testing.T) {
 }
 
 // The number is spelled out for users; what is stored has the same.
-func TestMaxLimitsIsThatOfABucket(t *testing.T) {
+func TestMaxLimitsEqualsTheStoredBound(t *testing.T) {
 	if MaxLimits != bucket.MaxLimits {
 		t.Errorf("MaxLimits is %d, a bucket has %d", MaxLimits, bucket.MaxLimits)
 	}

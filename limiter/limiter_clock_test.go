@@ -103,7 +103,7 @@ func TestGivenClockIsNotCorrected(t *testing.T) {
 }
 
 // Who observes is told what is added to the clock before and after.
-func TestObserverIsToldOfTheClock(t *testing.T) {
+func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	w := newWorld(t)
 	watched := new(func(store.ClockChange))
 	var got []ClockInfo

@@ -116,7 +116,7 @@ func TestCloseWithAnObserverThatPanics(t *testing.T) {
 
 // A quota that was reset meanwhile gets nothing back: what was held of it was never used. The rest is written
 // as ever.
-func TestCloseBesideAQuotaThatWasReset(t *testing.T) {
+func TestCloseGivesNothingBackToAResetQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l, _, granted := w.closes(Options{})

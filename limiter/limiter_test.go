@@ -60,7 +60,7 @@ func (w *world) process(opts Options) *Limiter {
 
 func rpm(n int64) []Limit { return []Limit{PerMinute("rpm", n)} }
 
-func TestAcquireThenDeniedThenGrantedAtTheToldInstant(t *testing.T) {
+func TestDeniedRequestIsGrantedAfterRetryAfter(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}, Limits: rpm(10)}

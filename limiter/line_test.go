@@ -250,9 +250,9 @@ func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 	})
 }
 
-// TestLineSeesWhatAnOperatorPutsBack, although it would have waited for an hour, and does
+// TestLineNoticesTokensOfAnOperator, although it would have waited for an hour, and does
 // not ask all the time for that.
-func TestLineSeesWhatAnOperatorPutsBack(t *testing.T) {
+func TestLineNoticesTokensOfAnOperator(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		w.db.SetHook(nil)
 		l, limit := process(), PerHour("rph", 10)
@@ -315,7 +315,7 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 }
 
 // The writes of all who have stood in line are told, each once, however many went out together.
-func TestWritesOfALineAreTold(t *testing.T) {
+func TestWritesOfALineAreReported(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
 		var told atomic.Int64

@@ -13,7 +13,7 @@ import (
 
 // A request that this process grants by itself is told as such, and why it asked nobody else. Settling its lease
 // writes nothing. Of a lease that has charged nothing the end is not told.
-func TestWhatIsGrantedWithoutTheTableIsTold(t *testing.T) {
+func TestGrantsWithoutTheTableAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.observe(t, Options{LocalShare: 50})
@@ -41,7 +41,7 @@ func TestWhatIsGrantedWithoutTheTableIsTold(t *testing.T) {
 
 // A request that a parent denies is not told as granted from what was taken ahead, also if its own entity had
 // that.
-func TestADenialIsNotToldAsTakenAhead(t *testing.T) {
+func TestDenialIsNotReportedAsPrefetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, denied := 0, 0
 		w, l := family(t, 60, Options{Ahead: time.Second, Observe: only(EventAcquire, func(e Event) {
@@ -119,7 +119,7 @@ func TestEventsOfABypassedEntityAddUp(t *testing.T) {
 }
 
 // What the limiter gives back itself was in no acquire that was granted, so it is not in the sum either.
-func TestEventsOfWhatIsGivenBackAddUp(t *testing.T) {
+func TestEventsOfRefundsAddUp(t *testing.T) {
 	t.Run("another level denies", func(t *testing.T) {
 		var sum int64
 		w, l := family(t, 5, Options{Observe: sumOf("rpm", &sum)})

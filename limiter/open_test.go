@@ -321,7 +321,7 @@ func TestNamespacesAreApart(t *testing.T) {
 }
 
 // What is wrong with the options is told before anything is sent, and says nothing of the table.
-func TestOpenTellsInvalidOptions(t *testing.T) {
+func TestOpenRefusesInvalidOptions(t *testing.T) {
 	l, err := Open(t.Context(), dynamodb.New(dynamodb.Options{}), "my-table", &Options{Timeout: -1})
 	if l != nil || !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "my-table") {
 		t.Errorf("got %v, %v", l, err)
@@ -359,7 +359,7 @@ func (blank) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, err
 }
 
 // A namespace that is registered and cannot be read back is no decision, and says so.
-func TestOpenThatNeverReadsWhatItRegisters(t *testing.T) {
+func TestOpenFailsWhereItsNamespaceCannotBeReadBack(t *testing.T) {
 	w := newWorld(t)
 	_, err := namespaceID(t.Context(), blank{w.db}, Options{Namespace: "new", Register: true, Now: time.Now})
 	const want = `limiter: unavailable: open namespace "new": BatchGetItem: unavailable: ` +

@@ -153,7 +153,7 @@ func TestLocalCascades(t *testing.T) {
 }
 
 // Without limits to go by, and for more than the share can hold, the policy blocks.
-func TestLocalBlocksWhatItCannotDecide(t *testing.T) {
+func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal})
 	w.configure(l, "", "", PerMinute("rpm", 30))
@@ -353,7 +353,7 @@ func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
 }
 
 // A lease whose bucket was full and is forgotten owes what it settles.
-func TestLocalLeaseSettlesWhatWasForgotten(t *testing.T) {
+func TestLocalLeaseSettlesIntoAForgottenBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: 4})
@@ -387,7 +387,7 @@ func TestLocalLeaseSettlesWhatWasForgotten(t *testing.T) {
 }
 
 // Limits beyond those that a bucket has room for do not come back full.
-func TestLocalLimitsBeyondWhatABucketHolds(t *testing.T) {
+func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10})
 	w.down()
@@ -645,7 +645,7 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 
 // A local denial says of a soft limit that it takes no time, whatever that owes; and a parent that is
 // switched off is not passed over while the table is down.
-func TestLocalDenialsBesideSoftLimitsAndSwitches(t *testing.T) {
+func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
 	w.down()

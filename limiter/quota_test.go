@@ -77,7 +77,7 @@ func TestADenialByAQuotaIsObeyed(t *testing.T) {
 	must(t, l, req)
 }
 
-func TestWhatAQuotaGaveIsNotGivenBackLater(t *testing.T) {
+func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
@@ -324,7 +324,7 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 }
 
 // What is given back together with more of another limit goes by its period too.
-func TestWhatIsSettledBothWaysGivesNothingBackLater(t *testing.T) {
+func TestMixedSettlementGivesNothingBackAfterThePeriod(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
@@ -344,7 +344,7 @@ func TestWhatIsSettledBothWaysGivesNothingBackLater(t *testing.T) {
 }
 
 // A lease that takes more behind an edge gives back what it took there, and nothing of before.
-func TestWhatWasTakenOnBothSidesOfAnEdge(t *testing.T) {
+func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		remains int64 // of the new day's 5

@@ -64,7 +64,7 @@ func TestMorePartsThanLocalBuckets(t *testing.T) {
 }
 
 // A part that is disabled is known, though the configuration of another cannot be read.
-func TestDisabledPartBesideOneThatCannotBeRead(t *testing.T) {
+func TestDisabledPartIsKnownDespiteAnUnreadableOne(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{OnUnavailable: PolicyAllow})
 	w.configure(l, "", "", rpm10)

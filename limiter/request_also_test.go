@@ -44,7 +44,7 @@ func TestSeveralKeysAreTakenTogether(t *testing.T) {
 }
 
 // A part costs what a level of a cascade costs: one write, and no read. All parts are created together.
-func TestWhatSeveralKeysCost(t *testing.T) {
+func TestPartsCostOneWriteEach(t *testing.T) {
 	w := newWorld(t)
 	l := w.process(Options{})
 	w.configure(l, "", "", rpm10)

@@ -165,7 +165,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 
 // While the table does not answer, what was read last decides: of a namespace whose record is forgotten
 // it is that the namespace is there, as it was opened; limits that were never read are not known.
-func TestWhatWasReadLast(t *testing.T) {
+func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 	n := decide.Name{Entity: acme, Resource: gpt}
 	keys := keysOf(n)
 	own := []bucket.Limit{rpm10.stored()}
@@ -232,7 +232,7 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 }
 
 // What was taken from the cache before it was dropped is not kept, nor is what is over already.
-func TestWhatIsKeptWarm(t *testing.T) {
+func TestDroppedConfigurationIsNotKeptWarm(t *testing.T) {
 	n := decide.Name{Entity: acme, Resource: gpt}
 	for name, c := range map[string]struct {
 		w     warm

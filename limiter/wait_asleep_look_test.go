@@ -29,7 +29,7 @@ func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
 
 // Who sleeps for minutes notices within seconds that an operator has reset the bucket, or
 // that another process has given back. All of a process look once.
-func TestSleepersNoticeWhatOthersPutBack(t *testing.T) {
+func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 	for name, put := range map[string]func(*world, *Limiter, *Lease){
 		"a reset": func(w *world, l *Limiter, _ *Lease) { w.edit(l, 0, item.Item{"b_rpm_tk": item.N(10_000)}) },
 		"given back": func(w *world, _ *Limiter, before *Lease) {

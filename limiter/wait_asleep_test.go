@@ -14,7 +14,7 @@ import (
 )
 
 // Those who sleep go on sooner when somebody leaves from before them, and only those.
-func TestWaitersBehindOneWhoLeavesGoOn(t *testing.T) {
+func TestWaitersBehindACanceledOneGoOn(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
 		must(t, l, asks(Costs{"rpm": 10}, rpm10))

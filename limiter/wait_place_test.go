@@ -14,7 +14,7 @@ import (
 
 // Where the costs of a request that has failed could not be given back, they may be taken, whatever else went
 // wrong. A missing permission stays that, and so does everything where they were given back.
-func TestWhatIsKnownOfCostsThatWereNotGivenBack(t *testing.T) {
+func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
 	notBack := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Unavailable)}}}
 	notSetUp := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Setup)}}}
 	for _, c := range []struct {

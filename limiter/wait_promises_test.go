@@ -58,7 +58,7 @@ func TestGivenBackBetweenChargeAndSleep(t *testing.T) {
 
 // A request that waits is not woken by one that came after it, though that had read the shards
 // before: what it has paid from several shards it only works out.
-func TestWhoCameLaterWakesNobody(t *testing.T) {
+func TestLaterRequestWakesNobody(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
 		must(t, l, asks(Costs{"rpm": 0}, rpm10))
@@ -150,7 +150,7 @@ func TestADenialHoldsForDenyFor(t *testing.T) {
 
 // A request that waits for one limit has taken from the other when it asked: that is full
 // again when the request begins.
-func TestOneWhoWaitsTakesFromAllLimitsWhenItAsks(t *testing.T) {
+func TestWaitTakesFromAllLimitsAtTheCall(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
 		w.db.SetHook(nil)

@@ -359,9 +359,9 @@ func emptyFour(t *testing.T) (*world, *Limiter, Limit) {
 	return w, l, limit
 }
 
-// TestReserveWhatNoShardHolds: a request larger than any share goes into debt on all
+// TestReserveOwesOnAllShards: a request larger than any share goes into debt on all
 // shards, each its part, and waits no longer than the whole bucket would have it.
-func TestReserveWhatNoShardHolds(t *testing.T) {
+func TestReserveOwesOnAllShards(t *testing.T) {
 	w, l, limit := emptyFour(t)
 	lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
 	if err != nil || len(lease.items) != 4 || after != 40*time.Second {

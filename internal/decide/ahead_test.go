@@ -178,7 +178,7 @@ func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 }
 
 // What a request is told that was granted from what is held is of the last image.
-func TestHeldIsToldOfTheLastImage(t *testing.T) {
+func TestHeldGrantHasTheLastImage(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	p.charges(ten(), 0)
@@ -213,7 +213,7 @@ func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
 }
 
 // A lease gives back into what is held, as far as that was told.
-func TestGiveBackIntoWhatIsHeld(t *testing.T) {
+func TestLeaseGivesBackIntoHeldTokens(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	p.charges(ten(), 0)
@@ -235,7 +235,7 @@ func TestGiveBackIntoWhatIsHeld(t *testing.T) {
 }
 
 // What ended unspent is told again if the charge was refused, and not if its answer was lost.
-func TestUnansweredChargesTellAgain(t *testing.T) {
+func TestRefusedChargesReportExpiredTokensAgain(t *testing.T) {
 	for written, want := range map[bool]int{false: 1, true: 0} {
 		p := newProcess(t)
 		p.charges(ten(), 0)
@@ -278,7 +278,7 @@ func TestGrantsOfTheSecondShard(t *testing.T) {
 }
 
 // A process that creates a bucket holds nothing of it yet, and may hold from its next charge on.
-func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
+func TestCreatorPrefetchesFromItsNextCharge(t *testing.T) {
 	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), costing(1000, plenty)
 	b.Missing(noon, 0)
 	b.Decide(w, &Attempt{}, clock(noon))
@@ -296,7 +296,7 @@ func TestWhoCreatesABucketTakesAheadLater(t *testing.T) {
 
 // What has ended unspent is told with the next write, also where others have taken so much that
 // a plain add would go out first.
-func TestWhatEndedIsToldInACrowd(t *testing.T) {
+func TestExpiredTokensAreReportedInACrowd(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	p.charges(ten(), 0)
@@ -316,7 +316,7 @@ func TestWhatEndedIsToldInACrowd(t *testing.T) {
 
 // A charge that takes nothing ahead and has nothing to tell says nothing of what is held. An answer
 // of which nothing was under way changes nothing that is held.
-func TestNothingIsToldWhereNothingIsHeld(t *testing.T) {
+func TestNothingIsReportedWhereNothingIsHeld(t *testing.T) {
 	p := newProcess(t)
 	if taken, ended := p.sends([]Want{costing(1000, plenty)}, 0).Ahead(); taken != nil || ended != nil {
 		t.Errorf("it tells of %v and %v", taken, ended)
@@ -360,7 +360,7 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 }
 
 // What is held ends by the clock that is never set, too.
-func TestWhatIsHeldEndsByEitherClock(t *testing.T) {
+func TestHeldTokensExpireByEitherClock(t *testing.T) {
 	for mono, want := range map[int64]bool{0: true, 499: true, 500: false} {
 		p := newProcess(t)
 		p.charges(ten(), 0)
@@ -384,7 +384,7 @@ func TestGrantedRequestsAreDemand(t *testing.T) {
 }
 
 // Nothing is taken ahead by a request that owes, nor from an image without a clock.
-func TestWhatTakesNothingAhead(t *testing.T) {
+func TestDebtsAndClocklessImagesPrefetchNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		owes, noClock bool
 		floor         int64
@@ -439,7 +439,7 @@ func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 
 // Nothing is taken ahead that may not be held for longer than the charge is under way: it would be
 // over when the answer comes, or soon after.
-func TestWhatIsTakenAheadOutlivesTheCharge(t *testing.T) {
+func TestPrefetchedTokensOutliveTheCharge(t *testing.T) {
 	for trip, want := range map[float64]bool{0: true, 4: true, 333: true, 334: false, 1000: false} {
 		p := newProcess(t)
 		p.charges(ten(), 0)

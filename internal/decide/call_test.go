@@ -7,7 +7,7 @@ import (
 
 // A request joins those that wait behind a call if its caller waits until that is answered and the next
 // one is late. A call that takes longer than most is about to be answered, not answered already.
-func TestWhoCanJoinACall(t *testing.T) {
+func TestRequestsJoinCallsInTime(t *testing.T) {
 	now := Now{At: time.Unix(1000, 0), Trip: 10, Late: 30 * msec}
 	for _, c := range []struct {
 		under, left time.Duration // left 0: the caller waits for ever

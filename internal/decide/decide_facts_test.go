@@ -11,7 +11,7 @@ import (
 
 // What lives on of a bucket whose shard 0 is gone: a shard says what the count was, an item
 // that is none says nothing, and one that cannot be read is an error.
-func TestWhatSurvives(t *testing.T) {
+func TestSurvivingShardsGiveTheCount(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		stored func() item.Item
@@ -42,7 +42,7 @@ func TestWhatSurvives(t *testing.T) {
 }
 
 // What lives on says nothing of the count where nobody knows that shard 0 is gone.
-func TestWhatSurvivesBesideAShardThatWasNotSeen(t *testing.T) {
+func TestSurvivorsGiveNoCountWhereShardZeroIsUnseen(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	if count, err := b.Survives(1, nil, noon); count != 1 || err != nil || b.ReadAll(noon) != 1 {
 		t.Errorf("count %d, %v", count, err)
@@ -55,7 +55,7 @@ func TestWhatSurvivesBesideAShardThatWasNotSeen(t *testing.T) {
 
 // Where shard 0 is gone and a shard that should be there is not, the count is no larger than what
 // that one would be split off at.
-func TestTheCountFollowsFromWhatIsMissing(t *testing.T) {
+func TestMissingShardBoundsTheCount(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(imageOf(1, 4, 3), noon, Unsent)
 	b.Missing(noon, 0)
@@ -76,7 +76,7 @@ func TestNothingIsHeld(t *testing.T) {
 }
 
 // What processes hold at most is told of all shards, for as long as it may be held.
-func TestDenialsTellWhatIsHeld(t *testing.T) {
+func TestDenialsShowHeldTokens(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	for shard, held := range []int64{1000, 2000} {
 		image := imageOf(shard, 2, 0)
@@ -93,7 +93,7 @@ func TestDenialsTellWhatIsHeld(t *testing.T) {
 }
 
 // A limit that covers its cost takes no time, whatever another one takes.
-func TestOnlyWhatIsShortTakesTime(t *testing.T) {
+func TestCoveredLimitTakesNoTime(t *testing.T) {
 	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
@@ -264,7 +264,7 @@ func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
 // A refusal was answered by a bucket that is there, unless the write was to create it, and tells
 // that others have taken the tokens if it was a charge under the rules that are in force still. A charge
 // that came too late for the clock of the bucket was not answered.
-func TestWhatARefusalMeans(t *testing.T) {
+func TestRefusalsAreClassified(t *testing.T) {
 	b := seenAs(perSecond, 5) // of generation 1
 	for name, c := range map[string]struct {
 		plan           Planned
@@ -398,7 +398,7 @@ func TestRefusedWritesBringAnImage(t *testing.T) {
 }
 
 // A request that asks for more than the limits of others ever hold is decided by its own.
-func TestWhatOthersNeverHoldIsDecidedByOwnLimits(t *testing.T) {
+func TestCostsAboveOthersLimitsUseOwnLimits(t *testing.T) {
 	for cost, yields := range map[int64]bool{5: true, 6: false} {
 		b := seenAs(perSecond, 10)
 		b.Took(b.Seen(0).Image, Planned{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
@@ -446,7 +446,7 @@ func TestLevelsOfNothing(t *testing.T) {
 }
 
 // What has been refilled of the next millitoken is told of a bucket that has one shard.
-func TestLevelsTellTheRest(t *testing.T) {
+func TestLevelsShowTheRest(t *testing.T) {
 	for count, want := range map[int]int64{1: 7, 2: 0} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		image := imageOf(0, count, 3)
@@ -459,7 +459,7 @@ func TestLevelsTellTheRest(t *testing.T) {
 }
 
 // A shard that has been missing for long may have come back: it counts as full.
-func TestWhatIsMissingForLongCountsAsFull(t *testing.T) {
+func TestLongMissingShardCountsAsFull(t *testing.T) {
 	for ms, want := range map[int64]int64{absentFor - 1: 5, absentFor: 10} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		b.See(imageOf(0, 2, 5), noon, Unsent)
@@ -472,7 +472,7 @@ func TestWhatIsMissingForLongCountsAsFull(t *testing.T) {
 
 // An item that has a refill instant, or a count of shards, is a shard: only one that has neither was
 // left behind.
-func TestWhatIsAShard(t *testing.T) {
+func TestItemWithRefillInstantOrCountIsAShard(t *testing.T) {
 	for _, gone := range []string{"rf", "shard_count"} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		b.Missing(noon, 0)
@@ -660,7 +660,7 @@ func TestShardsThatHoldTheSamePayInOneOrder(t *testing.T) {
 }
 
 // A shard that has nothing of one limit may still pay of another one, and one in debt pays of none.
-func TestWhoHasNothingOfOneLimitPaysOfTheOther(t *testing.T) {
+func TestShardPaysOfOneLimitWithoutTheOther(t *testing.T) {
 	other := perSecond
 	other.Name = "tps"
 	shard := func(k int, rps, tps int64) table.Shard {
@@ -780,7 +780,7 @@ func TestAShardThatWasNeverSeen(t *testing.T) {
 }
 
 // Requests go out together if their limits, what they leave and how long the bucket lives are the same.
-func TestWhoGoesTogether(t *testing.T) {
+func TestLikeRequestsGoTogether(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
 	base := asks(1, perSecond)
@@ -1153,7 +1153,7 @@ func TestAShardInDebtPaysNothingOfOtherLimits(t *testing.T) {
 }
 
 // What is stored in part cannot be divided: no count of it is mended.
-func TestWhatIsStoredInPartIsNotMended(t *testing.T) {
+func TestPartialLimitsAreNotMended(t *testing.T) {
 	for partial, mends := range map[bool]bool{false: true, true: false} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		image := imageOf(0, 64, 0) // of shares without a token

@@ -203,7 +203,7 @@ func TestUnderWayCountsAsTaken(t *testing.T) {
 
 // A write takes along those that the shard covers, in order, and counts what they want as
 // under way until it is answered.
-func TestPlanTakesAlongWhatIsCovered(t *testing.T) {
+func TestPlanTakesCoveredRequestsAlong(t *testing.T) {
 	b := seenAs(perSecond, 10)
 	group := []Want{asks(4, perSecond), asks(5, perSecond), asks(2, perSecond), asks(1, perSecond)}
 	for _, w := range group {
@@ -459,7 +459,7 @@ func TestARequestEnds(t *testing.T) {
 
 // A denial by what the image shows takes no round trip, so it is exact for a request that has none left.
 // One that would have to look is denied by a guess.
-func TestWhoHasNoRoundTripLeft(t *testing.T) {
+func TestNoRoundTripLeftDeniesByTheImage(t *testing.T) {
 	for _, c := range []struct {
 		ms, after int64
 		has       Attempt
@@ -503,7 +503,7 @@ func TestAShardThatIsKnownIsFound(t *testing.T) {
 
 // Of shards that are not known, a second one is asked if its own share covers the costs: of ten for
 // four shards, 3, 3, 2 and 2. A soft limit fits any.
-func TestWhatFitsAShare(t *testing.T) {
+func TestSecondShardIsAskedIfItsShareCovers(t *testing.T) {
 	soft := perSecond
 	soft.Soft = true
 	limit := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 10_000, Period: 1000}
@@ -527,7 +527,7 @@ func TestWhatFitsAShare(t *testing.T) {
 
 // Requests that wait and those that do not are denied for reasons of their own: what is
 // remembered of one says nothing of the other.
-func TestDenialsOfThoseThatWaitAreTheirOwn(t *testing.T) {
+func TestWaitersHaveDenialsOfTheirOwn(t *testing.T) {
 	waits := func() *Attempt { return &Attempt{Waits: true, Until: noon + 60_000} }
 	b, one := seenAs(perSecond, -14), asks(1, perSecond)
 	for i := range 2 {

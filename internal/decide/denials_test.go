@@ -52,7 +52,7 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 
 // Where nothing is granted, a look tells the denials once the first has waited for ten seconds, and holds
 // whatever there is.
-func TestALookTellsDenials(t *testing.T) {
+func TestLookReportsDenials(t *testing.T) {
 	for waited, tells := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
 		s := newStory(t, 0)
 		s.b = seenAs(perHour20, 0)
@@ -75,7 +75,7 @@ func TestALookTellsDenials(t *testing.T) {
 
 // A look that tells brings an image as any other look does: the process yields to limits that others have brought.
 // At slots it does not tell, nor where nothing is known of the shard.
-func TestATellingLookIsALook(t *testing.T) {
+func TestReportingLookBringsAnImage(t *testing.T) {
 	for _, waited := range []int64{reportAfter - 1, reportAfter} {
 		s := newStory(t, 1)
 		s.b = seenAs(perHour20, 1)

@@ -67,7 +67,7 @@ func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
 
 // Of two shards with four and a half tokens each one request can have eight, so a denial says that
 // eight remain, not nine. A single shard tells its debt.
-func TestDenialsTellWhatOneRequestCanHave(t *testing.T) {
+func TestDenialsShowWhatOneRequestCanHave(t *testing.T) {
 	for _, c := range []struct {
 		tokens []int64 // millitokens
 		want   int64
@@ -229,7 +229,7 @@ func TestGivingUp(t *testing.T) {
 }
 
 // A denial tells of a quota when it is whole again, from each of its shards the latest.
-func TestDenialsTellTheEdge(t *testing.T) {
+func TestDenialsShowTheLatestEdge(t *testing.T) {
 	const edge = 1_700_006_400_000
 	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -280,7 +280,7 @@ func TestMergingFollowsTheRoundTrip(t *testing.T) {
 
 // Shards that were not seen are taken to be as full as those that were: of four, one that has 1 of 2.5
 // tokens makes 4 of 10, and 1 where half of each share is to be left. One that owes 100 makes 400.
-func TestDenialsSpeakOfTheWholeBucket(t *testing.T) {
+func TestDenialsShowTheWholeBucket(t *testing.T) {
 	for _, c := range []struct {
 		rps   int64 // millitokens
 		floor int64
@@ -334,7 +334,7 @@ func TestOutrunWithoutACost(t *testing.T) {
 }
 
 // A quota that is short, beside one that is short for longer, is told to be whole at its edge.
-func TestADenialTellsWhenEachQuotaIsWhole(t *testing.T) {
+func TestDenialShowsWhenEachQuotaIsWhole(t *testing.T) {
 	const edge = 1_700_006_400_000 // midnight
 	hourly := bucket.Limit{Name: "a", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
 	daily := bucket.Limit{Name: "b", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -359,7 +359,7 @@ func TestADenialTellsWhenEachQuotaIsWhole(t *testing.T) {
 
 // A denial tells what there is of every limit beside what is under way, as much as all shards have
 // together, and how long each takes; and it holds until the image that ends first is due for a look.
-func TestDenialsTellWhatAllShardsHave(t *testing.T) {
+func TestDenialsShowAllShardsTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 3))
 	for n := range 3000 {
 		d := anyBucket(r)

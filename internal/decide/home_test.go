@@ -69,7 +69,7 @@ func TestLooksWhereTokensComeFirst(t *testing.T) {
 
 // A cost of zero asks for nothing: a shard is half full whatever it has of that limit, and of a
 // soft one.
-func TestHalfFullOfWhatIsAsked(t *testing.T) {
+func TestHalfFullIgnoresZeroCosts(t *testing.T) {
 	for _, c := range []struct {
 		hard, soft int64
 		costs      [2]int64

@@ -146,7 +146,7 @@ func (d decider) payable(c table.Cost, at int64) (tokens int64) {
 
 // The levels of a bucket are those of all its shards together, and a second way to add them up says
 // the same.
-func TestLevelsAreThoseOfAllShards(t *testing.T) {
+func TestLevelsSumAllShards(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))
 	for n := range 3000 {
 		d := anyBucket(r)

@@ -48,7 +48,7 @@ func TestWhichWriteIsALookToo(t *testing.T) {
 
 // A share without room does not make a small request a transaction: shards of which one holds
 // enough by its image hold no more together.
-func TestWhatOthersTakeIsNotTakenTogether(t *testing.T) {
+func TestSharesWithoutRoomMakeNoTransaction(t *testing.T) {
 	const now = 1_700_000_000_000
 	limit := perHour20
 	for _, c := range []struct {
@@ -163,7 +163,7 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 
 // What others take fades with each image, and with the time between two of them: what was seen a
 // second ago weighs seven eighths of what is seen now.
-func TestWhatOthersTakeFades(t *testing.T) {
+func TestRateOfOthersFades(t *testing.T) {
 	at := func(used, other int64) bucket.State {
 		s := bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)
 		s.Slots[s.Index("rph")].Used, s.Slots[s.Index("rps")].Used = used, other
@@ -280,7 +280,7 @@ func TestLimitsAreReckonedOneByOne(t *testing.T) {
 }
 
 // A write that took nothing leaves all that the counter grew by to others, one that took the costs less.
-func TestWhatAWriteTookIsNotOthers(t *testing.T) {
+func TestOwnWritesDoNotCountAsOthers(t *testing.T) {
 	for takes, want := range map[bool]float64{true: 4, false: 5} {
 		b := seenAs(perSecond, 9)
 		image := imageOf(0, 1, 4)
@@ -293,7 +293,7 @@ func TestWhatAWriteTookIsNotOthers(t *testing.T) {
 }
 
 // A limit that was taken out between two images tells nothing, and hides no other.
-func TestLearnsBesideALimitThatChanged(t *testing.T) {
+func TestRemovedLimitTeachesNothing(t *testing.T) {
 	state := func(first string, used int64) bucket.State {
 		return bucket.State{Slots: []bucket.Slot{{Limit: each(first, 1), Used: used}, {Limit: perHour20, Used: used}}}
 	}

@@ -36,7 +36,7 @@ func TestALookIsAtAShardOfSoMany(t *testing.T) {
 }
 
 // A request that waits takes from a full bucket into debt, also if others have taken since.
-func TestWhoOwesLetsOthersTake(t *testing.T) {
+func TestWaitTakesIntoDebtFromAFullBucket(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	b.See(imageOf(0, 1, 10), noon, Unsent)
 	p := planned(t, b, Choice{Do: Take, Owe: true}, asks(10, perSecond), noon)
@@ -55,7 +55,7 @@ func TestWhoOwesLetsOthersTake(t *testing.T) {
 
 // A bucket whose shard 0 alone is gone comes back empty and takes nothing; one that is gone as a
 // whole begins full, and the request takes from it.
-func TestWhatIsCreated(t *testing.T) {
+func TestMissingBucketsAreCreated(t *testing.T) {
 	for shards, takes := range map[int]bool{1: true, 4: false} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		if shards > 1 {
@@ -82,7 +82,7 @@ func TestWhatIsCreated(t *testing.T) {
 }
 
 // What goes out alone does so whatever waits with it, and nothing is held where nothing is taken ahead.
-func TestWhoGoesOutAlone(t *testing.T) {
+func TestLoneWritesTakeNoneAlong(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	b.See(imageOf(0, 1, 10), noon, Unsent)
 	group := []Want{asks(1, perSecond), asks(1, perSecond)}

@@ -182,7 +182,7 @@ func TestARefusalNamesALimit(t *testing.T) {
 
 // A request that waits, and finds that it would have to wait for too long by an image that is old,
 // asks before it is denied; where the wait is not too long it takes into debt, and asks for nothing.
-func TestWhoWouldWaitTooLongLooksFirst(t *testing.T) {
+func TestTooLongWaitLooksFirst(t *testing.T) {
 	for _, c := range []struct {
 		until  int64
 		inLine bool

@@ -9,7 +9,7 @@ import (
 
 // A shard that owes of a hard limit in force pays nothing. What it owes of a soft one, or of one that
 // is not asked for, or did owe, keeps it from nothing.
-func TestWhatAShardOwes(t *testing.T) {
+func TestShardInDebtPaysNothing(t *testing.T) {
 	for _, c := range []struct {
 		hard, soft int64
 		want       Want

@@ -29,7 +29,7 @@ func TestARefusedRideIsMindedOn(t *testing.T) {
 }
 
 // What a call that hangs gives back is not there for the next one.
-func TestWhatRidesIsNotThereForOthers(t *testing.T) {
+func TestRidingRefundIsNotThereForOthers(t *testing.T) {
 	s := newStory(t, 2)
 	s.b.HandOver(0, &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -8000)})
 	_, c := s.sent(1) // hangs, with the 8
@@ -50,7 +50,7 @@ func TestWhatRidesIsNotThereForOthers(t *testing.T) {
 }
 
 // A group is cut where the bucket can hold no more, whatever is given back.
-func TestAGroupBesideWhatIsGivenBack(t *testing.T) {
+func TestGroupIsCutDespiteRefunds(t *testing.T) {
 	s := newStory(t, 9)
 	first, c := s.sent(1) // 8 are left
 	for range 4 {

@@ -206,7 +206,7 @@ func TestClassesHaveSharesOfTheirOwn(t *testing.T) {
 
 // Only limits that refill, that may deny, and that something is taken of count for a share; of several
 // the one that takes longest.
-func TestWhatCountsForAShare(t *testing.T) {
+func TestTakenDenyingRatesCountForAShare(t *testing.T) {
 	soft, quota, slow := perHour20, perHour20, bucket.Limit{Name: "slow", Capacity: 9000, Amount: 1000, Period: 60_000}
 	soft.Soft = true
 	quota.Amount, quota.Period, quota.Reset = 0, bucket.QuotaPeriod, "m0h0D1@UTC"
@@ -255,7 +255,7 @@ func TestAShareDeniesUntilTheNextLook(t *testing.T) {
 }
 
 // A denial by a share tells when that has room, as an estimate.
-func TestWhatADenialByAShareTells(t *testing.T) {
+func TestDenialByAShareEstimatesTheWait(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon + 100, saved: 900}} // of 1000
 	b.mu.Unlock()
@@ -273,7 +273,7 @@ func TestWhatADenialByAShareTells(t *testing.T) {
 }
 
 // What is under way counts for the share, until it turns out that it is not sent.
-func TestAShareCountsWhatIsUnderWay(t *testing.T) {
+func TestShareCountsCostsUnderWay(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
 	s := b.lock().shards[0]
 	s.shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}

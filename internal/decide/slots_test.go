@@ -95,7 +95,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 
 // That little is left of a rate says nothing of the slots beside it. Of a bucket of which nothing is
 // known, nothing is kept.
-func TestSlotsBesideAnEmptyRate(t *testing.T) {
+func TestEmptyRateSaysNothingOfSlots(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	b, w := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}), asks(0)
 	w.Costs, w.Ahead = table.Costs([]bucket.Limit{fly, perSecond}, bucket.Milli, bucket.Milli), 500

@@ -68,7 +68,7 @@ func TestAPaymentShowsAFullShardNoLower(t *testing.T) {
 }
 
 // Shards are in the order of what they hold of the first limit that is asked for and may deny.
-func TestWhatShardsAreOrderedBy(t *testing.T) {
+func TestShardsAreOrderedByTheFirstDenyingLimit(t *testing.T) {
 	limits := []bucket.Limit{each("a", 1), each("b", 1)}
 	image := func(shard int, a, b int64) table.Shard {
 		s := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", State: bucket.New(limits, shard, 4, noon)}

@@ -264,7 +264,7 @@ func TestStoryOfManyRounds(t *testing.T) {
 }
 
 // What a waiter may not send for is not sent, and says so; a level of a cascade creates no bucket.
-func TestStoryOfWhatIsNotSent(t *testing.T) {
+func TestStoryOfUnsentWrites(t *testing.T) {
 	s := newStory(t, 10)
 	w := &Waiter{Want: asks(1, perSecond)}
 	var e Effects

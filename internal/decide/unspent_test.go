@@ -70,7 +70,7 @@ func TestNobodyMindsBehindAPanic(t *testing.T) {
 }
 
 // A process takes ahead of a bucket once a request says for how long, and of its shards that it wrote to.
-func TestWhoTakesAhead(t *testing.T) {
+func TestTakesAheadOnceARequestAllowsIt(t *testing.T) {
 	b := seenAs(plenty, 9, 9)
 	w := costing(1000, plenty)
 	for _, c := range []struct{ ahead, want int64 }{{0, 0}, {2000, 1}} {

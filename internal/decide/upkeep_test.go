@@ -118,7 +118,7 @@ func TestWhenABucketGrows(t *testing.T) {
 
 // A shard that has fewer than are known follows the count that is known. If it is younger than the
 // image of shard 0, that may have merged since, and is asked first.
-func TestWhatAShardThatIsBehindFollows(t *testing.T) {
+func TestShardBehindFollowsTheKnownCount(t *testing.T) {
 	for _, c := range []struct {
 		zero, written int64 // generations, in ms
 		seen          bool
@@ -152,7 +152,7 @@ func TestYieldsAreBounded(t *testing.T) {
 }
 
 // A missing shard can be put back once its parent has split it off, as its count tells.
-func TestWhatCanBePutBack(t *testing.T) {
+func TestSplitOffShardCanBePutBack(t *testing.T) {
 	for parent, want := range map[int]bool{4: false, 8: true} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		b.See(imageOf(0, 8, 1), noon, Unsent)

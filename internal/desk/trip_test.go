@@ -99,7 +99,7 @@ func (a *answers) Write(context.Context, item.Write) (item.Item, error) {
 
 // How long the table takes is told by what it has answered: by writes that held or were refused, and by no
 // others. A late one bounds how long others wait for it.
-func TestWhichWritesTellHowLongTheTableTakes(t *testing.T) {
+func TestOnlyAnsweredWritesSetThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &answers{}
 		s := &Timed{Store: table}
