@@ -20,10 +20,14 @@ import (
 // the limit at that instant (see [State.Adopt]). What came back before has come back at the rate before, a lowered
 // capacity cuts the level, and a raised one adds nothing.
 
+// Behind the schedule are the raises, see raise.go. A quota may have these only, and its limit in force changes at
+// its own edges.
+
 // plan is a Plan that was read.
 type plan struct {
-	own      Limit // only the parameters
-	schedule *calendar.Schedule
+	own      Limit              // only the parameters
+	schedule *calendar.Schedule // nil: none
+	raises   string
 }
 
 // WithSchedule returns a rate with its own parameters in force, and a schedule in the form of package calendar. The
@@ -36,14 +40,34 @@ func (l Limit) WithSchedule(form string) (Limit, error) {
 	if _, err := calendar.ParseSchedule(form); err != nil {
 		return l, err
 	}
-	l.Plan = fmt.Sprintf("%d %d %d %s", l.Capacity, l.Amount, l.Period, form)
-	return l, nil
+	return l.planned(form, ""), nil
+}
+
+// planned returns a limit with its own parameters in force, and with a plan.
+func (l Limit) planned(schedule, raises string) Limit {
+	if l.Plan = ""; schedule != "" || raises != "" {
+		l.Plan = strings.TrimRight(fmt.Sprintf("%d %d %d %s %s", l.Capacity, l.Amount, l.Period, schedule, raises), " ")
+	}
+	return l
 }
 
 // Schedule returns the schedule of a rate in the form of package calendar, empty for none.
-func (l Limit) Schedule() string { return l.Plan[strings.LastIndexByte(l.Plan, ' ')+1:] }
+func (l Limit) Schedule() string {
+	schedule, _ := l.forms()
+	return schedule
+}
 
-// plan reads the Plan, which there is, as WithSchedule has written it.
+// forms returns the schedule and the raises of the Plan.
+func (l Limit) forms() (schedule, raises string) {
+	rest := l.Plan
+	for range 3 {
+		_, rest, _ = strings.Cut(rest, " ")
+	}
+	schedule, raises, _ = strings.Cut(rest, " ")
+	return schedule, raises
+}
+
+// plan reads the Plan, which there is, as planned has written it.
 func (l Limit) plan() plan {
 	p, rest := plan{own: l}, l.Plan
 	for _, to := range [...]*int64{&p.own.Capacity, &p.own.Amount, &p.own.Period} {
@@ -51,7 +75,10 @@ func (l Limit) plan() plan {
 		n, rest, _ = strings.Cut(rest, " ")
 		*to, _ = strconv.ParseInt(n, 10, 64)
 	}
-	p.schedule, _ = calendar.ParseSchedule(rest)
+	form, raises, _ := strings.Cut(rest, " ")
+	if p.raises = raises; form != "" {
+		p.schedule, _ = calendar.ParseSchedule(form)
+	}
 	return p
 }
 
@@ -69,24 +96,42 @@ func (l Limit) Own() Limit {
 	return l.with(l.plan().own)
 }
 
-// in returns the limit with the parameters that its schedule has at an instant.
+// in returns the limit with the parameters that its plan has at an instant.
 func (l Limit) in(at int64) Limit {
 	if l.Plan == "" {
 		return l
 	}
 	p := l.plan()
-	return l.with(p.own.changed(p.schedule.At(at)))
+	is := p.own
+	if p.schedule != nil {
+		is = is.changed(p.schedule.At(at))
+	}
+	more, _ := raisedAt(p.raises, at)
+	return l.with(is.raised(more))
 }
 
 // InForce returns the limit as it is in force at an instant: behind an edge by less than the margin, as before it.
-func (l Limit) InForce(at int64) Limit { return l.in(SubSat(at, EdgeMargin)) }
+func (l Limit) InForce(at int64) Limit {
+	if at = SubSat(at, EdgeMargin); l.Plan != "" && l.Renews() {
+		return l.inPeriod(l.Next(at))
+	}
+	return l.in(at)
+}
 
-// edgeAfter returns the first edge of the schedule after an instant; Never: there is none.
+// inPeriod returns a quota as it is in the period with an end.
+func (l Limit) inPeriod(end int64) Limit { return l.in(end - 1) }
+
+// edgeAfter returns the first edge of the plan after an instant; Never: there is none.
 func (l Limit) edgeAfter(at int64) int64 {
 	if l.Plan == "" {
 		return Never
 	}
-	return l.plan().schedule.Next(at)
+	p := l.plan()
+	_, edge := raisedAt(p.raises, at)
+	if p.schedule != nil {
+		edge = min(edge, p.schedule.Next(at))
+	}
+	return edge
 }
 
 // Changes returns when the limit in force at an instant ceases to be; Never: there is no such time.
@@ -94,9 +139,14 @@ func (l Limit) Changes(at int64) int64 {
 	return AddSat(l.edgeAfter(SubSat(at, EdgeMargin)), EdgeMargin)
 }
 
-// As returns the slot of an item with a refill instant, with the parameters and the edge of its schedule.
+// As returns the slot of an item with a refill instant, with the parameters and the edge of its plan. The edge of a
+// quota is there.
 func (sl Slot) As(rf int64) Slot {
-	sl.Limit, sl.End = sl.in(rf), sl.edgeAfter(rf)
+	if sl.Plan != "" && sl.Renews() {
+		sl.Limit = sl.inPeriod(sl.End)
+	} else if sl.Plan != "" {
+		sl.Limit, sl.End = sl.in(rf), sl.edgeAfter(rf)
+	}
 	return sl
 }
 
@@ -130,15 +180,21 @@ func (l Limit) least() Limit {
 	return l
 }
 
-// each yields the limit as it is outside all windows and in each.
+// each yields the limit as it is outside all windows and in each, with all raises and without.
 func (l Limit) each(yield func(Limit)) {
 	if l.Plan == "" {
 		return
 	}
 	p := l.plan()
-	yield(l.with(p.own))
-	for _, c := range p.schedule.Changes() {
-		yield(l.with(p.own.changed(c)))
+	all := []calendar.Change{{}}
+	if p.schedule != nil {
+		all = append(all, p.schedule.Changes()...)
+	}
+	more, _ := raisedAt(p.raises, -1)
+	for _, c := range all {
+		is := p.own.changed(c)
+		yield(l.with(is))
+		yield(l.with(is.raised(more)))
 	}
 }
 
@@ -190,8 +246,9 @@ func (k rate) passEdges(s State, i int, by passing) passing {
 	return by
 }
 
-// edgeBy reports whether the limit of slot i changes by its schedule until an instant.
+// edgeBy reports whether the limit of slot i changes by its plan until an instant.
 func (s State) edgeBy(i int, at int64) bool {
 	sl := &s.Slots[i]
-	return sl.Plan != "" && sl.End != Never && SubSat(at, EdgeMargin) >= sl.End
+	return sl.Plan != "" && sl.End != Never && SubSat(at, EdgeMargin) >= sl.End &&
+		(!sl.Renews() || sl.edgeAfter(sl.End-1) != Never)
 }

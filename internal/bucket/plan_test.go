@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -90,10 +91,10 @@ func TestParametersInForce(t *testing.T) {
 	}
 }
 
-// A bucket with a schedule is one whose limit somebody changes at each edge: random takes and looks give the same
+// A bucket with a schedule and raises is one whose limit somebody changes at each edge: random takes and looks give the same
 // levels, also where tokens are held, and after splits and merges.
 func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(80) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 		form := pick("m0-9", "m*/7", "h9", "m30-59", "w1") + pick("s500", "s3000", "c20", "a7p3", "c90a300p7")
@@ -101,19 +102,50 @@ func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 			form += ";" + pick("m5-20", "h10", "") + pick("s10", "c5", "c500a1")
 		}
 		form += "@UTC"
-		l := scheduled(t, 100, 50, 60_000, form)
 		schedule, _ := calendar.ParseSchedule(form)
-		plain := func(at int64) Limit { // by a look at the windows
-			is := l.changed(schedule.At(at - EdgeMargin))
+		if rnd.IntN(6) == 0 {
+			form = ""
+		}
+		l := scheduled(t, 100, 50, 60_000, form)
+		now := nine - rnd.Int64N(3600_000)
+		var raises []Raise
+		for range max(rnd.IntN(5)-1, 0) {
+			raises = append(raises, Raise{1 + rnd.Int64N(1<<rnd.IntN(9)), now + rnd.Int64N(1<<rnd.IntN(27))})
+		}
+		own := l
+		l = l.WithRaises(FormOfRaises(raises))
+		plain := func(at int64) Limit { // by a look at the windows and the raises
+			is := own
+			if form != "" {
+				is = own.changed(schedule.At(at - EdgeMargin))
+			}
+			sum := big.NewInt(0)
+			for _, r := range raises {
+				if at < r.End+EdgeMargin {
+					sum.Add(sum, big.NewInt(r.Tokens*Milli))
+				}
+			}
+			by := new(big.Int).Mul(big.NewInt(is.Capacity), sum)
+			is.Capacity += by.Div(by, big.NewInt(is.Amount)).Int64()
+			is.Amount += sum.Int64()
 			is.Plan = ""
 			return is
 		}
-		now := nine - rnd.Int64N(3600_000)
 		a, b := New([]Limit{l}, 0, 1, now), New([]Limit{plain(now)}, 0, 1, now)
 		i := a.Index("rpm")
 		for step := range 60 {
 			to := now + rnd.Int64N(1<<rnd.IntN(23))
-			for m := (now-EdgeMargin)/60_000*60_000 + 60_000 + EdgeMargin; m <= to; m += 60_000 { // edges are on the minute
+			var edges []int64 // of windows, on the minute, and of raises
+			for m := (now-EdgeMargin)/60_000*60_000 + 60_000 + EdgeMargin; m <= to; m += 60_000 {
+				edges = append(edges, m)
+			}
+			for _, r := range raises {
+				if m := r.End + EdgeMargin; m > now && m <= to {
+					edges = append(edges, m)
+				}
+			}
+			slices.Sort(edges)
+			for _, m := range edges {
 				if plain(m) != plain(m-1) {
 					b, _ = b.At(m).Adopt(plain(m))
 				}

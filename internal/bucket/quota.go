@@ -94,11 +94,17 @@ func (quota) divides(l Limit, count int) bool { return count == 1 || l.FirstUse(
 
 // pass makes the level whole at the edge, and begins the next period there.
 func (q quota) pass(s State, i int, by passing) {
-	q.rate.pass(s, i, by)
+	if by.reset {
+		s.Slots[i].Rest = 0
+	}
+	q.credit(s, i, by.from, by.to)
 	switch sl := &s.Slots[i]; {
 	case sl.End == 0:
 	case !by.reset && by.to >= AddSat(sl.End, EdgeMargin), by.reset && sl.FirstUse() == 0:
 		sl.enter(by.to)
+		if is := sl.As(by.to).Limit; is != sl.Limit { // a raise has ended
+			sl.become(is, s.share(&sl.Limit).Capacity, s.share(&is).Capacity, by.to)
+		}
 	case sl.FirstUse() > 0:
 		sl.sound(by.to, by.reset)
 	}
@@ -108,6 +114,9 @@ func (q quota) pass(s State, i int, by passing) {
 // of 10 leave nothing of 12.
 func (quota) adopt(s State, i int, want Limit) {
 	sl := &s.Slots[i]
+	if want.Plan != "" && sl.SameEdges(want) { // the period goes on, whenever this process knows it to end
+		want = want.inPeriod(sl.End)
+	}
 	forgive := sl.Soft && !want.Soft
 	sl.become(want, s.share(&sl.Limit).Capacity, s.share(&want).Capacity, s.RF)
 	if forgive {

@@ -22,8 +22,9 @@ const (
 	// they need not ask their configuration; ours is over, so they do.
 	FieldSoft     = "soft"
 	FieldCalendar = "rsched"
-	FieldSchedule = "sched" // other parameters at some times: not served
+	FieldSchedule = "sched" // other parameters at some times
 	FieldLength   = "rsa"   // seconds after the first use
+	FieldRaises   = "more"  // raises, ours only
 )
 
 // AttrRF is the refill instant of a bucket, and AttrWindow the kind of window of a usage snapshot.

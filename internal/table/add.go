@@ -108,7 +108,7 @@ const maxLimitsNamed = 16
 func (a Add) calendars() (cond []item.Cond) {
 	s := bucket.State{}
 	for _, c := range a.Costs {
-		s.Slots = append(s.Slots, bucket.Slot{Limit: c.Limit})
+		s.Slots = append(s.Slots, bucket.Slot{Limit: c.Limit}.As(bucket.SubSat(a.Now, bucket.EdgeMargin)))
 	}
 	zone := Shard{}.zone(s)
 	for _, sl := range s.Slots {
@@ -116,13 +116,17 @@ func (a Add) calendars() (cond []item.Cond) {
 			cond = append(cond, item.Compare(p.Name, item.Eq, p.Value))
 		}
 	}
+	valid := item.Compare(attrValidUntil, item.Gt, item.N(a.Now))
+	if _, edges := s.NextEdge(); !edges { // but another process may know of one, as of a raise
+		valid = item.Any(item.Absent(attrValidUntil), valid)
+	}
 	if cond == nil {
-		return nil
+		return []item.Cond{valid}
 	}
 	if zone != "" {
 		cond = append(cond, item.Compare(layout.AttrZone, item.Eq, item.S(zone)))
 	}
-	cond = append(cond, item.Compare(attrValidUntil, item.Gt, item.N(a.Now)), item.Absent(layout.FieldSchedule))
+	cond = append(cond, valid, item.Absent(layout.FieldSchedule))
 	for _, sl := range s.Slots {
 		if at := sl.Changes(a.Now); at != bucket.Never { // no other limit is in force
 			cond = append(cond, item.Compare(attrValidUntil, item.Le, item.N(at-bucket.EdgeMargin)))

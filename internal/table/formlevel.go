@@ -38,7 +38,7 @@ func (byLevel) names(l bucket.Limit) []string {
 		}
 	}
 	if l.Plan != "" {
-		out = append(out, n.schedule)
+		out = append(out, n.schedule, n.raises)
 	}
 	if l.Soft {
 		out = append(out, n.soft)

@@ -60,7 +60,8 @@ var fields = [...]string{FieldTokens, layout.FieldCapacity, layout.FieldAmount, 
 // limitNames are the attributes of one limit that each write needs, or each answer.
 type limitNames struct {
 	tokens, capacity, amount, period, used string
-	soft, schedule, held, ended, epoch     string
+	soft, schedule, raises                 string
+	held, ended, epoch                     string
 }
 
 // level returns the attributes that all limits have that are kept by their level.
@@ -76,8 +77,8 @@ func namesOf(limit string) *limitNames {
 	n := &limitNames{
 		attrLimit(limit, FieldTokens), attrLimit(limit, layout.FieldCapacity), attrLimit(limit, layout.FieldAmount),
 		attrLimit(limit, layout.FieldPeriod), attrLimit(limit, FieldUsed),
-		attrLimit(limit, layout.FieldSoft), attrLimit(limit, layout.FieldSchedule), HeldPrefix + limit, EndedPrefix + limit,
-		slotsAttr(limit, fieldEpoch),
+		attrLimit(limit, layout.FieldSoft), attrLimit(limit, layout.FieldSchedule), attrLimit(limit, layout.FieldRaises),
+		HeldPrefix + limit, EndedPrefix + limit, slotsAttr(limit, fieldEpoch),
 	}
 	if len(limit) <= 64 && knownLimitCount.Add(1) <= maxKnownLimits {
 		knownLimits.Store(limit, n)

@@ -76,8 +76,8 @@ func CalendarsOf(it item.Item) (c Calendars) {
 func OfQuotas(attr []byte) bool {
 	name := attr[bytes.LastIndexByte(attr, '_')+1:]
 	switch string(name) {
-	case layout.FieldCalendar, layout.FieldSchedule, fieldExtra, layout.FieldLength, fieldStart, fieldApplied,
-		fieldBefore, attrValidUntil:
+	case layout.FieldCalendar, layout.FieldSchedule, layout.FieldRaises, fieldExtra, layout.FieldLength, fieldStart,
+		fieldApplied, fieldBefore, attrValidUntil:
 		return true
 	}
 	return string(attr) == layout.AttrZone
@@ -95,9 +95,25 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 	return err
 }
 
-// quota reads the attributes of a limit that is a quota, or has a schedule. A quota with a schedule, and a refill
-// amount of 0 without a calendar, are errors.
-func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
+// quota reads the attributes of a limit that is a quota, has a schedule, or is raised. A quota with a schedule, and a
+// refill amount of 0 without a calendar, are errors.
+func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) error {
+	if err := c.periods(it, sl, rf); err != nil || sl.Name == bucket.WCU {
+		return err
+	}
+	raises, _ := it[namesOf(sl.Name).raises].(*types.AttributeValueMemberS)
+	if raises != nil {
+		if _, err := bucket.ParseRaises(raises.Value); err != nil {
+			return fmt.Errorf("attribute %q: %w", namesOf(sl.Name).raises, err)
+		}
+		sl.Limit = sl.WithRaises(raises.Value)
+	}
+	*sl = sl.As(rf)
+	return nil
+}
+
+// periods is quota for what the Python client knows.
+func (c Calendars) periods(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" && sl.Name != bucket.WCU {
 		form, err := calendar.ReadSchedule(stored, c.Zone)
 		switch {
@@ -107,7 +123,6 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 			return fmt.Errorf("limit %q is a quota with the schedule %q, which this module does not serve", sl.Name, stored)
 		}
 		sl.Limit, err = sl.WithSchedule(form)
-		*sl = sl.As(rf)
 		return err
 	}
 	if sl.Amount != 0 {
@@ -210,6 +225,7 @@ func (b *Shard) decodeEnds(v item.Value) error {
 		}
 		if ok && n > b.State.RF && sl.Renews() && sl.FirstUse() == 0 {
 			sl.End = n
+			*sl = sl.As(b.State.RF)
 		}
 	}
 	return nil

@@ -158,6 +158,8 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 			item.Item{"b_q_ws": item.N(noon + 1000), "b_q_wtc": item.N(1000)}},
 		"begun, and no word of what is applied": {"+3600", item.Item{"b_q_wa": nil}},
 		"of another zone":                       {"m0h0@Europe/Berlin", item.Item{}},
+		"raised":                                {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999999999999")}},
+		"no longer raised":                      {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999")}},
 	} {
 		it := shardWith(t, c.calendar, noon, c.change)
 		whole, err := table.DecodeShard(it)
@@ -172,7 +174,7 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 				of[attr] = v
 			}
 		}
-		got := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: want.Capacity}, Tokens: 6_000, Used: want.Used}
+		got := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: want.Own().Capacity}, Tokens: 6_000, Used: want.Used}
 		calendars := table.CalendarsOf(of)
 		if err := calendars.Complete(&got, of, whole.State.RF, nil); err != nil || got != want ||
 			calendars != whole.Calendars {
@@ -199,7 +201,7 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 func TestAttributesOfQuotas(t *testing.T) {
 	for attr, want := range map[string]bool{"vu": true, "sched_tz": true, "rsched": true, "sched": true,
 		"b_q_rsched": true,
-		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true,
+		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true, "b_q_more": true,
 		"b_q_tk": false, "b_q_tc": false, "b_q_ra": false, "rf": false, "tz": false, "b_vu_tk": false, "b_q_": false} {
 		if got := table.OfQuotas([]byte(attr)); got != want {
 			t.Errorf("%s: %v", attr, got)

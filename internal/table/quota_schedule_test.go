@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of a rate whose schedule has an edge every few minutes, written by processes with stale images and lost
+// A world of a rate whose schedule has an edge every few minutes, and with raises, written by processes with stale images and lost
 // answers, in every third world with clocks a second apart and late writes. A second reckoning is a bucket whose
 // limit somebody changes by hand at each edge. The item never holds more, but for what comes back in the time that
 // clocks are apart. Where one process writes from what it has just seen, it holds no less.
@@ -21,6 +21,9 @@ type scheduleWorld struct {
 	alone  bool         // one process, whose images are fresh
 	apart  int64        // how far, in ms, writes may be behind the clock of the item
 	byHand bucket.State // of limits without a schedule
+	bare   bool         // there is no schedule, only raises
+	raises []bucket.Raise
+	most   int64 // how many millitokens come back in a millisecond
 }
 
 // What can be planted.
@@ -63,6 +66,15 @@ func newScheduleWorld(seed uint64, planted string) *scheduleWorld {
 	if err != nil {
 		r.Fail("%w", err)
 	}
+	if w.bare = seed%5 == 4; w.bare {
+		l, _ = l.WithSchedule("")
+	}
+	w.most = 5
+	for range r.IntN(4) {
+		w.raises = append(w.raises, bucket.Raise{Tokens: 1 + r.Int64N(10), End: r.Now + r.Int64N(1<<25)})
+		w.most += w.raises[len(w.raises)-1].Tokens
+	}
+	l = l.WithRaises(bucket.FormOfRaises(w.raises))
 	limits := []bucket.Limit{l, {Name: "s", Capacity: 500_000, Amount: 500_000, Period: 60_000}}
 	if seed%2 == 0 { // its edges are edges of the schedule too
 		limits = append(limits, bucket.Limit{Name: "t", Capacity: 900_000, Period: bucket.QuotaPeriod, Reset: "m*/5@UTC"})
@@ -75,14 +87,32 @@ func newScheduleWorld(seed uint64, planted string) *scheduleWorld {
 }
 
 func (w *scheduleWorld) plain(at int64) bucket.Limit {
-	capacity, amount := inMinute((at - bucket.EdgeMargin) / 60_000)
-	return bucket.Limit{Name: "r", Capacity: capacity, Amount: amount, Period: 1000}
+	capacity, amount, more := int64(50_000), int64(5000), int64(0)
+	if !w.bare {
+		capacity, amount = inMinute((at - bucket.EdgeMargin) / 60_000)
+	}
+	for _, r := range w.raises {
+		if at < r.End+bucket.EdgeMargin {
+			more += r.Tokens * bucket.Milli
+		}
+	}
+	return bucket.Limit{Name: "r", Capacity: capacity + capacity*more/amount, Amount: amount + more, Period: 1000}
 }
 
 // follow brings the second reckoning to the instant of a write, and takes the cost.
 func (w *scheduleWorld) follow(now, cost int64) {
 	now = max(now, w.byHand.RF)
+	var edges []int64
 	for m := (w.byHand.RF-bucket.EdgeMargin)/60_000*60_000 + 60_000 + bucket.EdgeMargin; m <= now; m += 60_000 {
+		edges = append(edges, m)
+	}
+	for _, r := range w.raises {
+		if m := r.End + bucket.EdgeMargin; m > w.byHand.RF && m <= now {
+			edges = append(edges, m)
+		}
+	}
+	slices.Sort(edges)
+	for _, m := range edges {
 		if w.plain(m) != w.plain(m-1) {
 			w.byHand, _ = w.byHand.At(m).Adopt(w.plain(m))
 			w.Count("edges")
@@ -93,7 +123,7 @@ func (w *scheduleWorld) follow(now, cost int64) {
 	at := b.State.At(now)
 	got, want := at.Slots[at.Index("r")], w.byHand.Slots[0]
 	switch {
-	case got.Tokens > want.Tokens+1+2*w.apart*5: // a millitoken is lost where it is stored before an edge
+	case got.Tokens > want.Tokens+1+2*w.apart*w.most: // a millitoken is lost where it is stored before an edge
 		w.Fail("at %d it holds %d of %d, by hand %d of %d", now, got.Tokens, got.Capacity, want.Tokens, want.Capacity)
 	case w.alone && got.Tokens < want.Tokens-1:
 		w.Fail("at %d it has lost %d of %d", now, want.Tokens-got.Tokens, want.Tokens)
@@ -101,7 +131,7 @@ func (w *scheduleWorld) follow(now, cost int64) {
 		w.Fail("at %d %v is in force, by hand %v", at.RF, got.Limit, want.Limit)
 	}
 	it := w.Items[layout.BucketKey("ns", "e", "r", 0)]
-	if until, _, _ := item.Int(it, "vu"); until <= b.State.RF {
+	if until, has, _ := item.Int(it, "vu"); until <= b.State.RF && (has || !w.bare) {
 		w.Fail("at %d it is valid until %d", b.State.RF, until)
 	}
 	if own, _, _ := item.Int(it, "b_r_cp"); own != 50_000 {

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// putQuotas adds the attributes of quotas and schedules to a new item.
+// putQuotas adds the attributes of quotas, schedules and raises to a new item.
 func (b Shard) putQuotas(it item.Item) {
 	zone := b.zone(b.State)
 	for _, sl := range b.State.Slots {
@@ -65,9 +65,9 @@ func zoneOf(l bucket.Limit) string {
 	return cmp.Or(calendar.Zone(l.Reset), calendar.Zone(l.Schedule()))
 }
 
-// clockParameters are the further attributes that define a quota or a schedule.
+// clockParameters are the further attributes that define a quota, a schedule or raises.
 func clockParameters(sl bucket.Slot, zone string) []item.Attr {
-	return append(periods(sl, zone), schedule(sl, zone)...)
+	return append(append(periods(sl, zone), schedule(sl, zone)...), raises(sl)...)
 }
 
 // periods are the attributes that define a quota.
@@ -83,10 +83,20 @@ func periods(sl bucket.Slot, zone string) []item.Attr {
 
 // schedule is the attribute that defines a schedule.
 func schedule(sl bucket.Slot, zone string) []item.Attr {
-	if sl.Plan == "" {
+	form := sl.Schedule()
+	if form == "" {
 		return nil
 	}
-	return []item.Attr{{Name: namesOf(sl.Name).schedule, Value: item.S(calendar.Stored(sl.Schedule(), zone))}}
+	return []item.Attr{{Name: namesOf(sl.Name).schedule, Value: item.S(calendar.Stored(form, zone))}}
+}
+
+// raises is the attribute that has the raises of a limit.
+func raises(sl bucket.Slot) []item.Attr {
+	form := sl.Raises()
+	if form == "" {
+		return nil
+	}
+	return []item.Attr{{Name: namesOf(sl.Name).raises, Value: item.S(form)}}
 }
 
 // started are the attributes for the period of a level, and for its top-up.
@@ -119,12 +129,15 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 			change(u, periods(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name, layout.FieldLength))
 		}
 		if shared := b.Calendars.Schedule && was.Name == ""; was.Schedule() != sl.Schedule() || shared ||
-			sl.Plan != "" && zone != b.Calendars.Zone {
+			sl.Schedule() != "" && zone != b.Calendars.Zone {
 			own := schedule(sl, zone)
 			if own == nil && b.Calendars.Schedule {
 				own = []item.Attr{{Name: namesOf(sl.Name).schedule, Value: item.S(noCalendar)}}
 			}
 			change(u, own, namesOf(sl.Name).schedule)
+		}
+		if was.Raises() != sl.Raises() {
+			change(u, raises(sl), namesOf(sl.Name).raises)
 		}
 		if was.Reset != sl.Reset || sl.Renews() && was.End != sl.End || was.Extra != sl.Extra || was.PeriodPending {
 			change(u, started(sl), attrLimit(sl.Name, fieldStart), attrLimit(sl.Name, fieldApplied),

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -51,7 +52,19 @@ func quotaWrites(t *testing.T) []call {
 	opened.Calendars.Until, opened.Calendars.Has, opened.Calendars.Zone = until, true, "UTC"
 	add2 := add
 	add2.Costs = w.Costs
+	r := sampleNew([]bucket.Limit{sampleLimits[0].WithRaises(fmt.Sprintf("50:%d", sampleNow+5000))})
+	_, raised := Create(r)
+	raised.Generation, raised.State.Slots[0].Tokens = opened.Generation, opened.State.Slots[0].Tokens
+	raised.Calendars.Until, raised.Calendars.Has = sampleNow+5000, true
+	_, plain := Create(sampleNew(sampleLimits[:1]))
+	plain.Generation = opened.Generation
+	add3 := add
+	add3.Costs = r.Costs
 	return []call{
+		one("add to a raise", add3.Plan(), raised.Item()),
+		one("acquire with a raise", Charge{Image: plain, Costs: r.Costs, Now: sampleNow + 1}.Plan().Update, plain.Item()),
+		one("acquire behind a raise", Charge{Image: raised, Costs: r.Costs, Now: sampleNow + 7000}.Plan().Update,
+			raised.Item()),
 		one("add to a schedule", add2.Plan(), opened.Item()),
 		one("acquire in the next window", Charge{Image: opened, Costs: w.Costs, Now: until + 2000}.Plan().Update,
 			opened.Item()),

@@ -30,6 +30,7 @@ const (
 	spent   = "b_?_tc <= "                                           // others took what was there
 	charge  = image + "; " + spent
 	held    = "(attribute_not_exists(hu) OR hu <= )" // others hold for longer
+	noEdge  = "(attribute_not_exists(vu) OR vu > )"  // the limit has changed
 	slotted = charge + "; s_fly_cp = ; s_fly_rp = "
 	asTold  = "s_fly_ep = ; s_fly_0 = ; s_fly_1 = ; s_fly_2 = " // somebody took some meanwhile
 	counts  = "s_fly_ep BETWEEN ; s_fly_2 >= "                  // the slots are lost
@@ -79,7 +80,7 @@ var guards = map[string]string{
 	"refill of debt":                                   image, // it stays one
 	"raise":                                            charge,
 	"drain":                                            charge,
-	"cold": count + "; rf >= ; " + meter + "; " + held + "; b_?_cp = ; b_?_ra = ; b_?_rp = ; b_?_tk BETWEEN ; " +
+	"cold": count + "; rf >= ; " + meter + "; " + held + "; " + noEdge + "; b_?_cp = ; b_?_ra = ; b_?_rp = ; b_?_tk BETWEEN ; " +
 		"(attribute_not_exists(ttl) OR ttl > )",
 	"adjust":           levels + "; " + meter,
 	"adjust unmetered": levels,
@@ -102,7 +103,13 @@ var guards = map[string]string{
 	"add to a schedule": count + "; rf >= ; " + meter + "; " + held + "; b_rpm_sched = ; sched_tz = ; vu > ; " +
 		"vu <= ; attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tk BETWEEN ; " +
 		"(attribute_not_exists(ttl) OR ttl > )",
-	"acquire in the next window":   inWindow,
+	"acquire in the next window": inWindow,
+	"add to a raise": count + "; rf >= ; " + meter + "; " + held + "; b_rpm_more = ; vu > ; vu <= ; " +
+		"attribute_not_exists(sched); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tk BETWEEN ; " +
+		"(attribute_not_exists(ttl) OR ttl > )",
+	"acquire behind a raise": inWindow,
+	"acquire with a raise": life + "; b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; b_rpm_tc <= ; b_wcu_cp = ; b_wcu_ra = ; " +
+		"b_wcu_rp = ; attribute_not_exists(vu)",
 	"acquire without the schedule": inWindow,
 	"add to quotas":                quotaAdd,
 	"count denials besides":        quotaAdd,
@@ -130,7 +137,7 @@ var guards = map[string]string{
 	"slots: in an epoch that no sound clock has begun": slotted + "; " + asTold,
 	"slots: dropped":             charge + "; " + asTold,
 	"slots: given back by force": slotted + "; " + counts,
-	"slots: cold": count + "; rf >= ; " + meter + "; " + held + "; s_fly_cp = ; s_fly_rp = ; s_fly_1 <= ; s_fly_2 <= ; " +
+	"slots: cold": count + "; rf >= ; " + meter + "; " + held + "; " + noEdge + "; s_fly_cp = ; s_fly_rp = ; s_fly_1 <= ; s_fly_2 <= ; " +
 		idle + "s_fly_2 =  AND s_fly_1 = ); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
 		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > )",
 	"slots: given back": isThere + "; " + meter + "; " + counts,
