@@ -71,6 +71,7 @@ func TestWhatCallsCost(t *testing.T) {
 		"plan":                                    "BatchGetItem:2",
 		"purge":                                   "BatchGetItem:1 BatchWriteItem:22 DeleteItem:1 Query:26 UpdateItem:45",
 		"purge of nobody":                         "BatchGetItem:1 DeleteItem:1 Query:6",
+		"raise twice with an id":                  "BatchGetItem:11 TransactWriteItems:1 UpdateItem:1",
 		"reach":                                   "BatchGetItem:12 Query:4",
 		"recover a namespace":                     "BatchGetItem:1 Query:5 TransactWriteItems:1",
 		"register one that is":                    "BatchGetItem:1",

@@ -212,6 +212,23 @@ func changes() []change {
 			},
 		},
 		{
+			"raise", func(w *world) {
+				w.set(Scope{}, limiter.PerHour("rpm", 80))
+				w.split("acme", "gpt-4", 1)
+			},
+			func(w *world, ctx context.Context) error {
+				_, err := w.ns.RaiseFor(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 8}, 1)
+				return err
+			},
+			func(w *world) error {
+				b, err := w.ns.Peek(w.Context(), "acme", "gpt-4")
+				if err == nil && b[0].Levels[0].Capacity != 88 {
+					err = fmt.Errorf("it is %+v", b[0].Levels[0])
+				}
+				return errors.Join(err, countEvents(w, acme, "limits_raised", 1))
+			},
+		},
+		{
 			"reset what cannot be read", func(w *world) {
 				w.set(Scope{}, rpm10)
 				w.split("acme", "gpt-4", 1)

@@ -181,6 +181,15 @@ func removals() map[string]func(w *world) error {
 			_, err = ns.Credit(w.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})
 			return err
 		},
+		"raise twice with an id": func(w *world) error {
+			ns, err := w.ns.Once("n-1")
+			for range 2 {
+				if err == nil {
+					_, err = ns.RaiseFor(w.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1}, 2)
+				}
+			}
+			return err
+		},
 		"credit of a quota that is not there": func(w *world) error {
 			_, err := w.ns.Credit(w.Context(), "org", "jobs", limiter.Costs{"rpy": 1})
 			return err

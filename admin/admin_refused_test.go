@@ -24,7 +24,7 @@ func listed[T any](seq iter.Seq2[T, error]) (any, error) {
 func TestWhatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
-	ctx, ns := t.Context(), w.ns
+	ctx, ns, later := t.Context(), w.ns, time.UnixMilli(start).Add(day)
 	only := func(err error) (any, error) { return nil, err }
 	told := func(v any, err error) (any, error) { return v, err }
 	usage := func(q UsageQuery) (any, error) { return listed(ns.Usage(ctx, q)) }
@@ -76,6 +76,15 @@ func TestWhatIsRefused(t *testing.T) {
 			return told(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": limiter.MaxTokens + 1}))
 		},
 			"tokens of rpm is 1000000000000001, want 1 to 1000000000000000"},
+
+		{func() (any, error) { return told(ns.Raise(ctx, "\n", "r", nil, later)) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", nil, later)) }, "tokens is empty, want at least one limit"},
+		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", limiter.Costs{"rpm": 0}, later)) },
+			"tokens of rpm is 0, want 1 to 1000000000000000"},
+		{func() (any, error) { return told(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 0)) },
+			"periods is 0, want 1 to 1000"},
+		{func() (any, error) { return told(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 1001)) },
+			"periods is 1001, want 1 to 1000"},
 
 		{func() (any, error) { return entity(Entity{ID: "\n"}) }, `ID is "\n", want ` + entities},
 		{func() (any, error) { return entity(Entity{ID: "a", Parent: "\n"}) }, `Parent is "\n", want ` + entities},

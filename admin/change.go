@@ -117,10 +117,7 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 	if len(after.Names()) == 0 && leaves(over, s.item) {
 		return nil
 	}
-	out := []item.Write{config.Noticed(over, s.item)}
-	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
-		out = append(out, n.registers(s.item != nil, after, !gone)...)
-	}
+	out := n.listed(over, s, after)
 	subject, resource := at.subject()
 	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource}
 	says := config.AccessSet(was.Access, after.Access)
@@ -133,6 +130,15 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 		e.details = with(config.LimitsSet(after), says)
 	}
 	return append(out, n.record(ctx, s.system, e))
+}
+
+// listed returns a write over a configuration, and that of the registry which lists it.
+func (n *Namespace) listed(over item.Write, s stored, after config.Config) []item.Write {
+	out := []item.Write{config.Noticed(over, s.item)}
+	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
+		out = append(out, n.registers(s.item != nil, after, !gone)...)
+	}
+	return out
 }
 
 // with returns the details of an event, and more.

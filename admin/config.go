@@ -70,6 +70,8 @@ type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none, or they cannot be read
 	Err    error           // why requests that these limits are for are refused, an ErrConfig; nil: they are not
+	// Raises are what is stored by [Namespace.Raise] and lasts, also of inherited limits.
+	Raises []Raise
 	// Access and Cascade are what the scope says besides: see [Namespace.SetAccess] and
 	// [Namespace.SetCascade].
 	Access  Access
@@ -82,10 +84,10 @@ type Config struct {
 	AuditRetention time.Duration
 }
 
-// configIn returns what the item of a configuration says. Its error is Err of it.
-func configIn(it item.Item) (Config, error) {
+// configIn returns what the item of a configuration says at an instant. Its error is Err of it.
+func configIn(it item.Item, now int64) (Config, error) {
 	c, err := config.DecodeConfig(it)
-	out := configOf(c, it)
+	out := configOf(c, it, now)
 	if err == nil {
 		_, err = storedLimits(out.Limits)
 	}
@@ -96,13 +98,16 @@ func configIn(it item.Item) (Config, error) {
 }
 
 // configOf returns a configuration as callers have it, but for Err.
-func configOf(c config.Config, it item.Item) Config {
+func configOf(c config.Config, it item.Item, now int64) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	if out.Scope != (Scope{}) { // the namespace says nothing
 		out.Access, out.Cascade = accessIn(it)
 	}
 	for _, l := range c.Limits {
 		out.Limits = append(out.Limits, publicLimit(l))
+	}
+	for _, limit := range slices.Sorted(maps.Keys(c.Raises)) {
+		out.Raises = append(out.Raises, raisesOf(limit, c.Lasting(limit, now))...)
 	}
 	out.OnUnavailable, _ = validate.PolicyOf[limiter.Policy](c.OnUnavailable)
 	return out
@@ -142,7 +147,7 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	if err != nil {
 		return Config{}, fail(err, "read limits of %s", at)
 	}
-	return configIn(items[0])
+	return configIn(items[0], n.table.now())
 }
 
 // SetLimits replaces the limits stored at a scope, records that, and brings the new

@@ -80,7 +80,7 @@ func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Confi
 		if it == nil {
 			continue
 		}
-		if !yield(configIn(it)) {
+		if !yield(configIn(it, n.table.now())) {
 			return false
 		}
 	}
@@ -98,7 +98,7 @@ func (n *Namespace) configsOf(ctx context.Context, at Scope, yield func(Config, 
 			yield(Config{}, fail(err, "list limits of %q", at.Entity))
 			return
 		}
-		if !yield(configIn(it)) {
+		if !yield(configIn(it, n.table.now())) {
 			return
 		}
 	}

@@ -73,13 +73,8 @@ func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []
 func (n *Namespace) Credit(
 	ctx context.Context, entity, resource string, tokens limiter.Costs,
 ) (map[string]int64, error) {
-	for limit, t := range tokens {
-		if t < 1 || t > limiter.MaxTokens {
-			return nil, validate.Invalid("tokens of "+limit, t, fmt.Sprintf("1 to %d", int64(limiter.MaxTokens)))
-		}
-	}
-	if len(tokens) == 0 {
-		return nil, validate.Invalid("tokens", validate.Plain("empty"), "at least one limit")
+	if err := checkTokens(tokens); err != nil {
+		return nil, err
 	}
 	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationTopUp,
 		action: ledger.ActionBucketCredited, creates: true, decide: func(found map[string]room) (gifts, error) {
@@ -98,6 +93,18 @@ func (n *Namespace) Credit(
 			}
 			return out, nil
 		}})
+}
+
+func checkTokens(tokens limiter.Costs) error {
+	for limit, t := range tokens {
+		if t < 1 || t > limiter.MaxTokens {
+			return validate.Invalid("tokens of "+limit, t, fmt.Sprintf("1 to %d", int64(limiter.MaxTokens)))
+		}
+	}
+	if len(tokens) == 0 {
+		return validate.Invalid("tokens", validate.Plain("empty"), "at least one limit")
+	}
+	return nil
 }
 
 // noLimit is the error where a bucket does not have a limit.
@@ -168,9 +175,9 @@ func (n *Namespace) raise(ctx context.Context, r raising) (map[string]int64, err
 		return nil, err
 	}
 	for range callAttempts {
-		done, err := n.operation(ctx, r)
-		if done != nil || err != nil {
-			return done, fail(err, "raise bucket %s", r.of)
+		done, err := n.operation(ctx, r.of, r.kind)
+		if done.Tokens != nil || err != nil {
+			return done.Tokens, fail(err, "raise bucket %s", r.of)
 		}
 		added, raced, err := n.raiseOnce(ctx, r)
 		if !raced {

@@ -201,8 +201,7 @@ func TestAnOperationThatCannotBeRead(t *testing.T) {
 	w.must(err)
 	_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})
 	w.must(err)
-	r := raising{of: Scope{"acme", "gpt-4"}, kind: table.OperationTopUp}
-	w.db.Store(spoilt(w.db.Item(ns.operationOf(r).Key())))
+	w.db.Store(spoilt(w.db.Item(ns.operationOf(Scope{"acme", "gpt-4"}, table.OperationTopUp).Key())))
 	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil ||
 		!strings.Contains(err.Error(), `"operation"`) {
 		t.Errorf("added %v, %v", added, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Once returns the same namespace, where Reset and Credit happen once for an id and bucket.
+// Once returns the same namespace, where Reset, Credit and Raise happen once for an id and bucket.
 // Take the id from what asks for it: a purchase, a ticket. If they are called again with the
 // id within three days, because the answer was lost or somebody clicked twice, they change
 // nothing and return what the first call returned. The same holds for a Python client with
@@ -33,27 +33,27 @@ func (n *Namespace) Once(id string) (*Namespace, error) {
 	return &once, nil
 }
 
-func (n *Namespace) operationOf(r raising) table.Operation {
-	return table.Operation{Namespace: n.id, Entity: r.of.Entity, Resource: r.of.Resource, ID: n.once, Kind: r.kind}
+func (n *Namespace) operationOf(of Scope, kind string) table.Operation {
+	return table.Operation{Namespace: n.id, Entity: of.Entity, Resource: of.Resource, ID: n.once, Kind: kind}
 }
 
-// operation returns what the operation of the id has added, nil if there was none yet.
-func (n *Namespace) operation(ctx context.Context, r raising) (map[string]int64, error) {
+// operation returns the operation of the id, without Tokens if there was none yet.
+func (n *Namespace) operation(ctx context.Context, of Scope, kind string) (table.Operation, error) {
 	if n.once == "" {
-		return nil, nil
+		return table.Operation{}, nil
 	}
-	items, err := n.calls.read(ctx, n.operationOf(r).Key())
+	items, err := n.calls.read(ctx, n.operationOf(of, kind).Key())
 	if err != nil || items[0] == nil {
-		return nil, err
+		return table.Operation{}, err
 	}
 	done, err := table.DecodeOperation(items[0])
+	if err == nil && done.Kind != kind {
+		err = validate.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
+	}
 	if err != nil {
-		return nil, err
+		return table.Operation{}, err
 	}
-	if done.Kind != r.kind {
-		return nil, validate.Invalid("id", n.once, "one that was not used for a "+done.Kind+" of this bucket")
-	}
-	return done.Tokens, nil
+	return done, nil
 }
 
 // recorded returns the writes with those that record them: the audit event, and the operation
@@ -70,7 +70,7 @@ func (n *Namespace) recorded(
 		details: ledger.BucketLevels(added, n.once),
 	})}
 	if n.once != "" {
-		op := n.operationOf(r)
+		op := n.operationOf(r.of, r.kind)
 		op.Writer, op.Shards, op.Tokens, op.At = n.table.ids.next(n.table.now()), shards, added, n.table.now()
 		out = append(out, op.Create())
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -40,9 +41,11 @@ type Bucket struct {
 
 // Level is the state of one limit.
 type Level struct {
-	// Limit is the limit as it is in force: in a window of its Schedule, with what that changes.
+	// Limit is the limit as it is in force: in a window of its Schedule, with what that changes, and raised.
 	limiter.Limit
-	// ChangesIn is how long its Schedule leaves it so; zero: it has none, or leaves it for good.
+	// Raises are part of it while they last: see [Namespace.Raise].
+	Raises []Raise
+	// ChangesIn is how long its Schedule and Raises leave it so; zero: it has none, or they leave it for good.
 	ChangesIn time.Duration
 	// Stored reports whether the limit is stored as it is here. One that is not was brought by
 	// callers, or was stored before.
@@ -146,7 +149,7 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 
 // inBucket returns what buckets store of a limit: neither floors nor for how long it is taken ahead.
 func inBucket(l bucket.Limit) bucket.Limit {
-	l = l.Own()
+	l = l.Own().WithRaises("")
 	l.Floors, l.Ahead = "", 0
 	return l
 }
@@ -166,7 +169,7 @@ func limitsOf(shards []table.Shard) (out []bucket.Limit) {
 
 // level adds one limit up over the shards.
 func level(l bucket.Limit, shards []table.Shard, now int64) Level {
-	out := levelOf(l.InForce(now))
+	out := levelOf(l.InForce(now), now)
 	if edge := l.Changes(now); edge != bucket.Never {
 		out.ChangesIn = time.Duration(min(bucket.SubSat(edge, now), longestIn)) * time.Millisecond
 	}
@@ -201,11 +204,13 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 }
 
 // levelOf is a full level of a limit with the parameters that it has now.
-func levelOf(l bucket.Limit) Level {
-	schedule := l.Schedule()
+func levelOf(l bucket.Limit, now int64) Level {
+	schedule, raises := l.Schedule(), l.Raises()
 	l.Plan = ""
 	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
 	out.Schedule = schedule
+	lasting := config.Config{Raises: map[string]string{l.Name: raises}}.Lasting(l.Name, now)
+	out.Raises = raisesOf(l.Name, lasting)
 	return out
 }
 

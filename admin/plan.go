@@ -92,6 +92,9 @@ func (c Config) Lines() (out []string) {
 	for _, l := range c.Limits {
 		out = append(out, l.String())
 	}
+	for _, r := range c.Raises {
+		out = append(out, r.Limit+": "+r.String())
+	}
 	if c.OnUnavailable != limiter.PolicyDefault {
 		out = append(out, "on unavailable: "+c.OnUnavailable.String())
 	}
@@ -215,11 +218,11 @@ func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	if want.Declared.Cascade || was.Declared.Cascade {
 		want.Access.Cascade = says.Cascade
 	}
-	from := configOf(was, stored)
+	from := configOf(was, stored, n.table.now())
 	if stored != nil {
-		from, _ = configIn(stored)
+		from, _ = configIn(stored, n.table.now())
 	}
-	s := Step{Scope: to.Scope, From: from, To: configOf(want, want.Item()), item: stored, want: want}
+	s := Step{Scope: to.Scope, From: from, To: configOf(want, want.Item(), n.table.now()), item: stored, want: want}
 	switch {
 	case leaves(want.Over(stored, nil), stored):
 		s.Action = ActionUnchanged // also if it is not declared any more, and was deleted by somebody else

@@ -212,7 +212,7 @@ func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in in
 	stored, err := n.configs(ctx, entity, resource)
 	for _, c := range stored {
 		if c.err != nil || len(c.Limits) > 0 { // less specific scopes do not matter
-			return inForce{c.Limits, scopeOf(c.Config)}, c.err
+			return inForce{stored[0].Raised(c.Limits, n.table.now()), scopeOf(c.Config)}, c.err
 		}
 	}
 	return in, err

@@ -35,7 +35,7 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 	all, err := n.configs(ctx, entity, resource)
 	var out Resolved
 	for _, c := range all {
-		stored, refused := configIn(c.stored)
+		stored, refused := configIn(c.stored, n.table.now())
 		if err == nil {
 			err = refused
 		}

@@ -107,7 +107,7 @@ func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 			return out, recs[i].bad
 		}
 		if len(recs[i].config.Limits) > 0 {
-			out.limits, out.own = recs[i].config.Limits, i == recEntity
+			out.limits, out.own = recs[recEntity].config.Raised(recs[i].config.Limits, recs[recEntity].at), i == recEntity
 			return out, nil
 		}
 	}

@@ -63,7 +63,10 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 			case l.IsBlocked():
 				left, capacity = "blocked", ""
 			}
-			if l.ChangesIn > 0 { // in a window of its schedule
+			for _, r := range l.Raises {
+				capacity = fmt.Sprintf("%v, %s", capacity, r)
+			}
+			if l.ChangesIn > 0 && l.Raises == nil { // in a window of its schedule
 				capacity = fmt.Sprintf("%v for %s", capacity, l.ChangesIn.Round(time.Second))
 			}
 			full := any(l.FullIn.Round(time.Millisecond))
@@ -132,24 +135,9 @@ func creditCommand(a *app) *cobra.Command {
 		Short: "add tokens to a bucket: a rate is filled to its capacity at most, a quota gets more",
 		Example: `  zae-limiter credit acme gpt-4 tpm=5000
   zae-limiter credit acme gpt-4 'budget=$50' --id invoice-4711`,
-		Args: args(3, -1),
-		PreRunE: func(c *cobra.Command, names []string) error {
-			for _, text := range names[2:] {
-				name, number, _ := strings.Cut(text, "=")
-				n, err := limiter.ParseAmount(number)
-				if _, twice := tokens[name]; err != nil || twice {
-					return usage(c, "%q: want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50", text)
-				}
-				tokens[name] = n
-			}
-			return nil
-		},
+		Args:    args(3, -1),
+		PreRunE: func(c *cobra.Command, names []string) error { return amountsIn(c, names[2:], tokens) },
 	}, func(c *call) (answer, error) {
-		for _, text := range c.args[2:] {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !validate.InDollars(name) {
-				return answer{}, usage(c.cmd, "%q: limit %q counts no dollars by its name, want a whole number", text, name)
-			}
-		}
 		ns, err := once(c.ns, id)
 		if err != nil {
 			return answer{}, err
@@ -157,6 +145,63 @@ func creditCommand(a *app) *cobra.Command {
 		added, err := ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
 		return addedAnswer(added), err
 	})
+	cmd.Flags().StringVar(&id, "id", "", idFlag)
+	return cmd
+}
+
+// amountsIn reads LIMIT=AMOUNT... into tokens.
+func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
+	for _, text := range texts {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := limiter.ParseAmount(number)
+		if _, twice := tokens[name]; err != nil || twice {
+			return usage(c, "%q: want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50", text)
+		}
+		if strings.HasPrefix(number, "$") && !validate.InDollars(name) {
+			return usage(c, "%q: limit %q counts no dollars by its name, want a whole number", text, name)
+		}
+		tokens[name] = n
+	}
+	return nil
+}
+
+// raiseCommand raises limits until an instant, or for so many periods.
+func raiseCommand(a *app) *cobra.Command {
+	more, id, text, periods := limiter.Costs{}, "", "", 0
+	var until time.Time
+	cmd := a.inNamespace(&cobra.Command{
+		Use:   "raise ENTITY RESOURCE LIMIT=AMOUNT...",
+		Short: "raise limits of an entity for a while: more tokens a period, from now until a time",
+		Example: `  zae-limiter raise acme gpt-4 rpm=500 --until 2026-12-01T00:00:00Z
+  zae-limiter raise acme gpt-4 'budget=$50' --for 1 --id ticket-4711`,
+		Args: args(3, -1),
+		PreRunE: func(c *cobra.Command, names []string) (err error) {
+			if c.Flags().Changed("until") == c.Flags().Changed("for") {
+				return usage(c, "want one of --until and --for")
+			}
+			if until, err = parseTime(text); err != nil {
+				return usage(c, "--until: %v", err)
+			}
+			return amountsIn(c, names[2:], more)
+		},
+	}, func(c *call) (answer, error) {
+		ns, err := once(c.ns, id)
+		if err != nil {
+			return answer{}, err
+		}
+		raise := func() ([]admin.Raise, error) { return ns.Raise(c.ctx, c.args[0], c.args[1], more, until) }
+		if text == "" {
+			raise = func() ([]admin.Raise, error) { return ns.RaiseFor(c.ctx, c.args[0], c.args[1], more, periods) }
+		}
+		done, err := raise()
+		r := rows{head: []string{"limit", "more", "until"}}
+		for _, one := range done {
+			r.add(one.Limit, amountIn(one.Limit, one.More), stamp(one.Until))
+		}
+		return answer{value: map[string]any{"raises": done}, rows: r}, err
+	})
+	cmd.Flags().StringVar(&text, "until", "", "time at which the raise ends: of a quota, the next edge of a period")
+	cmd.Flags().IntVar(&periods, "for", 0, "so many periods: of a quota the present one and those that follow")
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
 	return cmd
 }

@@ -42,6 +42,9 @@ func addConfig(r *rows, c admin.Config, first ...any) {
 		row := append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), l.Name)
 		r.add(append(row, figures(l)...)...)
 	}
+	for _, raise := range c.Raises {
+		r.add(append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), raise.Limit, "", "", "", raise.String())...)
+	}
 }
 
 // figures are the capacity, refill, period and note of a limit. Those that its kind does not have

@@ -76,6 +76,7 @@ var effects = map[string]played{
 	"audit":           {args: "--all"},
 	"cost":            {args: "--rate 10"},
 	"credit":          {effect: adds, args: "acme gpt-4 rpm=1"},
+	"raise":           {effect: adds, args: "acme gpt-4 rpm=1 --for 1"},
 	"dev":             {away: true},
 	"disable":         {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},
 	"bypass":          {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},

@@ -58,9 +58,9 @@ func ParseRaises(form string) (out []Raise, err error) {
 }
 
 // CanRaise reports whether the limit can be raised.
-func (l Limit) CanRaise() bool { return !l.Lends() && l.FirstUse() == 0 }
+func (l Limit) CanRaise() bool { return !l.Returns() && l.FirstUse() == 0 }
 
-// WithRaises returns the limit with its own parameters in force, and with raises in place of those that it has. One
+// WithRaises returns the limit with its own parameters in force, and with other raises. One
 // that cannot be raised has none.
 func (l Limit) WithRaises(form string) Limit {
 	if !l.CanRaise() {

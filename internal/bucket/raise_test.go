@@ -153,7 +153,7 @@ func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
 			t.Errorf("%v is raised to %v", l, got)
 		}
 	}
-	for _, l := range []Limit{{Name: "x", Capacity: 5, AtOnce: true, Period: 5000}, {Name: "x", Capacity: 5, Reset: "+60"}} {
+	for _, l := range []Limit{{Name: "x", Capacity: 5, InFlight: true, Period: 5000}, {Name: "x", Capacity: 5, Reset: "+60"}} {
 		if raised(l, most) != l {
 			t.Errorf("%v is raised", l)
 		}

@@ -29,6 +29,9 @@ type Config struct {
 	// Limits are sorted by name. Capacity and Amount must be whole tokens,
 	// Period whole seconds: that is how they are stored.
 	Limits []bucket.Limit
+	// Raises are the raises of limits, also of inherited ones, by name in the form of package bucket. Only one
+	// entity on one resource has them.
+	Raises map[string]string
 	// Unread are the names of the stored limits where one of them cannot be read. They are in
 	// force as an error, and Over keeps them until SetLimits replaces them.
 	Unread []string
@@ -120,6 +123,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 		}
 	}
 	readLimits(&r, &c)
+	c.readRaises(&r)
 	if err := r.Named("config"); err != nil {
 		c.Limits, c.Unread = nil, c.Names()
 		return c, err

@@ -32,11 +32,16 @@ func kinds() []bucket.Limit {
 
 // What a configuration stores of a limit is read back as it was, of every kind.
 func TestLimitsOfEveryKindAreStored(t *testing.T) {
-	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: kinds()}
+	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: kinds(),
+		Raises: map[string]string{"rpm": "5:7+6:9", "not_here": "1:1"}}
 	got, err := DecodeConfig(c.Item())
-	if err != nil || !reflect.DeepEqual(got.Limits, c.Limits) {
-		t.Errorf("%v, %v, want %v", got.Limits, err, c.Limits)
+	if err != nil || !reflect.DeepEqual(got.Limits, c.Limits) || !reflect.DeepEqual(got.Raises, c.Raises) {
+		t.Errorf("%v, %v, %v, want %v", got.Limits, got.Raises, err, c.Limits)
 	}
+	if got.SetLimits(nil); got.Empty() || len(got.Names()) > 0 {
+		t.Errorf("raises alone are %v", got)
+	}
+	c.Raises = nil
 	it := c.Item()
 	if it["s_fly_l_cp"] == nil || it["l_fly_l_cp"] != nil {
 		t.Errorf("others read slots as one of theirs: %v", it)
@@ -56,6 +61,8 @@ func TestConfigurationsThatCannotBeRead(t *testing.T) {
 		want string
 	}{
 		{"l_rpm_fl", item.S("batch"), `percents of classes`},
+		{"l_rpm_more", item.S("5"), `attribute "l_rpm_more": the raises "5": want at most 16`},
+		{"l_rpm_more", item.N(5), `attribute "l_rpm_more" has type`},
 		{"l_rpm_fl", item.N(5), `attribute "l_rpm_fl" has type`},
 		{"l_tpm_" + layout.FieldSoft, item.S("x"), `attribute "l_tpm_` + layout.FieldSoft + `" has type`},
 		{"l_rpm_cp", item.N(0), `"l_rpm_cp" is 0, want 1 to 9223372036854775`},

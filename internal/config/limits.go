@@ -38,6 +38,47 @@ func (c Config) putLimits(it item.Item) {
 		}
 		putKind(it, at, l, zone)
 	}
+	for name, form := range c.Raises {
+		it[prefixLimit+name+raisesSuffix] = item.S(form)
+	}
+}
+
+// Raised returns limits with the raises that the configuration has of them and that have not ended by an instant.
+func (c Config) Raised(limits []bucket.Limit, now int64) []bucket.Limit {
+	if len(c.Raises) > 0 {
+		limits = slices.Clone(limits)
+		for i, l := range limits {
+			limits[i] = l.WithRaises(bucket.FormOfRaises(c.Lasting(l.Name, now)))
+		}
+	}
+	return limits
+}
+
+// Lasting returns the raises of a limit that have not ended by an instant.
+func (c Config) Lasting(limit string, now int64) []bucket.Raise {
+	all, _ := bucket.ParseRaises(c.Raises[limit])
+	return slices.DeleteFunc(all, func(r bucket.Raise) bool { return now >= bucket.AddSat(r.End, bucket.EdgeMargin) })
+}
+
+const raisesSuffix = "_" + layout.FieldRaises
+
+// readRaises reads the raises of a configuration.
+func (c *Config) readRaises(r *item.Reader) {
+	for attr := range r.It {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(attr, prefixLimit), raisesSuffix)
+		if !ok || !strings.HasPrefix(attr, prefixLimit) || c.Entity == "" || c.Resource == layout.DefaultResource {
+			continue
+		}
+		form := r.Str(attr)
+		if _, err := bucket.ParseRaises(form); err != nil {
+			r.Fail("attribute %q: %w", attr, err)
+			continue
+		}
+		if c.Raises == nil {
+			c.Raises = map[string]string{}
+		}
+		c.Raises[name] = form
+	}
 }
 
 // readLimits reads the limits of a configuration, in order of name.

@@ -94,8 +94,8 @@ func Noticed(w item.Write, stored item.Item) item.Write {
 
 // Empty reports whether the configuration decides nothing.
 func (c Config) Empty() bool {
-	return len(c.Limits) == 0 && len(c.Unread) == 0 && c.OnUnavailable == "" && c.AuditRetentionDays == 0 &&
-		c.Access == Access{}
+	return len(c.Limits) == 0 && len(c.Unread) == 0 && len(c.Raises) == 0 && c.OnUnavailable == "" &&
+		c.AuditRetentionDays == 0 && c.Access == Access{}
 }
 
 // owns reports whether an attribute that the configuration does not set goes when it

@@ -25,6 +25,7 @@ const (
 	ActionEntityUpdated  = "entity_updated"
 	ActionBucketReset    = "bucket_reset"
 	ActionBucketCredited = "bucket_credited"
+	ActionLimitsRaised   = "limits_raised"
 )
 
 // Audit is one audit event: the actor, the action and its subject. It is written once and removed

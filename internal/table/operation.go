@@ -9,6 +9,7 @@ import (
 const (
 	OperationReset = "reset"
 	OperationTopUp = "top_up"
+	OperationRaise = "raise" // ours only
 )
 
 const (
@@ -17,6 +18,7 @@ const (
 	attrWriter     = "writer"
 	attrEntityLife = "ent"
 	attrAmounts    = "amounts"
+	attrEnds       = "ends"
 	anyLife        = "-"
 	// operationTTL is how long an operation is remembered, in seconds.
 	operationTTL = 3 * 86_400
@@ -28,10 +30,11 @@ const (
 type Operation struct {
 	Namespace, Entity, Resource string
 	ID                          string
-	Kind                        string // OperationReset or OperationTopUp
+	Kind                        string // OperationReset, OperationTopUp or OperationRaise
 	Writer                      string // random id of the writer
 	Shards                      int
 	Tokens                      map[string]int64 // whole ones, by limit
+	Ends                        map[string]int64 // of a raise, epoch milliseconds by limit
 	At                          int64
 }
 
@@ -46,11 +49,15 @@ func (o Operation) Create() item.Put {
 	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(o.Entity), item.S(o.Resource)
 	it[attrOperation], it[attrWriter], it[attrEntityLife] = item.S(o.Kind), item.S(o.Writer), item.S(anyLife)
 	it["shards"] = item.N(int64(o.Shards))
-	amounts := item.Item{}
-	for limit, n := range o.Tokens {
-		amounts[limit] = item.N(n)
+	for attr, by := range map[string]map[string]int64{attrAmounts: o.Tokens, attrEnds: o.Ends} {
+		numbers := item.Item{}
+		for limit, n := range by {
+			numbers[limit] = item.N(n)
+		}
+		if by != nil || attr == attrAmounts {
+			it[attr] = item.Map(numbers)
+		}
 	}
-	it[attrAmounts] = item.Map(amounts)
 	it[layout.AttrTTL] = item.N(o.At/1000 + operationTTL)
 	return item.Put{Item: layout.WithGSI4(item.Item(it), o.Namespace, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID),
 		If: item.Absent(item.AttrPK)}
@@ -60,10 +67,12 @@ func (o Operation) Create() item.Put {
 func DecodeOperation(it item.Item) (o Operation, err error) {
 	r := item.Reader{It: it}
 	o.Kind, o.Writer, o.Shards = r.Need(attrOperation), r.Str(attrWriter), int(r.Int("shards"))
-	o.Tokens = map[string]int64{}
-	amounts := r.Entries(attrAmounts)
-	for limit := range amounts {
-		o.Tokens[limit] = (&item.Reader{It: amounts}).Int(limit)
+	o.Tokens, o.Ends = map[string]int64{}, map[string]int64{}
+	for attr, by := range map[string]map[string]int64{attrAmounts: o.Tokens, attrEnds: o.Ends} {
+		numbers := r.Entries(attr)
+		for limit := range numbers {
+			by[limit] = (&item.Reader{It: numbers}).Int(limit)
+		}
 	}
 	return o, r.Named("operation")
 }

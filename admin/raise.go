@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// Raise is more of a limit until an instant.
+type Raise struct {
+	Limit string
+	More  int64 // whole tokens a period
+	Until time.Time
+}
+
+// String returns "500 more until 2026-12-01T00:00:00Z".
+func (r Raise) String() string {
+	return validate.Amount(r.Limit, true, r.More) + " more until " + r.Until.Format(time.RFC3339)
+}
+
+// longestRaise bounds how long a raise lasts.
+const longestRaise = 3660 * day
+
+// Raise gives an entity more of limits on a resource from now until an instant, wherever the limits are stored, and
+// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. One that has
+// ended leaves what is stored with the next.
+//
+// A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with 300 more, 600 a minute
+// with a capacity of 1,000 are 900 with 1,500. Buckets fill to that at the new rate. A quota by a calendar has more
+// tokens at once, and in each period that begins before the instant; so it ends at the edge of a period. As at every edge,
+// a bucket changes a second later. Quotas that count from their first use, in-flight and blocked limits are not
+// raised (limiter.ErrInvalid), and neither are limits that requests bring along.
+//
+// It returns the raises with their real ends, and brings them to the bucket: processes see them with their next
+// write on it, at the latest when they read the limits again. The error is ErrNotFound if no limit of a name is in
+// force, and ErrReach, together with the raises, if they are stored and not in the bucket yet. See [Namespace.Once] for
+// calls whose answer is lost.
+func (n *Namespace) Raise(
+	ctx context.Context, entity, resource string, more limiter.Costs, until time.Time,
+) ([]Raise, error) {
+	return n.raiseLimits(ctx, Scope{entity, resource}, more, func(l bucket.Limit, _ int64) int64 {
+		if l.Renews() {
+			return l.Next(until.UnixMilli() - 1)
+		}
+		return until.UnixMilli()
+	})
+}
+
+// RaiseFor is Raise for a number of periods from now, 1 to 1000: of a quota the present one and those that follow it,
+// of a rate so many times its own Period.
+func (n *Namespace) RaiseFor(
+	ctx context.Context, entity, resource string, more limiter.Costs, periods int,
+) ([]Raise, error) {
+	if periods < 1 || periods > 1000 {
+		return nil, validate.Invalid("periods", periods, "1 to 1000")
+	}
+	return n.raiseLimits(ctx, Scope{entity, resource}, more, func(l bucket.Limit, now int64) int64 {
+		if !l.Renews() {
+			return bucket.AddSat(now, int64(periods)*l.Own().Period)
+		}
+		for range periods {
+			now = l.Next(now)
+		}
+		return now
+	})
+}
+
+// raiseLimits raises limits until the instants that end returns.
+func (n *Namespace) raiseLimits(
+	ctx context.Context, at Scope, more limiter.Costs, end func(l bucket.Limit, now int64) int64,
+) ([]Raise, error) {
+	if err := checkPair(at.Entity, at.Resource); err != nil {
+		return nil, err
+	}
+	if err := checkTokens(more); err != nil {
+		return nil, err
+	}
+	var done table.Operation
+	_, err := n.commit(ctx, at, func(s stored) (writes []item.Write, err error) {
+		if done, err = n.operation(ctx, at, table.OperationRaise); done.Tokens != nil || err != nil {
+			return nil, err
+		}
+		in, err := n.inForce(ctx, at.Entity, at.Resource)
+		if err != nil {
+			return nil, err
+		}
+		after, now := s.config, n.table.now()
+		ends, until := map[string]int64{}, item.Item{}
+		after.Raises = map[string]string{}
+		for limit := range s.config.Raises {
+			if lasting := s.config.Lasting(limit, now); len(lasting) > 0 {
+				after.Raises[limit] = bucket.FormOfRaises(lasting)
+			}
+		}
+		for _, limit := range slices.Sorted(maps.Keys(more)) {
+			l, err := in.raised(at, limit)
+			if err != nil {
+				return nil, err
+			}
+			ends[limit] = end(l, now)
+			if ends[limit] <= now || ends[limit] > now+longestRaise.Milliseconds() {
+				return nil, validate.Invalid("until of "+limit, time.UnixMilli(ends[limit]).UTC().Format(time.RFC3339),
+					"a time after now, and at most 3660 days")
+			}
+			until[limit] = item.S(layout.Timestamp(ends[limit]))
+			all := append(s.config.Lasting(limit, now), bucket.Raise{Tokens: more[limit], End: ends[limit]})
+			if after.Raises[limit], err = raisesOn(l, all); err != nil {
+				return nil, err
+			}
+		}
+		done = n.operationOf(at, table.OperationRaise)
+		done.Writer, done.Tokens, done.Ends, done.At = n.table.ids.next(now), more, ends, now
+		subject, resource := at.subject()
+		writes = append(n.listed(after.Over(s.item, conditionOn(s.item)), s, after), n.record(ctx, s.system, event{
+			subject: subject, resource: resource, action: ledger.ActionLimitsRaised,
+			details: with(ledger.BucketLevels(more, n.once), item.Item{"until": item.Map(until)})}))
+		if n.once != "" {
+			writes = append(writes, done.Create())
+		}
+		return writes, nil
+	})
+	if err != nil {
+		return nil, fail(err, "raise limits of %s", at)
+	}
+	var out []Raise
+	for _, limit := range slices.Sorted(maps.Keys(done.Tokens)) {
+		out = append(out, raisesOf(limit, []bucket.Raise{{Tokens: done.Tokens[limit], End: done.Ends[limit]}})...)
+	}
+	_, err = n.reach(ctx, at, nil)
+	return out, err
+}
+
+// raised returns a limit in force that can be raised.
+func (in inForce) raised(at Scope, limit string) (bucket.Limit, error) {
+	var names []string
+	for _, l := range in.limits {
+		if l.Name != limit {
+			names = append(names, l.Name)
+			continue
+		}
+		if !l.CanRaise() || publicLimit(l).IsBlocked() {
+			return l, validate.Invalid("limit", limit, "a rate that is not blocked, or a quota by a calendar")
+		}
+		return l, nil
+	}
+	return bucket.Limit{}, fmt.Errorf("%w: limit %q, %s has %s", ErrNotFound, limit, at,
+		cmp.Or(strings.Join(names, ", "), "none"))
+}
+
+// raisesOn returns the form of raises that a limit can have together.
+func raisesOn(l bucket.Limit, all []bucket.Raise) (form string, err error) {
+	form = bucket.FormOfRaises(all)
+	if _, err := bucket.ParseRaises(form); err != nil {
+		return "", validate.Invalid("raises of "+l.Name, len(all), fmt.Sprintf("at most %d that last", bucket.MaxRaises))
+	}
+	const most = limiter.MaxTokens * bucket.Milli
+	if is := l.WithRaises(form).Most(); is.Capacity >= most || is.Amount >= most {
+		return "", validate.Invalid("tokens of "+l.Name, all[len(all)-1].Tokens,
+			fmt.Sprintf("less than %d tokens in all, of the capacity too", int64(limiter.MaxTokens)))
+	}
+	return form, nil
+}
+
+// raisesOf returns raises of a limit as callers have them.
+func raisesOf(limit string, raises []bucket.Raise) (out []Raise) {
+	for _, r := range raises {
+		out = append(out, Raise{limit, r.Tokens, time.UnixMilli(r.End).UTC()})
+	}
+	return out
+}

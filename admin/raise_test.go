@@ -1,0 +1,254 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// tries takes one token at a time until it is denied, so many times, and returns how many were granted.
+func (w *world) tries(l *limiter.Limiter, times int, apart time.Duration) (granted int) {
+	w.Helper()
+	for range times {
+		w.advance(apart)
+		for {
+			_, err := l.Acquire(w.Context(),
+				limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
+			if errors.Is(err, limiter.ErrLimited) {
+				break
+			}
+			w.must(err)
+			granted++
+		}
+	}
+	return granted
+}
+
+// 60 a minute, inherited from the namespace, is raised by 120 for 30 seconds: three a second while it lasts, and one
+// before and after. Other processes and others' limits see nothing of it at any other time.
+func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60))
+	l := w.limiter()
+	if n := w.tries(l, 1, time.Second) + w.tries(l, 10, time.Second); n != 60+10 {
+		t.Fatalf("%d before the raise", n)
+	}
+	ends := w.table.now() + 30_000
+	got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 120}, time.UnixMilli(ends))
+	want := []Raise{{"rpm", 120, time.UnixMilli(ends).UTC()}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	w.must(err)
+	if level := b[0].Levels[0]; level.Capacity != 180 || level.Refill != 180 || !level.Stored ||
+		!slices.Equal(level.Raises, want) || level.ChangesIn != 31*time.Second || b[0].From != (Scope{}) {
+		t.Errorf("%+v", level)
+	}
+	c, err := w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
+	if err != nil || c.Limits != nil || !slices.Equal(c.Raises, want) ||
+		!slices.Equal(c.Lines(), []string{"rpm: 120 more until 2023-11-14T22:14:01Z"}) {
+		t.Errorf("%+v, %v, %q", c, err, c.Lines())
+	}
+	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "limits_raised" || e[0].Resource != "gpt-4" {
+		t.Errorf("events %+v", e)
+	}
+	lease, err := l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
+	w.must(err)
+	if s := lease.Status()[0]; s.Capacity != 180 || s.ChangesAfter != 31*time.Second {
+		t.Errorf("%+v", s)
+	}
+	if n := w.tries(l, 10, time.Second); n != 30 {
+		t.Errorf("%d in ten seconds of the raise, want 30", n)
+	}
+	if n := w.tries(w.limiter(), 20, time.Second); n != 60 {
+		t.Errorf("%d in twenty seconds of another process, want 60", n)
+	}
+	w.take("other", "gpt-4", limiter.Costs{"rpm": 60})
+	if n := w.tries(l, 11, time.Second); n != 3+10 { // an edge is a second later
+		t.Errorf("%d around its end, want 13", n)
+	}
+	b, err = w.ns.Peek(t.Context(), "acme", "gpt-4")
+	if w.must(err); b[0].Levels[0].Capacity != 60 || b[0].Levels[0].Raises != nil || b[0].Levels[0].ChangesIn != 0 {
+		t.Errorf("after its end: %+v", b[0].Levels[0])
+	}
+	if it := w.bucket("acme", "gpt-4", 0).Item(); it["vu"] != nil || it["b_rpm_more"] != nil {
+		t.Errorf("the bucket keeps %v", it)
+	}
+	_, err = w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 2) // two minutes
+	w.must(err)
+	r := item.Reader{It: w.db.Item(w.ns.config(Scope{"acme", "gpt-4"}).Key())}
+	if got, want := r.Str("l_rpm_more"), fmt.Sprintf("5:%d", w.table.now()+120_000); got != want {
+		t.Errorf("stored is %q, want %q: what has ended goes", got, want)
+	}
+	w.hasNoOrphans()
+}
+
+// A quota of 40 a day is raised by 8 for two days, on one shard and on four: 48 today at once, 48 tomorrow, and 40 on
+// the day after. An instant within a day is the end of that day.
+func TestARaisedQuotaIsWholeInEachPeriod(t *testing.T) {
+	for _, splits := range []int{0, 2} {
+		for _, instant := range []bool{false, true} {
+			w := newWorld(t)
+			w.set(Scope{Entity: "acme"}, limiter.Quota("rpm", 40, limiter.Daily("")), limiter.PerHour("rph", 9))
+			if splits > 0 {
+				w.split("acme", "gpt-4", splits)
+				_, err := w.ns.Reset(t.Context(), "acme", "gpt-4") // it has taken one
+				w.must(err)
+			}
+			l := w.limiter()
+			granted := w.tries(l, 5, 1100*time.Millisecond)
+			midnight := time.UnixMilli(start).UTC().Truncate(24 * time.Hour)
+			raise := func() ([]Raise, error) {
+				return w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, 2)
+			}
+			if instant {
+				raise = func() ([]Raise, error) {
+					return w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, midnight.Add(30*time.Hour))
+				}
+			}
+			got, err := raise()
+			if err != nil || got[0].Until != midnight.Add(48*time.Hour) {
+				t.Fatalf("%v, %v", got, err)
+			}
+			if granted += w.tries(l, 5, 1100*time.Millisecond); granted != 48 {
+				t.Errorf("%d shards: %d on the first day", 1<<splits, granted)
+			}
+			for day, want := range []int{48, 40, 40} {
+				w.now.Store(midnight.Add(time.Duration(day+1)*24*time.Hour + time.Second).UnixMilli())
+				if n := w.tries(l, 5, 1100*time.Millisecond) + w.tries(w.limiter(), 4, 1100*time.Millisecond); n != want {
+					t.Errorf("%d shards: %d on day %d, want %d", 1<<splits, n, day+2, want)
+				}
+			}
+		}
+	}
+}
+
+// A raise with an id is made once, whatever becomes of the transaction, and others add to it. The id of a raise is
+// not that of a credit.
+func TestARaiseIsMadeOnce(t *testing.T) {
+	for _, f := range []struct {
+		apply   bool
+		kind    store.Kind
+		forever bool
+	}{
+		{false, store.Throttled, false}, {false, store.Conflict, false}, {true, store.Unknown, false},
+		{false, store.Unavailable, false}, {true, store.Unknown, true}, {false, store.Unknown, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.set(Scope{}, limiter.PerMinute("rpm", 60))
+			ns, err := w.ns.Once("n-1")
+			w.must(err)
+			raise := func() ([]Raise, error) {
+				return ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, 3)
+			}
+			w.failTransactions(f.kind, f.apply, f.forever)
+			_, _ = raise()
+			w.db.SetHook(nil)
+			first, err := raise()
+			w.must(err)
+			w.advance(time.Minute)
+			if again, err := raise(); err != nil || !slices.Equal(again, first) {
+				t.Errorf("%+v: %v, %v, want %v", f, again, err, first)
+			}
+			if _, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}); !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("a credit by the id of a raise: %v", err)
+			}
+			if ns, err = w.ns.Once("n-2"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = raise(); err != nil {
+				t.Fatal(err)
+			}
+			c, err := w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
+			if n := len(w.events(Scope{Entity: "acme"})); err != nil || len(c.Raises) != 2 || n != 2 {
+				t.Errorf("%+v: %+v, %v, %d events", f, c.Raises, err, n)
+			}
+		})
+	}
+}
+
+// What cannot be raised is refused by name, and nothing is stored.
+func TestWhatIsNotRaised(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Blocked("img"), limiter.Unlimited("free"),
+		limiter.InFlight("jobs", 5, 30*time.Second), limiter.Quota("use", 5, limiter.FromFirstUse(time.Hour)))
+	now := time.UnixMilli(start)
+	for _, c := range []struct {
+		limit string
+		more  int64
+		until time.Time
+		is    error
+		want  string
+	}{
+		{"rpm", 1, now, limiter.ErrInvalid, `until of rpm is "2023-11-14T22:13:20Z", want a time after now`},
+		{"rpm", 1, now.Add(3661 * day), limiter.ErrInvalid, "at most 3660 days"},
+		{"rpm", limiter.MaxTokens, now.Add(day), limiter.ErrInvalid, "tokens of rpm is 1000000000000000, want less than"},
+		{"free", 1, now.Add(day), limiter.ErrInvalid, "tokens of free is 1, want less than"},
+		{"img", 1, now.Add(day), limiter.ErrInvalid, `limit is "img", want a rate that is not blocked`},
+		{"jobs", 1, now.Add(day), limiter.ErrInvalid, `limit is "jobs", want a rate`},
+		{"use", 1, now.Add(day), limiter.ErrInvalid, `limit is "use", want a rate`},
+		{"tpm", 1, now.Add(day), ErrNotFound, `limit "tpm", acme/gpt-4 has free, img, jobs, rpm, use`},
+	} {
+		before := w.db.Snapshot()
+		got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{c.limit: c.more, "rpm": 1}, c.until)
+		if c.limit == "rpm" {
+			got, err = w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{c.limit: c.more}, c.until)
+		}
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || got != nil {
+			t.Errorf("%s: %v, %v, want %q", c.limit, got, err, c.want)
+		}
+		if len(w.db.Items()) != len(before.Items()) {
+			t.Errorf("%s: something is stored", c.limit)
+		}
+	}
+	raise := func() error {
+		_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1}, 1)
+		return err
+	}
+	for range 16 {
+		w.must(raise())
+	}
+	if err := raise(); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "at most 16 that last") {
+		t.Errorf("a seventeenth: %v", err)
+	}
+}
+
+// A raise outlives a change of the limits, and a scope that has nothing else is left with it when they go.
+func TestARaiseStaysWhenLimitsChange(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60))
+	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 10))
+	_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 9)
+	w.must(err)
+	capacity := func() int64 {
+		w.Helper()
+		b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+		w.must(err)
+		return b[0].Levels[0].Capacity
+	}
+	for _, c := range []struct {
+		do   func() error
+		want int64
+	}{
+		{func() error { return nil }, 15},
+		{func() error { return w.ns.SetLimits(t.Context(), Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 20)) }, 25},
+		{func() error { _, err := w.ns.SetAccess(t.Context(), Scope{"acme", "gpt-4"}, AccessEnabled); return err }, 25},
+		{func() error { return w.ns.DeleteLimits(t.Context(), Scope{"acme", "gpt-4"}) }, 65},
+		{func() error { return w.ns.SetLimits(t.Context(), Scope{}, limiter.InFlight("rpm", 7, 30*time.Second)) }, 7},
+		{func() error { return w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("rpm", 30)) }, 35},
+	} {
+		if w.must(c.do()); capacity() != c.want {
+			t.Errorf("%d, want %d", capacity(), c.want)
+		}
+	}
+}
