@@ -132,7 +132,7 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 	return append(out, n.record(ctx, s.system, e))
 }
 
-// listed returns a write over a configuration, and that of the registry which lists it.
+// listed returns a write over a configuration, and the one of the registry that lists it.
 func (n *Namespace) listed(over item.Write, s stored, after config.Config) []item.Write {
 	out := []item.Write{config.Noticed(over, s.item)}
 	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was

@@ -70,7 +70,7 @@ type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none, or they cannot be read
 	Err    error           // why requests that these limits are for are refused, an ErrConfig; nil: they are not
-	// Raises are what is stored by [Namespace.Raise] and lasts, also of inherited limits.
+	// Raises are the raises that last, also of inherited limits: see [Namespace.Raise].
 	Raises []Raise
 	// Access and Cascade are what the scope says besides: see [Namespace.SetAccess] and
 	// [Namespace.SetCascade].

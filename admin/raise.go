@@ -34,8 +34,8 @@ func (r Raise) String() string {
 const longestRaise = 3660 * day
 
 // Raise gives an entity more of limits on a resource from now until an instant, wherever the limits are stored, and
-// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. One that has
-// ended leaves what is stored with the next.
+// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. The
+// next raise removes those that have ended.
 //
 // A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with 300 more, 600 a minute
 // with a capacity of 1,000 are 900 with 1,500. Buckets fill to that at the new rate. A quota by a calendar has more

@@ -252,3 +252,46 @@ func TestARaiseStaysWhenLimitsChange(t *testing.T) {
 		}
 	}
 }
+
+// A process that has read the limits a minute ago never grants more than the raised limit, and less for as long as it
+// has not seen the raise; one that has read the raise grants nothing of it behind its end.
+func TestARaiseAndAProcessWithOldLimits(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60))
+	open := func() *limiter.Limiter {
+		l, err := limiter.Open(t.Context(), twin{DB: w.db}, "t", &limiter.Options{Namespace: "prod", Timeout: ages,
+			ConfigTTL: time.Hour, Now: func() time.Time { return time.UnixMilli(w.now.Load()) }})
+		w.must(err)
+		return l
+	}
+	before, unused := open(), open()
+	w.tries(before, 1, time.Second)
+	w.must(w.warm(unused))
+	_, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 120}, time.UnixMilli(w.table.now()+59_000))
+	w.must(err)
+	during := open()
+	for range 10 {
+		if n := w.tries(before, 1, time.Second) + w.tries(unused, 1, time.Second) + w.tries(during, 1, time.Second); n > 9 {
+			t.Errorf("%d in three seconds of the raise, want at most 9", n)
+		}
+	}
+	if n := w.tries(during, 10, time.Second); n != 30 {
+		t.Errorf("%d in ten seconds of the raise, want 30: the others have not taken it away", n)
+	}
+	w.advance(20 * time.Second) // the end, and the second behind it
+	w.tries(before, 1, time.Second)
+	for range 10 {
+		if n := w.tries(during, 1, time.Second) + w.tries(before, 1, time.Second); n > 2 {
+			t.Errorf("%d in two seconds behind the raise, want 2", n)
+		}
+	}
+	if n := w.tries(unused, 10, time.Second); n > 10 {
+		t.Errorf("%d in ten seconds of a process that has never seen it, want 10", n)
+	}
+}
+
+// warm has a client read the limits.
+func (w *world) warm(l *limiter.Limiter) error {
+	_, err := l.Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
+	return err
+}

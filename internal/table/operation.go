@@ -67,12 +67,15 @@ func (o Operation) Create() item.Put {
 func DecodeOperation(it item.Item) (o Operation, err error) {
 	r := item.Reader{It: it}
 	o.Kind, o.Writer, o.Shards = r.Need(attrOperation), r.Str(attrWriter), int(r.Int("shards"))
-	o.Tokens, o.Ends = map[string]int64{}, map[string]int64{}
-	for attr, by := range map[string]map[string]int64{attrAmounts: o.Tokens, attrEnds: o.Ends} {
-		numbers := r.Entries(attr)
+	byLimit := func(attr string) map[string]int64 {
+		out, numbers := map[string]int64{}, r.Entries(attr)
 		for limit := range numbers {
-			by[limit] = (&item.Reader{It: numbers}).Int(limit)
+			out[limit] = (&item.Reader{It: numbers}).Int(limit)
 		}
+		return out
+	}
+	if o.Tokens = byLimit(attrAmounts); it[attrEnds] != nil {
+		o.Ends = byLimit(attrEnds)
 	}
 	return o, r.Named("operation")
 }

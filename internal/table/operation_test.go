@@ -29,6 +29,11 @@ func TestOperationsAreStoredOnce(t *testing.T) {
 	if ttl := (&item.Reader{It: it}).Int(layout.AttrTTL); ttl != 5+3*86_400 {
 		t.Errorf("it expires at %d", ttl)
 	}
+	o.Ends = map[string]int64{"rpm": 9, "tpm": 8}
+	raise, _, _ := o.Create().Apply(nil)
+	if got, err := DecodeOperation(raise); err != nil || !reflect.DeepEqual(got.Ends, o.Ends) {
+		t.Errorf("%+v, %v", got, err)
+	}
 	delete(it, "operation")
 	if _, err = DecodeOperation(it); err == nil {
 		t.Error("one of no kind is read")
