@@ -50,11 +50,12 @@ const longestRaise = 3660 * day
 func (n *Namespace) Raise(
 	ctx context.Context, entity, resource string, more limiter.Costs, until time.Time,
 ) ([]Raise, error) {
-	return n.raiseLimits(ctx, Scope{entity, resource}, more, func(l bucket.Limit, _ int64) int64 {
-		if l.Renews() {
-			return l.Next(until.UnixMilli() - 1)
+	return n.raiseLimits(ctx, Scope{entity, resource}, more, func(l bucket.Limit, now int64) int64 {
+		end := until.UnixMilli()
+		if l.Renews() && end > now {
+			return l.Next(end - 1)
 		}
-		return until.UnixMilli()
+		return end
 	})
 }
 

@@ -181,7 +181,7 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 func TestWhatIsNotRaised(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Blocked("img"), limiter.Unlimited("free"),
-		limiter.InFlight("jobs", 5, 30*time.Second), limiter.Quota("use", 5, limiter.FromFirstUse(time.Hour)))
+		limiter.Quota("day", 5, limiter.Daily("")), limiter.InFlight("jobs", 5, 30*time.Second), limiter.Quota("use", 5, limiter.FromFirstUse(time.Hour)))
 	now := time.UnixMilli(start)
 	for _, c := range []struct {
 		limit string
@@ -191,13 +191,14 @@ func TestWhatIsNotRaised(t *testing.T) {
 		want  string
 	}{
 		{"rpm", 1, now, limiter.ErrInvalid, `until of rpm is "2023-11-14T22:13:20Z", want a time after now`},
+		{"day", 1, now, limiter.ErrInvalid, `until of day is "2023-11-14T22:13:20Z", want a time after now`},
 		{"rpm", 1, now.Add(3661 * day), limiter.ErrInvalid, "at most 3660 days"},
 		{"rpm", limiter.MaxTokens, now.Add(day), limiter.ErrInvalid, "tokens of rpm is 1000000000000000, want less than"},
 		{"free", 1, now.Add(day), limiter.ErrInvalid, "tokens of free is 1, want less than"},
 		{"img", 1, now.Add(day), limiter.ErrInvalid, `limit is "img", want a rate that is not blocked`},
 		{"jobs", 1, now.Add(day), limiter.ErrInvalid, `limit is "jobs", want a rate`},
 		{"use", 1, now.Add(day), limiter.ErrInvalid, `limit is "use", want a rate`},
-		{"tpm", 1, now.Add(day), ErrNotFound, `limit "tpm", acme/gpt-4 has free, img, jobs, rpm, use`},
+		{"tpm", 1, now.Add(day), ErrNotFound, `limit "tpm", acme/gpt-4 has day, free, img, jobs, rpm, use`},
 	} {
 		before := w.db.Snapshot()
 		got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{c.limit: c.more, "rpm": 1}, c.until)

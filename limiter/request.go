@@ -79,7 +79,7 @@ type Request struct {
 	// request is of; do not take it from what clients send.
 	Class string
 	// Limits, when not nil, are in force for this call instead of the stored
-	// configuration, and are written into the bucket. If another process then brings
+	// configuration with its raises, and are written into the bucket. If another process then brings
 	// others, as two releases do in a rollout, this process goes by those for a minute,
 	// as long as they have room for the costs.
 	Limits []Limit

@@ -34,8 +34,9 @@ type Status struct {
 	// zero when it is. Of a quota it is how long until its period ends, also if nothing
 	// was taken; longer than a century if nobody knows.
 	ResetAfter time.Duration
-	// ChangesAfter is how long until the schedule of the limit changes Capacity, Refill or Period
-	// (see [Limit.During]). Until then the other instants hold. Zero: it has no schedule.
+	// ChangesAfter is how long until the schedule of the limit (see [Limit.During]), or the end of a raise
+	// (Raise of package admin), changes Capacity, Refill or Period. Until then the other instants hold.
+	// Zero: nothing changes them.
 	ChangesAfter time.Duration
 	// At is the instant that these count from, by the clock that decides: the system's,
 	// corrected by the answers of DynamoDB. It is zero where nothing was looked up.
