@@ -78,7 +78,8 @@ func TestWhatIsRefused(t *testing.T) {
 			"tokens of rpm is 1000000000000001, want 1 to 1000000000000000"},
 
 		{func() (any, error) { return told(ns.Raise(ctx, "\n", "r", nil, later)) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", nil, later)) }, "tokens is empty, want at least one limit"},
+		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", nil, later)) },
+			"tokens is empty, want at least one limit"},
 		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", limiter.Costs{"rpm": 0}, later)) },
 			"tokens of rpm is 0, want 1 to 1000000000000000"},
 		{func() (any, error) { return told(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 0)) },

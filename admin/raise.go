@@ -34,18 +34,18 @@ func (r Raise) String() string {
 const longestRaise = 3660 * day
 
 // Raise gives an entity more of limits on a resource from now until an instant, wherever the limits are stored, and
-// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. The
-// next raise removes those that have ended.
+// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. The next raise
+// removes those that have ended.
 //
-// A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with 300 more, 600 a minute
-// with a capacity of 1,000 are 900 with 1,500. Buckets fill to that at the new rate. A quota by a calendar has more
-// tokens at once, and in each period that begins before the instant; so it ends at the edge of a period. As at every edge,
-// a bucket changes a second later. Quotas that count from their first use, in-flight and blocked limits are not
-// raised (limiter.ErrInvalid), and neither are limits that requests bring along.
+// A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with 300 more, 600 a
+// minute with a capacity of 1,000 are 900 with 1,500. Buckets fill to that at the new rate. A quota by a calendar has
+// more tokens at once, and in each period that begins before the instant; so it ends at the edge of a period. As at
+// every edge, a bucket changes a second later. Quotas that count from their first use, in-flight and blocked limits
+// are not raised (limiter.ErrInvalid), and neither are limits that requests bring along.
 //
-// It returns the raises with their real ends, and brings them to the bucket: processes see them with their next
-// write on it, at the latest when they read the limits again. The error is ErrNotFound if no limit of a name is in
-// force, and ErrReach, together with the raises, if they are stored and not in the bucket yet. See [Namespace.Once] for
+// It returns the raises with their real ends, and brings them to the bucket: processes see them with their next write
+// on it, at the latest when they read the limits again. The error is ErrNotFound if no limit of a name is in force,
+// and ErrReach, together with the raises, if they are stored and not in the bucket yet. See [Namespace.Once] for
 // calls whose answer is lost.
 func (n *Namespace) Raise(
 	ctx context.Context, entity, resource string, more limiter.Costs, until time.Time,

@@ -61,7 +61,8 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "limits_raised" || e[0].Resource != "gpt-4" {
 		t.Errorf("events %+v", e)
 	}
-	lease, err := l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
+	lease, err := l.Acquire(t.Context(),
+		limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
 	w.must(err)
 	if s := lease.Status()[0]; s.Capacity != 180 || s.ChangesAfter != 31*time.Second {
 		t.Errorf("%+v", s)
@@ -181,7 +182,8 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 func TestWhatIsNotRaised(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Blocked("img"), limiter.Unlimited("free"),
-		limiter.Quota("day", 5, limiter.Daily("")), limiter.InFlight("jobs", 5, 30*time.Second), limiter.Quota("use", 5, limiter.FromFirstUse(time.Hour)))
+		limiter.Quota("day", 5, limiter.Daily("")), limiter.InFlight("jobs", 5, 30*time.Second),
+		limiter.Quota("use", 5, limiter.FromFirstUse(time.Hour)))
 	now := time.UnixMilli(start)
 	for _, c := range []struct {
 		limit string

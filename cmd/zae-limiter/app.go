@@ -68,7 +68,8 @@ func root(a *app) *cobra.Command {
 		limitsCommand(a), disableCommand(a), enableCommand(a), bypassCommand(a),
 		cascadeCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
 		entityCommand(a), namespaceCommand(a),
-		peekCommand(a), resetCommand(a), creditCommand(a), raiseCommand(a), usageCommand(a), topCommand(a), thresholdsCommand(a),
+		peekCommand(a), resetCommand(a), creditCommand(a), raiseCommand(a), usageCommand(a), topCommand(a),
+		thresholdsCommand(a),
 		auditCommand(a), tableCommand(a), statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a),
 		costCommand(a), serveCommand(a), dashboardCommand(a), versionCommand(a))
 	cmd.Long = cmd.Short + `.

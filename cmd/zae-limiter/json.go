@@ -85,10 +85,10 @@ var spelled = map[string]string{
 	"Ahead":     "ahead_seconds", "Err": "error",
 }
 
-// plainly returns a value as JSON has it: structs as objects, embedded ones among their
-// members; instants as text, durations in seconds; lists never null. Of the fields those
-// are left out that are empty text, zero instants, maps and pointers that are nil, and
-// times that nobody has decided, and raises where there are none. Numbers, other lists and truth values always stand there.
+// plainly returns a value as JSON has it: structs as objects, embedded ones among their members; instants as text,
+// durations in seconds; lists never null. Of the fields those are left out that are empty text, zero instants, maps
+// and pointers that are nil, and times that nobody has decided, and raises where there are none. Numbers, other lists
+// and truth values always stand there.
 //
 //	Usage{Entity: "acme", Start: midnight, Events: 2}
 //	{"entity": "acme", "start": "2024-02-01T00:00:00Z", "tokens": {}, "events": 2}

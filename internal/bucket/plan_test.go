@@ -91,8 +91,8 @@ func TestParametersInForce(t *testing.T) {
 	}
 }
 
-// A bucket with a schedule and raises is one whose limit somebody changes at each edge: random takes and looks give the same
-// levels, also where tokens are held, and after splits and merges.
+// A bucket with a schedule and raises is one whose limit somebody changes at each edge: random takes and looks give
+// the same levels, also where tokens are held, and after splits and merges.
 func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 	for seed := range uint64(80) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

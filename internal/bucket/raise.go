@@ -16,9 +16,9 @@ import (
 //	a rate    refills amount + more a period, up to capacity + floor(capacity * more / amount)
 //	a quota   has capacity + more in each period that does not end after the raise
 //
-// so a full bucket takes as long to fill as before, and a raise of a quota ends at an edge of the quota. Example: 600
-// a minute with a capacity of 1,000 and 300 more are 900 a minute with a capacity of 1,500. No parameter is raised above
-// MaxTokens of package limiter.
+// so an empty rate takes as long to fill as before, and a raise of a quota ends at an edge of the quota. Example: 600
+// a minute with a capacity of 1,000 and 300 more are 900 a minute with a capacity of 1,500. No parameter is raised
+// above MaxTokens of package limiter.
 
 // Raise is whole tokens more until an instant.
 type Raise struct{ Tokens, End int64 }

@@ -138,7 +138,8 @@ func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
 		}
 	}
 	form := FormOfRaises([]Raise{{200, 9}, {500, 7}})
-	if got, err := ParseRaises(form); err != nil || !slices.Equal(got, []Raise{{500, 7}, {200, 9}}) || form != "500:7+200:9" {
+	if got, err := ParseRaises(form); err != nil || !slices.Equal(got, []Raise{{500, 7}, {200, 9}}) ||
+		form != "500:7+200:9" {
 		t.Errorf("%q is read as %v, %v", form, got, err)
 	}
 	if got, err := ParseRaises(""); got != nil || err != nil {
@@ -153,7 +154,8 @@ func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
 			t.Errorf("%v is raised to %v", l, got)
 		}
 	}
-	for _, l := range []Limit{{Name: "x", Capacity: 5, InFlight: true, Period: 5000}, {Name: "x", Capacity: 5, Reset: "+60"}} {
+	for _, l := range []Limit{{Name: "x", Capacity: 5, InFlight: true, Period: 5000},
+		{Name: "x", Capacity: 5, Reset: "+60"}} {
 		if raised(l, most) != l {
 			t.Errorf("%v is raised", l)
 		}

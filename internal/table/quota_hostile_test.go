@@ -201,8 +201,9 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 func TestAttributesOfQuotas(t *testing.T) {
 	for attr, want := range map[string]bool{"vu": true, "sched_tz": true, "rsched": true, "sched": true,
 		"b_q_rsched": true,
-		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true, "b_q_more": true,
-		"b_q_tk": false, "b_q_tc": false, "b_q_ra": false, "rf": false, "tz": false, "b_vu_tk": false, "b_q_": false} {
+		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true,
+		"b_q_more": true,
+		"b_q_tk":   false, "b_q_tc": false, "b_q_ra": false, "rf": false, "tz": false, "b_vu_tk": false, "b_q_": false} {
 		if got := table.OfQuotas([]byte(attr)); got != want {
 			t.Errorf("%s: %v", attr, got)
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of a rate whose schedule has an edge every few minutes, and with raises, written by processes with stale images and lost
-// answers, in every third world with clocks a second apart and late writes. A second reckoning is a bucket whose
-// limit somebody changes by hand at each edge. The item never holds more, but for what comes back in the time that
-// clocks are apart. Where one process writes from what it has just seen, it holds no less.
+// A world of a rate whose schedule has an edge every few minutes, and with raises, written by processes with stale
+// images and lost answers, in every third world with clocks a second apart and late writes. A second reckoning is a
+// bucket whose limit somebody changes by hand at each edge. The item never holds more, but for what comes back in the
+// time that clocks are apart. Where one process writes from what it has just seen, it holds no less.
 type scheduleWorld struct {
 	*bucketWorld
 	alone  bool         // one process, whose images are fresh

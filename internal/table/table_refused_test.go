@@ -80,7 +80,8 @@ var guards = map[string]string{
 	"refill of debt":                                   image, // it stays one
 	"raise":                                            charge,
 	"drain":                                            charge,
-	"cold": count + "; rf >= ; " + meter + "; " + held + "; " + noEdge + "; b_?_cp = ; b_?_ra = ; b_?_rp = ; b_?_tk BETWEEN ; " +
+	"cold": count + "; rf >= ; " + meter + "; " + held + "; " + noEdge +
+		"; b_?_cp = ; b_?_ra = ; b_?_rp = ; b_?_tk BETWEEN ; " +
 		"(attribute_not_exists(ttl) OR ttl > )",
 	"adjust":           levels + "; " + meter,
 	"adjust unmetered": levels,
@@ -137,7 +138,8 @@ var guards = map[string]string{
 	"slots: in an epoch that no sound clock has begun": slotted + "; " + asTold,
 	"slots: dropped":             charge + "; " + asTold,
 	"slots: given back by force": slotted + "; " + counts,
-	"slots: cold": count + "; rf >= ; " + meter + "; " + held + "; " + noEdge + "; s_fly_cp = ; s_fly_rp = ; s_fly_1 <= ; s_fly_2 <= ; " +
+	"slots: cold": count + "; rf >= ; " + meter + "; " + held + "; " + noEdge +
+		"; s_fly_cp = ; s_fly_rp = ; s_fly_1 <= ; s_fly_2 <= ; " +
 		idle + "s_fly_2 =  AND s_fly_1 = ); b_rpm_cp = ; b_rpm_ra = ; b_rpm_rp = ; " +
 		"b_rpm_tk BETWEEN ; (attribute_not_exists(ttl) OR ttl > )",
 	"slots: given back": isThere + "; " + meter + "; " + counts,
