@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// ErrSlotsLost: a lease has lost its slots of an in-flight limit, because this process
+// ErrSlotsLost says that a lease has lost its slots of an in-flight limit, because this process
 // could not renew them in time. Others may take them. It is the cause with which the context
 // ends that [Limiter.Do] gives to its function.
 var ErrSlotsLost = errors.New("limiter: slots lost")

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ErrNotFound: no table has the name.
+// ErrNotFound says that no table has the name.
 var ErrNotFound = errors.New("limitertable: no such table")
 
 // Description is what a table is like.
