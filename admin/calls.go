@@ -126,7 +126,6 @@ func (c calls) write(ctx context.Context, w item.Write) (out item.Item, err erro
 	return out, err
 }
 
-// remove deletes the items at keys.
 func (c calls) remove(ctx context.Context, keys ...item.Key) error {
 	return c.again(ctx, func(ctx context.Context) error { return c.db.Remove(ctx, keys...) })
 }

@@ -237,7 +237,6 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 	return fail(err, "change settings")
 }
 
-// policyWord returns a policy as it is stored.
 func policyWord(p limiter.Policy) (string, error) {
 	word, ok := validate.PolicyWord(p)
 	if !ok {

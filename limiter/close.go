@@ -127,7 +127,6 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	return nil
 }
 
-// settleItem settles costs on one item.
 func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Cost) (err error) {
 	if it.local == nil {
 		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs, true)

@@ -89,7 +89,6 @@ func (l *Limiter) leaseOf(grants []decide.Grant) *Lease {
 	return le
 }
 
-// charged reports whether anything was charged.
 func charged(grants []decide.Grant) bool {
 	return slices.ContainsFunc(grants, func(g decide.Grant) bool { return len(g.Parts) > 0 })
 }

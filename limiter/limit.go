@@ -205,7 +205,6 @@ func aheadFor(d time.Duration) bool {
 	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
 }
 
-// stored returns the limit in its stored form.
 func (l Limit) stored() bucket.Limit { return validate.Limit[Calendar](l).Stored() }
 
 // public turns a stored limit back into its public form.

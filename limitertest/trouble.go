@@ -79,7 +79,6 @@ func (one Trouble) check() {
 	}
 }
 
-// failure returns the error of the twin.
 func (one Trouble) failure() error {
 	switch {
 	case errors.Is(one.Err, limiter.ErrUnavailable):

@@ -56,7 +56,6 @@ func decided(err error) bool {
 	return errors.Is(err, limiter.ErrTooLarge) || errors.Is(err, limiter.ErrDisabled)
 }
 
-// described returns the attributes of an event.
 func described(e limiter.Event) []attribute.KeyValue {
 	var out []attribute.KeyValue
 	if e.Entity != "" {

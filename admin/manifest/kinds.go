@@ -129,7 +129,6 @@ func (q quota) resets() bool {
 	return q.Tokens != nil || q.Reset != nil || q.Schedule != nil || q.After != nil
 }
 
-// quotaOf returns the quota that a limit declares.
 func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 	wrong := func(format string, args ...any) (limiter.Limit, error) {
 		return limiter.Limit{}, fmt.Errorf("%w: limit %q "+format, append([]any{limiter.ErrInvalid, name}, args...)...)
@@ -207,7 +206,6 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 	return out, out.Validate()
 }
 
-// inFlight returns the in-flight limit that a limit declares.
 func (l *limit) inFlight(name string) (limiter.Limit, error) {
 	if l.Slots == nil || l.Epoch == nil || l.Capacity != nil || l.Amount != nil || l.Period != nil || l.Burst != nil ||
 		bool(l.Soft) || l.resets() {

@@ -179,7 +179,6 @@ func (d document) manifest() (admin.Manifest, error) {
 	return m, nil
 }
 
-// section returns the limits of a section.
 func (d document) section(s *section, where ...string) ([]limiter.Limit, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: %s is empty, want limits, disabled or cascade", limiter.ErrInvalid,

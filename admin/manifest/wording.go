@@ -86,7 +86,6 @@ func shape(t reflect.Type) string {
 	return "a whole number"
 }
 
-// keys returns the keys of a mapping.
 func keys(t reflect.Type) (out []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -62,7 +62,6 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return status(err)
 }
 
-// root returns the command line.
 func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
 		limitsCommand(a), disableCommand(a), enableCommand(a), bypassCommand(a),
@@ -182,7 +181,6 @@ func loopback(endpoint *string) bool {
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
-// open opens the table.
 func (a *app) open(ctx context.Context) (*admin.Table, error) {
 	db, opts, err := a.client(ctx)
 	if err != nil {

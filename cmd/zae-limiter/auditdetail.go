@@ -27,7 +27,6 @@ func details(of map[string]any) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// byLimit are tokens by limit.
 func byLimit(tokens map[string]any) string {
 	var parts []string
 	for _, limit := range sortedKeys(tokens) {
@@ -40,7 +39,6 @@ func byLimit(tokens map[string]any) string {
 	return strings.Join(parts, ", ")
 }
 
-// detail is one value of the details of an event.
 func detail(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// shownBucket is a bucket as JSON has it.
 type shownBucket struct {
 	Entity, Resource string
 	Exists           bool

@@ -128,7 +128,6 @@ func (d dashboard) handler(host string) http.Handler {
 	})
 }
 
-// shownPage is a page as its template has it.
 type shownPage struct {
 	Namespace, At string
 	Of            admin.Scope

@@ -24,7 +24,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/streams/poll"
 )
 
-// devFlags are the settings of dev.
 type devFlags struct {
 	engine, folder string
 	port           int

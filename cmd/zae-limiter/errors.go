@@ -41,7 +41,6 @@ type placed struct {
 
 func (p *placed) Unwrap() error { return p.error }
 
-// status returns the exit status for an error.
 func status(err error) int {
 	_, bad := errors.AsType[*usageError](err)
 	_, differs := errors.AsType[*limitertable.DiffError](err)

@@ -130,7 +130,6 @@ func (p loadPlan) check(c *cobra.Command) error {
 	return nil
 }
 
-// load runs the plan and reports.
 func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, err error) {
 	if err := writable(file); err != nil {
 		return said, err

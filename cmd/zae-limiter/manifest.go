@@ -127,7 +127,6 @@ func (a *app) read(file string) ([]byte, error) {
 	return text, err
 }
 
-// shownStep is a step as JSON has it.
 type shownStep struct {
 	Action   admin.Action
 	From, To *admin.Config // nil: nothing there

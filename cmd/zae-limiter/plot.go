@@ -13,7 +13,6 @@ import (
 // plotWidth is how many columns the longest bar has.
 const plotWidth = 50
 
-// bar is one bar of a plot.
 type bar struct {
 	label string
 	amount

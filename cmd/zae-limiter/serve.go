@@ -17,7 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// serveFlags are the settings of serve.
 type serveFlags struct {
 	config, grpc, http  string
 	cert, key, clientCA string

@@ -110,7 +110,6 @@ type peekBody struct {
 	Resource string `json:"resource"`
 }
 
-// peekedLimit is the state of a limit.
 type peekedLimit struct {
 	Entity    string         `json:"entity_id"`
 	Limit     string         `json:"limit_name"`

@@ -23,7 +23,6 @@ type leases struct {
 	held map[string]*heldLease
 }
 
-// heldLease is a lease of a client.
 type heldLease struct {
 	*limiter.Lease
 	until  time.Time

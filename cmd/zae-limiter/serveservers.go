@@ -70,7 +70,6 @@ func (f serveFlags) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// httpServer returns the server of HTTP.
 func httpServer(service *envoylimit.Service, own *api, m *metrics) *http.Server {
 	mux := http.NewServeMux()
 	if service != nil {

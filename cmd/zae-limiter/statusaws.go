@@ -53,7 +53,6 @@ func (a *app) streamPart(ctx context.Context, cfg aws.Config, d limitertable.Des
 	return p
 }
 
-// functionParts are the functions that a stream feeds.
 func (a *app) functionParts(ctx context.Context, cfg aws.Config, stream string) []part {
 	client := lambda.NewFromConfig(cfg)
 	if a.dynamoDB(cfg).Options().BaseEndpoint != nil && client.Options().BaseEndpoint == nil {

@@ -161,7 +161,6 @@ func (a *app) describe(c *call) (limitertable.Description, error) {
 	return limitertable.Describe(c.ctx, db, a.table)
 }
 
-// tableAnswer answers with the table that f returns.
 func tableAnswer(f func(c *call) (limitertable.Description, error)) func(c *call) (answer, error) {
 	return func(c *call) (answer, error) {
 		d, err := f(c)

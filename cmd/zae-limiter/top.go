@@ -91,7 +91,6 @@ func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[
 	return answer{}, err
 }
 
-// everyNamespace returns the namespaces of the table.
 func everyNamespace(c *call) (all []*admin.Namespace, _ error) {
 	for info, err := range c.all.Namespaces(c.ctx) {
 		if err != nil {

@@ -88,7 +88,6 @@ type answer struct {
 	started bool
 }
 
-// send sends one event.
 func (a *answer) send(event any) error {
 	if !a.started {
 		a.started = true

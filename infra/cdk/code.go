@@ -16,7 +16,6 @@ import (
 
 const rootModule = "github.com/zeroae/zae-limiter-go"
 
-// code returns the given code, or builds the function.
 func code(function string, given awslambda.Code) awslambda.Code {
 	if given != nil {
 		return given

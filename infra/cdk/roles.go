@@ -46,7 +46,6 @@ func (l *Limiter) newRole(
 	return role, nil
 }
 
-// rightsOfFunctions are the findings about the rights of a function.
 func rightsOfFunctions() []finding {
 	return append(everywhere("IAMNoInlinePolicy", "The rights are of this one function: its policy is there "+
 		"before the function is, and goes with it."),

@@ -43,7 +43,6 @@ func main() {
 	}
 }
 
-// run is one release.
 type run struct {
 	root, version string
 	platforms     []string

@@ -53,7 +53,6 @@ func (d decider) behind(c Choice) Choice {
 	return out
 }
 
-// bySlots reports whether a limit is one of slots.
 func (d decider) bySlots(limit string) bool {
 	c, ok := table.Find(d.want.Costs, limit)
 	return ok && c.Limit.Returns()

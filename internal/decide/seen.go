@@ -27,7 +27,6 @@ type seen struct {
 	confirmed [][]bucket.Limit
 }
 
-// imaged reports whether there is an image.
 func (s *seen) imaged() bool { return s != nil && s.image.Entity != "" }
 
 // clockless reports whether the image has no refill instant that can be used.

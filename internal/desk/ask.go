@@ -129,7 +129,6 @@ func (d *Desks) await(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	}
 }
 
-// answer returns the answer of the waiter.
 func (t *Attempt) answer(ctx context.Context) decide.Answer {
 	if t.Answer.Result == decide.Ended {
 		<-ctx.Done() // it ends at this very instant, if it has not

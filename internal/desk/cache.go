@@ -96,7 +96,6 @@ func (ds *cache) full() bool {
 	return len(ds.by)-ds.recent.Len()-ds.owing.Len() >= ds.Size
 }
 
-// all returns all desks.
 func (ds *cache) all() []*Desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

@@ -91,7 +91,6 @@ type carrier struct {
 	mended    bool // a limit that is half written has explained a write that was rejected
 }
 
-// of returns the attempt of a waiter.
 func of(w *decide.Waiter) *Attempt { return w.Handle.(*Attempt) }
 
 // carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or

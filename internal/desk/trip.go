@@ -87,5 +87,4 @@ func (c *Timed) lately() pace {
 // patience bounds how long a caller that has left waits for its tokens to be given back.
 func (p pace) patience() time.Duration { return decide.Patience(p.late) }
 
-// ms returns the round trip in milliseconds.
 func (p pace) ms() float64 { return float64(p.trip) / float64(time.Millisecond) }

@@ -72,7 +72,6 @@ func (u Use) Check() error {
 	return nil
 }
 
-// requests returns the requests of a month.
 func (u Use) requests() float64 { return u.Rate * monthSeconds }
 
 // changes returns how many records of buckets the stream has in a month.

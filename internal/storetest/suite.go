@@ -69,7 +69,6 @@ func stored(k item.Key, attrs ...item.Attr) item.Item {
 	return it
 }
 
-// read returns the item at k.
 func read(t *testing.T, s store.Store, k item.Key) item.Item {
 	t.Helper()
 	items, err := s.Read(t.Context(), true, k)
@@ -160,7 +159,6 @@ func wantStored(t *testing.T, s store.Store, writes []item.Write, want []item.It
 	}
 }
 
-// wantItem compares items.
 func wantItem(t *testing.T, what string, got, want item.Item) {
 	t.Helper()
 	if !item.EqualItems(got, want) {

@@ -122,7 +122,6 @@ func comparePositions(a, b *stream.Change) int {
 	return cmp.Or(cmp.Compare(a.Stream, b.Stream), sequence.Compare(a.Sequence, b.Sequence))
 }
 
-// key returns the key of the bucket shard's item.
 func (b History) key() item.Key { return layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
 
 func (b *History) part() Part {

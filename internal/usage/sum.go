@@ -188,7 +188,6 @@ func (s Summing) gone(sum ledger.Sum, was ledger.Summed, now int64) bool {
 		slices.ContainsFunc(was.Parts, func(at int) bool { return !slices.Contains(sum.Parts, at) })
 }
 
-// isPart reports whether a snapshot is one of the parts.
 func (s Summing) isPart(it item.Item) bool {
 	at, resource := startOf(it), ledger.ResourceOf(it)
 	return (s.Of != Hourly || ledger.IsHourOfDay(it)) && at >= s.Start && at < s.Window.End(s.Start) &&

@@ -22,7 +22,6 @@ type Lines struct {
 	mu sync.Mutex
 }
 
-// oneLine is the line for one bucket.
 type oneLine struct {
 	all    []*Standing
 	missed int         // how much more often than not others took the room, of late

@@ -88,7 +88,6 @@ type reader struct {
 	listed time.Time // zero: list them now
 }
 
-// streamShard is a shard that the stream lists.
 type streamShard struct {
 	id, parent string
 	iterator   *string // nil: to be opened

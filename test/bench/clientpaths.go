@@ -172,7 +172,6 @@ func (f fleet) large(ctx context.Context, r Row, entity string, limits []limiter
 	return r, err
 }
 
-// stored returns the bucket as the table has it.
 func (f fleet) stored(ctx context.Context, entity string) (table.Shard, error) {
 	it, err := f.w.item(ctx, entity)
 	if err != nil {

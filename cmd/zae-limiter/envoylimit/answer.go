@@ -54,7 +54,6 @@ func answer(decisions []decision, outcomes []outcome) (*ratelimit.RateLimitRespo
 	return out, nil
 }
 
-// statusOf returns the answer to one descriptor.
 func statusOf(d decision, o outcome) *ratelimit.RateLimitResponse_DescriptorStatus {
 	out := &ratelimit.RateLimitResponse_DescriptorStatus{Code: o.code}
 	if s := o.status; s != nil {
@@ -95,7 +94,6 @@ func currentLimit(r *rule, s limiter.Status) *ratelimit.RateLimitResponse_RateLi
 	return out
 }
 
-// isOf reports whether a status is of a limit.
 func isOf(s limiter.Status, l limiter.Limit) bool {
 	return s.Capacity == l.Capacity && s.Refill == l.Refill && s.Period == l.Period
 }

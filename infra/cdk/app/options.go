@@ -107,7 +107,6 @@ func (o options) tableName() string {
 	return o.Limiter.TableName
 }
 
-// tableOfStream returns the ARN of the table of a stream.
 func tableOfStream(arn string) string {
 	table, _, _ := strings.Cut(arn, "/stream/")
 	return table

@@ -159,7 +159,6 @@ func (c *cell) measure() {
 	c.largest, c.changed, c.price = nil, 0, price{load: c.load}
 }
 
-// measured returns the counts.
 func (c *cell) measured(acquires int64) (price, error) {
 	p, stats := c.price, c.db.Stats()
 	p.acquires = acquires

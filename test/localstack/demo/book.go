@@ -44,7 +44,6 @@ func (c call) account(limit string) loadcheck.Account {
 	return loadcheck.Account{Entity: c.tenant.entity, Resource: c.tenant.resource, Limit: limit}
 }
 
-// granted books a granted acquire.
 func (l *book) granted(c call) {
 	l.ask(c, func(n *counts) { n.acquired++ })
 	for _, lim := range c.tenant.limits {

@@ -119,7 +119,6 @@ func (f *busyFleet) became() (busy, error) {
 	return f.is, err
 }
 
-// print prints the outcome.
 func (b busy) print(say func(string, ...any)) {
 	say("\nA busy tenant whose %d processes take tokens ahead, and hold them for %v at most (Options.Ahead).",
 		busyProcesses, busyAhead)

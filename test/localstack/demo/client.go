@@ -39,12 +39,10 @@ type fleet struct {
 	bill     bill
 }
 
-// clientOptions are the options of each client.
 func clientOptions() limiter.Options {
 	return limiter.Options{Namespace: namespace, Register: true, Timeout: 5 * time.Second, MaxShards: maxShards}
 }
 
-// openFleet opens n clients of the table at the engine.
 func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *book,
 	change ...func(*limiter.Options)) (*fleet, error) {
 	f := &fleet{book: l}

@@ -76,7 +76,6 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) int {
 	return 2
 }
 
-// demo is one run.
 type demo struct {
 	out      io.Writer
 	begin    time.Time

@@ -70,7 +70,6 @@ var pictureTemplate = template.Must(template.New("picture").Funcs(template.FuncM
 	"below":  func(y, by float64) float64 { return y + by },
 }).Parse(pictureText))
 
-// colours are the colours of a picture.
 type colours struct{ Paper, Ink, Soft, Rule, Wash, Main, Second string }
 
 // themes are the pictures that are made of a run.

@@ -68,7 +68,6 @@ type incident struct {
 	Records int    // of the batch that it happened to; 0: it happened to none
 }
 
-// faults are the faults of one kind.
 type faults struct {
 	What           string
 	Times, Records int

@@ -34,7 +34,6 @@ type stored struct {
 	uneven        []string                    // buckets whose shards disagree about their number
 }
 
-// readTable reads the whole table.
 func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, error) {
 	s := stored{
 		hourly: map[loadcheck.Account]int64{}, daily: map[loadcheck.Account]int64{}, counters: map[loadcheck.Account]int64{},

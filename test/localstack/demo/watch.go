@@ -83,7 +83,6 @@ func (w *watcher) read(payload []byte) {
 // newer reports whether a sequence number comes after another of the same stream.
 func newer(a, b string) bool { return sequence.Compare(a, b) > 0 }
 
-// see takes one change in.
 func (w *watcher) see(c *stream.Change) {
 	of, k := [2]string{c.New.Entity, c.New.Resource}, c.New.State.Shard
 	all := w.shards[of]

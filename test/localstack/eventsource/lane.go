@@ -80,7 +80,6 @@ func (l *lane) copies() bool {
 	return len(l.late) > 0 || len(l.work) > 0 && l.work[0].copy
 }
 
-// next decides the step at now.
 func (l *lane) next(now int64) step {
 	var s step
 	for {

@@ -105,7 +105,6 @@ func (p *Proxy) Clear() {
 	p.rules = nil
 }
 
-// decide finds the fault for a call.
 func (p *Proxy) decide(c Call) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -97,7 +97,6 @@ func parse(args []string, getenv func(string) string, problems io.Writer) (*runn
 	return r, events, err
 }
 
-// read reads one file, or all sample events of the function.
 func read(root, function, file string) (events []event, err error) {
 	paths := []string{file}
 	if file == "" {
