@@ -34,7 +34,8 @@ const (
 
 type quotaWorld struct {
 	*bucketWorld
-	most    int // shards
+	most    int            // shards
+	others  []bucket.Limit // which some processes know, with more of the quota at times
 	leases  map[*process][]table.Cost
 	granted map[int64]int64 // by period, less what was given back
 }
@@ -51,7 +52,10 @@ func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
 		processes = 1 << r.IntN(9/shards)
 	}
 	w := &quotaWorld{bucketWorld: newBucketWorld(r, planted, worldLimits, processes, 1000), most: shards,
-		leases: map[*process][]table.Cost{}, granted: map[int64]int64{}}
+		leases: map[*process][]table.Cost{}, granted: map[int64]int64{}, others: slices.Clone(worldLimits)}
+	if r.OneIn(3) {
+		w.others[0].Capacity += (1 + r.Int64N(15)) * bucket.Milli
+	}
 	if planted == opensEarly {
 		w.procs[0].skew = 3000
 	}
@@ -65,18 +69,18 @@ func (w *quotaWorld) period(k int) int64 {
 
 // check demands of shards that are in one period that what is left and what was granted is the quota.
 func (w *quotaWorld) check() {
-	left, period := int64(0), w.period(0)
+	left, quota, period := int64(0), int64(0), w.period(0)
 	for k := range w.most {
 		if b, ok := w.shard(k); ok {
 			if b.State.RF/periodMs != period {
 				return
 			}
-			left += slotNamed(b, "q").Tokens
+			sl := slotNamed(b, "q")
+			left, quota = left+sl.Tokens, quota+b.State.CapacityOf(sl.Limit)
 		}
 	}
-	if granted := w.granted[period]; granted+left != quotaOf {
-		w.Fail("at %d: %d granted in the period of %d, %d left of %d", w.Now, granted, period*periodMs, left,
-			int64(quotaOf))
+	if granted := w.granted[period]; granted+left != quota {
+		w.Fail("at %d: %d granted in the period of %d, %d left of %d", w.Now, granted, period*periodMs, left, quota)
 	}
 }
 
@@ -117,7 +121,11 @@ func (w *quotaWorld) take(p *process, k int) {
 		image.State.Slots[image.State.Index("q")].End += 3600_000
 	}
 	cost := w.Int64N(4) * bucket.Milli
-	c := table.Charge{Image: image, Costs: table.Costs(worldLimits, cost, w.Int64N(3)*bucket.Milli), Now: w.clock(p),
+	limits := worldLimits
+	if w.OneIn(2) {
+		limits = w.others
+	}
+	c := table.Charge{Image: image, Costs: table.Costs(limits, cost, w.Int64N(3)*bucket.Milli), Now: w.clock(p),
 		Slack: 20, Refill: known && w.OneIn(8)}
 	u, granted := w.planned(k, c, known)
 	if !granted {
@@ -136,7 +144,7 @@ func (w *quotaWorld) take(p *process, k int) {
 			return
 		}
 		w.Count("grants")
-		if w.granted[period] += cost; w.granted[period] > quotaOf {
+		if w.granted[period] += cost; w.granted[period] > w.others[0].Capacity {
 			w.Fail("at %d: %d granted in the period of %d", w.Now, w.granted[period], period*periodMs)
 		}
 		w.leases[p] = append(w.leases[p], table.Cost{Limit: worldLimits[0], Milli: cost, End: w.slot(k, "q").End})

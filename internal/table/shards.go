@@ -57,6 +57,11 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 			from = other.with(from, sl.Limit)
 		}
 	}
+	for _, sl := range at.Slots { // what the other one has spent of its own limit is spent of this one
+		if i := from.Index(sl.Name); i >= 0 && !from.Slots[i].Returns() {
+			from, _ = from.Adopt(sl.Limit)
+		}
+	}
 	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
 	gone := append(sameLife(nil, nil, other, now), sameLimits(other)...)
 	for _, sl := range other.State.Slots {
