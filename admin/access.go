@@ -22,7 +22,7 @@ const (
 	AccessInherited Access = iota
 	// AccessDisabled: every request fails with limiter.ErrDisabled.
 	AccessDisabled
-	// AccessEnabled: requests go by their limits.
+	// AccessEnabled: requests are limited.
 	AccessEnabled
 	// AccessBypassed: every request is granted and takes nothing, and nothing is counted. A parent
 	// that pays too is charged all the same, unless it is bypassed itself.
@@ -110,7 +110,7 @@ func accessIn(it item.Item) (a Access, c Cascade) {
 // limiter.Options.ConfigTTL. Python clients look at the bucket, so SetAccess also marks the
 // buckets that exist. A client that does not know yet may still create one without the mark:
 // call SetAccess again after ConfigTTL to mark those too; it is recorded only once. Python
-// clients before 0.17 go by the limits where requests are bypassed. The error
+// clients before 0.17 apply the limits where requests are bypassed. The error
 // is ErrReach if the access is stored, but some buckets could not be marked.
 func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached, error) {
 	to, err := storedAccess(a, CascadeInherited)

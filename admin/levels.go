@@ -20,14 +20,14 @@ import (
 
 // Reset fills the named limits of a bucket on every shard, or all limits if none is named.
 // Debt is forgiven, and the whole capacity can be taken at once, without what processes hold
-// that they took ahead. Of a rate that refills. Of a quota it is lost until the period ends,
-// unless somebody is granted it. A quota gets back what was credited in its period, too; one
-// that counts from its first use begins a new period. A lease from before the reset gives
+// that they took ahead. Such tokens of a rate refill. Of a quota they are lost until the period
+// ends, unless they are granted. A quota gets back the credits of its period, too; one that
+// counts from its first use begins a new period. A lease from before the reset gives
 // nothing back to a quota after it. Usage stays as it is.
 //
 // It returns how many tokens were added, by limit, and records that as "bucket_reset". A
-// bucket that does not exist is full already. The error is ErrNotFound if the bucket has no
-// limit of that name. See [Namespace.Once] for calls whose answer is lost.
+// bucket that does not exist is full already. The error is ErrNotFound if the bucket lacks
+// a named limit. See [Namespace.Once] for calls whose answer is lost.
 //
 // Without names it also mends a bucket that cannot be read (limiter.ErrUnreadable): it
 // removes the bucket, and the next request finds a full one. It returns nil then, because
@@ -68,7 +68,7 @@ func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []
 //
 // It returns how many tokens were added, by limit, and records that as "bucket_credited". If
 // the bucket does not exist, its rates are full already; for a quota it is created under the
-// stored limits. The error is ErrNotFound if the bucket has no limit of that name. See
+// stored limits. The error is ErrNotFound if the bucket lacks a named limit. See
 // [Namespace.Once] for calls whose answer is lost.
 func (n *Namespace) Credit(
 	ctx context.Context, entity, resource string, tokens limiter.Costs,
@@ -155,7 +155,7 @@ func divide(milli int64, rooms []int64) []int64 {
 	return out
 }
 
-// raiseAtOnce is how many writes one transaction has, beside the check of the namespace: the event, the
+// raiseAtOnce is how many writes one transaction has, besides the check of the namespace: the event, the
 // operation, and 97 shards.
 const raiseAtOnce = item.MaxTransactItems - 1
 
@@ -240,8 +240,8 @@ func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]
 	return added, !wrote && errors.Is(err, ErrBusy), err
 }
 
-// room is how much a limit has room for on each shard, in millitokens, beside what processes
-// hold of it (limiter.Options.Ahead).
+// room is how much a limit has room for on each shard, in millitokens, besides the tokens that
+// processes hold (limiter.Options.Ahead).
 type room struct {
 	by    []int64
 	quota bool

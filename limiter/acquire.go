@@ -64,7 +64,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	if err != nil {
 		return nil, err
 	}
-	req.Also = slices.Clone(req.Also) // the lease goes by it, and the caller may use its own again
+	req.Also = slices.Clone(req.Also) // the lease keeps it, and the caller may use its own again
 	if !l.answers(ctx, parts) {       // the table has been silent: do not wait for a timeout once more
 		return l.unanswered(ctx, req, parts)
 	}

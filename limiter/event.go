@@ -36,7 +36,7 @@ const (
 	// the limiter decides again. Set: Entity, Resource.
 	EventRefused
 	// EventYield: other processes have written other limits into a bucket: another
-	// release, or configuration that this process has not read yet. It goes by theirs now,
+	// release, or configuration that this process has not read yet. It uses their limits now,
 	// for a minute at most. Set: Entity, Resource, Limits.
 	EventYield
 	// EventSplit: this process has raised the number of a bucket's shards. Set:
@@ -61,7 +61,7 @@ const (
 	// configuration.
 	EventThrottled
 	// EventAhead: this process has taken tokens ahead with a charge, or could not (see
-	// Options.Ahead). Or it has written down or given back what ended unspent: tokens, or slots
+	// Options.Ahead). Or it has written down or given back expired tokens, or slots
 	// that it kept for its next requests. Requests that were granted from them are in
 	// EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
 	EventAhead

@@ -66,9 +66,9 @@ func (p Policy) String() string {
 
 // Request is one attempt to take tokens.
 type Request struct {
-	// Entity is limited: an API key, a tenant.
+	// Entity is the caller that is limited: an API key, a tenant.
 	Entity string
-	// Resource is used: a model, an endpoint.
+	// Resource is the thing that it uses: a model, an endpoint.
 	Resource string
 	// Costs are the tokens to take, 0 to MaxTokens each. Every name must be one
 	// of the limits in force. A limit in force that is not named costs zero,
@@ -80,7 +80,7 @@ type Request struct {
 	Class string
 	// Limits, when not nil, are in force for this call instead of the stored
 	// configuration with its raises, and are written into the bucket. If another process then brings
-	// others, as two releases do in a rollout, this process goes by those for a minute,
+	// others, as two releases do in a rollout, this process uses those for a minute,
 	// as long as they have room for the costs.
 	Limits []Limit
 	// OnUnavailable overrides the stored policy.

@@ -110,7 +110,7 @@ func (slots) gain(s State, i int, _, _, to int64) Gain { return Gain{Credit: s.f
 
 func (slots) wait(s State, i int, _, from, need int64) int64 { return s.untilFreed(i, from, need) }
 
-// pass goes by the clock itself: the instant of the state may be ahead of it.
+// pass uses the clock itself: the instant of the state may be ahead of it.
 func (slots) pass(s State, i int, by passing) {
 	sl := &s.Slots[i]
 	sl.pass(s.share(&sl.Limit).Capacity, by.now)

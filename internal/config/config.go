@@ -90,8 +90,7 @@ func (c Config) Item() item.Item {
 	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
 }
 
-// Replace stores the configuration in place of what is there, as every client
-// does.
+// Replace stores the configuration in place of the old one, as every client does.
 func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
 
 // SetLimits replaces all limits, whether they could be read or not.
@@ -108,12 +107,12 @@ func (c Config) Names() []string {
 
 // DecodeConfig reads a configuration of any level. Limits that the arithmetic
 // cannot hold, or with parts missing, are errors: limits are in force whole or not
-// at all. Beside the error it returns the level and what else can be read.
+// at all. With the error it returns the level and all else that can be read.
 func DecodeConfig(it item.Item) (Config, error) {
 	r := item.Reader{It: it}
 	c := configKey(&r)
 	c.Access, c.Declared = AccessOf(it), DeclaredIn(it)
-	if c.Resource == "" { // that of the system
+	if c.Resource == "" { // the system's
 		c.AuditRetentionDays = r.Int(attrAuditRetention)
 		switch policy := r.Str(AttrOnUnavailable); policy {
 		case "", OnUnavailableAllow, OnUnavailableBlock:

@@ -20,7 +20,7 @@ type Access struct {
 	Cascade *bool
 }
 
-// Switch says whether requests go by their limits.
+// Switch says whether requests are limited.
 type Switch int
 
 const (
@@ -28,7 +28,7 @@ const (
 	Undecided Switch = iota
 	// SwitchedOff grants nothing.
 	SwitchedOff
-	// SwitchedOn lets requests go by their limits, whatever the next levels say.
+	// SwitchedOn limits requests, whatever the next levels say.
 	SwitchedOn
 	// Bypassed grants everything, and takes nothing for it.
 	Bypassed

@@ -11,11 +11,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Over returns the write that stores the configuration over what is there (nil:
-// nothing) under a condition. All limits are replaced, with every attribute of
-// theirs, also those that ours does not know; those of Unread stay. What else other
-// clients keep in the item, and ours does not know, stays. An item in which nothing is
-// left is deleted.
+// Over returns the write that stores the configuration over an item (nil: none) under a
+// condition. All limits are replaced, with every attribute of theirs, also unknown ones;
+// limits in Unread stay. Other attributes that ours does not know stay, too. An item in
+// which nothing is left is deleted.
 //
 //	stored   l_rpm_cp 10  l_rpm_sched s  l_tpm_cp 500  disabled true
 //	over it  rpm 20  disabled
@@ -58,9 +57,9 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 // settings are what clients add to a configuration that is there without counting that in its version.
 var settings = []string{AttrDisabled, layout.AttrCascade, AttrOnUnavailable, attrAuditRetention}
 
-// Noticed makes a write of Over or Decide, under a condition on what was there, one that others
+// Noticed makes a write of Over or Decide, under a condition on the old item, one that others
 // notice, and that notices others. It counts the version of the configuration: no condition finds
-// what was only added to an item, but each finds that its version is another one. And it deletes
+// an attribute that was only added, but each finds that the version is another one. And it deletes
 // nothing to which a client that counts no versions has added a setting.
 //
 //	stored   l_rpm_cp 10  config_version 1

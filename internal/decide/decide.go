@@ -4,7 +4,7 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
 // choose decides what to do next about a request. It answers why something was denied:
 //
-//	others replaced the limits   it goes by theirs for a while (yield.go)
+//	others replaced the limits   it uses their limits for a while (yield.go)
 //	denied a moment ago          and nothing new was seen since: denied again
 //	one shard covers the costs   a write to that one
 //	no shard does                look, bring limits, take from several, or deny (see decide)

@@ -18,7 +18,7 @@ func (b *Bucket) Mind(shard int, clock func() Now) (ms int64, ok bool) {
 	return ms, s.holding.minded
 }
 
-// Unspent is what of quotas ended unspent, to be given back.
+// Unspent are expired tokens of quotas, to be given back.
 type Unspent struct {
 	Shard int
 	Costs []table.Cost // negative, with the periods that they are of; nil for nothing

@@ -10,11 +10,11 @@ import (
 // Two releases may give different limits for the same entity and resource, and the cached
 // configuration of a process may be old. The limits of a bucket must not change back and forth with
 // every request of theirs. So a process remembers which of its limits it has seen in force, and
-// yields when it sees that others have replaced them: it goes by theirs for a while.
+// yields when it sees that others have replaced them: it uses their limits for a while.
 //
 // Example: in a rollout the old release gives 10 per minute and the new one 20. The bucket has 10
 // until the first request of the new one brings 20. The old release sees that in the next image,
-// and goes by 20 for a minute. If it still runs then, it brings 10 again, and the new one yields to
+// and uses 20 for a minute. If it still runs then, it brings 10 again, and the new one yields to
 // that. The last to come prevails for a minute. But a limit that denies here does not yield to a
 // soft one, as it must hold for every request of this process. It is brought again at once, and
 // processes that have it as a soft one yield.
@@ -93,7 +93,7 @@ func (k *facts) displace(s *seen, now int64) (displaced bool) {
 	return displaced
 }
 
-// yieldTo starts to go by the limits of a shard in place of this process's own.
+// yieldTo starts to use the limits of a shard in place of this process's own.
 func (k *facts) yieldTo(s *seen, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return

@@ -43,7 +43,7 @@ func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration
 	}
 	d.background.Go(func() {
 		_ = Guarded(func() {
-			bounded := d.Bounded(context.WithoutCancel(ctx)) // others go by it, also if this one leaves
+			bounded := d.Bounded(context.WithoutCancel(ctx)) // others use it, also if this one leaves
 			defer bounded.End()
 			for _, k := range looks {
 				items, err := d.Store.Read(bounded, true, k.Key)

@@ -22,8 +22,8 @@ const (
 )
 
 // Breaker keeps callers from waiting, one after the other, for a table that does not
-// answer. The zero breaker is closed: everything is sent. It goes by the process's
-// own time, because it is about waiting.
+// answer. The zero breaker is closed: everything is sent. It uses the process's own
+// time, because it is about waiting.
 type Breaker struct {
 	mu     sync.Mutex
 	Silent int            // calls without an answer in a row; guarded by mu

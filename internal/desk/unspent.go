@@ -13,7 +13,7 @@ import (
 // A quota does not refill within its period. So this process gives back what it took ahead of one
 // and may no longer grant, with one write for all that has ended on a shard.
 
-// mind has tokens of quotas given back that end unspent on a shard.
+// mind has expired tokens of quotas given back on a shard.
 func (d *Desks) mind(k *Desk, shard int) {
 	if ms, ok := k.Mind(shard, d.Moment); ok {
 		d.mindIn(time.Duration(ms)*time.Millisecond, k, shard, d.Timeout)
@@ -25,10 +25,10 @@ func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Durat
 	d.later(after+time.Millisecond, func() { d.giveUnspent(k, shard, pause) })
 }
 
-// longestPause is how long unspent tokens that were not given back wait at most for the next try.
+// longestPause is how long expired tokens that were not given back wait at most for the next try.
 const longestPause = time.Minute
 
-// giveUnspent gives back tokens that have expired unspent on a shard. Where nothing was written it is
+// giveUnspent gives back tokens that have expired on a shard. Where nothing was written it is
 // tried again, after pauses that grow, for as long as the period goes on.
 func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	u, ms, more := k.Unspent(shard, d.Moment)

@@ -129,7 +129,7 @@ func (db *DB) Delete(k item.Key) {
 
 // Sweep removes the items whose ttl lies before now, in epoch seconds, and
 // returns how many. DynamoDB takes its time to do so and the order is not known;
-// Sweep goes by key.
+// Sweep follows the keys.
 func (db *DB) Sweep(now int64) int {
 	f := db.lock()
 	defer db.mu.Unlock()

@@ -237,7 +237,7 @@ func (p *Plan) discount(k, count int, now int64) Step {
 }
 
 // heeding adds a check to the writes that merge into a shard other than 0: that shard 0
-// still has the count that the plan goes by.
+// still has the count that the plan was made from.
 func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 	if k == 0 {
 		return writes

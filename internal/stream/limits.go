@@ -168,7 +168,7 @@ func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 }
 
 // aheadPart reads how much of a limit may be held, which is stored as a negative number, or how
-// much ended unspent, if the attribute is one of these two. It ignores another client's attribute.
+// much expired unspent, if the attribute is one of these two. It ignores another client's attribute.
 // It notes that the item has slots.
 func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	const prefix = len(table.HeldPrefix)
