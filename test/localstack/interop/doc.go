@@ -44,6 +44,7 @@
 //	                                                 TestEdgesAreThoseOfPython, TestEdgesAreThoseOfCronsim,
 //	                                                 TestDaysOnWhichClocksChange
 //	limits by the clock, and the edges of windows    TestSchedulesAreShared, TestEdgesOfWindowsAreShared
+//	raises, which Python passes over                 TestRaisesBesidePython
 //	slots and floors, which Python passes over       TestPythonPassesOverSlotsAndFloors,
 //	and drops when it stores limits                  TestSetLimitsOfPythonDropsWhatOnlyOursHas
 //	the body of a denial                             TestBodyOfADenial

@@ -1,0 +1,67 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/limiter"
+)
+
+// A raise of ours is nothing to Python, of inherited limits too: it makes buckets by the plain limit and takes what
+// a raised one holds. Behind its end both go by the plain limit, and limits that Python stores replace it.
+func TestRaisesBesidePython(t *testing.T) {
+	onBothEngines(t, func(w *world) {
+		w.open()
+		p := w.python()
+		one := limiter.Costs{"rpm": 1}
+		w.set("", "api", still("rpm", 8))
+		raise := func(entity string, until time.Time) {
+			w.Helper()
+			got, err := w.manage().Raise(w.Context(), entity, "api", limiter.Costs{"rpm": 4}, until)
+			if w.must(err); len(got) != 1 { // one in ten years is five, so the capacity is 40
+				w.Fatalf("raised by %v", got)
+			}
+		}
+		later := time.Now().Add(time.Hour)
+		for oursFirst, want := range map[bool]int{true: 40, false: 8} {
+			entity := fmt.Sprintf("first-%v", oursFirst)
+			raise(entity, later)
+			if n := w.tries(oursFirst, entity, one); n != want {
+				w.Errorf("%s: %d granted, want %d", entity, n, want)
+			}
+			var stored []kv
+			p.call(&stored, "get_limits", kv{"entity_id": entity, "resource": "api"})
+			if len(stored) != 0 {
+				w.Errorf("%s: Python reads limits of its own, %v", entity, stored)
+			}
+		}
+		ends := time.Now().Add(2 * time.Second)
+		raise("ends", ends)
+		w.take(w.open(), "ends", "api", one)
+		time.Sleep(time.Until(ends.Add(1100 * time.Millisecond))) // for the clock itself; ours changes after a second
+		if n := w.tries(true, "ends", one); n != 8 {
+			w.Errorf("%d granted behind the end, want 8", n)
+		}
+		at := admin.Scope{Entity: "first-true", Resource: "api"}
+		p.call(nil, "set_limits", kv{"entity_id": at.Entity, "resource": at.Resource,
+			"limits": []kv{{"name": "rpm", "capacity": 3, "refill_amount": 1, "refill_period_seconds": 60}}})
+		if c, err := w.manage().Config(w.Context(), at); err != nil || c.Raises != nil || len(c.Limits) != 1 {
+			w.Errorf("after Python's limits: %+v, %v", c, err)
+		}
+		if w.release == older {
+			return
+		}
+		w.set("", "api", limiter.Quota("rpm", 8, limiter.Yearly(time.Month(time.Now().AddDate(0, 6, 0).Month()), 1, "")))
+		for oursFirst := range map[bool]bool{true: true, false: true} {
+			entity := fmt.Sprintf("quota-%v", oursFirst)
+			raise(entity, later)
+			if n := w.tries(oursFirst, entity, one); n != 12 {
+				w.Errorf("%s: %d granted, want 12", entity, n)
+			}
+		}
+	})
+}
