@@ -47,6 +47,9 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("%v, %v", got, err)
 	}
+	if w.bucket("acme", "gpt-4", 0).Item()["b_rpm_more"] == nil {
+		t.Error("it is not brought to the bucket")
+	}
 	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
 	w.must(err)
 	if level := b[0].Levels[0]; level.Capacity != 180 || level.Refill != 180 || !level.Stored ||
@@ -57,6 +60,10 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if err != nil || c.Limits != nil || !slices.Equal(c.Raises, want) ||
 		!slices.Equal(c.Lines(), []string{"rpm: 120 more until 2023-11-14T22:14:01Z"}) {
 		t.Errorf("%+v, %v, %q", c, err, c.Lines())
+	}
+	if r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4"); err != nil || !slices.Equal(r.Raises, want) ||
+		r.From.Scope != (Scope{}) {
+		t.Errorf("%+v, %v", r, err)
 	}
 	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "limits_raised" || e[0].Resource != "gpt-4" {
 		t.Errorf("events %+v", e)

@@ -15,6 +15,8 @@ type Resolved struct {
 	From Config
 	// Shadowed are the other scopes with limits, the most specific first.
 	Shadowed []Config
+	// Raises are the raises of these limits that last: see [Namespace.Raise].
+	Raises []Raise
 	// Access is from the first scope that decides. AccessInherited: none does, and
 	// requests are served.
 	Access Access
@@ -42,6 +44,7 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 		if stored.OnUnavailable != limiter.PolicyDefault {
 			out.OnUnavailable = stored.OnUnavailable
 		}
+		out.Raises = append(out.Raises, stored.Raises...) // the most specific scope alone has any
 		if out.Access == AccessInherited {
 			out.Access = stored.Access
 		}

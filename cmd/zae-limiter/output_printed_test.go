@@ -76,6 +76,7 @@ var printed = []struct {
 	{"raise acme gpt-4 rpm=4 --until 2025-02-01T00:00:00Z", "table"},
 	{"peek acme gpt-4", "table json"},
 	{"limits get -e acme -r gpt-4", "table json"},
+	{"limits resolve acme gpt-4", "table json"},
 	{"reset -y acme gpt-4", "csv"},
 	{"reset -y acme gpt-4", "json"},
 	{"thresholds -e acme", "table csv json"},

@@ -82,10 +82,11 @@ func resolvedAnswer(found admin.Resolved) answer {
 	}
 	show := func(c admin.Config, inForce string) {
 		// Each scope says it by itself, and together it is said above.
-		c.Access, c.Cascade = admin.AccessInherited, admin.CascadeInherited
+		c.Access, c.Cascade, c.Raises = admin.AccessInherited, admin.CascadeInherited, nil
 		addConfig(&r, c, inForce)
 	}
 	show(found.From, "yes")
+	addConfig(&r, admin.Config{Scope: found.From.Scope, Raises: found.Raises}, "yes")
 	for _, c := range found.Shadowed {
 		show(c, "no")
 	}

@@ -70,6 +70,10 @@ func TestARaiseOfAQuotaEndsWithItsPeriod(t *testing.T) {
 		if last := s.At(nine + EdgeMargin); last.Take([]int64{1400 * share, 0}).Wait(i, 1200*share) != Never {
 			t.Error("1,200 are never there again")
 		}
+		s.Slots[i].End += 3600_000 // a process with other data of the zone has said so
+		if s, _ = s.Adopt(raised(l, Raise{700, nine})); s.Slots[i] != s.Slots[i].As(s.RF) {
+			t.Errorf("it is read as %+v, and was %+v", s.Slots[i].As(s.RF), s.Slots[i])
+		}
 		whole, _ := New([]Limit{l}, 0, 1, nine).Adopt(raised(l, Raise{500, nine + day}))
 		if shards == 1 && (whole.Slots[i].Tokens != 1500*Milli || whole.FullAt(nine) != nine) {
 			t.Errorf("full: %v", whole)
@@ -165,5 +169,8 @@ func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
 	if with.Schedule() != l.Schedule() || with.Raises() == "" || with.WithRaises("") != l ||
 		with.in(nine).Capacity != 60*Milli || with.in(nine+60_000).Capacity != 30*Milli || with.Own().Capacity != 60*Milli {
 		t.Errorf("a schedule with a raise: %v", with)
+	}
+	if most := with.in(nine).Slowest(); most.Capacity != 90*Milli || most.Amount != 30*Milli {
+		t.Errorf("it may be %v at most, as slow as that", most)
 	}
 }

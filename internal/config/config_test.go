@@ -41,6 +41,18 @@ func TestLimitsOfEveryKindAreStored(t *testing.T) {
 	if got.SetLimits(nil); got.Empty() || len(got.Names()) > 0 {
 		t.Errorf("raises alone are %v", got)
 	}
+	spoilt := c.Item()
+	spoilt["l_rpm_more"] = item.S("x")
+	got, err = DecodeConfig(spoilt)
+	got.SetLimits(kinds())
+	if after, _, _ := got.Over(spoilt, nil).Apply(spoilt); err == nil || after["l_rpm_more"] != nil ||
+		after["l_not_here_more"] == nil {
+		t.Errorf("raises that cannot be read stay: %v, %v", after, err)
+	}
+	everywhere := Config{Namespace: "ns", Entity: "acme", Resource: layout.DefaultResource, Raises: c.Raises}
+	if got, err := DecodeConfig(everywhere.Item()); err != nil || got.Raises != nil {
+		t.Errorf("raises on all resources: %v, %v", got.Raises, err)
+	}
 	c.Raises = nil
 	it := c.Item()
 	if it["s_fly_l_cp"] == nil || it["l_fly_l_cp"] != nil {

@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -187,6 +188,14 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 		ends := item.Map(item.Item{"q": item.N(end)})
 		if err := table.CalendarsOf(it).Complete(&sl, it, noon, ends); err != nil || (sl.End == end) != counts {
 			t.Errorf("with an end of its own, %d: %+v, %v", end, sl, err)
+		}
+	}
+	more := shardWith(t, "m0h0@UTC", noon, item.Item{"b_q_more": item.S(fmt.Sprintf("7:%d", noon+5000))})
+	for end, want := range map[int64]int64{noon + 5000: 17_000, noon + 5001: 10_000} { // as that end says, not ours
+		sl := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: 10_000}}
+		err := table.CalendarsOf(more).Complete(&sl, more, noon, item.Map(item.Item{"q": item.N(end)}))
+		if err != nil || sl.Capacity != want {
+			t.Errorf("raised, with an end of its own: %+v, %v, want %d", sl, err, want)
 		}
 	}
 	if err := table.CalendarsOf(it).Complete(&sl, it, noon, item.Map(item.Item{"q": item.S("x")})); err == nil {
