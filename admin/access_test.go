@@ -105,7 +105,7 @@ func TestDisableAndEnable(t *testing.T) {
 
 // What Python clients have stored besides is kept: limits that cannot be read, and a bypass,
 // which is shown, and ends when something else is stored.
-func TestDisableBesideWhatOthersStore(t *testing.T) {
+func TestDisableKeepsWhatOthersStore(t *testing.T) {
 	w := newWorld(t)
 	gpt := Scope{Resource: "gpt-4"}
 	key := layout.ResourceConfigKey(w.ns.id, "gpt-4")
@@ -206,7 +206,7 @@ func TestTheLatestSwitchWins(t *testing.T) {
 }
 
 // A bucket that goes while it is told has been told.
-func TestABucketGoesWhileItIsTold(t *testing.T) {
+func TestBucketGoesWhileItIsStamped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)
@@ -228,7 +228,7 @@ func TestABucketGoesWhileItIsTold(t *testing.T) {
 }
 
 // One that comes back meanwhile, as a client makes it that knows nothing yet, is told too.
-func TestABucketComesBackWhileItIsTold(t *testing.T) {
+func TestBucketComesBackWhileItIsStamped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)

@@ -149,7 +149,7 @@ func TestListingsCanBeLeft(t *testing.T) {
 
 // Whichever call of a listing or a look-up fails, the operator is told that it did: none ends early as
 // if that were all.
-func TestReadsTellThatACallFailed(t *testing.T) {
+func TestReadsReportFailedCalls(t *testing.T) {
 	w := readable(t)
 	for name, read := range reads(w) {
 		for fail, more := 1, true; more; fail++ {
@@ -310,7 +310,7 @@ func changeable(t *testing.T, name string) *world {
 
 // Whichever call of a removal, a credit or a change fails, the operator is told. But for one that takes
 // a zero out of the counts, which nobody needs.
-func TestRemovalsTellThatACallFailed(t *testing.T) {
+func TestRemovalsReportFailedCalls(t *testing.T) {
 	for name, do := range removals() {
 		for fail, more := 1, true; more; fail++ {
 			synctest.Test(t, func(t *testing.T) {

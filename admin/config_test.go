@@ -243,7 +243,7 @@ func TestSettingsLookAtNoBucket(t *testing.T) {
 }
 
 // Of two operators who change what both have read, one is told: nothing is lost.
-func TestOfTwoChangesAtOnceOneIsTold(t *testing.T) {
+func TestOneOfTwoChangesAtOnceIsBusy(t *testing.T) {
 	for _, at := range scopes {
 		w := newWorld(t)
 		empty := Config{Scope: at}

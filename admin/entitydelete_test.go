@@ -17,7 +17,7 @@ import (
 
 // Deleting an entity tells how many items it has removed: its description, limits and
 // buckets, here one of each.
-func TestDeletingAnEntityTellsHowMuch(t *testing.T) {
+func TestDeletingAnEntityCountsItems(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "acme"})
 	w.set(Scope{"acme", "gpt-4"}, rpm10)
@@ -64,7 +64,7 @@ func (w *world) besides(entity string) (n int) {
 
 // A deletion removes all of an entity but its trail, and corrects the counts. If a call fails, it returns how many
 // items it has removed, and the next deletion removes the rest.
-func TestDeletingAnEntityTellsHowFarItCame(t *testing.T) {
+func TestFailedDeletionCountsRemovedItems(t *testing.T) {
 	for fail, more := 1, true; more; fail++ {
 		w := readable(t)
 		w.split("acme", "gpt-4", 1)

@@ -178,7 +178,7 @@ func TestPeekAtACircle(t *testing.T) {
 }
 
 // An unused bucket is removed when its item says, and one with limits of its own is not.
-func TestPeekTellsWhenABucketExpires(t *testing.T) {
+func TestPeekShowsWhenABucketExpires(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
@@ -216,7 +216,7 @@ func TestPeekEndsWithTheLevelsThatAreCharged(t *testing.T) {
 }
 
 // A bucket tells whose child it charges for, as it is stored.
-func TestPeekTellsOfTheParent(t *testing.T) {
+func TestPeekShowsTheParent(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.create(Entity{ID: "org"})

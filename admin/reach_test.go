@@ -165,7 +165,7 @@ func TestChangesArriveUnderTraffic(t *testing.T) {
 }
 
 // What cannot be reached is told, with the limits stored; Reach goes on.
-func TestReachTellsWhatFailed(t *testing.T) {
+func TestReachReportsFailures(t *testing.T) {
 	for _, f := range []struct {
 		apply bool
 		kind  store.Kind
@@ -357,7 +357,7 @@ func TestPauseBetweenReads(t *testing.T) {
 }
 
 // A scope that says no more than whether requests are served leaves the limits to the next one.
-func TestReachBesideASwitch(t *testing.T) {
+func TestSwitchLeavesLimitsToTheNextScope(t *testing.T) {
 	for _, at := range []Scope{{"acme", "gpt-4"}, {Entity: "acme"}, {Resource: "gpt-4"}} {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)

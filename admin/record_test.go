@@ -9,7 +9,7 @@ import (
 
 // Whose name an event bears, in order: that of As, of the options, of the caller's
 // identity, which is asked for once; nobody's if that fails.
-func TestWhoDidIt(t *testing.T) {
+func TestEventsNameThePrincipal(t *testing.T) {
 	asked := 0
 	caller := func(err error) func(*Options) {
 		return func(o *Options) {

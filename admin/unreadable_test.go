@@ -212,7 +212,7 @@ func TestReachTakesSchedulesOff(t *testing.T) {
 
 // What is about a scope whose limits cannot be read changes what it says and nothing else: settings leave the
 // limits, limits replace all of them, a comparison is told, and an entity that is deleted leaves the counts.
-func TestWhatIsStoredBesideOddLimits(t *testing.T) {
+func TestSettingsSurviveOddLimits(t *testing.T) {
 	w := newWorld(t)
 	ctx, own := t.Context(), Scope{"acme", "gpt-4"}
 	schedule := func(at Scope) item.Key {

@@ -150,9 +150,9 @@ func TestPagesAreListed(t *testing.T) {
 
 var costRow = regexp.MustCompile(`(?m)^\| acquire \| (\S+) \| (\S+) \| (\S+) \|`)
 
-// TestCostsAreThoseOfTheTable: the README and the comparison repeat what cost.md says of an acquire, of
+// TestCostsOnPagesMatchTheTable: the README and the comparison repeat what cost.md says of an acquire, of
 // which internal/pricing computes the table.
-func TestCostsAreThoseOfTheTable(t *testing.T) {
+func TestCostsOnPagesMatchTheTable(t *testing.T) {
 	all := pages(t)
 	is := costRow.FindStringSubmatch(all["cost.md"])
 	if is == nil {

@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 }
 
 // All differences are told at once.
-func TestCheckTellsAll(t *testing.T) {
+func TestCheckReportsAllDifferences(t *testing.T) {
 	is := Deployed()
 	is.GlobalIndexes, is.StreamViewType = is.GlobalIndexes[2:], ""
 	diff, _ := errors.AsType[*DiffError](Deployed().Check(Description{Name: "x", Spec: is}))

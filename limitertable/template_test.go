@@ -216,7 +216,7 @@ func arns(t *testing.T, v any, table string) any {
 	return v
 }
 
-func TestPolicyDocumentsAreThoseOfTheTemplate(t *testing.T) {
+func TestPolicyDocumentsEqualTheTemplate(t *testing.T) {
 	documents := map[Policy]any{}
 	for name, properties := range managed(t) {
 		documents[name] = arns(t, properties["PolicyDocument"], tableARN)

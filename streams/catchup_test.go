@@ -89,7 +89,7 @@ func TestWhenListsAreDue(t *testing.T) {
 
 // Others leave it for a minute to an invocation that has begun to catch up. If it has died, one of
 // them does it then. The list, which is kept for a week, is still there.
-func TestWhoDiesWhileCatchingUpIsFollowed(t *testing.T) {
+func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	for range 2 { // the day goes on in the second
 		r.take("a", 0, 1, 1)

@@ -277,7 +277,7 @@ func (w *quotaWorld) check() (wrong []string) {
 
 // What is told is what was reached, once in each period, whatever is delivered twice, fails,
 // or loses its answer, while the bucket is divided and merged.
-func TestThresholdsAreToldOnce(t *testing.T) {
+func TestThresholdsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loadchecktest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 12,
 			New:   func(seed uint64, _ string) *quotaWorld { return newQuotaWorld(t, seed) },
@@ -320,7 +320,7 @@ func TestWhatThresholdsCost(t *testing.T) {
 }
 
 // What a lost batch took to a threshold is told by the first change of another hour.
-func TestLostThresholdIsToldWithinTheHour(t *testing.T) {
+func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 	r := newRig(t)
 	b := budgetShard(0, 1)
 	b.State = b.State.Take([]int64{25_000, 1000})
@@ -374,7 +374,7 @@ func TestAllSharesAreRead(t *testing.T) {
 }
 
 // While a shard of a divided bucket cannot be read, nothing is told of it, and the record comes again.
-func TestThresholdIsToldOnceSharesAreRead(t *testing.T) {
+func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
 	for k := range 2 {
@@ -404,7 +404,7 @@ func TestThresholdIsToldOnceSharesAreRead(t *testing.T) {
 
 // While a shard of a divided bucket is unreadable, nothing is known of the whole: nothing is told, and
 // the record does not come again for that.
-func TestNothingIsToldOfAnUnreadableShare(t *testing.T) {
+func TestNothingIsReportedOfAnUnreadableShare(t *testing.T) {
 	for unreadable := range 2 {
 		r := newRig(t)
 		for k := range 2 {
@@ -423,7 +423,7 @@ func TestNothingIsToldOfAnUnreadableShare(t *testing.T) {
 }
 
 // A batch that reaches several thresholds, of one quota or of two, tells of each.
-func TestAllThresholdsOfABatchAreTold(t *testing.T) {
+func TestAllThresholdsOfABatchAreReported(t *testing.T) {
 	r := newRig(t)
 	day := bucket.Limit{Name: "day", Capacity: 100_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	b := budgetShard(0, 1)

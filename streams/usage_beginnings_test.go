@@ -337,7 +337,7 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 // Beginnings are counted though another shard's record in the same fold is the reason
 // why days are counted with it: a creation in the hour before, or in the same hour with
 // more shards than one write carries.
-func TestBeginningsAreCountedBesideSiblings(t *testing.T) {
+func TestBeginningsAreCountedWithSiblings(t *testing.T) {
 	shard := func(i int) item.Key { return layout.BucketKey("ns", "a", "gpt", i) }
 	for _, c := range []struct {
 		name    string

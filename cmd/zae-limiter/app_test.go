@@ -180,7 +180,7 @@ func TestRequestsAreProgress(t *testing.T) {
 }
 
 // Who changes something is who the flag says.
-func TestWhoMakesTheChange(t *testing.T) {
+func TestPrincipalOfAChange(t *testing.T) {
 	s := newShell(t)
 	s.run(0, "entity", "create", "acme", "--principal", "alice")
 	s.says(0, "audit -e acme", "alice")

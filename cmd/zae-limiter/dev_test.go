@@ -179,7 +179,7 @@ func TestDevReadsTheStream(t *testing.T) {
 }
 
 // Another error is told, and one that comes again after it.
-func TestErrorsOfDevAreToldOnce(t *testing.T) {
+func TestErrorsOfDevArePrintedOnce(t *testing.T) {
 	var errs strings.Builder
 	say := (&app{errs: &errs}).sayOnce()
 	for _, text := range []string{"a", "a", "b", "b", "a"} {

@@ -73,7 +73,7 @@ func TestAdviceOnErrors(t *testing.T) {
 }
 
 // What people and programs are told has no names of packages, types or constants.
-func TestNoNamesOfThePackagesAreTold(t *testing.T) {
+func TestErrorsNameNoPackages(t *testing.T) {
 	s := newShell(t)
 	s.run(0, "limits", "set", "-y", "-r", "api", "rpm=5", "b=$5@daily")
 	s.run(0, "credit", "acme", "api", "b=1")

@@ -157,7 +157,7 @@ func TestWhatSaysNothingOfWhatIsStored(t *testing.T) {
 }
 
 // Limits that are not named stay, and all are in order.
-func TestLimitsBesideOthers(t *testing.T) {
+func TestSetKeepsOtherLimits(t *testing.T) {
 	limit := limiter.PerMinute
 	got := merge([]limiter.Limit{limit("b", 1), limit("a", 1)}, []limiter.Limit{limit("c", 2), limit("b", 2)})
 	if want := []limiter.Limit{limit("a", 1), limit("b", 2), limit("c", 2)}; !slices.Equal(got, want) {

@@ -38,7 +38,7 @@ func onFleet(t *testing.T, p loadPlan, f func(t *testing.T, table *limitertest.T
 }
 
 // While requests are made it is told what has become of them so far.
-func TestLoadTellsItsProgress(t *testing.T) {
+func TestLoadShowsItsProgress(t *testing.T) {
 	onFleet(t, tenASecond, func(t *testing.T, table *limitertest.Table, fleet *fleet) {
 		told := startProgress(io.Discard, "never")
 		opened := limitertest.Trouble{Operations: []string{"UpdateItem"}, Times: 1}

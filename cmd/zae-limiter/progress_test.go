@@ -89,7 +89,7 @@ func TestProgressGivesWayToOutput(t *testing.T) {
 
 // People read a device, unless they say that theirs is dumb; what is written to a file or to
 // another program is for nobody's eyes, and has no colours.
-func TestWhoReads(t *testing.T) {
+func TestTerminalsAreRecognized(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -350,7 +350,7 @@ func onTable(t *testing.T, f func(begin stored, args []string)) {
 // Of each command, every call in turn has no answer. The command fails then, says what that
 // was, and never claims that something was done. Only the list of the
 // resources of which entities have limits decides nothing, and is put right by a later command.
-func TestACallThatFailsIsTold(t *testing.T) {
+func TestFailedCallIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		onTable(t, func(begin stored, args []string) {
 			for failing := int64(1); ; failing++ {

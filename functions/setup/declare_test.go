@@ -97,7 +97,7 @@ func TestManifestsAreApplied(t *testing.T) {
 
 // What a deployment changes is recorded as the change of its stack, and told in the log: what was
 // stored already is not among it.
-func TestChangesAreThoseOfTheStack(t *testing.T) {
+func TestChangesAreRecordedForTheStack(t *testing.T) {
 	h, db := rig(t)
 	var log bytes.Buffer
 	h.log = slog.New(slog.NewTextHandler(&log, nil))

@@ -17,7 +17,7 @@ var alone = []string{"example", "export", "helpers", "world"}
 // tests a whole package is called like the package: bucket_oracle_test.go. Not looked at are
 // packages without code, the infrastructure, whose tests are about the template, and the modules
 // of examples and tests.
-func TestTestsStandBesideWhatTheyTest(t *testing.T) {
+func TestTestsAreNamedAfterTheirSource(t *testing.T) {
 	names := map[string][]string{} // of code by folder
 	tests := map[string][]string{}
 	for _, f := range files(t) {

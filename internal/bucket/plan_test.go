@@ -222,7 +222,7 @@ func TestABrokenClockTakesTheLimitOfNow(t *testing.T) {
 
 // In the second behind an edge, which is one of a quota too, a state is stored for an instant before the edge, and is
 // read back as it was.
-func TestAScheduleBesideTheEdgeOfAQuota(t *testing.T) {
+func TestScheduleBehindAnEdgeIsReadBack(t *testing.T) {
 	day := Limit{Name: "day", Capacity: 9000, Reset: "m0h9@UTC", Period: QuotaPeriod}
 	for _, form := range []string{"h9c120a600@UTC", "h9c5a1@UTC", "h9a700p7@UTC"} {
 		for _, after := range []int64{0, 1, 500, 999} {

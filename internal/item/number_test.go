@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNumeralsAreThoseOfDynamoDB(t *testing.T) {
+func TestNumeralsMatchDynamoDB(t *testing.T) {
 	nines := strings.Repeat("9", 38)
 	for _, tt := range []struct{ in, want string }{
 		{"0", "0"}, {"-0", "0"}, {"007", "7"}, {"+7", "7"}, {"1.50", "1.5"}, {"-.5", "-0.5"}, {"1.", "1"},

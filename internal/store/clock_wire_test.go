@@ -40,7 +40,7 @@ func write(ctx context.Context, d *store.Dynamo) error { _, err := d.Write(ctx, 
 func read(ctx context.Context, d *store.Dynamo) error  { _, err := d.Read(ctx, false, key); return err }
 
 // Granted and refused writes tell DynamoDB's time, and so do reads.
-func TestDynamoDBTellsTheTime(t *testing.T) {
+func TestDynamoDBGivesTheTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		body   string
@@ -72,7 +72,7 @@ func TestDynamoDBTellsTheTime(t *testing.T) {
 
 // What stands between a process and DynamoDB has a clock too, and nobody knows
 // how good that is.
-func TestNobodyElseTellsTheTime(t *testing.T) {
+func TestNobodyElseGivesTheTime(t *testing.T) {
 	id := map[string]string{"X-Amzn-Requestid": "01A1FDBA57FD"}
 	aged := signed(refusal)
 	aged["Age"] = "3600"

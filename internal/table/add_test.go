@@ -108,7 +108,7 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 
 // An add goes by the share of its own shard. Of 9.001 tokens on four shards the first has 2.251, and
 // its level may be a millitoken higher than the others' before it may have overflowed.
-func TestAnAddGoesByItsOwnShare(t *testing.T) {
+func TestAddUsesItsOwnShare(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 9_001, Amount: 9_000, Period: 60_000}
 	for shard, highest := range []int64{1_125, 1_124, 1_124, 1_124} {
 		for level, want := range map[int64]bool{highest: true, highest + 1: false} {

@@ -210,9 +210,9 @@ var crons = []string{"0 0 * * *", "30 2 * * *", "0 0 1 * *", "15 */6 * * *", "0 
 	"59 23 31 * *", "0 0 29 2 *", "0 6 1,15 JAN-MAR,oct *", "5/20 1-3 * * sun", "0 12 10-20/5 * MON-FRI/2", "* 9 * * *"}
 
 // Cron expressions begin to match when robfig/cron fires, on days on which clocks do not
-// change. On those it leaves hours out: see TestEdgesAreTheDatesOfRRule, TestEdgesAreThoseOfCronsim beside
+// change. On those it leaves hours out: see TestEdgesAreTheDatesOfRRule, TestEdgesEqualCronsim beside
 // the Python client, and the tests of internal/calendar for them.
-func TestEdgesAreThoseOfRobfigCron(t *testing.T) {
+func TestEdgesEqualRobfigCron(t *testing.T) {
 	edges, walks := 0, 0
 	for i, expression := range crons {
 		for j, in := range zones {

@@ -15,7 +15,7 @@
 //	acquires, settlements, rollbacks in turn,        TestTurnsAreCountedToTheMillitoken
 //	levels to the millitoken
 //	debt                                             TestDebtIsShared
-//	available, time_until_available                  TestPythonSeesWhatIsAvailable, TestBothTellTheSameWait
+//	available, time_until_available                  TestPythonSeesWhatIsAvailable, TestBothGiveTheSameWait
 //	limits added, raised, removed on either side     TestLimitsChangeUnderUse, TestRemovedLimitsLeaveTheBucket
 //	cascade                                          TestCascadeIsShared
 //	buckets expired, revived, deleted, healed        TestExpiredBucketsAreRevived, TestDeletedBucketsStartAnew,
@@ -41,7 +41,7 @@
 //	what either disables, bypasses and charges to    TestDisabledByEither, TestBypassedByEither,
 //	parents by policy                                TestCascadePolicyOfEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,
-//	                                                 TestEdgesAreThoseOfPython, TestEdgesAreThoseOfCronsim,
+//	                                                 TestEdgesEqualPython, TestEdgesEqualCronsim,
 //	                                                 TestDaysOnWhichClocksChange
 //	limits by the clock, and the edges of windows    TestSchedulesAreShared, TestEdgesOfWindowsAreShared
 //	raises, which Python passes over                 TestRaisesBesidePython

@@ -29,7 +29,7 @@ var (
 
 // The edges of calendars are those of Python, to the second, over 130 years, but for days on which clocks change:
 // see TestDaysOnWhichClocksChange.
-func TestEdgesAreThoseOfPython(t *testing.T) {
+func TestEdgesEqualPython(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		if w.release == older {
 			return // it has no calendars
@@ -83,7 +83,7 @@ func clocksChange(t testing.TB, zone string, ms int64) bool {
 
 // Around all changes of clocks from 1970 to 2100 the edges are those of cronsim, which has our rule where
 // minute and hour begin with a number: the first of two times, and the first instant after those left out.
-func TestEdgesAreThoseOfCronsim(t *testing.T) {
+func TestEdgesEqualCronsim(t *testing.T) {
 	d := driverFor(t, engine.ForTest(t, engines[0]), newer, 0)
 	compared := 0
 	for _, name := range append(zones, "Africa/Casablanca", "Africa/Monrovia", "America/Asuncion", "America/Nuuk",

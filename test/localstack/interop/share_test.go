@@ -109,7 +109,7 @@ func TestDebtIsShared(t *testing.T) {
 // After a denial both clients tell the same wait, up to the time that passes between the
 // charge and the last question: Python does not see what is refilled below a millitoken,
 // which takes 60 ms here.
-func TestBothTellTheSameWait(t *testing.T) {
+func TestBothGiveTheSameWait(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
