@@ -14,7 +14,8 @@
 //	            parents are charged too; Config shows both
 //	manifests   Plan, Apply of a Manifest, which package admin/manifest reads: Step, Action
 //	entities    CreateEntity, UpdateEntity, MoveEntity, DeleteEntity; Entity, Children
-//	buckets     Peek, Buckets: Bucket, Level; Reset and Credit, each once for an id with Once
+//	buckets     Peek, Buckets: Bucket, Level; Reset, Credit, and of limits Raise and RaiseFor: Raise,
+//	            each once for an id with Once
 //	records     Usage, UsageSummary: UsageQuery, Window; Thresholds of quotas; Events and
 //	            AllEvents: Event. As names the principal of changes
 //	settings    Configure takes Settings, Config shows them; Version of the table

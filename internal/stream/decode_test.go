@@ -189,6 +189,9 @@ func TestQuotasEqualItemCodec(t *testing.T) {
 	b.State = bucket.New([]bucket.Limit{
 		{Name: "budget", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"},
 		{Name: "first", Capacity: 8_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		bucket.Limit{Name: "raised", Capacity: 90_000, Amount: 60_000, Period: 60_000}.WithRaises("5:1999999999999+6:7"),
+		bucket.Limit{Name: "more", Capacity: 90_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}.
+			WithRaises("5:1999999999999"),
 		{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
 	}, 1, 2, t0)
 	for i, name := range []string{"budget", "first"} {
@@ -200,7 +203,9 @@ func TestQuotasEqualItemCodec(t *testing.T) {
 	}
 	want, err := table.DecodeShard(b.Item())
 	if err != nil || want.State.Slots[want.State.Index("first")].End != t0+60_000 ||
-		want.State.Slots[want.State.Index("budget")].Extra == 0 {
+		want.State.Slots[want.State.Index("budget")].Extra == 0 ||
+		want.State.Slots[want.State.Index("raised")].Capacity != 97_500 ||
+		want.State.Slots[want.State.Index("more")].Capacity != 95_000 {
 		t.Fatalf("%+v, %v", want, err)
 	}
 	payload := streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: b.Item()})
