@@ -35,7 +35,9 @@ const (
 type quotaWorld struct {
 	*bucketWorld
 	most    int            // shards
-	others  []bucket.Limit // which some processes know, with more of the quota at times
+	others  []bucket.Limit // which some processes know, with more of the quota at times, or raises of it
+	all     bool           // all know them
+	raises  []bucket.Raise
 	leases  map[*process][]table.Cost
 	granted map[int64]int64 // by period, less what was given back
 }
@@ -53,13 +55,32 @@ func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
 	}
 	w := &quotaWorld{bucketWorld: newBucketWorld(r, planted, worldLimits, processes, 1000), most: shards,
 		leases: map[*process][]table.Cost{}, granted: map[int64]int64{}, others: slices.Clone(worldLimits)}
-	if r.OneIn(3) {
+	switch r.IntN(4) {
+	case 0:
 		w.others[0].Capacity += (1 + r.Int64N(15)) * bucket.Milli
+	case 1:
+		for range 1 + r.IntN(3) {
+			end := r.Now/periodMs + 1 + r.Int64N(8)
+			w.raises = append(w.raises, bucket.Raise{Tokens: 1 + r.Int64N(15), End: end * periodMs})
+		}
+		w.others[0] = w.others[0].WithRaises(bucket.FormOfRaises(w.raises))
+		w.all = r.OneIn(2)
 	}
 	if planted == opensEarly {
 		w.procs[0].skew = 3000
 	}
 	return w
+}
+
+// mostIn is how much may be granted in a period.
+func (w *quotaWorld) mostIn(period int64) int64 {
+	most := w.others[0].Own().Capacity
+	for _, r := range w.raises {
+		if r.End > period*periodMs {
+			most += r.Tokens * bucket.Milli
+		}
+	}
+	return most
 }
 
 func (w *quotaWorld) period(k int) int64 {
@@ -122,7 +143,7 @@ func (w *quotaWorld) take(p *process, k int) {
 	}
 	cost := w.Int64N(4) * bucket.Milli
 	limits := worldLimits
-	if w.OneIn(2) {
+	if w.all || w.OneIn(2) {
 		limits = w.others
 	}
 	c := table.Charge{Image: image, Costs: table.Costs(limits, cost, w.Int64N(3)*bucket.Milli), Now: w.clock(p),
@@ -144,7 +165,7 @@ func (w *quotaWorld) take(p *process, k int) {
 			return
 		}
 		w.Count("grants")
-		if w.granted[period] += cost; w.granted[period] > w.others[0].Capacity {
+		if w.granted[period] += cost; w.granted[period] > w.mostIn(period) {
 			w.Fail("at %d: %d granted in the period of %d", w.Now, w.granted[period], period*periodMs)
 		}
 		w.leases[p] = append(w.leases[p], table.Cost{Limit: worldLimits[0], Milli: cost, End: w.slot(k, "q").End})
