@@ -24,7 +24,9 @@ func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	return stored{item: items[0], config: n.configIn(items[0], at), system: n.configIn(items[1], Scope{})}, nil
+	s := stored{item: items[0], config: n.configIn(items[0], at), system: n.configIn(items[1], Scope{})}
+	s.config.EndRaises(n.table.now())
+	return s, nil
 }
 
 // configIn returns what an item says of the configuration at a scope, nothing if

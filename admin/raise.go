@@ -100,11 +100,7 @@ func (n *Namespace) raiseLimits(
 		after, now := s.config, n.table.now()
 		ends, until := map[string]int64{}, item.Item{}
 		after.Raises = map[string]string{}
-		for limit := range s.config.Raises {
-			if lasting := s.config.Lasting(limit, now); len(lasting) > 0 {
-				after.Raises[limit] = bucket.FormOfRaises(lasting)
-			}
-		}
+		maps.Copy(after.Raises, s.config.Raises)
 		for _, limit := range slices.Sorted(maps.Keys(more)) {
 			l, err := in.raised(at, limit)
 			if err != nil {

@@ -305,3 +305,18 @@ func (w *world) warm(l *limiter.Limiter) error {
 	_, err := l.Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
 	return err
 }
+
+// What has ended goes with the next write of the scope, and one that has nothing else is not listed any more.
+func TestRaisesThatHaveEndedGo(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60))
+	at := Scope{"acme", "gpt-4"}
+	_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 1)
+	w.must(err)
+	w.advance(62 * time.Second)
+	w.must(w.ns.DeleteLimits(t.Context(), at))
+	if it := w.db.Item(w.ns.config(at).Key()); it != nil {
+		t.Errorf("left is %v", it)
+	}
+	w.registered(at, false)
+}

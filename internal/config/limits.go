@@ -60,6 +60,15 @@ func (c Config) Lasting(limit string, now int64) []bucket.Raise {
 	return slices.DeleteFunc(all, func(r bucket.Raise) bool { return now >= bucket.AddSat(r.End, bucket.EdgeMargin) })
 }
 
+// EndRaises removes the raises that have ended by an instant.
+func (c *Config) EndRaises(now int64) {
+	for limit := range c.Raises {
+		if c.Raises[limit] = bucket.FormOfRaises(c.Lasting(limit, now)); c.Raises[limit] == "" {
+			delete(c.Raises, limit)
+		}
+	}
+}
+
 const raisesSuffix = "_" + layout.FieldRaises
 
 // readRaises reads the raises of a configuration.
