@@ -34,7 +34,7 @@ func (r Raise) String() string {
 const longestRaise = 3660 * day
 
 // Raise gives an entity more of limits on a resource from now until an instant, wherever the limits are stored, and
-// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. The next raise
+// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. The next change
 // removes those that have ended.
 //
 // A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with 300 more, 600 a

@@ -25,6 +25,10 @@ type Add struct {
 // maxAddAge bounds how old a refill an add accepts, in milliseconds.
 const maxAddAge = 24 * 3600 * 1000
 
+// maxAddConds is how many conditions an add may have: DynamoDB accepts 300 operators. One that would
+// have more, of many limits with schedules or raises, is always refused, and returns the image.
+const maxAddConds = 136
+
 // Plan renders the write. It is pure.
 func (a Add) Plan() item.Update {
 	a.Costs = InForce(a.Costs, a.Now)
@@ -44,7 +48,10 @@ func (a Add) Plan() item.Update {
 	}
 	p.u.Add = appendWCU(p.u.Add)
 	lives := item.Any(item.Absent(layout.AttrTTL), item.Compare(layout.AttrTTL, item.Gt, item.N(safeTTL(a.Costs, a.Now))))
-	p.u.If = item.All(append(p.cond, lives)...)
+	if p.cond = append(p.cond, lives); len(p.cond) > maxAddConds {
+		p.cond = []item.Cond{item.Exists(item.AttrPK), item.Absent(item.AttrPK)}
+	}
+	p.u.If = item.All(p.cond...)
 	return p.u
 }
 
@@ -127,10 +134,12 @@ func (a Add) calendars() (cond []item.Cond) {
 		cond = append(cond, item.Compare(layout.AttrZone, item.Eq, item.S(zone)))
 	}
 	cond = append(cond, valid, item.Absent(layout.FieldSchedule))
+	first := int64(bucket.Never)
 	for _, sl := range s.Slots {
-		if at := sl.Changes(a.Now); at != bucket.Never { // no other limit is in force
-			cond = append(cond, item.Compare(attrValidUntil, item.Le, item.N(at-bucket.EdgeMargin)))
-		}
+		first = min(first, sl.Changes(a.Now))
+	}
+	if first != bucket.Never { // no other limit is in force
+		cond = append(cond, item.Compare(attrValidUntil, item.Le, item.N(first-bucket.EdgeMargin)))
 	}
 	return cond
 }

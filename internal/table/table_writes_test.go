@@ -323,7 +323,14 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 		quotas[i].Amount, quotas[i].Period = 0, bucket.QuotaPeriod
 		quotas[i].Reset = []string{"m0h0@Europe/Berlin", "+3600"}[i%2]
 	}
-	for _, s := range slices.Concat(allWrites(t, rates), allWrites(t, quotas)) {
+	planned := slices.Clone(rates)
+	for i, l := range planned {
+		if l.Refills() {
+			l, _ = l.WithSchedule("h9-16s2000@UTC")
+		}
+		planned[i] = l.WithRaises(bucket.FormOfRaises([]bucket.Raise{{Tokens: 7, End: sampleNow + 3_600_000}}))
+	}
+	for _, s := range slices.Concat(allWrites(t, rates), allWrites(t, quotas), allWrites(t, planned)) {
 		for _, w := range s.writes {
 			if u, ok := w.(item.Update); ok {
 				w = CountDenials(u, 1<<40) // there is room for it in each
