@@ -2,6 +2,7 @@ package decide
 
 import (
 	"iter"
+	"math"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -168,17 +169,31 @@ func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 
 // size is how much is taken ahead with a charge, nil for nothing: at most half of what others have most
 // likely left, so that the last tokens are not stranded in one process, and no more than this process has
-// saved up of its share.
+// saved up of its share. The price is the chance that a token which expires unspent is missed: that the bucket
+// runs dry before it is full. A random walk from a level does so with a chance of 1 - level/capacity if
+// all of the refill is used, and less by e^(-2 n unused) else, for a level of n steps. A process takes what it
+// needs in a life at once, so that is a step. Where processes share a refill, everything is missed.
 func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	room, p := s.leaves(w.Costs, now.Trip, now.Ms), s.share(w)
+	demand, price, unused := &s.holding.demand, 0., 1.
 	for i, c := range w.Costs {
+		level := max(0, float64(room[i]))
 		room[i] /= 2
-		if r := s.image.State.RateOf(c.Limit); p.part > 0 && paced(c.Limit) && r.Amount > 0 {
-			room[i] = min(room[i], int64(max(0, p.credit(0, now.Ms))*float64(r.Amount)/float64(r.Period)))
+		flow, r := demand.Of(c.Limit.Name), s.image.State.RateOf(c.Limit)
+		if !paced(c.Limit) || r.Amount == 0 || flow == 0 {
+			continue
+		}
+		refill := float64(r.Amount) / float64(r.Period)
+		part := s.others.unused(c.Limit.Name, refill)
+		dry := (1 - level/float64(r.Capacity)) * math.Exp(-2*part*level/flow/float64(max(life, 1)))
+		price, unused = max(price, dry), min(unused, part)
+		if p.part > 0 {
+			price, room[i] = 1, min(room[i], int64(max(0, p.credit(0, now.Ms))*refill))
 		}
 	}
+	price = max(price, demand.Missed(unused, life, now.Ms))
 	left := func(limit string) int64 { return s.holding.Left(limit, now.instant()) }
-	return s.holding.demand.Size(w.Costs, room, p.part > 0, left, life, now.Ms)
+	return demand.Size(w.Costs, room, price, left, life, now.Ms)
 }
 
 // takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
@@ -234,6 +249,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
 		s.holding.demand.Asked(w.Costs, prefetch.Life(w.Costs, k.ahead), now)
+		s.holding.demand.Denied()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // successive images. It is an estimate: it never grants anything.
 type others struct {
 	taken   map[string]float64 // millitokens by limit, fading
+	all     map[string]float64 // the same, with what this process takes
 	elapsed float64            // ms, fading
 	images  float64            // observations, fading
 }
@@ -30,8 +31,8 @@ const lately = 10_000
 // learn takes in what the counters have grown by between two images of one
 // generation, less what this process took itself. It reports whether others have taken lately.
 func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int64) (took bool) {
-	if o.taken == nil {
-		o.taken = make(map[string]float64, len(after.Slots))
+	if o.all == nil {
+		o.taken, o.all = make(map[string]float64, len(after.Slots)), make(map[string]float64, len(after.Slots))
 	}
 	elapsed = max(elapsed, 1)
 	left := math.Pow(fade, min(1, float64(elapsed)/fadeSpan))
@@ -42,6 +43,7 @@ func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int
 			continue
 		}
 		grown := sl.Used - before.Slots[i].Used
+		o.all[sl.Name] = o.all[sl.Name]*left + float64(grown)
 		for _, c := range own {
 			if c.Limit.Name == sl.Name {
 				grown -= c.Milli
@@ -59,6 +61,12 @@ func (o *others) rate(limit string) float64 {
 		return 0
 	}
 	return max(o.taken[limit], 0) / o.elapsed
+}
+
+// unused is the part of a refill, in millitokens per millisecond, that nobody takes. Images of less than a second
+// say little.
+func (o *others) unused(limit string, refill float64) float64 {
+	return max(0, 1-o.all[limit]/max(o.elapsed, fadeSpan)/refill)
 }
 
 // What a charge on a full limit may let pass, see slack.

@@ -125,7 +125,8 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
-	case s.image.State.HeldAfter(now.Ms) > now.Ms: // adds do not hold there
+	case s.image.State.HeldAfter(now.Ms-lately) > now.Ms-lately && !s.crowded(w, now.Ms, 100): // adds do not hold there
+		charge.Slack = 100 // so all send charges, by old images: let pass the tokens that others take
 	case s.tells(now): // what has ended unspent, which an add cannot
 	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
 		p := add(roomOf(slack))

@@ -177,7 +177,7 @@ func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
 	lowest, plenty := s.marks(p.want, p.members, p.took)
 	if !math.IsInf(lowest, 1) {
 		cost, _ := s.costs(p.want)
-		busy := decider{facts: k, want: p.want, now: now}.busy(s)
+		busy := decider{facts: k, want: p.want, now: now}.sure(s) > 0
 		s.share(p.want).answered(cost, lowest, refused && lowest < 1, others, busy, plenty, now)
 	} else if s.tiny(p.want) {
 		delete(s.shares, p.want.floor())

@@ -16,6 +16,9 @@ type Demand struct {
 	began    int64   // when the first request came after a silence, epoch ms
 	last     int64   // when the last one came
 	at       int64   // the instant of requests and costs
+	granted  float64 // requests since the last silence
+	burst    float64 // the mean of granted before earlier silences; zero: there was none
+	since    float64 // requests since the last denial; zero: there was none
 }
 
 type flow struct {
@@ -42,15 +45,28 @@ func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 	d.fades = max(fadesFrom, fadesLives*float64(life))
 	d.fade(now)
 	if float64(now-d.last) > d.fades {
-		d.began, d.requests, d.costs = now, 0, d.costs[:0]
+		if d.last > 0 {
+			d.burst += (max(1, d.granted) - d.burst) / 4
+		}
+		d.granted, d.began, d.requests, d.costs = 0, now, 0, d.costs[:0]
 	}
 	d.last = max(d.last, now)
 	d.requests++
+	d.granted++
+	if d.since > 0 {
+		d.since++
+	}
 	for _, c := range costs {
 		if c.Milli > 0 && !c.Limit.Returns() {
 			d.add(c.Limit.Name, float64(c.Milli))
 		}
 	}
+}
+
+// Denied takes in that the last request was denied.
+func (d *Demand) Denied() {
+	d.granted--
+	d.since = 1
 }
 
 func (d *Demand) add(limit string, milli float64) {

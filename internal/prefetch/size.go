@@ -13,11 +13,13 @@ const (
 	// seldom is of how many requests in a life most allotments would end unspent.
 	seldom = 3.7
 	// part is how much of the demand of its life an allotment is for. With more, more ends unspent.
-	part = 0.8
+	part = 0.85
 	// most is how much of the same demand may be held, with the rest of the last allotment.
 	most = 0.95
-	// sure is by how many standard deviations fewer requests it is for, where tokens are scarce.
-	sure = 2
+	// worth is how many writes a grant is worth. Of a hundred grants less than one is lost then.
+	worth = 40
+	// logistic is by what a normal distribution is nearly one over 1 + e^-x.
+	logistic = 1.7
 )
 
 // Life returns for how long, in milliseconds, tokens of the limits may be held, at most the given
@@ -43,21 +45,51 @@ func (d *Demand) Busy(life, now int64) bool {
 	return d.Requests(now)*float64(life) >= worthwhile
 }
 
+// Sure returns for how many requests tokens may be held where they are scarce, zero for none.
+func (d *Demand) Sure(life, now int64) float64 {
+	if q := d.sure(1, life, now); q >= worthwhile {
+		return q
+	}
+	return 0
+}
+
+// sure returns for how many requests tokens may be held. A token saves a write if it is granted. If it
+// expires, it is missed with a chance of price, which costs as much as worth*price writes. So it is
+// held if the risk that it expires is below 1/(1 + worth*price). There are two risks. Requests come at
+// random: of n that are expected, fewer than n - z*sqrt(n) come with a chance of 1/(1 + e^(1.7 z)),
+// nearly. And they may end at any moment, as they did before: in the time of q requests with a
+// chance of q/n if n come without a silence. Four times that is reckoned, because the share that is saved
+// up for them is late, too, and bursts differ. Example: of 25 requests 14 where all that expires is missed.
+func (d *Demand) sure(price float64, life, now int64) float64 {
+	requests, cost := d.Requests(now)*float64(life), worth*price
+	q := min(part*requests, requests-max(0, math.Log(cost)/logistic)*math.Sqrt(requests))
+	if d.burst > 0 {
+		q = min(q, max(d.burst, d.granted)/4/(1+cost))
+	}
+	return q
+}
+
+// Missed returns the chance that a token which expires is missed, as the last denial shows: the part of the
+// requests since then that come while the bucket fills. It takes two lives at least, and longer if some of the
+// refill is used: twice 2/unused is reckoned.
+func (d *Demand) Missed(unused float64, life, now int64) float64 {
+	if d.since == 0 {
+		return 0
+	}
+	return min(1, 4*d.Requests(now)*float64(life)/(unused*d.since))
+}
+
 // Size returns how many whole tokens to prefetch of each limit of costs, or nil if it does not pay.
 // It takes most of the demand of a life, less if much is left, and of no limit more than room, in
-// the order of the costs. Where one limit has less, it takes less of all. Where tokens are scarce,
-// it takes only the tokens that will almost surely be granted, as requests come at random:
-// otherwise some would expire unspent while others are denied. Example: of 16 requests in a life,
-// 16 - 2*4 = 8.
-func (d *Demand) Size(costs []table.Cost, room []int64, scarce bool, left func(limit string) int64,
+// the order of the costs. Where one limit has less, it takes less of all. The higher the price, the
+// chance that a token which expires is missed, the less it takes.
+func (d *Demand) Size(costs []table.Cost, room []int64, price float64, left func(limit string) int64,
 	life, now int64) (take []table.Cost) {
-	requests, part, share := d.Requests(now)*float64(life), part, 1.
+	requests, share := d.Requests(now)*float64(life), 1.
 	if requests < seldom {
 		return nil
 	}
-	if scarce {
-		part = min(part, 1-sure/math.Sqrt(requests))
-	}
+	part := d.sure(price, life, now) / requests
 	want := func(c table.Cost) float64 {
 		whole := d.Of(c.Limit.Name) * float64(life)
 		return max(0, min(whole*part, whole*most-float64(left(c.Limit.Name))))

@@ -24,7 +24,7 @@ func tenOf(costs ...int64) *Demand {
 }
 
 // Ten requests at once, after a silence, stand for 85 % of 850 ms and are 13.8 a second: for a
-// second 80 % of them are taken ahead, eleven, and less where much is held or little is there.
+// second 85 % of them are taken ahead, eleven, and less where much is held or little is there.
 func TestSizeOfAnAllotment(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -34,7 +34,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 		life, now int64
 		want      [2]int64 // zero: nothing is taken
 	}{
-		{"80 % of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}},
+		{"85 % of the demand", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 1000, [2]int64{11_000, 0}},
 		{"of a life half as long, half", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 500, 1000, [2]int64{5000, 0}},
 		{"2 of 13 may be held beside it", tenOf(1000, 0), [2]int64{45_000, 0}, 2000, 1000, 1000, [2]int64{11_000, 0}},
 		{"with 5, only 8 more", tenOf(1000, 0), [2]int64{45_000, 0}, 5000, 1000, 1000, [2]int64{8000, 0}},
@@ -57,7 +57,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 	} {
 		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
 		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
-		take := c.demand.Size(costs, c.room[:], false, left, c.life, c.now)
+		take := c.demand.Size(costs, c.room[:], 0, left, c.life, c.now)
 		if (take != nil) != (c.want != [2]int64{}) {
 			t.Errorf("%s: %v, want %v", c.name, take, c.want)
 		}
@@ -81,11 +81,11 @@ func TestSizeEqualsANaiveOne(t *testing.T) {
 			d.Asked(table.Costs(limits, r.Int64N(3)*700, r.Int64N(4)*900), life, now)
 		}
 		room := []int64{r.Int64N(30_000) - 2500, r.Int64N(30_000) - 2500}
-		scarce, part := r.IntN(2) == 0, .8
+		price, part := float64(r.IntN(3))/2, .85
 		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
 		per := d.Requests(now) * float64(life)
-		if scarce {
-			part = min(part, (per-2*math.Sqrt(per))/per)
+		if price > 0 { // 40 writes are worth a grant
+			part = min(part, (per-math.Log(40*price)/1.7*math.Sqrt(per))/per)
 		}
 		var wants [2]float64
 		share := 1.
@@ -103,7 +103,7 @@ func TestSizeEqualsANaiveOne(t *testing.T) {
 				want[i] = int64(wants[i]*share/1000) * 1000
 			}
 		}
-		take := d.Size(table.Costs(limits), room, scarce, func(limit string) int64 { return left[limit] }, life, now)
+		take := d.Size(table.Costs(limits), room, price, func(limit string) int64 { return left[limit] }, life, now)
 		got := [2]int64{}
 		for i := range take {
 			got[i] = take[i].Milli
@@ -181,20 +181,77 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Where tokens are scarce, an allotment is so small that hardly any of it ends unspent, as requests come at
-// random: of 16 in a life, 16 - 2*4 = 8 are almost sure; of 4, none.
+// Where what expires is missed, an allotment is so small that hardly any of it expires, as requests come at
+// random: of 16 in a life, 16 - 2.17*4 = 7.3 are almost sure; of 4, none.
 func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
 	none := func(string) int64 { return 0 }
-	for _, c := range []struct{ life, plenty, scarce int64 }{{1160, 12_000, 8000}, {290, 3000, 0}} {
-		for scarce, want := range map[bool]int64{false: c.plenty, true: c.scarce} {
-			take := tenOf(1000, 0).Size(table.Costs([]bucket.Limit{requests}), []int64{45_000}, scarce, none, c.life, 1000)
-			got := int64(0)
-			if take != nil {
-				got = take[0].Milli
-			}
-			if got != want {
-				t.Errorf("of a life of %d ms, scarce %v: %d taken, want %d", c.life, scarce, got, want)
-			}
+	for _, c := range []struct {
+		life  int64
+		price float64
+		want  int64
+	}{{1160, 0, 13_000}, {1160, .1, 12_000}, {1160, 1, 7000}, {290, 0, 3000}, {290, 1, 0}} {
+		d, got := tenOf(1000, 0), int64(0)
+		if take := d.Size(table.Costs([]bucket.Limit{requests}), []int64{45_000}, c.price, none, c.life, 1000); take != nil {
+			got = take[0].Milli
+		}
+		if got != c.want {
+			t.Errorf("of a life of %d ms, at %v: %d taken, want %d", c.life, c.price, got, c.want)
+		}
+		sure := d.Sure(c.life, 1000)
+		if c.price == 1 && int64(sure) != c.want/1000 || sure > 0 && sure < worthwhile {
+			t.Errorf("of a life of %d ms: %v are sure, want %d", c.life, sure, c.want/1000)
 		}
 	}
+}
+
+// Requests that have ended before may end again: after bursts of 400, 100 tokens are held at most, and where
+// all that expires is missed, 100/41.
+func TestBurstsEnd(t *testing.T) {
+	d, now := &Demand{}, int64(began)
+	burst := func() {
+		for range 400 {
+			d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 500, now)
+		}
+	}
+	burst()
+	if got := d.sure(0, 500, now); math.Abs(got-part*d.Requests(now)*500) > 1e-6 {
+		t.Errorf("%v, before any silence", got)
+	}
+	for range 40 {
+		now += 10_000
+		burst()
+	}
+	for price, want := range map[float64]float64{0: 100, 1: 100. / 41} {
+		if got := d.sure(price, 500, now); math.Abs(got-want) > .01 {
+			t.Errorf("at %v: %v, want %v", price, got, want)
+		}
+	}
+}
+
+// Who was denied takes what expires to be missed, until so many requests were granted that it happens seldom: of
+// 20 in a life, 4*20/0.5 = 160.
+func TestDenialsAreRemembered(t *testing.T) {
+	d, now := &Demand{}, int64(began)
+	ask := func(n int) {
+		for range n {
+			now += 25
+			d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 500, now)
+		}
+	}
+	is := func(want float64) {
+		t.Helper()
+		if got := d.Missed(.5, 500, now); math.Abs(got-want) > .02 {
+			t.Errorf("missed with a chance of %v, want %v", got, want)
+		}
+	}
+	ask(1000)
+	is(0)
+	d.Denied()
+	is(1)
+	ask(159)
+	is(1)
+	ask(160)
+	is(.5)
+	ask(1280)
+	is(.1)
 }

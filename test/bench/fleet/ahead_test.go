@@ -53,8 +53,9 @@ func takenAhead() []taken {
 	bursty.Bursty = true
 	uneven := at(Busy, 16, 1.5, half, .10, .97)
 	uneven.Zipf, uneven.jain = 1.2, .95
-	seldom := at(PerMinute, 16, .9, 10*time.Second, .33, .999) // nine requests in a life
-	seldom.Warm, seldom.For = time.Minute, 5*time.Minute
+	// 5.6 requests in a life. For minutes, one could take more from the full bucket than the refill makes good.
+	seldom := at(PerMinute, 16, .9, 10*time.Second, .37, .999)
+	seldom.Warm, seldom.For = time.Minute, 30*time.Minute
 	all := []taken{
 		at(Busy, 16, .5, half, .11, .999).hardlyWaits(), at(Busy, 16, .9, half, .065, .999).hardlyWaits(),
 		at(Busy, 16, 1.5, half, .075, .98), at(Busy, 16, 5, half, .095, .99),
