@@ -190,7 +190,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	warm.wanted, warm.got = make([]float64, len(processes)), make([]float64, len(processes))
 	counted.wanted, counted.got = make([]float64, len(processes)), make([]float64, len(processes))
 	for at := begin; ; {
-		at = at.Add(time.Duration(rng.ExpFloat64() / c.perSecond() * float64(time.Second)))
+		at = at.Add(time.Duration(c.gap(rng) / c.perSecond() * float64(time.Second)))
 		if into == &warm && at.Sub(begin) > c.Warm {
 			time.Sleep(time.Until(begin.Add(c.Warm)))
 			t.reset()
@@ -240,6 +240,14 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		counted.Denial, counted.Longest = d[len(d)*99/100], d[len(d)-1]
 	}
 	return counted.Result
+}
+
+// gap is the time until the next arrival, in means.
+func (c Case) gap(rng *rand.Rand) float64 {
+	if c.Smooth {
+		return 1
+	}
+	return rng.ExpFloat64()
 }
 
 // Run plays the case with limiters. It has to be called inside a bubble of

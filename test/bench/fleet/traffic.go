@@ -120,6 +120,7 @@ type Case struct {
 	Deadline  time.Duration // of every acquire; 0: none
 	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
 	Demand    []float64     // the part of the arrivals of each process; nil: all ask alike
+	Smooth    bool          // a request comes every so often, to each process in turn
 	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
 	Crash     time.Duration // after so long of the counted time, every tenth process ends and another begins; 0: none
 	Seed      uint64
@@ -159,6 +160,10 @@ func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
 			}
 			return k
 		}
+	}
+	if c.Smooth {
+		next := -1
+		return func(time.Time) int { next = (next + 1) % processes; return next }
 	}
 	if c.Demand != nil {
 		return func(time.Time) int {
