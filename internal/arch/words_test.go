@@ -11,9 +11,9 @@ var words = []struct {
 	pattern, instead string
 	most             int
 }{
-	{`tell|tells|told`, "report, observe, call", 5},
-	{`what\s+(?:is|was)`, "the noun", 8},
-	{`of\s+(?:that|those)|(?:that|those)\s+of`, "the noun again", 9},
+	{`tell|tells|told`, "report, observe, call", 0},
+	{`what\s+(?:is|was)`, "the noun", 1},
+	{`of\s+(?:that|those)|(?:that|those)\s+of`, "the noun again", 4},
 	{`who|whoever`, "the noun", 1},
 	{`beside`, "besides, together with", 0},
 }

@@ -12,7 +12,7 @@ import (
 
 // A busy process takes tokens ahead with a charge, and grants its next requests from them. Package
 // ahead decides how much it takes, what it still holds of a shard, and what that means for the
-// image. This file joins that to what is known of the bucket.
+// image. This file joins both to the facts about the bucket.
 
 // holding is what this process has taken ahead of one shard.
 type holding struct {
@@ -22,20 +22,20 @@ type holding struct {
 	key    item.Key     // of the shard
 	limits []bucket.Limit
 	image  *table.Shard // a copy of the last one
-	serial int          // of that image
+	serial int          // of the image
 	renews bool         // a charge that takes ahead before it is needed is on its way
-	minded bool         // somebody gives back what ends unspent of quotas
+	minded bool         // somebody gives back expired tokens of quotas
 }
 
 // instant is now by both clocks.
 func (n Now) instant() prefetch.Instant { return prefetch.Instant{Wall: n.Ms, Mono: n.Mono} }
 
-// Held is a request that was granted from what was taken ahead.
+// Held is a request that was granted from tokens taken ahead.
 type Held struct {
 	Image  *table.Shard   // the last one of the shard that it was taken from; not to be changed
-	Key    item.Key       // of that shard
-	Limits []bucket.Limit // those of the image; not to be changed
-	Costs  []table.Cost   // what was granted, by the limits in force
+	Key    item.Key       // of the shard
+	Limits []bucket.Limit // as the image has them; not to be changed
+	Costs  []table.Cost   // granted, by the limits in force
 	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
 }
 
@@ -49,8 +49,8 @@ func (k *facts) hold(s *seen) {
 	}
 }
 
-// Holds reports whether anything may be granted from tokens taken ahead. It tells what the last
-// grant or charge has found. It waits for nobody.
+// Holds reports whether anything may be granted from tokens taken ahead, as the last grant or
+// charge has found. It waits for nobody.
 func (b *Bucket) Holds() bool { return b.holds.Load() }
 
 // holds reports whether anything is held of any shard.
@@ -63,7 +63,7 @@ func (k *facts) holds() bool {
 	return false
 }
 
-// each goes through what is known of the shards, in any order. Most buckets have one.
+// each goes through the known shards, in any order. Most buckets have one.
 func (k *facts) each() iter.Seq[*seen] {
 	return func(yield func(*seen) bool) {
 		if s := k.shards[0]; s != nil && len(k.shards) == 1 {
@@ -78,7 +78,7 @@ func (k *facts) each() iter.Seq[*seen] {
 	}
 }
 
-// Grant grants a request from what was taken ahead; ok is false if that does not cover it.
+// Grant grants a request from tokens taken ahead; ok is false if they do not cover it.
 func (b *Bucket) Grant(w Want, clock func() Now) (h Held, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -111,10 +111,12 @@ func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 	return Held{}, false
 }
 
-// tells reports whether a charge has to tell that less is held, or what has ended unspent.
-func (s *seen) tells(now Now) bool { return s.holding != nil && s.holding.Tells(now.instant()) }
+// mustReport reports whether a charge has to report that less is held, or expired tokens.
+func (s *seen) mustReport(now Now) bool {
+	return s.holding != nil && s.holding.MustReport(now.instant())
+}
 
-// held is what a request is told that was granted from a shard. It is worked out once for
+// held returns the grant of a request from a shard, without costs. It is worked out once for
 // each image.
 func (s *seen) held() Held {
 	h := s.holding
@@ -145,7 +147,7 @@ func (b *Bucket) Renewed(shard int) {
 }
 
 // GiveBack puts back what a lease on a shard does not need (positive costs), or takes more for it
-// (negative ones). It reports whether the held tokens have room for all of that. If not, nothing is
+// (negative ones). It reports whether the held tokens have room for all of it. If not, nothing is
 // changed, and the caller settles with the table.
 func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool {
 	k := b.lock()
@@ -196,7 +198,7 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	return demand.Size(w.Costs, room, price, left, life, now.Ms)
 }
 
-// takeAhead lets a charge take ahead, if that pays, and report what is held and what expired. One that
+// takeAhead lets a charge take ahead, if that pays, and report held and expired tokens. One that
 // does neither comes back as it is, without Ahead. A charge that brings other limits in force takes
 // nothing ahead. The costs are under way already.
 func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.Charge {
@@ -210,7 +212,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 		take = k.size(s, w, life, now)
 	}
 	if take == nil {
-		if !s.tells(now) {
+		if !s.mustReport(now) {
 			return charge
 		}
 		take = table.Costs(table.LimitsOf(w.Costs))
@@ -225,7 +227,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 	}
 	ms, _ := s.costs(Want{Costs: take})
 	s.share(w).take(ms)
-	charge.Slack = 0 // near full a level is shown lower by what is held anyway
+	charge.Slack = 0 // near full a level is shown lower by the held tokens anyway
 	return charge
 }
 

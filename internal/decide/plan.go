@@ -29,8 +29,8 @@ type Planned struct {
 	denials    denials       // that are reported besides
 }
 
-// Ahead returns the tokens that the write takes ahead, and those of earlier charges that it reports
-// as expired.
+// Ahead returns the tokens that the write takes ahead, and the expired ones of earlier charges that it
+// reports.
 func (p Planned) Ahead() (taken, ended []table.Cost) {
 	if p.ahead == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 }
 
 // covered returns how many requests of a group, counted from the first, a shard covers together. It
-// goes by the shard's image. One without an image is asked for half of each capacity at most: if one
+// uses the shard's image. One without an image is asked for half of each capacity at most: if one
 // write asked for more than there is, it would be refused for all.
 func (d decider) covered(shard int, group []Want) (n int) {
 	s := d.at(shard)
@@ -127,7 +127,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
 	case s.image.State.HeldAfter(now.Ms-lately) > now.Ms-lately && !s.crowded(w, now.Ms, 100): // adds do not hold there
 		charge.Slack = 100 // so all send charges, by old images: let pass the tokens that others take
-	case s.tells(now): // what has ended unspent, which an add cannot
+	case s.mustReport(now): // expired tokens, which an add cannot
 	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
 		p := add(roomOf(slack))
 		p.adds = true

@@ -143,9 +143,9 @@ func (h *Holding) Some() bool { return len(h.allotments) > 0 }
 // Asking reports whether a charge that Ask was for has no outcome yet.
 func (h *Holding) Asking() bool { return h.asked != nil }
 
-// Tells reports whether a write has something to add: tokens that expired unspent, or a smaller
+// MustReport reports whether a write has something to add: tokens that expired unspent, or a smaller
 // declared amount.
-func (h *Holding) Tells(now Instant) bool {
+func (h *Holding) MustReport(now Instant) bool {
 	h.end(now)
 	return h.asked == nil && (h.ended.any() || h.declared.any())
 }

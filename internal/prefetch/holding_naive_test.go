@@ -125,7 +125,7 @@ func TestHoldingIsTheSumOfItsParts(t *testing.T) {
 				}
 			default:
 				want := n.told != [2]int64{} || n.ended != [2]int64{}
-				if got := h.Tells(now); got != want {
+				if got := h.MustReport(now); got != want {
 					bad("tells", got, want)
 				}
 			}

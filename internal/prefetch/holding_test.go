@@ -119,7 +119,7 @@ func TestExpiredTokensAreReportedOnce(t *testing.T) {
 			t.Errorf("some %v, asking %v", h.Some(), h.Asking())
 		}
 		for range 2 { // the second time it has ended before
-			if !h.Tells(at(2000)) {
+			if !h.MustReport(at(2000)) {
 				t.Error("nothing to tell of what has ended")
 			}
 		}
@@ -133,12 +133,12 @@ func TestExpiredTokensAreReportedOnce(t *testing.T) {
 		if told, _ := table.Find(a.Declared, "a"); told.Milli != 2000 {
 			t.Errorf("%+v, want that 2000 were told", a)
 		}
-		if h.Tells(at(2000)) || h.Ask(shardOf(0, 0), threes(0), 2000, at(2000)) != nil || !h.Asking() {
+		if h.MustReport(at(2000)) || h.Ask(shardOf(0, 0), threes(0), 2000, at(2000)) != nil || !h.Asking() {
 			t.Error("something is told twice at once")
 		}
 		h.Done(o, shardOf(0, 0))
 		h.Done(Refused, shardOf(0, 0)) // of no charge
-		if got := h.Tells(at(2000)); got != (o == Refused) {
+		if got := h.MustReport(at(2000)); got != (o == Refused) {
 			t.Errorf("outcome %d: tells %v", o, got)
 		}
 		a = h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
@@ -154,10 +154,10 @@ func TestExpiredTokensAreReportedInANewGeneration(t *testing.T) {
 	h := holds(t)
 	h.Ask(shardOf(1, 0), threes(0), 2000, at(0))
 	h.Done(Written, shardOf(1, 0))
-	if h.Tells(at(1999)) {
+	if h.MustReport(at(1999)) {
 		t.Error("there is something to tell before it has ended")
 	}
-	if !h.Tells(at(2000)) {
+	if !h.MustReport(at(2000)) {
 		t.Error("nothing to tell of what has ended")
 	}
 }
@@ -300,7 +300,7 @@ func TestANewGenerationDeclaresOwnTokensOnly(t *testing.T) {
 		t.Errorf("%v are told and %v left, want 1000", a.Declared, a.Left)
 	}
 	h.Done(Unknown, table.Shard{})
-	if h.Left("a", at(200)) != 3000 || h.Tells(at(200)) != true {
+	if h.Left("a", at(200)) != 3000 || h.MustReport(at(200)) != true {
 		t.Errorf("%d are held, of two generations", h.Left("a", at(200)))
 	}
 }

@@ -36,7 +36,7 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 	switch {
 	case p.ahead && !force && w.IntN(4) > 0:
 		c.Ahead = h.Ask(image, take, life, sent)
-	case w.turns && !p.ahead && !force && h.Tells(sent): // it was turned off
+	case w.turns && !p.ahead && !force && h.MustReport(sent): // it was turned off
 		sum, take = slices.Clone(costs), table.Costs(w.limits)
 		c.Ahead = h.Ask(image, take, 0, sent)
 	}
