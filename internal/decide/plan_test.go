@@ -140,18 +140,24 @@ func TestOnlyShard0IsCreated(t *testing.T) {
 }
 
 // In a crowd a charge goes out all the same if somebody is denied for its refusal, or where adds do not
-// hold.
+// hold, unless others have taken more than the capacity of ten since the image.
 func TestChargesInACrowd(t *testing.T) {
 	for name, c := range map[string]struct {
 		hurried int
 		held    int64
+		taken   float64
 		adds    bool
-	}{"an add": {1, 0, true}, "the last write": {0, 0, false}, "others hold some": {1, noon + 9000, false}} {
+	}{
+		"an add": {1, 0, 10_000, true}, "the last write": {0, 0, 10_000, false},
+		"others hold some":      {1, noon + 9000, 10_000, false},
+		"others have held some": {1, noon - 5999, 10_000, false}, "long ago": {1, noon - 6000, 10_000, true},
+		"and took much since": {1, noon - 5999, 26_000, true},
+	} {
 		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
 		image := imageOf(0, 1, 10)
 		image.State.HeldUntil = c.held
 		b.See(image, noon, Unsent)
-		b.facts.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+		b.facts.shards[0].others = others{taken: map[string]float64{"rps": c.taken}, elapsed: 10_000}
 		b.Begin(Choice{Do: Take}, w, noon+4000)
 		_, p := b.Plan(Choice{Do: Take}, []Want{w}, c.hurried, clock(noon+4000))
 		if p.adds != c.adds || p.Charges == c.adds {
