@@ -68,7 +68,7 @@ func (m mix) fleet() Case {
 		c.Warm, c.For = max(c.Warm, 40*time.Second), max(c.For, 100*time.Second)
 	}
 	if m.load > 1 { // the bucket is drained; what it holds at the end is no loss, and has to weigh little
-		c.For = max(c.For, 40*time.Second)
+		c.For = max(2*c.For, 40*time.Second)
 		c.Warm = max(c.Warm, 2*seconds(float64(fills)/(m.load-1)))
 	}
 	return c
