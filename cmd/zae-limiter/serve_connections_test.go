@@ -101,7 +101,8 @@ func TestServeAThousandConnections(t *testing.T) {
 			}
 			continue
 		}
-		c := &http.Client{Transport: &http.Transport{}}
+		// One at most: a request may come before the connection of the last one is idle, and would dial.
+		c := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 		ends[i] = c.CloseIdleConnections
 		round[i] = func() error {
 			var out settleBody
