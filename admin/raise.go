@@ -139,6 +139,51 @@ func (n *Namespace) raiseLimits(
 	return out, err
 }
 
+// EndRaises ends the raises of limits at once, as a mistyped one, or all raises if no limit is named, and records
+// that as "raises_ended". Used tokens stay used: it is as if a limit had been lowered by as much. A limit without a
+// raise is no error, so the call may be repeated. Otherwise it is as Raise; the error is ErrNotFound if no limit of a
+// name is in force.
+func (n *Namespace) EndRaises(ctx context.Context, entity, resource string, limits ...string) error {
+	at := Scope{entity, resource}
+	if err := checkPair(entity, resource); err != nil {
+		return err
+	}
+	_, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
+		names := limits
+		if len(names) == 0 {
+			names = slices.Collect(maps.Keys(s.config.Raises))
+		}
+		in, err := n.inForce(ctx, entity, resource)
+		if err != nil {
+			return nil, err
+		}
+		after, ended := s.config, limiter.Costs{}
+		after.Raises = maps.Clone(s.config.Raises)
+		for _, limit := range names {
+			if after.Raises[limit] == "" {
+				if _, err := in.raised(at, limit); err != nil {
+					return nil, err
+				}
+			}
+			for _, r := range s.config.Lasting(limit, n.table.now()) {
+				ended[limit] += r.Tokens
+			}
+			delete(after.Raises, limit)
+		}
+		if len(after.Raises) == len(s.config.Raises) {
+			return nil, nil
+		}
+		subject, resource := at.subject()
+		return append(n.listed(after.Over(s.item, conditionOn(s.item)), s, after), n.record(ctx, s.system, event{
+			subject: subject, resource: resource, action: ledger.ActionRaisesEnded,
+			details: ledger.BucketLevels(ended, "")})), nil
+	})
+	if err == nil {
+		_, err = n.reach(ctx, at, nil)
+	}
+	return fail(err, "end raises of %s", at)
+}
+
 // raised returns a limit in force that can be raised.
 func (in inForce) raised(at Scope, limit string) (bucket.Limit, error) {
 	var names []string

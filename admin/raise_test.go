@@ -185,6 +185,52 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 	}
 }
 
+// A mistyped raise is ended at once, whatever becomes of the transaction, in the bucket too. What was used of a quota
+// stays used.
+func TestRaisesAreEndedByHand(t *testing.T) {
+	for _, f := range []struct {
+		apply bool
+		kind  store.Kind
+	}{{false, store.Throttled}, {false, store.Conflict}, {true, store.Unknown}, {false, store.Unavailable}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Quota("runs", 10, limiter.Monthly(1, "UTC")))
+			l := w.limiter()
+			_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 6000, "runs": 1000}, 9)
+			w.must(err)
+			req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"runs": 4}}
+			_, err = l.Acquire(t.Context(), req)
+			w.must(err)
+			if err := w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"); !errors.Is(err, ErrNotFound) {
+				t.Errorf("no such limit: %v", err)
+			}
+			w.failTransactions(f.kind, f.apply, false)
+			_ = w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs")
+			w.db.SetHook(nil)
+			for range 2 {
+				w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs"))
+			}
+			b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+			w.must(err)
+			if rpm, runs := b[0].Levels[0], b[0].Levels[1]; rpm.Capacity != 6060 || runs.Capacity != 10 ||
+				runs.Remaining != 6 || runs.Raises != nil {
+				t.Errorf("%+v: %+v, %+v", f, rpm, runs)
+			}
+			w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4"))
+			_, err = w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
+			e := w.events(Scope{Entity: "acme"})
+			if !errors.Is(err, ErrNotFound) || len(e) != 3 || e[0].Action != "raises_ended" {
+				t.Errorf("%+v: %v, %+v", f, err, e)
+			}
+			w.advance(time.Second)
+			req.Costs = limiter.Costs{"rpm": 61}
+			if _, err = l.Acquire(t.Context(), req); !errors.Is(err, limiter.ErrTooLarge) {
+				t.Errorf("%+v: 61 of 60: %v", f, err)
+			}
+		})
+	}
+}
+
 // What cannot be raised is refused by name, and nothing is stored.
 func TestWhatIsNotRaised(t *testing.T) {
 	w := newWorld(t)

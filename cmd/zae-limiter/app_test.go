@@ -51,7 +51,7 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "audit --all --max -1", "--max -1: want a number of events, 0 for all")
 	s.says(1, "usage -e acme --window monthly", "Set AWS_REGION")
 	s.says(2, "credit acme gpt-4 rpm", `"rpm": want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50`)
-	s.says(2, "raise acme gpt-4 rpm=1", "want one of --until and --for")
+	s.says(2, "raise acme gpt-4 rpm=1", "want one of --until, --for and --end")
 	s.says(2, "raise acme gpt-4 rpm=1 --until x", `--until: parsing time "x"`)
 	s.says(2, "credit acme gpt-4 rpm=1 rpm=2", `"rpm=2": want LIMIT=AMOUNT, each limit once`)
 	s.says(2, "audit -e a -r b", "either")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,17 +167,21 @@ func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
 
 // raiseCommand raises limits until an instant, or for so many periods.
 func raiseCommand(a *app) *cobra.Command {
-	more, id, text, periods := limiter.Costs{}, "", "", 0
+	more, id, text, periods, end, yes := limiter.Costs{}, "", "", 0, false, false
 	var until time.Time
 	cmd := a.inNamespace(&cobra.Command{
-		Use:   "raise ENTITY RESOURCE LIMIT=AMOUNT...",
+		Use:   "raise ENTITY RESOURCE LIMIT[=AMOUNT]...",
 		Short: "raise limits of an entity for a while: more tokens a period, from now until a time",
 		Example: `  zae-limiter raise acme gpt-4 rpm=500 --until 2026-12-01T00:00:00Z
-  zae-limiter raise acme gpt-4 'budget=$50' --for 1 --id ticket-4711`,
+  zae-limiter raise acme gpt-4 'budget=$50' --for 1 --id ticket-4711
+  zae-limiter raise acme gpt-4 budget --end`,
 		Args: args(3, -1),
 		PreRunE: func(c *cobra.Command, names []string) (err error) {
-			if c.Flags().Changed("until") == c.Flags().Changed("for") {
-				return usage(c, "want one of --until and --for")
+			if given := c.Flags().Changed; given("until") && given("for") || end == (given("until") || given("for")) {
+				return usage(c, "want one of --until, --for and --end")
+			}
+			if end {
+				return nil
 			}
 			if until, err = parseTime(text); err != nil {
 				return usage(c, "--until: %v", err)
@@ -184,6 +189,9 @@ func raiseCommand(a *app) *cobra.Command {
 			return amountsIn(c, names[2:], more)
 		},
 	}, func(c *call) (answer, error) {
+		if end {
+			return c.endRaises(yes)
+		}
 		ns, err := once(c.ns, id)
 		if err != nil {
 			return answer{}, err
@@ -200,9 +208,28 @@ func raiseCommand(a *app) *cobra.Command {
 		return answer{value: map[string]any{"raises": done}, rows: r}, err
 	})
 	cmd.Flags().StringVar(&text, "until", "", "time at which the raise ends: of a quota, the next edge of a period")
+	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; this has to be confirmed (or --yes)")
 	cmd.Flags().IntVar(&periods, "for", 0, "so many periods: of a quota the present one and those that follow")
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
-	return cmd
+	return asks(cmd, &yes)
+}
+
+// endRaises shows the raises of the named limits, asks, and ends them.
+func (c *call) endRaises(yes bool) (answer, error) {
+	at := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
+	stored, err := c.ns.Config(c.ctx, at)
+	if err != nil && !errors.Is(err, admin.ErrNotFound) {
+		return answer{}, err
+	}
+	for _, r := range stored.Raises {
+		if slices.Contains(c.args[2:], r.Limit) {
+			c.leaves(r.Limit + ": " + r.String())
+		}
+	}
+	return c.sure(yes, fmt.Sprintf("End these raises of %s?", at), func(c *call) (answer, error) {
+		return answer{value: map[string]any{"ended": c.args[2:]}, none: "ended"},
+			c.ns.EndRaises(c.ctx, at.Entity, at.Resource, c.args[2:]...)
+	})
 }
 
 func addedAnswer(added map[string]int64) answer {

@@ -77,6 +77,7 @@ var printed = []struct {
 	{"peek acme gpt-4", "table json"},
 	{"limits get -e acme -r gpt-4", "table json"},
 	{"limits resolve acme gpt-4", "table json"},
+	{"raise -y acme gpt-4 rpm --end", "table"},
 	{"reset -y acme gpt-4", "csv"},
 	{"reset -y acme gpt-4", "json"},
 	{"thresholds -e acme", "table csv json"},

@@ -73,10 +73,11 @@ type played struct {
 var effects = map[string]played{
 	"apply": {effect: removes, args: "MANIFEST",
 		leaves: []string{"- delete */images", "- budget: 5 per 1m0s", "- rpm: 10 per 1h0m0s"}},
-	"audit":           {args: "--all"},
-	"cost":            {args: "--rate 10"},
-	"credit":          {effect: adds, args: "acme gpt-4 rpm=1"},
-	"raise":           {effect: adds, args: "acme gpt-4 rpm=1 --for 1"},
+	"audit":  {args: "--all"},
+	"cost":   {args: "--rate 10"},
+	"credit": {effect: adds, args: "acme gpt-4 rpm=1"},
+	"raise": {effect: removes, args: "beta gpt-4 rpm --end",
+		leaves: []string{"- rpm: 1 more until 2024-02-03T00:00:00Z"}},
 	"dev":             {away: true},
 	"disable":         {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},
 	"bypass":          {effect: removes, args: "-r gpt-4", leaves: []string{"- */gpt-4 enabled"}},
@@ -156,7 +157,7 @@ func furnished(t *testing.T) (s stored, manifest func(text string), real *string
 	for _, command := range []string{
 		"entity create org", "entity create beta", "entity create acme --parent org --charge-parent",
 		"namespace register prod", "namespace register gone", "limits set -y -r gpt-4 rpm=10/h",
-		"limits set -y -e acme -r gpt-4 rpm=10/h",
+		"limits set -y -e acme -r gpt-4 rpm=10/h", "raise beta gpt-4 rpm=1 --until 2024-02-03T00:00:00Z",
 		"policy set -y --on-unavailable allow --audit-retention 30d", "apply -y " + file,
 	} {
 		s.says(0, command)

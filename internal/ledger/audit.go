@@ -26,6 +26,7 @@ const (
 	ActionBucketReset    = "bucket_reset"
 	ActionBucketCredited = "bucket_credited"
 	ActionLimitsRaised   = "limits_raised"
+	ActionRaisesEnded    = "raises_ended"
 )
 
 // Audit is one audit event: the actor, the action and its subject. It is written once and removed
