@@ -11,7 +11,7 @@ import (
 )
 
 // A busy process takes tokens ahead with a charge, and grants its next requests from them. Package
-// ahead decides how much it takes, what it still holds of a shard, and what that means for the
+// prefetch decides how much it takes, what it still holds of a shard, and what that means for the
 // image. This file joins both to the facts about the bucket.
 
 // holding is what this process has taken ahead of one shard.

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A process keeps slots of requests that are done for its next ones: see package slots.
+// A process keeps slots of requests that are done for its next ones: see package inflight.
 
 // Reusable is for how long, in ms, slots that a request has taken may serve other requests once it is
 // done: as tokens that are taken ahead may be held. It is zero if that does not pay, and while less than
