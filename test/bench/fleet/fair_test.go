@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,24 +10,32 @@ import (
 )
 
 // Processes that ask alike get alike, in every 10 s, however far the table is away. Those that take tokens ahead
-// write less often, so chance weighs more.
+// write less often, so chance weighs more: their worst 10 s vary between seeds, and the median of three is judged.
 func TestEqualDemandGetsEqualShares(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 500 * time.Millisecond} {
 		for _, trip := range trips[:3] {
 			for _, n := range []int{2, 4, 8, 16} {
 				for _, load := range []float64{1.5, 5} {
-					c := Case{Bucket: PerSecond, Processes: n, Load: load, Trip: trip * time.Millisecond, Seed: 1,
+					c := Case{Bucket: PerSecond, Processes: n, Load: load, Trip: trip * time.Millisecond,
 						Warm: 10 * time.Second, For: 30 * time.Second, Options: limiter.Options{Ahead: ahead}}
+					even, seeds := .97, uint64(1)
+					if ahead > 0 {
+						even, seeds = .95, 3
+					}
 					t.Run(fmt.Sprintf("%v, ahead %v", c, ahead), func(t *testing.T) {
-						r := bubble(t, c.Run)
-						t.Logf("Jain %.3f, %.2f writes per grant, delivered %.1f %%, excess %+.3f", r.Unfair, r.PerGrant(),
-							100*r.Delivered(), r.Excess)
-						even := .97
-						if ahead > 0 {
-							even = .95
+						var jain []float64
+						for c.Seed = 1; c.Seed <= seeds; c.Seed++ {
+							r := bubble(t, c.Run)
+							t.Logf("Jain %.3f, %.2f writes per grant, delivered %.1f %%, excess %+.3f", r.Unfair,
+								r.PerGrant(), 100*r.Delivered(), r.Excess)
+							jain = append(jain, r.Unfair)
+							if r.PerGrant() > 1.1 || r.Delivered() < .99 || r.Excess > 0 || r.Failed > 0 {
+								t.Errorf("want 1.1, 99 %% and no excess; %d failed", r.Failed)
+							}
 						}
-						if r.Unfair < even || r.PerGrant() > 1.1 || r.Delivered() < .99 || r.Excess > 0 || r.Failed > 0 {
-							t.Errorf("want %v, 1.1, 99 %% and no excess; %d failed", even, r.Failed)
+						slices.Sort(jain)
+						if jain[len(jain)/2] < even {
+							t.Errorf("Jain %.3f, want %v in the median", jain, even)
 						}
 					})
 				}
