@@ -64,8 +64,8 @@ func (m mix) fleet() Case {
 	granted := min(m.load, 1) * float64(m.perSecond)
 	c.Warm = max(4*time.Second, 8*m.life)
 	c.For = max(seconds(4000/granted), 8*time.Second, 16*m.life)
-	if m.pattern == bursty { // a process learns from bursts that have ended
-		c.Warm, c.For = max(c.Warm, 40*time.Second), max(c.For, 100*time.Second)
+	if m.pattern == bursty { // a process learns from bursts that have ended; few processes have few of them
+		c.Warm, c.For = max(c.Warm, 40*time.Second), max(c.For, time.Duration(max(100, 1600/m.processes))*time.Second)
 	}
 	if m.load > 1 { // the bucket is drained; what it holds at the end is no loss, and has to weigh little
 		c.For = max(2*c.For, 40*time.Second)
