@@ -120,6 +120,30 @@ func TestSettlingsGoAloneOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// A settlement that takes more of a bucket that has filled up since is not forgiven, though the process has forgotten
+// the bucket meanwhile.
+func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.process(Options{SettleWithin: time.Second, MaxBuckets: 2})
+		lease := must(t, l, asks(Costs{"rpm": 5}, rpm10))
+		for _, entity := range []string{"b", "c", "d"} {
+			other := asks(Costs{"rpm": 1}, rpm10)
+			other.Entity = entity
+			must(t, l, other)
+		}
+		w.pass(time.Hour)
+		if err := errors.Join(lease.Settle(Costs{"rpm": 8}), lease.Commit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(1100 * time.Millisecond)
+		synctest.Wait()
+		if n := drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10)); n != 7 {
+			t.Errorf("%d of the 7 that 3 more leave of 10 are granted", n)
+		}
+	})
+}
+
 // A denial that is remembered does not outlast what is handed over.
 func TestHandedOverSettlementEndsADenial(t *testing.T) {
 	w := newWorld(t)

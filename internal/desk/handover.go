@@ -20,6 +20,7 @@ import (
 // errand is what belongs to a difference here.
 type errand struct {
 	taken waitqueue.Taking
+	image table.Shard     // of the lease, for a bucket that this process does not know any more
 	done  chan error      // gets the result; it has room for one. Nil: no caller waits for it
 	ctx   context.Context // of the caller that waits
 }
@@ -31,7 +32,7 @@ func errandOf(d *decide.Difference) errand { return d.Of.(errand) }
 func (d *Desks) join(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken waitqueue.Taking,
 	costs []table.Cost) (wrote bool, err error) {
 	if k := d.Peek(n); k != nil {
-		diff := &decide.Difference{Costs: costs, Waits: true, Of: errand{taken, make(chan error, 1), ctx}}
+		diff := &decide.Difference{Costs: costs, Waits: true, Of: errand{taken, image, make(chan error, 1), ctx}}
 		if !k.Join(p.Shard, diff, d.Moment()) {
 			defer d.settleNext(k, p.Shard)
 		} else if rode, err := d.ridden(ctx, k, p.Shard, diff); rode {
@@ -79,9 +80,9 @@ func (d *Desks) settleJoined(k *Desk, shard int, all []*decide.Difference) {
 }
 
 // keep takes a difference in, until it is settled.
-func (d *Desks) keep(n decide.Name, shard int, taken waitqueue.Taking, costs []table.Cost) {
+func (d *Desks) keep(n decide.Name, shard int, image table.Shard, taken waitqueue.Taking, costs []table.Cost) {
 	k := d.Pin(n)
-	if k.HandOver(shard, &decide.Difference{Costs: costs, At: d.Moment().Mono, Of: errand{taken: taken}}) {
+	if k.HandOver(shard, &decide.Difference{Costs: costs, At: d.Moment().Mono, Of: errand{taken: taken, image: image}}) {
 		d.minds(k, shard, d.SettleWithin)
 	} else {
 		d.Unpin(n)
@@ -114,7 +115,7 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		batch, costs, all = together(all)
 		var err error
 		if len(costs) > 0 {
-			s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, table.Shard{}, costs)
+			s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, errandOf(batch[0]).image, costs)
 			if p := Guarded(func() { err = s.run(ctx, waitqueue.Taking{}) }); p != nil {
 				err = p
 			}
@@ -127,7 +128,7 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		case finish(batch, err):
 			e.Err = nil // the callers have it
 		case unwritten && !d.closed():
-			d.keep(k.Name, shard, waitqueue.Taking{}, costs)
+			d.keep(k.Name, shard, errandOf(batch[0]).image, waitqueue.Taking{}, costs)
 			continue
 		}
 		if failed = errors.Join(failed, e.Err); len(costs) > 0 {

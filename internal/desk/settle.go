@@ -52,7 +52,7 @@ func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image 
 			return d.join(ctx, n, p, image, taken, costs)
 		}
 		if !d.full() {
-			d.keep(n, p.Shard, taken, costs)
+			d.keep(n, p.Shard, image, taken, costs)
 			return false, nil
 		}
 	}
