@@ -25,7 +25,7 @@ func (n *Namespace) readScope(ctx context.Context, at Scope) (stored, error) {
 		return stored{}, err
 	}
 	s := stored{item: items[0], config: n.configIn(items[0], at), system: n.configIn(items[1], Scope{})}
-	s.config.EndRaises(n.table.now())
+	s.config.DropEndedRaises(n.table.now())
 	return s, nil
 }
 

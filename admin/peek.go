@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -209,8 +208,7 @@ func levelOf(l bucket.Limit, now int64) Level {
 	l.Plan = ""
 	out := Level{Limit: publicLimit(l), Remaining: l.Capacity / bucket.Milli}
 	out.Schedule = schedule
-	lasting := config.Config{Raises: map[string]string{l.Name: raises}}.Lasting(l.Name, now)
-	out.Raises = raisesOf(l.Name, lasting)
+	out.Raises = raisesOf(l.Name, bucket.LastingRaises(raises, now))
 	return out
 }
 

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -31,7 +32,7 @@ const mostRaised = calendar.MaxChange * Milli
 
 // FormOfRaises returns raises as they are stored, in order of their ends: "500:1764547200000+200:1764633600000".
 func FormOfRaises(raises []Raise) string {
-	slices.SortStableFunc(raises, func(a, b Raise) int { return int(max(-1, min(1, a.End-b.End))) })
+	slices.SortStableFunc(raises, func(a, b Raise) int { return cmp.Compare(a.End, b.End) })
 	parts := make([]string, len(raises))
 	for i, r := range raises {
 		parts[i] = fmt.Sprintf("%d:%d", r.Tokens, r.End)
@@ -55,6 +56,12 @@ func ParseRaises(form string) (out []Raise, err error) {
 		}
 	}
 	return out, nil
+}
+
+// LastingRaises returns the raises of a form that have not ended by an instant.
+func LastingRaises(form string, now int64) []Raise {
+	all, _ := ParseRaises(form)
+	return slices.DeleteFunc(all, func(r Raise) bool { return now >= AddSat(r.End, EdgeMargin) })
 }
 
 // CanRaise reports whether the limit can be raised.

@@ -56,12 +56,11 @@ func (c Config) Raised(limits []bucket.Limit, now int64) []bucket.Limit {
 
 // Lasting returns the raises of a limit that have not ended by an instant.
 func (c Config) Lasting(limit string, now int64) []bucket.Raise {
-	all, _ := bucket.ParseRaises(c.Raises[limit])
-	return slices.DeleteFunc(all, func(r bucket.Raise) bool { return now >= bucket.AddSat(r.End, bucket.EdgeMargin) })
+	return bucket.LastingRaises(c.Raises[limit], now)
 }
 
-// EndRaises removes the raises that have ended by an instant.
-func (c *Config) EndRaises(now int64) {
+// DropEndedRaises removes the raises that have ended by an instant.
+func (c *Config) DropEndedRaises(now int64) {
 	for limit := range c.Raises {
 		if c.Raises[limit] = bucket.FormOfRaises(c.Lasting(limit, now)); c.Raises[limit] == "" {
 			delete(c.Raises, limit)
