@@ -35,6 +35,16 @@ func (w *world) failOn(kind store.Kind, apply bool, which func(memdynamo.Op) boo
 	})
 }
 
+// transactionFaults are the ways in which transactions fail: refused or applied, once or until the fault is over.
+var transactionFaults = []struct {
+	apply   bool
+	kind    store.Kind
+	forever bool
+}{
+	{false, store.Throttled, false}, {false, store.Conflict, false}, {true, store.Unknown, false},
+	{false, store.Unavailable, false}, {true, store.Unknown, true}, {false, store.Unknown, true},
+}
+
 // failTransactions has the first transaction fail, or all of them.
 func (w *world) failTransactions(kind store.Kind, apply, all bool) {
 	failed := false

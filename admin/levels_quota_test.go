@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -98,14 +97,7 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 // an id is carried out once, also on a bucket that is not there yet.
 func TestAnOperationIsCarriedOutOnce(t *testing.T) {
 	for _, exists := range []bool{true, false} {
-		for _, f := range []struct {
-			apply   bool
-			kind    store.Kind
-			forever bool
-		}{
-			{false, store.Throttled, false}, {false, store.Conflict, false}, {true, store.Unknown, false},
-			{false, store.Unavailable, false}, {true, store.Unknown, true}, {false, store.Unknown, true},
-		} {
+		for _, f := range transactionFaults {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))

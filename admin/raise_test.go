@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -143,14 +142,7 @@ func TestARaisedQuotaIsWholeInEachPeriod(t *testing.T) {
 // A raise with an id is made once, whatever becomes of the transaction, and others add to it. The id of a raise is
 // not that of a credit.
 func TestARaiseIsMadeOnce(t *testing.T) {
-	for _, f := range []struct {
-		apply   bool
-		kind    store.Kind
-		forever bool
-	}{
-		{false, store.Throttled, false}, {false, store.Conflict, false}, {true, store.Unknown, false},
-		{false, store.Unavailable, false}, {true, store.Unknown, true}, {false, store.Unknown, true},
-	} {
+	for _, f := range transactionFaults {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.set(Scope{}, limiter.PerMinute("rpm", 60))
@@ -188,10 +180,7 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 // A mistyped raise is ended at once, whatever becomes of the transaction, in the bucket too. What was used of a quota
 // stays used.
 func TestRaisesAreEndedByHand(t *testing.T) {
-	for _, f := range []struct {
-		apply bool
-		kind  store.Kind
-	}{{false, store.Throttled}, {false, store.Conflict}, {true, store.Unknown}, {false, store.Unavailable}} {
+	for _, f := range transactionFaults {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Quota("runs", 10, limiter.Monthly(1, "UTC")))
@@ -204,7 +193,7 @@ func TestRaisesAreEndedByHand(t *testing.T) {
 			if err := w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"); !errors.Is(err, ErrNotFound) {
 				t.Errorf("no such limit: %v", err)
 			}
-			w.failTransactions(f.kind, f.apply, false)
+			w.failTransactions(f.kind, f.apply, f.forever)
 			_ = w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs")
 			w.db.SetHook(nil)
 			for range 2 {
