@@ -20,19 +20,19 @@ func listed[T any](seq iter.Seq2[T, error]) (any, error) {
 }
 
 // What is not accepted is refused before any call of the table, with the field, its value and what is
-// accepted, and nothing else is told.
+// accepted, and says nothing else.
 func TestWhatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	ctx, ns, later := t.Context(), w.ns, time.UnixMilli(start).Add(day)
 	only := func(err error) (any, error) { return nil, err }
-	told := func(v any, err error) (any, error) { return v, err }
+	result := func(v any, err error) (any, error) { return v, err }
 	usage := func(q UsageQuery) (any, error) { return listed(ns.Usage(ctx, q)) }
-	entity := func(e Entity) (any, error) { return told(ns.CreateEntity(ctx, e)) }
+	entity := func(e Entity) (any, error) { return result(ns.CreateEntity(ctx, e)) }
 	meta := func(v any) (any, error) { return entity(Entity{ID: "a", Metadata: map[string]any{"k": v}}) }
-	valid := func(m Manifest) (any, error) { m.Namespace = "prod"; return told(ns.Plan(ctx, m)) }
+	valid := func(m Manifest) (any, error) { m.Namespace = "prod"; return result(ns.Plan(ctx, m)) }
 	limits := map[string][]limiter.Limit{"x": {rpm10}}
-	opened := func(o Options) (any, error) { return told(open(ctx, w.db, &o)) }
+	opened := func(o Options) (any, error) { return result(open(ctx, w.db, &o)) }
 	feb := time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC)
 	const (
 		policies  = "PolicyDefault, PolicyBlock or PolicyAllow"
@@ -50,41 +50,41 @@ func TestWhatIsRefused(t *testing.T) {
 			"Options.AuditRetention is 1h0m0s, want zero for the default, or at least a day"},
 		{func() (any, error) { return opened(Options{Principal: "\n"}) },
 			`Options.Principal is "\n", want empty, or ` + layout.Names},
-		{func() (any, error) { return told(Open(ctx, nil, "t", nil)) }, "db is nil, want a DynamoDB client"},
-		{func() (any, error) { return told(ns.As("\n")) }, `principal is "\n", want empty, or ` + layout.Names},
-		{func() (any, error) { return told(ns.Once("a b")) }, `id is "a b", want 1 to 64 letters, digits and ._:-`},
+		{func() (any, error) { return result(Open(ctx, nil, "t", nil)) }, "db is nil, want a DynamoDB client"},
+		{func() (any, error) { return result(ns.As("\n")) }, `principal is "\n", want empty, or ` + layout.Names},
+		{func() (any, error) { return result(ns.Once("a b")) }, `id is "a b", want 1 to 64 letters, digits and ._:-`},
 
-		{func() (any, error) { return told(w.table.Register(ctx, "_")) },
+		{func() (any, error) { return result(w.table.Register(ctx, "_")) },
 			`register namespace "_": limiter: invalid: namespace is "_", want 1 to 256 bytes of text ` +
 				`without control characters, other than the reserved "_"`},
 		{func() (any, error) { return only(w.table.DeleteNamespace(ctx, "_")) }, `namespace is "_", want `},
-		{func() (any, error) { return told(w.table.Namespace(ctx, "_")) }, `namespace is "_", want `},
-		{func() (any, error) { return told(w.table.Lookup(ctx, "_")) }, `namespace is "_", want `},
+		{func() (any, error) { return result(w.table.Namespace(ctx, "_")) }, `namespace is "_", want `},
+		{func() (any, error) { return result(w.table.Lookup(ctx, "_")) }, `namespace is "_", want `},
 
-		{func() (any, error) { return told(ns.Peek(ctx, "\n", "r")) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Peek(ctx, "e", "_default_")) }, `Resource is "_default_", want ` + resources},
-		{func() (any, error) { return told(ns.Resolve(ctx, "\n", "r")) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Resolve(ctx, "e", "_default_")) },
+		{func() (any, error) { return result(ns.Peek(ctx, "\n", "r")) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Peek(ctx, "e", "_default_")) }, `Resource is "_default_", want ` + resources},
+		{func() (any, error) { return result(ns.Resolve(ctx, "\n", "r")) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Resolve(ctx, "e", "_default_")) },
 			`Resource is "_default_", want ` + resources},
-		{func() (any, error) { return told(ns.Reset(ctx, "\n", "r")) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Reset(ctx, "e", "_default_")) },
+		{func() (any, error) { return result(ns.Reset(ctx, "\n", "r")) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Reset(ctx, "e", "_default_")) },
 			`Resource is "_default_", want ` + resources},
-		{func() (any, error) { return told(ns.Credit(ctx, "e", "r", nil)) }, "tokens is empty, want at least one limit"},
-		{func() (any, error) { return told(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": 0})) },
+		{func() (any, error) { return result(ns.Credit(ctx, "e", "r", nil)) }, "tokens is empty, want at least one limit"},
+		{func() (any, error) { return result(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": 0})) },
 			"tokens of rpm is 0, want 1 to 1000000000000000"},
 		{func() (any, error) {
-			return told(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": limiter.MaxTokens + 1}))
+			return result(ns.Credit(ctx, "e", "r", limiter.Costs{"rpm": limiter.MaxTokens + 1}))
 		},
 			"tokens of rpm is 1000000000000001, want 1 to 1000000000000000"},
 
-		{func() (any, error) { return told(ns.Raise(ctx, "\n", "r", nil, later)) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", nil, later)) },
+		{func() (any, error) { return result(ns.Raise(ctx, "\n", "r", nil, later)) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Raise(ctx, "e", "r", nil, later)) },
 			"tokens is empty, want at least one limit"},
-		{func() (any, error) { return told(ns.Raise(ctx, "e", "r", limiter.Costs{"rpm": 0}, later)) },
+		{func() (any, error) { return result(ns.Raise(ctx, "e", "r", limiter.Costs{"rpm": 0}, later)) },
 			"tokens of rpm is 0, want 1 to 1000000000000000"},
-		{func() (any, error) { return told(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 0)) },
+		{func() (any, error) { return result(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 0)) },
 			"periods is 0, want 1 to 1000"},
-		{func() (any, error) { return told(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 1001)) },
+		{func() (any, error) { return result(ns.RaiseFor(ctx, "e", "r", limiter.Costs{"rpm": 1}, 1001)) },
 			"periods is 1001, want 1 to 1000"},
 
 		{func() (any, error) { return entity(Entity{ID: "\n"}) }, `ID is "\n", want ` + entities},
@@ -101,10 +101,10 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return meta(map[string]any{"x": []any{1, feb}}) },
 			"Metadata.k.x[1] is a time (in YAML, a date without quotes), want text, a number, true or false, nil, or " +
 				"maps and lists of these"},
-		{func() (any, error) { return told(ns.UpdateEntity(ctx, Entity{ID: "\n"})) }, `ID is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.MoveEntity(ctx, "\n", "a")) }, `ID is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.DeleteEntity(ctx, "\n")) }, `ID is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Entity(ctx, "\n")) }, `ID is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.UpdateEntity(ctx, Entity{ID: "\n"})) }, `ID is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.MoveEntity(ctx, "\n", "a")) }, `ID is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.DeleteEntity(ctx, "\n")) }, `ID is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Entity(ctx, "\n")) }, `ID is "\n", want ` + entities},
 		{func() (any, error) { return listed(ns.Children(ctx, "\n")) }, `parent is "\n", want ` + entities},
 
 		{func() (any, error) { return only(ns.SetLimits(ctx, Scope{}, nil...)) },
@@ -126,20 +126,20 @@ func TestWhatIsRefused(t *testing.T) {
 			"AuditRetention is 87864h0m0s, want " + days},
 		{func() (any, error) { return only(ns.Configure(ctx, Settings{AuditRetention: new(time.Hour)})) },
 			"AuditRetention is 1h0m0s, want " + days},
-		{func() (any, error) { return told(ns.Config(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Config(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
 		{func() (any, error) { return listed(ns.Configs(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.Reach(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
+		{func() (any, error) { return result(ns.Reach(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
 		{func() (any, error) { return listed(ns.Buckets(ctx, Scope{Entity: "\n"})) }, `Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{}, AccessEnabled)) },
+		{func() (any, error) { return result(ns.SetAccess(ctx, Scope{}, AccessEnabled)) },
 			`scope is "*/*", want an entity, a resource or both`},
-		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "\n"}, AccessEnabled)) },
+		{func() (any, error) { return result(ns.SetAccess(ctx, Scope{Entity: "\n"}, AccessEnabled)) },
 			`Entity is "\n", want ` + entities},
-		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "a"}, -1)) }, `access is "Access(-1)", want `},
-		{func() (any, error) { return told(ns.SetAccess(ctx, Scope{Entity: "a"}, 4)) },
+		{func() (any, error) { return result(ns.SetAccess(ctx, Scope{Entity: "a"}, -1)) }, `access is "Access(-1)", want `},
+		{func() (any, error) { return result(ns.SetAccess(ctx, Scope{Entity: "a"}, 4)) },
 			`access is "Access(4)", want AccessInherited, AccessDisabled, AccessEnabled or AccessBypassed`},
-		{func() (any, error) { return told(ns.SetCascade(ctx, Scope{Entity: "a"}, -1)) },
+		{func() (any, error) { return result(ns.SetCascade(ctx, Scope{Entity: "a"}, -1)) },
 			`cascade is "Cascade(-1)", want CascadeInherited, CascadeOn or CascadeOff`},
-		{func() (any, error) { return told(ns.SetCascade(ctx, Scope{}, CascadeOn)) },
+		{func() (any, error) { return result(ns.SetCascade(ctx, Scope{}, CascadeOn)) },
 			`scope is "*/*", want an entity, a resource or both`},
 
 		{func() (any, error) { return listed(ns.Events(ctx, Scope{"a", "b"}, "")) },
@@ -164,9 +164,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{func() (any, error) { return only(second(ns.UsageSummary(ctx, UsageQuery{Entity: "a"}))) },
 			`Window is "", want hourly, daily or monthly`},
 
-		{func() (any, error) { return told(ns.Plan(ctx, Manifest{Namespace: "_"})) },
+		{func() (any, error) { return result(ns.Plan(ctx, Manifest{Namespace: "_"})) },
 			`namespace is "_", want 1 to 256 bytes`},
-		{func() (any, error) { return told(ns.Plan(ctx, Manifest{Namespace: "test"})) },
+		{func() (any, error) { return result(ns.Plan(ctx, Manifest{Namespace: "test"})) },
 			`namespace is "test", want "prod", which it is applied to`},
 		{func() (any, error) { return valid(Manifest{System: &Config{Scope: Scope{Entity: "a"}}}) },
 			`System is "a/*", want only Limits and OnUnavailable`},

@@ -87,7 +87,7 @@ func (n *Namespace) store(
 }
 
 // commit carries out the writes that plan makes for the stored state of a scope, in one transaction.
-// If somebody else changes the state meanwhile it starts anew. It returns the state before, or
+// If another call changes the state meanwhile, it starts again. It returns the state before, or
 // nothing if there was nothing to do.
 func (n *Namespace) commit(
 	ctx context.Context, at Scope, plan func(stored) ([]item.Write, error),

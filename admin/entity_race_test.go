@@ -100,12 +100,12 @@ func TestBucketsLearnTheLatestParent(t *testing.T) {
 				w := newWorld(t)
 				w.family()
 				w.split("acme", "gpt-4", 1)
-				rival, told := w.rival(), false
+				rival, moved := w.rival(), false
 				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-					if op.Name == memdynamo.UpdateItem && !told {
-						told = true
+					if op.Name == memdynamo.UpdateItem && !moved {
+						moved = true
 						_, err := rival.MoveEntity(t.Context(), "acme", "")
-						if w.must(err); lost { // the first bucket is told, and told again
+						if w.must(err); lost { // the first bucket is stamped, and stamped again
 							return true, memdynamo.Fail(store.Unknown)
 						}
 					}
@@ -114,7 +114,7 @@ func TestBucketsLearnTheLatestParent(t *testing.T) {
 				w.must(change(w))
 				w.db.SetHook(nil)
 				for k := range 2 {
-					if b := w.bucket("acme", "gpt-4", k); b.Parent != "" || b.Cascade || !told {
+					if b := w.bucket("acme", "gpt-4", k); b.Parent != "" || b.Cascade || !moved {
 						t.Errorf("%s, lost %v: shard %d has parent %q, cascade %v", name, lost, k, b.Parent, b.Cascade)
 					}
 				}

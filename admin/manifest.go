@@ -136,8 +136,8 @@ func (s Scope) width() int {
 	return 3
 }
 
-// hash returns "sha256:" and a hash of the declarations. Nobody compares it: it stands where a manifest is
-// stored whole.
+// hash returns "sha256:" and a hash of the declarations, for the record of the last manifest. No client
+// compares it.
 func (m Manifest) hash() string {
 	text, err := json.Marshal([]any{m.Namespace, m.declared(), m.Described})
 	if err != nil {

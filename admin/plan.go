@@ -225,7 +225,7 @@ func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	s := Step{Scope: to.Scope, From: from, To: configOf(want, want.Item(), n.table.now()), item: stored, want: want}
 	switch {
 	case leaves(want.Over(stored, nil), stored):
-		s.Action = ActionUnchanged // also if it is not declared any more, and was deleted by somebody else
+		s.Action = ActionUnchanged // also if its declaration and its item are both gone
 	case !declared:
 		s.Action = ActionDelete
 	case stored == nil:

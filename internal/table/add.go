@@ -25,8 +25,9 @@ type Add struct {
 // maxAddAge bounds how old a refill an add accepts, in milliseconds.
 const maxAddAge = 24 * 3600 * 1000
 
-// maxAddConds is how many conditions an add may have: DynamoDB accepts 300 operators. One that would
-// have more, of many limits with schedules or raises, is always refused, and returns the image.
+// maxAddConds is how many conditions an add may have. DynamoDB accepts 300 operators. Each condition takes two,
+// its own and the AND before it; the few with an OR take two more. An add of more conditions, for many limits
+// with schedules or raises, is always refused, and returns the image.
 const maxAddConds = 136
 
 // Plan renders the write. It is pure.
