@@ -488,18 +488,6 @@ func TestInterceptorsNeedALimiterAndRequest(t *testing.T) {
 	}
 }
 
-// A call that is skipped ends as its handler does.
-func TestSkippedCallsEndAsTheirHandler(t *testing.T) {
-	r := newRig(t, grpclimit.Options{Skip: func(context.Context, grpclimit.Call) bool { return true }},
-		func(context.Context) error { return status.Error(codes.DataLoss, "mine") })
-	if err := r.check(t.Context(), ""); status.Code(err) != codes.DataLoss {
-		t.Errorf("unary: %v", err)
-	}
-	if _, err := r.watch(t.Context(), ""); status.Code(err) != codes.DataLoss {
-		t.Errorf("stream: %v", err)
-	}
-}
-
 // The context of a call ends when its slot is lost; the lease is settled all the same.
 func TestCallsThatLoseTheirSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -37,36 +36,16 @@ func asks(name string, n int64) limiter.Request {
 // call is the end of a call.
 type call func(context.Context) error
 
-// unary and stream put an interceptor with a limit of n an hour around a call.
+// unary puts an interceptor with a limit of n an hour around a call.
 func (w *tower) unary(name string, n int64, do call) call {
-	limit := grpclimit.Unary(w.limiter, w.options(name, n))
+	limit := grpclimit.Unary(w.limiter, grpclimit.Options{
+		Request: func(context.Context, grpclimit.Call) (limiter.Request, error) { return asks(name, n), nil },
+		Settled: func(_ context.Context, _ grpclimit.Call, err error) { w.settled = append(w.settled, err) },
+	})
 	return func(ctx context.Context) error {
 		handle := func(ctx context.Context, _ any) (any, error) { return nil, do(ctx) }
 		_, err := limit(ctx, nil, &grpc.UnaryServerInfo{}, handle)
 		return err
-	}
-}
-
-type streamOf struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s streamOf) Context() context.Context { return s.ctx }
-
-func (w *tower) stream(name string, n int64, do call) call {
-	limit := grpclimit.Stream(w.limiter, w.options(name, n))
-	return func(ctx context.Context) error {
-		return limit(nil, streamOf{ctx: ctx}, &grpc.StreamServerInfo{}, func(_ any, s grpc.ServerStream) error {
-			return do(s.Context())
-		})
-	}
-}
-
-func (w *tower) options(name string, n int64) grpclimit.Options {
-	return grpclimit.Options{
-		Request: func(context.Context, grpclimit.Call) (limiter.Request, error) { return asks(name, n), nil },
-		Settled: func(_ context.Context, _ grpclimit.Call, err error) { w.settled = append(w.settled, err) },
 	}
 }
 
@@ -87,7 +66,7 @@ func (w *tower) web(name string, n int64, do call) call {
 // cannot. What was settled before stays.
 func TestOuterLimitersGiveBackWhatAnInnerOneDenies(t *testing.T) {
 	for kind, around := range map[string]func(*tower, string, int64, call) call{
-		"unary": (*tower).unary, "stream": (*tower).stream, "web": (*tower).web,
+		"unary": (*tower).unary, "web": (*tower).web,
 	} {
 		for _, c := range []struct {
 			name  string
@@ -125,21 +104,5 @@ func TestOuterLimitersGiveBackWhatAnInnerOneDenies(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestGivingBackMayFail(t *testing.T) {
-	w := newTower(t)
-	inner := w.stream("key", 1, fine)
-	do := w.unary("ip", 9, func(ctx context.Context) error {
-		defer w.Fail(limiter.ErrUnavailable)
-		return inner(ctx)
-	})
-	if err := inner(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	err := do(t.Context())
-	if status.Code(err) != codes.ResourceExhausted || !errors.Is(errors.Join(w.settled...), limiter.ErrUnavailable) {
-		t.Errorf("%v, settled: %v", err, w.settled)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -73,37 +72,6 @@ func TestFieldsOfTheTightestLimit(t *testing.T) {
 	}
 }
 
-// Of a cascade, each name is told once, as the tightest of its limits; the body
-// tells all of them, each with whose it is.
-func TestFieldsAndBodyOfACascade(t *testing.T) {
-	table := limitertest.New(t)
-	ns := table.Admin("")
-	for _, e := range []admin.Entity{{ID: "org"}, {ID: "key", Parent: "org", Cascade: true}} {
-		if _, err := ns.CreateEntity(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for entity, n := range map[string]int64{"org": 1, "key": 5} {
-		err := ns.SetLimits(t.Context(), admin.Scope{Entity: entity, Resource: "api"}, limiter.PerMinute("rpm", n))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	h := httplimit.New(table.Limiter(nil), httplimit.Options{
-		Request: func(*http.Request) (limiter.Request, error) {
-			return limiter.Request{Entity: "key", Resource: "api", Costs: limiter.Costs{"rpm": 1}}, nil
-		},
-	})(fine)
-	wants(t, get(h, ""), 200, map[string]string{"RateLimit": `"rpm";r=0;t=60`, "RateLimit-Policy": `"rpm";q=1;w=60`})
-	wants(t, get(h, ""), 429, map[string]string{"RateLimit": `"rpm";r=0;t=60`, "Retry-After": "60"})
-	body := httplimit.Denial{LimitError: &limiter.LimitError{Entity: "org", Statuses: []limiter.Status{
-		{Entity: "key", Limit: "rpm"}, {Entity: "org", Limit: "rpm", RetryAfter: time.Minute},
-	}}}.Body()
-	if l := body.Limits; l[0].Entity != "key" || l[0].Exceeded || l[1].Entity != "org" || !l[1].Exceeded {
-		t.Errorf("limits %+v", l)
-	}
-}
-
 // A level has the time until the request is covered, or else until there is one token more, in
 // seconds that nobody comes too early by; none where that is never or not needed.
 func TestFieldsOfALevel(t *testing.T) {
@@ -121,6 +89,7 @@ func TestFieldsOfALevel(t *testing.T) {
 		{limiter.Status{Capacity: 10, Refill: 3, Period: time.Second, Remaining: -3, RefillAfter: time.Second,
 			RetryAfter: -1},
 			`"rpm";r=0`, `"rpm";q=10;w=4`},
+		{limiter.Status{Capacity: 10, Period: time.Minute}, `"rpm";r=0`, `"rpm";q=10`}, // it does not refill
 	} {
 		h := http.Header{}
 		c.status.Limit = "rpm"
@@ -128,35 +97,6 @@ func TestFieldsOfALevel(t *testing.T) {
 		if level, policy := h.Get("RateLimit"), h.Get("RateLimit-Policy"); level != c.level || policy != c.policy {
 			t.Errorf("%+v: %s and %s, want %s and %s", c.status, level, policy, c.level, c.policy)
 		}
-	}
-}
-
-// What is stored may be blocked, or all but unlimited; both are valid fields.
-func TestFieldsOfExtremeLimits(t *testing.T) {
-	for _, c := range []struct {
-		limit         limiter.Limit
-		status        int
-		level, policy string
-	}{
-		{limiter.Blocked("rpm"), 429, `"rpm";r=0`, `"rpm";q=1;w=`},
-		{limiter.Unlimited("rpm"), 200, `"rpm";r=999999999999999`, `"rpm";q=999999999999999;w=1`},
-	} {
-		h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
-			Request: asks("a", c.limit),
-		})(fine)
-		w := get(h, "")
-		wants(t, w, c.status, nil)
-		for name, want := range map[string]string{"RateLimit": c.level, "RateLimit-Policy": c.policy} {
-			got := w.Header().Get(name)
-			if !strings.HasPrefix(got, want) || strings.Contains(got, "-") || len(got) > 60 {
-				t.Errorf("%s is %q, want it to begin %q", name, got, want)
-			}
-		}
-	}
-	h := http.Header{}
-	httplimit.RateLimit(h, []limiter.Status{{Limit: "quota", Capacity: 10, Period: time.Minute}})
-	if got := h.Get("RateLimit-Policy"); got != `"quota";q=10` {
-		t.Errorf("a limit that does not refill: %s", got)
 	}
 }
 

@@ -97,23 +97,6 @@ func TestGrantedAndDenied(t *testing.T) {
 	wants(t, get(h, "a"), 200, nil)
 }
 
-// The fields of the body are those of the newest Python client, which has all of the
-// older ones.
-func TestBodyHasTheFieldsOfPython(t *testing.T) {
-	d := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{{Limit: "rpm", Remaining: 7}}}}
-	text, err := json.Marshal(d.Body())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"error":"rate_limit_exceeded","message":` + fmt.Sprintf("%q", d.Error()) +
-		`,"contended":true,"retry_after_seconds":0,"retry_after_ms":0,"limits":[{"entity_id":"",` +
-		`"resource":"","limit_name":"rpm","kind":"rate","capacity":0,"refill_amount":0,` +
-		`"refill_period_seconds":0,"available":7,"requested":0,"exceeded":false,"retry_after_seconds":0,"soft":false}]}`
-	if string(text) != want {
-		t.Errorf("got  %s\nwant %s", text, want)
-	}
-}
-
 func TestNothingDecided(t *testing.T) {
 	table := limitertest.New(t)
 	l := table.Limiter(nil)

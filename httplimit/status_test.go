@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -219,37 +218,6 @@ func TestClientsThatLeaveAtAnyBytePay(t *testing.T) {
 	}
 }
 
-// A client that leaves before it has sent its whole request pays too, and one that has sent it all as it counts.
-func TestClientsThatLeaveWhileSendingPay(t *testing.T) {
-	for name, counts := range map[string]func(int) bool{"successes": successes, "none": none} {
-		s := newCounted(t, counts, func(w http.ResponseWriter, r *http.Request) {
-			if _, err := io.ReadAll(r.Body); err != nil {
-				http.Error(w, err.Error(), http.StatusBadRequest)
-			} else {
-				w.WriteHeader(http.StatusTeapot)
-			}
-		})
-		const body = "0123456789"
-		for n := range len(body) + 1 {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:n])
-			if n == len(body) {
-				if a, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || a.StatusCode != http.StatusTeapot {
-					t.Errorf("%v, %v", a, err)
-				}
-			}
-			conn.Close()
-			<-s.done
-		}
-		if got := s.spent(); got != int64(len(body)) {
-			t.Errorf("%s count: %d clients that have left cost %d", name, len(body), got)
-		}
-	}
-}
-
 // Tokens that cannot be given back stay taken, and it is reported once.
 func TestAFailedGiveBackIsReportedOnce(t *testing.T) {
 	for _, trouble := range []error{limiter.ErrUnavailable, limiter.ErrUnknown} {
@@ -265,37 +233,6 @@ func TestAFailedGiveBackIsReportedOnce(t *testing.T) {
 		}
 		if len(s.settled) != 1 || !errors.Is(s.settled[0], trouble) {
 			t.Errorf("reported are %v, want %v", s.settled, trouble)
-		}
-	}
-}
-
-// Outer and inner limits count for themselves.
-func TestCountsOfSeveralLimits(t *testing.T) {
-	w := newTower(t)
-	limit := func(name string, n int64, counts func(int) bool) func(http.Handler) http.Handler {
-		return httplimit.New(w.limiter, httplimit.Options{Counts: counts,
-			Request: func(*http.Request) (limiter.Request, error) {
-				return limiter.Request{Entity: name, Resource: "r", Costs: limiter.Costs{name: 1},
-					Limits: []limiter.Limit{limiter.PerHour(name, n)}}, nil
-			}})
-	}
-	for _, c := range []struct {
-		outer, inner func(int) bool
-		want         [2]int64 // spent
-	}{{nil, failures, [2]int64{1, 0}}, {failures, nil, [2]int64{0, 1}}, {failures, failures, [2]int64{0, 0}},
-		{successes, failures, [2]int64{1, 0}}} {
-		ip, key := w.left("ip", 9), w.left("key", 9)
-		get(limit("ip", 9, c.outer)(limit("key", 9, c.inner)(fine)), "")
-		if got := [2]int64{ip - w.left("ip", 9), key - w.left("key", 9)}; got != c.want {
-			t.Errorf("spent are %v, want %v", got, c.want)
-		}
-	}
-	denies := limit("other", 1, nil)(fine)
-	get(denies, "")
-	for _, outer := range []func(int) bool{nil, failures, successes} { // nothing was done for it
-		before := w.left("ip", 9)
-		if wants(t, get(limit("ip", 9, outer)(denies), ""), 429, nil); w.left("ip", 9) != before {
-			t.Error("an outer limit keeps what an inner one denies")
 		}
 	}
 }
@@ -328,34 +265,4 @@ func TestWritersThatCannot(t *testing.T) {
 			t.Errorf("%d %q: %+v, %v", answer.Code, answer.Body, b, err)
 		}
 	}
-}
-
-// A request that costs nothing shows what is left, and takes nothing of it.
-func TestRequestsThatOnlyAsk(t *testing.T) {
-	cost := int64(0)
-	table := limitertest.New(t)
-	h := httplimit.New(table.Limiter(nil), httplimit.Options{Request: func(*http.Request) (limiter.Request, error) {
-		return limiter.Request{Entity: "a", Resource: "r", Costs: limiter.Costs{"rpm": cost},
-			Limits: []limiter.Limit{limiter.PerMinute("rpm", 2)}}, nil
-	}})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if cost == 2 { // it was dearer than it seemed
-			if err := httplimit.Lease(r).Settle(limiter.Costs{"rpm": 3}); err != nil {
-				t.Error(err)
-			}
-		}
-	}))
-	for _, c := range []struct {
-		cost   int64
-		status int
-		level  string
-	}{{0, 200, `"rpm";r=2`}, {0, 200, `"rpm";r=2`}, {1, 200, `"rpm";r=1;t=30`}, {0, 200, `"rpm";r=1;t=30`},
-		{1, 200, `"rpm";r=0;t=30`}, {0, 200, `"rpm";r=0;t=30`}, {1, 429, `"rpm";r=0;t=30`}, {0, 200, `"rpm";r=0;t=30`}} {
-		cost = c.cost
-		wants(t, get(h, ""), c.status, map[string]string{"RateLimit": c.level, "RateLimit-Policy": `"rpm";q=2;w=60`})
-	}
-	table.Advance(2 * time.Minute)
-	cost = 2
-	wants(t, get(h, ""), 200, nil)
-	cost = 0
-	wants(t, get(h, ""), 429, map[string]string{"RateLimit": `"rpm";r=0;t=30`}) // in debt nothing is granted
 }
