@@ -173,28 +173,6 @@ func TestMetricsOfALimiter(t *testing.T) {
 	})
 }
 
-// Each request that a soft limit lets pass in debt is counted.
-func TestMetricsOfSoftLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, otellimit.Options{})
-		l := limitertest.NewLive(t).Limiter(&limiter.Options{Observe: r.Observe})
-		soft := ask
-		soft.Limits = []limiter.Limit{limiter.PerMinute("rpm", 2).AsSoft(), limiter.PerMinute("tpm", 200)}
-		for range 5 {
-			if _, err := l.Acquire(t.Context(), soft); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.wants(map[string]string{
-			"acquire.duration{outcome=ok}": "5 in 0s",
-			"writes{event=acquire}":        "5",
-			"tokens{limit=rpm}":            "5",
-			"tokens{limit=tpm}":            "200",
-			"overdrawn{limit=rpm}":         "3",
-		})
-	})
-}
-
 // Every kind of event leaves a trace in the metrics.
 func TestMetricsOfEveryEvent(t *testing.T) {
 	r := newRig(t, otellimit.Options{Attributes: func(e limiter.Event) []attribute.KeyValue {
@@ -208,12 +186,18 @@ func TestMetricsOfEveryEvent(t *testing.T) {
 		"settle.duration{event=commit,outcome=ok}":                   "1 in 1s",
 		"settle.duration{event=commit,outcome=unknown,resource=gpt}": "1 in 1s",
 		"settle.duration{event=rollback,outcome=ok}":                 "1 in 1s",
-		"breaker.open{}":     "1",
-		"clock.correction{}": "-3",
+		"breaker.open{}":       "1",
+		"overdrawn{limit=rpm}": "1",
+		"overdrawn{limit=tpm}": "1",
+		"clock.correction{}":   "-3",
 	}
 	for kind := limiter.EventAcquire; !strings.HasPrefix(kind.String(), "EventKind"); kind++ { // all there are
-		r.Observe(t.Context(), limiter.Event{Kind: kind, Elapsed: time.Second, Open: kind == limiter.EventBreaker,
-			Clock: limiter.ClockInfo{After: -3 * time.Second}})
+		e := limiter.Event{Kind: kind, Elapsed: time.Second, Open: kind == limiter.EventBreaker,
+			Clock: limiter.ClockInfo{After: -3 * time.Second}}
+		if kind == limiter.EventAcquire { // two soft limits have let it pass in debt
+			e.Overdrawn = []limiter.Status{{Limit: "rpm"}, {Limit: "tpm"}}
+		}
+		r.Observe(t.Context(), e)
 		switch kind {
 		case limiter.EventAcquire, limiter.EventCommit, limiter.EventRollback, limiter.EventBreaker, limiter.EventClock:
 		default:

@@ -182,27 +182,6 @@ func TestOneTokenTooMuchIsFoundAnywhere(t *testing.T) {
 	}
 }
 
-func TestRulesInForce(t *testing.T) {
-	a := Rule{Capacity: 10, Amount: 1, Period: 1000}
-	b := Rule{Capacity: 20, Amount: 1, Period: 1000}
-	at := func(r Rule, from, to int64) Rule { r.From, r.To = from, to; return r }
-	for _, c := range []struct {
-		name       string
-		seen, want []Rule
-	}{
-		{"nothing seen", nil, nil},
-		{"no change", []Rule{at(a, 5, 9), at(a, 20, 24)}, []Rule{at(a, 0, maxSpan)}},
-		{"one change", []Rule{at(a, 0, 4), at(b, 20, 24), at(a, 10, 14)}, []Rule{at(a, 0, 24), at(b, 10, maxSpan)}},
-		{"calls at the same time", []Rule{at(a, 0, 4), at(b, 3, 8)}, []Rule{at(a, 0, maxSpan), at(b, 0, maxSpan)}},
-		{"to and fro", []Rule{at(a, 0, 1), at(b, 10, 11), at(b, 20, 21), at(a, 30, 31)},
-			[]Rule{at(a, 20, maxSpan), at(b, 0, 31), at(a, 0, 11)}},
-	} {
-		if got := InForce(c.seen); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
-	}
-}
-
 // By hand, a rule may be in force from the last sighting of another one before it on, until
 // the first one after it.
 func TestInForceAgreesWithEverySightingByHand(t *testing.T) {

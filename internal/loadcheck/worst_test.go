@@ -3,7 +3,6 @@ package loadcheck
 import (
 	"math/big"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -151,94 +150,6 @@ func TestWorstAgreesWithEveryWindowByHand(t *testing.T) {
 	}
 }
 
-// history plays an exact bucket and returns what a client sees of it, each
-// answer up to 5 ms after the fact and each request up to 5 ms before.
-func history(rng *rand.Rand, b Bound, n int) []Event {
-	r := b.Rules[0]
-	level, now := r.Capacity*r.Period, int64(1000)
-	var out []Event
-	seen := func(k Kind, tokens int64) Event {
-		return Event{Kind: k, Sent: now - rng.Int64N(6), Answered: now + rng.Int64N(6), Tokens: tokens}
-	}
-	for len(out) < n {
-		step := rng.Int64N(40)
-		now += step
-		if full := r.Capacity * r.Period; level < full {
-			level = min(full, level+step*r.Amount)
-		}
-		want := 1 + rng.Int64N(r.Capacity/4+1)
-		switch {
-		case rng.IntN(8) == 0 && len(out) > 0:
-			level += want * r.Period
-			out = append(out, seen(Return, want))
-		case level >= want*r.Period:
-			level -= want * r.Period
-			out = append(out, seen(Grant, want))
-		}
-	}
-	return out
-}
-
-func TestAnExactBucketIsNeverAccused(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
-		b := Bound{Rules: always(1+rng.Int64N(1000), 1+rng.Int64N(1000), 1+rng.Int64N(60_000)), Kept: true}
-		if b.Rules[0].Amount*600 < b.Rules[0].Period {
-			continue // would wait for ever
-		}
-		got, err := Worst(b, history(rng, b, 400))
-		if err != nil || got.Excess > 0 {
-			t.Fatalf("%+v: %v, %v", b, got, err)
-		}
-	}
-}
-
-func TestPlantedOverAdmissionIsCaught(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	b := Bound{Rules: always(1000, 600, 60_000)}
-	// A saturated bucket: everything it refills is taken at once.
-	honest := []Event{{Grant, 0, 1, 1000}}
-	for now := int64(100); now < 60_000; now += 100 {
-		honest = append(honest, Event{Grant, now - rng.Int64N(3), now + rng.Int64N(3), 1})
-	}
-	got, err := Worst(b, honest)
-	if err != nil || got.Excess > 0 {
-		t.Fatalf("honest: %v, %v", got, err)
-	}
-	for _, c := range []struct {
-		name  string
-		extra []Event
-	}{
-		{"a handful of tokens in the middle", []Event{{Grant, 30_010, 30_011, 5}}},
-		{"the same tokens granted twice", []Event{{Grant, 0, 2, 1000}}},
-		{"one token in a hundred places", func() (out []Event) {
-			for i := range int64(100) {
-				out = append(out, Event{Grant, 500 * i, 500*i + 2, 1})
-			}
-			return out
-		}()},
-	} {
-		got, err := Worst(b, append(slices.Clone(honest), c.extra...))
-		if err != nil || got.Excess <= 0 {
-			t.Errorf("%s: %v, %v, want an excess", c.name, got, err)
-		}
-	}
-}
-
-func TestTokensReturnedToAFullBucket(t *testing.T) {
-	events := []Event{{Grant, 0, 1, 10}, {Return, 5000, 5001, 10}, {Grant, 6000, 6001, 20}}
-	for _, c := range []struct {
-		kept bool
-		want int64
-	}{{false, 9_990}, {true, -10}} {
-		b := Bound{Rules: always(10, 10, 1000), Kept: c.kept}
-		got, err := Worst(b, events)
-		if err != nil || got.Excess != c.want {
-			t.Errorf("kept %v: %v, %v, want %d", c.kept, got, err, c.want)
-		}
-	}
-}
-
 func TestLargeNumbersDoNotOverflow(t *testing.T) {
 	b := Bound{Rules: always(1e15, 1e15, 86_400_000)}
 	at := int64(1_700_000_000_000)
@@ -338,15 +249,6 @@ func TestOver(t *testing.T) {
 	for excess, want := range map[int64]int64{-1500: 0, -1: 0, 0: 0, 1: 1, 1000: 1, 1001: 2, 1_001_000: 1001} {
 		if got := (Result{Excess: excess}).Over(); got != want {
 			t.Errorf("%d millitokens are over by %d, want %d", excess, got, want)
-		}
-	}
-}
-
-func BenchmarkWorst(b *testing.B) {
-	events := history(rand.New(rand.NewPCG(7, 8)), Bound{Rules: always(1000, 1000, 1000)}, 100_000)
-	for b.Loop() {
-		if _, err := Worst(Bound{Rules: always(1000, 1000, 1000), Kept: true}, events); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

@@ -328,20 +328,6 @@ func (u unlisted) Keys(ctx context.Context, prefix string) iter.Seq2[string, err
 	}
 }
 
-func TestStrangeObjectsStay(t *testing.T) {
-	for name, body := range map[string][]byte{
-		"no JSON": []byte("x"), "no payload": []byte(`{"requestContext":{"functionArn":"a:aggregator"}}`),
-		"other function": given(t, "somebody", []byte(`{"Records":[{}]}`)),
-		"no records":     given(t, "aggregator", []byte(`{"Records":[]}`)),
-	} {
-		r, b, f := rig(t)
-		b[key] = body
-		if got := r.Replay(t.Context(), key); got.Outcome != Strange || got.Err == nil || len(b) != 1 || f.delivered != nil {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}
-
 func zipped(t *testing.T, record string) []byte {
 	t.Helper()
 	return gzipped(t, `{"reason":"it was too new","sequence_number":"1","record":`+record+"}\n")
