@@ -32,7 +32,6 @@ type app struct {
 	region, endpoint  string
 	principal, format string
 	timeout           time.Duration
-	when              string // when to show progress
 	progress          *progress
 	interrupted       <-chan struct{} // closed when the command is to end; nil: never
 	memory            memory          // in place of AWS, in tests; nil: none
@@ -44,11 +43,8 @@ type memory interface {
 	Now() time.Time
 }
 
-// What flags accept.
-var (
-	formats = []string{"table", "csv", "json"}
-	whens   = []string{"auto", "always", "never"}
-)
+// formats are what --output accepts.
+var formats = []string{"table", "csv", "json"}
 
 // run runs a command, prints its error, and returns its exit status.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -89,20 +85,15 @@ or load saw more admitted than allowed.`
 	f.StringVar(&a.endpoint, "endpoint-url", "", "address of DynamoDB (AWS_ENDPOINT_URL_DYNAMODB)")
 	f.StringVar(&a.principal, "principal", "", "principal of changes, for the audit trail (default: as AWS names you)")
 	f.StringVarP(&a.format, "output", "o", "table", "table, csv or json")
-	f.StringVar(&a.when, "progress", "auto", "of long work: auto (on a terminal), always or never")
 	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "of each request to DynamoDB")
 	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if !slices.Contains(formats, a.format) {
 			return usage(c, "-o %s: accepted are table, csv and json", a.format)
 		}
-		if !slices.Contains(whens, a.when) {
-			return usage(c, "--progress %s: accepted are auto, always and never", a.when)
-		}
-		a.progress, a.interrupted = startProgress(a.errs, a.when), c.Context().Done()
+		a.progress, a.interrupted = startProgress(a.errs, terminal(a.errs)), c.Context().Done()
 		return nil
 	}
 	complete(cmd, "output", formats)
-	complete(cmd, "progress", whens)
 	a.offerNames(cmd)
 	a.completesAnyBash(cmd)
 	return cmd

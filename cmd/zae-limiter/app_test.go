@@ -45,7 +45,6 @@ func TestWrongCommands(t *testing.T) {
 	s.says(2, "limits set -e acme --everybody rpm=1", "acme/* is named")
 	s.says(2, "limits list --nonsense", "unknown flag", "--help")
 	s.says(2, "limits list -o xml", "-o xml: accepted are table, csv and json")
-	s.says(2, "limits list --progress often", "--progress often: accepted are auto, always and never")
 	s.says(2, "limits set -r gpt-4 rpm=fast", `limit "rpm=fast": `)
 	s.says(2, "usage -e acme --window weekly", `--window "weekly": accepted are hourly, daily and monthly`)
 	s.says(2, "audit --all --max -1", "--max -1: want a number of events, 0 for all")
@@ -169,7 +168,7 @@ func TestWhatTheEnvironmentSays(t *testing.T) {
 // What is asked of AWS counts as progress.
 func TestRequestsAreProgress(t *testing.T) {
 	onAWS(t, &anAWS{there: true})
-	a := &app{progress: startProgress(nil, "never")}
+	a := &app{progress: startProgress(nil, false)}
 	db, err := a.database(t.Context())
 	if err == nil {
 		_, err = limitertable.Describe(t.Context(), db, "zae-limiter")
@@ -218,7 +217,7 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("values of --window: %q", out)
 	}
 	for flag, want := range map[string]string{
-		"--output": "table\ncsv\njson\n", "--progress": "auto\nalways\nnever\n",
+		"--output":         "table\ncsv\njson\n",
 		"--on-unavailable": "block\nallow\nundecided\n",
 	} {
 		if out, _ := s.run(0, "__complete", "policy", "set", flag, ""); !strings.HasPrefix(out, want) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,18 +177,6 @@ func TestDevReadsTheStream(t *testing.T) {
 	}
 }
 
-// Another error is told, and one that comes again after it.
-func TestErrorsOfDevArePrintedOnce(t *testing.T) {
-	var errs strings.Builder
-	say := (&app{errs: &errs}).sayOnce()
-	for _, text := range []string{"a", "a", "b", "b", "a"} {
-		say(errors.New(text))
-	}
-	if want := "aggregator: a\naggregator: b\naggregator: a\n"; errs.String() != want {
-		t.Errorf("told %q, want %q", errs.String(), want)
-	}
-}
-
 // firstWrite does something when something is written for the first time.
 type firstWrite struct {
 	strings.Builder
@@ -288,17 +275,6 @@ func TestWhereEmulatorsAre(t *testing.T) {
 	}
 }
 
-// Only what a shell would not take literally is quoted.
-func TestQuoted(t *testing.T) {
-	for text, want := range map[string]string{
-		"http://127.0.0.1:80/a_B-9": "http://127.0.0.1:80/a_B-9", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
-	} {
-		if got := quoted(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
 // What is wrong with dev is told before anything is started.
 func TestWrongUsesOfDev(t *testing.T) {
 	noAWS(t)
@@ -342,55 +318,5 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// Where the environment has no room, no line is printed that reads it.
-func TestTheEnvironmentIsNotLostInSilence(t *testing.T) {
-	folder := withEmulator(t)
-	t.Setenv("TMPDIR", t.TempDir())
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"-c", `ulimit -f 0; exec "$0" "$@"`, self}, dev(folder, "--no-functions")...)
-	cmd := exec.CommandContext(t.Context(), "sh", args...)
-	cmd.Env = append(os.Environ(), mainVariable+"=1", "GOCOVERDIR=")
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err == nil || !strings.Contains(errs.String(), syscall.EFBIG.Error()) || out.String() != "" {
-		t.Errorf("%v after %q: %s", err, out.String(), errs.String())
-	}
-	if left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*.env")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// On a table of dev no stack of AWS is asked for what was given up.
-func TestReplayOfALocalTable(t *testing.T) {
-	for name, value := range map[string]string{
-		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local",
-		"AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:1", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	} {
-		t.Setenv(name, value)
-	}
-	a := &app{}
-	cfg, err := a.awsConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !a.local(cfg) {
-		t.Error("at 127.0.0.1: not local")
-	}
-	(&shell{T: t}).says(failed, "replay", "DynamoDB is local, and AWS_ENDPOINT_URL_CLOUDFORMATION is not set")
-	a.endpoint = "https://vpce-1.dynamodb.us-east-1.vpce.amazonaws.com"
-	if a.local(cfg) {
-		t.Error("at an interface endpoint: local")
-	}
-	a.endpoint = ""
-	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", "http://127.0.0.1:1")
-	if cfg, err = a.awsConfig(t.Context()); err != nil || a.local(cfg) {
-		t.Errorf("with a CloudFormation beside it: local, %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -128,28 +127,6 @@ func TestWhatLoadTakes(t *testing.T) {
 			if bad := !slices.Contains(c.good, x); (err != nil) != bad || bad && !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%s %v: %v", c.text, x, err)
 			}
-		}
-	}
-}
-
-// A request costs what the flags say, or one of each limit that is brought along.
-func TestCosts(t *testing.T) {
-	limits := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 1000)}
-	for _, c := range []struct {
-		texts  []string
-		limits []limiter.Limit
-		want   limiter.Costs // nil: an error
-	}{
-		{nil, limits, limiter.Costs{"rpm": 1, "tpm": 1}},
-		{[]string{"tpm=800"}, limits, limiter.Costs{"tpm": 800}},
-		{[]string{"tpm=800", "rpm=0"}, nil, limiter.Costs{"tpm": 800, "rpm": 0}},
-		{[]string{"tpm=010"}, nil, limiter.Costs{"tpm": 10}},
-		{[]string{"tpm=1a"}, nil, nil},
-		{nil, nil, nil},
-	} {
-		got, err := parseCosts(&cobra.Command{Use: "load"}, c.texts, c.limits)
-		if (err != nil) != (c.want == nil) || !maps.Equal(got, c.want) {
-			t.Errorf("%q of %v: %v, %v, want %v", c.texts, c.limits, got, err, c.want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func onFleet(t *testing.T, p loadPlan, f func(t *testing.T, table *limitertest.T
 // While requests are made it is told what has become of them so far.
 func TestLoadShowsItsProgress(t *testing.T) {
 	onFleet(t, tenASecond, func(t *testing.T, table *limitertest.Table, fleet *fleet) {
-		told := startProgress(io.Discard, "never")
+		told := startProgress(io.Discard, false)
 		opened := limitertest.Trouble{Operations: []string{"UpdateItem"}, Times: 1}
 		table.Trouble(opened, limitertest.Trouble{Operations: opened.Operations, Err: limitertest.ErrDenied, Times: 2})
 		early := make(chan string, 1)
@@ -65,7 +65,7 @@ func TestLoadIsInterrupted(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), c.after)
 			defer cancel()
 			table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Delay: 200 * time.Millisecond})
-			got := fleet.run(ctx, startProgress(io.Discard, "never"))
+			got := fleet.run(ctx, startProgress(io.Discard, false))
 			if len(got.samples) != c.asked {
 				t.Errorf("%s: %d asked, want %d", about, len(got.samples), c.asked)
 			}
@@ -83,7 +83,7 @@ func TestLoadIsInterruptedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := limitertest.NewLive(t)
 		table.Admin("")
-		a := &app{memory: table, errs: io.Discard, progress: startProgress(io.Discard, "never")}
+		a := &app{memory: table, errs: io.Discard, progress: startProgress(io.Discard, false)}
 		p := tenASecond
 		p.Arrivals = poisson
 		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
@@ -112,7 +112,7 @@ func TestLoadWhenTheClockIsSet(t *testing.T) {
 // Only a request that was sent counts as such: what is denied from memory was not.
 func TestWhatWasSent(t *testing.T) {
 	onFleet(t, tenASecond, func(t *testing.T, _ *limitertest.Table, fleet *fleet) {
-		got := fleet.run(t.Context(), startProgress(io.Discard, "never"))
+		got := fleet.run(t.Context(), startProgress(io.Discard, false))
 		if got.writes != 5 { // one of each grant; that the bucket is not there yet is read
 			t.Errorf("%d writes, want 5", got.writes)
 		}

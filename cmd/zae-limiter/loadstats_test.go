@@ -111,18 +111,3 @@ func TestSummaryOfNothing(t *testing.T) {
 		t.Errorf("one admitted: %+v, %v", r, err)
 	}
 }
-
-// What is not known of the clocks is not said to be nothing.
-func TestWhatIsSaidOfTheClocks(t *testing.T) {
-	for _, c := range []struct {
-		r    loadResult
-		want string
-	}{
-		{loadResult{ClocksApartMS: 12}, "not known; taken to agree"},
-		{loadResult{ClocksApartMS: 12, clocksKnown: true}, "12 ms; the refill of that time is allowed"},
-	} {
-		if got := c.r.clocksText(); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
-	}
-}

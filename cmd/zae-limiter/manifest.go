@@ -27,7 +27,7 @@ func planCommand(a *app) *cobra.Command {
 		if err != nil {
 			return answer{}, err
 		}
-		said := a.planAnswer(plan)
+		said := planAnswer(plan)
 		if plan.Changes() > 0 || plan.Unfinished {
 			said.but = answerNo("%s", summary(plan))
 		}
@@ -52,7 +52,7 @@ func applyCommand(a *app) *cobra.Command {
 	}, func(c *call) (answer, error) {
 		ns, plan, err := a.plan(c)
 		if err == nil {
-			err = a.print(a.planAnswer(plan))
+			err = a.print(planAnswer(plan))
 		}
 		if err == nil && (plan.Changes() > 0 || plan.Unfinished) {
 			a.say("%s", summary(plan))
@@ -134,7 +134,7 @@ type shownStep struct {
 	FromEntity, ToEntity *admin.Entity // of a step about a description, instead
 }
 
-func (a *app) planAnswer(plan *admin.Plan) answer {
+func planAnswer(plan *admin.Plan) answer {
 	steps := make([]shownStep, len(plan.Steps))
 	r := rows{head: []string{"action", "entity", "resource", "from", "to"}}
 	for i, s := range plan.Steps {
@@ -150,7 +150,7 @@ func (a *app) planAnswer(plan *admin.Plan) answer {
 	}
 	value := map[string]any{"changes": plan.Changes(), "unfinished": plan.Unfinished, "summary": kinds(plan),
 		"steps": steps}
-	return answer{value: value, rows: r, text: a.diff(plan)}
+	return answer{value: value, rows: r, text: diff(plan)}
 }
 
 // describes reports whether a step is about the description of an entity.
@@ -188,18 +188,16 @@ func summary(plan *admin.Plan) string {
 }
 
 // diff returns a plan for people: what leaves, and what comes.
-func (a *app) diff(plan *admin.Plan) string {
+func diff(plan *admin.Plan) string {
 	marks := map[admin.Action]string{admin.ActionCreate: "+", admin.ActionUpdate: "~", admin.ActionDelete: "-"}
-	colours := map[admin.Action]string{admin.ActionCreate: green, admin.ActionUpdate: yellow, admin.ActionDelete: red}
 	var out strings.Builder
 	for _, s := range plan.Steps {
 		if s.Action == admin.ActionUnchanged {
 			continue
 		}
-		head := fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Subject())
-		fmt.Fprintln(&out, a.paint(colours[s.Action], harmless(head)))
+		fmt.Fprintln(&out, harmless(fmt.Sprintf("%s %s %s", marks[s.Action], s.Action, s.Subject())))
 		for _, l := range differences(s.Before(), s.After()) {
-			fmt.Fprintln(&out, a.paint(map[byte]string{'-': red, '+': green}[l[0]], "    "+harmless(l)))
+			fmt.Fprintln(&out, "    "+harmless(l))
 		}
 	}
 	if plan.Changes() == 0 {

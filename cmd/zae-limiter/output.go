@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"reflect"
 	"strings"
 	"text/tabwriter"
@@ -168,18 +167,4 @@ func stamp(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-// Colours of a diff.
-const (
-	red, green, yellow = "\x1b[31m", "\x1b[32m", "\x1b[33m"
-	uncoloured         = "\x1b[0m"
-)
-
-// paint returns text in a colour, if the output is a terminal that wants it.
-func (a *app) paint(colour, text string) string {
-	if os.Getenv("NO_COLOR") != "" || !terminal(a.out) {
-		return text
-	}
-	return colour + text + uncoloured
 }

@@ -17,7 +17,9 @@ func TestAnUndecidedPolicy(t *testing.T) {
 
 func TestPolicyAndNoUsage(t *testing.T) {
 	s := newShell(t)
-	s.says(2, "policy set --audit-retention never", "--audit-retention: ")
+	for _, keep := range []string{"never", "1h", "100000h", "3661d", "-1d"} {
+		s.says(2, "policy set --audit-retention "+keep, "--audit-retention: ", "whole days")
+	}
 	s.says(1, "policy set --on-unavailable allow", `Change the policy of namespace "default"?`)
 	s.says(0, "policy set -y --on-unavailable block --audit-retention 30d")
 	type policy struct {

@@ -12,11 +12,10 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// progress shows that work goes on: from two seconds on, a line with the time
-// and the requests so far, whenever there were more.
+// progress shows that work goes on: from two seconds on, a line of a terminal with the time
+// and the requests so far, written over whenever there were more.
 type progress struct {
 	out      io.Writer
-	line     bool // one line that is written over, as a terminal can
 	requests atomic.Int64
 
 	mu    sync.Mutex
@@ -36,15 +35,14 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// startProgress starts the progress, if when is "always", or "auto" and out is a
-// terminal. The caller must end it.
-func startProgress(out io.Writer, when string) *progress {
-	p := &progress{out: out, line: terminal(out), stop: make(chan struct{}), done: make(chan struct{})}
-	if when == "never" || when == "auto" && !p.line {
+// startProgress starts the progress, which is shown if out is a terminal. The caller must end it.
+func startProgress(out io.Writer, isTerminal bool) *progress {
+	p := &progress{out: out, stop: make(chan struct{}), done: make(chan struct{})}
+	if isTerminal {
+		go p.run()
+	} else {
 		close(p.done)
-		return p
 	}
-	go p.run()
 	return p
 }
 
@@ -68,11 +66,8 @@ func (p *progress) run() {
 			if p.text != nil {
 				text += ", " + p.text()
 			}
-			if p.shown = p.line; p.line {
-				fmt.Fprintf(p.out, "\r\x1b[K%s", text)
-			} else {
-				fmt.Fprintln(p.out, text)
-			}
+			p.shown = true
+			fmt.Fprintf(p.out, "\r\x1b[K%s", text)
 			p.mu.Unlock()
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -49,10 +50,6 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 		if err != nil {
 			return answer{}, err
 		}
-		if a.local(cfg) {
-			err := fmt.Errorf("%w: DynamoDB is local, and AWS_ENDPOINT_URL_CLOUDFORMATION is not set", errNoStack)
-			return answer{}, err
-		}
 		all, err := a.connect(c.ctx, cfg, stack)
 		if err == nil && deliver {
 			err = a.sure(yes, "Deliver again what the functions gave up, and delete what comes through?")
@@ -60,24 +57,26 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 		if err != nil {
 			return answer{}, err
 		}
-		return a.replay(c.ctx, all, deliver)
+		return a.replay(c.ctx, all, deliver), nil
 	})
 	cmd.Flags().StringVar(&stack, "stack", stackName, "name of the stack")
 	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what came through")
 	return asks(cmd, &yes)
 }
 
-// replay goes through the objects of all buckets. As a table it prints each as
-// soon as it is known.
-func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) (said answer, err error) {
+// replay goes through the objects of all buckets. Where one cannot be listed, it answers with those before.
+func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) answer {
 	values, left := []shownReplay{}, 0
+	var failed error
 	var seen atomic.Int64
 	a.progress.say(func() string { return count(seen.Load(), "objects") })
-	r := rows{head: []string{"key", "outcome", "function", "records", "reason", "to count", "counted before", "error"}}
+	r := rows{head: []string{"key", "outcome", "function", "records", "reason", "to count", "counted before", "behind",
+		"error"}}
 	for _, one := range all {
 		for key, err := range one.Keys(ctx) {
 			if err != nil {
-				return said, err
+				failed = cmp.Or(failed, err)
+				break
 			}
 			look := one.Inspect
 			if deliver {
@@ -90,20 +89,16 @@ func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) 
 			}
 			v := replayOf(result)
 			values = append(values, v)
-			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.CountedBefore), v.Error)
-			if a.format == "table" {
-				a.printReplay(v)
-			}
+			r.add(v.Key, v.Outcome, v.Function, v.Records, v.Reason, amounts(v.ToCount), amounts(v.CountedBefore),
+				strings.Join(v.Behind, "; "), v.Error)
 		}
 	}
-	if a.format != "table" {
-		said = answer{value: map[string]any{"objects": values, "left": left}, rows: r}
-	}
 	a.say("%s, %d left", count(len(values), "objects"), left)
-	if left > 0 {
+	said := answer{value: map[string]any{"objects": values, "left": left}, rows: r, but: failed}
+	if failed == nil && left > 0 {
 		said.but = answerNo("%s left", count(left, "objects"))
 	}
-	return said, nil
+	return said
 }
 
 func replayOf(r replay.Result) shownReplay {
@@ -118,28 +113,6 @@ func replayOf(r replay.Result) shownReplay {
 		v.Error = plain(r.Err.Error())
 	}
 	return v
-}
-
-// printReplay writes the result for an object, in one line and one more for
-// each thing that is reported nowhere else.
-func (a *app) printReplay(v shownReplay) {
-	line := v.Key + ": " + string(v.Outcome)
-	if v.Function != "" {
-		line += fmt.Sprintf(", %s for the %s, %s", count(v.Records, "records"), v.Function, v.Reason)
-	}
-	if len(v.ToCount) > 0 {
-		line += ", to count: " + amounts(v.ToCount)
-	}
-	if len(v.CountedBefore) > 0 {
-		line += ", counted before: " + amounts(v.CountedBefore)
-	}
-	if v.Error != "" {
-		line += ": " + v.Error
-	}
-	fmt.Fprintln(a, harmless(line))
-	for _, b := range v.Behind {
-		fmt.Fprintln(a, harmless("    not counted by a replay, counted already or missing: "+b))
-	}
 }
 
 func amounts(tokens map[string]int64) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"os"
@@ -89,12 +90,10 @@ func TestReplayDelivers(t *testing.T) {
 		g := batches(t)
 		g.err = c.err
 		var out, errs strings.Builder
-		a := &app{out: &out, errs: &errs, format: "json", progress: startProgress(&errs, "never")}
-		said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: g, Functions: g}}, c.deliver)
-		if err == nil {
-			err = a.print(said)
-		}
-		if err != nil || status(said.but) != c.status || len(g.objects) != c.stay || g.delivered != c.delivered {
+		a := &app{out: &out, errs: &errs, format: "json", progress: startProgress(&errs, false)}
+		said := a.replay(t.Context(), []*replay.Replayer{{Objects: g, Functions: g}}, c.deliver)
+		if err := a.print(said); err != nil || status(said.but) != c.status || len(g.objects) != c.stay ||
+			g.delivered != c.delivered {
 			t.Errorf("%+v: %v, %v, %d stay, %d delivered", c, err, said.but, len(g.objects), g.delivered)
 		}
 		var got struct {
@@ -120,64 +119,31 @@ func TestReplayDelivers(t *testing.T) {
 	}
 }
 
-// Programs get the same columns as people get words.
+// An answer has a row for each object, with what is known of it and no more, also where the rest cannot be listed.
 func TestReplayInColumns(t *testing.T) {
 	g := batches(t)
-	var out, errs strings.Builder
-	a := &app{out: &out, errs: &errs, format: "csv", progress: startProgress(&errs, "never")}
-	said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: g, Functions: g}}, false)
-	if err == nil {
-		err = a.print(said)
-	}
-	want := "key,outcome,function,records,reason,to count,counted before,error\n" +
-		replay.BatchPrefix + "a,looked at,archiver,3,RetryAttemptsExhausted,,,\n"
-	if err != nil || out.String() != want || errs.String() != "1 object, 1 left\n" {
-		t.Errorf("%v\n%q\n%q", err, out.String(), errs.String())
-	}
-	out.Reset()
-	a.format = "table"
-	said, err = a.replay(t.Context(), []*replay.Replayer{{Objects: g, Functions: g}}, false)
-	want = replay.BatchPrefix + "a: looked at, 3 records for the archiver, RetryAttemptsExhausted\n"
-	if err != nil || said.value != nil || out.String() != want {
-		t.Errorf("%v, %v\n%q", err, said.value, out.String())
-	}
 	g.unlisted = errors.New("no right to list")
-	_, err = a.replay(t.Context(), []*replay.Replayer{{Objects: g, Functions: g}}, false)
-	if !errors.Is(err, g.unlisted) {
-		t.Errorf("what cannot be listed: %v", err)
+	var out, errs strings.Builder
+	a := &app{out: &out, errs: &errs, format: "csv", progress: startProgress(&errs, false)}
+	said := a.replay(t.Context(), []*replay.Replayer{{Objects: g, Functions: g}}, false)
+	want := "key,outcome,function,records,reason,to count,counted before,behind,error\n" +
+		replay.BatchPrefix + "a,looked at,archiver,3,RetryAttemptsExhausted,,,,\n"
+	if err := a.print(said); err != nil || out.String() != want || errs.String() != "1 object, 1 left\n" ||
+		!errors.Is(said.but, g.unlisted) {
+		t.Errorf("%v, %v\n%q\n%q", err, said.but, out.String(), errs.String())
 	}
-}
-
-// A line says of an object what is known of it and no more.
-func TestWhatIsSaidOfAnObject(t *testing.T) {
-	failed := errors.New("malformed")
-	batch := replay.Batch{Function: replay.Aggregator, Records: 3, Condition: "RetryAttemptsExhausted"}
-	for _, c := range []struct {
-		result replay.Result
-		want   string
-	}{
-		{replay.Result{Key: "k", Outcome: replay.Strange}, "k: not understood\n"},
-		{replay.Result{Key: "k\x1b[2J", Outcome: replay.Strange, Err: failed}, "k?[2J: not understood: malformed\n"},
-		{replay.Result{Key: "k", Outcome: replay.Looked, Batch: batch,
-			Usage: replay.Usage{ToCount: map[string]int64{"tpm": 20, "rpm": 1}, Counted: map[string]int64{"rpm": 2}}},
-			"k: looked at, 3 records for the aggregator, RetryAttemptsExhausted, to count: rpm 1, tpm 20, " +
-				"counted before: rpm 2\n"},
-		{replay.Result{Key: "k", Outcome: replay.Looked, Usage: replay.Usage{ToCount: map[string]int64{"rpm": 1}}},
-			"k: looked at, to count: rpm 1\n"},
-		{replay.Result{Key: "k", Outcome: replay.Left, Batch: batch, Err: errors.New(batch.Condition)},
-			"k: left, 3 records for the aggregator, RetryAttemptsExhausted\n"}, // the reason is said already
-	} {
-		var out strings.Builder
-		(&app{out: &out}).printReplay(replayOf(c.result))
-		if out.String() != c.want {
-			t.Errorf("said %q, want %q", out.String(), c.want)
-		}
+	malformed := errors.New("malformed")
+	v := replayOf(replay.Result{Batch: replay.Batch{Condition: "too new"}, Err: malformed,
+		Usage: replay.Usage{Behind: make([]replay.Behind, 2)}})
+	if len(v.Behind) != 2 || v.Error != "malformed" {
+		t.Errorf("%+v", v)
 	}
-	behind := replay.Result{Key: "k", Outcome: replay.Looked, Usage: replay.Usage{Behind: make([]replay.Behind, 2)}}
-	var out strings.Builder
-	(&app{out: &out}).printReplay(replayOf(behind))
-	if n := strings.Count(out.String(), "\n    not counted by a replay, counted already or missing: "); n != 2 {
-		t.Errorf("%d lines of what lies behind:\n%s", n, out.String())
+	v = replayOf(replay.Result{Batch: replay.Batch{Condition: "malformed"}, Err: malformed})
+	if v.Error != "" || v.Reason != "malformed" { // the reason is said already
+		t.Errorf("%+v", v)
+	}
+	if got := amounts(map[string]int64{"tpm": 20, "rpm": 1}); got != "rpm 1, tpm 20" {
+		t.Errorf("amounts %q", got)
 	}
 }
 
@@ -209,20 +175,17 @@ func TestReplayAsks(t *testing.T) {
 	}
 }
 
-// A replay that leaves objects ends in status 3, and says how many.
+// Objects that cannot be read are left, and where nothing is there nothing is.
 func TestReplaySaysWhatIsLeft(t *testing.T) {
+	locked := &given{objects: map[string]string{replay.BatchPrefix + "odd": ""}, unread: errors.New("no right")}
 	for _, deliver := range []bool{false, true} {
-		var out, errs strings.Builder
-		a := &app{out: &out, errs: &errs, format: "table", progress: startProgress(&errs, "never")}
-		locked := &given{objects: map[string]string{replay.BatchPrefix + "odd": ""}, unread: errors.New("no right")}
-		said, err := a.replay(t.Context(), []*replay.Replayer{{Objects: locked}}, deliver)
-		if err != nil || status(said.but) != no || !strings.Contains(said.but.Error(), "1 object left") {
-			t.Errorf("deliver %v: %v, %v, status %d\n%s", deliver, err, said.but, status(said.but), out.String())
+		a := &app{errs: io.Discard, progress: startProgress(nil, false)}
+		said := a.replay(t.Context(), []*replay.Replayer{{Objects: locked}}, deliver)
+		if status(said.but) != no || !strings.Contains(said.but.Error(), "1 object left") {
+			t.Errorf("deliver %v: %v, status %d", deliver, said.but, status(said.but))
 		}
-	}
-	var out strings.Builder
-	a := &app{out: &out, errs: &out, format: "table", progress: startProgress(nil, "never")}
-	if said, err := a.replay(t.Context(), nil, true); err != nil || said.but != nil {
-		t.Errorf("nothing there: %v, %v", err, said.but)
+		if said := a.replay(t.Context(), nil, deliver); said.but != nil {
+			t.Errorf("nothing there: %v", said.but)
+		}
 	}
 }

@@ -61,13 +61,6 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 	return all, nil
 }
 
-// local reports whether DynamoDB is on this machine and no CloudFormation was named
-// with it: AWS's knows nothing of the table.
-func (a *app) local(cfg aws.Config) bool {
-	return loopback(a.dynamoDB(cfg).Options().BaseEndpoint) &&
-		cloudformation.NewFromConfig(cfg).Options().BaseEndpoint == nil
-}
-
 // errNoStack: no stack has the name.
 var errNoStack = errors.New("no such stack")
 
@@ -81,12 +74,11 @@ func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]st
 	if err != nil {
 		return nil, fmt.Errorf("stack %q: %w", stack, err)
 	}
-	if len(out.Stacks) == 0 {
-		return nil, fmt.Errorf("stack %q: %w", stack, errNoStack)
-	}
 	outputs := map[string]string{}
-	for _, o := range out.Stacks[0].Outputs {
-		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	for _, s := range out.Stacks { // one
+		for _, o := range s.Outputs {
+			outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+		}
 	}
 	return outputs, nil
 }

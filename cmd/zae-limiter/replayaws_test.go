@@ -279,22 +279,3 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 		}
 	}
 }
-
-// A stack that CloudFormation tells nothing of is none.
-func TestNoStackAtAll(t *testing.T) {
-	anyCredentials(t)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks/></DescribeStacksResult>"+
-			"</DescribeStacksResponse>")
-	}))
-	defer server.Close()
-	t.Setenv("AWS_ENDPOINT_URL", server.URL)
-	cfg, err := (&app{}).awsConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = outputsOf(t.Context(), cfg, "quotas")
-	if !errors.Is(err, errNoStack) || !strings.Contains(err.Error(), `"quotas"`) {
-		t.Errorf("error %v", err)
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -103,17 +102,6 @@ func TestWhereStreamsAre(t *testing.T) {
 		}
 		if got := aws.ToString(a.streams(cfg).Options().BaseEndpoint); got != c.want {
 			t.Errorf("the table at %q, streams at %q: asked at %q, want %q", c.table, c.streams, got, c.want)
-		}
-	}
-}
-
-// A lag of nothing is one, and none is not.
-func TestLag(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-1: "not reported", 0: "0s", 1500 * time.Millisecond: "1.5s", 1234567 * time.Microsecond: "1.235s",
-	} {
-		if got := lag(d); got != want {
-			t.Errorf("%d ns: %q, want %q", d, got, want)
 		}
 	}
 }

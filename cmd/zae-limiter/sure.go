@@ -76,6 +76,29 @@ func (a *app) sure(yes bool, question string) error {
 	}
 }
 
+// sure does what cannot be undone once somebody has said yes to it.
+func (c *call) sure(yes bool, question string, do func(*call) (answer, error)) (answer, error) {
+	if err := c.app.sure(yes, question); err != nil {
+		return answer{}, err
+	}
+	return do(c)
+}
+
+// change shows what leaves and what comes, each line with what it is of, asks, and does it. Where there is no
+// difference it does same, without a question.
+func (c *call) change(
+	yes bool, question, of string, from, to []string, do, same func(*call) (answer, error),
+) (answer, error) {
+	lines := differences(from, to)
+	for _, l := range lines {
+		c.say("%s%s%s", l[:2], of, l[2:])
+	}
+	if len(lines) == 0 {
+		return same(c)
+	}
+	return c.sure(yes, question, do)
+}
+
 // answer reads the answer to a question, and returns nil if it is yes.
 func (a *app) answer() error {
 	line, err := bufio.NewReader(a.in).ReadString('\n')
