@@ -5,43 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 )
-
-// A clock that panics after an answer has come keeps nobody waiting: neither the request that was
-// answered nor the one behind it.
-func TestAClockThatPanicsAfterAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for n := range 12 {
-			w := newWorld(t)
-			reads, panics := 0, -1
-			l := w.process(Options{Ahead: 500 * time.Millisecond, Now: func() time.Time {
-				if reads++; reads == panics {
-					panic("no clock")
-				}
-				return w.time()
-			}})
-			must(t, l, asks(Costs{"rpm": 0}, rpm10))
-			panics = reads + n + 1
-			func() {
-				defer func() { _ = recover() }() // if it panics in the call itself
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if _, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10)); errors.Is(err, ErrCanceled) {
-					t.Errorf("panic at the %d. look at the clock: %v", n+1, err)
-				}
-			}()
-			l.desks.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if _, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10)); err != nil {
-				t.Errorf("after a panic at the %d. look at the clock: %v", n+1, err)
-			}
-			l.desks.Wait()
-			reservesNothing(t, l)
-		}
-	})
-}
 
 // An observer that panics when it hears that limits were replaced loses no tokens.
 func TestAnObserverThatPanicsOnAYield(t *testing.T) {

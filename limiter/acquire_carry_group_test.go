@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,66 +195,6 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// An acquire that meets nobody sends its write at once.
-func TestOneAloneNeverWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
-		for range 10 {
-			begin := time.Now()
-			must(t, l, asks(Costs{"rph": 1}, rph100))
-			if took := time.Since(begin); took != 0 {
-				t.Errorf("took %s", took)
-			}
-		}
-		atRest(t, l)
-	})
-}
-
-// Many goroutines on one key cost writes per round trip, not per request.
-func TestGroupsSaveWrites(t *testing.T) {
-	for _, goroutines := range []int{1, 8, 64} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
-			limit := PerHour("rph", 100_000)
-			must(t, l, asks(Costs{"rph": 1}, limit))
-			w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
-			w.db.ResetStats()
-			const each = 25
-			var wg sync.WaitGroup
-			begin := time.Now()
-			for range goroutines {
-				wg.Go(func() {
-					for range each {
-						if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit)); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			took, calls, grants := time.Since(begin), w.db.Stats().Calls(), goroutines*each
-			t.Logf("%d goroutines: %d grants in %s, %.3f writes per grant", goroutines, grants, took,
-				float64(calls)/float64(grants))
-			if most := grants; goroutines == 1 && calls != most {
-				t.Errorf("%d writes for %d grants of one goroutine", calls, grants)
-			}
-			// In two groups that take turns, every write takes half of them along.
-			if goroutines > 1 && calls > 2*each+goroutines/4 {
-				t.Errorf("%d goroutines: %d writes for %d grants", goroutines, calls, grants)
-			}
-			if most := 2 * (each + 1) * 4 * time.Millisecond; took > most {
-				t.Errorf("%d goroutines took %s, want at most %s: nobody waits for more than two writes", goroutines, took, most)
-			}
-			if used := w.used(l, "rph"); used != int64(grants+1) {
-				t.Errorf("%d used, want %d", used, grants+1)
-			}
-			atRest(t, l)
-		})
-	}
-}
-
 // A caller that goes before its group went out has taken nothing; the others
 // notice nothing.
 func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
@@ -279,31 +218,6 @@ func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
 				}
 			}
 			c.settled(used)
-		})
-	}
-}
-
-// A caller that goes while its group is on its way does not know what becomes of
-// its costs; the group arrives without it, also when it is the one that leads, and what
-// it has taken is given back.
-func TestCancelledAfterTheGroupWentOut(t *testing.T) {
-	for _, who := range []int{0, 1, 2} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCrowd(t)
-			first, group := c.behind(2, 3, 4)
-			first.by(true, nil)
-			second := c.next()
-			group[who].cancel()
-			synctest.Wait()
-			c.want(group[who], "unknown")
-			second.by(true, nil)
-			c.next().by(true, nil)
-			for i, one := range group {
-				if i != who {
-					c.want(one, "granted")
-				}
-			}
-			c.settled(10 - group[who].costs)
 		})
 	}
 }
@@ -363,36 +277,6 @@ func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
 	}
 }
 
-// Whoever goes at the very moment at which it would lead: everybody is told what
-// is true of it.
-func TestCancelledWhenItWouldLead(t *testing.T) {
-	outcomes := map[string]int{}
-	for range 60 {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCrowd(t)
-			first, group := c.behind(2, 3, 4)
-			first.done <- func() (bool, error) { group[0].cancel(); return true, nil }
-			synctest.Wait()
-			for len(c.sent) > 0 {
-				c.next().by(true, nil)
-			}
-			outcomes[kindName(group[0].err)]++
-			used := int64(1 + 3 + 4)
-			switch kindName(group[0].err) {
-			case "unavailable", "unknown": // what is not known to be taken is given back
-			case "granted":
-				used += 2
-			default:
-				t.Errorf("got %v", group[0].err)
-			}
-			c.want(group[1], "granted")
-			c.want(group[2], "granted")
-			c.settled(used)
-		})
-	}
-	t.Log(outcomes)
-}
-
 // A lost answer is unknown for every member of the group, whether or not the
 // write was carried out; a write that was not carried out is for none taken.
 func TestGroupWithoutAnAnswer(t *testing.T) {
@@ -443,46 +327,6 @@ func TestAnswerToAGroupIsOneAnswer(t *testing.T) {
 	}
 }
 
-// A group that is slowed down or refused goes out again.
-func TestGroupIsSentAgain(t *testing.T) {
-	for _, kind := range []store.Kind{store.Throttled, store.Conflict} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCrowd(t)
-			first, group := c.behind(2, 3)
-			first.by(true, nil)
-			c.next().by(false, memdynamo.Fail(kind))
-			time.Sleep(time.Second) // the pause
-			synctest.Wait()
-			c.next().by(true, nil)
-			for _, one := range group {
-				c.want(one, "granted")
-			}
-			c.settled(6)
-		})
-	}
-}
-
-// What others take while a group waits cuts it to those that are covered, in the
-// order in which they came; the others are denied by the image that says so.
-func TestGroupIsCutToTheTokensLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		first, group := c.behind(50, 35, 14)
-		first.done <- func() (bool, error) { must(t, c.w.bystander(c.l), asks(Costs{"rph": 2}, rph100)); return true, nil }
-		synctest.Wait()
-		c.next().by(true, nil)
-		c.want(group[0], "granted")
-		c.want(group[1], "granted")
-		c.want(group[2], "denied")
-		c.quiet()
-		d, _ := errors.AsType[*LimitError](group[2].err)
-		if d.Remaining != 12 || d.RetryAfter != 2*36*time.Second {
-			t.Errorf("denied with %+v, want 12 left and 2 tokens to wait for", d)
-		}
-		c.settled(1 + 2 + 50 + 35)
-	})
-}
-
 // To wait for the write of others is a round trip, too.
 func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -518,50 +362,6 @@ func TestAWriteThatIsLateIsSentAgain(t *testing.T) {
 	})
 }
 
-// What waits counts as taken: a request that would not be covered after it is
-// denied at once.
-func TestWaitingCostsCountAsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		a := c.start(50)
-		first := c.next()
-		b := c.start(40)
-		d := c.start(11)
-		c.want(d, "denied")
-		e := c.start(10)
-		first.by(true, nil)
-		c.next().by(true, nil)
-		c.want(a, "granted")
-		c.want(b, "granted")
-		c.want(e, "granted")
-		c.settled(100)
-	})
-}
-
-// Costs that wait may add up to more than a counter holds: what is reserved for them is
-// given back all the same.
-func TestHugeCostsLeaveNothingReserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		c.l = c.w.blinds(c.w.process(Options{Timeout: time.Second}), acmeGPT) // it has no image that could deny
-		u := Unlimited("rph")
-		c.start(MaxTokens, u)
-		first := c.next()
-		for range 40 {
-			c.start(MaxTokens, u)
-		}
-		if c.l.desks.Of(acmeGPT).Seen(0).Idle {
-			t.Error("nothing is reserved")
-		}
-		c.w.db.SetHook(nil)
-		first.by(true, nil)
-		time.Sleep(time.Minute)
-		atRest(t, c.l)
-		c.w.advance(time.Minute)
-		must(t, c.l, asks(Costs{"rph": MaxTokens}, u))
-	})
-}
-
 // A write that hangs is overtaken when patience is over, by everybody who waits at
 // once; only its own request fails.
 func TestHungWriteIsOvertaken(t *testing.T) {
@@ -592,33 +392,6 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 	})
 }
 
-// The write that overtakes one that hangs is met by those who come later, as any other, also when the one
-// that hung is answered meanwhile.
-func TestTheWriteThatOvertakesIsMet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		first := c.start(1)
-		hung := c.next()
-		time.Sleep(decide.LeastPatience / 10)
-		b := c.start(2)
-		time.Sleep(decide.LeastPatience)
-		synctest.Wait()
-		second := c.next()
-		d := c.start(3)
-		hung.by(true, nil)
-		c.want(first, "granted")
-		e := c.start(4)
-		c.quiet()
-		second.by(true, nil)
-		c.want(b, "granted")
-		c.next().by(true, nil)
-		c.want(d, "granted")
-		c.want(e, "granted")
-		c.quiet()
-		c.settled(10)
-	})
-}
-
 // A group that is never answered is unknown to each of its members when the bound of that one's call is over.
 func TestGroupThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -644,90 +417,6 @@ func TestGroupThatHangs(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		c.settled(1)
-	})
-}
-
-// Of a steady stream of requests only the one whose write gets no answer fails,
-// and nobody waits longer than patience and two writes.
-func TestOneHungWriteFailsOneRequest(t *testing.T) {
-	const write = 4 * time.Millisecond
-	for _, every := range []time.Duration{5 * time.Millisecond, time.Millisecond} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
-				limit := PerHour("rph", 1000)
-				must(t, l, asks(Costs{"rph": 1}, limit))
-				writes := 0
-				var mu sync.Mutex
-				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-					mu.Lock()
-					writes++
-					n := writes
-					mu.Unlock()
-					if n == 20 {
-						<-op.Done
-						return false, nil
-					}
-					time.Sleep(write)
-					return true, nil
-				})
-				failed, granted := map[string]int{}, 0
-				var wg sync.WaitGroup
-				for range 200 {
-					wg.Go(func() {
-						begin := time.Now()
-						_, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit))
-						took := time.Since(begin)
-						mu.Lock()
-						defer mu.Unlock()
-						if err != nil {
-							failed[kindName(err)]++
-							return
-						}
-						granted++
-						if took > decide.LeastPatience+2*write {
-							t.Errorf("a request waited %s", took)
-						}
-					})
-					time.Sleep(every)
-				}
-				wg.Wait()
-				time.Sleep(l.opts.Timeout) // whoever leads a group goes before its write is given up
-				t.Logf("every %s: %d granted, %v, in %d writes", every, granted, failed, writes)
-				most := 1 // alone in its write
-				if every < write {
-					most = int(write/every) + 1
-				}
-				if failed["unknown"] < 1 || failed["unknown"] > most || granted != 200-failed["unknown"] {
-					t.Errorf("%d granted, %v; want at most %d unknown", granted, failed, most)
-				}
-				atRest(t, l)
-			})
-		})
-	}
-}
-
-// Acquires that bring different limits do not go out together, and do not wait for
-// one another.
-func TestDifferentLimitsDoNotShareAGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		a := c.start(1)
-		first := c.next()
-		b := c.start(2)
-		c.quiet()
-		d := c.start(3, PerHour("rph", 200))
-		apart := c.next()
-		apart.by(true, nil)
-		c.want(d, "granted")
-		first.by(true, nil)
-		for i := 0; len(c.sent) > 0 && i < 10; i++ {
-			c.next().by(true, nil)
-		}
-		c.want(a, "granted")
-		c.want(b, "granted")
-		c.settled(6)
 	})
 }
 

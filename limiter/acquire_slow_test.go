@@ -209,30 +209,6 @@ func TestGroupsFollowTheRoundTrip(t *testing.T) {
 	}
 }
 
-// A write that hangs is overtaken once it is late, which behind a slow table is later.
-func TestHungWriteBehindASlowTable(t *testing.T) {
-	const trip = 150 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		_, l, _ := far(t, trip, Options{}, func(n int64, op memdynamo.Op) (bool, error) {
-			if n == 1 {
-				<-op.Done
-				return false, nil
-			}
-			return true, nil
-		})
-		go l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100))
-		time.Sleep(time.Millisecond)
-		begin := time.Now()
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100)); err != nil {
-			t.Error(err)
-		}
-		if took, want := time.Since(begin), trip*3/2+trip-time.Millisecond; took != want {
-			t.Errorf("granted after %s, want %s", took, want)
-		}
-		time.Sleep(l.opts.Timeout)
-	})
-}
-
 // A request that could not be answered in time behind a write under way goes by itself.
 func TestHurriedRequestDoesNotQueue(t *testing.T) {
 	const trip = 150 * time.Millisecond
