@@ -111,54 +111,12 @@ func seldom(t *testing.T, outage memdynamo.Hook, policy Policy, warm, cascades b
 	}
 }
 
-// Ten acquires that went out as one write, of which the answer is lost, are one call
-// without an answer: the next one is sent.
-func TestALostGroupIsOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		first, group := c.behind(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
-		first.by(true, nil)
-		c.next().by(false, memdynamo.Fail(store.Unknown))
-		for _, one := range group {
-			c.want(one, "unknown")
-		}
-		next := c.start(1)
-		c.next().by(true, nil)
-		c.want(next, "granted")
-		c.settled(2)
-	})
-}
-
 // breaks lets the table be in trouble for as many requests as open the breaker.
 func (w *world) breaks(l *Limiter, req Request, trouble memdynamo.Hook) {
 	w.db.SetHook(trouble)
 	for range desk.BreaksAfter {
 		l.Acquire(w.t.Context(), req)
 	}
-}
-
-// While the breaker is open, one of many callers probes every quarter of a second, and
-// the others are not sent.
-func TestOneOfManyProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 2 * time.Second})
-		req := asks(Costs{"rpm": 1}, rpm10)
-		must(t, l, req)
-		w.breaks(l, req, outages["lost"])
-		for range 8 {
-			time.Sleep(desk.ProbesEvery)
-			w.db.ResetStats()
-			for range 50 {
-				if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
-					t.Fatalf("%v, want ErrUnavailable: a probe takes nothing", err)
-				}
-			}
-			if n := w.db.Stats().Calls(); n != 1 {
-				t.Fatalf("%d of 50 calls went out, want one", n)
-			}
-		}
-	})
 }
 
 // The same where all come at once and no probe is answered: whoever comes while one is under way
@@ -190,38 +148,6 @@ func TestOneOfManyAtOnceProbes(t *testing.T) {
 		}
 		time.Sleep(l.opts.Timeout) // what hangs ends
 	})
-}
-
-// A table whose answers take longer than a caller waits for a probe is used again, also by
-// a caller that asks seldom.
-func TestASlowTableIsUsedAgain(t *testing.T) {
-	for _, trip := range []time.Duration{150 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: PolicyAllow})
-			w.configure(l, "", "", PerHour("rph", 1000))
-			req := stored(Costs{"rph": 1})
-			must(t, l, req)
-			w.db.SetHook(outages["hung"])
-			for range desk.BreaksAfter + 1 {
-				l.Acquire(t.Context(), req)
-			}
-			w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(trip); return true, nil })
-			calls := 0
-			for {
-				time.Sleep(time.Second)
-				if lease := must(t, l, req); lease.Charged() {
-					break
-				}
-				if calls++; calls > 5 {
-					t.Fatalf("round trips of %s: not used again after %d calls", trip, calls)
-				}
-			}
-			if got := w.used(l, "rph"); got != 2 {
-				t.Errorf("%d taken by two grants", got)
-			}
-		})
-	}
 }
 
 // A write that is throttled is sent again three times, after growing pauses, and who
@@ -455,58 +381,6 @@ func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
 		}
 		if !l.desks.Breaker.Open() {
 			t.Error("the breaker is closed")
-		}
-	})
-}
-
-// One bucket that is hotter than its partition can be is throttled for good, asked for by
-// many; nobody else notices, and its own callers are answered at once.
-func TestAHotBucketIsItsOwnTrouble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
-		l := w.started(Options{Timeout: 2 * time.Second})
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "hot") {
-				return false, memdynamo.Fail(store.Throttled)
-			}
-			return true, nil
-		})
-		limit := PerMinute("rpm", 60_000)
-		ask := func(entity string) error {
-			_, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1},
-				Limits: []Limit{limit}})
-			return err
-		}
-		if err := ask("calm"); err != nil {
-			t.Fatal(err)
-		}
-		stop, slow := atomic.Bool{}, atomic.Int64{}
-		var callers sync.WaitGroup
-		for i := range 20 {
-			callers.Go(func() {
-				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
-				for n := 0; !stop.Load(); n++ {
-					begin := time.Now()
-					if err := ask("hot"); !errors.Is(err, ErrUnavailable) {
-						t.Errorf("hot: %v", err)
-					}
-					if n > desk.BreaksAfter && time.Since(begin) > desk.ProbeWait {
-						slow.Add(1)
-					}
-					time.Sleep(100 * time.Millisecond)
-				}
-			})
-		}
-		for i := range 120 {
-			if err := ask("calm"); err != nil {
-				t.Errorf("calm request %d: %v", i, err)
-			}
-			time.Sleep(487 * time.Millisecond)
-		}
-		stop.Store(true)
-		callers.Wait()
-		if n := slow.Load(); n > 0 {
-			t.Errorf("%d requests for the hot bucket waited for more than %s", n, desk.ProbeWait)
 		}
 	})
 }

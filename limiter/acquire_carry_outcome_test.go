@@ -3,12 +3,10 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -102,118 +100,6 @@ func TestCanceledCallersAreNoFailures(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	})
-}
-
-// A table that hangs costs a few callers the timeout, the others nothing; calls
-// get through again within a second after it answers.
-func TestBreakerOpensAndRecovers(t *testing.T) {
-	for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy})
-			req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
-			must(t, l, req)
-			w.db.SetHook(func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil })
-			ask := func() (waited time.Duration) {
-				begin := time.Now()
-				lease, err := l.Acquire(t.Context(), req)
-				if policy == PolicyAllow && (err != nil || lease.Charged()) || policy == PolicyBlock && err == nil {
-					t.Fatalf("policy %s: got %v, %v", policy, lease, err)
-				}
-				return time.Since(begin)
-			}
-			for i := range desk.BreaksAfter {
-				if d := ask(); d != 2*time.Second {
-					t.Fatalf("call %d took %s", i, d)
-				}
-			}
-			at := time.Now()
-			for time.Since(at) < desk.ProbesEvery {
-				if d := ask(); d != 0 {
-					t.Fatalf("%s after the last probe a call took %s", time.Since(at), d)
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			w.db.SetHook(nil)
-			healed := time.Now()
-			for {
-				if lease, err := l.Acquire(t.Context(), req); err == nil && lease.Charged() {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if d := time.Since(healed); d > time.Second {
-				t.Errorf("policy %s: recovery was seen after %s", policy, d)
-			}
-			must(t, l, req)
-		})
-	}
-}
-
-// A denial from what is known asks nobody, so it says nothing of the store: the
-// breaker opens, and stays open, whatever is denied meanwhile.
-func TestDenialsWithoutACallAreNoAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
-		empty := asks(Costs{"rpm": 10}, rpm10)
-		must(t, l, empty)
-		if _, err := l.Acquire(t.Context(), empty); !errors.Is(err, ErrLimited) {
-			t.Fatal(err)
-		}
-		w.down()
-		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
-		w.db.ResetStats()
-		for range 20 {
-			l.Acquire(t.Context(), other)
-			l.Acquire(t.Context(), empty)
-		}
-		if n := w.db.Stats().Calls(); n > 2*desk.BreaksAfter {
-			t.Errorf("%d calls of 20 went out, want few more than the %d after which the breaker opens", n, desk.BreaksAfter)
-		}
-	})
-}
-
-// Reads that are slowed down have an answer: they fail for buckets that are new, and the
-// breaker stays closed for those that are known.
-func TestThrottledReadsDoNotOpenTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		w.db.SetHook(onEvery(looksForShard1,
-			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Throttled) }))
-		for i := range 2 * desk.BreaksAfter {
-			req := asks(Costs{"rpm": 1}, rpm10)
-			req.Entity = fmt.Sprint("new", i)
-			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("a new bucket: %v, want unavailable", err)
-			}
-		}
-		must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	})
-}
-
-// A parent whose limits cannot be read opens the breaker as an entity does.
-func TestReadsOfParentsOpenTheBreaker(t *testing.T) {
-	w, l := family(t, 100, Options{ConfigTTL: -1})
-	all, reads := 0, 0
-	w.db.SetHook(func(memdynamo.Op) (bool, error) {
-		all++
-		if reads++; reads == 2 { // the first one is of the child
-			return false, memdynamo.Fail(store.Unavailable)
-		}
-		return true, nil
-	})
-	for range 4 * desk.BreaksAfter {
-		reads = 0
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrUnavailable) {
-			t.Fatal(err)
-		}
-	}
-	if all > 2*desk.BreaksAfter+2 {
-		t.Errorf("%d calls went out of %d requests", all, 4*desk.BreaksAfter)
-	}
 }
 
 // A limit that another client has left half written hides no missing permission: not from who acquires, who

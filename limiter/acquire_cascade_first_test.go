@@ -3,7 +3,6 @@ package limiter
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // calls counts the calls of f by name, in the order in which they were first made.
@@ -123,87 +121,6 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 	}
 }
 
-// An answer to the first use that is lost is asked for again, and charged once.
-func TestCascadeFirstUseAnswerLost(t *testing.T) {
-	for _, applied := range []bool{true, false} {
-		w, l := family(t, 100, Options{})
-		w.db.SetHook(onCall(isTransaction, 0,
-			func(memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(store.Unknown) }))
-		must(t, l, stored(Costs{"rpm": 3})).Rollback(t.Context())
-		w.db.SetHook(nil)
-		w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0})
-		must(t, l, stored(Costs{"rpm": 3}))
-		w.wantSpent(l, "taken", map[string]int64{acme: 3, "org": 3})
-	}
-}
-
-// Many children of one parent, all used for the first time at once: each is charged
-// once, and the parent for all of them. Run with -race.
-func TestCascadeFirstUseOfMany(t *testing.T) {
-	w, l := family(t, 100, Options{})
-	const children = 16
-	var all sync.WaitGroup
-	for i := range children {
-		id := fmt.Sprint("child", i)
-		w.entity(l, id, "org")
-		process := w.process(Options{})
-		all.Go(func() {
-			if _, err := process.Acquire(t.Context(), Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 2}}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	w.wantSpent(l, "all", map[string]int64{"org": 2 * children})
-	for i := range children {
-		w.wantSpent(l, "child", map[string]int64{fmt.Sprint("child", i): 2})
-	}
-}
-
-// A parent that is split is charged on one of its shards, or on several for what no
-// single one holds; a denial by either side, a settlement and a rollback leave the
-// rest of it as it was.
-func TestCascadeToASplitParent(t *testing.T) {
-	for _, shards := range []int{2, 8} {
-		for seed := range uint64(40) {
-			r := rand.New(rand.NewPCG(seed, uint64(shards)))
-			w, l := family(t, 80, Options{MaxShards: 8})
-			w.configure(l, acme, gpt, PerMinute("rpm", 60))
-			must(t, l, stored(Costs{"rpm": 1}))
-			w.splitOf(l, "org", shards)
-			if seed%2 == 0 {
-				l = w.process(Options{MaxShards: 8})
-			}
-			spent := map[string]int64{acme: 1, "org": 1}
-			for step := range 12 {
-				cost := 1 + r.Int64N(25)
-				lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": cost}))
-				l.desks.Wait()
-				switch {
-				case errors.Is(err, ErrLimited):
-				case err != nil:
-					t.Fatalf("%d shards, seed %d, step %d: %v", shards, seed, step, err)
-				case step%3 == 0:
-					err = lease.Rollback(t.Context())
-				case step%3 == 1:
-					cost = r.Int64N(20)
-					err = errors.Join(lease.Settle(Costs{"rpm": cost}), lease.Commit(t.Context()))
-					spent[acme], spent["org"] = spent[acme]+cost, spent["org"]+cost
-				default:
-					spent[acme], spent["org"] = spent[acme]+cost, spent["org"]+cost
-				}
-				if err != nil && !errors.Is(err, ErrLimited) {
-					t.Fatalf("%d shards, seed %d, step %d: %v", shards, seed, step, err)
-				}
-				w.wantSpent(l, fmt.Sprintf("%d shards, seed %d, step %d", shards, seed, step), spent)
-			}
-			if got := len(w.shards(l, "org", gpt)); got != shards {
-				t.Fatalf("the parent has %d shards", got)
-			}
-		}
-	}
-}
-
 // A child that is used for the first time is not created where its parent denies.
 func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
 	w, l := family(t, 10, Options{})
@@ -216,33 +133,5 @@ func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
 	}
 	if b := w.shards(l, "child", gpt); len(b) > 0 {
 		t.Errorf("created %+v", b)
-	}
-}
-
-// Where the transaction of a first use is not taken, or its client panics, nothing else is tried: one
-// level may be charged by it.
-func TestCascadeFirstUseThatFails(t *testing.T) {
-	for name, c := range map[string]struct {
-		fails func() (bool, error)
-		want  error
-	}{
-		"not taken": {func() (bool, error) { return true, memdynamo.Fail(store.Unavailable) }, ErrUnavailable},
-		"panics":    {func() (bool, error) { panic("middleware") }, ErrUnknown},
-	} {
-		w, l := family(t, 100, Options{})
-		sent := 0
-		w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
-			switch {
-			case op.Name == memdynamo.TransactWriteItems:
-				sent++
-				return c.fails()
-			case sent > 0:
-				t.Errorf("%s: %s after it", name, op.Name)
-			}
-			return true, nil
-		}))
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 3})); !errors.Is(err, c.want) || sent == 0 {
-			t.Errorf("%s: %v after %d transactions", name, err, sent)
-		}
 	}
 }

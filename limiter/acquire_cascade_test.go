@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -116,63 +115,6 @@ func TestCascadeDenied(t *testing.T) {
 				t.Fatalf("%d writes for a denial that was foreseen", writes.Load())
 			}
 			w.wantSpent(l, "denied by "+by, before)
-		}
-	}
-}
-
-// TestCascadeUnderFaults: every write of a cascade, that on the child, that on the
-// parent and what gives back, fails in every way. What is not known is said; a
-// denial stays one; no entity ever has more than it had before.
-func TestCascadeUnderFaults(t *testing.T) {
-	fail := func(applied bool, kind store.Kind) func() (bool, error) {
-		return func() (bool, error) { return applied, &store.Failure{Kind: kind, Op: "UpdateItem"} }
-	}
-	faults := map[string]func() (bool, error){
-		"applied, answer lost":     fail(true, store.Unknown),
-		"not applied, answer lost": fail(false, store.Unknown),
-		"down":                     fail(false, store.Unavailable),
-		"not allowed":              fail(false, store.Setup),
-		"throttled":                fail(false, store.Throttled),
-		"conflict":                 fail(false, store.Conflict),
-		"panic":                    func() (bool, error) { panic("client") },
-	}
-	for name, fault := range faults {
-		for _, cold := range []bool{true, false} {
-			for _, parent := range []int64{100, 8} { // 8: the parent denies the second
-				for nth := range 4 {
-					w, l := family(t, parent, Options{})
-					if !cold {
-						must(t, l, stored(Costs{"rpm": 5}))
-						l = w.process(Options{})
-					}
-					before := map[string]int64{acme: w.spent(l, acme), "org": w.spent(l, "org")}
-					var struck atomic.Bool
-					w.db.SetHook(onCall(isWrite, nth, func(memdynamo.Op) (bool, error) { struck.Store(true); return fault() }))
-					lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 4}))
-					l.desks.Wait()
-					w.db.SetHook(nil)
-					_, unsettled := errors.AsType[*SettleError](err)
-					step := fmt.Sprintf("%s at write %d, cold %v, parent %d: %v", name, nth, cold, parent, err)
-					child, org := w.spent(l, acme)-before[acme], w.spent(l, "org")-before["org"]
-					switch {
-					case err == nil:
-						if child != 4 || org != 4 || len(lease.above) != 1 {
-							t.Fatalf("%s: granted, but %d and %d were charged", step, child, org)
-						}
-					case child < 0 || org < 0:
-						t.Fatalf("%s: minted: %d and %d", step, child, org)
-					case !errors.Is(err, ErrUnknown) && !unsettled && (child != 0 || org != 0):
-						t.Fatalf("%s: %d and %d were charged, and that is not said", step, child, org)
-					}
-					if !cold && parent == 8 && err == nil {
-						t.Fatalf("%s: granted, though the parent has 3 tokens", step)
-					}
-					lost := strings.Contains(name, "lost") && !cold // a transaction is sent again with its token
-					if lost && struck.Load() && nth == 0 && !errors.Is(err, ErrUnknown) {
-						t.Fatalf("%s: not said to be unknown", step)
-					}
-				}
-			}
 		}
 	}
 }
@@ -325,83 +267,6 @@ func TestCascadeToNowhere(t *testing.T) {
 	}
 }
 
-// TestCascadeSettleRepeats: a commit that one level could not take is repeated
-// there alone.
-func TestCascadeSettleRepeats(t *testing.T) {
-	for nth := range 2 {
-		w, l := family(t, 100, Options{})
-		lease := must(t, l, stored(Costs{"rpm": 5}))
-		away := lease.levels()[nth].items[0].Key
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if op.Writes[0].Target() == away {
-				return false, memdynamo.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
-		err := errors.Join(lease.Settle(Costs{"rpm": 3}), lease.Commit(t.Context()))
-		w.db.SetHook(nil)
-		if _, ok := errors.AsType[*SettleError](err); !ok || !errors.Is(err, ErrUnavailable) {
-			t.Fatal(err)
-		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.wantSpent(l, "repeated", map[string]int64{acme: 3, "org": 3})
-	}
-}
-
-// TestCascadeGivesBackDespiteTrouble: a level that was charged beside one that is denied
-// is given back although a few calls in a hundred are not taken; those that are lost for
-// good are told.
-func TestCascadeGivesBackDespiteTrouble(t *testing.T) {
-	for seed := range uint64(30) {
-		synctest.Test(t, func(t *testing.T) {
-			w, l := family(t, 100, Options{})
-			must(t, l, stored(Costs{"rpm": 1}))
-			rival := w.bystander(l)
-			r, mu := rand.New(rand.NewPCG(seed, 9)), sync.Mutex{}
-			given := 0
-			l.opts.Observe = func(_ context.Context, e Event) {
-				if e.Kind == EventRollback {
-					given++
-					if e.Err != nil {
-						t.Errorf("seed %d: lost: %v", seed, e.Err)
-					}
-				}
-			}
-			spent := int64(1)
-			for range 100 {
-				w.db.SetHook(nil)
-				taken, err := rival.Acquire(t.Context(), Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 99}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.db.SetHook(func(memdynamo.Op) (bool, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if r.IntN(100) < 3 {
-						return false, memdynamo.Fail(store.Unavailable)
-					}
-					return true, nil
-				})
-				if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2})); err == nil {
-					t.Fatal("granted beside a parent that is empty")
-				}
-				w.db.SetHook(nil)
-				if err := taken.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				forget(l, acmeGPT, decide.Name{Entity: "org", Resource: gpt})
-				must(t, l, stored(Costs{"rpm": 0}))
-			}
-			if given < 50 {
-				t.Errorf("%d given back, want most of 100", given)
-			}
-			w.wantSpent(l, fmt.Sprint("seed ", seed), map[string]int64{acme: spent, "org": spent})
-		})
-	}
-}
-
 // A level that was charged beside one without a decision, and could not be given back, has taken tokens:
 // the caller is told that it is unknown, however sure each of the two calls is of nothing written. Beside
 // a level that denies, or that somebody has to set up, that is told.
@@ -457,62 +322,6 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 			before["org"] += 2
 			w.wantSpent(l, "not given back", before)
 		})
-	}
-}
-
-// TestCascadeSchedules: children of one parent, two processes, answers that are
-// lost, settlements and rollbacks at random: neither child nor parent admits more
-// than its limit (I1), and without lost answers the parent has consumed what the
-// children have (I4).
-func TestCascadeSchedules(t *testing.T) {
-	for seed := range uint64(150) {
-		r := rand.New(rand.NewPCG(seed, 8))
-		w, first := family(t, 15, Options{})
-		w.entity(first, "bob", "org")
-		processes := []*Limiter{first, w.process(Options{})}
-		lossy := seed%2 == 1
-		if lossy {
-			var mu sync.Mutex // several goroutines ask
-			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if isWrite(op) && r.IntN(10) == 0 {
-					return r.IntN(2) == 0, &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}
-				}
-				return true, nil
-			})
-		}
-		kept, start := map[string]int64{}, w.now.Load()
-		for step := range 60 {
-			child := []string{acme, "bob"}[step%2]
-			cost := 1 + int64(step*7+int(seed))%4
-			l := processes[(step/2+int(seed))%2]
-			lease, err := l.Acquire(t.Context(), Request{Entity: child, Resource: gpt, Costs: Costs{"rpm": cost}})
-			switch {
-			case err != nil:
-			case step%5 == 0:
-				err = lease.Rollback(t.Context())
-			default:
-				kept[child] += cost
-				kept["org"] += cost
-			}
-			if err != nil && !errors.Is(err, ErrLimited) &&
-				!(lossy && (errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnavailable))) {
-				t.Fatalf("seed %d, step %d: %v", seed, step, err)
-			}
-			if step%3 == 0 {
-				w.advance(time.Duration(seed%900) * time.Millisecond)
-			}
-			elapsed := w.now.Load() - start
-			for entity, capacity := range map[string]int64{acme: 10, "bob": 10, "org": 15} {
-				if most := capacity + capacity*elapsed/60_000; kept[entity] > most {
-					t.Fatalf("seed %d, step %d: %s has admitted %d of %d", seed, step, entity, kept[entity], most)
-				}
-				if got := w.spent(first, entity); got < kept[entity] || !lossy && got != kept[entity] {
-					t.Fatalf("seed %d, step %d: %s has counted %d, admitted %d", seed, step, entity, got, kept[entity])
-				}
-			}
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -220,29 +219,6 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	}
 }
 
-// TestCanceledBeforehand: a call whose caller has gone already sends nothing.
-func TestCanceledBeforehand(t *testing.T) {
-	for _, s := range situations {
-		t.Run(s.name, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: PolicyAllow})
-			s.prepare(t, w, l)
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			before := w.db.Snapshot()
-			w.db.ResetStats()
-			lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
-			if lease != nil || !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
-				t.Fatalf("got %v, %v; want unavailable because canceled, whatever the policy", lease, err)
-			}
-			if n := w.db.Stats().Calls(); n != 0 {
-				t.Fatalf("%d calls", n)
-			}
-			w.sameTable(before)
-		})
-	}
-}
-
 // TestDeadlinesAreBounds: the shorter of the caller's deadline and
 // Options.Timeout ends a call that gets no answer, on every path; a deadline is
 // no cancellation, so the policy applies.
@@ -362,39 +338,4 @@ func TestPolicyPrecedence(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestRecoveryMintsNothing (I10): while the store is down, every caller gets the
-// configured outcome; afterwards the bucket holds what it would have held.
-func TestRecoveryMintsNothing(t *testing.T) {
-	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown} {
-		t.Run(kind.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{Timeout: 100 * time.Millisecond})
-				req := asks(Costs{"rpm": 1}, rpm10)
-				for range 4 {
-					must(t, l, req)
-				}
-				w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
-				for i := range 50 {
-					time.Sleep(desk.ProbesEvery) // so that every one is sent, or probes
-					_, err := l.Acquire(t.Context(), req)
-					want := ErrUnavailable
-					if kind == store.Unknown && i < desk.BreaksAfter { // a probe takes nothing
-						want = ErrUnknown
-					}
-					if !errors.Is(err, want) {
-						t.Fatalf("store down: %v, want %v", err, want)
-					}
-				}
-				w.db.SetHook(nil)
-				time.Sleep(desk.ProbesEvery)
-				w.wantHeld(l, rpm10, 6)
-				if n := drain(t, l, req); n != 6 {
-					t.Fatalf("%d granted after recovery, want the 6 that were left", n)
-				}
-			})
-		})
-	}
 }
