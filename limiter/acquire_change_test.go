@@ -3,7 +3,6 @@ package limiter
 import (
 	"errors"
 	"fmt"
-	"math/big"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,45 +94,6 @@ func TestLimitDroppedAndAddedAgain(t *testing.T) {
 	must(t, l, asks(Costs{"rpm": 1}, one...))
 	if n := drain(t, l, asks(Costs{"tpm": 1}, both...)); n != 16 {
 		t.Fatalf("%d granted, want the 16 that 31s have earned beyond a debt of 500", n)
-	}
-}
-
-// TestFlappingOverridesMintNothing: two processes insist on different limits for
-// the same bucket, each in turn.
-func TestFlappingOverridesMintNothing(t *testing.T) {
-	pairs := [][2]Limit{
-		{PerMinute("rpm", 10), PerMinute("rpm", 1000)},
-		{PerSecond("rpm", 10), PerHour("rpm", 10)},
-		{lim("rpm", 10, 7, 3*time.Second), lim("rpm", 10, 3, 7*time.Second)},
-	}
-	for i, p := range pairs {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			w := newWorld(t)
-			ls := [2]*Limiter{w.process(Options{DenyFor: -1}), w.process(Options{DenyFor: -1})}
-			must(t, ls[0], asks(Costs{"rpm": 0}, p[0]))
-			granted := 0
-			for range 500 {
-				for k, l := range ls {
-					before := w.held(l, p[k])
-					_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, p[k]))
-					if err != nil && !errors.Is(err, ErrLimited) {
-						t.Fatal(err)
-					}
-					took := big.NewRat(0, 1)
-					if err == nil {
-						granted++
-						took.SetInt64(1)
-					}
-					if minted := new(big.Rat).Add(w.held(l, p[k]), took); minted.Cmp(before) > 0 {
-						t.Fatalf("held %s, then %s after taking %s", before.FloatString(6), w.held(l, p[k]).FloatString(6),
-							took.FloatString(0))
-					}
-				}
-			}
-			if granted != 10 {
-				t.Fatalf("%d granted at one instant, want the 10 that the bucket had", granted)
-			}
-		})
 	}
 }
 
@@ -257,78 +217,6 @@ func TestExpiredButPresent(t *testing.T) {
 		}
 		if b := w.shards(l, acme, gpt)[0]; b.TTL <= w.now.Load()/1000 {
 			t.Fatalf("fresh process %v: still expired", fresh)
-		}
-	}
-}
-
-// TestSweepMintsNothing: whenever the sweeper removes a bucket it was full,
-// however it was used; removing it at any other time would be seen here.
-func TestSweepMintsNothing(t *testing.T) {
-	limits := []Limit{
-		rpm10, PerSecond("fast", 1000), PerDay("rpd", 3), lim("slow", 7, 1, time.Hour), lim("burst", 1000, 1, time.Second),
-	}
-	for _, lim := range limits {
-		t.Run(lim.String(), func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
-			fill := time.Duration(bucket.Wait(0, 0,
-				bucket.Rate{Capacity: lim.stored().Capacity, Amount: lim.stored().Amount, Period: lim.stored().Period},
-				lim.stored().Capacity)) * time.Millisecond
-			swept := 0
-			for i := range 400 {
-				// Uses at all distances from the ttl, some just before it.
-				if i%3 == 0 {
-					drain(t, l, asks(Costs{lim.Name: max(1, lim.Capacity/7)}, lim))
-				} else if _, err := l.Acquire(t.Context(), asks(Costs{lim.Name: 1}, lim)); err != nil &&
-					!errors.Is(err, ErrLimited) {
-					t.Fatal(err)
-				}
-				if i%11 == 0 {
-					if b := w.shards(l, acme, gpt); len(b) == 1 {
-						w.now.Store(b[0].TTL*1000 + int64(i%5-3)*1000)
-					}
-				} else {
-					w.advance(fill * time.Duration(i*i%97) / 90)
-				}
-				held := w.held(l, lim)
-				if n := w.db.Sweep(w.now.Load() / 1000); n > 0 {
-					swept++
-					if held.Cmp(big.NewRat(lim.Capacity, 1)) < 0 {
-						t.Fatalf("step %d: swept while it held %s of %d", i, held.FloatString(3), lim.Capacity)
-					}
-				}
-			}
-			if swept == 0 {
-				t.Fatal("never swept")
-			}
-		})
-	}
-}
-
-// TestStaleImageOfChangedLimits: one process changes the limits; another, whose
-// image is from before that, credits what has been due since at the rate that
-// was in force, not at the one it remembers.
-func TestStaleImageOfChangedLimits(t *testing.T) {
-	old, slow := PerMinute("rpm", 60), PerMinute("rpm", 6)
-	// between the image and the change
-	for _, later := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} {
-		w := newWorld(t)
-		a, b := w.process(Options{}), w.process(Options{})
-		must(t, a, asks(Costs{"rpm": 60}, old))
-		w.advance(10 * time.Second)
-		must(t, b, asks(Costs{"rpm": 8}, old)) // 2 left, and b knows the bucket as it is now
-		w.advance(later)
-		must(t, a, asks(Costs{"rpm": 0}, slow))
-		w.advance(10 * time.Second)
-		before := w.held(b, old)
-		lease, err := b.Acquire(t.Context(), asks(Costs{"rpm": 3}, old))
-		if err != nil {
-			t.Fatal(err)
-		}
-		after := new(big.Rat).Add(w.held(b, old), big.NewRat(3, 1))
-		if after.Cmp(before) > 0 {
-			t.Errorf("changed %s after the image: held %s, then 3 taken and %s left (%v)", later, before.FloatString(3),
-				w.held(b, old).FloatString(3), lease.Status())
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -214,27 +213,5 @@ func TestLoneShardOfAnotherLimitIsOvercome(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Eight goroutines find shards missing at the same time (run it with -race).
-func TestManyFindShardsMissing(t *testing.T) {
-	limit := PerSecond("rps", 100_000)
-	for range 20 {
-		w := newWorld(t)
-		l := w.process(Options{})
-		must(t, l, asks(Costs{"rps": 1}, limit))
-		w.split(l, 8)
-		w.remove(l, 1, 2, 3, 4, 5, 6, 7)
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for range 8 {
-					_, _ = l.Acquire(context.Background(), asks(Costs{"rps": 1}, limit))
-				}
-			})
-		}
-		all.Wait()
-		l.desks.Wait()
 	}
 }

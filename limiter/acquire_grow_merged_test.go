@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"errors"
-	"math/big"
 	"testing"
 	"time"
 
@@ -95,29 +94,6 @@ func TestLimitNewToASplitBucketMerges(t *testing.T) {
 		if n := drain(t, w.process(Options{}), asks(Costs{"added": 1}, added, rpm80)); n != 5 {
 			t.Errorf("shard %d had granted 5 of 10, and once merged %d more are granted", charged, n)
 		}
-	}
-}
-
-// What was taken from a shard that has merged since is given back to the one that has its tokens.
-func TestRollbackFollowsAShardThatHasMerged(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	must(t, l, asks(Costs{"rpm": 1}, rpm80))
-	w.split(l, 2)
-	must(t, l, asks(Costs{"rpm": 1}, rpm80)) // learns the count
-	lease := must(t, l, asks(Costs{"rpm": 3}, rpm80))
-	for n := 0; lease.items[0].Shard != 1 && n < 1000; n++ {
-		lease.Rollback(t.Context())
-		lease = must(t, l, asks(Costs{"rpm": 3}, rpm80))
-	}
-	w.advance(time.Second)
-	w.merge(l, 1)
-	before := w.held(l, rpm80)
-	if err := lease.Rollback(t.Context()); err != nil || lease.items[0].Shard != 1 {
-		t.Fatalf("a lease on shard %d: %v", lease.items[0].Shard, err)
-	}
-	if back := before.Sub(w.held(l, rpm80), before); back.Cmp(big.NewRat(3, 1)) != 0 {
-		t.Errorf("%s came back, want 3", back)
 	}
 }
 

@@ -336,85 +336,6 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 	}
 }
 
-// TestTooLargeForAShard: the error says what a shard can hold; anything up to
-// the smallest share is granted in the end (I9).
-func TestTooLargeForAShard(t *testing.T) {
-	for _, n := range []int{1, 2, 4, 8} {
-		for _, capacity := range []int64{8, 80, 83} {
-			t.Run(fmt.Sprintf("%d shards of %d", n, capacity), func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
-				limit := PerMinute("rpm", capacity)
-				must(t, l, asks(Costs{"rpm": 1}, limit))
-				w.split(l, n)
-				drain(t, l, asks(Costs{"rpm": 1}, limit))
-				smallest := capacity / int64(n)
-				for cost := int64(1); cost <= smallest; cost++ {
-					for try := 0; ; try++ {
-						_, err := l.Acquire(t.Context(), asks(Costs{"rpm": cost}, limit))
-						if err == nil {
-							break
-						}
-						d, ok := errors.AsType[*LimitError](err)
-						if !ok || try > 10 {
-							t.Fatalf("cost %d of a share of %d, try %d: %v", cost, smallest, try, err)
-						}
-						w.advance(d.RetryAfter)
-					}
-				}
-				_, err := l.Acquire(t.Context(), asks(Costs{"rpm": capacity + 1}, limit))
-				if !errors.Is(err, ErrTooLarge) {
-					t.Fatalf("more than the capacity: %v", err)
-				}
-				if n == 1 {
-					return
-				}
-				// The whole capacity is had from several shards at once. Where the fractions
-				// of their shares stand in the way, shards merge first.
-				w.advance(time.Hour)
-				all := asks(Costs{"rpm": capacity}, limit)
-				var lease *Lease
-				for try := 0; lease == nil; try++ {
-					if lease, err = l.Acquire(t.Context(), all); err != nil {
-						d, ok := errors.AsType[*LimitError](err)
-						if !ok || try > 10 {
-							t.Fatalf("the whole capacity, try %d: %v", try, err)
-						}
-						l.desks.Wait()
-						w.advance(d.RetryAfter)
-					}
-				}
-				if n := drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, limit)); n > 0 {
-					t.Errorf("%d granted beside the whole capacity", n)
-				}
-				before := w.used(l, "rpm")
-				if err := lease.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if got := w.used(l, "rpm"); got != before-capacity {
-					t.Errorf("the counters say %d after the rollback, %d before, %d were taken", got, before, capacity)
-				}
-				must(t, l, all)
-			})
-		}
-	}
-}
-
-// TestCountIsLearnedFromAnyWrite: the process that split is not told to the
-// others; they learn it from the item that comes back.
-func TestCountIsLearnedFromAnyWrite(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	req := asks(Costs{"rpm": 1}, rpm80)
-	must(t, l, req)
-	w.split(l, 8)
-	must(t, l, req)
-	must(t, l, req)
-	if _, count := l.desks.Of(acmeGPT).Growth(table.Shard{}, w.now.Load()); count != 8 {
-		t.Fatalf("knows of %d shards", count)
-	}
-}
-
 // TestSplitBucketsDoNotExpire: a ttl that was there is taken away, and stays
 // away whatever is written.
 func TestSplitBucketsDoNotExpire(t *testing.T) {
@@ -496,43 +417,6 @@ func TestLoadSplits(t *testing.T) {
 		if n := len(w.shards(l, acme, gpt)); n != c.shards {
 			t.Errorf("%d writes in %s: %d shards, want %d", c.writes, c.within, n, c.shards)
 		}
-	}
-}
-
-// A process that has seen four shards, of which two have merged since, does not open
-// one again whose tokens its parent still holds.
-func TestOldViewRestoresNothingThatIsMerged(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	one := asks(Costs{"rpm": 1}, PerMinute("rpm", 400))
-	must(t, l, one)
-	w.split(l, 4)
-	for range 60 { // all four are seen
-		l.Acquire(t.Context(), one)
-		w.advance(10 * time.Millisecond)
-	}
-	w.advance(10 * time.Minute)
-	do := func(what string, writes []item.Write) {
-		if err := w.db.Bare().Transact(t.Context(), what, writes); err != nil {
-			t.Fatal(what, err)
-		}
-	}
-	shard := func(k int) table.Shard {
-		b, err := table.DecodeShard(w.db.Item(layout.BucketKey(l.namespace, acme, gpt, k)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	do("merge 0", table.Merge(shard(0), shard(2), 2, w.now.Load()))
-	do("merge 1", table.Merge(shard(1), shard(3), 2, w.now.Load()))
-	w.advance(11 * time.Minute)
-	do("split 0", table.Split(shard(0), w.now.Load())) // hot again; shard 1 has not followed yet
-	for range 10 {
-		l.Acquire(t.Context(), one)
-		l.desks.Wait()
-		w.sharesAddUp(l)
-		w.advance(time.Millisecond)
 	}
 }
 

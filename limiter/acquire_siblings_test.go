@@ -1,17 +1,14 @@
 package limiter
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -80,42 +77,6 @@ func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	}
 	if !slices.Equal(calls[:len(want)], want) || slices.Contains(calls[len(want):], memdynamo.BatchGetItem) {
 		t.Errorf("calls %v, want %v", calls, want)
-	}
-}
-
-// Whatever the count and whatever is left on the shards, processes that know nothing
-// of a bucket without shard 0 are granted what its other shards hold, and not a token more.
-func TestBucketWithoutShard0MintsNothing(t *testing.T) {
-	for _, count := range []int{2, 4, 8, 16, 32} {
-		for seed := range uint64(3) {
-			w, l := headless(t, count, PerHour("rph", 640))
-			rng := rand.New(rand.NewPCG(seed, uint64(count)))
-			one := asks(Costs{"rph": 1}, PerHour("rph", 640))
-			held := w.held(l, PerHour("rph", 640))
-			granted := int64(0)
-			procs := []*Limiter{l, w.process(Options{}), w.process(Options{})}
-			for range 500 {
-				p := procs[rng.IntN(len(procs))]
-				if rng.IntN(50) == 0 {
-					p = w.process(Options{})
-				}
-				if _, err := p.Acquire(t.Context(), one); err == nil {
-					granted++
-				} else if !errors.Is(err, ErrLimited) {
-					t.Fatal(err)
-				}
-				p.desks.Wait()
-			}
-			w.sharesAddUp(l)
-			left := w.held(l, PerHour("rph", 640))
-			if sum := left.Add(left, whole(granted)); sum.Cmp(held) != 0 || granted == 0 {
-				t.Errorf("%d shards, seed %d: %d granted, %s held before, %s in sum after", count, seed, granted,
-					held.FloatString(3), sum.FloatString(3))
-			}
-			if counts := w.counts(l); !even(counts) || len(counts) != count {
-				t.Errorf("%d shards, seed %d: %v", count, seed, counts)
-			}
-		}
 	}
 }
 
@@ -196,22 +157,6 @@ func TestEvictedWhileRestoringShard0(t *testing.T) {
 		t.Errorf("%d granted, %s were there", granted, held.FloatString(3))
 	}
 	w.sharesAddUp(l)
-}
-
-// Several processes that know nothing come at once.
-func TestRestoringShard0AtOnce(t *testing.T) {
-	limit := PerHour("rph", 80)
-	w, l := headless(t, 4, limit)
-	held := w.held(l, limit)
-	before := w.used(l, "rph")
-	desk.InParallel(8, func(int) { drain(t, w.bystander(l), asks(Costs{"rph": 1}, limit)) })
-	if granted := w.used(l, "rph") - before; whole(granted).Cmp(held) > 0 || granted == 0 {
-		t.Errorf("%d granted, %s were there", granted, held.FloatString(3))
-	}
-	w.sharesAddUp(l)
-	if counts := w.counts(l); !even(counts) {
-		t.Error(counts)
-	}
 }
 
 // The read before a bucket is created fails: nothing is written, the caller is told so,
@@ -336,37 +281,5 @@ func testCascadeRestoresShard0(t *testing.T, room int) {
 				w.wantSpent(l, "after it", map[string]int64{acme: spent[acme] + granted, "org": spent["org"] + granted})
 			})
 		}
-	}
-}
-
-// A process that reads all shards for a large request, and finds one missing, restores it
-// before it denies the second time, whichever it is and whoever else knows of it. That is no split.
-func TestLargeRequestRestoresMissingShards(t *testing.T) {
-	limit := PerHour("rph", 800)
-	for _, lost := range [][]int{{1}, {2}, {3}, {7}, {4, 5, 6, 7}, {1, 3, 5, 7}, {1, 2, 3, 4, 5, 6, 7}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
-			must(t, l, asks(Costs{"rph": 1}, limit))
-			w.split(l, 8)
-			w.remove(l, lost...)
-			var counts []int // that were told
-			fresh := w.process(Options{Observe: func(_ context.Context, e Event) {
-				if e.Kind == EventSplit || e.Kind == EventMerge {
-					counts = append(counts, e.Shards)
-				}
-			}})
-			begin := w.now.Load()
-			w.eventually(fresh, asks(Costs{"rph": 800}, limit), 8)
-			if took := time.Duration(w.now.Load()-begin) * time.Millisecond; took > 2*time.Hour {
-				t.Errorf("%v missing: granted after %s", lost, took)
-			}
-			if counts := w.counts(l); !even(counts) {
-				t.Errorf("%v missing: counts %v", lost, counts)
-			}
-			if len(counts) > 0 {
-				t.Errorf("%v missing: told of splits or merges to %v", lost, counts)
-			}
-		})
 	}
 }
