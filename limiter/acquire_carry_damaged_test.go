@@ -353,31 +353,6 @@ func TestALeftoverShardThatCannotBeRead(t *testing.T) {
 	w.sameTable(before)
 }
 
-// A write that does not look at the damage takes tokens before anybody sees it: they are given back.
-func TestTokensOfADamagedBucketAreGivenBack(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	must(t, l, asks(Costs{"rpm": 6}, rpm10))
-	w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
-	before := w.db.Snapshot()
-	other := w.blinds(w.bystander(l), acmeGPT)
-	w.db.ResetStats()
-	lease, err := other.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-	if lease != nil || !errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnknown) {
-		t.Errorf("got %v, %v", lease, err)
-	}
-	if n := w.db.Stats().WriteUnits; n != 2 {
-		t.Errorf("%v write units, want 2: one took the token", n)
-	}
-	b, a := before.Item(layout.BucketKey(l.namespace, acme, gpt, 0)), w.db.Item(layout.BucketKey(l.namespace, acme, gpt,
-		0))
-	for _, name := range []string{"b_rpm_tk", "b_rpm_tc"} {
-		if b[name] == nil || !item.Equal(a[name], b[name]) {
-			t.Errorf("%s is %v, was %v", name, a[name], b[name])
-		}
-	}
-}
-
 // leaving is a table whose first write is carried out and answered when its caller has just gone.
 type leaving struct {
 	store.Store
@@ -394,34 +369,48 @@ func (s *leaving) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return it, err
 }
 
-// So are they for a caller that has gone. Where they cannot be given back, nobody knows what was taken.
-func TestTokensOfADamagedBucketAreGivenBackForCanceledCallers(t *testing.T) {
+// A write that does not look at the damage takes tokens before anybody sees it: they are given back, also
+// for a caller that has gone. Where they cannot be given back, nobody knows what was taken.
+func TestTokensOfADamagedBucketAreGivenBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		fails bool // giving back
-		want  error
-		used  int64
-	}{"given back": {false, ErrCanceled, 6}, "not given back": {true, ErrUnreadable, 7}} {
+		leaves, fails bool // the caller, giving back
+		want          error
+		unknown       bool
+		used          int64
+	}{
+		"given back":                  {false, false, ErrUnreadable, false, 6},
+		"given back, the caller left": {true, false, ErrCanceled, true, 6},
+		"not given back":              {false, true, ErrUnreadable, true, 7},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			l := w.process(Options{})
 			must(t, l, asks(Costs{"rpm": 6}, rpm10))
 			w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
+			before := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
 			l, ctx := w.blinds(w.bystander(l), acmeGPT), t.Context()
 			if c.fails {
 				l.store.Store = &blind{Store: w.db}
 				w.db.SetHook(onCall(isWrite, 1, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }))
-			} else {
+			}
+			if c.leaves {
 				gone, leave := context.WithCancel(ctx)
 				ctx, l.store.Store = gone, &leaving{l.store.Store, leave}
 			}
+			w.db.ResetStats()
 			lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10))
 			l.desks.Wait()
-			if lease != nil || !errors.Is(err, c.want) || !errors.Is(err, ErrUnknown) {
-				t.Errorf("%s: %v, %v, want unknown, and %v", name, lease, err, c.want)
+			if lease != nil || !errors.Is(err, c.want) || errors.Is(err, ErrUnknown) != c.unknown {
+				t.Errorf("%s: %v, %v, want %v, unknown: %v", name, lease, err, c.want, c.unknown)
+			}
+			if n := w.db.Stats().WriteUnits; n != 2 && !c.fails {
+				t.Errorf("%s: %v write units, want 2: one took the token", name, n)
 			}
 			it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
-			if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) {
-				t.Errorf("%s: %v of rpm are used, want %d tokens", name, it["b_rpm_tc"], c.used)
+			if !item.Equal(it["b_rpm_tc"], item.N(c.used*bucket.Milli)) ||
+				item.Equal(it["b_rpm_tk"], before["b_rpm_tk"]) == c.fails {
+				t.Errorf("%s: %v of rpm are used, and %v left of %v; want %d tokens", name, it["b_rpm_tc"], it["b_rpm_tk"],
+					before["b_rpm_tk"], c.used)
 			}
 		})
 	}

@@ -441,25 +441,3 @@ func TestPanicInAGroup(t *testing.T) {
 		c.settled(5)
 	})
 }
-
-// An acquire that joins a write after its queue had been let go, because the table has become slower since,
-// waits for it no longer than until it is late.
-func TestJoinersOfALateWriteAreLetGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t)
-		first, behind := c.behind(2)
-		behind[0].cancel()
-		time.Sleep(2 * decide.LeastPatience) // nobody is left in the queue
-		for range 15 {
-			c.l.store.Took(10 * decide.LeastPatience * 2 / 3)
-		}
-		d := c.start(3)
-		c.quiet()
-		time.Sleep(10 * decide.LeastPatience)
-		synctest.Wait()
-		c.next().by(true, nil)
-		c.want(d, "granted")
-		first.by(true, nil)
-		c.settled(4)
-	})
-}

@@ -2,33 +2,11 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
-
-// A DynamoDB client that panics does not take the process down, and does not keep
-// later calls of the process from moving the bucket's clock.
-func TestPanicOfTheClientBlocksNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 500 * time.Millisecond})
-		req := asks(Costs{"rpm": 10}, PerMinute("rpm", 10))
-		must(t, l, req)
-		w.advance(59 * time.Second)
-		must(t, l, asks(Costs{"rpm": 1}, req.Limits...))
-		w.advance(59 * time.Second)
-		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { panic("middleware") }))
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 9}, req.Limits...)); kindName(err) != "unknown" {
-			t.Errorf("got %v, want unknown: nobody knows what became of the write", err)
-		}
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 9}, req.Limits...)); err != nil {
-			t.Errorf("after the panic: %v", err)
-		}
-	})
-}
 
 // An observer that panics does not close the bucket to this process.
 func TestPanicOfTheObserverClosesNothing(t *testing.T) {
@@ -52,5 +30,39 @@ func TestPanicOfTheObserverClosesNothing(t *testing.T) {
 			t.Error("nothing was taken ahead")
 		}
 		l.desks.Wait()
+	})
+}
+
+// An observer that panics when it hears that limits were replaced loses no tokens.
+func TestAnObserverThatPanicsOnAYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		panics := 0
+		l := w.process(Options{Observe: func(_ context.Context, e Event) {
+			if e.Kind == EventYield {
+				panics++
+				panic("observer")
+			}
+		}})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		must(t, w.bystander(l), asks(Costs{"rpm": 1}, PerMinute("rpm", 20)))
+		for range 3 {
+			func() {
+				defer func() { _ = recover() }()
+				lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+				if err == nil {
+					err = lease.Rollback(t.Context())
+				}
+				if err != nil && !errors.Is(err, ErrUnknown) {
+					t.Error(err)
+				}
+			}()
+			l.desks.Wait()
+		}
+		b := w.shards(l, acme, gpt)[0]
+		if used := b.State.Slots[b.State.Index("rpm")].Used; used != 2000 || panics == 0 {
+			t.Errorf("%d millitokens are used after %d panics, want 2000", used, panics)
+		}
+		reservesNothing(t, l)
 	})
 }

@@ -2,9 +2,6 @@ package limiter
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,36 +111,6 @@ func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
 		if got := l.desks.Peek(name(entity)) != nil; got != want {
 			t.Errorf("%s is remembered: %v", entity, got)
 		}
-	}
-}
-
-// The desks are the only map of a limiter by bucket: what belongs to a bucket is at its desk.
-func TestOneMapByBucket(t *testing.T) {
-	var maps []string
-	seen := map[reflect.Type]bool{reflect.TypeFor[sync.Mutex](): true}
-	var walk func(path string, in reflect.Type)
-	walk = func(path string, in reflect.Type) {
-		if seen[in] {
-			return
-		}
-		if in == reflect.TypeFor[sync.Map]() || in.Kind() == reflect.Map && in.Key() == reflect.TypeFor[decide.Name]() {
-			maps = append(maps, path)
-			return
-		}
-		seen[in] = true
-		switch in.Kind() {
-		case reflect.Struct:
-			for f := range in.Fields() {
-				walk(path+"."+f.Name, f.Type)
-			}
-		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-			walk(path, in.Elem())
-		}
-	}
-	walk("limiter", reflect.TypeFor[Limiter]())
-	walk("desk", reflect.TypeFor[desk.Desk]())
-	if !slices.Equal(maps, []string{"limiter.desks.cache.by"}) {
-		t.Errorf("%v are maps by bucket, want that of the desks alone", maps)
 	}
 }
 

@@ -12,45 +12,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var rpm80 = PerMinute("rpm", 80)
 
 func isTransaction(op memdynamo.Op) bool { return op.Name == memdynamo.TransactWriteItems }
-
-// TestHotBucketSplits: a request that finds the write meter exhausted is granted
-// and leaves two shards with what one held.
-func TestHotBucketSplits(t *testing.T) {
-	w := newWorld(t)
-	var told []int
-	l := w.process(Options{Observe: only(EventSplit, func(e Event) {
-		if e.Entity != acme || e.Resource != gpt {
-			t.Errorf("split of %s/%s", e.Entity, e.Resource)
-		}
-		told = append(told, e.Shards)
-	})})
-	req := asks(Costs{"rpm": 1}, rpm80)
-	for count := 1; count < 16; count *= 2 {
-		must(t, l, req)
-		w.heat(l, 0)
-		for range 40 { // shards are picked at random
-			must(t, l, req)
-			must(t, l, req).Rollback(t.Context())
-			if b := w.shards(l, acme, gpt); b[0].State.Shards > count {
-				break
-			}
-			w.advance(750 * time.Millisecond)
-		}
-		if b := w.shards(l, acme, gpt); b[0].State.Shards != 2*count {
-			t.Fatalf("shard 0 is hot and counts %d shards, want %d", b[0].State.Shards, 2*count)
-		}
-		w.advance(time.Minute)
-	}
-	if fmt.Sprint(told) != "[2 4 8 16]" {
-		t.Fatalf("told %v", told)
-	}
-}
 
 // A split that another process was faster with is told by that one.
 func TestSplitIsReportedByTheProcessThatSplits(t *testing.T) {
@@ -183,8 +149,8 @@ func TestSplitConserves(t *testing.T) {
 	}
 }
 
-// TestSplitStopsAtOneToken: no share falls below a token, nor below the
-// configured count.
+// TestSplitStopsAtOneToken: a hot bucket is split, one doubling after the other, until a
+// share would fall below a token, or the configured count is reached. Each split is reported.
 func TestSplitStopsAtOneToken(t *testing.T) {
 	for _, c := range []struct {
 		capacity int64
@@ -194,7 +160,13 @@ func TestSplitStopsAtOneToken(t *testing.T) {
 		t.Run(fmt.Sprintf("%d tokens, at most %d", c.capacity, c.max), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				l := w.process(Options{MaxShards: c.max})
+				reported := 1
+				l := w.process(Options{MaxShards: c.max, Observe: only(EventSplit, func(e Event) {
+					if e.Entity != acme || e.Resource != gpt || e.Shards != 2*reported && e.Shards != reported {
+						t.Errorf("reported %+v after %d shards", e, reported)
+					}
+					reported = e.Shards
+				})})
 				req := asks(Costs{"rpm": 1}, PerMinute("rpm", c.capacity))
 				must(t, l, req)
 				for range 60 {
@@ -212,8 +184,8 @@ func TestSplitStopsAtOneToken(t *testing.T) {
 				for _, b := range w.shards(l, acme, gpt) {
 					count = max(count, b.State.Shards)
 				}
-				if count != c.want {
-					t.Fatalf("%d shards, want %d", count, c.want)
+				if count != c.want || reported != c.want {
+					t.Fatalf("%d shards, reported %d, want %d", count, reported, c.want)
 				}
 			})
 		})
@@ -255,40 +227,6 @@ func TestEveryShardIsUsed(t *testing.T) {
 			t.Fatalf("%d granted at the told instant, want one from each shard", n)
 		}
 		w.advance(time.Hour)
-	}
-}
-
-// TestUnopenedShardUsesItsParent: half-way through a doubling, a pick of a shard
-// that is not there yet goes to the one it will be split from, and what the
-// shards hold can be had once.
-func TestUnopenedShardUsesItsParent(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	req := asks(Costs{"rpm": 1}, rpm80)
-	must(t, l, req).Rollback(t.Context())
-	w.split(l, 2)
-	b := w.shards(l, acme, gpt)
-	if err := w.db.Bare().Transact(t.Context(), "zero", table.Split(b[0], w.now.Load())); err != nil {
-		t.Fatal(err)
-	}
-	// Now shards 0 and 2 count 4, shard 1 counts 2, and shard 3 is not there.
-	for _, p := range []*Limiter{w.process(Options{}), l} {
-		n := drain(t, p, req)
-		w.sharesAddUp(l)
-		if n < 79 || n > 80 { // a split of an odd level leaves half a token on each shard
-			for _, b := range w.shards(l, acme, gpt) {
-				t.Logf("stored: %v", b.State)
-			}
-			for k, s := range seen(p) {
-				t.Logf("known %d: absent %v, %v", k, s.Absent, s.Image.State)
-			}
-			t.Fatalf("%d granted, want 80", n)
-		}
-		b := w.shards(l, acme, gpt)
-		if len(b) != 4 || b[1].State.Shards != 4 {
-			t.Fatalf("shard 1 was written to and still counts %d of %d shards", b[1].State.Shards, len(b))
-		}
-		w.advance(10 * time.Minute)
 	}
 }
 

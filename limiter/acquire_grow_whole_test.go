@@ -112,20 +112,6 @@ func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
 	}
 }
 
-// And of a limit that is raised when nobody asks for less than all shards hold together:
-// a shard refills by the new limit, and up to it, only when a write has brought it there.
-func TestLimitRaisedOnASplitBucketIsGrantedInTheEnd(t *testing.T) {
-	for _, count := range []int{2, 8} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
-			must(t, l, asks(Costs{"rpm": 1}, rpm80))
-			w.split(l, count)
-			w.eventually(l, asks(Costs{"rpm": 760}, PerMinute("rpm", 800)), 100)
-		})
-	}
-}
-
 func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
 
 // A bucket heals from every broken count within seconds of traffic, and not a token
@@ -317,36 +303,6 @@ func even(counts map[int]int) bool {
 		}
 	}
 	return len(counts) > 0
-}
-
-// A shard that is missing is put back, and known from then on. If that is not written, the process
-// does not believe that it is there.
-func TestAShardIsKnownOncePutBack(t *testing.T) {
-	for _, fails := range []bool{false, true} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		limit := PerHour("rph", 80)
-		must(t, l, asks(Costs{"rph": 1}, limit))
-		w.split(l, 2)
-		for _, b := range w.shards(l, acme, gpt) {
-			l.desks.Of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, l.now(), decide.Unsent)
-		}
-		w.remove(l, 1)
-		if fails {
-			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if isTransaction(op) {
-					return false, memdynamo.Fail(store.Unavailable)
-				}
-				return true, nil
-			})
-		}
-		for n := 0; len(w.shards(l, acme, gpt)) < 2 && !seen(l)[1].Absent && n < 200; n++ {
-			must(t, l, asks(Costs{"rph": 0}, limit))
-		}
-		if s := seen(l)[1]; s.Absent != fails || (s.Image.Entity == "") != fails {
-			t.Errorf("not written %v: known %+v", fails, s)
-		}
-	}
 }
 
 // One goroutine of a process at a time works on the shards of a bucket, and it works on those of others meanwhile.

@@ -208,22 +208,3 @@ func TestGroupsFollowTheRoundTrip(t *testing.T) {
 		})
 	}
 }
-
-// A request that could not be answered in time behind a write under way goes by itself.
-func TestHurriedRequestDoesNotQueue(t *testing.T) {
-	const trip = 150 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		_, l, writes := far(t, trip, Options{}, nil)
-		go l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100))
-		time.Sleep(10 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*trip)
-		defer cancel()
-		begin := time.Now()
-		if _, err := l.Acquire(ctx, asks(Costs{"rph": 1}, rph100)); err != nil || time.Since(begin) != trip {
-			t.Errorf("after %s: %v, want granted after %s", time.Since(begin), err, trip)
-		}
-		if n := writes.Load(); n != 2 {
-			t.Errorf("%d writes, want 2", n)
-		}
-	})
-}

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -195,35 +193,6 @@ func TestTransactionsAreSentAgain(t *testing.T) {
 			if want := c.want == "granted" || c.applied; took40 != want {
 				t.Errorf("%v: %d are taken, want 40 of it: %v", c.fails, w.used(l, "rpm")-used, want)
 			}
-		})
-	}
-}
-
-// A request takes from several shards once. If these split or one is gone meanwhile, it does not begin again to
-// read them all, but is told to ask again at once.
-func TestARequestGathersOnce(t *testing.T) {
-	for name, late := range map[string]func(w *world, l *Limiter){
-		"split": func(w *world, l *Limiter) {
-			if err := w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"gone": func(w *world, l *Limiter) { w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, 3)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, l, limit := emptyFour(t)
-			w.advance(time.Hour)
-			must(t, l, asks(Costs{"rpm": 0}, limit)) // what is known of the limits is fresh
-			var once sync.Once                       // what works on the shards in the background sends transactions, too
-			l.store.Store = lateWrites{l.store.Store, func() { once.Do(func() { late(w, l) }) }}
-			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 40}, limit))
-			d, ok := errors.AsType[*LimitError](err)
-			if !ok || d.RetryAfter != ms {
-				t.Fatalf("%v, want denied for a moment", err)
-			}
-			l.desks.Wait()
-			w.advance(d.RetryAfter)
-			must(t, l, asks(Costs{"rpm": 40}, limit))
 		})
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // capacity returns the capacity of rpm that is stored, in tokens.
@@ -171,22 +169,6 @@ func TestHardLimitsDoNotYieldToSoftOnes(t *testing.T) {
 	}
 }
 
-// What can only be had under limits of its own is not yielded.
-func TestYieldsOnlyWhatFits(t *testing.T) {
-	w := newWorld(t)
-	large, small := w.process(Options{}), w.process(Options{})
-	must(t, large, asks(Costs{"rpm": 1}, PerMinute("rpm", 1000)))
-	must(t, small, asks(Costs{"rpm": 1}, PerMinute("rpm", 10)))
-	must(t, large, asks(Costs{"rpm": 5}, PerMinute("rpm", 1000)))
-	if got := w.capacity(large); got != 10 {
-		t.Errorf("capacity %d, want the 10 yielded to", got)
-	}
-	l, wait, err := large.Reserve(t.Context(), asks(Costs{"rpm": 500}, PerMinute("rpm", 1000)))
-	if err != nil || l == nil || w.capacity(large) != 1000 {
-		t.Errorf("500 of 1000: %v after %s, capacity %d", err, wait, w.capacity(large))
-	}
-}
-
 // Cascades yield too, before they foresee a denial.
 func TestCascadesYield(t *testing.T) {
 	w, l := family(t, 100, Options{ConfigTTL: time.Hour})
@@ -204,38 +186,5 @@ func TestCascadesYield(t *testing.T) {
 	}
 	if n := writes.Load(); n > 7 {
 		t.Errorf("%d writes for three cascades of two", n)
-	}
-}
-
-// A shard that was split off since the limits were changed, and has the old ones of its parent still, replaces
-// nothing: nobody uses them any more.
-func TestAShardThatSplitsBringsNothingBack(t *testing.T) {
-	w := newWorld(t)
-	old, l := w.process(Options{}), w.process(Options{MaxShards: 8})
-	was, is := PerMinute("rpm", 1200), PerMinute("rpm", 600)
-	must(t, old, asks(Costs{"rpm": 1}, was))
-	w.split(old, 2)
-	w.advance(time.Second)
-	before := w.db.Items()
-	for lowered := false; !lowered; { // shard 1, and not shard 0
-		l = w.process(Options{MaxShards: 8})
-		must(t, l, asks(Costs{"rpm": 1}, is))
-		all := w.shards(old, acme, gpt)
-		zero, one := all[0].State.Slots, all[1].State.Slots
-		if lowered = zero[0].Limit.Amount > one[0].Limit.Amount; !lowered {
-			for _, it := range before {
-				w.db.Store(it)
-			}
-		}
-	}
-	w.advance(time.Second)
-	zero := w.shards(old, acme, gpt)[0]
-	if err := w.db.Bare().Transact(t.Context(), "split", table.Split(zero, l.now())); err != nil {
-		t.Fatal(err)
-	}
-	w.advance(time.Second)
-	l.desks.Of(acmeGPT).See(w.shards(old, acme, gpt)[0], l.now(), decide.Unsent)
-	if got := atOnce(l, is); got > is.Capacity {
-		t.Errorf("%d are granted at one instant of a capacity of %d", got, is.Capacity)
 	}
 }
