@@ -18,9 +18,8 @@ import (
 // book is the clients' own bookkeeping. It is safe for concurrent use.
 type book struct {
 	loadcheck.Book
-	mu      sync.Mutex
-	denials []call  // all of them
-	errs    []error // what nothing explains
+	mu   sync.Mutex
+	errs []error // what nothing explains
 
 	settled atomic.Int64 // leases that settle was given
 
@@ -62,13 +61,6 @@ func (l *book) count(n *int) {
 	*n++
 }
 
-func (l *book) deny(c call) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.denied++
-	l.denials = append(l.denials, c)
-}
-
 func (l *book) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +71,7 @@ func (l *book) fail(err error) {
 type load struct {
 	clients int
 	tenants []tenant
-	calls   int           // of each client; 0: as many as fit into length
-	length  time.Duration // 0: until the calls are made
+	calls   int // of each client
 	seed    uint64
 	settle  bool // some requests are adjusted or rolled back
 }
@@ -97,13 +88,12 @@ func (r *rig) play(w load) *book {
 // playOn is play, with the same bookkeeping.
 func (r *rig) playOn(l *book, w load) {
 	r.t.Helper()
-	begin := time.Now()
 	var wg sync.WaitGroup
 	for i := range w.clients {
 		lim := r.open()
 		random := rand.New(rand.NewPCG(w.seed, uint64(i)))
 		wg.Go(func() {
-			for n := 0; n < w.calls || time.Since(begin) < w.length; n++ {
+			for n := range w.calls {
 				l.one(r.t.Context(), lim, w, w.tenants[(i+n)%len(w.tenants)], random)
 			}
 		})
@@ -184,7 +174,7 @@ func (l *book) take(ctx context.Context, lim *limiter.Limiter, c *call) *limiter
 	denied, isDenied := errors.AsType[*limiter.LimitError](err)
 	switch {
 	case isDenied:
-		l.deny(*c)
+		l.count(&l.denied)
 		time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
 	case errors.Is(err, limiter.ErrUnavailable):
 		l.count(&l.unavailable)
@@ -253,11 +243,11 @@ func stored(limits []limiter.Limit) []bucket.Limit {
 	return out
 }
 
-// seeded returns shard k of n of a tenant's bucket, full, with a write meter of
-// so many writes per second; zero is DynamoDB's own.
-func (r *rig) seeded(tn tenant, k, n int, meter int64) table.Shard {
+// seeded returns a tenant's bucket, full, with a write meter of so many writes per second; zero is
+// DynamoDB's own.
+func (r *rig) seeded(tn tenant, meter int64) table.Shard {
 	b := table.Shard{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource,
-		State: bucket.New(stored(tn.limits), k, n, now())}
+		State: bucket.New(stored(tn.limits), 0, 1, now())}
 	if i := b.State.Index(bucket.WCU); meter > 0 {
 		sl := &b.State.Slots[i]
 		sl.Capacity, sl.Amount, sl.Period, sl.Tokens = meter*bucket.Milli, meter*bucket.Milli, 1000, meter*bucket.Milli

@@ -152,7 +152,7 @@ func (o *observation) steps() (out []step, alone []string) {
 	for _, c := range o.changes {
 		s := c.new.State
 		switch {
-		case c.old == nil && s.Shard > 0 && !seededAsSplit(*c.new):
+		case c.old == nil && s.Shard > 0:
 			h := half{c.new.Entity, c.new.Resource, bucket.SplitParent(s.Shard), s.Shards}
 			if i, ok := parents[h]; ok {
 				out[i].sibling = c.new
@@ -181,10 +181,6 @@ func (o *observation) steps() (out []step, alone []string) {
 	return out, alone
 }
 
-// seededAsSplit tells a shard that a test has stored from one that was split
-// off: nothing was taken from it, and it is full.
-func seededAsSplit(b table.Shard) bool { return b.Entity == seededEntity }
-
 // findUnevenShares adds up the shares of capacity and rate of all shards after
 // every write, also half-way through a doubling, and at the end looks whether
 // every bucket has all its shards.
@@ -204,9 +200,6 @@ func findUnevenShares(o *observation) (broken []string, figures string) {
 			all[n][s.sibling.State.Shard] = s.sibling
 		}
 		largest = max(largest, b.State.Shards)
-		if seededAsSplit(*b) && len(all[n]) < b.State.Shards {
-			continue // until all are stored
-		}
 		sums++
 		broken = append(broken, uneven(all[n], fmt.Sprintf("%s/%s at %s", b.Entity, b.Resource, s.at.sequence))...)
 	}

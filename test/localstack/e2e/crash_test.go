@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -13,7 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
+	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
@@ -34,6 +38,15 @@ func (r *rig) crashAt(n int, applied bool, match func(callInfo) bool) (kills fun
 			return true
 		}})
 	return func() int { return int(killed.Load()) }
+}
+
+// direct lets a test deliver payloads itself.
+func direct(env ...string) func(*runtimeapi.Config, *eventsource.Config) {
+	return func(host *runtimeapi.Config, m *eventsource.Config) {
+		host.Environments = 1
+		host.Env = append(host.Env, env...)
+		m.Settings.Filters = []string{`{"eventName":["NOTHING"]}`}
+	}
 }
 
 // isWrite tells writes of the functions; nobody else uses their proxy.
@@ -258,5 +271,62 @@ func TestABatchIsExactWhateverHappensAtEveryWrite(t *testing.T) {
 				t.Errorf("only %d writes", writes)
 			}
 		})
+	}
+}
+
+// D5: when the count of shard 0 grows, every other shard gets there, whatever
+// becomes of the process on the way; and at every instant the shares add up and
+// nothing is minted.
+func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
+	crashed, steps := 0, 0
+	r := start(t, setup{shards: 2})
+	l := new(book)
+	for at := 1; ; at++ {
+		for _, applied := range []bool{false, true} {
+			tn := tenant{entity: fmt.Sprintf("grow-%d-%v", at, applied), resource: "gpt", limits: hot.limits}
+			kill := r.crashAt(at, applied, func(c callInfo) bool { return c.Operation == "TransactWriteItems" })
+			r.grow(tn, 3)
+			r.rest()
+			r.Proxy.Clear()
+			crashed += kill()
+			for k := range 8 {
+				b, ok := r.shard(tn.entity, tn.resource, k)
+				if !ok || b.State.Shards != 8 {
+					t.Fatalf("crash at step %d (applied: %v): shard %d is %v", at, applied, k, b.State)
+				}
+			}
+			if applied {
+				steps = at
+			}
+		}
+		if crashed < 2*at || !long() && at == 2 {
+			break // there is no such step any more
+		}
+	}
+	o := r.observe(l)
+	for _, c := range []check{writesConserve, sharesAddUp} {
+		broken, figures := c.find(o)
+		t.Logf("%-24s %s", c.name, figures)
+		for _, b := range first(broken, 5) {
+			t.Errorf("%s: %s", c.name, b)
+		}
+	}
+	t.Logf("crashed=%d times, at each of the first %d steps", crashed, steps)
+	if crashed < 4 {
+		t.Error("hardly anything crashed")
+	}
+}
+
+// grow stores a bucket and doubles its shard 0 so often, as clients do that feel
+// it is hot. The other shards are left for the aggregator.
+func (r *rig) grow(tn tenant, times int) {
+	r.t.Helper()
+	r.put(r.seeded(tn, 0).Item())
+	for range times {
+		zero, _ := r.shard(tn.entity, tn.resource, 0)
+		if err := r.direct.Transact(r.t.Context(), rand.Text(),
+			table.Split(zero, time.Now().UnixMilli())); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }

@@ -235,28 +235,6 @@ func tail(log string) string {
 	return fmt.Sprintf("the function's log ends in\n%s", log)
 }
 
-// stalls watches the machine until longest is called, which tells for how long it did
-// not run this process, at the longest.
-func stalls(t testing.TB) (longest func() time.Duration) {
-	done, most := make(chan struct{}), make(chan time.Duration, 1)
-	go func() {
-		var out time.Duration
-		for {
-			at := time.Now()
-			select {
-			case <-done:
-				most <- out
-				return
-			case <-time.After(10 * time.Millisecond):
-				out = max(out, time.Since(at)-10*time.Millisecond)
-			}
-		}
-	}()
-	stop := sync.OnceFunc(func() { close(done) })
-	t.Cleanup(stop)
-	return func() time.Duration { stop(); return <-most }
-}
-
 // long reports whether everything is to be played, which takes minutes: `make test-long`
 // sets LONG.
 func long() bool { return os.Getenv("LONG") != "" }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"crypto/rand"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -52,7 +53,7 @@ func (s *usageScenario) play(t *testing.T) *observation {
 	s.rig = r
 	s.half = disturb(r.Proxy)
 	disturbClients(r.clients)
-	r.put(r.seeded(hot, 0, 1, 2).Item())
+	r.put(r.seeded(hot, 2).Item())
 	l := r.play(load{clients: 6, tenants: s.tenants(), calls: s.calls, seed: 5, settle: true})
 	r.rest()
 	tr.pause(true)
@@ -72,7 +73,7 @@ func (s *usageScenario) halve(l *book) {
 	r := s.rig
 	r.t.Helper()
 	r.clients.Clear()
-	r.put(r.seeded(halved, 0, 1, 0).Item())
+	r.put(r.seeded(halved, 0).Item())
 	take := func(n int) {
 		lim := r.open()
 		for range n {
@@ -115,6 +116,10 @@ func TestUsageIsExactUnderTrouble(t *testing.T) {
 			}
 			if stats.Dropped > 0 {
 				t.Errorf("%d records were given up", stats.Dropped)
+			}
+			kept := s.rig.archive().malformed
+			if len(kept) != 1 || !strings.Contains(kept[0], malformedMark) || !strings.Contains(kept[0], "many") {
+				t.Errorf("kept %q, want the malformed record, once, with its payload", kept)
 			}
 		})
 	}
