@@ -162,8 +162,8 @@ cost: $(EMULATORS) $(LOCAL) ## the cost table of the design, measured, next to i
 	go -C test/bench run ./cost
 
 .PHONY: prices
-prices: # what usage costs: writes and state for each acquire, over hours in virtual time (LOADS=10000:60:2 plays one; all take an hour)
-	go -C test run ./bench/prices -loads '$(LOADS)'
+prices: # what usage costs: writes and state for each acquire, over hours in virtual time
+	PRICES=1 go test -count=1 -v -timeout 3h -run 'TestPriceOfUsage$$' ./streams
 
 .PHONY: golden
 golden: ## write the golden template anew; read its diff before you commit it

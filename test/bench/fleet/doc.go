@@ -30,9 +30,6 @@
 // "on dynoxide" is the same traffic in real time, over HTTP to an emulator on this
 // machine, without levels and excess.
 //
-// # The Python client
-//
-// [Python] is a model: the documented algorithm of the Python client as a small
-// writer on a table of its own with the same latency. It is not that client. Its
-// write meter counts as full at all times, as its aggregator is meant to keep it.
+// Processes that Case.Python adds are a model: the documented algorithm of the Python client as a small
+// writer, on the same table.
 package fleet

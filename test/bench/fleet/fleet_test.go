@@ -76,21 +76,3 @@ func TestFleetsStayWithinTheLimit(t *testing.T) {
 		}
 	}
 }
-
-// TestPythonModel holds the model to what the documents tell of the Python client:
-// one write below the rate, several above it, and refill lost there.
-func TestPythonModel(t *testing.T) {
-	for _, tt := range []struct {
-		load        float64
-		least, most float64 // writes per grant
-	}{{.1, 1, 1.1}, {.5, 1, 1.2}, {5, 5, 15}} {
-		c := Case{Bucket: PerSecond, Load: tt.load, Seed: 1, Warm: 5 * time.Second, For: 20 * time.Second}
-		r := bubble(t, func(ctx context.Context) (Result, error) { return c.Python(ctx), nil })
-		if got := r.PerGrant(); got < tt.least || got > tt.most {
-			t.Errorf("at %.0f %%: %.2f writes per grant, want %.2f to %.2f", 100*tt.load, got, tt.least, tt.most)
-		}
-		if tt.load > 1 && r.Delivered() > 0.95 {
-			t.Errorf("at %.0f %%: delivered %.2f %%, the Python client loses refill there", 100*tt.load, 100*r.Delivered())
-		}
-	}
-}

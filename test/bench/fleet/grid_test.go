@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -30,9 +29,6 @@ func TestGrid(t *testing.T) {
 	t.Run("round trips", roundTrips)
 	t.Run("hot keys", hotKeys)
 	t.Run("lost answers", lostAnswers)
-	t.Run("cold herds", coldHerds)
-	t.Run("crowds", crowds)
-	t.Run("floods", floods)
 	t.Run("frontier", frontier)
 	t.Run("dynoxide", realTime)
 }
@@ -44,8 +40,8 @@ func fleets(t *testing.T, b Bucket) {
 			for _, c.Processes = range []int{1, 16, 64, 256} {
 				say("%-29s %3.0f %%  %3d processes  %v", b.Name, 100*load, c.Processes, bubble(t, c.Run))
 			}
-			model := bubble(t, func(ctx context.Context) (Result, error) { return c.Python(ctx), nil })
-			say("%-29s %3.0f %%  Python model   %v", b.Name, 100*load, model)
+			c.Processes, c.Python = 0, 1
+			say("%-29s %3.0f %%  Python model   %v", b.Name, 100*load, bubble(t, c.Run))
 		})
 	}
 }
@@ -79,46 +75,6 @@ func lostAnswers(t *testing.T) {
 		say("one write in 200 without an answer, %v: of %d requests %d fail and %d are slow, %d answers were lost; "+
 			"delivered %.2f %%",
 			c, r.Attempts, r.Failed, r.Slow, r.Lost, 100*r.Delivered())
-	}
-}
-
-func coldHerds(t *testing.T) {
-	for _, there := range []bool{true, false} {
-		for _, n := range []int{16, 64, 256} {
-			r := bubble(t, func(ctx context.Context) (Result, error) { return Herd(ctx, n, there) })
-			say("cold herd of %3d on one bucket (there before: %5v)  writes/grant %.2f  granted %d  failed %d  slow %d",
-				n, there, r.PerGrant(), r.Granted, r.Failed, r.Slow)
-		}
-	}
-}
-
-// paced is a result and how fast it came about.
-type paced struct {
-	Result
-	perSecond float64
-}
-
-func crowds(t *testing.T) {
-	for _, b := range []Bucket{PerSecond, Busy, Plenty} {
-		for _, n := range []int{1, 8, 64} {
-			r := bubble(t, func(ctx context.Context) (p paced, err error) {
-				p.Result, p.perSecond, err = Crowd(ctx, b, n, 10*time.Second)
-				return p, err
-			})
-			say("%2d goroutines of one process, %-30s  %6.0f grants/s  writes/grant %.2f  slow %d  failed %d",
-				n, b.Name, r.perSecond, r.PerGrant(), r.Slow, r.Failed)
-		}
-	}
-}
-
-func floods(t *testing.T) {
-	for _, shards := range []int{1, 32} {
-		r := bubble(t, func(ctx context.Context) (p paced, err error) {
-			p.Result, p.perSecond, err = Flood(ctx, 1000, shards, 4*time.Second)
-			return p, err
-		})
-		say("1000 goroutines flood an exhausted key on %2d shards: %.1f writes/s, %d denied, %d granted, %d failed",
-			shards, r.perSecond, r.Denied, r.Granted, r.Failed)
 	}
 }
 

@@ -3,206 +3,207 @@ package fleet
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// pythonTable is one bucket item as writers of the documented Python algorithm
-// see it, at the end of a network: levels and counters per limit, one refill
-// clock. A call is refused when its condition does not hold.
-type pythonTable struct {
-	network *network
-	rates   []bucket.Rate
-
-	mu            sync.Mutex
-	there         bool
-	item          pythonItem
-	writes, reads int
-	witness       *witness
-}
-
-type pythonItem struct {
-	tokens []int64
-	rf     int64
-}
-
-// call carries a call to the item and its answer back. f runs with the item
-// locked and reports whether it changed it.
-func (t *pythonTable) call(f func(*pythonItem) bool) (after pythonItem, held bool) {
-	time.Sleep(t.network.way())
-	t.mu.Lock()
-	next := pythonItem{tokens: append([]int64(nil), t.item.tokens...), rf: t.item.rf}
-	if held = f(&next); held {
-		t.item = next
-	}
-	after = t.item
-	t.mu.Unlock()
-	time.Sleep(t.network.way())
-	return after, held
-}
-
-// write is a call that costs a write unit, and spends when its condition holds.
-func (t *pythonTable) write(tokens []int64, f func(*pythonItem) bool) (after pythonItem, held bool) {
-	sent := nowMilli()
-	return t.call(func(it *pythonItem) bool {
-		t.writes++
-		if !f(it) {
-			return false
-		}
-		for i, n := range tokens {
-			t.witness.took(i, n*bucket.Milli, sent, nowMilli())
-		}
-		return true
-	})
-}
-
-// read costs half a read unit each for the entity and the bucket.
-func (t *pythonTable) read() (it pythonItem, there bool) {
-	it, _ = t.call(func(*pythonItem) bool { t.reads++; there = t.there; return false })
-	return it, there
-}
-
-// spend is the plain add that holds when the stored levels cover it.
-func (t *pythonTable) spend(tokens []int64) (after pythonItem, held bool) {
-	return t.write(tokens, func(it *pythonItem) bool {
-		if !t.there || !covers(it.tokens, tokens) {
-			return false
-		}
-		for i, n := range tokens {
-			it.tokens[i] -= n * bucket.Milli
-		}
-		return true
-	})
-}
-
-func covers(levels, tokens []int64) bool {
-	for i, n := range tokens {
-		if levels[i] < n*bucket.Milli {
-			return false
-		}
-	}
-	return true
-}
-
-// refilled is the documented refill: whole millitokens, the rest is dropped.
-func (t *pythonTable) refilled(it pythonItem, now int64) []int64 {
-	out := make([]int64, len(it.tokens))
-	for i, r := range t.rates {
-		add := max(0, now-it.rf) * r.Amount / r.Period
-		if out[i] = it.tokens[i]; add > 0 {
-			out[i] = min(r.Capacity, out[i]+add)
-		}
-	}
-	return out
+// pythonWriter is a writer of the documented algorithm of the Python client on the items of a table
+// (docs/wire-format.md). It picks a shard at random, asks two others when the first is short, and
+// then refills shard 0 by the whole limit. It keeps no image between its calls. It is not that client.
+type pythonWriter struct {
+	t         *tableStore
+	rng       *rand.Rand
+	namespace string
+	count     int  // of shards, as the last image says
+	metered   bool // else the write meter counts as full, as the aggregator is meant to keep it
 }
 
 var errPythonDenied = errors.Join(limiter.ErrLimited, errors.New("denied by the model of the Python client"))
 
-// acquire is the documented behaviour of the Python client. It sends a plain add. If that is
-// refused and refill would cover the request, it reads, and refills under a lock on the clock. If
-// others moved the clock, it sends the plain add again.
-func (t *pythonTable) acquire(_ context.Context, tokens []int64) error {
-	it, held := t.spend(tokens)
-	if held {
-		return nil
-	}
-	if len(it.tokens) > 0 && !covers(t.refilled(it, nowMilli()), tokens) {
-		return errPythonDenied
-	}
-	now := nowMilli() // read before the item is, W7
-	it, there := t.read()
-	if !there {
-		if t.create(tokens) {
-			return nil
+func (p *pythonWriter) key(shard int) item.Key {
+	return layout.BucketKey(p.namespace, entity, resource, shard)
+}
+
+func (p *pythonWriter) acquire(ctx context.Context, tokens []int64) error {
+	p.count = max(p.count, 1)
+	first := p.rng.IntN(p.count)
+	for try := range min(p.count, 3) {
+		held, image, err := p.spend(ctx, (first+try)%p.count, tokens)
+		if held || err != nil {
+			return err
 		}
-	} else {
-		level := t.refilled(it, now)
-		if !covers(level, tokens) {
+		if _, covered := p.refilled(image, nowMilli(), tokens); p.count == 1 && !covered {
 			return errPythonDenied
 		}
-		if t.refill(it, level, tokens) {
-			return nil
-		}
 	}
-	if _, held = t.spend(tokens); held {
-		return nil
-	}
-	return errPythonDenied
+	return p.refill(ctx, tokens)
 }
 
-func (t *pythonTable) create(tokens []int64) bool {
-	now := nowMilli()
-	_, held := t.write(tokens, func(it *pythonItem) bool {
-		if t.there {
-			return false
-		}
-		t.there, it.rf = true, now
-		for i, r := range t.rates {
-			it.tokens = append(it.tokens, r.Capacity-tokens[i]*bucket.Milli)
-		}
-		return true
-	})
-	return held
+// spend is the plain add, which looks at stored levels only. It returns the image after it, or
+// the one that refused it.
+func (p *pythonWriter) spend(ctx context.Context, shard int, tokens []int64) (held bool, b table.Shard, err error) {
+	u := item.Update{Key: p.key(shard)}
+	cond := []item.Cond{item.Exists(item.AttrPK)}
+	add := func(limit string, milli int64) {
+		u.Add = append(u.Add, item.Attr{Name: level(limit), Value: item.N(-milli)},
+			item.Attr{Name: counter(limit), Value: item.N(milli)})
+		cond = append(cond, item.Compare(level(limit), item.Ge, item.N(milli)))
+	}
+	for i, l := range p.t.limits {
+		add(l.Name, tokens[i]*bucket.Milli)
+	}
+	if p.metered {
+		add(bucket.WCU, bucket.WCUPerWrite)
+	}
+	u.If = item.All(cond...)
+	image, err := p.t.Write(ctx, u)
+	if refused, ok := errors.AsType[*store.Refused](err); ok {
+		image, err = refused.Old, nil
+	} else {
+		held = err == nil
+	}
+	b, broken := table.DecodeShard(image)
+	if broken == nil {
+		p.count = b.State.Count()
+	}
+	return held, b, err
 }
 
-// refill adds the refill since the item was read and takes the tokens, if nobody has moved the
-// clock meanwhile and the level covers them.
-func (t *pythonTable) refill(from pythonItem, level, tokens []int64) bool {
-	now := nowMilli() // later than the clock that level was worked out with, W7
-	_, held := t.write(tokens, func(it *pythonItem) bool {
-		if it.rf != from.rf {
-			return false
+// refilled is what a refill adds to each limit, in whole millitokens: the rest is dropped. covered
+// says that the request is covered then.
+func (p *pythonWriter) refilled(b table.Shard, now int64, tokens []int64) (added []int64, covered bool) {
+	for i, l := range p.t.limits {
+		sl := b.State.Slots[b.State.Index(l.Name)]
+		full := max(sl.Tokens, min(sl.Capacity, sl.Tokens+max(0, now-b.State.RF)*sl.Amount/sl.Period))
+		if full < tokens[i]*bucket.Milli {
+			return nil, false
 		}
-		for i, n := range tokens {
-			added := level[i] - from.tokens[i]
-			if it.tokens[i] < max(0, n*bucket.Milli-added) {
-				return false
+		added = append(added, full-sl.Tokens)
+	}
+	return added, true
+}
+
+func level(limit string) string   { return table.LimitPrefix + limit + "_" + table.FieldTokens }
+func counter(limit string) string { return table.LimitPrefix + limit + "_tc" }
+
+// refill reads shard 0, refills it as if it were the whole bucket and takes. If somebody else has
+// moved its clock, or taken what the refill does not make up for, it sends the plain add again.
+func (p *pythonWriter) refill(ctx context.Context, tokens []int64) error {
+	now := nowMilli() // read before the item is, W7
+	items, err := p.t.Read(ctx, false, p.key(0))
+	if err != nil || items[0] == nil {
+		return errors.Join(errPythonDenied, err)
+	}
+	b, err := table.DecodeShard(items[0])
+	if err != nil {
+		return err
+	}
+	added, covered := p.refilled(b, now, tokens)
+	if !covered {
+		return errPythonDenied
+	}
+	u := item.Update{Key: p.key(0), Set: []item.Attr{{Name: layout.AttrRF, Value: item.N(nowMilli())}}}
+	cond := []item.Cond{item.Compare(layout.AttrRF, item.Eq, item.N(b.State.RF))}
+	for i, l := range p.t.limits {
+		cost := tokens[i] * bucket.Milli
+		u.Add = append(u.Add, item.Attr{Name: level(l.Name), Value: item.N(added[i] - cost)},
+			item.Attr{Name: counter(l.Name), Value: item.N(cost)})
+		cond = append(cond, item.Compare(level(l.Name), item.Ge, item.N(max(0, cost-added[i]))))
+	}
+	u.If = item.All(cond...)
+	_, err = p.t.Write(ctx, u)
+	if _, ok := errors.AsType[*store.Refused](err); ok {
+		var held bool
+		if held, _, err = p.spend(ctx, 0, tokens); err == nil && !held {
+			return errPythonDenied
+		}
+	}
+	return err
+}
+
+// begin creates the bucket of a case and splits it. It returns the namespace.
+func (t *tableStore) begin(ctx context.Context, c Case) (namespace string, err error) {
+	l, err := t.process(ctx, c.Options)
+	if err != nil {
+		return "", err
+	}
+	costs := make([]int64, len(c.Bucket.Limits))
+	for i, l := range c.Bucket.Limits {
+		if c.Python > 0 { // from a full one it also takes the overflow
+			costs[i] = l.Capacity / 2
+		}
+	}
+	if _, err = l.Acquire(ctx, c.Bucket.request(costs)); err != nil {
+		return "", err
+	}
+	return l.NamespaceID(), t.divide(ctx, l.NamespaceID(), c.Shards)
+}
+
+// divide splits the bucket until it has so many shards.
+func (t *tableStore) divide(ctx context.Context, namespace string, shards int) error {
+	for count := 1; count < shards; count *= 2 {
+		var all []table.Shard
+		for k := range count {
+			b, err := table.DecodeShard(t.db.Item(layout.BucketKey(namespace, entity, resource, k)))
+			if err != nil {
+				return err
 			}
-			it.tokens[i] += added - n*bucket.Milli
+			all = append(all, b)
 		}
-		it.rf = now
-		return true
-	})
-	return held
-}
-
-func (t *pythonTable) sample() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.there {
-		return
+		for _, b := range all {
+			if _, err := shard.Run(ctx, t.db.Bare(), shard.Follow(b, 2*count), nowMilli); err != nil {
+				return err
+			}
+		}
 	}
-	now := nowMilli()
-	shown := make([]float64, len(t.rates))
-	for i, n := range t.refilled(t.item, now) {
-		shown[i] = float64(n)
+	return nil
+}
+
+// aggregate does the aggregator's work on shards and levels once a second.
+func (t *tableStore) aggregate(ctx context.Context, shards int) error {
+	conf := usage.Config{MaxShards: shards, MergeAfter: time.Hour.Milliseconds()}
+	seen := int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+		var records []streamtest.Record
+		for _, c := range t.db.Changes(seen) {
+			seen = c.Seq
+			if c.Key.SK == layout.SKBucketState {
+				records = append(records,
+					streamtest.Record{Sequence: c.SequenceNumber(), Created: c.CreatedAt, Old: c.Old, New: c.New})
+			}
+		}
+		batch, err := stream.Decode(streamtest.Payload(records...))
+		if err != nil {
+			return err
+		}
+		plan := usage.Decide(usage.Fold(batch.Changes), nowMilli(), conf)
+		for _, r := range plan.Refills {
+			_, err := t.Write(context.WithoutCancel(ctx), r.Update)
+			if _, refused := errors.AsType[*store.Refused](err); err != nil && !refused {
+				return fmt.Errorf("refill: %w", err)
+			}
+		}
+		for _, r := range plan.Reshardings {
+			if _, err := shard.Run(context.WithoutCancel(ctx), t, r.Steps, nowMilli); err != nil {
+				return fmt.Errorf("shards: %w", err)
+			}
+		}
 	}
-	t.witness.sample(shown, now)
-}
-
-func (t *pythonTable) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.writes, t.reads = 0, 0
-}
-
-func (t *pythonTable) result(r *Result) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r.Writes, r.Reads = t.writes, float64(t.reads)
-	r.Low, r.LowWorst, r.Excess, r.Shards = t.witness.low.mean(), t.witness.low.worst, t.witness.excess(), 1
-}
-
-// Python plays the case with the model of the Python client, which keeps no image
-// between its calls, so that one process is as good as many. It has to be called
-// inside a bubble of testing/synctest.
-func (c Case) Python(ctx context.Context) Result {
-	t := &pythonTable{
-		network: c.network(), rates: c.Bucket.rates(),
-		witness: newWitness(c.Bucket.rates(), nowMilli()),
-	}
-	return c.arrive(ctx, []process{t.acquire}, t)
 }

@@ -250,19 +250,42 @@ func (c Case) gap(rng *rand.Rand) float64 {
 	return rng.ExpFloat64()
 }
 
-// Run plays the case with limiters. It has to be called inside a bubble of
-// testing/synctest.
-func (c Case) Run(ctx context.Context) (Result, error) {
+// Run plays the case. It has to be called inside a bubble of testing/synctest.
+func (c Case) Run(ctx context.Context) (r Result, err error) {
 	t := newTable(c)
-	processes := make([]process, c.Processes)
-	for i := range processes {
-		var err error
-		if processes[i], err = c.process(ctx, t, i); err != nil {
-			return Result{}, err
+	namespace := ""
+	if c.Shards > 0 {
+		c.Options.MaxShards = c.Shards
+	}
+	if c.Shards > 0 || c.Python > 0 {
+		if namespace, err = t.begin(ctx, c); err != nil {
+			return r, err
 		}
 	}
+	var processes []process
+	for i := range c.Python {
+		p := &pythonWriter{t: t, rng: rand.New(rand.NewPCG(c.Seed, 100+uint64(i))), namespace: namespace,
+			metered: c.Shards > 0}
+		processes = append(processes, p.acquire)
+	}
+	for i := range c.Processes {
+		p, err := c.process(ctx, t, i)
+		if err != nil {
+			return r, err
+		}
+		processes = append(processes, p)
+	}
 	t.network.loseOne = c.LoseOne
-	return c.arrive(ctx, processes, t), nil
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	if c.Python > 0 && c.Shards > 0 {
+		go func() { ended <- t.aggregate(ctx, c.Shards) }()
+	} else {
+		ended <- nil
+	}
+	r = c.arrive(ctx, processes, t)
+	stop()
+	return r, <-ended
 }
 
 func (t *tableStore) reset() {

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -31,13 +30,13 @@ func TestSplitBucketsPayWhatTheTableSays(t *testing.T) {
 		{Mixed, 1.5, 2, 1.5},
 		{Mixed, 5, 2, 1.5},
 	} {
-		c := Case{Bucket: want.bucket, Processes: 8, Load: want.load, Seed: 1}.Lasting(1500)
+		c := Case{Bucket: want.bucket, Processes: 8, Shards: shards, Load: want.load, Seed: 1}.Lasting(1500)
 		runs, mean := 1, 0.
 		if want.bucket.Name == Mixed.Name && want.load == .9 {
 			runs = 8
 		}
 		for run := range runs {
-			r := bubble(t, func(ctx context.Context) (Result, error) { return c.Split(ctx, shards) })
+			r := bubble(t, c.Run)
 			reads, delivered := r.Reads/float64(max(r.Granted, 1)), float64(r.Tokens)/float64(max(r.Due, 1))
 			mean += delivered / float64(runs)
 			line := fmt.Sprintf("%v on %d shards: %d granted, writes/grant %.2f, reads/grant %.2f, "+
@@ -72,8 +71,8 @@ func TestLargeAcquiresReadAllShardsSeldom(t *testing.T) {
 	}
 	for _, processes := range []int{1, 16} {
 		for _, load := range []float64{20} {
-			c := Case{Bucket: large, Processes: processes, Load: load, Seed: 1}.Lasting(1)
-			r := bubble(t, func(ctx context.Context) (Result, error) { return c.Split(ctx, shards) })
+			c := Case{Bucket: large, Processes: processes, Shards: shards, Load: load, Seed: 1}.Lasting(1)
+			r := bubble(t, c.Run)
 			granted, attempts := float64(r.Granted), r.Attempts
 			reads, most := r.Reads/shards, granted+1.2*float64(processes)*c.For.Seconds()
 			if processes == 1 {

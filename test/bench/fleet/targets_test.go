@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 )
@@ -28,6 +29,7 @@ var targets = []target{
 	{PerSecond, 64, []float64{5}, 1.3, 0, 0.98},
 	{PerSecond, 256, []float64{5}, 3.5, 0, 0.98},
 	{Burst, 16, []float64{.1, .5, .9}, 0, 0, 0.98}, // small bursts are not given up
+	{Busy, 1, []float64{1.5}, .3, 0, 0.98},         // requests of one process go together
 }
 
 // TestFleetsPayWhatTheTableSays (I8): counts, in virtual time.
@@ -110,22 +112,6 @@ func TestSlowTables(t *testing.T) {
 	}
 }
 
-// TestGoroutinesShareWrites: 64 goroutines of one process that want more than one
-// write at a time can take.
-func TestGoroutinesShareWrites(t *testing.T) {
-	const most = 0.3 // writes per grant
-	for _, b := range []Bucket{Busy, Plenty} {
-		r := bubble(t, func(ctx context.Context) (Result, error) {
-			r, _, err := Crowd(ctx, b, 64, 2*time.Second)
-			return r, err
-		})
-		if r.PerGrant() > most || r.Failed > 0 || r.Excess > 0 || r.Granted < 2000 {
-			t.Errorf("%s: %.2f writes per grant, want at most %.1f; %d granted, %d failed, excess %+f",
-				b.Name, r.PerGrant(), most, r.Granted, r.Failed, r.Excess)
-		}
-	}
-}
-
 // TestLostAnswerCostsOneRequest: what gets no answer fails, nobody waits for
 // it, and everybody else is served.
 func TestLostAnswerCostsOneRequest(t *testing.T) {
@@ -140,24 +126,35 @@ func TestLostAnswerCostsOneRequest(t *testing.T) {
 	}
 }
 
-// TestFloodIsCheap: 1000 goroutines on an exhausted key, all at once.
-func TestFloodIsCheap(t *testing.T) {
-	const most = 2.0 // writes per second
-	for _, shards := range []int{1, 32} {
-		r := bubble(t, func(ctx context.Context) (p paced, err error) {
-			p.Result, p.perSecond, err = Flood(ctx, 1000, shards, 2*time.Second)
-			return p, err
-		})
-		if r.perSecond > most || r.Granted > 0 || r.Failed > 0 {
-			t.Errorf("%d shards: %.1f writes/s, want at most %.1f; %d granted, %d failed", shards, r.perSecond, most, r.Granted,
-				r.Failed)
-		}
-	}
-}
-
-// TestColdHerd: fresh processes pay one write each on a bucket that is there.
+// TestColdHerd: fresh processes that ask at one instant pay one write each on a bucket that is there.
 func TestColdHerd(t *testing.T) {
-	r := bubble(t, func(ctx context.Context) (Result, error) { return Herd(ctx, 64, true) })
+	c := Case{Bucket: PerMinute, Seed: 1}
+	r := bubble(t, func(ctx context.Context) (r Result, err error) {
+		table := newTable(c)
+		first, err := c.process(ctx, table, 0)
+		if err == nil {
+			err = first(ctx, []int64{300, 480_000}) // half of it
+		}
+		if err != nil {
+			return r, err
+		}
+		time.Sleep(10 * time.Second)
+		var fresh [64]process
+		for i := range fresh {
+			if fresh[i], err = c.process(ctx, table, i); err != nil {
+				return r, err
+			}
+		}
+		table.reset()
+		var o outcome
+		var all sync.WaitGroup
+		for _, p := range fresh {
+			all.Go(func() { _ = o.time(func() error { return p(ctx, []int64{1, 1000}) }) })
+		}
+		all.Wait()
+		table.result(&o.Result)
+		return o.Result, nil
+	})
 	if r.Writes != r.Attempts || r.Granted != r.Attempts {
 		t.Errorf("%d processes pay %d writes for %d grants", r.Attempts, r.Writes, r.Granted)
 	}

@@ -50,12 +50,6 @@ var (
 		Limits: []limiter.Limit{limiter.PerSecond("rps", 1000)},
 		Cost:   one,
 	}
-	// Plenty is never short of tokens.
-	Plenty = Bucket{
-		Name:   "a bucket that never runs dry",
-		Limits: []limiter.Limit{limiter.PerSecond("rps", 1_000_000)},
-		Cost:   one,
-	}
 	// Hot is a bucket that many write to for single tokens.
 	Hot = Bucket{
 		Name:   "1800 a minute, capacity 100",
@@ -110,7 +104,9 @@ const (
 // Case is one run of a fleet on a bucket.
 type Case struct {
 	Bucket    Bucket
-	Processes int
+	Processes int           // limiters
+	Python    int           // more processes, with the documented algorithm of the Python client
+	Shards    int           // of the bucket, with the aggregator at work where Python is; 0: one that is whole
 	Load      float64       // arrivals, as a share of the rate of the first limit
 	Warm      time.Duration // of traffic before anything is counted
 	For       time.Duration // of traffic that is counted
