@@ -55,7 +55,7 @@ func passing() result {
 		rpm:    u, tpm: u,
 		worst: loadcheck.Judged{Result: loadcheck.Result{Excess: -5}}, warm: warmCost{writes: 1, calls: 1},
 		hot: resharded{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
-		billed: paid{Asked: 11, Granted: 10, Held: 10, Refused: 23}, busy: busy{Granted: 100, Units: 50, Excess: -1},
+		busy:  busy{Granted: 100, Units: 50, Excess: -1},
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}
 }
@@ -96,7 +96,6 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		{"over-admission", "admitted too much", func(r *result) { r.worst.Excess, r.worstKept.Excess = 1, 1 }},
 		{"dear acquire", "costs 2.00 write", func(r *result) { r.warm.writes = 2 }},
 		{"a read", "1.00 read", func(r *result) { r.warm.reads = 1 }},
-		{"a write too many", "sent 34 writes, want at most 3 each", func(r *result) { r.billed.Held++ }},
 		{"nothing ahead", "the busy tenant was granted nothing", func(r *result) { r.busy.Granted = 0 }},
 		{"too much ahead", "granted 0.001 tokens too much", func(r *result) { r.busy.Excess = .001 }},
 		{"dear ahead", "0.51 write units, want at most 0.50", func(r *result) { r.busy.Units = 51 }},

@@ -36,7 +36,6 @@ type fleet struct {
 	lost     atomic.Int64 // writes that another client was faster than
 	leftOut  atomic.Int64 // requests not sent because the machine is too slow
 	next     atomic.Int64
-	bill     bill
 }
 
 func clientOptions() limiter.Options {
@@ -57,7 +56,7 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *bo
 		for _, c := range change {
 			c(&opts)
 		}
-		lim, err := limiter.Open(ctx, billed{e.DynamoDB(), &f.bill}, table, &opts)
+		lim, err := limiter.Open(ctx, e.DynamoDB(), table, &opts)
 		if err != nil {
 			return nil, fmt.Errorf("open limiter: %w", err)
 		}
@@ -100,16 +99,13 @@ func (f *fleet) play(ctx context.Context, requests []request) {
 // same through Do.
 func (f *fleet) one(ctx context.Context, r request) {
 	n := f.next.Add(1)
-	p := &payer{tenant: r.tenant}
-	ctx = paying(ctx, p)
-	f.bill.add(ctx, func(p *paid, _ bool) { p.Asked++ })
 	lim := f.limiters[int(n)%len(f.limiters)]
 	req := limiter.Request{
 		Entity: r.tenant.entity, Resource: r.tenant.resource,
 		Costs: limiter.Costs{"rpm": max(r.calls, 1), "tpm": r.estimate}, Limits: r.given(),
 	}
 	if n%4 == 0 {
-		f.throughDo(ctx, lim, req, r, p)
+		f.throughDo(ctx, lim, req, r)
 		return
 	}
 	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
@@ -119,9 +115,8 @@ func (f *fleet) one(ctx context.Context, r request) {
 		f.refused(ctx, c, err)
 		return
 	}
-	f.granted(ctx, c)
+	f.book.granted(c)
 	time.Sleep(r.hold)
-	f.bill.settle(p)
 	f.settle(ctx, r, c, lease)
 }
 
@@ -150,16 +145,15 @@ func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Le
 
 // throughDo is one with the convenience. The result of Do shows how the request ended; the function
 // in it sees the grant and the settlement.
-func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request, p *payer) {
+func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request) {
 	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
 	back := call{tenant: r.tenant, costs: limiter.Costs{"tpm": r.settle}}
 	count := func(n *counts) { n.adjusted++ }
 	ran := false
 	err := lim.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
 		c.answered, ran = now(), true
-		f.granted(ctx, c)
+		f.book.granted(c)
 		time.Sleep(r.hold)
-		f.bill.settle(p)
 		defer func() { back.sent = now() }()
 		if r.fails {
 			back.costs, count = negative(c.costs), func(n *counts) { n.rolledBack++ }
@@ -184,12 +178,6 @@ func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter
 }
 
 var errModel = errors.New("the model failed")
-
-// granted books a granted acquire.
-func (f *fleet) granted(ctx context.Context, c call) {
-	f.book.granted(c)
-	f.bill.add(ctx, func(p *paid, _ bool) { p.Granted++ })
-}
 
 // refused books an acquire without a grant.
 func (f *fleet) refused(ctx context.Context, c call, err error) {

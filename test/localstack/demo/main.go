@@ -5,15 +5,14 @@
 // It is started by make demo, which installs the emulators and builds the functions before.
 //
 // TRACE names a CSV file of real requests to replay: TIMESTAMP,ContextTokens,GeneratedTokens. The
-// context is acquired, and the generated tokens are settled afterwards. SPEEDUP says how much
-// faster than recorded to replay it; the default makes 200 requests a second. Without TRACE a
-// workload is generated, the same one in every run.
+// context is acquired, and the generated tokens are settled afterwards. It is played at 200
+// requests a second. Without TRACE a workload is generated, the same one in every run.
 //
 // It writes its measurements as one page with pictures, dist/demo.html. With the argument picture
 // it runs nothing, and makes the pictures of the README from the page of the last run.
 //
 // The last line is "demo: PASS" or "demo: FAIL" with the reasons. The exit status is 0 or 1
-// accordingly, and 2 for settings that are not acceptable.
+// accordingly, and 2 for a trace that is none.
 package main
 
 import (
@@ -52,28 +51,24 @@ func main() {
 		}
 		return
 	}
-	os.Exit(run(ctx, os.Getenv, os.Stdout))
+	os.Exit(run(ctx, os.Getenv(envTrace), os.Stdout))
 }
 
-// run plays the demo and returns the exit status.
-func run(ctx context.Context, getenv func(string) string, out io.Writer) int {
+// run plays the demo, of a trace or without one, and returns the exit status.
+func run(ctx context.Context, trace string, out io.Writer) int {
 	begin := time.Now()
-	set, err := settingsFrom(getenv)
-	if err == nil {
-		var requests []request
-		var about string
-		if requests, about, err = workload(set); err == nil {
-			timed, cancel := context.WithTimeout(ctx, allTime)
-			defer cancel()
-			d := &demo{out: out, begin: begin, requests: requests, about: about}
-			line, code := d.conclude(ctx, d.play(timed))
-			fmt.Fprintln(out, line)
-			return code
-		}
+	requests, about, err := workload(trace)
+	if err != nil {
+		line, _ := last([]string{err.Error()})
+		fmt.Fprintln(out, line)
+		return 2
 	}
-	line, _ := last([]string{err.Error()})
+	timed, cancel := context.WithTimeout(ctx, allTime)
+	defer cancel()
+	d := &demo{out: out, begin: begin, requests: requests, about: about}
+	line, code := d.conclude(ctx, d.play(timed))
 	fmt.Fprintln(out, line)
-	return 2
+	return code
 }
 
 type demo struct {
@@ -90,8 +85,7 @@ type demo struct {
 	calmed int64   // when the rush was over, epoch ms
 	busied int64   // when the busy tenant was, epoch ms
 	rushed float64 // how long it took, in seconds
-	bills  []paid  // the rush's cost of each tenant
-	billed paid    // and all of them
+	writes int     // of the hot bucket meanwhile
 	busy   *busyFleet
 	result *result // nil until everything is measured
 }
@@ -141,7 +135,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	}
 	d.calmed = now()
 	d.rig.clients.Clear()
-	d.bills, d.billed = d.fleet.bill.total()
+	d.writes = d.rig.watcher.hotWrites()
 	warm, err := measureWarm(ctx, d.rig, d.book)
 	if err != nil {
 		return err
@@ -267,9 +261,9 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	}
 	pages := d.book.Pages()
 	r := &result{
-		counts: d.book.seen(), errs: d.book.errs, warm: warm, bills: d.bills, billed: d.billed,
+		counts: d.book.seen(), errs: d.book.errs, warm: warm,
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
-		hot: s.watcher.resharded(), hotWrites: hotWrites(d.bills) / d.rushed,
+		hot: s.watcher.resharded(), hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,

@@ -21,8 +21,6 @@ type result struct {
 	worstKept   loadcheck.Judged
 	worstHot    loadcheck.Judged // of the hot bucket
 	warm        warmCost
-	bills       []paid // over the rush, by tenant
-	billed      paid   // all of them
 	busy        busy
 	writesPer   float64
 	writes      int
@@ -88,8 +86,6 @@ func (r result) verdict() []string {
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worst.Entity, r.worst.Resource, r.worst.Result)
 	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
 		r.warm.reads)
-	fail(r.billed.tooMany(), "%d acquires of the rush sent %d writes, want at most %d each", r.billed.Asked,
-		r.billed.Held+r.billed.Refused, mostWrites)
 	if err := r.busy.verdict(); err != nil {
 		fail(true, "%v", err)
 	}
@@ -146,7 +142,6 @@ func (r result) print(w io.Writer) {
 	}
 	say("\nCost of an acquire that needs no look-up, in capacity units as the engine reports them, indexes included.")
 	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
-	r.printBill(say)
 	r.busy.print(say)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
@@ -167,25 +162,6 @@ func (r result) print(w io.Writer) {
 			say("demo: unexpected error: %v", err)
 		}
 	}
-}
-
-// printBill prints the cost of the rush.
-func (r result) printBill(say func(string, ...any)) {
-	say("\nWhat all acquires of the rush cost, in write units by tenant: writes that held and that were refused, " +
-		"transactions")
-	say("that held and that did not; then read units, and the write units of settlements.")
-	say("%-14s %-10s %6s %7s %6s %7s %8s %6s %9s %7s %8s", "tenant", "resource", "asked", "granted", "held", "refused",
-		"together", "broken", "per grant", "reads", "settling")
-	for _, p := range append(slices.Clip(r.bills), r.billed) {
-		say("%-14s %-10s %6d %7d %6d %7d %8d %6d %9.2f %7.1f %8d", p.Entity, p.Resource, p.Asked, p.Granted, p.Held,
-			p.Refused, p.Together, p.Broken, p.PerGrant(), p.Reads, p.Settling)
-	}
-	say("On a slow machine fewer requests are granted beside the hot bucket, and each of its grants has more to pay for.")
-	say("demo: write_units_per_grant_of_the_rush=%.2f wanted=%.1f read_units=%.2f settling_units=%.2f",
-		r.billed.PerGrant(), wantUnits, r.billed.Reads/float64(max(r.billed.Granted, 1)),
-		float64(r.billed.Settling)/float64(max(r.billed.Granted, 1)))
-	say("demo: writes_per_request_of_the_rush=%.2f bound=%d",
-		float64(r.billed.Held+r.billed.Refused)/float64(max(r.billed.Asked, 1)), mostWrites)
 }
 
 // decimal renders millitokens as tokens.

@@ -30,7 +30,6 @@ type story struct {
 	Life      []figure
 	Incidents []incident
 	Costs     []figure
-	Bills     []paid // of the rush, by tenant and at last of all
 	Busy      busy
 	Calls     []calls
 }
@@ -136,10 +135,8 @@ func (d *demo) story(why []string) story {
 	out.Costs = []figure{
 		{"write units of a warm acquire", fmt.Sprintf("%.2f", r.warm.writes)},
 		{"read units of a warm acquire", fmt.Sprintf("%.2f", r.warm.reads)},
-		{"write units of an acquire of the rush, all included", fmt.Sprintf("%.2f", r.billed.PerGrant())},
 		{"writes of the aggregator per 1,000 records", fmt.Sprintf("%.0f", r.writesPer)},
 	}
-	out.Bills = append(slices.Clip(r.bills), r.billed)
 	return out
 }
 

@@ -38,6 +38,7 @@ type watcher struct {
 	shards  map[[2]string]map[int]bucket.State
 	moments map[[2]string][]moment
 	retired map[loadcheck.Account]int64 // counters of shards that were merged away, whole tokens
+	writes  int                         // of the hot bucket
 	splits  int                         // of the hot bucket: shards that came after the first
 	merges  int                         // of the hot bucket: shards that went
 }
@@ -91,6 +92,9 @@ func (w *watcher) see(c *stream.Change) {
 		w.shards[of] = all
 	}
 	hot := of == [2]string{hotEntity, hotResource}
+	if hot {
+		w.writes++
+	}
 	if c.Operation == stream.Remove {
 		delete(all, k)
 		for _, u := range c.Used {
@@ -157,6 +161,13 @@ func (w *watcher) count() int {
 		return 0
 	}
 	return h[len(h)-1].count
+}
+
+// hotWrites returns how many writes of the hot bucket there were so far.
+func (w *watcher) hotWrites() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes
 }
 
 // resharded is how the hot bucket's shards came and went.

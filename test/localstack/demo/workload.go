@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -142,4 +143,20 @@ func generate() []request {
 // size draws a number of tokens from a log-normal distribution, 1 to 14,000.
 func size(rng *rand.Rand, median, sigma float64) int64 {
 	return int64(min(max(median*math.Exp(sigma*rng.NormFloat64()), 1), 14_000))
+}
+
+// workload returns the requests to play, from a trace file if it names one, and a sentence about them.
+func workload(trace string) ([]request, string, error) {
+	if trace == "" {
+		r := generate()
+		return r, fmt.Sprintf("%d generated requests in %v, seed %d", len(r), playTime, seed), nil
+	}
+	rows, err := readTrace(trace)
+	if err != nil {
+		return nil, "", err
+	}
+	r := replay(rows)
+	return r.requests, fmt.Sprintf(
+		"%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
+		len(r.requests), playTime, r.rows, len(rows), trace, r.speedup), nil
 }
