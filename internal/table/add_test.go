@@ -50,11 +50,9 @@ func TestWhereAnAddHolds(t *testing.T) {
 		{"some of a soft rate that is not stored as soft", rate, soft(rate), 20_000, 1_000, false},
 		{"some of a soft quota that is not stored as soft", quota, soft(quota), 20_000, 1_000, false},
 	} {
-		put, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-			Costs: Costs([]bucket.Limit{c.stored}, 0)})
+		put, image := create(sampleNow, Costs([]bucket.Limit{c.stored}, 0))
 		put.Item["b_l_tk"] = item.N(c.level)
-		add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow, Room: 50,
-			Costs: Costs([]bucket.Limit{c.of}, c.costs)}
+		add := addAt(sampleNow, Costs([]bucket.Limit{c.of}, c.costs))
 		after, held, err := add.Plan().Apply(put.Item)
 		if err != nil || held != c.want {
 			t.Errorf("%s: held %v, %v", c.name, held, err)
@@ -90,8 +88,7 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 		{"a soft limit, which is not cut to its cost", soft, 50, 50_000, 29_998},
 		{"a quota, to its edge", quota, 50, 1_000, 82_000_000 - 1},
 	} {
-		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-			Costs: Costs([]bucket.Limit{c.of}, 0)})
+		put, _ := create(sampleNow, Costs([]bucket.Limit{c.of}, 0))
 		put.Item["b_l_tk"] = item.N(c.cost)
 		if c.of.Soft {
 			put.Item["b_l_tk"] = item.N(0)
@@ -112,8 +109,7 @@ func TestAddUsesItsOwnShare(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 9_001, Amount: 9_000, Period: 60_000}
 	for shard, highest := range []int64{1_125, 1_124, 1_124, 1_124} {
 		for level, want := range map[int64]bool{highest: true, highest + 1: false} {
-			put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-				Costs: Costs([]bucket.Limit{rate}, 0)})
+			put, _ := create(sampleNow, Costs([]bucket.Limit{rate}, 0))
 			put.Item["b_l_tk"], put.Item["shard_count"] = item.N(level), item.N(4)
 			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: shard, Shards: 4, Now: sampleNow, Room: 50,
 				Costs: Costs([]bucket.Limit{rate}, 100)}
@@ -141,7 +137,7 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 		for i := range costs {
 			costs[i].Milli = 1000
 		}
-		add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow, Room: 50, Costs: costs}.Plan()
+		add := addAt(sampleNow, costs).Plan()
 		if err := item.Validate(add); err != nil {
 			t.Errorf("%d limits: %v", n, err)
 		}
@@ -149,7 +145,7 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 		for i := range half {
 			half[i].Milli = 50_000
 		}
-		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow, Costs: half})
+		put, _ := create(sampleNow, half)
 		if _, held, err := add.Apply(put.Item); err != nil || !held {
 			t.Errorf("%d limits: held %v, %v", n, held, err)
 		}
@@ -163,10 +159,9 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 // An add holds on an item whose only quotas run from their first use: it has no zone.
 func TestAnAddToQuotasFromTheirFirstUse(t *testing.T) {
 	quota := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}}
-	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow, Costs: Costs(quota, 4_000)})
+	put, _ := create(sampleNow, Costs(quota, 4_000))
 	for after, want := range map[int64]bool{500: true, 3_600_001: false} { // within the period, and behind it
-		add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow + after, Room: 50,
-			Costs: Costs(quota, 1_000)}
+		add := addAt(sampleNow+after, Costs(quota, 1_000))
 		it, held, err := add.Plan().Apply(put.Item)
 		if err != nil || held != want || held && !item.Equal(it["b_q_tk"], item.N(5_000)) {
 			t.Errorf("%d ms later: held %v, %v, %v", after, held, err, it["b_q_tk"])
@@ -179,12 +174,8 @@ func TestRoomTakesNothingOfAQuota(t *testing.T) {
 	const now = sampleNow
 	quota := bucket.Limit{Name: "day", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	costs := Costs([]bucket.Limit{quota, tenLimit}, 1_000)
-	_, full := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: Costs([]bucket.Limit{quota, tenLimit}, 0), Now: now, Draw: 1})
-	full, err := DecodeShard(full.Item())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, full := create(now, Costs([]bucket.Limit{quota, tenLimit}, 0))
+	full = decode(t, full.Item())
 	b, held := written(t, full, Charge{Image: full, Costs: costs, Now: now + 1, Slack: 30, Room: 12})
 	if got := b.State.Slots[b.State.Index("day")].Tokens; !held || got != 999_000 {
 		t.Errorf("held %v: %d millitokens of the quota are left, want 999000", held, got)
@@ -199,7 +190,7 @@ func TestAnAddAboveAFloorMintsNothing(t *testing.T) {
 	costs[0].Floor = 40
 	b := tenAt(now - 4_000)
 	b.State.Slots[0].Tokens = 9_000
-	add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs, Now: now, Room: 50}
+	add := addAt(now, costs)
 	after, held, err := add.Plan().Apply(b.Item())
 	if err != nil || held {
 		s, _ := DecodeShard(after)

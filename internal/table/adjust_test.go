@@ -17,19 +17,15 @@ func TestWhatASettlementMoves(t *testing.T) {
 		costs := append(tenCosts(milli), Cost{Limit: gone})
 		for name, u := range map[string]item.Update{"metered": Adjust(b.Key(), costs),
 			"unmetered": AdjustUnmetered(b.Key(), costs)} {
-			after, held, err := u.Apply(b.Item())
-			if err != nil || !held {
-				t.Fatalf("%d, %s: held %v, %v", milli, name, held, err)
-			}
-			got, err := DecodeShard(after)
-			if sl := got.State.Slots[0]; err != nil || sl.Tokens != 10_000-milli || sl.Used != 100_000+milli {
-				t.Errorf("%d, %s: %+v, %v", milli, name, sl, err)
+			after := applied(t, u, b.Item())
+			got := decode(t, after)
+			if sl := got.State.Slots[0]; sl.Tokens != 10_000-milli || sl.Used != 100_000+milli {
+				t.Errorf("%d, %s: %+v", milli, name, sl)
 			}
 		}
 	}
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs([]bucket.Limit{fly}, 4_000)})
+	put, b := create(sampleNow, Costs([]bucket.Limit{fly}, 4_000))
 	for milli, want := range map[int64]int64{1_000: 4_000, -1_000: 3_000} {
 		costs := Costs([]bucket.Limit{fly}, milli)
 		costs[0].End = b.State.Slots[0].End

@@ -14,7 +14,7 @@ var tenLimit = bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period
 
 // tenAt is a bucket of 10 tokens, 1 per second, full at now, of which 100 were counted.
 func tenAt(now int64) Shard {
-	_, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: tenCosts(0), Now: now, Draw: 1})
+	_, b := create(now, tenCosts(0))
 	b.State.Slots[0].Used = 100_000
 	return b
 }
@@ -29,10 +29,7 @@ func written(t *testing.T, stored Shard, c Charge) (Shard, bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := DecodeShard(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := decode(t, after)
 	return b, held
 }
 
@@ -97,7 +94,7 @@ func TestTakingAheadByExample(t *testing.T) {
 func TestTakingAheadAsAPeriodBegins(t *testing.T) {
 	daily := bucket.Limit{Name: "rpm", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	costs := func(milli int64) []Cost { return Costs([]bucket.Limit{daily}, milli) }
-	_, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs(7_000), Now: sampleNow, Draw: 1})
+	_, b := create(sampleNow, costs(7_000))
 	b, held := written(t, b, Charge{Image: b, Costs: costs(2_000), Now: sampleNow + 86_400_000,
 		Ahead: &Ahead{Life: 5_000, Take: costs(1_000)}})
 	if sl := b.State.Slots[0]; !held || sl.Tokens != 8_000 || sl.Used != 9_000 || sl.Held != 1_000 {
@@ -128,7 +125,7 @@ func TestWritesAreRefusedWhereTokensAreHeldLonger(t *testing.T) {
 		t.Errorf("held %v: %+v until %d", held, b.State.Slots[0], b.State.HeldUntil-at)
 	}
 
-	add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: tenCosts(1_000), Now: at + 600, Room: 50}
+	add := addAt(at+600, tenCosts(1_000))
 	for name, b := range map[string]Shard{"held": first, "not held": func() Shard {
 		b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(5_000), Now: at + 500})
 		return b
@@ -147,14 +144,7 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(0), Now: at})
 	apply := func(w item.Write, to item.Item) Shard {
 		t.Helper()
-		after, held, err := w.Apply(to)
-		if err != nil || !held {
-			t.Fatalf("held %v, %v", held, err)
-		}
-		s, err := DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := decode(t, applied(t, w, to))
 		return s
 	}
 	split := Split(b, at)
@@ -270,7 +260,7 @@ func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
 // Until when tokens are held is said for whichever limit they are of: of two, one may need none.
 func TestTakingAheadOfSomeLimits(t *testing.T) {
 	limits := []bucket.Limit{tenLimit, {Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: Costs(limits), Now: sampleNow})
+	put, b := create(sampleNow, Costs(limits))
 	for _, take := range [][]int64{{1_000, 0}, {0, 1_000}, {0, 0}} {
 		u := Charge{Image: b, Costs: Costs(limits, 2_000, 2_000), Now: sampleNow,
 			Ahead: &Ahead{Life: 5_000, Take: Costs(limits, take...)}}.Plan().Update
@@ -310,14 +300,8 @@ func TestRaisingLeavesRoomForWhatIsHeld(t *testing.T) {
 		t.Fatalf("%v: %+v", ok, held.State)
 	}
 	for after, want := range map[int64]int64{0: 6_000, 2_000: 6_000, 5_000: 10_000} {
-		it, ok, err := Raise(held, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at+after).Apply(held.Item())
-		if err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		raised, err := DecodeShard(it)
-		if err != nil {
-			t.Fatal(err)
-		}
+		it := applied(t, Raise(held, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at+after), held.Item())
+		raised := decode(t, it)
 		if got := raised.State.Slots[0].Tokens; got != want {
 			t.Errorf("after %d ms it is raised to %d, want %d", after, got, want)
 		}

@@ -27,8 +27,7 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 		{"b_rpm_cp", 1, false}, {"b_rpm_ra", 1, false}, {"b_rpm_rp", 1, false}, {"b_rpm_tk", -1, false},
 		{"shard_count", 0, true}, {"shard_count", 1<<20 + 1, true}, {"shard_count", 1 << 20, false},
 	} {
-		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-			Costs: Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}})})
+		put, _ := create(sampleNow, Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}}))
 		put.Item[c.attr] = item.N(c.v)
 		_, err := DecodeShard(put.Item)
 		if (err != nil) != c.wrong {
@@ -64,8 +63,7 @@ func TestAttributesThatNameALimit(t *testing.T) {
 
 // What is held must be a number, and the error says which attribute is none.
 func TestWhatIsHeldIsANumber(t *testing.T) {
-	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}})})
+	put, _ := create(sampleNow, Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}}))
 	held := namesOf("rpm").held
 	put.Item[held] = item.S("x")
 	want := fmt.Sprintf("attribute %q is the string \"x\"", held)

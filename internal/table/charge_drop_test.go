@@ -41,10 +41,7 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 						continue
 					}
 					dropped++
-					b, err := table.DecodeShard(stored)
-					if err != nil {
-						t.Fatal(err)
-					}
+					b := decode(t, stored)
 					if level := buckettest.LevelAt(b.State, 0, now+at+later); level.Cmp(buckettest.Milli(12)) < 0 {
 						t.Errorf("image with %d, others took %d at %d ms: dropped at %d ms with %s of 12",
 							tokens, others, at, at+later, level.FloatString(1))
@@ -77,18 +74,12 @@ func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
 	for i := 1; i <= 400; i++ {
 		now += day
 		for range 3 {
-			b, err := table.DecodeShard(it)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := decode(t, it)
 			plan := table.Charge{Image: b, Costs: costs(i), Now: now, Lifetime: table.Expires}.Plan()
 			if !plan.Verdict.Granted {
 				break // the day's tokens are gone
 			}
-			after, held, err := plan.Update.Apply(it)
-			if err != nil || !held {
-				t.Fatalf("day %d: held %v, %v", i, held, err)
-			}
+			after := applied(t, plan.Update, it)
 			it, largest = after, max(largest, item.Size(after))
 			now += 1000
 		}

@@ -18,8 +18,7 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 	const start = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	one := table.Costs(limits, 1_000)
-	put, first := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
-		Now: start})
+	put, first := create(start, table.Costs(limits))
 	stored, highest := put.Item, int64(0)
 	apply := func(u item.Update) (held bool) {
 		t.Helper()
@@ -60,8 +59,7 @@ func TestGivenBackTokensAreTrimmed(t *testing.T) {
 			return plan.Update, plan.Verdict.Granted
 		}},
 		{"cold writes", func(table.Shard) (item.Update, bool) {
-			return table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1,
-				Costs: one, Now: now}.Plan(), true
+			return addAt(now, one).Plan(), true
 		}},
 	} {
 		stored = after
@@ -87,8 +85,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 	const most = 1_000_000_000_000_000_000 // the most tokens that a call may name, in millitokens
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	for _, sign := range []int64{1, -1} {
-		put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: table.Costs(limits), Now: now})
+		put, _ := create(now, table.Costs(limits))
 		stored := put.Item
 		settle := func(milli int64, plain bool) {
 			t.Helper()
@@ -98,10 +95,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 				u = table.Charge{Image: decode(t, stored), Costs: costs, Now: now,
 					Force: true}.Plan().Update
 			}
-			after, held, err := u.Apply(stored)
-			if err != nil || !held {
-				t.Fatalf("settle %d: held %v, %v", milli, held, err)
-			}
+			after := applied(t, u, stored)
 			stored = after
 			decode(t, stored)
 		}
@@ -129,11 +123,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 			if !plan.Verdict.Granted {
 				break
 			}
-			after, held, err := plan.Update.Apply(stored)
-			if err != nil || !held {
-				t.Fatalf("charge %d: held %v, %v", burst, held, err)
-			}
-			stored = after
+			stored = applied(t, plan.Update, stored)
 		}
 		if burst != 10 {
 			t.Errorf("%d granted at once when all is even, want 10", burst)
@@ -144,8 +134,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 // Levels and counters beyond 64 bits are read as what is nearest and as what their
 // growth is; one of everything else makes the item unreadable.
 func TestDecodeShardSaturates(t *testing.T) {
-	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1,
-		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}})})
+	_, b := create(1, table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}))
 	for _, tt := range []struct {
 		attr, value string
 		tokens      int64

@@ -266,10 +266,7 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 	if !held {
 		return
 	}
-	b, err := table.DecodeShard(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := decode(t, got)
 	want := after.bucket()
 	for i := range after.s {
 		if b.State.Slots[i] != want.State.Slots[i] {

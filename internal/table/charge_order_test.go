@@ -31,8 +31,7 @@ func TestChargeAmongForeignWrites(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
 	costs := table.Costs(limits, 2_000)
-	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: table.Costs(limits, 8_000), Now: now})
+	_, image := create(now, table.Costs(limits, 8_000))
 	charge := table.Charge{Image: image, Costs: costs, Now: now + 2_000}.Plan().Update
 	refill := foreignRefill(image, 1_000, now+1_500)
 	adds := item.Update{Key: image.Key(), Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(-1_000)},
@@ -59,10 +58,7 @@ func TestChargeAmongForeignWrites(t *testing.T) {
 			}
 			stored = after
 		}
-		b, err := table.DecodeShard(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := decode(t, stored)
 		if level := buckettest.LevelAt(b.State, 0, now+2_000); level.Cmp(buckettest.Milli(tt.level)) != 0 {
 			t.Errorf("%s: holds %s, want %d", tt.name, level.FloatString(3), tt.level)
 		}
@@ -223,10 +219,7 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 				}
 				continue
 			}
-			after, held, err := plan.Update.Apply(stored)
-			if err != nil || !held {
-				t.Fatalf("seed %d: held %v, %v", seed, held, err)
-			}
+			after := applied(t, plan.Update, stored)
 			granted++
 			n.take(c.Costs)
 			stored, image = after, decode(t, after)
@@ -243,13 +236,4 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 	if granted < 1000 || denied < 500 {
 		t.Error("too little has happened to prove anything")
 	}
-}
-
-func decode(t *testing.T, it item.Item) table.Shard {
-	t.Helper()
-	b, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

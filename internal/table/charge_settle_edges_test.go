@@ -10,8 +10,7 @@ import (
 // take without beginning one, and no edge would ever come.
 func TestWhatBeginsAPeriodGoesAlone(t *testing.T) {
 	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: []Cost{{Limit: q}}, Now: sampleNow,
-		Draw: 7})
+	_, image := create(sampleNow, []Cost{{Limit: q}})
 	s := Cost{Limit: q, Milli: 10_000}
 	if image.Rides(image.State.At(sampleNow), s) {
 		t.Error("it rides on a charge that begins no period")
@@ -42,8 +41,7 @@ func TestASettlementFromAnOldImage(t *testing.T) {
 	for _, soft := range []bool{true, false} {
 		l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 1000, Soft: soft}
 		r := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 10_000, Period: 1000}
-		_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: []Cost{{Limit: l}, {Limit: r}},
-			Now: sampleNow, Draw: 7})
+		_, image := create(sampleNow, []Cost{{Limit: l}, {Limit: r}})
 		stored := image
 		for i := range 20 { // others take 100 in 20 s, and all is refilled
 			stored, _ = written(t, stored, Charge{Image: stored, Costs: []Cost{{Limit: l, Milli: 5000}, {Limit: r}},
@@ -63,8 +61,7 @@ func TestASettlementFromAnOldImage(t *testing.T) {
 
 // Differences of one limit are summed before they are capped: -5 and +5 of a level of 8 leave 8.
 func TestDifferencesAreSummedFirst(t *testing.T) {
-	_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: tenCosts(2000),
-		Now: sampleNow, Draw: 7})
+	_, image := create(sampleNow, tenCosts(2000))
 	s := append(tenCosts(-5000), tenCosts(5000)...)
 	b, held := written(t, image, Charge{Image: image, Costs: tenCosts(0), Settles: s, Now: sampleNow})
 	if level := b.State.Slots[0].Tokens; !held || level != 8000 {

@@ -11,17 +11,13 @@ import (
 // The example of settle.
 func TestExampleOfARide(t *testing.T) {
 	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1000, Period: 1000}
-	put, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: []Cost{{Limit: l, Milli: 4000}},
-		Now: 0, Draw: 7})
+	put, image := create(0, []Cost{{Limit: l, Milli: 4000}})
 	charge := Charge{Image: image, Costs: []Cost{{Limit: l, Milli: 8000}}, Settles: []Cost{{Limit: l, Milli: -3000}}}
 	plan := charge.Plan()
 	if !plan.Verdict.Granted || !plan.Settled {
 		t.Fatalf("granted %v, settled %v", plan.Verdict.Granted, plan.Settled)
 	}
-	after, held, err := plan.Update.Apply(put.Item)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
+	after := applied(t, plan.Update, put.Item)
 	b, _ := DecodeShard(after)
 	if sl := b.State.Slots[0]; sl.Tokens != 1000 || sl.Used != image.State.Slots[0].Used+5000 {
 		t.Errorf("level %d, counter %d", sl.Tokens, sl.Used)
@@ -52,8 +48,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			}
 			return out
 		}
-		put, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: some(0, 5),
-			Now: sampleNow, Draw: 7})
+		put, image := create(sampleNow, some(0, 5))
 		it := put.Item
 		if taken, held, _ := (Charge{Image: image, Costs: some(-1, 4), Now: sampleNow + r.Int64N(1000), Force: true}).Plan().
 			Update.Apply(it); held {
@@ -85,10 +80,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 		}
 		apart := it
 		apply := func(u item.Update) {
-			after, held, err := u.Apply(apart)
-			if err != nil || !held {
-				t.Fatalf("settled apart: %v, %v", held, err)
-			}
+			after := applied(t, u, apart)
 			apart = after
 		}
 		if len(back) > 0 {
@@ -112,10 +104,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 		}
 		happened["granted"]++
 		apply(second.Update)
-		one, held, err := plan.Update.Apply(it)
-		if err != nil || !held {
-			t.Fatalf("nobody has written since the image: %v, %v", held, err)
-		}
+		one := applied(t, plan.Update, it)
 		got, _ := DecodeShard(one)
 		want, _ := DecodeShard(apart)
 		for _, l := range limits {

@@ -20,10 +20,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 		created, _ := Create(n)
 		skeleton := layout.BucketKey("ns", "acme", "gpt", 0).Item()
 		skeleton["b_rpm_tk"], skeleton["b_rpm_tc"] = item.N(added), item.N(-added)
-		image, err := DecodeShard(skeleton)
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := decode(t, skeleton)
 		charge := Charge{Image: image, Costs: n.Costs, Now: sampleNow, Force: want < 0}.Plan()
 		if !charge.Verdict.Granted && want >= 0 {
 			t.Fatalf("%d added: the charge is not granted: %+v", added, charge.Verdict)

@@ -53,10 +53,7 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 							continue
 						}
 						held++
-						got, err := table.DecodeShard(after)
-						if err != nil {
-							t.Fatal(err)
-						}
+						got := decode(t, after)
 						have := buckettest.LevelAt(got.State, 0, now+elapsed)
 						most := buckettest.NewExact(tokens-others, rest, got.State.Rate(0)).After(max(elapsed, 0)).Level
 						most = new(big.Rat).Sub(most, buckettest.Milli(max(cost-1, 0)))

@@ -40,8 +40,7 @@ func newBucketWorld(w *loadchecktest.World, planted string, limits []bucket.Limi
 	for range processes {
 		b.procs = append(b.procs, &process{skew: w.Skew(skew), images: map[int]table.Shard{}})
 	}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
-		Now: w.Now + b.procs[0].skew, Draw: 7})
+	put, _ := create(w.Now+b.procs[0].skew, table.Costs(limits))
 	w.Write(put)
 	return b
 }

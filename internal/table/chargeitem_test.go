@@ -45,20 +45,12 @@ func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 		if l.Returns() {
 			continue
 		}
-		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-			Costs: Costs([]bucket.Limit{{Name: "other", Capacity: 1000, Amount: 1000, Period: 1000}}, 0)})
+		put, b := create(sampleNow, Costs([]bucket.Limit{{Name: "other", Capacity: 1000, Amount: 1000, Period: 1000}}, 0))
 		it := put.Item
 		for _, soft := range []bool{true, true, false, true, false} {
 			l.Soft, l.Capacity = soft, l.Capacity+1000
-			c := Charge{Image: b, Costs: Costs([]bucket.Limit{l}), Now: sampleNow}.Plan()
-			after, held, err := c.Update.Apply(it)
-			if err != nil || !held {
-				t.Fatalf("%s: held %v, %v", l, held, err)
-			}
-			it = after
-			if b, err = DecodeShard(it); err != nil {
-				t.Fatal(err)
-			}
+			it = applied(t, Charge{Image: b, Costs: Costs([]bucket.Limit{l}), Now: sampleNow}.Plan().Update, it)
+			b = decode(t, it)
 			if got := b.State.Slots[b.State.Index(l.Name)].Limit; got != l.Bare() {
 				t.Errorf("stored is %+v, want %+v", got, l)
 			}
@@ -71,25 +63,15 @@ func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 func TestRoomKeepsWhatIsLessThanAMillitoken(t *testing.T) {
 	limit := bucket.Limit{Name: "l", Capacity: 10_000, Amount: 1000, Period: 3000}
 	costs := Costs([]bucket.Limit{limit})
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs, Now: sampleNow})
+	put, b := create(sampleNow, costs)
 	i := b.State.Index("l")
 	for level, want := range map[int64]int64{7998: 8000, 7999: 8001, 8000: 8000, 9000: 8000} { // at 4 ms; after 2 more
 		b.State.Slots[i].Tokens, b.State.Slots[i].Used = level, 10_000-level
 		it := b.Item()
 		it[AttrGeneration] = put.Item[AttrGeneration]
-		image, err := DecodeShard(it)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := Charge{Image: image, Costs: costs, Now: sampleNow + 4, Room: 20}.Plan()
-		after, held, err := plan.Update.Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		got, err := DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := decode(t, it)
+		after := applied(t, Charge{Image: image, Costs: costs, Now: sampleNow + 4, Room: 20}.Plan().Update, it)
+		got := decode(t, after)
 		if n, _ := got.State.LevelAt(i, sampleNow+6); n != want {
 			t.Errorf("from %d: %d after 6 ms, want %d", level, n, want)
 		}

@@ -82,8 +82,7 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
 		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: hour},
 	}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-		Costs: Costs(limits, 4000, 4000, 4000)})
+	put, b := create(now, Costs(limits, 4000, 4000, 4000))
 	end := func(name string) int64 { return b.State.Slots[b.State.Index(name)].End }
 	for _, c := range []struct {
 		name        string
@@ -107,10 +106,7 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 			t.Errorf("%s: held %v, %v", c.name, held, err)
 			continue
 		}
-		got, err := DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decode(t, after)
 		for i, l := range limits {
 			if n := got.State.Slots[got.State.Index(l.Name)].Tokens; n != c.want[i] {
 				t.Errorf("%s: %d of %s, want %d", c.name, n, l.Name, c.want[i])
@@ -127,8 +123,7 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
 		{Name: "first", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 	} {
-		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-			Costs: Costs([]bucket.Limit{limit}, 4000)})
+		put, b := create(now, Costs([]bucket.Limit{limit}, 4000))
 		for born, want := range map[int64]bool{0: true, now/1000 - 1: false, now / 1000: true, now/1000 + 1: true} {
 			cost := Cost{Limit: limit, Milli: -1000, End: b.State.Slots[b.State.Index(limit.Name)].End, Born: born}
 			_, held, err := Adjust(b.Key(), []Cost{cost}).Apply(put.Item)
@@ -146,8 +141,7 @@ func TestMoreIsTakenFromAnyPeriod(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	for _, reset := range []string{"m0@UTC", "+3600"} {
 		limit := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: reset}
-		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-			Costs: Costs([]bucket.Limit{limit}, 4000)})
+		put, b := create(now, Costs([]bucket.Limit{limit}, 4000))
 		end := b.State.Slots[b.State.Index("q")].End
 		for milli, want := range map[int64]bool{1000: true, -1000: false} {
 			cost := Cost{Limit: limit, Milli: milli, End: end - hour, Resets: 1, Born: b.Born - 1}
@@ -163,8 +157,7 @@ func TestACostOfNothingIsNeverLate(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
 	for taken, want := range map[int64]bool{10_000: true, 10_001: false} {
-		_, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-			Costs: Costs([]bucket.Limit{quota}, taken)})
+		_, b := create(now, Costs([]bucket.Limit{quota}, taken))
 		end := b.State.Slots[b.State.Index("q")].End
 		for _, end := range []int64{0, end, end - hour} {
 			costs := Costs([]bucket.Limit{quota})
@@ -182,7 +175,7 @@ func TestAddsOfSlots(t *testing.T) {
 	const now = 1_800_000_010_000
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	costs := func(n int64) []Cost { return Costs([]bucket.Limit{fly}, n) }
-	_, image := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs(4000)})
+	_, image := create(now, costs(4000))
 	for n, want := range map[int64]bool{0: true, 2000: true, 2001: true, 2002: false} {
 		after, held, err := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs(n), Now: now}.
 			Plan().Apply(image.Item())

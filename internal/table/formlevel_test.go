@@ -45,10 +45,7 @@ func TestAttributesOfALimit(t *testing.T) {
 	if err != nil || len(left.State.Slots) != 1 || len(left.Partial) != 0 {
 		t.Errorf("left is %v, %v, %v", left.State, left.Partial, err)
 	}
-	read, err := DecodeShard(b.Item())
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := decode(t, b.Item())
 	for _, sl := range read.State.Slots {
 		if i := b.State.Index(sl.Name); sl.Soft != b.State.Slots[i].Soft {
 			t.Errorf("%s is read as soft: %v", sl.Name, sl.Soft)
@@ -63,8 +60,7 @@ func TestAttributesOfALimit(t *testing.T) {
 // both epochs. What is not there is not touched.
 func TestUntouchedLimits(t *testing.T) {
 	all := []bucket.Limit{kinds()[1], kinds()[2]}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs(all, 4000, 6000)})
+	put, b := create(sampleNow, Costs(all, 4000, 6000))
 	for _, c := range []struct {
 		limit string
 		since int64 // taken since
@@ -78,11 +74,7 @@ func TestUntouchedLimits(t *testing.T) {
 		if i := slices.IndexFunc(all, func(l bucket.Limit) bool { return l.Name == c.limit }); c.since != 0 {
 			cost := Costs(all[i:i+1], c.since)
 			taken := Charge{Image: b, Costs: cost, Now: sampleNow, Force: true}.Plan()
-			after, held, err := taken.Update.Apply(stored)
-			if err != nil || !held {
-				t.Fatal(held, err)
-			}
-			stored = after
+			stored = applied(t, taken.Update, stored)
 		}
 		if held := b.Untouched(c.limit).Holds(stored); held != c.want {
 			t.Errorf("%d taken of %s: %v", c.since, c.limit, held)

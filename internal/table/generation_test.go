@@ -243,19 +243,12 @@ func TestWhenAGenerationBegan(t *testing.T) {
 func TestTheNextGenerationLooksAnother(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	now := int64(when)
-	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
-		Now: when, Draw: 7})
+	_, b := create(when, table.Costs(rpm80))
 	for i := range 3000 {
 		now += r.Int64N(1000)
 		w := table.Raise(b, nil, now)
-		after, held, err := w.Apply(b.Item())
-		if err != nil || !held {
-			t.Fatalf("held %v, %v", held, err)
-		}
-		next, err := table.DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := applied(t, w, b.Item())
+		next := decode(t, after)
 		if table.GenerationByte(next.Generation) == table.GenerationByte(b.Generation) || next.Generation <= b.Generation ||
 			next.Generation%4096 != 7 {
 			t.Fatalf("generation %d after %d, the %dth", next.Generation, b.Generation, i)
@@ -267,16 +260,12 @@ func TestTheNextGenerationLooksAnother(t *testing.T) {
 // A generation begins at an instant, also by a clock that says 1970 or before; both halves of a split
 // begin theirs at the same one.
 func TestWhenTheNextGenerationBegins(t *testing.T) {
-	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
-		Now: when, Draw: 7})
+	_, b := create(when, table.Costs(rpm80))
 	last := table.Began(b.Generation)
 	for now, want := range map[int64]int64{when + 500: when + 500, when: max(when, last+1), 0: last + 1} {
 		var halves [2]table.Shard
 		for i, on := range []item.Item{b.Item(), nil} {
-			after, held, err := table.Split(b, now)[i].Apply(on)
-			if err != nil || !held {
-				t.Fatal(held, err)
-			}
+			after := applied(t, table.Split(b, now)[i], on)
 			halves[i] = decode(t, after)
 		}
 		for i, half := range halves {
@@ -289,8 +278,7 @@ func TestWhenTheNextGenerationBegins(t *testing.T) {
 		}
 	}
 	for _, now := range []int64{0, -5} {
-		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
-			Now: now, Draw: 7})
+		_, b := create(now, table.Costs(rpm80))
 		if got := b.Generation; got != 1<<12|7 {
 			t.Errorf("created at %d: generation %d", now, got)
 		}
@@ -299,14 +287,10 @@ func TestWhenTheNextGenerationBegins(t *testing.T) {
 
 // A generation that foreign hands have made the last one is followed by one that begins now.
 func TestAfterTheLastGeneration(t *testing.T) {
-	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80),
-		Now: when, Draw: 7})
+	_, b := create(when, table.Costs(rpm80))
 	for _, last := range []int64{1<<63 - 1, 1<<63 - 1<<12, 1<<63 - 1<<13} {
 		b.Generation = last
-		after, held, err := table.Raise(b, nil, when+5).Apply(b.Item())
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
+		after := applied(t, table.Raise(b, nil, when+5), b.Item())
 		want := int64(when + 5)
 		if last == 1<<63-1<<13 { // there is one left
 			want = 1<<51 - 1

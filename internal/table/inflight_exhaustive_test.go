@@ -164,7 +164,7 @@ func (m slotsMoment) next() (out []slotsMoment, err error) {
 		if plan.Verdict.Granted {
 			ways(m, slotsWrite{p, plan.Update, 't', 0}, fmt.Sprint(" take", p))
 		}
-		cold := table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs, Now: now, Room: 50}.Plan()
+		cold := addAt(now, costs).Plan()
 		ways(m, slotsWrite{p, cold, 't', 0}, fmt.Sprint(" cold", p))
 		for e := range int64(6) {
 			if m.works[p][e] == 0 {
@@ -191,8 +191,7 @@ func TestEveryInterleavingOfSlots(t *testing.T) {
 	if testing.Short() {
 		depth = 4
 	}
-	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: table.Costs(twoSlots, 0), Now: firstEpoch*smallEpoch + 2000, Draw: 3})
+	put, b := create(firstEpoch*smallEpoch+2000, table.Costs(twoSlots, 0))
 	first := slotsMoment{now: 2000, it: put.Item, b: b, images: [2]table.Shard{b, b}}
 	freed := 0
 	steps, states := interleavings(t, first, depth, func(m slotsMoment) {

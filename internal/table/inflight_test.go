@@ -131,15 +131,9 @@ func TestSlotsStayOnShardZero(t *testing.T) {
 		t.Error("a bucket with slots can be split")
 	}
 	writes := Split(b, sampleNow)
-	kept, held, err := writes[0].Apply(b.Item())
-	if err != nil || !held {
-		t.Fatalf("the split is refused: %v", err)
-	}
+	kept := applied(t, writes[0], b.Item())
 	keep, _ := DecodeShard(kept)
-	moved, err := DecodeShard(writes[1].(item.Put).Item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := decode(t, writes[1].(item.Put).Item)
 	if a, b := keep.State.Slots[0].Tokens, moved.State.Slots[0].Tokens; a != 5*bucket.Milli || b != 0 {
 		t.Errorf("shard 0 has %d millislots, shard 1 %d, of 5 free ones", a, b)
 	}
@@ -182,8 +176,7 @@ func TestSlotsSurviveTheirItem(t *testing.T) {
 func TestMovedSlotsKeepTheirItem(t *testing.T) {
 	const now = 1_800_000_010_000
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-		Costs: Costs([]bucket.Limit{fly}, 1000)})
+	put, b := create(now, Costs([]bucket.Limit{fly}, 1000))
 	taken := Costs([]bucket.Limit{fly}, 1000)
 	taken[0].End = b.State.Slots[b.State.Index("fly")].End
 	lost := (taken[0].End + 2*fly.Period) / 1000 // two epochs later
@@ -195,14 +188,7 @@ func TestMovedSlotsKeepTheirItem(t *testing.T) {
 		if delete(it, layout.AttrTTL); ttl > 0 {
 			it[layout.AttrTTL] = item.N(ttl)
 		}
-		after, held, err := Renew(b.Key(), ttl, taken).Apply(it)
-		if err != nil || !held {
-			t.Fatalf("until %d: held %v, %v", ttl, held, err)
-		}
-		got, err := DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decode(t, applied(t, Renew(b.Key(), ttl, taken), it))
 		if kept := ttl == 0 || ttl == 1<<40; kept && got.TTL != ttl || !kept && (got.TTL <= lost || got.TTL > lost+3600) {
 			t.Errorf("until %d: it lives until %d, the slots until %d", ttl, got.TTL, lost)
 		}

@@ -69,10 +69,7 @@ func TestWhatIsNotFullForEverDoesNotExpire(t *testing.T) {
 		b.State.Slots[i].Tokens = 1_000
 		for name, life := range map[string]table.Lifetime{"anew": table.Expires, "kept": table.KeepLifetime} {
 			u := table.Charge{Image: b, Costs: table.Costs(of(period), 0), Now: now, Lifetime: life}.Plan().Update
-			after, held, err := u.Apply(b.Item())
-			if err != nil || !held {
-				t.Fatal(held, err)
-			}
+			after := applied(t, u, b.Item())
 			if got := decode(t, after).TTL; (got > now/1000+1) != expires || !expires && got != 0 {
 				t.Errorf("a period of %d, %s: ttl %d", period, name, got)
 			}
@@ -92,8 +89,7 @@ func TestWhatIsNotFullForEverDoesNotExpire(t *testing.T) {
 // A remainder counts with the refill instant that it belongs to, within its
 // period; whatever else is there says nothing.
 func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
-	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: 1000,
-		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}})})
+	_, b := create(1000, table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}))
 	rr := func(rf, rest int64) item.Value {
 		return item.Map(item.Item{"rf": item.N(rf), "r": item.Map(item.Item{"rpm": item.N(rest), "gone": item.N(3)})})
 	}

@@ -129,8 +129,7 @@ func (e *expiring) acquire(b table.Shard, ok bool) {
 		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 			Costs: costs, Lifetime: table.Expires, Now: e.now})
 	case e.rng.IntN(4) == 0:
-		w = table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs,
-			Now: e.now}.Plan()
+		w = addAt(e.now, costs).Plan()
 	default:
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
@@ -204,8 +203,7 @@ func TestColdWriteNeedsAnItemThatLives(t *testing.T) {
 		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
 			Costs: table.Costs(limits, 40_000), Lifetime: table.NeverExpires, Now: now})
 		b.TTL = tt.ttl
-		cold := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs,
-			Now: now}
+		cold := addAt(now, costs)
 		_, held, err := cold.Plan().Apply(b.Item())
 		if err != nil || held != tt.want {
 			t.Errorf("ttl %d s from now: cold write held %v, %v, want %v", tt.ttl-now/1000, held, err, tt.want)

@@ -31,17 +31,13 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		{"wanted as slots", "rpm", 4_000, []bucket.Limit{day, slots}, "day:9 wcu:999", true},
 		{"the meter", bucket.WCU, 4_000, []bucket.Limit{day}, "day:9 wcu:4", true},
 	} {
-		put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-			Costs: Costs([]bucket.Limit{day}, 0)})
+		put, _ := create(sampleNow, Costs([]bucket.Limit{day}, 0))
 		names := namesOf(c.stored)
 		for _, attr := range names.level() {
 			delete(put.Item, attr)
 		}
 		put.Item[names.tokens], put.Item[names.used] = item.N(c.level), item.N(77)
-		image, err := DecodeShard(put.Item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := decode(t, put.Item)
 		got := ""
 		for _, sl := range image.mended(Costs(c.costs)).Slots {
 			got += " " + sl.Name + ":" + bucket.Tokens(sl.Tokens)
@@ -52,11 +48,7 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		if got != " "+c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
-		u := Charge{Image: image, Costs: Costs(c.costs), Now: sampleNow, Force: true}.Plan().Update
-		after, held, err := u.Apply(put.Item)
-		if err != nil || !held {
-			t.Fatalf("%s: held %v, %v", c.name, held, err)
-		}
+		after := applied(t, Charge{Image: image, Costs: Costs(c.costs), Now: sampleNow, Force: true}.Plan().Update, put.Item)
 		if begins := !item.Equal(after[AttrGeneration], put.Item[AttrGeneration]); begins != c.begins {
 			t.Errorf("%s: another generation %v", c.name, begins)
 		}

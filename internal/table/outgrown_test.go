@@ -79,10 +79,7 @@ func TestCountersOfAShardThatHaveOutgrown64Bits(t *testing.T) {
 		if c.ended != "" {
 			it["x_l"] = num(c.ended)
 		}
-		b, err := DecodeShard(it)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b = decode(t, it)
 		sl := b.State.Slots[b.State.Index("l")]
 		used, spent := fmt.Sprint(b.Used(sl).Tokens()), fmt.Sprint(b.Spent(sl).Mark())
 		if used != c.usedTokens || spent != c.spent {

@@ -34,16 +34,13 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 		if c.before >= 0 {
 			it[attrLimit("q", fieldBefore)] = item.N(c.before)
 		}
-		got, err := DecodeShard(it)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decode(t, it)
 		sl := got.State.Slots[i]
 		if sl.Tokens != c.level || sl.PeriodPending != (c.start > c.applied) || sl.End != c.start+3_600_000 {
 			t.Errorf("%s: %+v, want %d", c.name, sl, c.level)
 		}
 		it[attrLimit("q", fieldBefore)] = item.S("x")
-		_, err = DecodeShard(it)
+		_, err := DecodeShard(it)
 		if named := err != nil && strings.Contains(err.Error(), "b_q_wtc"); named != (c.start > c.applied) {
 			t.Errorf("%s, what was counted before is no number: %v", c.name, err)
 		}
@@ -56,19 +53,12 @@ func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
 	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	limits := []bucket.Limit{quota, rate}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs(limits[1:], 9000)})
+	put, b := create(sampleNow, Costs(limits[1:], 9000))
 	it := put.Item
 	for i, costs := range [][]Cost{Costs(limits, 0, 1000), Costs(limits, 1000, 0)} {
-		plan := Charge{Image: b, Costs: costs, Now: sampleNow + int64(i)}.Plan()
-		after, held, err := plan.Update.Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
+		after := applied(t, Charge{Image: b, Costs: costs, Now: sampleNow + int64(i)}.Plan().Update, it)
 		it = after
-		if b, err = DecodeShard(it); err != nil {
-			t.Fatal(err)
-		}
+		b = decode(t, it)
 		waits := i == 0
 		if !b.Calendars.Has || (b.Calendars.Until == 0) != waits || (b.State.Slots[b.State.Index("q")].End == 0) != waits {
 			t.Errorf("after charge %d: %+v, %v", i, b.Calendars, b.State)
@@ -108,22 +98,14 @@ func TestEndsThatAnItemHolds(t *testing.T) {
 func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs(limits, 1000, 1000)})
+	put, b := create(sampleNow, Costs(limits, 1000, 1000))
 	it, over := put.Item, b.State.Slots[b.State.Index("q")].End+bucket.EdgeMargin
 	for i, c := range []struct {
 		cost int64 // of the quota
 		same bool
 	}{{0, true}, {0, true}, {1000, false}, {1000, true}} {
-		plan := Charge{Image: b, Costs: Costs(limits, c.cost, 1000), Now: over + int64(i)*1000}.Plan()
-		after, held, err := plan.Update.Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		next, err := DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := applied(t, Charge{Image: b, Costs: Costs(limits, c.cost, 1000), Now: over + int64(i)*1000}.Plan().Update, it)
+		next := decode(t, after)
 		if same := next.Generation == b.Generation; same != c.same {
 			t.Errorf("charge %d: the same generation %v, %v", i, same, next.State)
 		}
@@ -144,13 +126,9 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 		{"+3600", "+3600", 4000}, {hourly, "+7200", 4000}, {hourly, "+7200", 0}, {"+3600", "+3600", 0},
 	} {
 		quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.before}
-		put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-			Costs: Costs([]bucket.Limit{quota}, 3000)})
+		put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 3000))
 		others := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 5000), Now: sampleNow + 1000}.Plan()
-		stored, held, err := others.Update.Apply(put.Item)
-		if err != nil || !held {
-			t.Fatalf("%s: held %v, %v", c.before, held, err)
-		}
+		stored := applied(t, others.Update, put.Item)
 		over := b.State.Slots[b.State.Index("q")].End + bucket.EdgeMargin
 		quota.Reset = c.after
 		next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, c.cost), Now: over}.Plan()
@@ -159,10 +137,7 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 			t.Errorf("from %s to %s: held %v, %v", c.before, c.after, held, err)
 			continue
 		}
-		got, err := DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decode(t, after)
 		if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 10_000-c.cost {
 			t.Errorf("from %s to %s: %d are left of 10000 once %d are taken", c.before, c.after, sl.Tokens, c.cost)
 		}
@@ -173,8 +148,7 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 // taken since the image: it is whole by the image, and 8 of 10 are taken.
 func TestAQuotaThatWaitsForItsFirstUseKeepsWhatIsSpent(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs([]bucket.Limit{quota}, 0)})
+	put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 0))
 	others := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 8000), Now: sampleNow + 1000}.Plan()
 	stored, _, err := others.Update.Apply(put.Item)
 	if err != nil {
@@ -182,12 +156,8 @@ func TestAQuotaThatWaitsForItsFirstUseKeepsWhatIsSpent(t *testing.T) {
 	}
 	quota.Reset = "+3600"
 	next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 0), Now: sampleNow + 2000}.Plan()
-	after, held, err := next.Update.Apply(stored)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
-	got, err := DecodeShard(after)
-	if sl := got.State.Slots[got.State.Index("q")]; err != nil || sl.Tokens != 2000 {
+	got := decode(t, applied(t, next.Update, stored))
+	if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 2000 {
 		t.Errorf("%d are left, %v", sl.Tokens, err)
 	}
 }
@@ -197,35 +167,27 @@ func TestAQuotaThatWaitsForItsFirstUseKeepsWhatIsSpent(t *testing.T) {
 func TestStartsLeaveWithTheirCalendar(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	const hour = 1_700_002_800_000
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: hour,
-		Costs: Costs([]bucket.Limit{quota}, 3000)})
+	put, b := create(hour, Costs([]bucket.Limit{quota}, 3000))
 	quota.Reset = "m0@UTC"
 	plan := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 1000), Now: hour + 2000}.Plan()
-	after, held, err := plan.Update.Apply(put.Item)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
-	got, err := DecodeShard(after)
-	if sl := got.State.Slots[got.State.Index("q")]; err != nil || sl.End != hour+3_600_000 ||
+	after := applied(t, plan.Update, put.Item)
+	got := decode(t, after)
+	if sl := got.State.Slots[got.State.Index("q")]; sl.End != hour+3_600_000 ||
 		put.Item["b_q_ws"] == nil || after["b_q_ws"] != nil || after["b_q_wa"] != nil {
-		t.Errorf("%+v, %v: %v", sl, err, after)
+		t.Errorf("%+v, %v", sl, after)
 	}
 }
 
 // How often an operator has made a quota whole is counted in its item.
 func TestResetsAreCounted(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs([]bucket.Limit{quota}, 3000)})
+	put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 3000))
 	it := put.Item
 	for n := range int64(3) {
-		after, held, err := Raise(b, map[string]bucket.Gift{"q": {Whole: true}}, sampleNow+n+1).Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
+		after := applied(t, Raise(b, map[string]bucket.Gift{"q": {Whole: true}}, sampleNow+n+1), it)
 		it = after
-		if b, err = DecodeShard(it); err != nil || b.State.Slots[b.State.Index("q")].Resets != n+1 {
-			t.Fatalf("after %d resets: %+v, %v", n+1, b.State.Slots, err)
+		if b = decode(t, it); b.State.Slots[b.State.Index("q")].Resets != n+1 {
+			t.Fatalf("after %d resets: %+v", n+1, b.State.Slots)
 		}
 	}
 }
@@ -234,14 +196,13 @@ func TestResetsAreCounted(t *testing.T) {
 // instant: that is within it, so the level is of it.
 func TestAPeriodThatSaysNotWhetherItIsApplied(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs([]bucket.Limit{quota}, 4_000)})
+	put, _ := create(sampleNow, Costs([]bucket.Limit{quota}, 4_000))
 	for start, told := range map[int64]bool{sampleNow - 1: false, sampleNow: false, sampleNow + 1: true} {
 		delete(put.Item, attrLimit("q", fieldApplied))
 		put.Item[attrLimit("q", fieldStart)] = item.N(start)
-		b, err := DecodeShard(put.Item)
-		if sl := b.State.Slots[b.State.Index("q")]; err != nil || sl.PeriodPending != told || (sl.Tokens == 6_000) == told {
-			t.Errorf("begun %d ms after it: %+v, %v", start-sampleNow, sl, err)
+		b := decode(t, put.Item)
+		if sl := b.State.Slots[b.State.Index("q")]; sl.PeriodPending != told || (sl.Tokens == 6_000) == told {
+			t.Errorf("begun %d ms after it: %+v", start-sampleNow, sl)
 		}
 	}
 }
@@ -252,16 +213,12 @@ func TestTheFirstUseInTheMillisecondOfAWrite(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
 	limits := []bucket.Limit{quota, rate}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs(limits, 0, 1000)})
+	put, b := create(sampleNow, Costs(limits, 0, 1000))
 	again := Charge{Image: b, Costs: Costs(limits, 4_000, 0), Now: sampleNow}.Plan()
-	after, held, err := again.Update.Apply(put.Item)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
-	got, err := DecodeShard(after)
-	if sl := got.State.Slots[got.State.Index("q")]; err != nil || sl.Tokens != 6_000 || sl.End != sampleNow+3_600_000 {
-		t.Errorf("%+v, %v", sl, err)
+	after := applied(t, again.Update, put.Item)
+	got := decode(t, after)
+	if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 6_000 || sl.End != sampleNow+3_600_000 {
+		t.Errorf("%+v", sl)
 	}
 	other, held, err := again.Update.Apply(after)
 	if err != nil || held {
@@ -275,19 +232,12 @@ func TestUntilWhenNobodyNeedsToLook(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	waits := bucket.Limit{Name: "w", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	rate := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 10_000, Period: 60_000}
-	put, b := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: sampleNow,
-		Costs: Costs([]bucket.Limit{day, rate}, 1000, 1000)})
+	put, b := create(sampleNow, Costs([]bucket.Limit{day, rate}, 1000, 1000))
 	it := put.Item
 	charge := func(costs []Cost) {
 		t.Helper()
-		after, held, err := (Charge{Image: b, Costs: costs, Now: sampleNow}).Plan().Update.Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		it = after
-		if b, err = DecodeShard(it); err != nil {
-			t.Fatal(err)
-		}
+		it = applied(t, (Charge{Image: b, Costs: costs, Now: sampleNow}).Plan().Update, it)
+		b = decode(t, it)
 	}
 	end := b.State.Slots[b.State.Index("day")].End
 	for _, c := range []struct{ first, want int64 }{{0, 0}, {1000, min(end, sampleNow+3_600_000)}} {

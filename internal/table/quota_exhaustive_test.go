@@ -190,8 +190,7 @@ func TestEveryInterleavingAtAnEdge(t *testing.T) {
 	case os.Getenv("LONG") != "":
 		depth = 8
 	}
-	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: table.Costs(edgeQuota, 0), Now: theEdge - 60_000, Draw: 3})
+	put, b := create(theEdge-60_000, table.Costs(edgeQuota, 0))
 	first := edgeMoment{now: -500, it: put.Item, images: [2]table.Shard{b, b}}
 	crossed := 0
 	steps, states := interleavings(t, first, depth, func(m edgeMoment) {

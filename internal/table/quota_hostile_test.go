@@ -15,8 +15,7 @@ import (
 func shardWith(t *testing.T, calendar string, now int64, change item.Item) item.Item {
 	t.Helper()
 	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: calendar}}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: table.Costs(limits, 4_000), Now: now, Draw: 7})
+	put, _ := create(now, table.Costs(limits, 4_000))
 	for attr, v := range change {
 		if put.Item[attr] = v; v == nil {
 			delete(put.Item, attr)
@@ -27,18 +26,12 @@ func shardWith(t *testing.T, calendar string, now int64, change item.Item) item.
 
 func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, granted bool) {
 	t.Helper()
-	b, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := decode(t, it)
 	plan := table.Charge{Image: b, Costs: table.Costs(b.State.Limits(), milli), Now: now}.Plan()
 	if !plan.Verdict.Granted {
 		return it, false
 	}
-	after, held, err := plan.Update.Apply(it)
-	if err != nil || !held {
-		t.Fatalf("%v, %v", held, err)
-	}
+	after = applied(t, plan.Update, it)
 	return after, true
 }
 

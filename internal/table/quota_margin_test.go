@@ -41,8 +41,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 20))
 		now := theEdge + r.Int64N(periodMs)
-		put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: table.Costs(marginLimits), Now: now, Draw: 7})
+		put, b := create(now, table.Costs(marginLimits))
 		it, at := item.Item(put.Item), now
 		naive := map[string]*big.Rat{"fast": buckettest.Milli(3000), "slow": buckettest.Milli(40_000)}
 		refill := func(to int64) {
@@ -70,10 +69,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 					continue
 				}
 			}
-			after, held, err := plan.Update.Apply(it)
-			if err != nil || !held {
-				t.Fatalf("seed %d at %d: refused, %v", seed, now, err)
-			}
+			after := applied(t, plan.Update, it)
 			if it = after; !c.Refill {
 				for _, cost := range costs {
 					if l := naive[cost.Limit.Name]; l != nil {
@@ -82,9 +78,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 				}
 				granted++
 			}
-			if b, err = table.DecodeShard(it); err != nil {
-				t.Fatal(err)
-			}
+			b = decode(t, it)
 			if b.State.RF%periodMs == periodMs-1 && now > b.State.RF {
 				inMargin++
 			}
@@ -111,26 +105,12 @@ func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.I
 	t.Helper()
 	whole := b.State.At(now)
 	writes := table.Split(b, now)
-	it, held, err := writes[0].(item.Update).Apply(it)
-	if err != nil || !held {
-		t.Fatalf("split at %d: refused, %v", now, err)
-	}
-	keep, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	moved, err := table.DecodeShard(writes[1].(item.Put).Item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	it = applied(t, writes[0].(item.Update), it)
+	keep := decode(t, it)
+	moved := decode(t, writes[1].(item.Put).Item)
 	merged := table.Merge(keep, moved, 1, now)
-	it, held, err = merged[1].(item.Update).Apply(it)
-	if err != nil || !held {
-		t.Fatalf("merge at %d: refused, %v", now, err)
-	}
-	if b, err = table.DecodeShard(it); err != nil {
-		t.Fatal(err)
-	}
+	it = applied(t, merged[1].(item.Update), it)
+	b = decode(t, it)
 	for i, sl := range b.State.At(now).Slots {
 		want := whole.Slots[i]
 		if sl.Name != bucket.WCU && (sl.Tokens != want.Tokens || sl.Rest != want.Rest || sl.End != want.End) {
@@ -150,7 +130,7 @@ func TestACreatedBucketIsChargedAtOnce(t *testing.T) {
 		}
 		for _, now := range []int64{theEdge - 1, theEdge, theEdge + 999, theEdge + 1000} {
 			costs := table.Costs([]bucket.Limit{limit}, bucket.Milli)
-			put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs, Now: now})
+			put, b := create(now, costs)
 			stored, err := table.DecodeShard(put.Item)
 			if err != nil || fmt.Sprint(stored) != fmt.Sprint(b) {
 				t.Errorf("%q at %d: created %+v, stored %+v, %v", reset, now, b, stored, err)
@@ -167,8 +147,7 @@ func TestACreatedBucketIsChargedAtOnce(t *testing.T) {
 // period of the first is over.
 func TestThePeriodFromTheFirstUseBeginsWithTheBucket(t *testing.T) {
 	limit := bucket.Limit{Name: "q", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
-	put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: table.Costs([]bucket.Limit{limit}, bucket.Milli), Now: theEdge})
+	put, b := create(theEdge, table.Costs([]bucket.Limit{limit}, bucket.Milli))
 	if end := b.State.Slots[0].End; end != theEdge+60_000 {
 		t.Errorf("the period ends at %d, want %d", end, theEdge+60_000)
 	}
@@ -193,10 +172,7 @@ func TestAPeriodBegunInTheFuture(t *testing.T) {
 		it := b.Item()
 		var granted []int64
 		for now := theEdge; now < theEdge+200_000; now += 500 {
-			b, err := table.DecodeShard(it)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := decode(t, it)
 			plan := table.Charge{Image: b, Costs: table.Costs(limits, bucket.Milli), Now: now}.Plan()
 			if !plan.Verdict.Granted {
 				if at := plan.Verdict.At; at > now+61_000 {
@@ -204,10 +180,7 @@ func TestAPeriodBegunInTheFuture(t *testing.T) {
 				}
 				continue
 			}
-			after, held, err := plan.Update.Apply(it)
-			if err != nil || !held {
-				t.Fatalf("%s: refused, %v", name, err)
-			}
+			after := applied(t, plan.Update, it)
 			it, granted = after, append(granted, now-theEdge)
 		}
 		if want := []int64{0, 61_000, 61_500, 122_000, 122_500, 183_000, 183_500}; !slices.Equal(granted, want) {
@@ -222,23 +195,16 @@ func TestAPeriodBegunInTheFuture(t *testing.T) {
 func TestWhatWasGivenBackToAPeriodEndsWithIt(t *testing.T) {
 	const start = theEdge
 	try := bucket.Limit{Name: "try", Capacity: 10 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
-	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-		Costs: table.Costs([]bucket.Limit{try}, 9000), Now: start, Draw: 7})
+	_, b := create(start, table.Costs([]bucket.Limit{try}, 9000))
 	late := table.Costs([]bucket.Limit{try}, -8000)
 	late[0].End = start + 60_000
-	it, held, err := table.Adjust(b.Key(), late).Apply(b.Item())
-	if err != nil || !held {
-		t.Fatalf("given back before anybody has begun another period: %v, %v", held, err)
-	}
+	it := applied(t, table.Adjust(b.Key(), late), b.Item())
 	idle := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{try}), Now: start + 62_000}
 	after, held, err := idle.Plan().Update.Apply(it)
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := table.DecodeShard(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := decode(t, after)
 	if sl := is.State.Slots[0]; sl.Tokens > 10_000 {
 		t.Errorf("held %v: %d of 10 tokens", held, sl.Tokens/1000)
 	}
@@ -258,8 +224,7 @@ func TestAQuotaThatChangesItsCalendarKeepsWhatIsSpent(t *testing.T) {
 		was := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.was}
 		is := was
 		is.Reset = c.is
-		_, stale := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: table.Costs([]bucket.Limit{was, rate}, 1000), Now: start, Draw: 7})
+		_, stale := create(start, table.Costs([]bucket.Limit{was, rate}, 1000))
 		b := stale
 		write := func(image table.Shard, costs []table.Cost) (held bool) {
 			after, held, err := table.Charge{Image: image, Costs: costs, Now: start + 100}.Plan().Update.Apply(b.Item())

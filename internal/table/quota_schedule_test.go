@@ -199,18 +199,8 @@ func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.I
 	if err != nil {
 		t.Fatal(err)
 	}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Draw: 7,
-		Costs: table.Costs([]bucket.Limit{l})})
+	put, _ := create(now, table.Costs([]bucket.Limit{l}))
 	return l, put.Item
-}
-
-func decodedOf(t *testing.T, it item.Item) table.Shard {
-	t.Helper()
-	b, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // Of 100 in a window of a limit of 10, 80 are held: 20 are left, not 90.
@@ -218,16 +208,13 @@ func TestHeldTokensAreOfTheWindow(t *testing.T) {
 	now := hourOf + 15*60_000
 	l, it := began(t, now, 10, "m10-29c100a100@UTC")
 	limits := []bucket.Limit{l}
-	u := table.Charge{Image: decodedOf(t, it), Now: now, Costs: table.Costs(limits, 90_000),
+	u := table.Charge{Image: decode(t, it), Now: now, Costs: table.Costs(limits, 90_000),
 		Ahead: &table.Ahead{Life: 120_000, Take: table.Costs(limits, 80_000)}}.Plan()
-	after, held, err := u.Update.Apply(it)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
-	if sl := slotNamed(decodedOf(t, after), "r"); sl.Held != 80_000 {
+	after := applied(t, u.Update, it)
+	if sl := slotNamed(decode(t, after), "r"); sl.Held != 80_000 {
 		t.Errorf("80,000 are held, the image says %d", sl.Held)
 	}
-	u = table.Charge{Image: decodedOf(t, after), Now: now + 100_000, Costs: table.Costs(limits, 90_000)}.Plan()
+	u = table.Charge{Image: decode(t, after), Now: now + 100_000, Costs: table.Costs(limits, 90_000)}.Plan()
 	if u.Verdict.Granted {
 		t.Error("90 are granted while 80 of 100 are held")
 	}
@@ -236,15 +223,12 @@ func TestHeldTokensAreOfTheWindow(t *testing.T) {
 // A window that has come and gone since the image has cut the level: settled by force from there, nothing is owed.
 func TestAWindowThatHasPassedSinceTheImage(t *testing.T) {
 	l, it := began(t, hourOf+9*60_000, 100, "m10-14c10@UTC")
-	stale, limits := decodedOf(t, it), []bucket.Limit{l}
+	stale, limits := decode(t, it), []bucket.Limit{l}
 	u := table.Charge{Image: stale, Now: hourOf + 9*60_000 + 30_000, Costs: table.Costs(limits, 60_000)}.Plan()
-	it, held, err := u.Update.Apply(it)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
+	it = applied(t, u.Update, it)
 	u = table.Charge{Image: stale, Now: hourOf + 16*60_000, Costs: table.Costs(limits, 1000), Force: true}.Plan()
 	if after, held, err := u.Update.Apply(it); err != nil || held {
-		t.Errorf("stored as %d, %v, want a refusal, which brings an image", slotNamed(decodedOf(t, after), "r").Tokens, err)
+		t.Errorf("stored as %d, %v, want a refusal, which brings an image", slotNamed(decode(t, after), "r").Tokens, err)
 	}
 }
 
@@ -253,7 +237,7 @@ func TestTheLifeOfTokensUnderANewSchedule(t *testing.T) {
 	now := hourOf + 10*60_000 - 5000
 	_, it := began(t, now, 100, "")
 	l, _ := began(t, now, 100, "m10-14c10@UTC")
-	if life := prefetch.LifeFrom(decodedOf(t, it), table.Costs([]bucket.Limit{l}, 1000), 60_000, now); life != 5000 {
+	if life := prefetch.LifeFrom(decode(t, it), table.Costs([]bucket.Limit{l}, 1000), 60_000, now); life != 5000 {
 		t.Errorf("held for %d ms, the window begins in 5000", life)
 	}
 }

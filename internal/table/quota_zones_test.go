@@ -1,7 +1,6 @@
 package table_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,10 +88,7 @@ func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 			b.State.Slots[i].End = end
 		}
 	}
-	got, err := table.DecodeShard(b.Item())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := decode(t, b.Item())
 	ends["never"] = year + 31*day // as the reader's own zones have it
 	for name, want := range ends {
 		if end := got.State.Slots[got.State.Index(name)].End; end != want {
@@ -109,18 +105,12 @@ func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.It
 		seen[attr] = v
 	}
 	seen["sched_tz"] = item.S(zone)
-	b, err := table.DecodeShard(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := decode(t, seen)
 	plan := table.Charge{Image: b, Costs: table.Costs(b.State.Limits(), 2*bucket.Milli), Now: now}.Plan()
 	if !plan.Verdict.Granted {
 		return it, false
 	}
-	after, held, err := plan.Update.Apply(it)
-	if err != nil || !held {
-		t.Fatal(fmt.Sprint(held, err))
-	}
+	after = applied(t, plan.Update, it)
 	return after, true
 }
 
@@ -140,10 +130,7 @@ func TestZoneWhenTheLastCalendarGoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			it := shardWith(t, "m0h0@Europe/Berlin", now, nil)
-			b, err := table.DecodeShard(it)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := decode(t, it)
 			plan := table.Charge{Image: b, Costs: table.Costs(next, bucket.Milli), Now: now + 1000}.Plan()
 			for _, set := range plan.Update.Set {
 				if set.Name == "sched_tz" {
@@ -186,13 +173,9 @@ func TestWhatAChargeWritesOfCalendars(t *testing.T) {
 		{"a rate becomes a quota", []bucket.Limit{rate}, []bucket.Limit{tokyo}, "Asia/Tokyo",
 			[]string{"b_a_rsched", "sched_tz"}},
 	} {
-		put, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-			Costs: table.Costs(c.before, 0, 0)})
+		put, b := create(now, table.Costs(c.before, 0, 0))
 		u := table.Charge{Image: b, Costs: table.Costs(c.then, 1000, 1000), Now: now + 1000}.Plan().Update
-		after, held, err := u.Apply(put.Item)
-		if err != nil || !held {
-			t.Fatalf("%s: held %v, %v", c.name, held, err)
-		}
+		after := applied(t, u, put.Item)
 		var sets []string
 		for _, a := range u.Set {
 			if strings.HasSuffix(a.Name, "_rsched") || a.Name == "sched_tz" {
@@ -203,10 +186,7 @@ func TestWhatAChargeWritesOfCalendars(t *testing.T) {
 		if !slices.Equal(sets, c.sets) || !item.Equal(after["sched_tz"], item.S(c.zone)) {
 			t.Errorf("%s: sets %v, zone %v, want %v, %s", c.name, sets, after["sched_tz"], c.sets, c.zone)
 		}
-		got, err := table.DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decode(t, after)
 		for _, l := range c.then {
 			if i := got.State.Index(l.Name); i < 0 || got.State.Slots[i].Limit != l {
 				t.Errorf("%s: %v, want %v", c.name, got.State, l)

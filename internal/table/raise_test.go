@@ -110,8 +110,7 @@ func TestDrainIsALeast(t *testing.T) {
 			case 2:
 				d.write(table.Adjust(d.image().Key(), table.Negative(costs())))
 			case 3:
-				d.write(table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs(), Now: d.now,
-					Room: 50}.Plan())
+				d.write(addAt(d.now, costs()).Plan())
 			case 4:
 				d.write(table.Charge{Image: d.image(), Now: d.now}.Plan().Update)
 			case 5:

@@ -25,14 +25,7 @@ func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	before := b.Item()
 	delete(before, "rf")
 	for i, it := range []item.Item{before, nil} {
-		after, ok, err := writes[i].Apply(it)
-		if err != nil || !ok {
-			t.Fatalf("write %d: held %v, %v", i, ok, err)
-		}
-		half, err := table.DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		half := decode(t, applied(t, writes[i], it))
 		at := half.State.At(now)
 		held += at.Slots[at.Index("rpm")].Tokens
 	}
@@ -57,14 +50,8 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 		if held > 0 {
 			other.State.HeldUntil = now + 5000
 		}
-		after, ok, err := table.Merge(b, other, 1, now)[1].Apply(b.Item())
-		if err != nil || !ok {
-			t.Fatalf("held %t, %v", ok, err)
-		}
-		got, err := table.DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
+		got := decode(t, after)
 		j := got.State.Index("tpm")
 		if j < 0 {
 			t.Fatalf("the limit is not there: %v", after)
@@ -87,10 +74,7 @@ func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
 		other := b
 		other.State = bucket.New([]bucket.Limit{rpm}, 1, 2, now+ahead.other)
 		b.State.Slots[0].Tokens, other.State.Slots[0].Tokens = 3_000, 4_000
-		after, held, err := table.Merge(b, other, 1, now)[1].Apply(b.Item())
-		if err != nil || !held {
-			t.Fatalf("%+v: held %v, %v", ahead, held, err)
-		}
+		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
 		late := max(ahead.kept, ahead.other)
 		want := 7_000 + (late-ahead.kept)/2 + (late-ahead.other)/2
 		if got := decode(t, after).State; got.RF != now+late || got.Slots[0].Tokens != want {
@@ -110,18 +94,8 @@ func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 		other := b
 		other.State = bucket.New([]bucket.Limit{rpm, day}, 1, 2, now)
 		other.State.Slots[other.State.Index("day")].Tokens = 10_000
-		keep, err := table.DecodeShard(b.Item())
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, ok, err := table.Merge(keep, other, 1, now)[1].Apply(b.Item())
-		if err != nil || !ok {
-			t.Fatalf("%s: held %t, %v", name, ok, err)
-		}
-		got, err := table.DecodeShard(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		keep := decode(t, b.Item())
+		got := decode(t, applied(t, table.Merge(keep, other, 1, now)[1], b.Item()))
 		j, end := got.State.Index("day"), other.State.Slots[other.State.Index("day")].End
 		if j < 0 || got.State.Slots[j].Limit != day || got.State.Slots[j].End != end || got.Calendars.Until != end {
 			t.Errorf("%s: %v, %+v, want a quota until %d", name, got.State, got.Calendars, end)
@@ -141,17 +115,13 @@ func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	gone.State = bucket.New([]bucket.Limit{rpm, fly}, 1, 2, now)
 	gone.State = gone.State.Take([]int64{4_000, 0, 0}) // by slot, in order of name
 	merge := table.Merge(keep, gone, 1, now)[1]
-	after, held, err := merge.Apply(keep.Item())
-	if err != nil || !held {
-		t.Fatalf("held %t, %v", held, err)
-	}
-	b := decode(t, after)
+	b := decode(t, applied(t, merge, keep.Item()))
 	if i := b.State.Index("fly"); i < 0 || b.State.Slots[i].Limit != fly || b.State.Slots[i].Tokens != 20_000 {
 		t.Errorf("%v, want 20 slots", b.State)
 	}
 	both := keep
 	both.State = bucket.New([]bucket.Limit{rpm, fly}, 0, 2, now)
-	if _, held, err = merge.Apply(both.Item()); held || err != nil {
+	if _, held, err := merge.Apply(both.Item()); held || err != nil {
 		t.Errorf("held %t, %v, where somebody has brought the slots", held, err)
 	}
 }
@@ -183,8 +153,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
 	for _, late := range []int64{0, 500, 1_000, 1_001, 10_000} {
-		_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: table.Costs(limits), Now: now})
+		_, image := create(now, table.Costs(limits))
 		split := table.Split(image, now)
 		costs := table.Costs(limits, 5_000)
 		zero, ok, err := table.Charge{Image: image, Costs: costs,
@@ -205,10 +174,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 		moved, _, _ := split[1].Apply(nil)
 		sum := int64(0)
 		for _, it := range []item.Item{after, moved} {
-			b, err := table.DecodeShard(it)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := decode(t, it)
 			at := b.State.At(now + late)
 			sum += at.Slots[at.Index("rpm")].Tokens
 		}
@@ -224,8 +190,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
-	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-		Costs: table.Costs(limits, 13_000)})
+	_, image := create(now, table.Costs(limits, 13_000))
 	split := table.Split(image, now)[0].(item.Update)
 	for back, want := range map[int64]bool{0: true, 1_000: true, 2_000: false, 3_000: false, 8_000: false} {
 		stored := image.Item()
@@ -376,11 +341,7 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 			if _, held, err := writes[0].Apply(items[1]); err != nil || !held {
 				t.Fatalf("the other: held %v, %v", held, err)
 			}
-			after, held, err := writes[1].Apply(items[0])
-			if err != nil || !held {
-				t.Fatalf("the kept one: held %v, %v", held, err)
-			}
-			b := decode(t, after)
+			b := decode(t, applied(t, writes[1], items[0]))
 			i := b.State.Index("tpm")
 			switch {
 			case i < 0 && tt.want != lacks:
@@ -405,10 +366,7 @@ func TestRestoreGoesLimitByLimit(t *testing.T) {
 		zero := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
 			State: bucket.New(limits, 0, c.counts, now)}
 		zero.State.Slots[0].Tokens, zero.State.Slots[1].Tokens = 4_000, 7_000
-		put, held, err := table.Restore(zero, 1, c.shards, now, 3)[0].Apply(nil)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
+		put := applied(t, table.Restore(zero, 1, c.shards, now, 3)[0], nil)
 		if got := decode(t, put).State; got.Slots[0].Tokens != 0 || got.Slots[1].Tokens != c.want {
 			t.Errorf("%+v: %s, want %d of b", c, got, c.want)
 		}
@@ -434,10 +392,7 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 			other.State.Slots[i].Tokens = 1_000
 		}
 		writes := table.Merge(b, other, 1, now)
-		after, held, err := writes[1].Apply(b.Item())
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
+		after := applied(t, writes[1], b.Item())
 		if got := len(decode(t, after).State.Slots) - 1; got != want {
 			t.Errorf("%d limits and 3 others are %d, want %d", own, got, want)
 		}

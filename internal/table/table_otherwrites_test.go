@@ -260,9 +260,6 @@ func usageWrites(t *testing.T) []call {
 func begun(t *testing.T, n NewBucket) Shard {
 	t.Helper()
 	created, _ := Create(n)
-	b, err := DecodeShard(created.Item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := decode(t, created.Item)
 	return b
 }

@@ -422,10 +422,7 @@ func checkCharge(t *testing.T, c Charge, u item.Update) {
 	if err := item.Validate(u); err != nil {
 		t.Fatalf("%v:\n%s", err, shown())
 	}
-	after, held, err := u.Apply(c.Image.Item())
-	if err != nil || !held {
-		t.Fatalf("refused by its own image (%v):\n%s", err, shown())
-	}
+	after := applied(t, u, c.Image.Item())
 	got, err := DecodeShard(after)
 	if err != nil || !got.State.Matches(LimitsOf(c.Costs)) || got.Generation == 0 {
 		t.Fatalf("leaves %+v (%v)\n%s", got, err, shown())

@@ -1,0 +1,36 @@
+package table
+
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
+)
+
+// create is a bucket that is made at an instant.
+func create(now int64, costs []Cost) (item.Put, Shard) {
+	return Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs, Draw: 7})
+}
+
+// addAt is a plain add to that bucket while it is of one shard.
+func addAt(now int64, costs []Cost) Add {
+	return Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: now, Room: 50, Costs: costs}
+}
+
+// applied carries out a write, which must hold.
+func applied(t *testing.T, w item.Write, on item.Item) item.Item {
+	t.Helper()
+	after, held, err := w.Apply(on)
+	if err != nil || !held {
+		t.Fatalf("held %v, %v", held, err)
+	}
+	return after
+}
+
+func decode(t *testing.T, it item.Item) Shard {
+	t.Helper()
+	b, err := DecodeShard(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
