@@ -76,8 +76,8 @@ var mayImport = map[string][]string{
 	},
 	"internal/function":  {"internal/bucket", "internal/sequence"},
 	"internal/memdynamo": {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
-	"internal/storetest": {"internal/bucket", "internal/config", "internal/item", "internal/item/itemtest",
-		"internal/layout", "internal/ledger", "internal/store", "internal/table"},
+	"internal/storetest": {"internal/bucket", "internal/item", "internal/item/itemtest", "internal/layout",
+		"internal/store", "internal/table"},
 	"internal/arch":                    {},
 	"internal/pricing":                 {},                                       // prices
 	"internal/simulation":              {},                                       // tests only, of all together

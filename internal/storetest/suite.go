@@ -43,7 +43,6 @@ func (d Deviations) groups() []group {
 		{"Reads", narrow(testReads)},
 		{"Life", narrow(testLife)},
 		{"Slots", narrow(testSlots)},
-		{"Records", narrow(testRecords)},
 		{"Contexts", narrow(testContexts)},
 		{"Queries", testQueries},
 	}

@@ -364,8 +364,8 @@ func TestRunPlaysEveryGroup(t *testing.T) {
 	}) {
 		t.Error("the twin does not pass")
 	}
-	want := []string{"Conditions", "Contexts", "Invalid", "InvalidTransactions", "Life", "Queries", "Reads", "Records",
-		"Slots", "Transactions", "Writes"}
+	want := []string{"Conditions", "Contexts", "Invalid", "InvalidTransactions", "Life", "Queries", "Reads", "Slots",
+		"Transactions", "Writes"}
 	if got := slices.Sorted(maps.Keys(opened)); !slices.Equal(got, want) {
 		t.Errorf("groups %v, want %v", got, want)
 	}
