@@ -3,6 +3,7 @@ package memdynamo_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"reflect"
 	"strings"
@@ -160,84 +161,46 @@ func TestRequestsAreRead(t *testing.T) {
 // What no request of this project says is not valid, and does nothing.
 func TestRequestsThatAreNotUnderstood(t *testing.T) {
 	db := filled()
-	c, ctx, text := db.Client(), t.Context(), aws.String
+	c, ctx := db.Client(), t.Context()
 	names, values := map[string]string{"#0": "n", "#1": "m"}, item.Item{":0": item.N(1), ":1": item.N(2)}
-	update := func(update, condition string) error {
-		in := &dynamodb.UpdateItemInput{Key: key.Item(), ExpressionAttributeNames: names,
-			ExpressionAttributeValues: values}
-		if update != "" {
-			in.UpdateExpression = &update
-		}
-		if condition != "" {
-			in.ConditionExpression = &condition
-		}
-		_, err := c.UpdateItem(ctx, in)
+	failed := map[string]error{}
+	for _, condition := range []string{"#0 = :0 :1", "#9 = :0", "#0 = :9", "#0 <> :0", "#0 =", "(#0 = :0",
+		"#0 BETWEEN :0 OR :1", "attribute_exists #0", "attribute_not_exists(#0", "size(#0) = :0", "#0 = :0 AND", "OR"} {
+		_, failed[condition] = c.UpdateItem(ctx, &dynamodb.UpdateItemInput{Key: key.Item(), ConditionExpression: &condition,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values})
+	}
+	for _, update := range []string{"LET #0 = :0", "SET #0 :0", "SET #0 = :0,", "SET #0 = :0 - #9", "ADD #0 :9",
+		"SET #0 = if_not_exists #0, :0)", "SET #0 = if_not_exists(#0 :0)", "SET #0 = if_not_exists(#0, :0", "REMOVE #9",
+		"REMOVE #0 #1"} {
+		_, failed[update] = c.UpdateItem(ctx, &dynamodb.UpdateItemInput{Key: key.Item(), UpdateExpression: &update,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values})
+	}
+	odd := "#9 = :0"
+	_, failed[odd+" of a put"] = c.PutItem(ctx, &dynamodb.PutItemInput{Item: key.Item(), ConditionExpression: &odd})
+	_, failed[odd+" of a delete"] = c.DeleteItem(ctx, &dynamodb.DeleteItemInput{Key: key.Item(), ConditionExpression: &odd})
+	transact := func(one types.TransactWriteItem) error {
+		_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+			TransactItems: []types.TransactWriteItem{one}})
 		return err
 	}
-	for condition, want := range map[string]string{
-		"#0 = :0 :1": `condition goes on with ":1"`, "#9 = :0": `name "#9" is not defined`,
-		"#0 = :9": `value ":9" is not defined`, "#0 <> :0": `operator "<>" is not known`,
-		"#0 =":     `value "" is not defined`,
-		"(#0 = :0": `want ")" before ""`, "#0 BETWEEN :0 OR :1": `want "AND" before "OR :1"`,
-		"attribute_exists #0": `want "(" before "#0"`, "attribute_not_exists(#0": `want ")" before ""`,
-		"size(#0) = :0": `name "size" is not defined`, "#0 = :0 AND": `name "" is not defined`,
-		"OR": `name "OR" is not defined`,
-	} {
-		if err := update("", condition); !saysInvalid(err, want) {
-			t.Errorf("condition %s: %v, want %s", condition, err, want)
-		}
-	}
-	for expression, want := range map[string]string{
-		"LET #0 = :0": `action "LET" is not known`, "SET #0 :0": `want "=" before ":0"`,
-		"SET #0 = :0,":     `name "" is not defined`,
-		"SET #0 = :0 - #9": `name "#9" is not defined`, "ADD #0 :9": `value ":9" is not defined`,
-		"SET #0 = if_not_exists #0, :0)": `want "(" before "#0 , :0 )"`,
-		"SET #0 = if_not_exists(#0 :0)":  `want "," before ":0 )"`,
-		"SET #0 = if_not_exists(#0, :0":  `want ")" before ""`, "REMOVE #9": `name "#9" is not defined`,
-		"REMOVE #0 #1": `name "" is not defined`,
-	} {
-		if err := update(expression, ""); !saysInvalid(err, want) {
-			t.Errorf("update %s: %v, want %s", expression, err, want)
-		}
-	}
+	failed[odd+" of a check"] = transact(types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{Key: key.Item(),
+		ConditionExpression: &odd}})
 	query := item.Query{PK: "a"}.Input("limits")
-	query.KeyConditionExpression = text("#p = :p AND size(#p) = :p")
-	put := &types.PutRequest{Item: key.Item()}
-	for name, do := range map[string]func() error{
-		`key condition "#p = :p AND size(#p) = :p" is not understood`: func() error {
-			_, err := c.Query(ctx, query)
-			return err
-		},
-		`name "#9" is not defined`: func() error {
-			_, err := c.PutItem(ctx, &dynamodb.PutItemInput{Item: key.Item(), ConditionExpression: text("#9 = :0")})
-			return err
-		},
-		`condition goes on with ":0"`: func() error {
-			_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{Key: key.Item(), ExpressionAttributeNames: names,
-				ExpressionAttributeValues: values, ConditionExpression: text("#0 = :0 :0")})
-			return err
-		},
-		`value ":9" is not defined`: func() error {
-			check := types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{Key: key.Item(),
-				ExpressionAttributeNames: names, ConditionExpression: text("#0 = :9")}}
-			_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-				TransactItems: []types.TransactWriteItem{check}})
-			return err
-		},
-		"only deletes are served in a batch": func() error {
-			_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
-				RequestItems: map[string][]types.WriteRequest{"limits": {{PutRequest: put}}}})
-			return err
-		},
-		"a transaction with nothing in one of its places": func() error {
-			nothing := make([]types.TransactWriteItem, 1)
-			_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: nothing})
-			return err
-		},
-	} {
-		if err := do(); !saysInvalid(err, name) {
-			t.Errorf("%v, want %s", err, name)
+	query.KeyConditionExpression = &odd
+	_, failed[odd+" of a query"] = c.Query(ctx, query)
+	for request, err := range failed {
+		expression, _, _ := strings.Cut(request, " of a ")
+		if want := fmt.Sprintf("expression %q is not understood", expression); !saysInvalid(err, want) {
+			t.Errorf("%s: %v, want %s", request, err, want)
 		}
+	}
+	if err := transact(types.TransactWriteItem{}); !saysInvalid(err, "a transaction with nothing in one of its places") {
+		t.Error(err)
+	}
+	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+		RequestItems: map[string][]types.WriteRequest{"limits": {{PutRequest: &types.PutRequest{Item: key.Item()}}}}})
+	if !saysInvalid(err, "only deletes are served in a batch") {
+		t.Error(err)
 	}
 	if n := db.Stats().Calls(); n != 0 {
 		t.Errorf("%d calls were carried out", n)

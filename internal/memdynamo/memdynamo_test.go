@@ -3,6 +3,7 @@ package memdynamo_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -196,14 +197,8 @@ func TestChangesAreTheStream(t *testing.T) {
 		}
 		last = c.SequenceNumber()
 	}
-	want := []string{"insert", "modify", "remove", "insert", "expire"}
-	if len(got) != len(want) {
+	if want := []string{"insert", "modify", "remove", "insert", "expire"}; !slices.Equal(got, want) {
 		t.Fatalf("changes are %v, want %v", got, want)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("changes are %v, want %v", got, want)
-		}
 	}
 	if c := changes[1]; c.CreatedAt != 7 || !item.Equal(c.Old["n"], item.N(1)) || !item.Equal(c.New["n"], item.N(3)) {
 		t.Errorf("second change is %+v", c)

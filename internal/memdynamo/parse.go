@@ -61,7 +61,7 @@ func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
 	}
 	q.PK, q.Prefix, q.From, q.To = text(":p"), text(":b"), text(":f"), text(":t")
 	if want := q.Input(""); *want.KeyConditionExpression != aws.ToString(in.KeyConditionExpression) {
-		return q, invalid("key condition %q is not understood", aws.ToString(in.KeyConditionExpression))
+		return q, invalid("expression %q is not understood", aws.ToString(in.KeyConditionExpression))
 	}
 	return q, nil
 }
@@ -72,7 +72,7 @@ type parser struct {
 	values item.Item
 
 	words []string // the words still to read
-	err   error
+	odd   bool     // the expression is not understood
 }
 
 // words cuts an expression: names, values, operators, and each parenthesis and comma
@@ -101,47 +101,38 @@ func (p *parser) took(word string) bool {
 	return true
 }
 
-func (p *parser) want(word string) {
-	if !p.took(word) {
-		p.fail("want %q before %q", word, strings.Join(p.words, " "))
-	}
-}
+// need notes that the expression is not understood unless something is as it must be.
+func (p *parser) need(ok bool) { p.odd = p.odd || !ok }
 
-func (p *parser) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = invalid(format, args...)
-	}
-}
+func (p *parser) want(word string) { p.need(p.took(word)) }
 
 func (p *parser) name() string {
-	alias := p.next()
-	name, ok := p.names[alias]
-	if !ok {
-		p.fail("name %q is not defined", alias)
-	}
+	name, ok := p.names[p.next()]
+	p.need(ok)
 	return name
 }
 
 func (p *parser) value() item.Value {
-	alias := p.next()
-	v, ok := p.values[alias]
-	if !ok {
-		p.fail("value %q is not defined", alias)
-	}
+	v, ok := p.values[p.next()]
+	p.need(ok)
 	return v
 }
 
-// condition reads a condition; none is nil.
-func (p *parser) condition(expression string) (item.Cond, error) {
-	if expression == "" {
-		return nil, nil
-	}
+// read reads all words of an expression.
+func (p *parser) read(expression string, parse func()) error {
 	p.words = words(expression)
-	c := p.any()
-	if len(p.words) > 0 {
-		p.fail("condition goes on with %q", strings.Join(p.words, " "))
+	if parse(); p.odd || len(p.words) > 0 {
+		return invalid("expression %q is not understood", expression)
 	}
-	return c, p.err
+	return nil
+}
+
+// condition reads a condition; none is nil.
+func (p *parser) condition(expression string) (c item.Cond, err error) {
+	if expression != "" {
+		err = p.read(expression, func() { c = p.any() })
+	}
+	return c, err
 }
 
 func (p *parser) any() item.Cond {
@@ -186,10 +177,9 @@ func (p *parser) term() item.Cond {
 	switch op := item.Op(p.next()); op {
 	case item.Eq, item.Lt, item.Le, item.Gt, item.Ge:
 		return item.Compare(name, op, p.value())
-	default:
-		p.fail("operator %q is not known", op)
-		return nil
 	}
+	p.need(false)
+	return nil
 }
 
 func (p *parser) argument() string {
@@ -201,17 +191,15 @@ func (p *parser) argument() string {
 
 // update parses the changes of an update.
 func (p *parser) update(u item.Update, expression string) (item.Update, error) {
-	p.words = words(expression)
-	for len(p.words) > 0 {
-		verb := p.next()
-		for {
-			p.action(&u, verb)
-			if !p.took(",") {
-				break
+	err := p.read(expression, func() {
+		for len(p.words) > 0 {
+			verb := p.next()
+			for p.action(&u, verb); p.took(","); {
+				p.action(&u, verb)
 			}
 		}
-	}
-	return u, p.err
+	})
+	return u, err
 }
 
 func (p *parser) action(u *item.Update, verb string) {
@@ -239,6 +227,6 @@ func (p *parser) action(u *item.Update, verb string) {
 	case "REMOVE":
 		u.Remove = append(u.Remove, name)
 	default:
-		p.fail("action %q is not known", verb)
+		p.need(false)
 	}
 }
