@@ -99,22 +99,6 @@ func TestTheDebtOfAdoptedSoftLimits(t *testing.T) {
 	}
 }
 
-// A bucket expires by the limit that takes longest to fill; quotas have no part in that, and a limit
-// without a refill keeps it for good.
-func TestHowLongABucketLives(t *testing.T) {
-	rate := Limit{Name: "a", Capacity: 60 * Milli, Amount: Milli, Period: 1000}
-	fast, still := rate, rate
-	fast.Name, fast.Amount, still.Name, still.Amount = "b", 10*Milli, "c", 0
-	for _, c := range []struct {
-		limits []Limit
-		want   int64
-	}{{[]Limit{rate, fast}, 420}, {[]Limit{daily, rate}, 420}, {[]Limit{rate, still}, 0}} {
-		if got := New(c.limits, 0, 1, anEdge).TTLSeconds(7); got != c.want {
-			t.Errorf("%v: %d s, want %d", c.limits, got, c.want)
-		}
-	}
-}
-
 // A limit that is brought stands where it belongs by its name.
 func TestAdoptedLimitsAreInOrder(t *testing.T) {
 	rate := func(name string) Limit { return Limit{Name: name, Capacity: 10 * Milli, Amount: Milli, Period: 1000} }

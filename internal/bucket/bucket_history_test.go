@@ -321,15 +321,6 @@ func TestStatesOfAnyNumbers(t *testing.T) {
 	}
 }
 
-// The clock of a state may be as far away as numbers go.
-func TestRefillAfterAnyTime(t *testing.T) {
-	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 60_000}
-	s := bucket.State{RF: math.MinInt64, Slots: []bucket.Slot{{Limit: l}}}
-	if got := s.At(math.MaxInt64).Slots[0].Tokens; got != 10_000 {
-		t.Errorf("after %g ms the level is %d, want it full", math.Pow(2, 64), got)
-	}
-}
-
 // A shard that is within its share splits into two that are within theirs, down
 // to the last fraction; else the pair could earn more than the whole.
 func TestSplitStaysWithinShares(t *testing.T) {
@@ -341,17 +332,5 @@ func TestSplitStaysWithinShares(t *testing.T) {
 				splitBoth(t, &script{}, &s, newNaive(s), s.String())
 			}
 		}
-	}
-}
-
-// Halves add up, and the one that stays is the larger, of debt too.
-func TestHalve(t *testing.T) {
-	for n := int64(-9); n <= 9; n++ {
-		if keep, moved := bucket.Halve(n); keep+moved != n || keep < moved || keep-moved > 1 {
-			t.Errorf("Halve(%d) = %d, %d", n, keep, moved)
-		}
-	}
-	if keep, moved := bucket.Halve(math.MinInt64); keep != math.MinInt64/2 || moved != keep {
-		t.Errorf("Halve(MinInt64) = %d, %d", keep, moved)
 	}
 }

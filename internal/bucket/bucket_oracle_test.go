@@ -163,36 +163,6 @@ func TestSharesAddUp(t *testing.T) {
 	}
 }
 
-// Many small refills credit exactly what one large refill credits.
-func TestManySmallRefillsAreOneLarge(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 1))
-	for range 400 {
-		r := bucket.Rate{Capacity: math.MaxInt64 / 2, Amount: 1 + rng.Int64N(1e9), Period: 1 + rng.Int64N(1e8)}
-		tokens, rest, elapsed := int64(0), int64(0), int64(0)
-		for range 100 {
-			e := rng.Int64N(1000)
-			g := bucket.Refill(tokens, rest, r, e)
-			tokens, rest, elapsed = tokens+g.Credit, g.Rest, elapsed+e
-		}
-		if g := bucket.Refill(0, 0, r, elapsed); g.Credit != tokens || g.Rest != rest {
-			t.Fatalf("%v after %d ms in steps: %d rest %d, at once: %+v", r, elapsed, tokens, rest, g)
-		}
-	}
-}
-
-func TestRescaledRestMintsNothing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 1))
-	for range 20_000 {
-		from, rest := legal(0, 0, wild(rng), wild(rng))
-		to, _ := legal(0, 0, wild(rng), 0)
-		got := bucket.RescaleRest(rest, from.Period, to.Period)
-		before, after := level(0, rest, from.Period), level(0, max(got, 0), to.Period)
-		if got < 0 || got >= to.Period || after.Cmp(before) > 0 {
-			t.Fatalf("RescaleRest(%d, %d, %d) = %d", rest, from.Period, to.Period, got)
-		}
-	}
-}
-
 func TestSaturatingSums(t *testing.T) {
 	clamp := func(n *big.Int) int64 {
 		if n.IsInt64() {

@@ -137,6 +137,9 @@ func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
 		{[]bucket.Limit{limit(1, 7, 1)}, 7, 1},
 		{[]bucket.Limit{limit(1, 1_000_000, 1)}, 7, 0},
 		{[]bucket.Limit{limit(100, 100, 60), limit(1000, 10, 60)}, 7, 42_000},
+		{[]bucket.Limit{limit(60, 1, 1), {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}, 7,
+			420}, // a quota has no part in that
+		{[]bucket.Limit{limit(60, 0, 1), limit(100, 100, 60)}, 7, 0}, // what is never filled keeps it for good
 		{nil, 7, 0},
 		{[]bucket.Limit{limit(100, 100, 60)}, 0, 0},
 	} {

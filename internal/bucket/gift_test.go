@@ -88,19 +88,6 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A soft quota that becomes a hard one forgives its debt, and gives nothing for it: of 10 were 15
-// spent, which leaves nothing of 12.
-func TestASoftQuotaThatBecomesHard(t *testing.T) {
-	soft := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC", Soft: true}
-	s := New([]Limit{soft}, 0, 1, 1000)
-	s.Slots[s.Index("q")].Tokens = -5000
-	hard := soft
-	hard.Soft, hard.Capacity = false, 12*Milli
-	if got, _ := s.Adopt(hard); got.Slots[s.Index("q")].Tokens != 0 {
-		t.Errorf("%d are left", got.Slots[s.Index("q")].Tokens)
-	}
-}
-
 // The smallest gift to a quota begins its period; none, or one that takes away, does not.
 func TestGiftsThatBeginAPeriod(t *testing.T) {
 	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}

@@ -137,15 +137,6 @@ func TestSlotsComeBackFromAnAstrayEpoch(t *testing.T) {
 	}
 }
 
-// What is in flight in two epochs is free when both are over, so slots are all there after two
-// epochs at the latest, and only their edge says so: nothing comes back bit by bit.
-func TestSlotsAreFreeAfterTwoEpochs(t *testing.T) {
-	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
-	if r := fly.WholeAt(1_000_000, 0); r.Edge != 60_000 || r.Amount != 0 {
-		t.Errorf("%+v, want an edge after 60 s and no refill", r)
-	}
-}
-
 // The first period that ends decides; slots and quotas without an edge have none.
 func TestPeriodEnd(t *testing.T) {
 	quota := func(end int64) Slot { return Slot{Limit: Limit{Name: "q", Reset: "0 0 * * *"}, End: end} }

@@ -106,14 +106,6 @@ func TestAPeriodBeginsWithItsFirstUse(t *testing.T) {
 	}
 }
 
-// A quota that has not begun yet stays so, however time goes on.
-func TestAPeriodThatHasNotBegun(t *testing.T) {
-	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}}, 0, 1, 5000)
-	if got := s.At(9_000_000).Slots[s.Index("q")]; got.End != 0 || got.Tokens != 10*Milli {
-		t.Errorf("%d until %d", got.Tokens, got.End)
-	}
-}
-
 // Behind the edge of a quota the rate beside it is stored as it was just before: 10 per second, 4
 // left half a second behind the edge, are -1 and a millitoken less at the edge.
 func TestARateIsStoredBeforeTheEdgeOfAQuota(t *testing.T) {
@@ -152,19 +144,6 @@ func TestAnEdgeOfOtherZoneData(t *testing.T) {
 	sl := Slot{Limit: Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h12@UTC"}, End: noon}
 	if sl.enter(noon + EdgeMargin); sl.End != noon+day {
 		t.Errorf("of the same data: ends %d h after it", (sl.End-noon)/3600_000)
-	}
-}
-
-// Merged quotas add up what they have and were topped up by.
-func TestMergedQuotas(t *testing.T) {
-	a := Slot{Tokens: 7, Extra: 4, End: 50}
-	a.merge(Slot{Tokens: 6, Extra: 2, End: 60}, 10)
-	if a.Tokens != 13 || a.Extra != 6 || a.End != 60 {
-		t.Errorf("%+v, want 13 of a share of 10, with 6 extra", a)
-	}
-	a.merge(Slot{Tokens: 100}, 10)
-	if a.Tokens != 16 {
-		t.Errorf("%d, want no more than the share and what was topped up", a.Tokens)
 	}
 }
 
@@ -223,8 +202,8 @@ func TestLimitsBecomeQuotas(t *testing.T) {
 // its edge, of slots all on shard 0, the latest after two epochs. Of a limit that the shard has not,
 // or has by another calendar, as if it had it.
 func TestRateOf(t *testing.T) {
-	const edge = 1_700_006_400_000 // of every two hours
-	hours := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
+	const edge = 1_700_006_400_000                                                    // of every two hours
+	hours := Limit{Name: "a", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"} // the first of all
 	days, other := hours, hours
 	days.Reset, other.Name = "m0h1@UTC", "other"
 	fly := Limit{Name: "fly", Capacity: 6, Period: 30_000, InFlight: true}
@@ -232,7 +211,7 @@ func TestRateOf(t *testing.T) {
 	gone.Name = "gone"
 	rate := Limit{Name: "r", Capacity: 10, Amount: 4, Period: 1000}
 	s := New([]Limit{hours, fly, rate}, 0, 1, edge-5000)
-	s.Slots[s.Index("q")].End = edge + 100 // as somebody with other data of the zone has told
+	s.Slots[s.Index("a")].End = edge + 100 // as somebody with other data of the zone has told
 	whole := WCULimit()
 	for _, c := range []struct {
 		limit       Limit
@@ -291,17 +270,6 @@ func TestUntilTheEdgeOfAQuota(t *testing.T) {
 		if got := Wait(c.tokens, 0, r, c.need); got != c.want {
 			t.Errorf("%d of 100, %d wanted: after %d ms, want %d", c.tokens, c.need, got, c.want)
 		}
-	}
-}
-
-// The first slot of a shard knows its own edge, as all others.
-func TestTheFirstSlotKnowsItsEdge(t *testing.T) {
-	const edge = 1_700_006_400_000
-	hours := Limit{Name: "a", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
-	s := New([]Limit{hours}, 0, 1, edge-5000)
-	s.Slots[0].End = edge + 100
-	if got := s.RateOf(hours).Edge; got != 5100+EdgeMargin {
-		t.Errorf("after %d ms", got)
 	}
 }
 

@@ -106,22 +106,6 @@ func TestWhatIsStoredBehindAnEdgeComesBack(t *testing.T) {
 	}
 }
 
-// A shard that merges is held no longer than one of both, and one of which nothing is held by nobody.
-func TestMergesHoldNothingAnew(t *testing.T) {
-	rps := Limit{Name: "rps", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
-	for _, until := range []int64{0, anEdge - 1, anEdge, anEdge + 5} {
-		s, other := New([]Limit{rps}, 0, 2, anEdge), New([]Limit{rps}, 1, 2, anEdge)
-		other.HeldUntil = until
-		want := int64(0)
-		if until > anEdge {
-			want = until
-		}
-		if got := s.Merge(other, 1).HeldUntil; got != want {
-			t.Errorf("merged with what is held until %d: until %d, want %d", until, got, want)
-		}
-	}
-}
-
 // What is emptied has nothing, and nobody holds anything of it. Its write meter is full.
 func TestWhatIsEmptied(t *testing.T) {
 	s, i := one(Limit{Name: "rps", Capacity: 10 * Milli, Amount: Milli, Period: 1000}, anEdge, 5)
@@ -133,18 +117,6 @@ func TestWhatIsEmptied(t *testing.T) {
 	}
 	if w := got.Slots[got.Index(WCU)]; w.Tokens != WCULimit().Capacity {
 		t.Errorf("a write meter of %d", w.Tokens)
-	}
-}
-
-// An instant until which something is held means nothing if no sound clock can have written it.
-func TestHowLongSomethingIsHeld(t *testing.T) {
-	s, _ := one(daily, anEdge, 0)
-	for until, want := range map[int64]int64{0: anEdge, anEdge - 1: anEdge, anEdge + 1: anEdge + 1,
-		anEdge + MaxAhead + MaxSkew: anEdge + MaxAhead + MaxSkew, anEdge + MaxAhead + MaxSkew + 1: anEdge} {
-		s.HeldUntil = until
-		if got := s.HeldAfter(anEdge); got != want {
-			t.Errorf("until %d: %d, want %d", until-anEdge, got-anEdge, want-anEdge)
-		}
 	}
 }
 
@@ -179,6 +151,9 @@ func TestQuotasOfTwoShardsTogether(t *testing.T) {
 		{Slot{Tokens: 3000, End: 20}, Slot{Tokens: 9000, End: 10}, Slot{Tokens: 5000, End: 20}},
 		{Slot{Tokens: 12_000, End: 20}, Slot{Tokens: -1000, End: 20}, Slot{Tokens: 11_000, End: 20}},
 		{Slot{Tokens: 12_000, End: 20}, Slot{Tokens: 1000, End: 20}, Slot{Tokens: 12_000, End: 20}},
+		{Slot{Tokens: 4000, Extra: 2000, End: 50}, Slot{Tokens: 3000, Extra: 1000, End: 60},
+			Slot{Tokens: 7000, Extra: 3000, End: 60}}, // with what both were topped up by
+		{Slot{Tokens: 4000, Extra: 1000}, Slot{Tokens: 9000}, Slot{Tokens: 6000, Extra: 1000}},
 	} {
 		got := c.a
 		if got.merge(c.b, 5000); got != c.want {

