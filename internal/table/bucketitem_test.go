@@ -61,17 +61,6 @@ func TestAttributesThatNameALimit(t *testing.T) {
 	}
 }
 
-// What is held must be a number, and the error says which attribute is none.
-func TestWhatIsHeldIsANumber(t *testing.T) {
-	put, _ := create(sampleNow, Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}}))
-	held := namesOf("rpm").held
-	put.Item[held] = item.S("x")
-	want := fmt.Sprintf("attribute %q is the string \"x\"", held)
-	if _, err := DecodeShard(put.Item); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
 // manyKinds is a bucket of a rate of which tokens are held, a quota of either kind, and slots, with
 // remainders.
 func manyKinds(t *testing.T) item.Item {

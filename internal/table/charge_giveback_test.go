@@ -1,7 +1,6 @@
 package table_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -127,42 +126,6 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		if burst != 10 {
 			t.Errorf("%d granted at once when all is even, want 10", burst)
-		}
-	}
-}
-
-// Levels and counters beyond 64 bits are read as what is nearest and as what their
-// growth is; one of everything else makes the item unreadable.
-func TestDecodeShardSaturates(t *testing.T) {
-	_, b := create(1, table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}))
-	for _, tt := range []struct {
-		attr, value string
-		tokens      int64
-		used        int64
-		ok          bool
-	}{
-		{"b_rpm_tk", "9223372036854775808", math.MaxInt64, 0, true},
-		{"b_rpm_tk", "-99999999999999999999999999999999999999", math.MinInt64, 0, true},
-		{"b_rpm_tk", "1.5", 0, 0, false},
-		{"b_rpm_tc", "18446744073709551617", 10_000, 1, true},
-		{"b_rpm_tc", "-18446744073709551617", 10_000, -1, true},
-		{"b_rpm_tc", "0.5", 0, 0, false},
-		{"b_rpm_cp", "9223372036854775808", 0, 0, false},
-		{"b_rpm_rp", "9223372036854775808", 0, 0, false},
-		{"rf", "9223372036854775808", 0, 0, false},
-	} {
-		it := b.Item()
-		it[tt.attr] = &types.AttributeValueMemberN{Value: tt.value}
-		got, err := table.DecodeShard(it)
-		if (err == nil) != tt.ok {
-			t.Errorf("%s=%s: %v", tt.attr, tt.value, err)
-			continue
-		}
-		if !tt.ok {
-			continue
-		}
-		if sl := got.State.Slots[0]; sl.Tokens != tt.tokens || sl.Used != tt.used {
-			t.Errorf("%s=%s: reads %d, %d, want %d, %d", tt.attr, tt.value, sl.Tokens, sl.Used, tt.tokens, tt.used)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func randomBucket(rng *rand.Rand, now int64) table.Shard {
 		limits[i] = bucket.Limit{Name: string(rune('a' + i)), Capacity: 1 + rng.Int64N(50),
 			Amount: 1 + rng.Int64N(30), Period: 1 + rng.Int64N(5_000)}
 	}
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(limits, 0, 1, now)}
+	b := imageOf(1, limits, 0, 1, now)
 	for i := range b.State.Slots[:len(limits)] {
 		sl := &b.State.Slots[i]
 		sl.Tokens, sl.Rest, sl.Used = rng.Int64N(sl.Capacity+1), rng.Int64N(sl.Period), rng.Int64N(1000)-500

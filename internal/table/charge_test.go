@@ -80,8 +80,7 @@ func TestASoftLimitThatIsFull(t *testing.T) {
 	} {
 		for _, shards := range []int{1, 2} {
 			soft := bucket.Limit{Name: "rpm", Capacity: int64(shards) * 100 * s, Amount: s, Period: s, Soft: true}
-			b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-				State: bucket.New([]bucket.Limit{soft}, 0, shards, now)}
+			b := imageOf(1, []bucket.Limit{soft}, 0, shards, now)
 			b.State.Slots[0].Tokens = c.level * s
 			plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{soft}, 5*s), Now: now, Slack: c.slack}.Plan()
 			b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
@@ -100,8 +99,7 @@ func TestChargesOfAnItemWhoseClockIsAhead(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
 	for ahead, begins := range map[int64]bool{0: false, 500: false, bucket.MaxSkew: false, bucket.MaxSkew + 1: true} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-			State: bucket.New(ten, 0, 1, now+ahead)}
+		b := imageOf(1, ten, 0, 1, now+ahead)
 		plan := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan()
 		after, held, err := plan.Update.Apply(b.Item())
 		if err != nil || !held || !plan.Verdict.Granted || plan.Verdict.At != now {
@@ -140,8 +138,7 @@ func TestWhatIsOwedIsTakenIntoDebt(t *testing.T) {
 		floor, others int64 // in percent, and tokens
 		want          bool
 	}{{0, 0, true}, {0, 9, true}, {40, 0, true}, {40, 1, true}, {40, 2, false}} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-			State: bucket.New([]bucket.Limit{ten}, 0, 1, now)}
+		b := imageOf(1, []bucket.Limit{ten}, 0, 1, now)
 		b.State.Slots[0].Tokens = 8 * s
 		costs := []table.Cost{{Limit: ten, Milli: 3 * s, Floor: c.floor}}
 		u := table.Charge{Image: b, Costs: costs, Now: now, Force: true, Owe: true}.Plan().Update
@@ -159,7 +156,7 @@ func TestAMeterOfOtherNumbersStays(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
 		ten := []bucket.Limit{{Name: name, Capacity: 10 * s, Amount: s, Period: s}}
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+		b := imageOf(1, ten, 0, 1, now)
 		i := b.State.Index(bucket.WCU)
 		b.State.Slots[i].Capacity, b.State.Slots[i].Amount, b.State.Slots[i].Tokens = 500*s, 500*s, 400*s
 		got := decode(t, applied(t, table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update, b.Item()))
@@ -173,7 +170,7 @@ func TestAMeterOfOtherNumbersStays(t *testing.T) {
 func TestAnItemOfOursWithoutAClock(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+	b := imageOf(1, ten, 0, 1, now)
 	b.State.Slots[0].Tokens = 4 * s
 	it := b.Item()
 	delete(it, "rf")
@@ -196,7 +193,7 @@ func TestAPlanLeavesItsImage(t *testing.T) {
 		"other limits": {Costs: table.Costs(wider, s, s)}, "gifts": {Gifts: map[string]bucket.Gift{"rpm": {Milli: s}}},
 		"ahead": {Costs: table.Costs(ten, 2*s), Ahead: &table.Ahead{Life: 1000, Take: table.Costs(ten, s)}},
 	} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now)}
+		b := imageOf(1, ten, 0, 1, now)
 		before := b.Item()
 		for _, at := range []int64{now, now + 500} {
 			c.Image, c.Now = b, at

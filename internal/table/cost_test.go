@@ -2,13 +2,9 @@ package table
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // A cost needs a share that holds it beside what it leaves: 10 for a cost of 6 that leaves 40 %, rounded
@@ -184,39 +180,6 @@ func TestAddsOfSlots(t *testing.T) {
 		}
 		if got, err := DecodeShard(after); held && (err != nil || got.State.Slots[0].Tokens != 6000-n) {
 			t.Errorf("%d beside 4000: %d are left, %v", n, got.State.Slots[0].Tokens, err)
-		}
-	}
-}
-
-// What cannot be read is shown as it is, without what would fill a screen.
-func TestShownValues(t *testing.T) {
-	for want, v := range map[string]item.Value{
-		"7": item.N(7), `the string "x"`: item.S("x"), "true": item.Bool(true), "null": item.Null(),
-		"of type B": item.B([]byte("x")), "of type M": item.Map(item.Item{}),
-		`the string "` + strings.Repeat("y", 40) + `"`: item.S(strings.Repeat("y", 99)),
-	} {
-		if got := item.Shown(v); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	want := `attribute "b_rpm_cp" is -3, want 1 to 9223372036854775807`
-	if got := notPositive("rpm", layout.FieldCapacity, -3).Error(); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// An hour counts for its day; the key of midnight may be that of a day of the Python aggregator, and
-// counts only with marks of ours.
-func TestHoursOfADay(t *testing.T) {
-	s := ledger.Sum{Namespace: "ns", Entity: "acme", Resource: "gpt", Part: "2024-01"}
-	if got := s.Key(); got != layout.UsageKey("ns", "acme", "gpt", "2024-01") {
-		t.Errorf("the sum is at %v", got)
-	}
-	for part, want := range map[string]bool{
-		"2024-01-01T14:00:00Z": true, "2024-01-01T00:00:00Z": false, "2024-01-01": false, "2024-01": false,
-	} {
-		if got := ledger.IsHourOfDay(layout.UsageKey("ns", "acme", "gpt", part).Item()); got != want {
-			t.Errorf("%s: %v", part, got)
 		}
 	}
 }

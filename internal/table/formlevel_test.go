@@ -12,7 +12,7 @@ import (
 // limit of that name finds none. They are of no other limit, and none is named twice.
 func TestAttributesOfALimit(t *testing.T) {
 	all := kinds()
-	b := Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(all, 0, 1, sampleNow)}
+	b := imageOf(0, all, 0, 1, sampleNow)
 	for i := range b.State.Slots {
 		sl := &b.State.Slots[i]
 		sl.Held, sl.Ended = 5, 4

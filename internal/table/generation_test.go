@@ -229,15 +229,6 @@ func TestNoGenerationComesBack(t *testing.T) {
 	}
 }
 
-// The instant of a generation is above the bits that were drawn.
-func TestWhenAGenerationBegan(t *testing.T) {
-	for _, drawn := range []int64{0, 7, 1<<12 - 1} {
-		if got := table.Began(1_700_000_000_000<<12 | drawn); got != 1_700_000_000_000 {
-			t.Errorf("drawn %d: began at %d", drawn, got)
-		}
-	}
-}
-
 // The next generation looks another to usage, which keeps a byte of it, whenever it begins: 3,000 in a
 // row, of which a dozen would look the same. What was drawn for the life stays.
 func TestTheNextGenerationLooksAnother(t *testing.T) {

@@ -3,6 +3,7 @@ package table_test
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -34,4 +35,10 @@ func decode(t *testing.T, it item.Item) table.Shard {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// imageOf is a shard of that bucket, as it is full.
+func imageOf(generation int64, limits []bucket.Limit, shard, shards int, now int64) table.Shard {
+	return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: generation,
+		State: bucket.New(limits, shard, shards, now)}
 }

@@ -120,7 +120,7 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 func TestChargeFromSubTokenCounters(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
+	b := imageOf(0, limits, 0, 1, now)
 	b.State.Slots[0].Tokens, b.State.Slots[0].Used = 1_234, -77
 	u := table.Charge{Image: b, Costs: table.Costs(limits, 1_000),
 		Now: now + 1}.Plan().Update

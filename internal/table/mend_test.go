@@ -77,7 +77,7 @@ func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
 		{"nothing is wanted", 40, []bucket.Limit{}, "l00 to l31, wcu"},
 		{"what is stored is refilled", 40, nil, "l00 to l39, wcu"},
 	} {
-		b := Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits(c.stored), 0, 1, sampleNow)}
+		b := imageOf(0, limits(c.stored), 0, 1, sampleNow)
 		got, first, last := "", "", -2
 		for _, sl := range b.mended(Costs(c.costs)).Slots {
 			i := slices.IndexFunc(limits(99), func(l bucket.Limit) bool { return l.Name == sl.Name })

@@ -72,8 +72,7 @@ func TestCountersOfAShardThatHaveOutgrown64Bits(t *testing.T) {
 		{"30000000000000000000", "10000000000000000000", "30000000000000000", "20000000000000000"},
 		{"9223372036854775999", "9223372036854775000", "9223372036854775", "0"},
 	} {
-		b := Shard{Namespace: "ns", Entity: "e", Resource: "r",
-			State: bucket.New([]bucket.Limit{{Name: "l", Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, 0)}
+		b := imageOf(0, []bucket.Limit{{Name: "l", Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, 0)
 		it := b.Item()
 		it["b_l_tc"] = num(c.used)
 		if c.ended != "" {

@@ -15,7 +15,7 @@ import (
 func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 	const now = 1_700_000_000_000
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	b := Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New([]bucket.Limit{quota}, 0, 1, now)}
+	b := imageOf(0, []bucket.Limit{quota}, 0, 1, now)
 	i := b.State.Index("q")
 	b.State.Slots[i].Tokens, b.State.Slots[i].Used = 3_000, 7_000
 	for _, c := range []struct {
@@ -104,7 +104,8 @@ func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 		cost int64 // of the quota
 		same bool
 	}{{0, true}, {0, true}, {1000, false}, {1000, true}} {
-		after := applied(t, Charge{Image: b, Costs: Costs(limits, c.cost, 1000), Now: over + int64(i)*1000}.Plan().Update, it)
+		plan := Charge{Image: b, Costs: Costs(limits, c.cost, 1000), Now: over + int64(i)*1000}.Plan()
+		after := applied(t, plan.Update, it)
 		next := decode(t, after)
 		if same := next.Generation == b.Generation; same != c.same {
 			t.Errorf("charge %d: the same generation %v, %v", i, same, next.State)

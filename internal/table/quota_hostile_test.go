@@ -67,19 +67,6 @@ func TestAPeriodThatAnotherShardBeganIsBegunOnce(t *testing.T) {
 	}
 }
 
-// Nor is it given back before anybody has taken of the period that another shard began.
-func TestNothingIsGivenBackOncePeriodsWereBegunElsewhere(t *testing.T) {
-	it := shardWith(t, "+18000", noon, item.Item{
-		"b_q_wa": item.N(noon), "b_q_ws": item.N(noon + 18_000_500), "b_q_wtc": item.N(4_000), "vu": item.N(0)})
-	back := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{{
-		Limit: bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+18000"},
-		Milli: -4_000, End: noon + 18_000_000,
-	}})
-	if _, held, err := back.Apply(it); held || err != nil {
-		t.Errorf("given back to a later period: %v", err)
-	}
-}
-
 // An end that no zone data can explain does not close a quota for ever.
 func TestAnEndThatCannotBeDoesNotKeepAQuotaClosed(t *testing.T) {
 	const tomorrow = noon + 12*3_600_000 + 2_000

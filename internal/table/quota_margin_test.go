@@ -166,8 +166,7 @@ func TestAPeriodBegunInTheFuture(t *testing.T) {
 	limits := []bucket.Limit{limit, rate}
 	const year = 365 * 86400_000
 	for name, rf := range map[string]int64{"with its clock": theEdge + year, "alone": theEdge} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7 << 12,
-			State: bucket.New(limits, 0, 1, rf)}
+		b := imageOf(7<<12, limits, 0, 1, rf)
 		b.State.Slots[0].Tokens, b.State.Slots[0].End = bucket.Milli, theEdge+year+60_000
 		it := b.Item()
 		var granted []int64

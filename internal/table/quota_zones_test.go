@@ -79,9 +79,8 @@ func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 	quota := func(name, reset string) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: reset}
 	}
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-		State: bucket.New([]bucket.Limit{quota("day", "m0h0@UTC"), quota("month", "m0h0D1@UTC"),
-			quota("never", "m0h0D1@UTC")}, 0, 1, year+5*hour)}
+	limits := []bucket.Limit{quota("day", "m0h0@UTC"), quota("month", "m0h0D1@UTC"), quota("never", "m0h0D1@UTC")}
+	b := imageOf(1, limits, 0, 1, year+5*hour)
 	ends := map[string]int64{"day": year + day, "month": year + 31*day + hour, "never": bucket.Never}
 	for i := range b.State.Slots {
 		if end, ok := ends[b.State.Slots[i].Name]; ok {

@@ -17,7 +17,7 @@ import (
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, now)}
+	b := imageOf(0, limits, 0, 1, now)
 	b.State.NoClock, b.State.RF = true, 0
 	b.State.Slots[b.State.Index("rpm")].Tokens = 10_000
 	writes := table.Split(b, now)
@@ -41,8 +41,7 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
 	for _, held := range []int64{0, 7_000} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-			State: bucket.New([]bucket.Limit{rpm}, 0, 2, now)}
+		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
 		other := b
 		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, now)
 		i := other.State.Index("tpm")
@@ -69,8 +68,7 @@ func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000} // half a token a second each
 	for _, ahead := range []struct{ kept, other int64 }{{0, 0}, {2_000, 0}, {0, 2_000}} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-			State: bucket.New([]bucket.Limit{rpm}, 0, 2, now+ahead.kept)}
+		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now+ahead.kept)
 		other := b
 		other.State = bucket.New([]bucket.Limit{rpm}, 1, 2, now+ahead.other)
 		b.State.Slots[0].Tokens, other.State.Slots[0].Tokens = 3_000, 4_000
@@ -90,7 +88,7 @@ func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	day := bucket.Limit{Name: "day", Capacity: 80_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	for name, own := range map[string][]bucket.Limit{"new": {rpm}, "its own": {rpm, day}} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(own, 0, 2, now)}
+		b := imageOf(1, own, 0, 2, now)
 		other := b
 		other.State = bucket.New([]bucket.Limit{rpm, day}, 1, 2, now)
 		other.State.Slots[other.State.Index("day")].Tokens = 10_000
@@ -109,8 +107,7 @@ func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	fly := bucket.Limit{Name: "fly", Capacity: 20_000, Period: 30_000, InFlight: true}
-	keep := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-		State: bucket.New([]bucket.Limit{rpm}, 0, 2, now)}
+	keep := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
 	gone := keep
 	gone.State = bucket.New([]bucket.Limit{rpm, fly}, 1, 2, now)
 	gone.State = gone.State.Take([]int64{4_000, 0, 0}) // by slot, in order of name
@@ -133,8 +130,7 @@ func TestWhichSiblingsMustBeMissing(t *testing.T) {
 		shard, count, to int
 		missing          []int
 	}{{0, 2, 1, []int{1}}, {0, 8, 1, []int{1, 2, 4}}, {1, 8, 2, []int{3, 5}}, {0, 8, 4, []int{4}}} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1,
-			State: bucket.New(limits, c.shard, c.count, 1_700_000_000_000)}
+		b := imageOf(1, limits, c.shard, c.count, 1_700_000_000_000)
 		var got []int
 		for _, w := range table.Discount(b, c.to, b.State.RF)[1:] {
 			_, _, _, shard, _ := layout.ParseBucketPK(w.Target().PK)
@@ -200,31 +196,6 @@ func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
 		_, held, err := split.Apply(stored)
 		if err != nil || held != want {
 			t.Errorf("3 owed, %s given back: split held %v, %v, want %v", bucket.Tokens(back), held, err, want)
-		}
-	}
-}
-
-// What shard 0 holds above its share, as another client has raised the count without splitting, moves
-// to the shard that is restored, up to its share; none of it is held twice, and none is minted.
-func TestRestoreMovesWhatIsAboveTheShare(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
-	for holds, want := range map[int64][2]int64{ // shard 0 and shard 1 afterwards
-		10_000: {5_000, 5_000}, 7_000: {5_000, 2_000}, 5_000: {5_000, 0}, -3_000: {-3_000, 0},
-	} {
-		zero := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
-			State: bucket.New(limits, 0, 2, now)}
-		i := zero.State.Index("rpm")
-		zero.State.Slots[i].Tokens = holds
-		writes := table.Restore(zero, 1, 2, now, 3)
-		put, held, err := writes[0].Apply(nil)
-		kept, held0, err0 := writes[1].Apply(zero.Item())
-		if !held || !held0 || err != nil || err0 != nil {
-			t.Fatal(held, held0, err, err0)
-		}
-		got := [2]int64{decode(t, kept).State.Slots[i].Tokens, decode(t, put).State.Slots[i].Tokens}
-		if got != want {
-			t.Errorf("of %d: %v, want %v", holds, got, want)
 		}
 	}
 }
@@ -303,8 +274,7 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	added := bucket.Limit{Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 3_600_000}
 	const lacks, full = math.MinInt64, 5_000
 	shard := func(k int, tokens int64) table.Shard {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
-			State: bucket.New([]bucket.Limit{old}, k, 2, now)}
+		b := imageOf(now, []bucket.Limit{old}, k, 2, now)
 		if tokens != lacks {
 			b.State, _ = b.State.Adopt(added)
 			sl := &b.State.Slots[b.State.Index("tpm")]
@@ -363,8 +333,7 @@ func TestRestoreGoesLimitByLimit(t *testing.T) {
 		counts, shards int // of shard 0, and when it is written
 		want           int64
 	}{{2, 2, 2_000}, {2, 4, 0}} {
-		zero := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
-			State: bucket.New(limits, 0, c.counts, now)}
+		zero := imageOf(now, limits, 0, c.counts, now)
 		zero.State.Slots[0].Tokens, zero.State.Slots[1].Tokens = 4_000, 7_000
 		put := applied(t, table.Restore(zero, 1, c.shards, now, 3)[0], nil)
 		if got := decode(t, put).State; got.Slots[0].Tokens != 0 || got.Slots[1].Tokens != c.want {
@@ -384,10 +353,8 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 		return out
 	}
 	for own, want := range map[int]int{30: 32, 31: 32, 32: 32} { // without the meter
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
-			State: bucket.New(limits(0, own), 0, 2, now)}
-		other := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now,
-			State: bucket.New(limits(50, 3), 1, 2, now)}
+		b := imageOf(now, limits(0, own), 0, 2, now)
+		other := imageOf(now, limits(50, 3), 1, 2, now)
 		for i := range other.State.Slots {
 			other.State.Slots[i].Tokens = 1_000
 		}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -226,16 +225,6 @@ func TestEveryKindSurvivesDecoding(t *testing.T) {
 		if err != nil || !item.EqualItems(got, all[name]) {
 			t.Errorf("%s: error %v, decoded and encoded again:\n%s", name, err, itemtest.JSON(got))
 		}
-	}
-}
-
-// The key names that code and infrastructure share are those of the items.
-func TestStateSurvivesItsItem(t *testing.T) {
-	b := sampleBucket()
-	b.State = b.State.At(sampleNow + 777)
-	got, err := DecodeShard(b.Item())
-	if err != nil || !reflect.DeepEqual(got, b) {
-		t.Errorf("decoded %+v (%v), want %+v", got, err, b)
 	}
 }
 

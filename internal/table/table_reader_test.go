@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,45 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
-
-// What is wrong with a record is said with the kind of the record, its key, the attribute, and what
-// was wanted. The first thing that is wrong is said.
-func TestWhatIsWrongWithARecord(t *testing.T) {
-	audit := ledger.Audit{Namespace: "ns", Subject: "acme", ID: "01", Action: "a", At: "2024-01-01T00:00:00Z"}.Item()
-	for attr, c := range map[string]struct {
-		v    item.Value
-		want string
-	}{
-		"action":    {nil, `attribute "action" is absent or empty, want a string`},
-		"timestamp": {item.N(5), `attribute "timestamp" has type *types.AttributeValueMemberN, want a string`},
-		"resource":  {item.Bool(true), `attribute "resource" has type *types.AttributeValueMemberBOOL, want a string`},
-	} {
-		it := item.Item{}
-		for name, v := range audit {
-			it[name] = v
-		}
-		if it[attr] = c.v; c.v == nil {
-			delete(it, attr)
-		}
-		want := `audit item "ns/AUDIT#acme" "#AUDIT#01": ` + c.want
-		if _, err := ledger.DecodeAudit(it); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-	if _, err := ledger.DecodeAudit(audit); err != nil {
-		t.Error(err)
-	}
-}
-
-// An audit event is kept for ever unless it says until when.
-func TestHowLongAnAuditEventIsKept(t *testing.T) {
-	for _, ttl := range []int64{0, 1, 2, 1 << 40} {
-		got, is := ledger.Audit{Namespace: "ns", Subject: "acme", ID: "01", TTL: ttl}.Item()[layout.AttrTTL]
-		if is != (ttl > 0) || is && !reflect.DeepEqual(got, item.N(ttl)) {
-			t.Errorf("until %d: %v", ttl, got)
-		}
-	}
-}
 
 // An event has an id in its key.
 func TestKeysThatAreNoAuditEvents(t *testing.T) {
