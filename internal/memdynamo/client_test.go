@@ -177,7 +177,8 @@ func TestRequestsThatAreNotUnderstood(t *testing.T) {
 	}
 	odd := "#9 = :0"
 	_, failed[odd+" of a put"] = c.PutItem(ctx, &dynamodb.PutItemInput{Item: key.Item(), ConditionExpression: &odd})
-	_, failed[odd+" of a delete"] = c.DeleteItem(ctx, &dynamodb.DeleteItemInput{Key: key.Item(), ConditionExpression: &odd})
+	_, failed[odd+" of a delete"] = c.DeleteItem(ctx, &dynamodb.DeleteItemInput{Key: key.Item(),
+		ConditionExpression: &odd})
 	transact := func(one types.TransactWriteItem) error {
 		_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 			TransactItems: []types.TransactWriteItem{one}})

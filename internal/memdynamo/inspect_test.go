@@ -155,15 +155,6 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Sequence numbers are as long as those of DynamoDB.
-func TestSequenceNumbers(t *testing.T) {
-	for seq, want := range map[int64]string{1: "10000000000000000100000", 12: "10000000000000001200000"} {
-		if got := (memdynamo.Change{Seq: seq}).SequenceNumber(); got != want {
-			t.Errorf("%d is %s, want %s", seq, got, want)
-		}
-	}
-}
-
 // A snapshot has the clock of its table, no hook, and items of its own.
 func TestSnapshotStandsAlone(t *testing.T) {
 	db := memdynamo.New(func() int64 { return 7 })

@@ -46,26 +46,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A page ends with the item that makes it a megabyte.
-func TestPagesOfLargeItems(t *testing.T) {
-	for bytes, want := range map[int][]int{1<<20 - 1: {4, 2}, 1 << 20: {3, 3, 0}} { // of three items
-		db := memdynamo.New(nil)
-		for i := range 6 {
-			it := item.Key{PK: "p", SK: fmt.Sprint(i)}.Item()
-			it["v"] = item.S("")
-			size := bytes / 3
-			if i%3 == 0 {
-				size += bytes % 3
-			}
-			it["v"] = item.S(string(make([]byte, size-item.Size(it))))
-			db.Store(it)
-		}
-		if got := pagesOf(t, db, item.Query{PK: "p"}); !slices.Equal(got, want) {
-			t.Errorf("three items of %d bytes: %v, want %v", bytes, got, want)
-		}
-	}
-}
-
 // The first index holds whole items, the others keys, unless all are to hold whole items.
 func TestWhatIndexesHold(t *testing.T) {
 	for _, all := range []bool{false, true} {
@@ -86,28 +66,6 @@ func TestWhatIndexesHold(t *testing.T) {
 			if err != nil || len(page.Items) != 1 || item.EqualItems(page.Items[0], it) != whole {
 				t.Errorf("index %q, whole items in all: %v: %v, %v", index, all, page.Items, err)
 			}
-		}
-	}
-}
-
-// A query finds what is left of a partition, item by item, and none of what was removed.
-func TestWhatIsLeft(t *testing.T) {
-	db := memdynamo.New(nil)
-	for i := range 4 {
-		db.Store(item.Key{PK: "p", SK: fmt.Sprint(i)}.Item())
-	}
-	db.Drain()
-	for i := range 4 {
-		if err := db.Remove(t.Context(), item.Key{PK: "p", SK: fmt.Sprint(i)}); err != nil {
-			t.Fatal(err)
-		}
-		if got := pagesOf(t, db, item.Query{PK: "p"}); !slices.Equal(got, []int{3 - i}) {
-			t.Errorf("%d of 4 were removed, and %v are found", i+1, got)
-		}
-	}
-	for _, c := range db.Drain() {
-		if c.New != nil || c.Old == nil || c.Expired {
-			t.Errorf("a removal is the change %+v", c)
 		}
 	}
 }

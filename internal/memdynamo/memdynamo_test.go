@@ -108,20 +108,6 @@ func TestCallsThatAreNotValid(t *testing.T) {
 	}
 }
 
-// Of a transaction all refusals are told, also after a write that does not fit.
-func TestRefusalsAfterATypeError(t *testing.T) {
-	db := memdynamo.New(nil)
-	text := key.Item()
-	text["n"] = item.S("x")
-	db.Store(text)
-	other := item.Key{PK: "a", SK: "other"}
-	err := db.Transact(t.Context(), "t", []item.Write{add(1), item.Check{Key: other, If: item.Exists("n")}})
-	canceled, ok := errors.AsType[*store.Canceled](err)
-	if !ok || canceled.Reasons[0].Refused || !canceled.Reasons[1].Refused {
-		t.Errorf("%v: %+v", err, canceled)
-	}
-}
-
 // A token is remembered beside others, for ten minutes.
 func TestTokensLastTenMinutes(t *testing.T) {
 	now := int64(1_000_000)
@@ -138,19 +124,6 @@ func TestTokensLastTenMinutes(t *testing.T) {
 		if got := stored(t, db)["n"]; !item.Equal(got, item.N(c.want)) {
 			t.Errorf("%s at %d: %v, want %d", c.token, now, got, c.want)
 		}
-	}
-}
-
-// A token stands for the writes that it was sent with first.
-func TestTokensOfOtherWrites(t *testing.T) {
-	db := memdynamo.New(nil)
-	if err := db.Transact(t.Context(), "token", []item.Write{add(1)}); err != nil {
-		t.Fatal(err)
-	}
-	err := db.Transact(t.Context(), "token", []item.Write{add(2)})
-	const said = `TransactWriteItems: unavailable: token "token" was used for another transaction`
-	if err == nil || err.Error() != said || store.KindOf(err) != store.Unavailable {
-		t.Errorf("%v, want %s", err, said)
 	}
 }
 
