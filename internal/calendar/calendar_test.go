@@ -142,20 +142,6 @@ func TestLeapDaysOnSundays(t *testing.T) {
 	}
 }
 
-func TestDaysOf23And25Hours(t *testing.T) {
-	c, err := Parse("m0h0@Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for day, hours := range map[string]int64{"2027-03-28": 23, "2027-10-31": 25, "2027-06-01": 24} {
-		noon, _ := time.ParseInLocation("2006-01-02 15:04", day+" 12:00", c.zone)
-		to := c.Next(noon.UnixMilli())
-		if from := c.Next(to - (hours+1)*3600_000); to-from != hours*3600_000 {
-			t.Errorf("%s has %v, want %d hours", day, time.Duration(to-from)*time.Millisecond, hours)
-		}
-	}
-}
-
 // A local time that clocks leave out begins its period when they are set forward, whatever the calendar: by
 // half an hour, an hour, or a whole day.
 func TestBeginningsThatAreLeftOut(t *testing.T) {
@@ -371,32 +357,6 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
-// Each item that is read names a calendar: it is worked out once.
-func TestACalendarIsParsedOnce(t *testing.T) {
-	const canonical = "m17h3@Europe/Berlin"
-	first, err := Parse(canonical)
-	if again, _ := Parse(canonical); err != nil || again != first {
-		t.Errorf("%q is parsed again, error %v", canonical, err)
-	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	for canonical := range strings.FieldsSeq("m0h0D1@Europe/Berlin m0h0@UTC m*/5@America/New_York m0h0D1M1@UTC") {
-		c, _ := Parse(canonical)
-		b.Run(canonical+" known", func(b *testing.B) {
-			for b.Loop() {
-				c.Next(1_800_000_000_000)
-			}
-		})
-		b.Run(canonical+" looked for", func(b *testing.B) {
-			for b.Loop() {
-				c.last.Store(nil)
-				c.Next(1_800_000_000_000)
-			}
-		})
-	}
-}
-
 // Whoever reads an item parses what it stores: a calendar that has no edge must not take seconds to find none.
 func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
 	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "w1-7@UTC",
@@ -412,24 +372,6 @@ func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
 		}
 		if e, _ := parseFields(text); e.finest != month {
 			t.Errorf("%q is looked at within months", form)
-		}
-	}
-}
-
-// Within the smallest unit that an expression tells apart nothing can begin.
-func TestTheFinestUnitOfAnExpression(t *testing.T) {
-	for form, want := range map[string]int{
-		"": month, "m0-59h0-23D1-31M1-12w0-6": month, "w0-6": month, "w1-7": month, "D3w0-6": month, "D1-31w3": month,
-		"D*/1w1-7": month, "M2-12": month, "m1-59": minute, "m0-58": minute, "m0h9": minute, "h1-23": hour, "h0-22": hour,
-		"h9D1": hour, "D1": day, "D1-30": day, "D2-31": day, "w1": day, "w1-6": day, "w0-5": day, "w0,2-6": day, "D1w1": day,
-		"D*w1": day, "D*/1w3": day, "D3w*/1": day, "D1-30w0-5": day, "DL": day,
-	} {
-		text, err := parseCompact(form)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e, err := parseFields(text); err != nil || e.finest != want {
-			t.Errorf("%s: %v, %v, want %v", form, e.finest, err, want)
 		}
 	}
 }

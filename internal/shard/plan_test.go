@@ -227,15 +227,3 @@ func TestStepsOfASweep(t *testing.T) {
 		}
 	}
 }
-
-// A sibling whose item cannot be read is left alone, and nothing is merged with it.
-func TestStepsOfASiblingThatCannotBeRead(t *testing.T) {
-	s := shardsOf(map[int]int{0: 2, 1: 2})
-	s[bucketKey(1)]["b_rpm_cp"] = item.N(-1)
-	if got := s.walk(t, shard.Shrink(s.image(t, 0), 1)); !slices.Equal(got, []string{"look 1"}) {
-		t.Errorf("%v, want one look at shard 1", got)
-	}
-	if got := s.image(t, 0).State.Shards; got != 2 {
-		t.Errorf("shard 0 has %d", got)
-	}
-}
