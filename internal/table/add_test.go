@@ -181,20 +181,3 @@ func TestRoomTakesNothingOfAQuota(t *testing.T) {
 		t.Errorf("held %v: %d millitokens of the quota are left, want 999000", held, got)
 	}
 }
-
-// An add whose class leaves a floor holds only while the level cannot have overflowed: 9 of 10 four
-// seconds ago are 10 for three seconds now. Taken from 9 they would be refilled once more.
-func TestAnAddAboveAFloorMintsNothing(t *testing.T) {
-	const now = sampleNow
-	costs := tenCosts(5_000)
-	costs[0].Floor = 40
-	b := tenAt(now - 4_000)
-	b.State.Slots[0].Tokens = 9_000
-	add := addAt(now, costs)
-	after, held, err := add.Plan().Apply(b.Item())
-	if err != nil || held {
-		s, _ := DecodeShard(after)
-		level, _ := s.State.LevelAt(0, now)
-		t.Errorf("held %v, %v: %d are left of 10000 less 5000", held, err, level)
-	}
-}

@@ -290,24 +290,6 @@ func TestASplitLetsHoldsGoOn(t *testing.T) {
 	}
 }
 
-// Who fills a bucket up leaves room for what is held: 4 of 10 may be spent at any moment.
-func TestRaisingLeavesRoomForWhatIsHeld(t *testing.T) {
-	const at = sampleNow
-	full := tenAt(at)
-	held, ok := written(t, full, Charge{Image: full, Costs: tenCosts(7_000), Now: at,
-		Ahead: &Ahead{Life: 5_000, Take: tenCosts(4_000)}})
-	if !ok || held.State.Slots[0].Tokens != 3_000 {
-		t.Fatalf("%v: %+v", ok, held.State)
-	}
-	for after, want := range map[int64]int64{0: 6_000, 2_000: 6_000, 5_000: 10_000} {
-		it := applied(t, Raise(held, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at+after), held.Item())
-		raised := decode(t, it)
-		if got := raised.State.Slots[0].Tokens; got != want {
-			t.Errorf("after %d ms it is raised to %d, want %d", after, got, want)
-		}
-	}
-}
-
 // Who mends what is held knows what was spent since an earlier image whose hold has passed: all that
 // the counter has grown since then, and no more than what may be held.
 func TestWhatMayBeHeldWhenItIsMended(t *testing.T) {

@@ -6,76 +6,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// Ten minutes of calls that hang and are rolled back leave a bucket that grants
-// its capacity at once an hour later, and no more: from a fresh image, from the
-// oldest there is, and by a cold write.
-func TestGivenBackTokensAreTrimmed(t *testing.T) {
-	const start = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
-	one := table.Costs(limits, 1_000)
-	put, first := create(start, table.Costs(limits))
-	stored, highest := put.Item, int64(0)
-	apply := func(u item.Update) (held bool) {
-		t.Helper()
-		after, held, err := u.Apply(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored = after
-		return held
-	}
-	now := int64(start)
-	for range 10 {
-		taken := int64(0)
-		for image := decode(t, stored); taken < 1000; image = decode(t, stored) {
-			if plan := (table.Charge{Image: image, Costs: one,
-				Now: now}).Plan(); !plan.Verdict.Granted || !apply(plan.Update) {
-				break
-			}
-			taken++
-		}
-		now += 60_000 // they hang until everything has filled up again
-		apply(table.Charge{Image: decode(t, stored), Now: now}.Plan().Update)
-		apply(table.Adjust(put.Target(), table.Costs(limits, -1_000*taken)))
-		highest = max(highest, decode(t, stored).State.Slots[0].Tokens)
-	}
-	now += 3_600_000
-	after := stored
-	for _, tt := range []struct {
-		name string
-		take func(image table.Shard) (u item.Update, ok bool)
-	}{
-		{"fresh images", func(image table.Shard) (item.Update, bool) {
-			plan := table.Charge{Image: image, Costs: one, Now: now}.Plan()
-			return plan.Update, plan.Verdict.Granted
-		}},
-		{"the first image", func(table.Shard) (item.Update, bool) {
-			plan := table.Charge{Image: first, Costs: one, Now: now}.Plan()
-			return plan.Update, plan.Verdict.Granted
-		}},
-		{"cold writes", func(table.Shard) (item.Update, bool) {
-			return addAt(now, one).Plan(), true
-		}},
-	} {
-		stored = after
-		granted := 0
-		for granted < 1000 {
-			u, ok := tt.take(decode(t, stored))
-			if !ok || !apply(u) {
-				break
-			}
-			granted++
-		}
-		t.Logf("%s: %d granted at once, the level was %s at most", tt.name, granted, bucket.Tokens(highest))
-		if granted > 10 {
-			t.Errorf("%s: %d granted at once, the capacity is 10", tt.name, granted)
-		}
-	}
-}
 
 // However much is settled and given back, the item is read, and the bucket works
 // again when it is even.

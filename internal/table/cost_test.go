@@ -165,25 +165,6 @@ func TestACostOfNothingIsNeverLate(t *testing.T) {
 	}
 }
 
-// A plain add, which knows nothing of the item, takes slots only where half of what it leaves covers
-// what was taken in each of the two epochs: 2 of 10, where 4 were. It counts them in the present one.
-func TestAddsOfSlots(t *testing.T) {
-	const now = 1_800_000_010_000
-	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
-	costs := func(n int64) []Cost { return Costs([]bucket.Limit{fly}, n) }
-	_, image := create(now, costs(4000))
-	for n, want := range map[int64]bool{0: true, 2000: true, 2001: true, 2002: false} {
-		after, held, err := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Costs: costs(n), Now: now}.
-			Plan().Apply(image.Item())
-		if err != nil || held != want {
-			t.Fatalf("%d beside 4000: held %v, %v", n, held, err)
-		}
-		if got, err := DecodeShard(after); held && (err != nil || got.State.Slots[0].Tokens != 6000-n) {
-			t.Errorf("%d beside 4000: %d are left, %v", n, got.State.Slots[0].Tokens, err)
-		}
-	}
-}
-
 // A cost needs what it leaves beside it, if it takes anything, and only of its own limit.
 func TestWhatCostsNeed(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},

@@ -114,19 +114,3 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 		t.Errorf("without a refill instant: %s", got)
 	}
 }
-
-// Counters that are no whole tokens, as another client's refills leave levels and
-// fractions of tokens leave counters, are charged from to the millitoken.
-func TestChargeFromSubTokenCounters(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}
-	b := imageOf(0, limits, 0, 1, now)
-	b.State.Slots[0].Tokens, b.State.Slots[0].Used = 1_234, -77
-	u := table.Charge{Image: b, Costs: table.Costs(limits, 1_000),
-		Now: now + 1}.Plan().Update
-	after, held, err := u.Apply(b.Item())
-	got := decode(t, after).State.Slots[0]
-	if err != nil || !held || got.Tokens != 234 || got.Used != 923 || got.Rest != 7_000 {
-		t.Errorf("held %v, %v: %+v", held, err, got)
-	}
-}

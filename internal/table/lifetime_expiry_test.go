@@ -188,25 +188,3 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 		e.write(u)
 	}
 }
-
-// A cold write leaves the expiry alone, so it must be refused when the item could
-// be deleted before it is full again, whoever has set that expiry.
-func TestColdWriteNeedsAnItemThatLives(t *testing.T) {
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	costs := table.Costs(limits, 1_000)
-	const now = 1_700_000_000_000
-	const safe = now/1000 + 60 + 5 // filled from empty, and a margin
-	for _, tt := range []struct {
-		ttl  int64
-		want bool
-	}{{0, true}, {now / 1000, false}, {now/1000 + 59, false}, {safe, false}, {safe + 1, true}} {
-		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: table.Costs(limits, 40_000), Lifetime: table.NeverExpires, Now: now})
-		b.TTL = tt.ttl
-		cold := addAt(now, costs)
-		_, held, err := cold.Plan().Apply(b.Item())
-		if err != nil || held != tt.want {
-			t.Errorf("ttl %d s from now: cold write held %v, %v, want %v", tt.ttl-now/1000, held, err, tt.want)
-		}
-	}
-}

@@ -145,24 +145,6 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 	}
 }
 
-// A quota whose periods begin with the first use from now on keeps what is spent, also what others have
-// taken since the image: it is whole by the image, and 8 of 10 are taken.
-func TestAQuotaThatWaitsForItsFirstUseKeepsWhatIsSpent(t *testing.T) {
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 0))
-	others := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 8000), Now: sampleNow + 1000}.Plan()
-	stored, _, err := others.Update.Apply(put.Item)
-	if err != nil {
-		t.Fatal(err)
-	}
-	quota.Reset = "+3600"
-	next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 0), Now: sampleNow + 2000}.Plan()
-	got := decode(t, applied(t, next.Update, stored))
-	if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 2000 {
-		t.Errorf("%d are left, %v", sl.Tokens, err)
-	}
-}
-
 // When a period from the first use began leaves the item with its calendar, also where the next one
 // ends at the same instant.
 func TestStartsLeaveWithTheirCalendar(t *testing.T) {

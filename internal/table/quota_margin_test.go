@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -139,51 +138,6 @@ func TestACreatedBucketIsChargedAtOnce(t *testing.T) {
 			if _, held, err := plan.Update.Apply(put.Item); !held || err != nil {
 				t.Errorf("%q at %d: the second request is refused, %v", reset, now, err)
 			}
-		}
-	}
-}
-
-// A bucket's first request is the first use, not its second one: that may come when the
-// period of the first is over.
-func TestThePeriodFromTheFirstUseBeginsWithTheBucket(t *testing.T) {
-	limit := bucket.Limit{Name: "q", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
-	put, b := create(theEdge, table.Costs([]bucket.Limit{limit}, bucket.Milli))
-	if end := b.State.Slots[0].End; end != theEdge+60_000 {
-		t.Errorf("the period ends at %d, want %d", end, theEdge+60_000)
-	}
-	later := theEdge + 60_000 + bucket.EdgeMargin
-	plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{limit}, 5*bucket.Milli), Now: later}.Plan()
-	if _, held, err := plan.Update.Apply(put.Item); !plan.Verdict.Granted || !held || err != nil {
-		t.Errorf("5 of 5 in the next period: %+v, %t, %v", plan.Verdict, held, err)
-	}
-}
-
-// A start in the future was written by a broken clock. It keeps the quota closed for one
-// period from now on at most, whichever clock is mended.
-func TestAPeriodBegunInTheFuture(t *testing.T) {
-	limit := bucket.Limit{Name: "q", Capacity: 2 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
-	rate := bucket.Limit{Name: "r", Capacity: 9 * bucket.Milli, Amount: bucket.Milli, Period: 1000}
-	limits := []bucket.Limit{limit, rate}
-	const year = 365 * 86400_000
-	for name, rf := range map[string]int64{"with its clock": theEdge + year, "alone": theEdge} {
-		b := imageOf(7<<12, limits, 0, 1, rf)
-		b.State.Slots[0].Tokens, b.State.Slots[0].End = bucket.Milli, theEdge+year+60_000
-		it := b.Item()
-		var granted []int64
-		for now := theEdge; now < theEdge+200_000; now += 500 {
-			b := decode(t, it)
-			plan := table.Charge{Image: b, Costs: table.Costs(limits, bucket.Milli), Now: now}.Plan()
-			if !plan.Verdict.Granted {
-				if at := plan.Verdict.At; at > now+61_000 {
-					t.Fatalf("%s: at %d told to come %d ms later", name, now, at-now)
-				}
-				continue
-			}
-			after := applied(t, plan.Update, it)
-			it, granted = after, append(granted, now-theEdge)
-		}
-		if want := []int64{0, 61_000, 61_500, 122_000, 122_500, 183_000, 183_500}; !slices.Equal(granted, want) {
-			t.Errorf("%s: granted at %v, want %v", name, granted, want)
 		}
 	}
 }

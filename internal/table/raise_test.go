@@ -49,45 +49,6 @@ func (d *drained) charge(b table.Shard, rpm, tpm int64) (held bool) {
 	return plan.Verdict.Granted && d.write(plan.Update)
 }
 
-// A provider says 429, and asks for 20 seconds. Sixteen processes drain the bucket, each from an image of its
-// own age: it is drained once, nothing is granted before the instant, and one token a second later.
-func TestSixteenProcessesDrainOnce(t *testing.T) {
-	d := newDrained(t)
-	var images []table.Shard
-	for range 8 {
-		images = append(images, d.image(), d.image())
-		d.charge(d.image(), 1_000, 0)
-		d.now += 100
-	}
-	used, until, writes := slotNamed(d.image(), "rpm").Used, d.now+20_000, 0
-	old := d.image()
-	for _, b := range images {
-		for {
-			u, ok := table.Drain(b, until, d.now)
-			if !ok {
-				break
-			}
-			if d.write(u) {
-				writes++
-			}
-			b = d.image()
-		}
-		d.now += 10
-	}
-	b := d.image()
-	if level := slotIn(b.State.At(until), "rpm").Tokens; writes != 1 || level != 0 || slotNamed(b, "rpm").Used != used {
-		t.Errorf("%d writes, at %d in the end, and the counter grew by %d", writes, level, slotNamed(b, "rpm").Used-used)
-	}
-	if d.charge(old, 1_000, 0) || d.charge(images[0], 0, 1_000) {
-		t.Error("an image from before it was drained grants")
-	}
-	for d.now = until - 500; d.now <= until+1_000; d.now += 50 {
-		if granted := d.charge(d.image(), 1_000, 0); granted != (d.now == until+1_000) {
-			t.Errorf("%d ms after the instant: granted %v", d.now-until, granted)
-		}
-	}
-}
-
 // Whatever others take, owe, give back, refill and drain between an image and the write of a drain: refused
 // or not, the image that this brings says how to go on, or that nothing is left to do, after one more write at
 // most. Then each level is the lower of what it was and of what is zero at the instant. Written twice it does no
