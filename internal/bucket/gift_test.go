@@ -23,9 +23,7 @@ func TestGiftsFillARateUp(t *testing.T) {
 		{8000, Gift{Milli: 5000}, 10_000},
 		{-3000, Gift{Whole: true}, 10_000},
 	} {
-		s := New([]Limit{rate}, 0, 1, 0)
-		i := s.Index("rpm")
-		s.Slots[i].Tokens = c.level
+		s, i := one(rate, 0, c.level)
 		if got := s.Give(map[string]Gift{"rpm": c.gift}).Slots[i].Tokens; got != c.want {
 			t.Errorf("%+v to a level of %d: %d, want %d", c.gift, c.level, got, c.want)
 		}
@@ -37,8 +35,7 @@ func TestGiftsFillARateUp(t *testing.T) {
 // not count.
 func TestGiftsToQuotas(t *testing.T) {
 	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
-	s := New([]Limit{first}, 0, 1, 1000)
-	i := s.Index("q")
+	s, i := alone(first, 1000)
 	got := s.Give(map[string]Gift{"q": {Milli: 5000}}).Slots[i]
 	if got.Tokens != 15_000 || got.Extra != 5000 || got.End != 3_601_000 {
 		t.Errorf("topped up before its first use: %+v", got)
@@ -57,8 +54,7 @@ func TestGiftsToQuotas(t *testing.T) {
 
 // A limit is full without what was topped up. What ended unspent was not spent.
 func TestFullAndSpent(t *testing.T) {
-	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}}, 0, 1, 1000)
-	i := s.Index("q")
+	s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}, 1000)
 	for _, c := range []struct {
 		tokens, extra int64
 		want          bool
@@ -106,8 +102,7 @@ func TestGiftsThatBeginAPeriod(t *testing.T) {
 // A gift leaves a quota by the calendar to its calendar, also one that does not say yet when its
 // period ends: that is at the edge, not now.
 func TestGiftsLeaveTheCalendar(t *testing.T) {
-	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}}, 0, 1, 1000)
-	i := s.Index("q")
+	s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}, 1000)
 	want := s.PeriodEnd()
 	s.Slots[i].End = 0
 	if got := s.Give(map[string]Gift{"q": {Milli: 5000}}); want == 0 || got.PeriodEnd() != want {
@@ -118,8 +113,7 @@ func TestGiftsLeaveTheCalendar(t *testing.T) {
 // What is given to a quota leaves its period as it is, once that has begun.
 func TestGiftsLeaveThePeriod(t *testing.T) {
 	for _, reset := range []string{"+3600", "m0h0D1@UTC"} {
-		s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: reset}}, 0, 1, 1000)
-		i := s.Index("q")
+		s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: reset}, 1000)
 		s.Slots[i].End = 77_000
 		if got := s.Give(map[string]Gift{"q": {Milli: 5000}}).Slots[i]; got.End != 77_000 || got.Tokens != 15_000 {
 			t.Errorf("%s: %d until %d", reset, got.Tokens, got.End)
@@ -143,9 +137,7 @@ func TestDrainsTakeWhatThereWouldBe(t *testing.T) {
 		{-20_000, 5_000, -20_000},  // the earlier one does not
 		{10_000, 1, -1},
 	} {
-		s := New([]Limit{rate}, 0, 1, 0)
-		i := s.Index("rpm")
-		s.Slots[i].Tokens = c.level
+		s, i := one(rate, 0, c.level)
 		s = s.Give(s.Drains(c.until))
 		if got := s.Slots[i].Tokens; got != c.want {
 			t.Errorf("a level of %d until %d: %d, want %d", c.level, c.until, got, c.want)

@@ -7,8 +7,7 @@ import "testing"
 func TestABillionSettlementsAddUp(t *testing.T) {
 	const dollar, third, n = 1_000_000 * Milli, 3_333 * Milli, 1_000_000
 	budget := Limit{Name: "budget", Capacity: 4_000_000 * dollar, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
-	s := New([]Limit{budget}, 0, 1, 1_700_000_000_000)
-	i := s.Index("budget")
+	s, i := alone(budget, 1_700_000_000_000)
 	costs := make([]int64, len(s.Slots))
 	for _, at := range []int64{1, 999} { // a million one by one, and the rest in steps of 999
 		costs[i] = at * third
@@ -42,8 +41,7 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 		{"slots", fly, edge + 500, edge + 500},
 		{"a rate", rate, edge + 500, edge + 500},
 	} {
-		s := New([]Limit{c.limit}, 0, 1, edge-10)
-		i := s.Index("q")
+		s, i := alone(c.limit, edge-10)
 		if s.RF = c.rf; c.limit.InFlight || c.limit.FirstUse() > 0 {
 			s.Slots[i].End = edge
 		}
@@ -57,8 +55,7 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 // it was topped up by has ended, and the next period has begun.
 func TestAQuotaPassesItsEdge(t *testing.T) {
 	const edge = 1_700_006_400_000 // of two hours
-	s := New([]Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}}, 0, 1, edge-5000)
-	i := s.Index("q")
+	s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}, edge-5000)
 	s.Slots[i].Tokens, s.Slots[i].Extra = 12*Milli, 5*Milli
 	for at, want := range map[int64]Slot{
 		edge - 1:              {Tokens: 12 * Milli, Extra: 5 * Milli, End: edge},
@@ -246,9 +243,7 @@ func TestRateOf(t *testing.T) {
 // period never ends, and the state is stored as it is.
 func TestAQuotaOfAnUnreadableCalendar(t *testing.T) {
 	odd := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "every blue moon"}
-	s := New([]Limit{odd}, 0, 1, 5000)
-	i := s.Index("q")
-	s.Slots[i].Tokens = 3
+	s, i := one(odd, 5000, 3)
 	if r := s.Rate(i); r.Edge != Never || odd.FirstUse() != 0 || odd.Next(5000) != 0 {
 		t.Errorf("its edge is after %d ms", r.Edge)
 	}
@@ -289,8 +284,7 @@ func TestPeriodsThatABrokenClockHasBegun(t *testing.T) {
 		{"by a broken one, mended", now + hour + 50, now + MaxSkew + 1, now + hour},
 		{"mended, and earlier", now + 50, now + MaxSkew + 1, now + 50},
 	} {
-		s := New([]Limit{first}, 0, 1, c.rf)
-		i := s.Index("q")
+		s, i := alone(first, c.rf)
 		s.Slots[i].End, s.Slots[i].Tokens = c.end, 3
 		if got := s.At(now).Slots[i]; got.End != c.want || got.Tokens != 3 {
 			t.Errorf("%s: it ends %d ms from now with %d, want %d", c.name, got.End-now, got.Tokens, c.want-now)

@@ -47,8 +47,7 @@ func TestALevelPassesTheEdgesOfItsSchedule(t *testing.T) {
 		{five - 1000, 40, 2000, 51_000, 16*3600_000 + 5000}, // not before the next day
 		{five - 1000, -20, 3000, -8_000, 16*3600_000 + 5000},
 	} {
-		s := New([]Limit{l}, 0, 1, c.at)
-		i := s.Index("rpm")
+		s, i := alone(l, c.at)
 		s.Slots[i].Tokens = c.level * Milli
 		if got := s.At(c.at + c.after).Slots[i].Tokens; got != c.want {
 			t.Errorf("%d of %v: %d after %d ms, want %d", c.level, s.Slots[i].Limit, got, c.after, c.want)
@@ -199,9 +198,7 @@ func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 // A state that has not been used for longer than there are edges to pass gains nothing behind them, at no cost.
 func TestEdgesThatArePassedAreBounded(t *testing.T) {
 	l := scheduled(t, 100, 1, 3600_000_000, "m*/2c90@UTC")
-	s := New([]Limit{l}, 0, 1, nine)
-	i := s.Index("rpm")
-	s.Slots[i].Tokens = 0
+	s, i := one(l, nine, 0)
 	later := nine + 2*mostEdges*60_000
 	if got := s.At(later); got.RF != later || got.Slots[i].Tokens != mostEdges/60 ||
 		got.Slots[i].Limit != l.InForce(later) {
@@ -273,8 +270,7 @@ func TestTheExtremesOfASchedule(t *testing.T) {
 
 // To hold nothing at an instant behind an edge, what comes back at each rate until then is taken away.
 func TestADrainOverAnEdge(t *testing.T) {
-	s := New([]Limit{scheduled(t, 60, 60, 60_000, "h9c120a600@UTC")}, 0, 1, nine-10_000)
-	i := s.Index("rpm")
+	s, i := alone(scheduled(t, 60, 60, 60_000, "h9c120a600@UTC"), nine-10_000)
 	for _, until := range []int64{nine - 5000, nine + 5000, nine + 2*3600_000} {
 		drained := s.Give(s.Drains(until))
 		if got := drained.At(until).Slots[i].Tokens; got != 0 {

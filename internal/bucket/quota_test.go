@@ -10,10 +10,15 @@ const anEdge = 1_700_006_400_000 // midnight, UTC
 
 var daily = Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0@UTC"}
 
-// one returns a state with one limit at a level, and the index of that.
-func one(l Limit, at, tokens int64) (State, int) {
+// alone returns a full state with one limit, and the index of that.
+func alone(l Limit, at int64) (State, int) {
 	s := New([]Limit{l}, 0, 1, at)
-	i := s.Index(l.Name)
+	return s, s.Index(l.Name)
+}
+
+// one is alone, with the limit at a level.
+func one(l Limit, at, tokens int64) (State, int) {
+	s, i := alone(l, at)
 	s.Slots[i].Tokens = tokens
 	return s, i
 }

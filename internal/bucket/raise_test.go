@@ -14,8 +14,7 @@ func raised(l Limit, raises ...Raise) Limit { return l.WithRaises(FormOfRaises(r
 func TestARaiseOfARateEndsExactly(t *testing.T) {
 	l := Limit{Name: "rpm", Capacity: 1000 * Milli, Amount: 600 * Milli, Period: 60_000}
 	ends := nine + EdgeMargin
-	s := New([]Limit{l}, 0, 1, ends-10_000)
-	i := s.Index("rpm")
+	s, i := alone(l, ends-10_000)
 	s.Slots[i].Tokens = 900 * Milli
 	s, changed := s.Adopt(raised(l, Raise{300, nine}))
 	if got := s.Slots[i]; !changed || got.Capacity != 1500*Milli || got.Amount != 900*Milli || got.Tokens != 900*Milli {

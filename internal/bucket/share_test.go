@@ -89,8 +89,7 @@ func TestEdge(t *testing.T) {
 // A state without a clock has no remainder: what it lacks is refilled from now on.
 func TestWithoutAClockNothingRemains(t *testing.T) {
 	rate := Limit{Name: "rps", Capacity: 2, Amount: 1, Period: 10}
-	s := New([]Limit{rate}, 0, 1, 0)
-	i := s.Index("rps")
+	s, i := alone(rate, 0)
 	s.Slots[i].Tokens, s.Slots[i].Rest = 0, 9
 	needs := []int64{-1, -1}
 	needs[i] = 1

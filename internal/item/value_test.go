@@ -84,20 +84,3 @@ func TestSums(t *testing.T) {
 		t.Errorf("2^64 - 1 is %s", got)
 	}
 }
-
-// A whole number beyond 64 bits is read as the nearest one that is not.
-func TestSaturated(t *testing.T) {
-	for text, want := range map[string]int64{
-		"7": 7, "-7": -7, "1e3": 1000, "9223372036854775807": math.MaxInt64, "9223372036854775808": math.MaxInt64,
-		"-9223372036854775808": math.MinInt64, "-1e30": math.MinInt64,
-	} {
-		if got, ok := Saturated(numeral(text)); got != want || !ok {
-			t.Errorf("%s is read as %d, %t, want %d", text, got, ok, want)
-		}
-	}
-	for _, v := range []Value{numeral("1.5"), numeral("x"), S("7"), nil} {
-		if got, ok := Saturated(v); got != 0 || ok {
-			t.Errorf("%#v is read as %d, %t", v, got, ok)
-		}
-	}
-}

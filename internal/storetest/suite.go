@@ -42,7 +42,6 @@ func (d Deviations) groups() []group {
 		{"InvalidTransactions", narrow(d.testInvalidTransactions)},
 		{"Reads", narrow(testReads)},
 		{"Life", narrow(testLife)},
-		{"Slots", narrow(testSlots)},
 		{"Contexts", narrow(testContexts)},
 		{"Queries", testQueries},
 	}

@@ -364,7 +364,7 @@ func TestRunPlaysEveryGroup(t *testing.T) {
 	}) {
 		t.Error("the twin does not pass")
 	}
-	want := []string{"Conditions", "Contexts", "Invalid", "InvalidTransactions", "Life", "Queries", "Reads", "Slots",
+	want := []string{"Conditions", "Contexts", "Invalid", "InvalidTransactions", "Life", "Queries", "Reads",
 		"Transactions", "Writes"}
 	if got := slices.Sorted(maps.Keys(opened)); !slices.Equal(got, want) {
 		t.Errorf("groups %v, want %v", got, want)
