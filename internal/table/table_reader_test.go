@@ -9,20 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
-
-// An event has an id in its key.
-func TestKeysThatAreNoAuditEvents(t *testing.T) {
-	for sk, ok := range map[string]bool{layout.SKAuditPrefix + "01": true, layout.SKAuditPrefix: false, "#META": false} {
-		it := ledger.Audit{Namespace: "ns", Subject: "acme", ID: "01", Action: "a", At: "2024-01-01T00:00:00Z"}.Item()
-		it[item.AttrSK] = item.S(sk)
-		if _, err := ledger.DecodeAudit(it); (err == nil) != ok {
-			t.Errorf("%s: %v", sk, err)
-		}
-	}
-}
 
 // An item under the key of another kind of record is none of its own.
 func TestRecordsStandUnderTheirKeys(t *testing.T) {
