@@ -45,9 +45,8 @@ func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 // that are stored too, and of as many buckets as are remembered.
 func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 	for _, own := range [][]Limit{{PerMinute("rpm", 60_000)}, nil} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 5 * time.Second, ConfigTTL: ages, MaxBuckets: 2})
+		opts := Options{Ahead: 5 * time.Second, ConfigTTL: ages, MaxBuckets: 2}
+		inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
 			w.configure(l, "", "", PerMinute("rpm", 60_000))
 			var reqs []Request
 			for _, entity := range []string{acme, "other"} {
@@ -89,19 +88,15 @@ func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 // it is.
 func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 	for _, paid := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
+		opts := Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages}
+		inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
 			limit := PerSecond("rps", 100).WithCapacity(3000)
 			w.busy(l, asks(Costs{"rps": 1}, limit), 300)
 			k := l.desks.Of(acmeGPT)
 			if _, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 3000}, limit)); err != nil || after == 0 {
 				t.Fatal(err, after)
 			}
-			last, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 1}, limit))
-			if err != nil {
-				t.Fatal(err)
-			}
+			last, after := reserved(t, l, asks(Costs{"rps": 1}, limit))
 			n := k.Left(0, "rps", l.desks.Moment) / bucket.Milli
 			if n == 0 {
 				t.Fatal("nothing is held")
@@ -115,9 +110,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 				return s.Slots[s.Index("rps")].Tokens
 			}
 			held, level := k.Left(0, "rps", l.desks.Moment), stored()
-			if err := last.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, last.Rollback(t.Context()))
 			wantHeld, wantLevel := held, level+1000
 			if paid {
 				wantHeld, wantLevel = held+1000, level
@@ -144,9 +137,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 
 // Nothing is taken ahead of those of this process who wait.
 func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond, MaxShards: 1})
+	inBubble(t, Options{Ahead: 500 * time.Millisecond, MaxShards: 1}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
 		w.busy(l, req, 200)
 		w.pass(2 * time.Second)
@@ -180,9 +171,8 @@ func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 // in the table, where all see it.
 func TestWaitIgnoresPrefetchedTokens(t *testing.T) {
 	for _, owes := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
+		opts := Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages}
+		inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
 			limit := PerSecond("rps", 100).WithCapacity(3000)
 			w.busy(l, asks(Costs{"rps": 1}, limit), 300)
 			if owes {
@@ -202,29 +192,4 @@ func TestWaitIgnoresPrefetchedTokens(t *testing.T) {
 			l.desks.Wait()
 		})
 	}
-}
-
-// How long a limit takes to be full reckons with what is held of it: that has no room to
-// refill until it is over.
-func TestHeldTokensShowAndRefillLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages})
-		req := asks(Costs{"rpm": 1}, PerMinute("rpm", 600))
-		w.busy(l, req, 200)
-		w.pass(2 * time.Second)
-		var lease *Lease
-		for lease == nil || lease.Status()[0].Held < 20 {
-			_, lease = w.busy(l, req, 1)
-		}
-		s := lease.Status()[0]
-		if s.Remaining+s.Held > s.Capacity || s.Held < 20 {
-			t.Fatalf("%+v", s)
-		}
-		image := l.desks.Of(acmeGPT).Seen(0).Image.State
-		want := image.Wait(0, 600_000) - (w.now.Load() - image.RF)
-		if got := s.ResetAfter.Milliseconds(); got != want {
-			t.Errorf("full after %d ms, want %d: %+v", got, want, s)
-		}
-	})
 }

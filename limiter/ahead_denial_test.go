@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,7 @@ func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 	for seed := range uint64(600) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(11, seed))
-			w := newWorld(t)
-			l := w.process(Options{Ahead: time.Duration(1+r.IntN(3)) * time.Second})
+			w, l := newProcess(t, Options{Ahead: time.Duration(1+r.IntN(3)) * time.Second})
 			var limits []Limit
 			for _, name := range []string{"a", "b", "c"}[:1+r.IntN(3)] {
 				x := Limit{Name: name, Capacity: 1 + r.Int64N(50), Refill: 1 + r.Int64N(50),
@@ -41,14 +41,20 @@ func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 				l.desks.Wait()
 				if err == nil {
 					if r.IntN(3) == 0 {
-						if err := lease.Rollback(context.Background()); err != nil {
-							t.Fatal(err)
-						}
+						fine(t, lease.Rollback(context.Background()))
 					}
 					continue
 				}
 				d, denied := errors.AsType[*LimitError](err)
-				if !denied || d.Estimated {
+				if !denied {
+					continue
+				}
+				if d.Remaining >= d.Wanted || !slices.ContainsFunc(d.Statuses, func(s Status) bool {
+					return s.Limit == d.Limit && s.Remaining == d.Remaining
+				}) {
+					t.Fatalf("seed %d: %v, status %+v", seed, err, d.Statuses)
+				}
+				if d.Estimated {
 					continue
 				}
 				told++

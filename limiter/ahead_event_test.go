@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,78 +60,47 @@ func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {
 	})
 }
 
-// A renewal that has no answer is told of, and what it has cost.
-func TestEventsReportFailedRenewals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, s := newWorld(t), &told{}
-		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: s.observe})
-		req := asks(Costs{"rps": 1}, rps1000)
-		w.busy(l, req, 200)
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			return false, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("planned")}
-		})
-		before := s.writes
-		for len(s.failed) == 0 { // of what is held, until it is renewed
-			w.busy(l, req, 1)
-		}
-		if s.writes != before+1 || !errors.Is(s.failed[0], ErrUnknown) {
-			t.Errorf("told of %d writes, and of %v", s.writes-before, s.failed)
-		}
-	})
-}
-
-// Renewals that have no answer open the breaker like any other call, and one that holds is no reason to.
-func TestRenewalsThatFailOpenTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		var renewals atomic.Int64
-		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: only(EventAhead, func(Event) { renewals.Add(1) })})
-		req := asks(Costs{"rps": 1}, rps1000)
-		if w.busy(l, req, 200); l.desks.Breaker.Open() || l.desks.Breaker.Silent > 0 || renewals.Load() == 0 {
-			t.Fatalf("open after %d renewals that hold", renewals.Load())
-		}
-		w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
-		renewals.Store(0)
-		for heldOf(l, acme, "rps") > 0 && !l.desks.Breaker.Open() { // nobody else asks the table
-			must(t, l, req)
-		}
-		if !l.desks.Breaker.Open() || renewals.Load() != desk.BreaksAfter {
-			t.Errorf("open: %v after %d renewals, with %d held", l.desks.Breaker.Open(), renewals.Load(),
-				heldOf(l, acme, "rps"))
-		}
-	})
-}
-
-// A renewal that holds is an answer: failures with such between them are not in a row, though nobody but the
-// renewals asks the table.
-func TestRenewalsThatHoldAreAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
-		req := asks(Costs{"rps": 1}, rps1000)
-		w.busy(l, req, 200)
-		renewals, failed := 0, 0
-		w.db.SetHook(func(memdynamo.Op) (bool, error) {
-			if renewals++; renewals%2 == 0 {
+// Renewals are calls like any other, also where nobody else asks the table. Those without an answer in a row are
+// reported and open the breaker; one that holds ends the row.
+func TestRenewalsThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails  func(renewal int) bool
+		opens  bool
+		silent int
+	}{
+		"none":   {func(int) bool { return false }, false, 0},
+		"all":    {func(int) bool { return true }, true, desk.BreaksAfter},
+		"others": {func(n int) bool { return n%2 == 1 }, false, 1},
+	} {
+		s := &told{}
+		inBubble(t, Options{Ahead: 500 * time.Millisecond, Observe: s.observe}, func(t *testing.T, w *world, l *Limiter) {
+			req := asks(Costs{"rps": 1}, rps1000)
+			w.busy(l, req, 200)
+			renewals, failed, before := 0, 0, s.writes
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
+				if renewals++; c.fails(renewals) {
+					failed++
+					return false, memdynamo.Fail(store.Unknown)
+				}
 				return true, nil
+			})
+			for renewals < 4*desk.BreaksAfter && !l.desks.Breaker.Open() { // all are granted from what is held
+				w.busy(l, req, 1)
 			}
-			failed++
-			return false, memdynamo.Fail(store.Unavailable)
+			if open := l.desks.Breaker.Open(); open != c.opens || l.desks.Breaker.Silent > c.silent ||
+				c.opens && renewals != desk.BreaksAfter {
+				t.Errorf("%s: open %v after %d failures of %d renewals", name, open, failed, renewals)
+			}
+			if s.writes != before+renewals || len(s.failed) != failed || failed > 0 && !errors.Is(s.failed[0], ErrUnknown) {
+				t.Errorf("%s: told of %d writes of %d, and of %v", name, s.writes-before, renewals, s.failed)
+			}
 		})
-		for failed < 2*desk.BreaksAfter && !l.desks.Breaker.Open() {
-			w.busy(l, req, 1)
-		}
-		if l.desks.Breaker.Open() || l.desks.Breaker.Silent > 1 {
-			t.Errorf("open: %v after %d failures of %d renewals", l.desks.Breaker.Open(), failed, renewals)
-		}
-	})
+	}
 }
 
 // A renewal that waits in vain for as long as a call may is silence too, though its own time is over then.
 func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: time.Minute})
+	inBubble(t, Options{Ahead: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		began := make(chan bool, 1)

@@ -1,10 +1,7 @@
 package limiter
 
 import (
-	"errors"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -15,9 +12,7 @@ func TestStoredLimitsTurnPrefetchOnAndOff(t *testing.T) {
 		"of the entity": {acme, gpt}, "of the namespace": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{ConfigTTL: time.Second, MaxShards: 1})
+			inBubble(t, Options{ConfigTTL: time.Second, MaxShards: 1}, func(t *testing.T, w *world, l *Limiter) {
 				req := asks(Costs{"rps": 1})
 				writes := func() int {
 					w.pass(2 * time.Second) // the configuration is read again
@@ -65,83 +60,4 @@ func TestTheShortestTimeHolds(t *testing.T) {
 			t.Errorf("%v: %d ms, want %d", tt.limits, got, tt.want)
 		}
 	}
-}
-
-// A time that is not accepted is an error that says what is.
-func TestTimesToHoldAreChecked(t *testing.T) {
-	for _, l := range []Limit{
-		rpm10.WithAhead(time.Millisecond), rpm10.WithAhead(11 * time.Minute), rpm10.WithAhead(-time.Second),
-		rpm10.WithAhead(time.Second + 1), rpm10.AsSoft().WithAhead(time.Second),
-		InFlight("n", 2, time.Minute).WithAhead(time.Second), Quota("q", 5, Daily("")).WithAhead(time.Second),
-	} {
-		if err := l.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "10ms to 10m") {
-			t.Errorf("%v: %v", l, err)
-		}
-	}
-	l := rpm10.WithAhead(500 * time.Millisecond)
-	if err := l.Validate(); err != nil || !strings.HasSuffix(l.String(), ", ahead 500ms") {
-		t.Errorf("%v: %v", l, err)
-	}
-}
-
-// A change of limits while tokens are held leaves usage exact: the first write after they have expired
-// reports them, whether or not it is the one that brings the new limits.
-func TestAChangeOfLimitsReportsWhatExpired(t *testing.T) {
-	for name, between := range map[string]time.Duration{
-		"after they expired": 5 * time.Second, "before": 10 * time.Millisecond,
-	} {
-		for _, next := range []Limit{PerSecond("rps", 2000), PerSecond("rps", 500), rps1000.AsSoft()} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{Ahead: 500 * time.Millisecond, MaxShards: 1})
-				granted := 0
-				for heldOf(l, acme, "rps") < 10 && granted < 1000 {
-					n, _ := w.busy(l, asks(Costs{"rps": 1}, rps1000), 1)
-					granted += n
-				}
-				if granted == 1000 {
-					t.Fatal("nothing is held")
-				}
-				w.pass(between)
-				n, _ := w.busy(l, asks(Costs{"rps": 1}, next), 1)
-				if granted += n; between < time.Second {
-					w.pass(5 * time.Second)
-					n, _ = w.busy(l, asks(Costs{"rps": 1}, next), 1)
-					granted += n
-				}
-				held := heldOf(l, acme, "rps")
-				if used, ended := w.countedOf(l, acme); used-ended-held != int64(granted) {
-					t.Errorf("%s, to %v: %d used, of which %d expired and %d are held; %d were granted", name, next, used, ended,
-						held, granted)
-				}
-			})
-		}
-	}
-}
-
-// A denial says that fewer are left than it wanted, also where others or this process's next turn are
-// expected to have them first.
-func TestADenialHasFewerLeftThanItWanted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		a, b := w.process(Options{Ahead: 500 * time.Millisecond}), w.process(Options{Ahead: 500 * time.Millisecond})
-		limit := PerSecond("rps", 100)
-		denied := 0
-		for range 4000 {
-			w.pass(time.Millisecond)
-			for _, l := range []*Limiter{a, b} {
-				_, err := l.Acquire(t.Context(), asks(Costs{"rps": 1}, limit))
-				l.desks.Wait()
-				if e, ok := errors.AsType[*LimitError](err); ok {
-					denied++
-					if e.Remaining >= e.Wanted || e.Statuses[0].Remaining != e.Remaining {
-						t.Fatalf("%v, status %+v", err, e.Statuses[0])
-					}
-				}
-			}
-		}
-		if denied == 0 {
-			t.Error("nothing is denied")
-		}
-	})
 }

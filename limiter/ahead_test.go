@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -95,9 +94,7 @@ func TestOneWriteTakesForManyRequests(t *testing.T) {
 func TestSeldomOrByDefaultNothingIsTakenAhead(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"seldom": 10 * time.Millisecond, "off": 0} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{Ahead: ahead})
+			inBubble(t, Options{Ahead: ahead}, func(t *testing.T, w *world, l *Limiter) {
 				req := asks(Costs{"rps": 1}, rps1000)
 				w.busy(l, req, 100)
 				w.db.ResetStats()
@@ -116,9 +113,7 @@ func TestSeldomOrByDefaultNothingIsTakenAhead(t *testing.T) {
 // A lease on what was taken ahead is settled and rolled back in it: no write, and all of it
 // is there for the next requests. What it has no room for goes to the table.
 func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		ctx, req := context.Background(), asks(Costs{"rps": 2}, rps1000)
 		_, lease := w.busy(l, req, 200)
 		k := l.desks.Of(acmeGPT)
@@ -146,38 +141,6 @@ func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
 		}
 		if more, _ := w.countedOf(l, acme); more != used+498 || ended < 0 {
 			t.Errorf("used %d before, %d after 498 more", used, more)
-		}
-	})
-}
-
-// All levels of a cascade are granted from what is held of them, or none.
-func TestCascadesTakeAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, l := family(t, 6000, Options{Ahead: 5 * time.Second, ConfigTTL: ages, Observe: only(EventAcquire, func(e Event) {
-			if e.Ahead && e.Writes > 0 {
-				t.Errorf("told to be granted from what is held, with %d writes", e.Writes)
-			}
-		})})
-		w.configure(l, acme, gpt, PerMinute("rpm", 6000))
-		l.ForgetConfig()
-		req := stored(Costs{"rpm": 1})
-		granted, _ := w.busy(l, req, 300)
-		w.db.ResetStats()
-		more, lease := w.busy(l, req, 30)
-		granted += more
-		if n := w.db.Stats().WriteUnits; more > 0 && n > 2*more {
-			t.Errorf("%d granted with %d writes", more, n)
-		}
-		if lease == nil || len(lease.above) != 1 || len(lease.Status()) != 2 {
-			t.Fatalf("lease %+v", lease)
-		}
-		w.pass(20 * time.Second)
-		w.busy(l, req, 1)
-		for _, entity := range []string{acme, "org"} {
-			held := l.desks.Of(decide.Name{Entity: entity, Resource: gpt}).Left(0, "rpm", l.desks.Moment) / 1000
-			if used, ended := w.countedOf(l, entity); used-ended-held != int64(granted)+1 {
-				t.Errorf("%s: %d used, %d of it ended unspent, %d held, %d were granted", entity, used, ended, held, granted+1)
-			}
 		}
 	})
 }
@@ -221,41 +184,6 @@ func unreadable(it item.Item) item.Item {
 	it = maps.Clone(it)
 	it["shard_count"] = item.S("many")
 	return it
-}
-
-// After a write whose answer is no use, what ended unspent is told once all the same, and the process
-// goes on to take ahead.
-func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
-	for name, odd := range map[string]func(item.Item) item.Item{
-		"unreadable": unreadable,
-		"panic":      func(item.Item) item.Item { panic("planned") },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 500 * time.Millisecond})
-			table := &one{Store: l.store.Store}
-			l.store.Store = table
-			req := asks(Costs{"rps": 1}, rps1000)
-			granted, _ := w.busy(l, req, 200)
-			w.pass(2 * time.Second) // the next write tells what of it has ended
-			table.odd = odd
-			err := errors.New("panic")
-			_ = desk.Guarded(func() { _, err = l.Acquire(context.Background(), req) })
-			if err == nil || table.odd != nil {
-				t.Errorf("%s: granted, or without a write", name)
-			}
-			w.db.ResetStats()
-			more, _ := w.busy(l, req, 300)
-			if n := w.db.Stats().WriteUnits; more != 300 || n > 30 {
-				t.Errorf("%s: %d granted of 300, with %d writes", name, more, n)
-			}
-			held := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) / 1000
-			if used, ended := w.countedOf(l, acme); used-ended-held < int64(granted+more) || ended == 0 {
-				t.Errorf("%s: %d used, %d of it ended unspent, %d is held, %d were granted", name, used, ended, held,
-					granted+more)
-			}
-		})
-	}
 }
 
 // Whatever becomes of each write, processes that take ahead never grant more than there is:
@@ -304,15 +232,33 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 			if granted < 100 {
 				t.Errorf("%d granted only", granted)
 			}
+			w.db.SetHook(nil)
+			held := int64(0)
+			for _, l := range ps { // each takes ahead again, and reports what has expired
+				w.pass(2 * time.Second)
+				l.store.Store = w.db
+				for n := range 120 { // half of what is refilled
+					if w.pass(10 * time.Millisecond); n == 60 {
+						w.db.ResetStats()
+					}
+					more, _ := w.busy(l, req, 1)
+					granted += more
+				}
+				if n := w.db.Stats().WriteUnits; n > 30 {
+					t.Errorf("seed %d: 60 requests are %d writes", seed, n)
+				}
+				held += heldOf(l, acme, "rps")
+			}
+			if used, ended := w.countedOf(ps[0], acme); used-ended-held < int64(granted) {
+				t.Errorf("seed %d: %d used, of which %d ended and %d are held; %d were granted", seed, used, ended, held, granted)
+			}
 		})
 	}
 }
 
 // Requests that wait for a write under way are granted from what that takes ahead, without another.
 func TestRequestsBehindAWriteUseItsPrefetchedTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		w.pass(600 * time.Millisecond) // nothing is held any more
@@ -337,21 +283,9 @@ func TestRequestsBehindAWriteUseItsPrefetchedTokens(t *testing.T) {
 	})
 }
 
-func TestAheadIsChecked(t *testing.T) {
-	for _, d := range []time.Duration{-time.Second, time.Millisecond, 11 * time.Minute} {
-		if _, err := (&Options{Ahead: d}).withDefaults(); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%v: %v", d, err)
-		}
-	}
-	if _, err := (&Options{Ahead: bucket.MaxAhead * time.Millisecond}).withDefaults(); err != nil {
-		t.Error(err)
-	}
-}
-
 // holds is a process that holds so much that it hardly ever writes, and what it is asked for.
 func holds(t testing.TB) (*world, *Limiter, Request) {
-	w := newWorld(t)
-	l := w.process(Options{Ahead: 10 * time.Minute, ConfigTTL: ages})
+	w, l := newProcess(t, Options{Ahead: 10 * time.Minute, ConfigTTL: ages})
 	req := asks(Costs{"rpd": 1}, PerDay("rpd", MaxTokens/1000))
 	for range 100 {
 		must(t, l, req)
@@ -408,9 +342,7 @@ func TestAheadFollowsTheRoundTrip(t *testing.T) {
 
 // A request that is no use is told so, also by a process that holds tokens of its bucket.
 func TestInvalidRequestsFailDespitePrefetchedTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		w.busy(l, asks(Costs{"rps": 1}, rps1000), 100)
 		held := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment)
 		for name, c := range map[string]struct {
@@ -435,9 +367,7 @@ func TestInvalidRequestsFailDespitePrefetchedTokens(t *testing.T) {
 
 // Who holds tokens of an entity that is bypassed from now on charges nothing, not even those.
 func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 100)
 		w.says(l, acme, gpt, "disabled", item.S("bypass"))
@@ -455,9 +385,7 @@ func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
 
 // More is taken ahead also if the caller whose grant began it has gone meanwhile.
 func TestRenewalsOutliveTheirCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
+	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
 		hold, sent := make(chan struct{}), atomic.Int64{}
@@ -492,8 +420,7 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 // A renewal takes more ahead of the shard that the request was granted from.
 func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		first := w.process(Options{})
+		w, first := newProcess(t, Options{})
 		must(t, first, asks(Costs{"rps": 0}, rps1000))
 		w.split(first, 2)
 		for shard := range 2 {

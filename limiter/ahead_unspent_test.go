@@ -246,8 +246,7 @@ func TestALeaseOfADeletedBucketGivesNoQuotaBack(t *testing.T) {
 
 // Shards that were split off later are younger than the first. Each gets back what it has paid.
 func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	of := func(n int64) Request { return asks(Costs{"rpd": n}, Quota("rpd", 8, Daily(""))) }
 	must(t, l, of(0))
 	w.advance(time.Minute)
@@ -260,39 +259,13 @@ func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
 		if len(lease.items) != 2 || lease.items[0].Shard != fullest {
 			t.Fatalf("%+v have paid, want both shards, the fullest first", lease.items)
 		}
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		for shard, b := range w.shards(l, acme, gpt) {
 			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != tokens[shard] {
 				t.Errorf("shard %d: %d millitokens are left of %d", shard, sl.Tokens, tokens[shard])
 			}
 		}
 	}
-}
-
-// Tokens of a quota that a lease gives back are held again, but those of yesterday go nowhere.
-func TestLeasesOfAQuotaAreSettledIntoItsPeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 500 * time.Millisecond})
-		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
-		_, lease := w.busy(l, daily(100_000), 300)
-		_, old := w.busy(l, daily(100_000), 3) // so that what is told has room for a token
-		k := l.desks.Of(acmeGPT)
-		held := func() int64 { return k.Left(0, "rpd", l.desks.Moment) / 1000 }
-		before := held()
-		if err := lease.Rollback(context.Background()); err != nil || held() != before+1 {
-			t.Errorf("%v: %d held before and %d after", err, before, held())
-		}
-		w.pass(3 * time.Second)
-		w.busy(l, daily(100_000), 300)
-		before = held()
-		was := w.quotaOf(l)
-		if err := old.Rollback(context.Background()); err != nil || held() != before || w.quotaOf(l).Tokens != was.Tokens {
-			t.Errorf("%v: of yesterday, %d held before and %d after", err, before, held())
-		}
-	})
 }
 
 // In the second behind an edge nothing is taken ahead, and a busy process writes as one that
@@ -302,9 +275,7 @@ func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
 	const days = 4
 	granted := map[int]int{}
 	for range days {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 500 * time.Millisecond})
+		inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 			edge := midnight(w)
 			w.advance(edge.Sub(w.time()) - 4*time.Second)
 			req := asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 200), Quota("rpd", 100_000, Daily("")))
@@ -323,42 +294,6 @@ func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
 	if granted[0] < days*190 || granted[-1]+granted[0]+granted[1] < days*3*190 {
 		t.Errorf("granted by second: %v, want %d each", granted, days*200)
 	}
-}
-
-// What came too late to be given back is told by one event, that of the charge that counts it.
-func TestExpiredTokensAreReportedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		var taken, ended atomic.Int64
-		l, other := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
-			if e.Kind == EventAhead {
-				if e.Entity != acme || e.Resource != gpt {
-					t.Errorf("told %+v", e)
-				}
-				taken.Add(e.Taken["rpd"])
-				ended.Add(e.Ended["rpd"])
-			}
-		}}), w.process(Options{})
-		w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
-		w.busy(l, daily(100_000), 300)
-		held := l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000
-		taken.Store(0)
-		ended.Store(0)
-		w.advance(3 * time.Second) // the clock of others is ahead
-		must(t, other, daily(100_000))
-		w.advance(-2400 * time.Millisecond)
-		w.pass(520 * time.Millisecond)
-		synctest.Wait()
-		w.busy(l, daily(100_000), 1)
-		w.pass(3 * time.Second)
-		w.busy(l, daily(100_000), 3)
-		if sl := w.quotaOf(l); sl.Ended/1000 != held { // what came too late
-			t.Errorf("the item counts %d that ended, want %d", sl.Ended/1000, held)
-		}
-		if told := ended.Load(); held == 0 || told != held+taken.Load() {
-			t.Errorf("%d were held and ended, events tell of %d", held, told)
-		}
-	})
 }
 
 // A clock of the caller that panics in the background leaves nothing behind for good.
@@ -393,9 +328,7 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{
 		4 * time.Second: "[4 8 16 32 60 60 60]", 80 * time.Second: "[80 80 80]",
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: timeout})
+		inBubble(t, Options{Ahead: 500 * time.Millisecond, Timeout: timeout}, func(t *testing.T, w *world, l *Limiter) {
 			w.busy(l, daily(100_000), 300)
 			var tried []int
 			begin := time.Now()
@@ -452,78 +385,6 @@ func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 	})
 }
 
-// Of several quotas, what came too late for one is told by the charge that counts it, and the rest is
-// given back: also if that takes another try.
-func TestUnspentOfSeveralQuotas(t *testing.T) {
-	const quota = 100_000
-	for name, fails := range map[string]bool{"at once": false, "at the second try": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				var mu sync.Mutex // each try is of another goroutine
-				ended := Costs{}
-				var told atomic.Int64
-				var failing atomic.Bool
-				failing.Store(fails)
-				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
-					Observe: only(EventAhead, func(e Event) {
-						mu.Lock()
-						for limit, n := range e.Ended {
-							ended[limit] += n
-						}
-						mu.Unlock()
-						if e.Taken == nil && e.Err == nil {
-							told.Add(1)
-						}
-					})})
-				other := w.process(Options{})
-				req := asks(Costs{"rps": 1, "rpd": 1, "rpM": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")),
-					Quota("rpM", quota, Monthly(1, "")))
-				w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
-				granted, _ := w.busy(l, req, 300)
-				held := func(limit string) int64 { return l.desks.Of(acmeGPT).Left(0, limit, l.desks.Moment) / 1000 }
-				day, month := held("rpd"), held("rpM")
-				if day == 0 || month == 0 {
-					t.Fatalf("%d and %d are held", day, month)
-				}
-				clear(ended)
-				w.advance(3 * time.Second) // the clock of others is ahead
-				must(t, other, req)
-				w.advance(-2400 * time.Millisecond)
-				refused := false
-				w.db.SetHook(oneByOne(func(memdynamo.Op) (bool, error) {
-					if !refused {
-						refused = true
-						return true, nil
-					}
-					if failing.Load() && told.Load() == 0 {
-						return false, memdynamo.Fail(store.Unavailable)
-					}
-					return true, nil
-				}))
-				time.Sleep(1500 * time.Millisecond)
-				synctest.Wait()
-				failing.Store(false)
-				w.pass(10 * time.Second)
-				synctest.Wait()
-				w.db.SetHook(nil)
-				if fmt.Sprint(ended) != fmt.Sprint(Costs{"rpM": month}) || told.Load() != 1 {
-					t.Errorf("told %d times that %v ended, want %d of the month only", told.Load(), ended, month)
-				}
-				b := w.shards(l, acme, gpt)[0]
-				sl := b.State.Slots[b.State.Index("rpM")]
-				if left := sl.Tokens / 1000; left != quota-int64(granted)-1 {
-					t.Errorf("%d of the month are left, %d were granted", left, granted+1)
-				}
-				w.busy(l, req, 1)
-				if sl := w.quotaOf(l); sl.Ended/1000 != day || ended["rpd"] != day {
-					t.Errorf("%d of the day are counted as ended, %d told, want %d", sl.Ended/1000, ended["rpd"], day)
-				}
-			})
-		})
-	}
-}
-
 // Who minds what may end unspent sleeps until it does, and is one for all charges.
 func TestMindingDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -548,8 +409,7 @@ func TestMindingDoesNotSpin(t *testing.T) {
 func TestUnspentQuotaFollowsAShardThatHasMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota = 100_000
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		granted, _ := w.busy(l, daily(quota), 1)
 		w.split(l, 2)
 		held := func() int64 { return l.desks.Of(acmeGPT).Left(1, "rpd", l.desks.Moment) }

@@ -12,8 +12,7 @@ import (
 // without a bucket; whoever does not is not.
 func TestBlockedLimitsDeny(t *testing.T) {
 	for _, own := range [][]Limit{nil, {Blocked("rpm"), PerMinute("tpm", 10)}} {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyAllow})
+		w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 		w.configure(l, "", "", Blocked("rpm"), PerMinute("tpm", 10))
 		before := w.db.Snapshot()
 		for _, cost := range []int64{1, 2, MaxTokens} {
@@ -57,8 +56,7 @@ func TestEventsSayNeverInWords(t *testing.T) {
 
 // TestUnlimitedLimitsCount: any cost is granted, as often as asked, and counted.
 func TestUnlimitedLimitsCount(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	req := Request{Entity: acme, Resource: gpt, Limits: []Limit{Unlimited("tpm")}, Costs: Costs{"tpm": 1_000_000_000}}
 	for range 1000 {
 		must(t, l, req)
@@ -72,37 +70,5 @@ func TestUnlimitedLimitsCount(t *testing.T) {
 	for range 3 {
 		must(t, l, req)
 		w.advance(time.Second)
-	}
-}
-
-func TestSpecialLimitsAreLimits(t *testing.T) {
-	for _, l := range []Limit{Unlimited("a"), Blocked("a")} {
-		if err := l.Validate(); err != nil {
-			t.Errorf("%v: %v", l, err)
-		}
-	}
-	if !Blocked("a").IsBlocked() || !Unlimited("a").IsUnlimited() || PerMinute("a", 1).IsBlocked() ||
-		(Limit{Name: "a", Capacity: 1, Refill: 1, Period: maxPeriod}).IsBlocked() || PerMinute("a", 1).IsUnlimited() {
-		t.Error("special limits are not told from others")
-	}
-	with := func(l Limit) Limit { return l.WithFloor("batch", 50).WithAhead(time.Second) }
-	if !with(Blocked("a")).IsBlocked() || !with(Unlimited("a")).IsUnlimited() || with(PerMinute("a", 1)).IsBlocked() {
-		t.Error("floors and what is taken ahead make another limit of a special one")
-	}
-}
-
-// Beside a blocked limit, limits are told as those of a bucket that nobody uses.
-func TestBlockedDenialShowsOtherLimitsFull(t *testing.T) {
-	limits, err := storedLimits("limits", []Limit{Blocked("a"), PerMinute("b", 10), Quota("c", 10, Daily(""))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range blocked(acmeGPT, Costs{"a": 1, "b": 5, "c": 5}, limits).Statuses[1:] {
-		if s.Entity != acme || s.Remaining != 10 || s.RetryAfter != 0 || s.RefillAfter != 0 || s.ResetAfter != 0 {
-			t.Errorf("%+v", s)
-		}
-	}
-	if e := blocked(acmeGPT, Costs{"a": 0, "b": 5}, limits); e != nil {
-		t.Errorf("denied what takes nothing of it: %v", e)
 	}
 }

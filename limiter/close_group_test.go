@@ -45,9 +45,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := errors.Join(lease.Settle(Costs{"tpd": 300}), lease.Commit(t.Context())); err != nil {
-						t.Error(err)
-					}
+					report(t, errors.Join(lease.Settle(Costs{"tpd": 300}), lease.Commit(t.Context())))
 				}
 			})
 		}
@@ -96,16 +94,12 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 	} {
 		for _, charge := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a charge: %t", name, charge), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					l := w.process(Options{Timeout: time.Hour})
+				inBubble(t, Options{Timeout: time.Hour}, func(t *testing.T, w *world, l *Limiter) {
 					ns = l.namespace
 					var leases []*Lease
 					for range 3 {
 						lease := must(t, l, asks(Costs{"tpd": 300}, tpd1000))
-						if err := lease.Settle(Costs{"tpd": 100}); err != nil {
-							t.Fatal(err)
-						}
+						fine(t, lease.Settle(Costs{"tpd": 100}))
 						leases = append(leases, lease)
 					}
 					fault := onCall(isWrite, 1, func(op memdynamo.Op) (bool, error) { return c.hook(w, op) })

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -10,15 +9,11 @@ import (
 func TestAQuotaThatIsOnlySettled(t *testing.T) {
 	for _, within := range []time.Duration{0, time.Minute} {
 		for _, cost := range []int64{10, 11} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{SettleWithin: within})
+			inBubble(t, Options{SettleWithin: within}, func(t *testing.T, w *world, l *Limiter) {
 				limits := []Limit{PerMinute("rpm", 100), Quota("q", 10, FromFirstUse(time.Hour))}
 				settled(t, l, asks(Costs{"rpm": 1}, limits...), Costs{"q": cost})
 				_, _ = l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limits...))
-				if err := l.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, l.Close(t.Context()))
 				w.advance(30 * 24 * time.Hour)
 				must(t, w.bystander(l), asks(Costs{"rpm": 1, "q": 1}, limits...))
 			})

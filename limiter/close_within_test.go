@@ -17,13 +17,8 @@ import (
 // settled takes tokens and settles them to what they have really cost.
 func settled(t *testing.T, l *Limiter, req Request, actual Costs) {
 	t.Helper()
-	lease, err := l.Acquire(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(lease.Settle(actual), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	lease := must(t, l, req)
+	fine(t, errors.Join(lease.Settle(actual), lease.Commit(t.Context())))
 }
 
 // A settlement goes with the next charge. One request a second that settles costs 1.05 writes in place of two,
@@ -54,9 +49,7 @@ func TestSettlingRidesAlong(t *testing.T) {
 				settled(t, l, req, Costs{"tpm": actual, "tpd": actual})
 				cost += actual
 			}
-			if err := l.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, l.Close(t.Context()))
 			writes := w.db.Stats().WriteUnits
 			if got := float64(writes) / float64(n); got > c.most || c.within == 0 && got < 1.8 {
 				t.Errorf("%d a second within %s: %.2f writes for each request", c.perSecond, c.within, got)
@@ -74,9 +67,7 @@ func TestSettlingRidesAlong(t *testing.T) {
 
 // A settlement that finds no charge to go with is written alone once its time is over, once.
 func TestSettlingGoesAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{SettleWithin: time.Second})
+	inBubble(t, Options{SettleWithin: time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
 		w.db.ResetStats()
 		w.pass(900 * time.Millisecond)
@@ -95,37 +86,10 @@ func TestSettlingGoesAlone(t *testing.T) {
 	})
 }
 
-// Each goes when its own time is over.
-func TestSettlingsGoAloneOneAfterTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{SettleWithin: time.Second})
-		first, second := must(t, l, asks(Costs{"rpm": 4}, rpm10)), must(t, l, asks(Costs{"rpm": 4}, rpm10))
-		for _, lease := range []*Lease{first, second} {
-			if err := errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
-				t.Fatal(err)
-			}
-			w.pass(600 * time.Millisecond)
-		}
-		synctest.Wait()
-		if used := w.used(l, "rpm"); used != 5 {
-			t.Errorf("%d are used after 1.2 s, want 5: the first is settled", used)
-		}
-		w.pass(600 * time.Millisecond)
-		synctest.Wait()
-		if used := w.used(l, "rpm"); used != 2 {
-			t.Errorf("%d are used after 1.8 s, want 2", used)
-		}
-		reservesNothing(t, l)
-	})
-}
-
 // A settlement that takes more of a bucket that has filled up since is not forgiven, though the process has forgotten
 // the bucket meanwhile.
 func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{SettleWithin: time.Second, MaxBuckets: 2})
+	inBubble(t, Options{SettleWithin: time.Second, MaxBuckets: 2}, func(t *testing.T, w *world, l *Limiter) {
 		lease := must(t, l, asks(Costs{"rpm": 5}, rpm10))
 		for _, entity := range []string{"b", "c", "d"} {
 			other := asks(Costs{"rpm": 1}, rpm10)
@@ -133,9 +97,7 @@ func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
 			must(t, l, other)
 		}
 		w.pass(time.Hour)
-		if err := errors.Join(lease.Settle(Costs{"rpm": 8}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(lease.Settle(Costs{"rpm": 8}), lease.Commit(t.Context())))
 		w.pass(1100 * time.Millisecond)
 		synctest.Wait()
 		if n := drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10)); n != 7 {
@@ -146,17 +108,12 @@ func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
 
 // A denial that is remembered does not outlast what is handed over.
 func TestHandedOverSettlementEndsADenial(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{SettleWithin: time.Minute})
+	_, l := newProcess(t, Options{SettleWithin: time.Minute})
 	lease := must(t, l, asks(Costs{"rpm": 10}, rpm10))
 	for range 2 {
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, rpm10)); !errors.Is(err, ErrLimited) {
-			t.Fatal(err)
-		}
+		deniedBy(t, l, asks(Costs{"rpm": 5}, rpm10))
 	}
-	if err := errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Commit(t.Context())))
 	must(t, l, asks(Costs{"rpm": 5}, rpm10))
 	reservesNothing(t, l)
 }
@@ -164,9 +121,7 @@ func TestHandedOverSettlementEndsADenial(t *testing.T) {
 // Requests of this process are decided as if what was handed over were written: what is given back is granted
 // in the write that gives it back, and what is owed denies.
 func TestHandedOverSettlementsCountAsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{SettleWithin: time.Minute})
+	inBubble(t, Options{SettleWithin: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 		settled(t, l, asks(Costs{"rpm": 10}, rpm10), Costs{"rpm": 2})
 		w.db.ResetStats()
 		settled(t, l, asks(Costs{"rpm": 5}, rpm10), Costs{"rpm": 9}) // of 8
@@ -228,9 +183,7 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 				if c.lost != errors.Is(err, ErrUnknown) {
 					t.Errorf("the request: %v", err)
 				}
-				if err := l.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				report(t, l.Close(t.Context()))
 				mu.Lock()
 				defer mu.Unlock()
 				if used := w.used(l, "rpm"); used != c.used[0] {
@@ -255,9 +208,7 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 		"a conflict": {store.Conflict, 30 * time.Second, 30 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{SettleWithin: time.Second, Timeout: time.Hour})
+			inBubble(t, Options{SettleWithin: time.Second, Timeout: time.Hour}, func(t *testing.T, w *world, l *Limiter) {
 				settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
 				var down atomic.Bool
 				down.Store(true)
@@ -287,14 +238,5 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Bad values are refused at the door.
-func TestSettleWithinIsChecked(t *testing.T) {
-	for _, d := range []time.Duration{-1, time.Millisecond, time.Hour} {
-		if _, err := (&Options{SettleWithin: d}).withDefaults(); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", d, err)
-		}
 	}
 }

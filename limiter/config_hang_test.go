@@ -15,45 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-// TestHangingConfigurationReadLeavesTime: while reads hang and writes do not, old
-// configuration serves within the call's own time, and only one call in a while
-// waits for a read at all.
-func TestHangingConfigurationReadLeavesTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 200 * time.Millisecond, ConfigTTL: time.Second})
-		cfg := config.Config{Namespace: l.NamespaceID(), Resource: "gpt-4",
-			Limits: []bucket.Limit{PerMinute("rpm", 100).stored()}}
-		w.db.Store(cfg.Item())
-		req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}}
-		if _, err := l.Acquire(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
-		var reads atomic.Int64
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if op.Keys != nil {
-				reads.Add(1)
-				<-op.Done
-				return false, errors.New("no answer")
-			}
-			return true, nil
-		})
-		w.advance(2 * time.Second)
-		for range 5 {
-			if _, err := l.Acquire(t.Context(), req); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := reads.Load(); n != 1 {
-			t.Errorf("%d reads hung, want one", n)
-		}
-		w.advance(2 * time.Second)
-		if _, err := l.Acquire(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 // Configuration that has outlived its time is read anew by the next call, however slow the table is:
 // a read is waited for as long as calls take, not for a constant time.
 func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
@@ -91,9 +52,7 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 		"every call reads, in little time": {-1, 2 * time.Second, 500 * ms, 250 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{Timeout: c.timeout, ConfigTTL: c.ttl})
+			inBubble(t, Options{Timeout: c.timeout, ConfigTTL: c.ttl}, func(t *testing.T, w *world, l *Limiter) {
 				w.configure(l, "", "", rpm10)
 				must(t, l, stored(Costs{"rpm": 1}))
 				answer, reads := make(chan struct{}), atomic.Int64{}
@@ -150,8 +109,7 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 
 // A client that panics in a read of configuration fails that request, and not the process. Old configuration serves.
 func TestConfigurationReadPanics(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{ConfigTTL: time.Second})
+	w, l := newProcess(t, Options{ConfigTTL: time.Second})
 	w.configure(l, "", "", rpm10)
 	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}}
 	panics := func() {

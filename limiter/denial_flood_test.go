@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
@@ -63,9 +62,7 @@ func TestFloodOnAnExhaustedKey(t *testing.T) {
 				l := w.started(Options{})
 				req := asks(Costs{"rpd": 1}, limit)
 				for range shards { // learns the shards
-					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-						t.Fatal(err)
-					}
+					deniedBy(t, l, req)
 					time.Sleep(2 * time.Second)
 				}
 				w.db.ResetStats()
@@ -86,51 +83,6 @@ func TestFloodOnAnExhaustedKey(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A process that knows nothing pays at most two writes to learn that it is denied,
-// whatever the shards, and is told a time that is not for ever.
-func TestColdDenial(t *testing.T) {
-	for _, shards := range []int{1, 2, 32} {
-		synctest.Test(t, func(t *testing.T) {
-			w := virtual(t)
-			limit := PerDay("rpd", 320)
-			w.exhausted(limit, shards)
-			for range 20 {
-				l := w.started(Options{})
-				l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{limit.stored()}, l.now())
-				w.db.ResetStats()
-				_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 1}, limit))
-				d, ok := errors.AsType[*LimitError](err)
-				if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
-					t.Fatalf("%d shards: got %v", shards, err)
-				}
-				if n := w.db.Stats().Updates; n > 2 {
-					t.Fatalf("%d shards: %d writes for the first denial", shards, n)
-				}
-			}
-		})
-	}
-}
-
-// A request above what one shard can hold does not look at shard after shard, and is
-// told when all of them together cover it, not to wait for ever.
-func TestColdAboveAShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := virtual(t)
-		limit := PerDay("rpd", 320)
-		w.exhausted(limit, 32)
-		l := w.started(Options{})
-		l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{limit.stored()}, l.now())
-		w.db.ResetStats()
-		_, err := l.Acquire(t.Context(), asks(Costs{"rpd": 11}, limit))
-		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter <= 0 || d.RetryAfter > 3*time.Hour {
-			t.Errorf("got %v, want denied until each of 32 shards has a token, in 2.4 hours at most", err)
-		}
-		if n := w.db.Stats().Updates; n > 3 {
-			t.Errorf("%d writes", n)
-		}
-	})
 }
 
 // flood lets so many callers ask again and again, beginning one after the other and

@@ -13,8 +13,7 @@ func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
 	for _, count := range []int{1, 2, 8, 32} {
 		for _, cost := range []int64{1, 7, 640} {
 			t.Run(fmt.Sprintf("%d shards, cost %d", count, cost), func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
+				w, l := newProcess(t, Options{})
 				limit := PerHour("rph", 640)
 				must(t, l, asks(Costs{"rph": 1}, limit)).Rollback(t.Context())
 				w.split(l, count)

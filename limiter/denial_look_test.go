@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,28 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A clock that is set back does not make the image that denies younger: what
-// others give back is noticed.
-func TestDenialEndsAlsoWhenTheClockIsSetBack(t *testing.T) {
-	w := newWorld(t)
-	l, other := w.process(Options{}), w.process(Options{})
-	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 10))
-	lease := must(t, other, req)
-	drain(t, l, req)
-	w.advance(-30 * time.Second)
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.advance(2 * time.Second)
-	must(t, l, req)
-}
-
 // A bucket that was deleted, and created again by a process whose clock is
 // behind, looks older than the one that is remembered. The answer to a call that
 // was made to learn the news is believed nevertheless.
 func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
 	drain(t, l, req)
 	gone := item.Delete{Key: layout.BucketKey(l.namespace, acme, gpt, 0)}
@@ -61,9 +43,7 @@ func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	must(t, l, asks(Costs{"rpm": 1}, limit))
 	w.split(l, 4)
 	drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, limit))
-	if _, err := l.Acquire(t.Context(), half); !errors.Is(err, ErrLimited) {
-		t.Fatalf("got %v", err)
-	}
+	deniedBy(t, l, half)
 	for _, b := range w.shards(l, acme, gpt) {
 		if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: b.Key()}); err != nil {
 			t.Fatal(err)

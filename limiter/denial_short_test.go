@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -12,8 +11,7 @@ import (
 func TestDenialNamesTheLimitThatIsShort(t *testing.T) {
 	a, b := PerMinute("a", 60), PerMinute("b", 60)
 	for range 10 { // the shard to begin with is random
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		req := asks(Costs{"a": 20, "b": 20}, a, b)
 		must(t, l, req)
 		w.split(l, 2)
@@ -21,11 +19,7 @@ func TestDenialNamesTheLimitThatIsShort(t *testing.T) {
 		w.edit(l, 1, item.Item{"b_a_tk": item.N(-5000), "b_b_tk": item.N(-20_000)})
 		l = w.process(Options{})
 		for range 3 { // until it has seen both
-			_, err := l.Acquire(t.Context(), req)
-			denied, ok := errors.AsType[*LimitError](err)
-			if !ok {
-				t.Fatalf("got %v, want a denial", err)
-			}
+			denied := deniedBy(t, l, req)
 			if !denied.Estimated && denied.Limit != "a" {
 				t.Fatalf("denied by %s: %+v", denied.Limit, denied)
 			}

@@ -3,7 +3,6 @@ package limiter
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 // TestDenialText: the error says which limit, how much was wanted, how much is
 // left and how long to wait, and has the state of every limit in force.
 func TestDenialText(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limits := []Limit{PerMinute("rpm", 10), PerMinute("tpm", 1000), PerDay("rpd", 500)}
 	must(t, l, asks(Costs{"rpm": 4, "tpm": 990, "rpd": 1}, limits...))
 	_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 8, "tpm": 20}, limits...))
@@ -63,8 +61,7 @@ func TestCostsAboveEveryShardAreTooLarge(t *testing.T) {
 func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 	limits := []Limit{lim("a", 10, 7, 3*time.Second), lim("b", 23, 977, time.Minute), lim("c", 5, 1, time.Second)}
 	for _, remembers := range []bool{true, false} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		denials := 0
 		for i := range 400 {
 			if !remembers {
@@ -90,9 +87,7 @@ func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 			}
 			w.advance(d.RetryAfter - time.Millisecond)
 			for _, p := range []*Limiter{l, w.process(Options{})} {
-				if _, err := p.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-					t.Fatalf("step %d: a millisecond before %s: %v", i, d.RetryAfter, err)
-				}
+				deniedBy(t, p, req)
 			}
 			w.advance(time.Millisecond)
 			must(t, l, req)
@@ -108,8 +103,7 @@ func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 // be granted by any means, to the millisecond.
 func TestDenialShowsTheWholeBucket(t *testing.T) {
 	for seed := range int64(20) {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		limit := PerMinute("rpm", 80)
 		must(t, l, asks(Costs{"rpm": 1}, limit)).Rollback(t.Context())
 		w.split(l, 4)
@@ -128,20 +122,14 @@ func TestDenialShowsTheWholeBucket(t *testing.T) {
 			must(t, l, asks(Costs{"rpm": 0}, limit))
 		}
 		req := asks(Costs{"rpm": whole + 1}, limit)
-		_, err := l.Acquire(t.Context(), req)
-		d, ok := errors.AsType[*LimitError](err)
-		if !ok {
-			t.Fatalf("levels %v: %v", levels, err)
-		}
+		d := deniedBy(t, l, req)
 		const want = 3 * time.Second // 20 per minute and shard
 		if d.RetryAfter != want || d.Remaining != whole || d.Wanted != whole+1 || d.Statuses[0].Capacity != 80 ||
 			d.Statuses[0].Remaining != whole {
 			t.Fatalf("levels %v: denied with %+v, want %d left of 80 and %s", levels, d, whole, want)
 		}
 		w.advance(want - time.Millisecond)
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-			t.Fatalf("levels %v: a millisecond early: %v", levels, err)
-		}
+		deniedBy(t, l, req)
 		w.advance(time.Millisecond)
 		must(t, l, req)
 	}
@@ -162,76 +150,22 @@ func TestLocalDenialEndsWithItsBound(t *testing.T) {
 			t.Fatalf("got %v with %+v, want denied with %d calls", err, w.db.Stats(), calls)
 		}
 	}
-	if _, err := a.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-		t.Fatal(err)
-	}
+	deniedBy(t, a, req)
 	denied(0)
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Rollback(t.Context()))
 	w.advance(499 * time.Millisecond)
 	denied(0)
 	w.advance(time.Millisecond)
 	own := must(t, a, req)
 	must(t, a, req)
 	denied(0)
-	if err := own.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, own.Rollback(t.Context()))
 	must(t, a, req)
-}
-
-// TestManyAtOnce: goroutines on shared and on separate limiters never take more
-// than there is. Run with -race.
-func TestManyAtOnce(t *testing.T) {
-	for _, shards := range []int{1, 4} {
-		w := newWorld(t)
-		limit := PerHour("rph", 100)
-		shared := w.process(Options{})
-		must(t, shared, asks(Costs{"rph": 1}, limit)).Rollback(t.Context())
-		w.split(shared, shards)
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		granted := int64(0)
-		for i := range 16 {
-			l := shared
-			if i%4 == 0 {
-				l = w.process(Options{})
-			}
-			wg.Go(func() {
-				for j := range 20 {
-					lease, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit))
-					if errors.Is(err, ErrLimited) {
-						return
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if j%5 == 0 {
-						if err := lease.Rollback(t.Context()); err != nil {
-							t.Error(err)
-						}
-						continue
-					}
-					mu.Lock()
-					granted++
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		if used := w.used(shared, "rph"); granted > 100 || used != granted {
-			t.Errorf("%d shards: %d granted, %d counted, of 100", shards, granted, used)
-		}
-		w.wantHeld(shared, limit, 100-granted)
-	}
 }
 
 // A denial that is remembered is one under the limits it was made under.
 func TestDenialIsOfItsLimits(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	_, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 5}, PerDay("rpm", 5)))
 	for _, c := range []struct {
 		limit Limit
@@ -239,9 +173,8 @@ func TestDenialIsOfItsLimits(t *testing.T) {
 	}{ // in this order: those that come last prevail
 		{PerDay("rpm", 5), 24 * time.Hour / 5}, {PerSecond("rpm", 5), 200 * time.Millisecond},
 	} {
-		_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, c.limit))
-		if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != c.want {
-			t.Errorf("%s: %v, want retry after %s", c.limit, err, c.want)
+		if d := deniedBy(t, l, asks(Costs{"rpm": 1}, c.limit)); d.RetryAfter != c.want {
+			t.Errorf("%s: %v, want retry after %s", c.limit, d, c.want)
 		}
 	}
 }
@@ -255,10 +188,9 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 	limits := []Limit{PerMinute("rpm", 60), PerMinute("tpm", 600)}
 	must(t, l, asks(Costs{"rpm": 1}, limits...))
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) { return false, w.refusedNow(op) })
-	_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 2, "tpm": 40}, limits...))
-	d, ok := errors.AsType[*LimitError](err)
-	if !ok || d.Limit != "tpm" || d.RetryAfter != 4*time.Second {
-		t.Errorf("got %v, want denied by tpm for 4s", err)
+	d := deniedBy(t, l, asks(Costs{"rpm": 2, "tpm": 40}, limits...))
+	if d.Limit != "tpm" || d.RetryAfter != 4*time.Second {
+		t.Errorf("got %v, want denied by tpm for 4s", d)
 	}
 	if calls != 3 {
 		t.Errorf("denied after %d writes, want 3", calls)
@@ -269,8 +201,7 @@ func TestRefusedAgainAndAgain(t *testing.T) {
 // exhausted returns a process that knows all shards of an exhausted bucket, and a
 // request that is denied.
 func exhausted(t testing.TB, count int) (*world, *Limiter, Request) {
-	w := newWorld(t)
-	l := w.process(Options{MaxShards: count})
+	w, l := newProcess(t, Options{MaxShards: count})
 	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
 	must(t, l, req)
 	w.split(l, count)

@@ -22,9 +22,7 @@ func (w *world) until(d time.Duration) time.Time { return time.UnixMilli(w.now.L
 // drains drains the bucket that most tests are about.
 func (w *world) drains(l *Limiter, d time.Duration) {
 	w.t.Helper()
-	if err := l.Drain(context.Background(), acme, gpt, d); err != nil {
-		w.t.Fatal(err)
-	}
+	fine(w.t, l.Drain(context.Background(), acme, gpt, d))
 }
 
 // opens demands that a request is denied until an instant, by the advice of the denial, and granted then.
@@ -82,19 +80,6 @@ func TestDrainStopsAllProcessesOnce(t *testing.T) {
 	}
 }
 
-// The latest instant counts.
-func TestDrainForLonger(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 60))
-	must(t, l, req)
-	until := w.until(30 * time.Second)
-	w.drains(l, 10*time.Second)
-	w.drains(l, 30*time.Second)
-	w.drains(l, 20*time.Second)
-	w.opens(l, req, until.Add(time.Second))
-}
-
 // All shards are drained, by one write each, whatever this process knows of them, and one that is missing is put
 // back before.
 func TestDrainOfShards(t *testing.T) {
@@ -135,8 +120,7 @@ func TestDrainOfShards(t *testing.T) {
 
 // What is not acceptable is refused by name, and what needs nothing makes no call.
 func TestDrainRefusesBadArguments(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"jobs": 1, "rpd": 1, "soft": 1}, InFlight("jobs", 5, time.Minute),
 		Quota("rpd", 5, Daily("")), PerMinute("soft", 5).AsSoft()))
 	before := w.db.Items()
@@ -172,9 +156,7 @@ func TestDrainRefusesBadArguments(t *testing.T) {
 	if fmt.Sprint(w.db.Items()) != fmt.Sprint(before) {
 		t.Error("something was written")
 	}
-	if err := l.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, l.Close(t.Context()))
 	if err := l.Drain(t.Context(), acme, gpt, time.Minute); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
@@ -182,8 +164,7 @@ func TestDrainRefusesBadArguments(t *testing.T) {
 
 // Quotas and slots beside a rate stay as they are; the rate alone stops the bucket.
 func TestDrainLeavesOtherKindsAlone(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limits := []Limit{InFlight("jobs", 5, time.Minute), Quota("rpd", 50, Daily("")), PerMinute("rpm", 60),
 		PerMinute("soft", 60).AsSoft()}
 	must(t, l, asks(Costs{"jobs": 1, "rpd": 1, "rpm": 1, "soft": 1}, limits...))
@@ -232,18 +213,14 @@ func TestDrainUnderFaults(t *testing.T) {
 			other := w.bystander(l)
 			return once(func(memdynamo.Op) (bool, error) {
 				le := must(w.t, other, asks(Costs{"rpm": 1}, PerMinute("rpm", 600)))
-				if err := errors.Join(le.Settle(Costs{"rpm": 799}), le.Commit(context.Background())); err != nil {
-					w.t.Error(err)
-				}
+				report(w.t, errors.Join(le.Settle(Costs{"rpm": 799}), le.Commit(context.Background())))
 				return true, nil
 			})
 		}, nil, true},
 		{"others give back", func(w *world, l *Limiter, _ func()) memdynamo.Hook {
 			le := must(w.t, w.bystander(l), asks(Costs{"rpm": 100}, PerMinute("rpm", 600)))
 			return once(func(memdynamo.Op) (bool, error) {
-				if err := le.Rollback(context.Background()); err != nil {
-					w.t.Error(err)
-				}
+				report(w.t, le.Rollback(context.Background()))
 				return true, nil
 			})
 		}, nil, true},
@@ -256,9 +233,7 @@ func TestDrainUnderFaults(t *testing.T) {
 		{"it hangs", is(always(func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil })), ErrUnknown, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{Timeout: 2 * time.Second})
+			inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 				limit := PerMinute("rpm", 600)
 				must(t, l, asks(Costs{"rpm": 1}, limit))
 				ctx, leave := context.WithCancel(t.Context())
@@ -281,8 +256,7 @@ func TestDrainUnderFaults(t *testing.T) {
 
 // What cannot be read is said by name.
 func TestDrainNamesUnreadableBuckets(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
 	w.spoil(layout.BucketKey(l.namespace, acme, gpt, 0), "b_rpm_tk", item.S("many"))
 	if err := l.Drain(t.Context(), acme, gpt, time.Minute); !errors.Is(err, ErrUnreadable) {
@@ -292,9 +266,7 @@ func TestDrainNamesUnreadableBuckets(t *testing.T) {
 
 // A provider refuses a hundred requests of one process at once: two drains serve them.
 func TestDrainsOfOneProcessAreShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
+	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		must(t, l, asks(Costs{"rpm": 1}, rpm80))
 		w.db.ResetStats()
 		w.db.SetHook(slow)
@@ -314,9 +286,7 @@ func TestDrainsOfOneProcessAreShared(t *testing.T) {
 
 // What a process has taken ahead is not granted before the instant, nor are slots of leases that have ended.
 func TestDrainStopsPrefetchedTokensAndIdleSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 10 * time.Second})
+	inBubble(t, Options{Ahead: 10 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000.WithCapacity(100_000))
 		w.busy(l, req, 400)
 		if heldOf(l, acme, "rps") < 10 {
@@ -347,19 +317,13 @@ func TestDrainKeepsTheTurnsOfWaiters(t *testing.T) {
 		var all sync.WaitGroup
 		var before, after time.Duration
 		all.Go(func() {
-			if _, err := l.Wait(t.Context(), req); err != nil {
-				t.Error(err)
-			}
+			waits(t, l, req)
 			before = time.Since(begin)
 		})
 		synctest.Wait()
-		if err := l.Drain(t.Context(), acme, gpt, 3*time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, l.Drain(t.Context(), acme, gpt, 3*time.Minute))
 		all.Go(func() {
-			if _, err := l.Wait(t.Context(), req); err != nil {
-				t.Error(err)
-			}
+			waits(t, l, req)
 			after = time.Since(begin)
 		})
 		all.Wait()

@@ -109,9 +109,7 @@ func (d *drainWorld) step(t *testing.T, from int) {
 		if d.returns {
 			cost = d.rng.Int64N(2 * held)
 		}
-		if err := errors.Join(le.Settle(Costs{"rpm": cost}), le.Commit(ctx)); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(le.Settle(Costs{"rpm": cost}), le.Commit(ctx)))
 		d.say("%d: settled %d as %d", d.now.Load(), held, cost)
 		d.took(cost - held)
 		d.returned += max(0, held-cost)

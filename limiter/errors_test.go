@@ -16,8 +16,7 @@ import (
 
 // Every message begins with the kind of error and says it once.
 func TestMessagesSayTheirKindOnce(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	acquire := func(req Request) error { _, err := l.Acquire(t.Context(), req); return err }
 	errs := map[string]error{}
 	w.configure(l, "", "", rpm10)

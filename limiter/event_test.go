@@ -153,9 +153,7 @@ func TestLeasesOfCascadesAreReportedOnce(t *testing.T) {
 		l.opts.Observe = func(_ context.Context, e Event) { told = append(told, line(e)) }
 		must(t, l, stored(Costs{"rpm": 3})).Rollback(t.Context())
 		lease := must(t, l, stored(Costs{"rpm": 1}))
-		if err := errors.Join(lease.Settle(Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(lease.Settle(Costs{"rpm": 5}), lease.Commit(t.Context())))
 		want := []string{"acquire ok map[rpm:3] 1 0s", "rollback ok map[rpm:-3] 2 0s",
 			"acquire ok map[rpm:1] 2 0s", "commit ok map[rpm:4] 2 0s"}
 		if !slices.Equal(told, want) {
@@ -183,9 +181,7 @@ func TestWaitsAreReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.expect("rollback ok map[] 1 0s", "acquire canceled map[rpm:1] 1 1s")
-		if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
-			t.Fatal(err)
-		}
+		reserved(t, l.Limiter, asks(Costs{"rpm": 1}, rpm10))
 		l.expect("acquire ok map[rpm:1] 1 0s")
 	})
 }
@@ -274,17 +270,6 @@ func TestEventsAreLogged(t *testing.T) {
 	}
 }
 
-// What an event logs has a name each, of which the first is its kind.
-func TestFieldsOfEventsAreNamed(t *testing.T) {
-	for k := EventAcquire; k <= EventLost; k++ {
-		for i, a := range (Event{Kind: k, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}}).LogValue().Group() {
-			if a.Key == "" || (a.Key == "event") != (i == 0) {
-				t.Errorf("%v: field %d is %q", k, i, a.Key)
-			}
-		}
-	}
-}
-
 // A number that is no kind of event has no name, and each outcome has its word.
 func TestWordsOfEvents(t *testing.T) {
 	for k := range EventLost + 3 {
@@ -302,16 +287,6 @@ func TestWordsOfEvents(t *testing.T) {
 		if got := (Event{Kind: EventAcquire, Err: err}).Outcome(); got != want {
 			t.Errorf("%v is told as %q, want %q", err, got, want)
 		}
-	}
-}
-
-// The writes of all levels of a cascade are told.
-func TestWritesOfACascadeAreReported(t *testing.T) {
-	writes := 0
-	_, l := family(t, 100, Options{Observe: only(EventAcquire, func(e Event) { writes = e.Writes })})
-	must(t, l, stored(Costs{"rpm": 1}))
-	if must(t, l, stored(Costs{"rpm": 1})); writes != 2 {
-		t.Errorf("%d writes, want one for each level", writes)
 	}
 }
 

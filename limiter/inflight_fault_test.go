@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,47 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// Once the answer of a renewal is lost, that a later call of it was not carried out tells
-// nothing: it is asked for again with the same token. Else the slots that another process
-// still has in the old epoch would be moved in place of its own.
-func TestRenewalsFailAfterALostAnswer(t *testing.T) {
-	for _, kind := range []store.Kind{store.Throttled, store.Unavailable, store.Conflict} {
-		t.Run(fmt.Sprint(kind), func(t *testing.T) {
-			inOffice(t, func(t *testing.T, o *office) {
-				w, other := o.worker(0, Options{}).renewsAt(0), o.worker(0, Options{}).renewsAt(0xffff)
-				limit := InFlight("jobs", 3, epoch)
-				first, second := o.must(w, takesJob(1, limit)), o.must(other, takesJob(1, limit))
-				var began atomic.Int64
-				var failed atomic.Bool
-				w.on(func(op string, _ []item.Write) fate {
-					if op != "transact" {
-						return fate{apply: true}
-					}
-					began.CompareAndSwap(0, time.Now().UnixNano())
-					switch after := time.Duration(time.Now().UnixNano() - began.Load()); {
-					case after < time.Second:
-						return fate{apply: true, err: memdynamo.Fail(store.Unknown)}
-					case after < 3*time.Second:
-						failed.Store(true)
-						return fate{err: memdynamo.Fail(kind)}
-					}
-					return fate{apply: true}
-				})
-				time.Sleep(6 * epoch)
-				if isLost(first) || isLost(second) || !failed.Load() {
-					t.Errorf("lost: %v and %v; a call failed: %v", isLost(first), isLost(second), failed.Load())
-				}
-				if err := errors.Join(first.Commit(t.Context()), second.Commit(t.Context())); err != nil {
-					t.Error(err)
-				}
-				o.free("given back", 3)
-			})
-		})
-	}
-}
 
 // Whoever holds slots of a bucket that was deleted, by its expiry or by a reset, is told when it
 // renews them, not only when its epochs are over. It takes nothing from those who came after.
@@ -82,52 +41,13 @@ func TestRefusedRenewalsAreReported(t *testing.T) {
 		if told.Load() != 1 {
 			t.Errorf("%d events tell of the renewal, want 1", told.Load())
 		}
-		if err := old.Commit(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, old.Commit(t.Context()))
 		o.free("given back by who has lost them", 1)
 		time.Sleep(3 * epoch)
 		if isLost(later) {
 			t.Error("who came after has lost its slot")
 		}
-		if err := later.Commit(t.Context()); err != nil {
-			t.Error(err)
-		}
-		o.free("given back", 2)
-	})
-}
-
-// A bucket that is split while slots are held, as by an aggregator that does not know them,
-// keeps them: nobody has more, nobody loses any, all are given back once.
-func TestSlotsHeldThroughSplits(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w, other := o.worker(0, Options{}), o.worker(0, Options{})
-		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
-		for i := range 40 {
-			if i%8 == 0 {
-				w.desks.Wait()
-				other.desks.Wait()
-				b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = o.db.Bare().Transact(t.Context(), fmt.Sprint("split", i), table.Split(b, time.Now().UnixMilli()))
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			o.denied(other, takesJob(1))
-			o.free("held", 0)
-			time.Sleep(epoch / 5)
-		}
-		for _, le := range leases {
-			if isLost(le) {
-				t.Error("lost")
-			}
-			if err := le.Rollback(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
+		report(t, later.Commit(t.Context()))
 		o.free("given back", 2)
 	})
 }
@@ -152,42 +72,13 @@ func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
 			if isLost(le) {
 				t.Fatal("lost")
 			}
-			if err := le.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, le.Commit(t.Context()))
 		}
 		o.free("given back", 1000)
-	})
-}
-
-// Requests of the same bucket that name no in-flight limit leave what is held, and so does a
-// smaller limit.
-func TestRequestsWithoutSlotsLeaveThemHeld(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w, other := o.worker(0, Options{}), o.worker(0, Options{})
-		held := o.must(w, takesJob(2))
-		for _, x := range []*worker{w, other, w, other} {
-			rest := o.must(x, asks(Costs{"rpm": 1}, PerMinute("rpm", 1_000_000)))
-			o.denied(other, takesJob(1))
-			if err := rest.Commit(t.Context()); err != nil {
-				t.Error(err)
-			}
-			o.denied(w, takesJob(1))
-			time.Sleep(epoch)
+		time.Sleep(5 * epoch)
+		if n := w.count("transact") - start; n != 4 {
+			t.Errorf("%d renewals: it goes on renewing what was given back", n)
 		}
-		one := InFlight("jobs", 1, epoch)
-		for range 5 {
-			o.denied(other, takesJob(1, one))
-			time.Sleep(epoch / 2)
-		}
-		if isLost(held) {
-			t.Error("lost")
-		}
-		if err := held.Commit(t.Context()); err != nil {
-			t.Error(err)
-		}
-		o.must(other, takesJob(1, one))
-		o.denied(other, takesJob(1, one))
 	})
 }
 
@@ -206,9 +97,7 @@ func TestSlotsAreGivenBackOnce(t *testing.T) {
 			if err := mine.Commit(t.Context()); !errors.Is(err, ErrLeaseClosed) {
 				t.Errorf("committed again: %v", err)
 			}
-			if err := mine.Rollback(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, mine.Rollback(t.Context()))
 			want := int64(0)
 			if applied {
 				want = 1
@@ -260,9 +149,7 @@ func TestLostSlotsAreObserved(t *testing.T) {
 			if tt.lose(lease); name == "Lost" && told.Load() != 1 {
 				t.Errorf("%s: told %d times at once", name, told.Load())
 			}
-			if err := lease.Commit(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, lease.Commit(t.Context()))
 			time.Sleep(4 * epoch)
 			if n := told.Load(); n != tt.want {
 				t.Errorf("%s: told %d times, want %d", name, n, tt.want)

@@ -44,9 +44,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 		for i := range 3 {
 			time.Sleep(10*time.Second + time.Duration(i)*707*time.Millisecond)
 			freed := time.Now()
-			if err := held.Commit(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, held.Commit(context.Background()))
 			if held = <-got; time.Since(freed) > 100*time.Millisecond {
 				t.Errorf("the slot is taken %v after it was given back", time.Since(freed))
 			}
@@ -54,8 +52,6 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 				t.Error("two have the slot")
 			}
 		}
-		if err := held.Commit(context.Background()); err != nil {
-			t.Error(err)
-		}
+		report(t, held.Commit(context.Background()))
 	})
 }

@@ -23,9 +23,7 @@ import (
 func (o *office) busy(w *worker, req Request) Request {
 	o.t.Helper()
 	for range 5 {
-		if err := o.must(w, req).Commit(context.Background()); err != nil {
-			o.t.Fatal(err)
-		}
+		fine(o.t, o.must(w, req).Commit(context.Background()))
 	}
 	return req
 }
@@ -56,9 +54,7 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 					lease := o.must(w, req)
 					o.free("at work", 1)
 					time.Sleep(20 * time.Millisecond)
-					if err := lease.Commit(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					fine(t, lease.Commit(t.Context()))
 				}
 				if writes := w.count("write") - before; n < 90 || writes > most {
 					t.Errorf("%d requests took %d writes, want at most %d", n, writes, most)
@@ -74,17 +70,6 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A slot that is idle serves a request that asks for others, too, of which none is idle.
-func TestIdleSlotsServeTogetherWithTakenOnes(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w, both := o.worker(0, Options{Ahead: 2 * time.Second}), []Limit{InFlight("first", 2, epoch), jobs2}
-		o.busy(w, asks(Costs{"jobs": 1}, both...))
-		o.free("one is idle", 1)
-		o.must(w, asks(Costs{"first": 1, "jobs": 2}, both...))
-		o.free("it is at work", 0)
-	})
 }
 
 // Whether idle slots were given back is told, and of which bucket.
@@ -119,9 +104,7 @@ func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
-		if err := o.must(w, takesJob(1)).Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, o.must(w, takesJob(1)).Commit(t.Context()))
 		w.store.Store = &one{Store: w.store.Store, odd: unreadable}
 		if lease, err := w.Acquire(t.Context(), takesJob(1)); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("got %v, %v", lease, err)
@@ -155,9 +138,7 @@ func TestFewSlotsAreNotKept(t *testing.T) {
 				}
 				got[w]++
 				time.Sleep(7 * time.Millisecond)
-				if err := lease.Commit(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, lease.Commit(t.Context()))
 				o.free("given back", 1)
 			}
 		}
@@ -176,9 +157,7 @@ func TestIdleSlotsArePartOfARequest(t *testing.T) {
 		o.free("two are idle", 4)
 		all := o.must(w, takesJob(6, six))
 		o.free("all are at work", 0)
-		if err := all.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, all.Commit(t.Context()))
 		time.Sleep(10 * time.Second)
 		o.free("given back", 6)
 		o.busy(w, takesJob(2, six))
@@ -188,9 +167,7 @@ func TestIdleSlotsArePartOfARequest(t *testing.T) {
 		another := o.must(w, takesJob(1, six))
 		o.denied(w, takesJob(1, six))
 		for _, le := range []*Lease{one, another, beside} {
-			if err := le.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, le.Rollback(t.Context()))
 		}
 		time.Sleep(10 * time.Second)
 		o.free("all have ended", 6)
@@ -215,9 +192,7 @@ func TestWaiterGetsAnIdleSlot(t *testing.T) {
 		}
 		o.free("both are at work", 0)
 		for _, le := range []*Lease{waited, beside} {
-			if err := le.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, le.Commit(t.Context()))
 		}
 		time.Sleep(20 * time.Second)
 		o.free("all have ended", 2)
@@ -260,9 +235,7 @@ func TestLineGetsTheSlotOfADeniedRequest(t *testing.T) {
 		if took := <-ended; took > denied {
 			t.Errorf("it had the slot after %v, want %v, when the other was denied", took, denied)
 		}
-		if err := beside.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, beside.Commit(t.Context()))
 		time.Sleep(20 * time.Second)
 		o.free("all have ended", 2)
 	})
@@ -275,9 +248,7 @@ func TestReusedSlotsGoBackToTheirOwnItem(t *testing.T) {
 		lease := o.must(w, o.busy(w, takesJob(1)))
 		lease.items[0].Key = layout.BucketKey(o.ns, acme, gpt, 1)
 		time.Sleep(2 * time.Second)
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		w.desks.Wait()
 		o.free("given back", 2)
 	})
@@ -295,9 +266,7 @@ func TestIdleSlotsOfACascade(t *testing.T) {
 		for range 20 {
 			lease := o.must(w, req)
 			time.Sleep(20 * time.Millisecond)
-			if err := lease.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, lease.Commit(t.Context()))
 		}
 		if n := w.count("write") - before; n > 20 {
 			t.Errorf("20 requests of two levels took %d writes", n)
@@ -312,9 +281,7 @@ func TestIdleSlotsOfACascade(t *testing.T) {
 				o.denied(w, req)
 			}
 			for _, le := range all {
-				if err := le.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, le.Rollback(t.Context()))
 			}
 			time.Sleep(5 * time.Second)
 			o.free("given back", 8)
@@ -343,13 +310,9 @@ func TestSlotsTakenOverAndTaken(t *testing.T) {
 					o.free("three are at work", 3)
 					time.Sleep(c.work)
 					if settled >= 0 {
-						if err := lease.Settle(Costs{"rpm": settled}); err != nil {
-							t.Fatal(err)
-						}
+						fine(t, lease.Settle(Costs{"rpm": settled}))
 					}
-					if err := lease.Commit(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					fine(t, lease.Commit(t.Context()))
 					time.Sleep(10 * time.Millisecond)
 					w.desks.Wait()
 					o.free("all are given back", 6)
@@ -402,9 +365,7 @@ func TestIdleSlotsCountAgainstFloors(t *testing.T) {
 		batch := takesJob(3, ten)
 		batch.Class = "batch"
 		o.denied(w, batch)
-		if err := beside.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, beside.Commit(t.Context()))
 	})
 }
 
@@ -418,16 +379,12 @@ func TestStatusCountsReusedSlots(t *testing.T) {
 		if all := lease.Status(); len(all) != 2 || all[0].Limit != "jobs" || all[0].Remaining != 4 {
 			t.Errorf("status: %+v", all)
 		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		beside := o.must(other, takesJob(3, six))
 		if d := o.denied(w, takesJob(4, six)); d.Wanted != 4 || d.Remaining != 3 || d.Statuses[0].Remaining != 3 {
 			t.Errorf("denied: %+v", d)
 		}
-		if err := beside.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, beside.Commit(t.Context()))
 	})
 }
 
@@ -478,28 +435,6 @@ func TestIdleSlotsOfALimitThatWasReplaced(t *testing.T) {
 	})
 }
 
-// The status of a lease names its limits in order, also after it was charged more.
-func TestStatusOfALeaseWithSlotsThatIsChargedMore(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		six := InFlight("jobs", 6, epoch)
-		w := o.worker(0, Options{Ahead: 5 * time.Second})
-		o.busy(w, takesJob(1, six))
-		o.busy(w, takesJob(1, six))
-		lease := o.must(w, takesJob(3, six))
-		if err := lease.Charge(t.Context(), Costs{"rpm": 1}); err != nil {
-			t.Fatal(err)
-		}
-		if all := lease.Status(); len(all) != 2 || all[0].Limit != "jobs" || all[1].Limit != "rpm" {
-			t.Errorf("status: %+v", all)
-		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Second)
-		o.free("all are given back", 6)
-	})
-}
-
 // A lease that names an in-flight limit of which it takes no slot holds none of it: whatever becomes of that
 // limit, the slots of others are renewed, and nothing is lost.
 func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
@@ -517,9 +452,7 @@ func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
 		if n := w.count("transact") - renewed; n < 4 || n > 6 {
 			t.Errorf("renewed %d times in five epochs", n)
 		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		o.free("given back", 2)
 	})
 }
@@ -535,9 +468,7 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		o.must(other, asks(Costs{"jobs": 0, "rpd": 1}, jobs2, quota))
 		o.free("yesterday's is at work", 1)
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		o.free("it is given back", 2)
 		used := func(limit string) int64 {
 			b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
@@ -552,9 +483,7 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 		lease = o.must(w, takesJob(2))
 		o.db.Delete(layout.BucketKey(o.ns, acme, gpt, 0))
 		o.must(other, takesJob(1)) // a new one
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		if o.free("the other is at work", 1); used("rpm") != 0 {
 			t.Errorf("%d tokens are used, want that one is given back", used("rpm"))
 		}
@@ -594,9 +523,7 @@ func TestARenewalThatPanics(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(epoch)
 		o.free("its epochs are over", 2)
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		lease = o.must(w, takesJob(2))
 		time.Sleep(3 * epoch)
 		if isLost(lease) {
@@ -625,9 +552,7 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 			t.Error("lost")
 		}
 		o.free("at work", 0)
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		o.free("given back", 2)
 	})
 }
@@ -650,9 +575,7 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.on(nil)
-			if err := lease.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, lease.Rollback(t.Context()))
 			for entity, slots := range map[string]int64{acme: 8, "org": 6} {
 				b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, entity, gpt, 0)))
 				if err != nil {

@@ -217,9 +217,7 @@ func isLost(le *Lease) bool {
 func TestSlotsCostNoWriteMore(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
-		if err := o.must(w, takesJob(1)).Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, o.must(w, takesJob(1)).Commit(t.Context()))
 		for _, end := range []func(*Lease) error{
 			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 5}), le.Commit(t.Context())) },
 			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 0}), le.Commit(t.Context())) },
@@ -234,9 +232,7 @@ func TestSlotsCostNoWriteMore(t *testing.T) {
 			if d.Limit != "jobs" || !d.Estimated || d.RetryAfter > time.Second || d.Remaining != 0 {
 				t.Errorf("denied: %+v", d)
 			}
-			if err := end(lease); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, end(lease))
 			o.free("given back", 2)
 			if n := w.count("write") + w.count("transact") + w.count("read") - before; n != 2 {
 				t.Errorf("it took %d calls, want 2", n)
@@ -245,41 +241,6 @@ func TestSlotsCostNoWriteMore(t *testing.T) {
 				t.Error("an ended lease is lost, or gives back once more")
 			}
 			o.free("rolled back after the end", 2)
-		}
-	})
-}
-
-// What this process holds for many epochs is renewed by one transaction in each of them, and
-// all others are denied meanwhile.
-func TestSlotsAreRenewed(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w, other := o.worker(700*time.Millisecond, Options{}), o.worker(-900*time.Millisecond, Options{})
-		limit := InFlight("jobs", 6, epoch)
-		var leases []*Lease
-		for range 5 {
-			leases = append(leases, o.must(w, takesJob(1, limit)))
-			time.Sleep(time.Second)
-		}
-		for range 100 {
-			time.Sleep(epoch / 10)
-			o.denied(other, takesJob(2, limit))
-			o.free("held", 1)
-		}
-		for _, le := range leases {
-			if isLost(le) {
-				t.Fatal("a lease that was renewed is lost")
-			}
-			if err := le.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		o.free("given back", 6)
-		if n := w.count("transact"); n < 9 || n > 11 {
-			t.Errorf("10 epochs took %d renewals", n)
-		}
-		time.Sleep(5 * epoch)
-		if n := w.count("transact"); n > 11 {
-			t.Errorf("%d renewals: it goes on renewing what was given back", n)
 		}
 	})
 }
@@ -316,9 +277,7 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 					t.Errorf("free after %s", after)
 				}
 				w.on(nil)
-				if err := lease.Rollback(t.Context()); err != nil {
-					t.Error(err)
-				}
+				report(t, lease.Rollback(t.Context()))
 				time.Sleep(time.Second)
 				o.free("one is taken, and nothing was given back for the other", 1)
 			})
@@ -351,9 +310,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if ends {
-				if err := second.Commit(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, second.Commit(t.Context()))
 				o.free("on its way", 0)
 			}
 			time.Sleep(4 * time.Second)
@@ -367,9 +324,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 				t.Error("lost for answers that came in the end")
 			}
 			for _, le := range []*Lease{first, second, third} {
-				if err := le.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, le.Rollback(t.Context()))
 			}
 			o.free("given back", 3)
 		})
@@ -420,16 +375,12 @@ func TestSlotsOfACascade(t *testing.T) {
 		}
 		o.free("given back on one level", 2)
 		w.on(nil)
-		if err := first.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, first.Commit(t.Context()))
 		o.free("not given back twice", 2)
 		third := o.must(w, req)
 		o.denied(w, req)
 		for _, le := range []*Lease{second, third} {
-			if err := le.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, le.Rollback(t.Context()))
 		}
 		o.free("given back", 3)
 		o.must(w, req)
@@ -454,9 +405,7 @@ func TestSlotsOfShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.db.Bare().Transact(t.Context(), "split", table.Split(b, time.Now().UnixMilli())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, o.db.Bare().Transact(t.Context(), "split", table.Split(b, time.Now().UnixMilli())))
 		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
 		for range 20 {
 			o.denied(w, takesJob(1))
@@ -478,9 +427,7 @@ func TestSlotsOfShards(t *testing.T) {
 			if isLost(le) {
 				t.Error("lost")
 			}
-			if err := le.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, le.Rollback(t.Context()))
 		}
 		o.free("given back", 3)
 	})
@@ -500,34 +447,8 @@ func TestNoSlotsByPolicyLocal(t *testing.T) {
 			if err != nil || lease.Charged() || lease.Lost() != nil {
 				t.Fatalf("without slots: %v", err)
 			}
-			if err := lease.Commit(t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, lease.Commit(t.Context()))
 		}
-	})
-}
-
-// Slots of a short epoch are renewed in time beside those of a long one, which came before. Leases
-// that have ended are forgotten while others go on.
-func TestSlotsOfManyLeases(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{})
-		limits := []Limit{InFlight("jobs", 2000, 10*time.Minute), InFlight("calls", 1, 5*time.Second)}
-		leases := []*Lease{o.must(w, takesJob(1, limits...))}
-		leases = append(leases, o.must(w, asks(Costs{"calls": 1}, append(limits, PerMinute("rpm", 1_000_000))...)))
-		for range 1000 {
-			leases = append(leases, o.must(w, takesJob(1, limits...)))
-		}
-		time.Sleep(20 * time.Second)
-		if n := w.count("transact"); isLost(leases[1]) || n < 3 || n > 6 {
-			t.Errorf("four epochs took %d renewals, lost: %v", n, isLost(leases[1]))
-		}
-		for _, le := range leases {
-			if err := le.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		o.free("given back", 2000)
 	})
 }
 
@@ -569,29 +490,6 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		default:
 		}
 	}
-}
-
-// A process that stood still while time went on learns of it at once when it asks.
-func TestFrozenProcessLearnsOfLostSlots(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{})
-		lease := o.must(w, takesJob(1))
-		w.skew.Store(int64(2 * epoch)) // it was frozen: its timers did not go on
-		if isLost(lease) {
-			t.Fatal("it knows before it has looked")
-		}
-		select {
-		case <-lease.Lost():
-		default:
-			t.Error("it is not told when it asks")
-		}
-		other := o.must(w, takesJob(1))
-		w.skew.Store(int64(5 * epoch))
-		time.Sleep(epoch/6 + time.Millisecond)
-		if !isLost(other) {
-			t.Error("it is not told a sixth of an epoch later")
-		}
-	})
 }
 
 // The context of a function in Do ends when its slots are lost; its slots are given back
@@ -693,28 +591,8 @@ func TestWaitForSlots(t *testing.T) {
 	})
 }
 
-// Bad in-flight limits are refused by name, and so is what a lease cannot do with slots.
+// What a lease cannot do with slots is refused by name.
 func TestInvalidInFlight(t *testing.T) {
-	for want, l := range map[string]Limit{
-		`Period is 4s, want an epoch of a whole number of seconds from 5s to 10m`: InFlight("jobs", 1, 4*time.Second),
-
-		`Period is 10m1s`: InFlight("jobs", 1, 601*time.Second),
-		`Period is 5.5s`:  InFlight("jobs", 1, 5500*time.Millisecond),
-		`Capacity is 0`:   InFlight("jobs", 0, epoch),
-		`Soft is true, want false beside InFlight`: jobs2.AsSoft(),
-		`Refill and Reset is 3 and`:                {Name: "jobs", Capacity: 1, Refill: 3, Period: epoch, InFlight: true},
-		`Reset is 0 and "m0h0@UTC"`: {Name: "jobs", Capacity: 1, Period: epoch, Reset: Daily(""),
-			InFlight: true},
-	} {
-		if err := l.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", l, err, want)
-		}
-	}
-	for _, period := range []time.Duration{5 * time.Second, 10 * time.Minute} {
-		if err := InFlight("jobs", 1, period).Validate(); err != nil {
-			t.Errorf("epochs of %s: %v", period, err)
-		}
-	}
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
 		four := []Limit{InFlight("a", 1, epoch), InFlight("b", 1, epoch), InFlight("c", 1, epoch), InFlight("d", 1, epoch)}
@@ -733,12 +611,8 @@ func TestInvalidInFlight(t *testing.T) {
 		if err := lease.Charge(t.Context(), Costs{"jobs": 1}); !errors.Is(err, ErrInvalid) || w.count("write") != before {
 			t.Errorf("charged slots: %v, with %d writes", err, w.count("write")-before)
 		}
-		if err := lease.Charge(t.Context(), Costs{"rpm": 4}); err != nil {
-			t.Error(err)
-		}
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, lease.Charge(t.Context(), Costs{"rpm": 4}))
+		report(t, lease.Rollback(t.Context()))
 		o.free("given back", 2)
 		if got := jobs2.String(); got != "jobs: 2 in flight, epochs of 30s" {
 			t.Error(got)

@@ -20,17 +20,12 @@ import (
 // leaves no bucket that expires before the debt is earned.
 func TestDebtSurvivesACrash(t *testing.T) {
 	for _, taken := range []int64{1, 1000} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		lease := must(t, l, asks(Costs{"tpm": taken}, PerMinute("tpm", 1000)))
-		if err := more(lease, Costs{"tpm": 100_000}); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, more(lease, Costs{"tpm": 100_000}))
 		w.db.SetHook(onCall(isWrite, 1,
 			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		b := w.shards(l, acme, gpt)[0]
 		if full := b.State.FullAt(w.now.Load()); b.TTL*1000 < full {
 			t.Errorf("%d taken: expires %d s before the debt is earned", taken, full/1000-b.TTL)
@@ -41,9 +36,7 @@ func TestDebtSurvivesACrash(t *testing.T) {
 // settles ends a lease of work that has cost more than it took.
 func settles(t *testing.T, lease *Lease, over int64) {
 	t.Helper()
-	if err := errors.Join(more(lease, Costs{"tpm": over}), lease.Commit(t.Context())); err != nil {
-		t.Error(err)
-	}
+	report(t, errors.Join(more(lease, Costs{"tpm": over}), lease.Commit(t.Context())))
 }
 
 // What a bucket owes is what work has cost more than it took, to the millitoken, whoever settles
@@ -115,25 +108,6 @@ func TestDebtIsBoundedByWorkUnderWay(t *testing.T) {
 	}
 }
 
-// A debt stays with the shard that paid for the work. The others grant what is theirs.
-func TestDebtIsOfOneShard(t *testing.T) {
-	w := newWorld(t)
-	l, tpm := w.process(Options{}), PerHour("tpm", 400)
-	must(t, l, asks(Costs{"tpm": 0}, tpm))
-	w.split(l, 4)
-	settles(t, must(t, l, asks(Costs{"tpm": 1}, tpm)), 999) // of 100 that its shard had
-	w.wantHeld(l, tpm, -600)
-	l = w.bystander(l)
-	if n := drain(t, l, asks(Costs{"tpm": 1}, tpm)); n != 300 {
-		t.Errorf("%d granted, want the 300 of three shards", n)
-	}
-	w.advance(36 * time.Second) // a hundredth of an hour: each shard gets a token
-	if n := drain(t, l, asks(Costs{"tpm": 1}, tpm)); n != 3 {
-		t.Errorf("%d granted, want 3", n)
-	}
-	w.wantHeld(l, tpm, -899)
-}
-
 // Debts of more than numbers of 64 bits hold are stored and counted as used to the millitoken. Callers
 // are told the lowest level and the longest wait that there are.
 func TestTheDeepestDebt(t *testing.T) {
@@ -147,9 +121,7 @@ func TestTheDeepestDebt(t *testing.T) {
 	for _, lease := range leases {
 		settles(t, lease, MaxTokens-1)
 	}
-	if err := back.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, back.Rollback(t.Context()))
 	stored := w.db.Item(w.shards(l, acme, gpt)[0].Key())
 	for attr, want := range map[string]item.Value{
 		"b_tpm_tc": item.Plus(item.N(6*MaxTokens*1000), 6*MaxTokens*1000),

@@ -15,48 +15,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestRollbackOfALimitThatIsGone: another client has removed one of the limits
-// that the lease charged; the other is given back all the same.
-func TestRollbackOfALimitThatIsGone(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	lease, err := l.Acquire(t.Context(), Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 2, "tpm": 300},
-		Limits: []Limit{PerMinute("rpm", 10), PerMinute("tpm", 1000)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := layout.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)
-	it := w.db.Item(key)
-	for _, a := range []string{"b_tpm_tk", "b_tpm_cp", "b_tpm_ra", "b_tpm_rp", "b_tpm_tc"} {
-		delete(it, a)
-	}
-	w.db.Store(it)
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b, err := table.DecodeShard(w.db.Item(key))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i := b.State.Index("rpm"); i < 0 || b.State.Slots[i].Tokens != 10_000 || b.State.Index("tpm") >= 0 {
-		t.Errorf("after the rollback: %s, want rpm 10 and no tpm", b.State)
-	}
-}
-
 // So it is where another client has left that limit, or yet another one, half written.
 func TestRollbackWithHalfWrittenLimits(t *testing.T) {
 	for name, left := range map[string]item.Item{
 		"a capacity without tokens": {"b_tpm_cp": item.N(1_000_000)},
 		"tokens of another limit":   {"b_tpm_cp": nil, "b_rpd_tk": item.N(7000)},
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
 		w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
 		w.edit(l, 0, left)
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		b := w.shards(l, acme, gpt)[0]
 		if i := b.State.Index("rpm"); b.State.Slots[i].Tokens != 10*bucket.Milli {
 			t.Errorf("%s: after the rollback %s, want rpm 10", name, b.State)
@@ -67,14 +36,11 @@ func TestRollbackWithHalfWrittenLimits(t *testing.T) {
 // Where another client has left the tokens of a limit, they are given back there, beside a limit that is
 // gone.
 func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
 	w.edit(l, 0, item.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil,
 		"b_tpm_cp": nil})
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Rollback(t.Context()))
 	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
 	if !item.Equal(it["b_tpm_tk"], item.N(1000*bucket.Milli)) || it["b_rpm_tk"] != nil {
 		t.Errorf("after the rollback %v of tpm and %v of rpm", it["b_tpm_tk"], it["b_rpm_tk"])
@@ -98,16 +64,11 @@ func (w *world) overtaken(l *Limiter, limit Limit) *Lease {
 // not show a bucket lower than it is by more than the slack, although others have
 // taken most of it since, and it has been refilled.
 func TestSettlingMoreKeepsTheSlack(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 100)
 	lease := w.overtaken(l, limit)
-	if err := more(lease, Costs{"rpm": 5}); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, more(lease, Costs{"rpm": 5}))
+	fine(t, lease.Commit(t.Context()))
 	w.wantHeld(l, limit, 85)
 }
 
@@ -115,16 +76,13 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 // the bucket has gained since others wrote to it is not lost.
 func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 	for _, name := range []string{"rpm", "xpm"} { // before and behind the meter
-		w := newWorld(t)
-		l := w.process(Options{Slack: 1})
+		w, l := newProcess(t, Options{Slack: 1})
 		limit := PerMinute(name, 100)
 		lease := w.overtaken(l, limit)
 		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
 		metered, writes := w.used(l, bucket.WCU), int64(0)
 		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
-		if err := errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())))
 		w.wantHeld(l, limit, 95)
 		if grown := w.used(l, bucket.WCU) - metered; writes != 2 || grown != 1 {
 			t.Errorf("%s: %d writes, of which the meter counts %d; want 2, and that one held", name, writes, grown)
@@ -135,14 +93,11 @@ func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 // What this process has seen since is what it settles by: one write, although others have taken most of the
 // bucket since the lease was charged.
 func TestSettlingUsesTheLastImage(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 100)
 	lease := w.overtaken(l, limit)
 	must(t, l, asks(Costs{"rpm": 1}, limit))
-	if err := more(lease, Costs{"rpm": 5}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, more(lease, Costs{"rpm": 5}))
 	writes := 0
 	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
 	if err := lease.Commit(t.Context()); err != nil || writes != 1 {
@@ -158,8 +113,7 @@ func TestSettlingAForgottenBucket(t *testing.T) {
 		forgotten, other bool
 		want             int64
 	}{{false, false, 5}, {false, true, 5}, {true, false, 5}, {true, true, 10}} { // a plain update: 3 as of a minute ago
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 		w.advance(time.Minute)
 		if c.forgotten {
@@ -170,9 +124,7 @@ func TestSettlingAForgottenBucket(t *testing.T) {
 			image.State.Shard, image.State.Shards = 1, 2
 			lease.after = &image
 		}
-		if err := errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())))
 		w.wantHeld(l, rpm10, c.want)
 		if n := w.used(l, "rpm"); n != 7 {
 			t.Errorf("%+v: %d are used, want 7", c, n)
@@ -210,8 +162,7 @@ func TestSettlementsPauseLongerEachTime(t *testing.T) {
 // still knows it.
 func TestGivingBackIsOneWrite(t *testing.T) {
 	for _, forgotten := range []bool{false, true} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		limit := PerHour("rph", 100)
 		lease := must(t, l, asks(Costs{"rph": 10}, limit))
 		other := w.bystander(l)
@@ -245,9 +196,7 @@ func TestSettlingManyShards(t *testing.T) {
 			t.Fatalf("taken from %d shards, want 8", len(lease.items))
 		}
 		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(2 * time.Second); return true, nil })
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, lease.Rollback(t.Context()))
 		for _, b := range w.shards(l, acme, gpt) {
 			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != 10*bucket.Milli {
 				t.Errorf("shard %d holds %s tokens, want its 10", b.State.Shard, bucket.Tokens(sl.Tokens))

@@ -34,15 +34,10 @@ func TestLeaseStates(t *testing.T) {
 	for _, first := range []string{"commit", "rollback"} {
 		for then, op := range ops {
 			t.Run(first+", then "+then, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
+				w, l := newProcess(t, Options{})
 				lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-				if err := more(lease, Costs{"rpm": 3}); err != nil {
-					t.Fatal(err)
-				}
-				if err := ops[first](lease); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, more(lease, Costs{"rpm": 3}))
+				fine(t, ops[first](lease))
 				before := w.db.Snapshot()
 				err := op(lease)
 				if then == "rollback" {
@@ -59,8 +54,7 @@ func TestLeaseStates(t *testing.T) {
 }
 
 func TestLeaseShowsWhatItHolds(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10, tpm1000))
 	if !lease.Charged() || lease.Cause() != nil || lease.Entity() != acme || lease.Resource() != gpt {
 		t.Fatalf("lease %v", lease)
@@ -78,12 +72,14 @@ func TestLeaseShowsWhatItHolds(t *testing.T) {
 	if lease.Status()[0].Remaining != 8 {
 		t.Fatal("Status returns what the lease keeps")
 	}
+	if s := must(t, l, asks(Costs{"rpm": 2}, rpm10)).Status(); len(s) != 1 || s[0].Remaining != 6 {
+		t.Errorf("status %v, want the limit in force alone", s)
+	}
 }
 
 // Status tells what there was right after the charge, whenever it is asked for.
 func TestStatusIsAsOfTheCharge(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	first := must(t, l, asks(Costs{"rph": 2}, rph100))
 	second := must(t, l, asks(Costs{"rph": 30}, rph100))
 	w.advance(time.Minute)
@@ -97,8 +93,7 @@ func TestStatusIsAsOfTheCharge(t *testing.T) {
 // TestAdjustOfLimitsNotNamed (W5): on every write shape, every limit of the
 // bucket can be adjusted, again and again.
 func TestAdjustOfLimitsNotNamed(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	for i, shape := range []string{"create", "spend", "refill"} {
 		if shape == "refill" {
 			w.advance(10 * time.Minute)
@@ -111,9 +106,7 @@ func TestAdjustOfLimitsNotNamed(t *testing.T) {
 			}
 		}
 		w.db.ResetStats()
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Commit(t.Context()))
 		if got := w.used(l, "tpm") - used; got != 300 || w.db.Stats().Updates != 1 || w.db.Stats().Calls() != 1 {
 			t.Fatalf("%s: %d tpm counted in %+v, want 300 in one write", shape, got, w.db.Stats())
 		}
@@ -137,12 +130,9 @@ func more(le *Lease, costs Costs) error {
 }
 
 func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
-	if err := more(lease, Costs{"rpm": 2}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, more(lease, Costs{"rpm": 2}))
 	before := w.db.Snapshot()
 	for _, c := range []struct {
 		costs Costs
@@ -168,21 +158,16 @@ func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
 		}
 	}
 	w.sameTable(before)
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Commit(t.Context()))
 	w.wantHeld(l, rpm10, 7)
 	w.wantHeld(l, tpm1000, 1000)
 }
 
 func TestCommitOfNothingIsFree(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	for _, costs := range []Costs{nil, {"rpm": 1}} {
 		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		if err := lease.Settle(costs); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Settle(costs))
 		w.db.ResetStats()
 		if err := lease.Commit(t.Context()); err != nil || w.db.Stats().Calls() != 0 {
 			t.Fatalf("commit of %v: %v, %+v", costs, err, w.db.Stats())
@@ -197,53 +182,22 @@ func TestCommitOfNothingIsFree(t *testing.T) {
 
 // TestDebtInALimitThatIsNotNamedDenies (W41), by every process, until it is paid.
 func TestDebtInALimitThatIsNotNamedDenies(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm10, tpm1000)
 	lease := must(t, l, req)
-	if err := adjustThenCommit(Costs{"tpm": 1500})(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, adjustThenCommit(Costs{"tpm": 1500})(t.Context(), lease))
 	for _, p := range []*Limiter{l, w.process(Options{}), w.process(Options{DenyFor: -1})} {
-		_, err := p.Acquire(t.Context(), req)
-		if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "tpm" || d.Wanted != 0 || d.Remaining != -500 ||
+		if d := deniedBy(t, p, req); d.Limit != "tpm" || d.Wanted != 0 || d.Remaining != -500 ||
 			d.RetryAfter != 30*time.Second {
-			t.Fatalf("got %v, want denied by tpm at -500 for 30s", err)
+			t.Fatalf("got %v, want denied by tpm at -500 for 30s", d)
 		}
 	}
 	w.advance(30*time.Second - time.Millisecond)
 	for _, p := range []*Limiter{l, w.process(Options{})} {
-		if _, err := p.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-			t.Fatalf("a millisecond early: %v", err)
-		}
+		deniedBy(t, p, req)
 	}
 	w.advance(time.Millisecond)
 	must(t, l, req)
-}
-
-// TestDebtOutlivesNoBucket: a bucket in debt is not swept before the debt is
-// paid, however deep it is.
-func TestDebtOutlivesNoBucket(t *testing.T) {
-	for _, debt := range []int64{1, 9, 10, 100, 100_000} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		if err := adjustThenCommit(Costs{"rpm": 9 + debt})(t.Context(), lease); err != nil {
-			t.Fatal(err)
-		}
-		for range 10_000 {
-			w.advance(time.Duration(debt) * 6 * time.Second / 10)
-			if held := w.held(l, rpm10); w.db.Sweep(w.now.Load()/1000) > 0 {
-				if held.FloatString(3) != "10.000" {
-					t.Fatalf("debt of %d: swept while the bucket held %s", debt, held.FloatString(3))
-				}
-				break
-			}
-		}
-		if len(w.shards(l, acme, gpt)) != 0 {
-			t.Fatalf("debt of %d: never swept", debt)
-		}
-	}
 }
 
 // TestDo: what the function adjusts is committed; when it fails, panics, exits
@@ -297,8 +251,7 @@ func TestDo(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
+			w, l := newProcess(t, Options{})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ends, recovered := "exits", any(nil)
@@ -329,8 +282,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestDoWhenNotGranted(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	never := func(context.Context, *Lease) error { t.Error("fn ran"); return nil }
 	must(t, l, asks(Costs{"rpm": 10}, rpm10))
 	if err := l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), never); !errors.Is(err, ErrLimited) {
@@ -359,8 +311,7 @@ func TestDoWhenNotGranted(t *testing.T) {
 // found; a commit that fails is returned.
 func TestDoReportsAFailedSettlement(t *testing.T) {
 	boom := errors.New("boom")
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	lose := func() {
 		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) }))
 	}
@@ -391,16 +342,13 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 
 // TestLeaseConcurrently: one lease in many hands settles once.
 func TestLeaseConcurrently(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"tpm": 100}, tpm1000))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				if err := lease.Settle(Costs{"tpm": 300}); err != nil {
-					t.Error(err)
-				}
+				report(t, lease.Settle(Costs{"tpm": 300}))
 				lease.Status()
 				lease.Charged()
 			}
@@ -433,17 +381,14 @@ func TestLeaseConcurrently(t *testing.T) {
 // TestLeaseOfAnExpiredBucket: a lease outlives its bucket without harm, also
 // when somebody has created the bucket anew.
 func TestLeaseOfAnExpiredBucket(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 	w.advance(24 * time.Hour)
 	if w.db.Sweep(w.now.Load()/1000) != 1 {
 		t.Fatal("not swept")
 	}
 	must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10))
-	if err := adjustThenCommit(Costs{"rpm": 4})(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, adjustThenCommit(Costs{"rpm": 4})(t.Context(), lease))
 	w.wantHeld(l, rpm10, 5)
 }
 
@@ -532,24 +477,6 @@ func TestSettlingACascadeIsAllOrNothing(t *testing.T) {
 		}
 	}
 	before := w.db.Snapshot()
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Commit(t.Context()))
 	w.sameTable(before)
-}
-
-// A handler settles, fails, and its caller has gone: the deferred Rollback writes what was settled.
-func TestRollbackAfterSettleOutlivesTheCaller(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	lease := must(t, l, asks(Costs{"tpm": 100}, tpm1000))
-	if err := lease.Settle(Costs{"tpm": 300}); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := lease.Rollback(ctx); err != nil {
-		t.Error(err)
-	}
-	w.wantHeld(l, tpm1000, 700)
 }

@@ -15,8 +15,7 @@ func TestHowManyLevelsAreCharged(t *testing.T) {
 	all := []string{acme, "team", "org", "root", "world"}
 	for n := 1; n <= len(all); n++ {
 		for _, circle := range []bool{false, true} {
-			w := newWorld(t)
-			l := w.process(Options{})
+			w, l := newProcess(t, Options{})
 			w.configure(l, "", "", rpm10)
 			for i, id := range all[:n] {
 				parent := append(all[:n:n], "")[i+1]
@@ -62,8 +61,7 @@ func TestParentsThatAreIncomplete(t *testing.T) {
 		"no entity and no limits": {false, ErrInvalid, `"acme/gpt-4": parent of "acme": there is no entity "org"`},
 		"no limits":               {true, ErrNoLimits, `acquire "org/gpt-4"`},
 	} {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyAllow})
+		w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 		w.configure(l, acme, gpt, rpm10)
 		w.entity(l, acme, "org")
 		if c.org {

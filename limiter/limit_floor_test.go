@@ -53,8 +53,7 @@ func TestAClassLeavesItsFloor(t *testing.T) {
 }
 
 func TestRetryAfterOfAClass(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 60).WithFloor("batch", 50)
 	req := asks(Costs{"rpm": 1}, limit)
 	if n := drain(t, l, req.of("batch")); n != 30 {
@@ -81,61 +80,6 @@ func TestRetryAfterOfAClass(t *testing.T) {
 	}
 }
 
-func TestFloorsOfParents(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	w.entity(l, acme, "org")
-	w.entity(l, "org", "")
-	w.configure(l, "", "", PerMinute("rpm", 100))
-	w.configure(l, "org", gpt, PerMinute("rpm", 100).WithFloor("batch", 70))
-	req := asks(Costs{"rpm": 1})
-	if n := drain(t, l, req.of("batch")); n != 30 {
-		t.Errorf("%d granted of what the parent leaves, want 30", n)
-	}
-	if n := drain(t, l, req); n != 70 {
-		t.Errorf("%d granted of the rest, want 70", n)
-	}
-}
-
-func TestBadClassesAndFloors(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	limit := PerMinute("rpm", 100)
-	for _, c := range []struct {
-		req  Request
-		want error
-		says string
-	}{
-		{asks(Costs{"rpm": 1}, limit).of("a b"), ErrInvalid, `Class`},
-		{asks(Costs{"rpm": 1}, limit.WithFloor("batch", 100)), ErrInvalid, `"batch=100"`},
-		{asks(Costs{"rpm": 1}, limit.WithFloor("", 10)), ErrInvalid, `"=10"`},
-		{asks(Costs{"rpm": 61}, limit.WithFloor("batch", 40)).of("batch"), ErrTooLarge,
-			`Costs["rpm"] is 61, want at most 60: class "batch" leaves 40 percent of 100 tokens`},
-		{asks(Costs{"rpm": 101}, limit.WithFloor("batch", 40)).of("batch"), ErrTooLarge,
-			`Costs["rpm"] is 101, want at most the capacity of 100 tokens`},
-	} {
-		if _, err := l.Acquire(t.Context(), c.req); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v, want %v that says %s", err, c.want, c.says)
-		}
-	}
-	must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40)).of("batch"))
-	soft := must(t, l, asks(Costs{"rpm": 60}, limit.WithFloor("batch", 40).AsSoft()).of("batch"))
-	if s := soft.Status()[0]; s.Floor != 0 || s.Remaining != -20 {
-		t.Errorf("a soft limit leaves nothing to others: %+v", s)
-	}
-	for _, class := range []string{"a=1,batch", "batch=40,free", ",", "=", "a,", "a=1"} {
-		for _, l := range []Limit{limit.WithFloor(class, 60), limit.WithFloor(class, 60).WithFloor("zero", 0)} {
-			if err := l.Validate(); err == nil || !strings.Contains(err.Error(), "Floors") {
-				t.Errorf("class %q makes the floors %q: %v", class, l.Floors, err)
-			}
-		}
-	}
-	got := limit.WithFloor("b", 1).WithFloor("a", 2).WithFloor("b", 3)
-	if got.Floors != "a=2,b=3" || got.Validate() != nil {
-		t.Errorf("%v: %v", got, got.Validate())
-	}
-}
-
 func TestWaitLeavesAFloor(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
@@ -145,17 +89,13 @@ func TestWaitLeavesAFloor(t *testing.T) {
 		var low, high sync.WaitGroup
 		for range 3 {
 			low.Go(func() {
-				if _, err := l.Wait(t.Context(), asks(Costs{"rps": 2}, limit).of("batch")); err != nil {
-					t.Error(err)
-				}
+				waits(t, l, asks(Costs{"rps": 2}, limit).of("batch"))
 			})
 		}
 		time.Sleep(10 * time.Millisecond)
 		for range 5 {
 			high.Go(func() {
-				if _, err := l.Wait(t.Context(), asks(Costs{"rps": 1}, limit)); err != nil {
-					t.Error(err)
-				}
+				waits(t, l, asks(Costs{"rps": 1}, limit))
 			})
 		}
 		if high.Wait(); time.Since(begin) > 50*time.Millisecond {
@@ -176,8 +116,7 @@ func TestWaitLeavesAFloor(t *testing.T) {
 }
 
 func TestPrefetchedTokensAreNotForClassesWithAFloor(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{Ahead: time.Second})
+	w, l := newProcess(t, Options{Ahead: time.Second})
 	limit := PerMinute("rpm", 6000).WithFloor("batch", 50)
 	req := asks(Costs{"rpm": 10}, limit)
 	if n, last := w.busy(l, req, 101); n != 101 || !last.ahead {
@@ -201,8 +140,7 @@ func TestPrefetchedTokensAreNotForClassesWithAFloor(t *testing.T) {
 }
 
 func TestFloorsOfLocalShares(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 10})
 	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 100).WithFloor("batch", 50))
 	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	if n := drain(t, l, req.of("batch")); n != 5 {
@@ -295,12 +233,22 @@ func TestABurstOfALowClassDeniesNoHighOne(t *testing.T) {
 	})
 }
 
-// Of a capacity of 5 a floor of 45 percent is 2.25 tokens: three of what is left are for others.
-func TestAFloorIsShownInWholeTokens(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	lease := must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 5).WithFloor("batch", 45)).of("batch"))
-	if s := lease.Status()[0]; s.Floor != 3 || s.Remaining != 1 {
-		t.Errorf("%+v, want a floor of 3 beside 1 of the 4 that are left", s)
+// What is above a floor bounds a request of its class, but a soft limit leaves nothing to others.
+func TestMoreThanAFloorLeaves(t *testing.T) {
+	_, l := newProcess(t, Options{})
+	limit := PerMinute("rpm", 100).WithFloor("batch", 40)
+	for cost, says := range map[int64]string{
+		61:  `Costs["rpm"] is 61, want at most 60: class "batch" leaves 40 percent of 100 tokens`,
+		101: `Costs["rpm"] is 101, want at most the capacity of 100 tokens`,
+	} {
+		_, err := l.Acquire(t.Context(), asks(Costs{"rpm": cost}, limit).of("batch"))
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want ErrTooLarge that says %s", err, says)
+		}
+	}
+	must(t, l, asks(Costs{"rpm": 60}, limit).of("batch"))
+	s := must(t, l, asks(Costs{"rpm": 60}, limit.AsSoft()).of("batch")).Status()[0]
+	if s.Floor != 0 || s.Remaining != -20 {
+		t.Errorf("a soft limit leaves nothing to others: %+v", s)
 	}
 }

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Processes that send one request each, and so never see an image, make the limit soft in the
@@ -39,40 +34,13 @@ func TestDebtOfShortProcesses(t *testing.T) {
 // A soft quota that is made hard and raised denies from what there is: what is spent stays spent.
 func TestSoftQuotaMadeHard(t *testing.T) {
 	for raised, left := range map[int64]int64{5: 0, 10: 0, 12: 0, 40: 25} {
-		w := newWorld(t)
-		l := w.process(Options{ConfigTTL: time.Millisecond})
+		w, l := newProcess(t, Options{ConfigTTL: time.Millisecond})
 		w.configure(l, "", gpt, Quota("rpd", 10, Daily("")).AsSoft())
 		must(t, l, stored(Costs{"rpd": 15}))
 		w.configure(l, "", gpt, Quota("rpd", raised, Daily("")))
 		w.advance(time.Second)
 		if got := drain(t, l, stored(Costs{"rpd": 1})); int64(got) != left {
 			t.Errorf("made hard with %d: %d granted, want %d", raised, got, left)
-		}
-	}
-}
-
-// At the ends of what a level can be a soft limit denies nothing still.
-func TestSoftLimitsAtTheEndsOfLevels(t *testing.T) {
-	for _, level := range []int64{math.MinInt64, math.MinInt64 + 5, -math.MaxInt64, math.MaxInt64} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		w.configure(l, "", gpt, PerMinute("rpm", 100), PerMinute("tpm", 10).AsSoft())
-		must(t, l, stored(Costs{"rpm": 1, "tpm": 1}))
-		w.edit(l, 0, item.Item{"b_tpm_tk": item.N(level)})
-		for i := range 8 {
-			for _, p := range []*Limiter{l, w.process(Options{})} {
-				lease, err := p.Acquire(t.Context(), stored(Costs{"rpm": 1, "tpm": MaxTokens}))
-				if err != nil {
-					t.Fatalf("%d: request %d: %v", level, i, err)
-				}
-				if err := errors.Join(lease.Settle(Costs{"tpm": 3}), lease.Commit(t.Context())); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.advance(time.Second)
-		}
-		if got := w.used(l, "tpm"); got != 1+16*3 {
-			t.Errorf("%d: %d counted", level, got)
 		}
 	}
 }
@@ -204,58 +172,6 @@ func softAndAhead(t *testing.T, seed uint64) {
 		}
 		if spent != want {
 			t.Errorf("seed %d: %d of %s counted, want %d", seed, spent, limit, want)
-		}
-	}
-}
-
-// What an operator gives to a soft limit: a reset forgives its debt, a credit pays it.
-func TestGiftsToSoftLimits(t *testing.T) {
-	for want, gift := range map[int64]bucket.Gift{10_000: {Whole: true}, -15_000: {Milli: 5000}} {
-		w := newWorld(t)
-		l := w.process(Options{})
-		req := asks(Costs{"rph": 30}, PerDay("rph", 10).AsSoft())
-		must(t, l, req)
-		raise := table.Raise(w.shards(l, acme, gpt)[0], map[string]bucket.Gift{"rph": gift}, w.now.Load())
-		if _, err := w.db.Bare().Write(t.Context(), raise); err != nil {
-			t.Fatal(err)
-		}
-		b := w.shards(l, acme, gpt)[0].State
-		if sl := b.Slots[b.Index("rph")]; sl.Tokens != want || !sl.Soft {
-			t.Errorf("%+v, want a level of %d", sl, want)
-		}
-		must(t, l, req)
-		if got := w.used(l, "rph"); got != 60 {
-			t.Errorf("%d counted", got)
-		}
-	}
-}
-
-// As many soft limits as a request can have are one write, of a process that knows the
-// bucket and of one that does not.
-func TestManySoftLimits(t *testing.T) {
-	for _, n := range []int{1, 16, 17, MaxLimits} {
-		for quotas := range 3 { // none, every second, all
-			w := newWorld(t)
-			var limits []Limit
-			costs := Costs{}
-			for i := range n {
-				name := fmt.Sprintf("limit-with-a-long-name-%02d", i)
-				limits = append(limits, PerMinute(name, 10+int64(i)).AsSoft())
-				if i%2 < quotas {
-					limits[i] = Quota(name, 10, Daily("")).AsSoft()
-				}
-				costs[name] = 100
-			}
-			l := w.process(Options{})
-			for range 3 {
-				must(t, l, asks(costs, limits...))
-				must(t, w.process(Options{}), asks(costs, limits...))
-				w.advance(time.Second)
-			}
-			for i := range limits {
-				limits[i].Soft, costs[limits[i].Name] = false, 0
-			}
-			must(t, l, asks(costs, limits...))
 		}
 	}
 }

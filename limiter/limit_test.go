@@ -117,3 +117,94 @@ func TestBoundsOfLimits(t *testing.T) {
 		}
 	}
 }
+
+// What makes no limit is refused by the name of its field, with its value and what is accepted.
+func TestLimitsThatCannotBe(t *testing.T) {
+	day := PerMinute("rpm", 60)
+	during := func(cron string, in Limit) Limit { return day.During(cron, "UTC", in) }
+	five := Limit{Capacity: 5}
+	quota := func(c Calendar) Limit { return Quota("m", 1, c) }
+	for _, c := range []struct {
+		limit Limit
+		says  []string
+	}{
+		{Quota("m", 0, Daily("")), []string{"Capacity", "0"}},
+		{quota(Daily("Mars/Olympus")), []string{"Reset", "Mars/Olympus", "IANA"}},
+		{quota(Cron("0 0 30 2 *", "")), []string{"Reset", "0 0 30 2 *", "never comes"}},
+		{quota(Cron("0 0 * *", "")), []string{"Reset", "0 0 * *"}},
+		{quota(Monthly(32, "")), []string{"Reset", "32", "31"}},
+		{quota(FromFirstUse(1500 * time.Millisecond)), []string{"Reset", "1.5", "seconds"}},
+		{Limit{Name: "m", Capacity: 1, Refill: 1, Period: time.Hour, Reset: Daily("")},
+			[]string{"Refill", "Period", "1 per 1h0m0s", "Reset"}},
+		{Limit{Name: "m", Capacity: 1, Refill: 7, Reset: Daily("")}, []string{"Refill", "Period", "7 per 0s", "Reset"}},
+		{Limit{Name: "m", Capacity: 1, Period: time.Hour, Reset: Daily("")},
+			[]string{"Refill", "Period", "0 per 1h0m0s", "Reset"}},
+
+		{InFlight("jobs", 1, 4*time.Second),
+			[]string{`Period is 4s, want an epoch of a whole number of seconds from 5s to 10m`}},
+		{InFlight("jobs", 1, 601*time.Second), []string{`Period is 10m1s`}},
+		{InFlight("jobs", 1, 5500*time.Millisecond), []string{`Period is 5.5s`}},
+		{InFlight("jobs", 0, epoch), []string{`Capacity is 0`}},
+		{jobs2.AsSoft(), []string{`Soft is true, want false beside InFlight`}},
+		{Limit{Name: "jobs", Capacity: 1, Refill: 3, Period: epoch, InFlight: true}, []string{`Refill and Reset is 3 and`}},
+		{Limit{Name: "jobs", Capacity: 1, Period: epoch, Reset: Daily(""), InFlight: true},
+			[]string{`Reset is 0 and "m0h0@UTC"`}},
+
+		{during("61 * * * *", five), []string{"Schedule", `cron "61 * * * * 5 0 0s": the minute "61"`}},
+		{during("0 0 30 2 *", five), []string{"Schedule", `never comes`}},
+		{during("9-17", five), []string{"Schedule", `want five fields`}},
+		{day.During("* 9 * * *", "Mars/Olympus", five), []string{"Schedule", `time zone "Mars/Olympus"`}},
+		{during("* 9 * * *", five).During("* 8 * * *", "Asia/Tokyo", five),
+			[]string{"Schedule", `all windows in one time zone`}},
+		{during("* 9 * * *", Limit{}), []string{"Schedule", `some of Capacity and Refill`}},
+		{during("* 9 * * *", Limit{Period: 1500 * time.Millisecond}), []string{"Schedule", `a whole number of seconds`}},
+		{Limit{Name: "rpm", Capacity: 1, Refill: 1, Period: time.Second, Schedule: "h9c-5@UTC"},
+			[]string{"Schedule", `the parameter "c-5"`}},
+		{Limit{Name: "rpm", Capacity: 2000, Refill: 1, Period: time.Second, Schedule: "s1000000000000000@UTC"},
+			[]string{"Schedule", `at most 1000000000000000 tokens`}},
+		{during("* 9 * * *", Limit{Period: 20 * maxPeriod}), []string{"Schedule", `a period of 87840h0m0s`}},
+		{Quota("rpm", 5, Daily("")).During("* 9 * * *", "UTC", five), []string{"Schedule", `only a rate has a schedule`}},
+		{InFlight("jobs", 5, time.Minute).During("* 9 * * *", "UTC", five),
+			[]string{"Schedule", `none: only a rate has a schedule`}},
+
+		{day.WithFloor("batch", 100), []string{"Floors", `"batch=100"`}}, {day.WithFloor("", 10), []string{"Floors", `"=10"`}},
+		{day.WithFloor("a=1,batch", 60), []string{"Floors"}}, {day.WithFloor("batch=40,free", 60), []string{"Floors"}},
+		{day.WithFloor(",", 60), []string{"Floors"}}, {day.WithFloor("=", 60).WithFloor("zero", 0), []string{"Floors"}},
+		{day.WithFloor("a,", 60).WithFloor("zero", 0), []string{"Floors"}}, {day.WithFloor("a=1", 60), []string{"Floors"}},
+	} {
+		err := c.limit.Validate()
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v: %v, want ErrInvalid", c.limit, err)
+			continue
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%v\ndoes not say %q", err, s)
+			}
+		}
+	}
+}
+
+// Limits of every kind are accepted, told apart, and come back from the table as they were.
+func TestLimitsThatCanBe(t *testing.T) {
+	scheduled := PerMinute("rpm", 60).During("* 9-16 * * 1-5", "Europe/Berlin", PerMinute("", 600)).
+		During("* * * * SAT,SUN", "Europe/Berlin", Limit{Capacity: 10})
+	if got, want := scheduled.String(), "rpm: 60 per 1m0s, capacity 60, "+
+		"during * 9-16 * * 1-5 Europe/Berlin capacity 600 refill 600 seconds 60; "+
+		"during * * * * 6,7 Europe/Berlin capacity 10"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	with := func(l Limit) Limit { return l.WithFloor("batch", 50).WithAhead(time.Second) }
+	for _, l := range []Limit{Quota("a", 5, Monthly(1, "")), Quota("b", USD(500), Monthly(31, "Asia/Tokyo")),
+		Quota("c", 1, Weekly(0, "")), Quota("d", 1, Quarterly("Europe/Berlin")),
+		Quota("e", 1, Yearly(time.February, 29, "")),
+		Quota("f", 1, Cron("0 6 * * MON-FRI", "")), Quota("g", 1, FromFirstUse(5*time.Hour)), scheduled,
+		InFlight("jobs", 1, 5*time.Second), InFlight("jobs", 1, 10*time.Minute), Unlimited("unlimited"), Blocked("blocked"),
+		with(Unlimited("unlimited")), with(Blocked("blocked")), with(PerMinute("rpm", 1)),
+		{Name: "slow", Capacity: 1, Refill: 1, Period: maxPeriod}} {
+		if err := l.Validate(); err != nil || public(l.stored()) != l || l.IsQuota() != (l.Reset != "") ||
+			l.IsBlocked() != (l.Name == "blocked") || l.IsUnlimited() != (l.Name == "unlimited") {
+			t.Errorf("%v: %v", l, err)
+		}
+	}
+}

@@ -131,27 +131,11 @@ func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	(*watched)(store.ClockChange{}) // nobody observes
 }
 
-// Configuration that was read when the clock showed a later time is read anew: a
-// clock that was set back would make it last for as long as it was ahead.
-func TestConfigurationFromTheFutureIsStale(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{ConfigTTL: time.Minute})
-	w.configure(l, "", "", PerMinute("rpm", 10))
-	must(t, l, asks(Costs{"rpm": 1}))
-	w.configure(l, "", "", PerMinute("rpm", 20))
-	w.advance(-time.Second)
-	must(t, l, asks(Costs{"rpm": 1}))
-	if got := w.shards(l, acme, gpt)[0].State; got.Slots[got.Index("rpm")].Capacity != 20_000 {
-		t.Errorf("the limit is %v, want the 20 per minute stored since", got.Slots[got.Index("rpm")].Limit)
-	}
-}
-
 // When the clock is set back, what others give back is noticed as soon as ever, not when
 // the clock shows again what it did: a look that went out "later than now" is none.
 func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
 	for _, shards := range []int{1, 4} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		other, limit := w.bystander(l), PerDay("rpd", 40)
 		req := asks(Costs{"rpd": 1}, limit)
 		must(t, l, req)
@@ -163,9 +147,7 @@ func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.advance(-30 * time.Second)
-		if err := taken.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, taken.Rollback(t.Context()))
 		waited := 0
 		for ; drain(t, l, req) == 0 && waited < 60; waited++ {
 			w.advance(time.Second)
@@ -184,9 +166,7 @@ func TestWaitWhenTheClockIsCorrected(t *testing.T) {
 			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 				other, l := process(), process()
 				for range 20 + line {
-					if _, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
-						t.Fatal(err)
-					}
+					reserved(t, other, asks(Costs{"rpm": 1}, slots20))
 				}
 				by := off
 				l.offset = func() time.Duration { return by }

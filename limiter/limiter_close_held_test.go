@@ -45,9 +45,7 @@ func TestCloseMintsNothing(t *testing.T) {
 				t.Fatal("nothing is held")
 			}
 			_, _ = b.Acquire(t.Context(), asks(Costs{"rps": 1}, c.is))
-			if err := a.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, a.Close(t.Context()))
 			w.pass(time.Hour)
 			if got := atOnce(b, c.is); got > c.is.Capacity {
 				t.Errorf("%s: %d are granted at one instant of a capacity of %d", name, got, c.is.Capacity)
@@ -68,9 +66,7 @@ func (w *world) hung(l *Limiter) {
 // Also a Close that could not wait for all ends everything: nothing is granted from what is held, and the slots
 // of open leases are renewed no more, so they are free after two epochs.
 func TestCloseThatIsCutShort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Ahead: 10 * time.Second, Timeout: time.Minute})
+	inBubble(t, Options{Ahead: 10 * time.Second, Timeout: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 		job, one := asks(Costs{"jobs": 1}, InFlight("jobs", 1, time.Minute)), asks(Costs{"rps": 1}, PerSecond("rps", 100))
 		one.Entity = "busy"
 		for range 300 {
@@ -128,9 +124,7 @@ func TestCloseGivesNothingBackToAResetQuota(t *testing.T) {
 			}
 		}
 		w.db.ResetStats()
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, l.Close(t.Context()))
 		if n := w.db.Stats().WriteUnits; n != 2 {
 			t.Errorf("%v writes, want one that is refused and one", n)
 		}
@@ -147,9 +141,7 @@ func TestCloseGivesNothingBackToAResetQuota(t *testing.T) {
 // Calls at every instant around Close: what is used at the end is what was granted, and no slot leaks.
 func TestCallsAroundClose(t *testing.T) {
 	for range 20 {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: time.Minute})
+		inBubble(t, Options{Ahead: 500 * time.Millisecond, Timeout: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 			req := asks(Costs{"rpd": 1, "jobs": 1}, Quota("rpd", 1_000_000, Daily("")), InFlight("jobs", 1000, 10*time.Minute))
 			granted, open := 0, 0
 			for range 300 {
@@ -179,9 +171,7 @@ func TestCallsAroundClose(t *testing.T) {
 				})
 			}
 			all.Go(func() {
-				if err := l.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
+				report(t, l.Close(context.Background()))
 			})
 			all.Wait()
 			if sl := w.slot(l, "rpd"); int((sl.Used-sl.Ended)/1000) != granted {

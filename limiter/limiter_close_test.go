@@ -57,9 +57,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 			t.Fatalf("it holds %d of the rate and %d of the quota", rate, quota)
 		}
 		w.db.ResetStats()
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, l.Close(t.Context()))
 		if n := w.db.Stats().WriteUnits; n != 1 {
 			t.Errorf("%v write units, want 1", n)
 		}
@@ -86,20 +84,13 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 
 // After Close every call is ErrClosed, writes nothing, and no policy turns it into a lease.
 func TestClosed(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyAllow, Ahead: time.Second})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow, Ahead: time.Second})
 	req := asks(Costs{"rpm": 1}, rpm10)
 	open, ended := must(t, l, req), must(t, l, req)
-	if err := ended.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := open.Settle(Costs{"rpm": 3}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, ended.Rollback(t.Context()))
+	fine(t, open.Settle(Costs{"rpm": 3}))
 	for range 2 {
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, l.Close(t.Context()))
 	}
 	before := w.db.Snapshot()
 	w.db.ResetStats()
@@ -131,9 +122,7 @@ func TestCloseEndsLines(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l, other := process(), process()
 		for _, n := range []int64{10, 10, 5} {
-			if _, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": n}, rpm10)); err != nil {
-				t.Fatal(err)
-			}
+			reserved(t, other, asks(Costs{"rpm": n}, rpm10))
 		}
 		got := make(chan error, 1)
 		go func() {
@@ -143,9 +132,7 @@ func TestCloseEndsLines(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := l.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		report(t, l.Close(ctx))
 		if err := <-got; !errors.Is(err, ErrClosed) {
 			t.Errorf("%v, want ErrClosed", err)
 		}
@@ -165,9 +152,7 @@ func TestCloseEndsWaits(t *testing.T) {
 			}()
 			time.Sleep(time.Second)
 		}
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, l.Close(t.Context()))
 		for range 3 {
 			if err := <-errs; !errors.Is(err, ErrClosed) || errors.Is(err, ErrCanceled) {
 				t.Errorf("%v, want ErrClosed", err)
@@ -182,9 +167,7 @@ func TestCloseEndsWaits(t *testing.T) {
 // Close waits for calls that are under way, no longer than its context lets it.
 func TestCloseWaitsForCalls(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Timeout: time.Minute})
+		inBubble(t, Options{Timeout: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
 			w.db.SetHook(onCall(isWrite, 0, func(op memdynamo.Op) (bool, error) {
 				if hangs {
@@ -276,15 +259,11 @@ func TestCloseInAnotherGeneration(t *testing.T) {
 		if holds == 0 {
 			t.Fatal("the other one holds nothing")
 		}
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, l.Close(t.Context()))
 		if held := w.slot(l, "rps").Held; held != holds {
 			t.Errorf("the item says that %d may be held, want %d: the other one holds it", held, holds)
 		}
-		if err := other.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, other.Close(t.Context()))
 		if sl := w.slot(l, "rpd"); sl.Used/1000 != granted || sl.Tokens/1000 != 100_000-granted {
 			t.Errorf("%d of 100,000 were granted of the quota: %+v", granted, sl)
 		}

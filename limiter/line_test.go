@@ -84,36 +84,11 @@ func TestWaitWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestLineIsAsFastAsTheLimit: those who stand in line are let in about as fast as there is
-// room, not one per round trip, which would take 40 s, and hardly anybody is let in whose
-// tokens have to be given back, in whatever order goroutines run.
-func TestLineIsAsFastAsTheLimit(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(20 * time.Millisecond); return true, nil })
-		l, limit := process(), PerSecond("rps", 1000).WithCapacity(100)
-		begin := time.Now()
-		var all sync.WaitGroup
-		for range 2100 {
-			all.Go(func() {
-				if _, err := l.Wait(t.Context(), asks(Costs{"rps": 1}, limit)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		took, writes := time.Since(begin), w.db.Stats().Updates
-		if took < 2*time.Second || took > 2200*time.Millisecond || writes > 2400 {
-			t.Errorf("2100 of a thousand per second within %s by %d writes, want 2s and 2400 at most", took, writes)
-		}
-	})
-}
-
 // TestReserveAtAFullQueue: what Reserve does where the queue is full is an error of its
 // own, with the instant from which there is room, to the millisecond.
 func TestReserveAtAFullQueue(t *testing.T) {
 	for _, shards := range []int{1, 4} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		l.desks.Settings.MaxShards = 4
 		limit := PerSecond("rps", 40)
 		must(t, l, asks(Costs{"rps": 0}, limit))
@@ -157,9 +132,7 @@ func TestStandingInLine(t *testing.T) {
 		fill := func() {
 			t.Helper()
 			for range 41 {
-				if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
-					t.Fatal(err)
-				}
+				reserved(t, l, asks(Costs{"rpm": 1}, slots20))
 			}
 		}
 		fill()
@@ -226,10 +199,7 @@ func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 		must(t, l, asks(Costs{"rph": 10}, limit))
 		var held []*Lease
 		for _, n := range []int64{10, 5} {
-			lease, _, err := l.Reserve(t.Context(), asks(Costs{"rph": n}, limit))
-			if err != nil {
-				t.Fatal(err)
-			}
+			lease, _ := reserved(t, l, asks(Costs{"rph": n}, limit))
 			held = append(held, lease)
 		}
 		begin := time.Now()
@@ -240,9 +210,7 @@ func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		for _, lease := range held {
-			if err := lease.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, lease.Rollback(t.Context()))
 		}
 		if err := <-done; err != nil || time.Since(begin) > 361*time.Second {
 			t.Errorf("%v after %s, want the 6 minutes of one token", err, time.Since(begin))
@@ -258,9 +226,7 @@ func TestLineNoticesTokensOfAnOperator(t *testing.T) {
 		l, limit := process(), PerHour("rph", 10)
 		lease := must(t, l, asks(Costs{"rph": 10}, limit))
 		for range 2 {
-			if _, _, err := l.Reserve(t.Context(), asks(Costs{"rph": 10}, limit)); err != nil {
-				t.Fatal(err)
-			}
+			reserved(t, l, asks(Costs{"rph": 10}, limit))
 		}
 		writes, begin, done := w.db.Stats().Updates, time.Now(), make(chan error)
 		for range 5 {
@@ -291,9 +257,7 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 		l := process()
 		w.db.SetHook(nil)
 		for range 41 {
-			if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
-				t.Fatal(err)
-			}
+			reserved(t, l, asks(Costs{"rpm": 1}, slots20))
 		}
 		w.db.SetHook(onCall(isWrite, 0,
 			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
@@ -327,9 +291,7 @@ func TestWritesOfALineAreReported(t *testing.T) {
 		var all sync.WaitGroup
 		for range 70 {
 			all.Go(func() {
-				if _, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, slots20)); err != nil {
-					t.Error(err)
-				}
+				waits(t, l, asks(Costs{"rpm": 1}, slots20))
 			})
 			time.Sleep(time.Millisecond)
 		}
@@ -445,27 +407,20 @@ func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 		org.Entity = "org"
 		all := []*Lease{must(t, other, org)}
 		for range 2 {
-			lease, _, err := other.Reserve(t.Context(), org)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lease, _ := reserved(t, other, org)
 			all = append(all, lease)
 		}
 		var went [2]time.Time
 		var both sync.WaitGroup
 		for i := range went {
 			both.Go(func() {
-				if _, err := l.Wait(t.Context(), ask); err != nil {
-					t.Error(err)
-				}
+				waits(t, l, ask)
 				went[i] = time.Now()
 			})
 			time.Sleep(2 * time.Second)
 			if i == 0 {
 				for _, lease := range all {
-					if err := lease.Rollback(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					fine(t, lease.Rollback(t.Context()))
 				}
 			}
 		}

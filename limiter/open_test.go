@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,32 +120,6 @@ func TestOpenUnderFaults(t *testing.T) {
 	}
 }
 
-// TestOpenTogether: processes that open a new namespace at the same time agree.
-func TestOpenTogether(t *testing.T) {
-	w := newWorld(t)
-	ids := make(chan string, 50)
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			l, err := openWith(context.Background(), w, Options{Namespace: "prod", Register: true})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			ids <- l.NamespaceID()
-		})
-	}
-	wg.Wait()
-	close(ids)
-	seen := map[string]bool{}
-	for id := range ids {
-		seen[id] = true
-	}
-	if f, r := w.registered("prod"); len(seen) != 1 || len(f) != 1 || len(r) != 1 {
-		t.Fatalf("opened as %v, registered as %q and %q", seen, f, r)
-	}
-}
-
 // TestOpenRaced: somebody else registers the namespace between look-up and
 // registration.
 func TestOpenRaced(t *testing.T) {
@@ -171,8 +144,7 @@ func TestOpenRaced(t *testing.T) {
 }
 
 func TestOpenOfAnOpenedNamespaceIsOneReadAndOneDryWrite(t *testing.T) {
-	w := newWorld(t)
-	first := w.process(Options{})
+	w, first := newProcess(t, Options{})
 	before := w.db.Snapshot()
 	w.db.ResetStats()
 	second, err := openWith(t.Context(), w, Options{})
@@ -320,14 +292,6 @@ func TestNamespacesAreApart(t *testing.T) {
 	}
 }
 
-// What is wrong with the options is told before anything is sent, and says nothing of the table.
-func TestOpenRefusesInvalidOptions(t *testing.T) {
-	l, err := Open(t.Context(), dynamodb.New(dynamodb.Options{}), "my-table", &Options{Timeout: -1})
-	if l != nil || !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "my-table") {
-		t.Errorf("got %v, %v", l, err)
-	}
-}
-
 // A namespace that is stored in a way that cannot be read is no trouble that passes: Open says so, and
 // asks once.
 func TestOpenOfADamagedNamespace(t *testing.T) {
@@ -415,8 +379,7 @@ func TestOpenEnds(t *testing.T) {
 
 // Of the write that holds for nobody, Open tells that it is not permitted. All else that becomes of it passes.
 func TestOpenWhenTheDryWriteFails(t *testing.T) {
-	w := newWorld(t)
-	first := w.process(Options{})
+	w, first := newProcess(t, Options{})
 	for kind, want := range map[store.Kind]error{
 		store.Setup: ErrSetup, store.Unavailable: nil, store.Unknown: nil, store.Throttled: nil, store.Conflict: nil,
 	} {
@@ -437,8 +400,7 @@ func TestOpenWhenTheDryWriteFails(t *testing.T) {
 
 // Open has just read the namespace. The first request does not read it again.
 func TestOpenHasReadTheNamespace(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	reads := 0
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		for _, k := range op.Keys {

@@ -28,9 +28,7 @@ func (w *world) down() {
 // While the table is down, a process grants its share of each limit, exactly, and
 // denies with the wait that this takes.
 func TestLocalGrantsAShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 20})
+	inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 20}, func(t *testing.T, w *world, l *Limiter) {
 		w.configure(l, "", "", PerMinute("rpm", 30), PerMinute("tpm", 1001))
 		req := stored(Costs{"rpm": 1, "tpm": 10})
 		must(t, l, req)
@@ -55,9 +53,7 @@ func TestLocalGrantsAShare(t *testing.T) {
 			t.Errorf("denied: %+v", denied)
 		}
 		w.advance(10*time.Second - time.Millisecond)
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-			t.Fatalf("a millisecond early: %v", err)
-		}
+		deniedBy(t, l, req)
 		w.advance(time.Millisecond)
 		must(t, l, req)
 		w.db.SetHook(nil)
@@ -75,8 +71,7 @@ func TestLocalGrantsAShare(t *testing.T) {
 func TestLocalLeaseSettles(t *testing.T) { synctest.Test(t, testLocalLeaseSettles) }
 
 func testLocalLeaseSettles(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	limit := PerMinute("tpm", 1200)
 	req := func(n int64) Request { return asks(Costs{"tpm": n}, limit) }
 	w.down()
@@ -90,16 +85,12 @@ func testLocalLeaseSettles(t *testing.T) {
 	lease := must(t, l, req(400))
 	remaining(200)
 	lease.Settle(Costs{"tpm": 150})
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Commit(t.Context()))
 	remaining(450)
 	must(t, l, req(400)).Rollback(t.Context())
 	remaining(450)
 	lease = must(t, l, req(100))
-	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Charge(t.Context(), Costs{"tpm": 300}))
 	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); !errors.Is(err, ErrLimited) {
 		t.Fatalf("more than the share: %v", err)
 	}
@@ -119,9 +110,7 @@ func testLocalLeaseSettles(t *testing.T) {
 		t.Fatalf("%v, %d counted", err, w.used(l, "tpm"))
 	}
 	w.down()
-	if err := lease.Charge(t.Context(), Costs{"tpm": 0}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Charge(t.Context(), Costs{"tpm": 0}))
 	w.db.SetHook(nil)
 	if err := lease.Rollback(t.Context()); err != nil || w.used(l, "tpm") != 0 {
 		t.Errorf("charged to both: %v, %d counted after a rollback", err, w.used(l, "tpm"))
@@ -154,8 +143,7 @@ func TestLocalCascades(t *testing.T) {
 
 // Without limits to go by, and for more than the share can hold, the policy blocks.
 func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal})
 	w.configure(l, "", "", PerMinute("rpm", 30))
 	w.down()
 	if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); lease != nil || !errors.Is(err, ErrUnavailable) {
@@ -195,18 +183,11 @@ func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
 	if lease, err := l.Acquire(ctx, asks(Costs{"rpm": 1}, rpm10)); lease != nil || !errors.Is(err, ErrCanceled) {
 		t.Errorf("canceled: %v, %v", lease, err)
 	}
-	if _, err := (&Options{LocalShare: 101}).withDefaults(); !errors.Is(err, ErrInvalid) {
-		t.Errorf("a share of 101 percent: %v", err)
-	}
-	if _, err := (&Options{OnUnavailable: PolicyLocal + 1}).withDefaults(); !errors.Is(err, ErrInvalid) {
-		t.Errorf("no such policy: %v", err)
-	}
 }
 
 // A limit that changes keeps its level, cut to the new share.
 func TestLocalLimitsChange(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	w.down()
 	for _, step := range []struct {
 		limits []Limit
@@ -227,95 +208,29 @@ func TestLocalLimitsChange(t *testing.T) {
 	}
 }
 
-// An open breaker leaves the stored policy in force.
-func TestStoredPolicyWhileTheBreakerIsOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
-		w.configurePolicy(l, "allow", rpm10)
-		must(t, l, stored(Costs{"rpm": 1}))
-		w.down()
-		for i := range desk.BreaksAfter + 2 {
-			if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err != nil || lease.Charged() {
-				t.Fatalf("call %d: %v", i, err)
-			}
-		}
-	})
-}
-
 // Calls that name other limits of the same bucket do not fill it: what a limit holds
 // stays, and together they get one share.
 func TestLocalLimitsOfOtherCallsStay(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	w.down()
 	granted := 0
 	for range 100 {
 		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, PerMinute("rpm", 10))); err == nil {
 			granted += 5
 		}
-		if _, err := l.Acquire(t.Context(), asks(Costs{"tpm": 0}, PerMinute("tpm", 10))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l, asks(Costs{"tpm": 0}, PerMinute("tpm", 10)))
 	}
 	if granted != 5 {
 		t.Errorf("%d granted of a share of 5", granted)
 	}
 }
 
-// A circle of parents is no reason to charge, or to give back, an entity twice.
-func TestLocalGrantsNothingToACircle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
-		w.entity(l, acme, "org")
-		w.entity(l, "org", acme)
-		w.configure(l, "", "", rpm10)
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
-			t.Fatalf("got %v, want ErrInvalid", err)
-		}
-		w.down()
-		for range 10 { // until nobody asks the table any more
-			l.Acquire(t.Context(), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
-		}
-		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
-			t.Errorf("granted %v", lease.Status())
-		}
-	})
-}
-
-// Nor to more levels than are charged while the table answers.
-func TestLocalGrantsNothingToAFifthLevel(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
-	w.configure(l, "", "", rpm10)
-	all := []string{acme, "team", "org", "root", "world"}
-	for i, id := range all {
-		w.entity(l, id, append(all, "")[i+1])
-	}
-	for _, id := range all[1:] { // what is stored of each is known
-		must(t, l, Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 1}})
-	}
-	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
-		t.Fatalf("got %v, want ErrInvalid", err)
-	}
-	w.down()
-	if _, err := l.Acquire(t.Context(), Request{Entity: "team", Resource: gpt, Costs: Costs{"rpm": 1}}); err != nil {
-		t.Errorf("four levels: %v", err)
-	}
-	five := []portion{{Request: stored(Costs{"rpm": 1})}}
-	if lease, err := l.grant(Request{}, five, ErrUnavailable); err != ErrUnavailable {
-		t.Errorf("five levels: %v, %v", lease, err)
-	}
-}
-
 // However many buckets are in use, none grants more than its share: only those that are
 // full are forgotten, and who finds no room for a new one is denied.
 func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
-	for _, c := range []struct{ tenants, most int }{{99, 100}, {101, 100}, {300, 100}, {3, 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: c.most})
+	for _, c := range []struct{ tenants, most int }{{99, 100}, {101, 100}, {3, 1}} {
+		opts := Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: c.most}
+		inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
 			w.down()
 			granted := make([]int, c.tenants)
 			ask := func(i int) {
@@ -352,44 +267,9 @@ func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// A lease whose bucket was full and is forgotten owes what it settles.
-func TestLocalLeaseSettlesIntoAForgottenBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: 4})
-		w.down()
-		ask := func(entity string, n int64) (*Lease, error) {
-			return l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": n},
-				Limits: []Limit{PerMinute("rpm", 1000)}})
-		}
-		lease, err := ask(acme, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.advance(time.Minute)
-		for i := range 4 {
-			if _, err := ask(fmt.Sprint(i), 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.advance(time.Minute)
-		if _, there := l.locals.State(lease.name); there {
-			t.Fatal("it is still there")
-		}
-		lease.Settle(Costs{"rpm": 151})
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ask(acme, 0); !errors.Is(err, ErrLimited) {
-			t.Errorf("150 of 100 taken: %v, want it to owe 50", err)
-		}
-	})
-}
-
 // Limits beyond those that a bucket has room for do not come back full.
 func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 10})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 10})
 	w.down()
 	granted := 0
 	for range 5 {
@@ -412,41 +292,10 @@ func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 	}
 }
 
-// What a lease has cost in the end is owed by its bucket also if that was full, and has
-// been forgotten for others, meanwhile. Such buckets are forgotten again when they are full.
-func TestLocalDebtOfAForgottenBucket(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
-	l.locals = desk.NewLocals(100, newDesks(maxLevels))
-	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
-	req := func(entity string) Request {
-		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
-	}
-	lease := must(t, l, req("forgotten"))
-	w.advance(time.Minute)
-	for i := range maxLevels {
-		must(t, l, req(fmt.Sprint("other-", i)))
-	}
-	if err := errors.Join(lease.Settle(Costs{"rpm": 101}), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	w.advance(time.Minute)
-	if _, err := l.Acquire(t.Context(), req("forgotten")); !errors.Is(err, ErrLimited) {
-		t.Errorf("it owes 80 tokens: got %v, want denied", err)
-	}
-	w.advance(time.Hour)
-	must(t, l, req("one more"))
-	if n := l.locals.Len(); n > maxLevels {
-		t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
-	}
-}
-
 // While the breaker is open an entity is not served by the limits of its resource that others
 // have read: it may have its own.
 func TestLimitsOfAnEntityAreNotGuessed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyLocal})
+	inBubble(t, Options{OnUnavailable: PolicyLocal}, func(t *testing.T, w *world, l *Limiter) {
 		w.configure(l, "", gpt, PerMinute("rpm", 1000))
 		w.configure(l, acme, gpt, PerMinute("rpm", 20))
 		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
@@ -461,32 +310,18 @@ func TestLimitsOfAnEntityAreNotGuessed(t *testing.T) {
 	})
 }
 
-// However often some limits of a bucket are named, there is room for others.
-func TestLocalLimitsAreKeptOnce(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal})
-	w.down()
-	for range 2 * bucket.MaxSlots {
-		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 10_000)))
-	}
-	must(t, l, asks(Costs{"tpm": 1}, PerMinute("tpm", 10_000)))
-}
-
 // A quota that counts from its first use is whole again after its period, as one by the calendar is.
 func TestLocalQuotasAreWholeAgain(t *testing.T) {
 	for name, quota := range map[string]Limit{"from the first use": Quota("q", 10, FromFirstUse(time.Hour)),
 		"daily": Quota("q", 10, Daily(""))} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 			w.down()
 			for i := range 3 {
 				if n := drain(t, l, asks(Costs{"q": 1}, quota)); n != 5 {
 					t.Errorf("%s, period %d: %d granted, want a share of 5", name, i, n)
 				}
-				_, err := l.Acquire(t.Context(), asks(Costs{"q": 1}, quota))
-				if denied, ok := errors.AsType[*LimitError](err); !ok || denied.RetryAfter > 25*time.Hour {
-					t.Errorf("%s, period %d: %v, want a denial until the next one", name, i, err)
+				if denied := deniedBy(t, l, asks(Costs{"q": 1}, quota)); denied.RetryAfter > 25*time.Hour {
+					t.Errorf("%s, period %d: %v, want a denial until the next one", name, i, denied)
 				}
 				w.pass(30 * time.Hour)
 			}
@@ -496,9 +331,7 @@ func TestLocalQuotasAreWholeAgain(t *testing.T) {
 
 // The period of such a quota begins with its first use, whatever else is asked for in it.
 func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 		w.down()
 		req := asks(Costs{"q": 1}, Quota("q", 10, FromFirstUse(time.Hour)))
 		for range 2 {
@@ -522,17 +355,12 @@ func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
 // What a local share has granted on Monday is not given back on Tuesday; on Monday it is.
 func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
 	for passes, want := range map[time.Duration]int{0: 5, 24 * time.Hour: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 			w.down()
 			req := asks(Costs{"q": 1}, Quota("q", 10, Daily("")))
 			var monday []*Lease
 			for range 5 {
-				lease, err := l.Acquire(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				lease := must(t, l, req)
 				monday = append(monday, lease)
 			}
 			w.pass(passes)
@@ -540,9 +368,7 @@ func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
 				drain(t, l, req)
 			}
 			for _, lease := range monday {
-				if err := lease.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, lease.Rollback(t.Context()))
 			}
 			if n := drain(t, l, req); n != want {
 				t.Errorf("rolled back %v later: %d granted after, want %d", passes, n, want)
@@ -646,21 +472,17 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 // A local denial says of a soft limit that it takes no time, whatever that owes; and a parent that is
 // switched off is not passed over while the table is down.
 func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 100})
 	w.down()
 	for soft, name := range []string{"apm", "tpm"} { // before and behind rpm
 		req := asks(Costs{"rpm": 6, name: 3000}, rpm10, PerMinute(name, 1000).AsSoft())
 		req.Resource = name
-		if _, err := l.Acquire(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
-		_, err := l.Acquire(t.Context(), req)
-		denied, ok := errors.AsType[*LimitError](err)
-		if !ok || denied.Limit != "rpm" || denied.Statuses[1-soft].RetryAfter != denied.RetryAfter ||
+		must(t, l, req)
+		denied := deniedBy(t, l, req)
+		if denied.Limit != "rpm" || denied.Statuses[1-soft].RetryAfter != denied.RetryAfter ||
 			denied.Statuses[soft].RetryAfter != 0 || denied.Statuses[soft].Remaining != -2000 || denied.RetryAfter <= 0 ||
 			denied.Remaining != 4 || denied.Wanted != 6 {
-			t.Errorf("%+v, %v", denied, err)
+			t.Errorf("%+v, %v", denied, denied)
 		}
 	}
 
@@ -727,9 +549,7 @@ func TestALocalShareRefillsExactly(t *testing.T) {
 		t.Errorf("%d granted in ten minutes, want 76", granted)
 	}
 	last := now - 13
-	if err := errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)))
 	state, _ := all.State(n)
 	if rest := 7 * 1000 * (last - 1_000_000) % 60_000 / 60; state.Slots[0].Rest != rest || rest == 0 {
 		t.Errorf("a rest of %d of a second, want %d", state.Slots[0].Rest, rest)
@@ -768,20 +588,13 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 
 // What work of Monday has cost more is taken on Tuesday, when it is settled.
 func TestLocalWorkOfALaterPeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 		w.down()
 		req := asks(Costs{"q": 1}, Quota("q", 20, Daily("")))
-		monday, err := l.Acquire(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		monday := must(t, l, req)
 		w.pass(24 * time.Hour)
 		must(t, l, req)
-		if err := errors.Join(monday.Settle(Costs{"q": 4}), monday.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(monday.Settle(Costs{"q": 4}), monday.Commit(t.Context())))
 		if n := drain(t, l, req); n != 10-1-3 {
 			t.Errorf("%d granted after, want 6", n)
 		}
@@ -807,26 +620,72 @@ func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// A local lease that has cost what was taken ends without a trace: a bucket that was full and is forgotten stays
-// so.
-func TestALocalLeaseWithoutADifferenceEndsQuietly(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100})
-	l.locals = desk.NewLocals(100, newDesks(maxLevels))
-	w.down()
-	req := func(entity string) Request {
-		return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+// What a lease has cost in the end is owed by its bucket also if that was full, and has been forgotten for others,
+// meanwhile. One that has cost what was taken ends without a trace. Such buckets are forgotten again when they are
+// full.
+func TestLocalLeasesOfAForgottenBucket(t *testing.T) {
+	for cost, owes := range map[int64]bool{1: false, 101: true} {
+		w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 100})
+		l.locals = desk.NewLocals(100, newDesks(maxLevels))
+		w.down()
+		req := func(entity string) Request {
+			return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+		}
+		lease := must(t, l, req("forgotten"))
+		w.advance(time.Minute)
+		for i := range maxLevels {
+			must(t, l, req(fmt.Sprint("other-", i)))
+		}
+		w.advance(time.Minute)
+		if _, there := l.locals.State(lease.name); there {
+			t.Fatal("it is still there")
+		}
+		fine(t, errors.Join(lease.Settle(Costs{"rpm": cost}), lease.Commit(t.Context())))
+		if _, there := l.locals.State(lease.name); there != owes || !owes && l.locals.Len() != maxLevels {
+			t.Errorf("cost %d: it is there: %v, of %d", cost, there, l.locals.Len())
+		}
+		if owes {
+			w.advance(time.Minute)
+			deniedBy(t, l, req("forgotten")) // it owes 80 tokens
+		}
+		w.advance(time.Hour)
+		must(t, l, req("one more"))
+		if n := l.locals.Len(); n > maxLevels {
+			t.Errorf("%d buckets are kept, want %d at most", n, maxLevels)
+		}
 	}
-	lease := must(t, l, req("forgotten"))
-	w.advance(time.Minute)
-	for i := range maxLevels {
-		must(t, l, req(fmt.Sprint("other-", i)))
-	}
-	w.advance(time.Minute)
-	if err := errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	if _, there := l.locals.State(lease.name); there || l.locals.Len() != maxLevels {
-		t.Errorf("it is there: %v, of %d", there, l.locals.Len())
+}
+
+// A circle of parents, and a fifth level, are no reason to charge anybody while the table is down either.
+func TestLocalGrantsNothingToBadParents(t *testing.T) {
+	levels := []string{acme, "team", "org", "root", "world"}
+	for _, parents := range []map[string]string{
+		{acme: "org", "org": acme}, {acme: "team", "team": "org", "org": "root", "root": "world", "world": ""},
+	} {
+		w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+		w.configure(l, "", "", rpm10)
+		for child, parent := range parents {
+			w.entity(l, child, parent)
+		}
+		for _, id := range levels { // what is stored of each is known
+			l.Acquire(t.Context(), Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 1}})
+		}
+		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
+			t.Fatalf("got %v, want ErrInvalid", err)
+		}
+		w.down()
+		if len(parents) == len(levels) {
+			must(t, l, Request{Entity: "team", Resource: gpt, Costs: Costs{"rpm": 1}}) // four levels
+		}
+		for range desk.BreaksAfter { // until nobody asks the table any more
+			l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+		}
+		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
+			t.Errorf("granted %v", lease.Status())
+		}
+		portions := []portion{{Request: stored(Costs{"rpm": 1})}}
+		if lease, err := l.grant(Request{}, portions, ErrUnavailable); err != ErrUnavailable {
+			t.Errorf("%v: %v, %v", parents, lease, err)
+		}
 	}
 }

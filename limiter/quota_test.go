@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // midnight is when the day of a world ends, in UTC.
@@ -28,10 +25,9 @@ func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
 	}
 	edge := midnight(w)
 	for _, who := range []*Limiter{l, other} {
-		_, err := who.Acquire(t.Context(), req)
-		denied, ok := errors.AsType[*LimitError](err)
-		if !ok || denied.Limit != "rpd" {
-			t.Fatalf("%v, want a denial by rpd", err)
+		denied := deniedBy(t, who, req)
+		if denied.Limit != "rpd" {
+			t.Fatalf("%v, want a denial by rpd", denied)
 		}
 		if at := w.time().Add(denied.RetryAfter); at.Before(edge) || at.After(edge.Add(2*time.Second)) {
 			t.Errorf("retry at %s, the edge is at %s", at.UTC(), edge)
@@ -62,24 +58,8 @@ func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
 	}
 }
 
-func TestADenialByAQuotaIsObeyed(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	w.configure(l, "", gpt, Quota("rpd", 1, Daily("Asia/Tokyo")))
-	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpd": 1}}
-	must(t, l, req)
-	_, err := l.Acquire(t.Context(), req)
-	denied, ok := errors.AsType[*LimitError](err)
-	if !ok {
-		t.Fatal(err)
-	}
-	w.advance(denied.RetryAfter)
-	must(t, l, req)
-}
-
 func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
 	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": USD(2), "tpm": 100}}
 	early, late := must(t, l, req), must(t, l, req)
@@ -88,9 +68,7 @@ func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
 	}
 	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
 	third := must(t, l, req)
-	if err := late.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, late.Rollback(t.Context()))
 	if err := third.Settle(Costs{"usd": 1_333_333, "tpm": 10}); err != nil || third.Commit(t.Context()) != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +85,7 @@ func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
 
 // Where nothing but such a quota is due, one write finds that out, and nothing follows.
 func TestGivingNothingBackIsOneWrite(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, Quota("rpd", 5, Daily("")))
 	lease := must(t, l, stored(Costs{"rpd": 2}))
 	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
@@ -130,9 +107,7 @@ func TestWaitingForAQuota(t *testing.T) {
 		granted := make(chan time.Time, 6)
 		for range 6 {
 			go func() {
-				if _, err := l.Wait(t.Context(), req); err != nil {
-					t.Error(err)
-				}
+				waits(t, l, req)
 				granted <- time.Now()
 			}()
 		}
@@ -149,8 +124,7 @@ func TestWaitingForAQuota(t *testing.T) {
 }
 
 func TestPeriodsFromTheFirstUse(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, Quota("session", 2, FromFirstUse(5*time.Hour)))
 	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"session": 1}}
 	take := func(want int) {
@@ -176,44 +150,6 @@ func TestPeriodsFromTheFirstUse(t *testing.T) {
 	take(0)
 	w.advance(20 * time.Hour)
 	take(2)
-}
-
-func TestQuotasThatCannotBe(t *testing.T) {
-	for _, c := range []struct {
-		limit Limit
-		want  []string
-	}{
-		{Quota("m", 0, Daily("")), []string{"Capacity", "0"}},
-		{Quota("m", 1, Daily("Mars/Olympus")), []string{"Reset", "Mars/Olympus", "IANA"}},
-		{Quota("m", 1, Cron("0 0 30 2 *", "")), []string{"Reset", "0 0 30 2 *", "never comes"}},
-		{Quota("m", 1, Cron("0 0 * *", "")), []string{"Reset", "0 0 * *"}},
-		{Quota("m", 1, Monthly(32, "")), []string{"Reset", "32", "31"}},
-		{Quota("m", 1, FromFirstUse(1500*time.Millisecond)), []string{"Reset", "1.5", "seconds"}},
-		{Limit{Name: "m", Capacity: 1, Refill: 1, Period: time.Hour, Reset: Daily("")},
-			[]string{"Refill", "Period", "1 per 1h0m0s", "Reset"}},
-		{Limit{Name: "m", Capacity: 1, Refill: 7, Reset: Daily("")}, []string{"Refill", "Period", "7 per 0s", "Reset"}},
-		{Limit{Name: "m", Capacity: 1, Period: time.Hour, Reset: Daily("")},
-			[]string{"Refill", "Period", "0 per 1h0m0s", "Reset"}},
-	} {
-		err := c.limit.Validate()
-		if !errors.Is(err, ErrInvalid) {
-			t.Errorf("%v: %v, want ErrInvalid", c.limit, err)
-			continue
-		}
-		for _, want := range c.want {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%v\ndoes not say %q", err, want)
-			}
-		}
-	}
-	for _, l := range []Limit{Quota("a", 5, Monthly(1, "")), Quota("b", USD(500), Monthly(31, "Asia/Tokyo")),
-		Quota("c", 1, Weekly(0, "")), Quota("d", 1, Quarterly("Europe/Berlin")),
-		Quota("e", 1, Yearly(time.February, 29, "")),
-		Quota("f", 1, Cron("0 6 * * MON-FRI", "")), Quota("g", 1, FromFirstUse(5*time.Hour))} {
-		if err := l.Validate(); err != nil || !l.IsQuota() || public(l.stored()) != l {
-			t.Errorf("%v: %v", l, err)
-		}
-	}
 }
 
 // Months begin on their day, or on their last one where they have no such day.
@@ -301,17 +237,14 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 		"daily": Quota("q", 10, Daily("")), "from five hours": Quota("q", 10, FromFirstUse(5*time.Hour)),
 		"a rate": PerDay("q", 10),
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
+		inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 			if n := drain(t, l, asks(Costs{"q": 1}, from)); n != 10 {
 				t.Fatalf("%s: %d granted", name, n)
 			}
 			req := asks(Costs{"q": 1}, Quota("q", 10, FromFirstUse(time.Hour)))
-			_, err := l.Acquire(t.Context(), req)
-			denied, ok := errors.AsType[*LimitError](err)
-			if !ok || denied.RetryAfter < time.Hour || denied.RetryAfter > time.Hour+2*time.Second {
-				t.Errorf("%s: %v, want a denial of an hour", name, err)
+			denied := deniedBy(t, l, req)
+			if denied.RetryAfter < time.Hour || denied.RetryAfter > time.Hour+2*time.Second {
+				t.Errorf("%s: %v, want a denial of an hour", name, denied)
 			}
 			w.pass(time.Hour + 2*time.Second)
 			for _, p := range []*Limiter{l, w.process(Options{})} {
@@ -320,26 +253,6 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// What is given back together with more of another limit goes by its period too.
-func TestMixedSettlementGivesNothingBackAfterThePeriod(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	w.configure(l, "", gpt, Quota("usd", USD(5), Daily("")), PerMinute("tpm", 1000))
-	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": USD(2), "tpm": 100}}
-	late := must(t, l, req)
-	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
-	must(t, l, req)
-	if err := late.Settle(Costs{"usd": USD(1), "tpm": 150}); err != nil || late.Commit(t.Context()) != nil {
-		t.Fatal(err)
-	}
-	lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"usd": 0}})
-	for _, s := range lease.Status() {
-		if want := USD(3); s.Limit == "usd" && s.Remaining != want {
-			t.Errorf("%d left, want %d: what the day before has given back is not this day's", s.Remaining, want)
-		}
 	}
 }
 
@@ -361,8 +274,7 @@ func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 	} {
 		for _, quota := range []string{"usd", "budget"} { // the last or the first of the bucket
 			t.Run(tt.name+"/"+quota, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
+				w, l := newProcess(t, Options{})
 				w.configure(l, "", gpt, Quota(quota, USD(5), Daily("")), PerMinute("tpm", 1000))
 				lease := must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{quota: USD(2), "tpm": 100}})
 				w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
@@ -370,55 +282,17 @@ func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 				if tt.another {
 					more = Costs{"tpm": 1}
 				}
-				if err := lease.Charge(t.Context(), more); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, lease.Charge(t.Context(), more))
 				if tt.settled >= 0 {
-					if err := lease.Settle(Costs{quota: tt.settled}); err != nil {
-						t.Fatal(err)
-					}
+					fine(t, lease.Settle(Costs{quota: tt.settled}))
 				}
-				if err := lease.Rollback(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, lease.Rollback(t.Context()))
 				for _, s := range must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{quota: 0}}).Status() {
 					if s.Limit == quota && s.Remaining != tt.remains {
 						t.Errorf("%d left, want %d", s.Remaining, tt.remains)
 					}
 				}
 			})
-		}
-	}
-}
-
-// The kill switch of Python clients is obeyed: the first level that says anything decides.
-func TestTheKillSwitchIsObeyed(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{ConfigTTL: time.Second, OnUnavailable: PolicyAllow})
-	w.configure(l, "", gpt, PerMinute("rpm", 100))
-	w.configure(l, acme, gpt, PerMinute("rpm", 100))
-	flip := func(key item.Key, v item.Value) {
-		it := w.db.Item(key)
-		if it["disabled"] = v; v == nil {
-			delete(it, "disabled")
-		}
-		w.db.Store(it)
-		w.advance(2 * time.Second)
-	}
-	resource, entity := layout.ResourceConfigKey(l.namespace, gpt), layout.EntityConfigKey(l.namespace, acme, gpt)
-	for _, c := range []struct {
-		resource, entity item.Value
-		off              bool
-	}{
-		{nil, nil, false}, {item.Bool(true), nil, true}, {item.Bool(true), item.Bool(false), false},
-		{item.Bool(false), item.Bool(true), true}, {item.S("bypass"), nil, false},
-		{item.Bool(true), item.S("bypass"), false},
-	} {
-		flip(resource, c.resource)
-		flip(entity, c.entity)
-		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}})
-		if off := errors.Is(err, ErrDisabled); off != c.off || !off && err != nil || off && lease != nil {
-			t.Errorf("resource %v, entity %v: %v, %v", c.resource, c.entity, lease, err)
 		}
 	}
 }

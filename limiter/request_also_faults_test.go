@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
@@ -35,8 +34,7 @@ func TestNoBucketTwiceWithoutTheTable(t *testing.T) {
 
 // A request of more parts than buckets are remembered.
 func TestMorePartsThanLocalBuckets(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50, MaxBuckets: 1})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50, MaxBuckets: 1})
 	req := func(kind string) Request {
 		r := asks(Costs{"rpm": 1}, PerMinute("rpm", 10))
 		r.Entity = kind
@@ -65,8 +63,7 @@ func TestMorePartsThanLocalBuckets(t *testing.T) {
 
 // A part that is disabled is known, though the configuration of another cannot be read.
 func TestDisabledPartIsKnownDespiteAnUnreadableOne(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyAllow})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 	w.configure(l, "", "", rpm10)
 	w.db.Store(config.Config{Namespace: l.namespace, Entity: everybody, Resource: gpt,
 		Access: config.Access{Switch: config.SwitchedOff}}.Item())
@@ -86,8 +83,7 @@ func TestDisabledPartIsKnownDespiteAnUnreadableOne(t *testing.T) {
 
 // A lease goes by the parts that were asked for, also if the caller uses their memory again.
 func TestPartsUsedAgain(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	req := alsoOf(4, 5)
 	lease := must(t, l, req)
 	req.Also[0].Entity = "bob"
@@ -101,9 +97,7 @@ func TestPartsUsedAgain(t *testing.T) {
 
 // A throttled part keeps no other bucket from being asked.
 func TestThrottledPartIsNobodyElsesTrouble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
+	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		must(t, l, alsoOf(1, 1))
 		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+everybody+"#") {
@@ -138,8 +132,7 @@ func TestThrottledPartIsNobodyElsesTrouble(t *testing.T) {
 
 // The most that a request has is created in one transaction, and charged at once.
 func TestMostPartsAndLevels(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{MaxBuckets: 3})
+	w, l := newProcess(t, Options{MaxBuckets: 3})
 	w.configure(l, "", "", PerMinute("rpm", 100))
 	var req Request
 	for p := range maxParts {
@@ -160,13 +153,9 @@ func TestMostPartsAndLevels(t *testing.T) {
 	lease := must(t, l, req)
 	must(t, l, req)
 	for p := range req.Also {
-		if err := lease.SettlePart(req.Also[p].Entity, gpt, Costs{"rpm": 0}); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.SettlePart(req.Also[p].Entity, gpt, Costs{"rpm": 0}))
 	}
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Commit(t.Context()))
 	want := map[string]int64{}
 	for p := range maxParts {
 		for level := range maxLevels {
@@ -178,8 +167,7 @@ func TestMostPartsAndLevels(t *testing.T) {
 
 // A client that panics while it writes one part costs that request alone, and what the others took is given back.
 func TestPartsAndPanics(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	must(t, l, alsoOf(1, 1))
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+everybody+"#") {
@@ -215,39 +203,4 @@ func TestPolicyOfABypassedFirstPart(t *testing.T) {
 	if must(t, l, req); last.Policy != PolicyLocal {
 		t.Errorf("granted by policy %s, want local", last.Policy)
 	}
-}
-
-// Parts in opposite orders, for the last tokens, by many at once: nothing is lost, nothing taken twice.
-func TestPartsInOppositeOrders(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l := process()
-		one := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{PerHour("rpm", 10)},
-			Also: []Part{{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 2}, Limits: []Limit{PerHour("rpm", 20)}}}}
-		two := Request{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 2}, Limits: []Limit{PerHour("rpm", 20)},
-			Also: []Part{{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{PerHour("rpm", 10)}}}}
-		granted := make(chan int, 64)
-		for i := range 64 {
-			go func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
-				defer cancel()
-				lease, err := l.Acquire(ctx, []Request{one, two}[i%2])
-				n := 0
-				if err == nil {
-					if n = 1; i%3 == 0 {
-						n = 0
-						if err := lease.Rollback(t.Context()); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-				granted <- n
-			}()
-		}
-		n := int64(0)
-		for range 64 {
-			n += int64(<-granted)
-		}
-		l.desks.Wait()
-		w.wantSpent(l, "in all", map[string]int64{acme: n, everybody: 2 * n})
-	})
 }

@@ -22,8 +22,7 @@ func alsoOf(own, all int64) Request {
 // All parts are charged, or none: whoever denies is named.
 func TestSeveralKeysAreTakenTogether(t *testing.T) {
 	for _, warm := range []bool{true, false} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		first := must(t, l, alsoOf(4, 5))
 		if s := first.Status(); len(s) != 2 || s[0].Remaining != 6 || s[1].Remaining != 15 {
 			t.Errorf("statuses: %v", s)
@@ -45,8 +44,7 @@ func TestSeveralKeysAreTakenTogether(t *testing.T) {
 
 // A part costs what a level of a cascade costs: one write, and no read. All parts are created together.
 func TestPartsCostOneWriteEach(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.configure(l, "", "", rpm10)
 	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Also: []Part{
 		{Entity: acme, Resource: "search", Costs: Costs{"rpm": 2}},
@@ -73,15 +71,9 @@ func TestSeveralKeysCascade(t *testing.T) {
 		Also: []Part{{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}}}
 	lease := must(t, l, req)
 	w.wantSpent(l, "taken", map[string]int64{acme: 3, "org": 3, "bob": 2, "team": 2})
-	if err := lease.Settle(Costs{"rpm": 5}); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.SettlePart("bob", gpt, Costs{"rpm": 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Settle(Costs{"rpm": 5}))
+	fine(t, lease.SettlePart("bob", gpt, Costs{"rpm": 1}))
+	fine(t, lease.Commit(t.Context()))
 	w.wantSpent(l, "settled", map[string]int64{acme: 5, "org": 5, "bob": 1, "team": 1})
 
 	w.entity(l, "bob", "org")
@@ -119,8 +111,7 @@ func TestLeasesOfSeveralKeysEnd(t *testing.T) {
 			return errors.Join(le.Charge(t.Context(), Costs{"rpm": 2}), le.Rollback(t.Context()))
 		}, 0, 0},
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		lease := must(t, l, alsoOf(4, 5))
 		if err := c.end(lease); err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -131,8 +122,7 @@ func TestLeasesOfSeveralKeysEnd(t *testing.T) {
 
 // Bad input names the field, and nothing is called.
 func TestBadSeveralKeys(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	with := func(parts ...Part) Request {
 		req := alsoOf(1, 1)
 		req.Also = append(req.Also, parts...)
@@ -184,8 +174,7 @@ func TestSeveralKeysUnderFaults(t *testing.T) {
 			{"lost", false, memdynamo.Fail(store.Unknown), ErrUnknown, 0},
 			{"answer lost", true, memdynamo.Fail(store.Unknown), ErrUnknown, 2},
 		} {
-			w := newWorld(t)
-			l := w.process(Options{})
+			w, l := newProcess(t, Options{})
 			must(t, l, alsoOf(1, 1))
 			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				if isWrite(op) && strings.Contains(op.Writes[0].Target().PK, "#"+entity+"#") {
@@ -210,8 +199,7 @@ func TestSeveralKeysUnderFaults(t *testing.T) {
 func TestSeveralKeysAndAccess(t *testing.T) {
 	for _, of := range []string{acme, everybody} {
 		for how, want := range map[config.Switch]error{config.SwitchedOff: ErrDisabled, config.Bypassed: nil} {
-			w := newWorld(t)
-			l := w.process(Options{})
+			w, l := newProcess(t, Options{})
 			w.configure(l, "", "", rpm10)
 			w.db.Store(config.Config{Namespace: l.namespace, Entity: of, Resource: gpt,
 				Access: config.Access{Switch: how}}.Item())
@@ -231,8 +219,7 @@ func TestSeveralKeysAndAccess(t *testing.T) {
 
 // Without the table, shares of this process decide about all parts.
 func TestSeveralKeysWithoutTheTable(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	must(t, l, alsoOf(1, 1))
 	open := w.process(Options{OnUnavailable: PolicyAllow})
 	w.down()
@@ -240,13 +227,10 @@ func TestSeveralKeysWithoutTheTable(t *testing.T) {
 	if err != nil || lease.Charged() || len(lease.Status()) != 2 {
 		t.Fatal(lease, err)
 	}
-	_, err = l.Acquire(t.Context(), alsoOf(1, 1))
-	if d, ok := errors.AsType[*LimitError](err); !ok || d.Entity != everybody {
-		t.Errorf("%v, want a denial by everybody's share of 10", err)
+	if d := deniedBy(t, l, alsoOf(1, 1)); d.Entity != everybody {
+		t.Errorf("%v, want a denial by everybody's share of 10", d)
 	}
-	if err := errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 0}), lease.Commit(t.Context())); err != nil {
-		t.Error(err)
-	}
+	report(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 0}), lease.Commit(t.Context())))
 	if _, err := l.Acquire(t.Context(), alsoOf(2, 9)); err != nil {
 		t.Errorf("after it was given back: %v", err)
 	}

@@ -16,8 +16,7 @@ import (
 // stored limits of its own, and keys that DynamoDB takes, those of the indexes
 // included.
 func TestStrangeNamesAreNames(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	names := append([]string{"plain"}, strange...)
 	for i, entity := range names {
 		for j, resource := range names {
@@ -68,8 +67,7 @@ func TestHashedSecrets(t *testing.T) {
 	if a == b || a != "sha256:f8dc9db173eec64bf3a2a7fc33243e7e" {
 		t.Errorf("%q and %q", a, b)
 	}
-	w := newWorld(t)
-	l := w.process(Options{})
+	_, l := newProcess(t, Options{})
 	if _, err := l.Acquire(t.Context(),
 		Request{Entity: a, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}); err != nil {
 		t.Error(err)
@@ -77,7 +75,5 @@ func TestHashedSecrets(t *testing.T) {
 	if err := (Limit{}).Validate(); !errors.Is(err, ErrInvalid) {
 		t.Errorf("the zero limit: %v", err)
 	}
-	if err := rpm10.Validate(); err != nil {
-		t.Error(err)
-	}
+	report(t, rpm10.Validate())
 }

@@ -18,9 +18,7 @@ func TestSeveralKeysWait(t *testing.T) {
 		if slept := time.Since(begin).Round(time.Second); err != nil || slept != 12*time.Second {
 			t.Fatalf("%v after %s, want 12s", err, slept)
 		}
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		w.wantSpent(l, "given back", map[string]int64{acme: 10, everybody: 20})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -44,20 +42,16 @@ func TestSeveralKeysWait(t *testing.T) {
 
 // Slots are taken and given back by part.
 func TestSeveralKeysWithSlots(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	jobs := InFlight("jobs", 2, time.Minute)
 	req := alsoOf(1, 1)
 	req.Also[0].Limits, req.Also[0].Costs = append(req.Also[0].Limits, jobs), Costs{"rpm": 1, "jobs": 1}
 	one, two := must(t, l, req), must(t, l, req)
-	_, err := l.Acquire(t.Context(), req)
-	if d, ok := errors.AsType[*LimitError](err); !ok || d.Limit != "jobs" || d.Entity != everybody {
-		t.Fatalf("%v, want a denial by everybody's slots", err)
+	if d := deniedBy(t, l, req); d.Limit != "jobs" || d.Entity != everybody {
+		t.Fatalf("%v, want a denial by everybody's slots", d)
 	}
 	w.wantSpent(l, "denied", map[string]int64{acme: 2, everybody: 2})
-	if err := errors.Join(one.Commit(t.Context()), two.Rollback(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, errors.Join(one.Commit(t.Context()), two.Rollback(t.Context())))
 	must(t, l, req)
 	req.Limits, req.Costs = append(req.Limits, PerMinute("jobs", 10)), Costs{"jobs": 1}
 	if err := must(t, l, req).Charge(t.Context(), Costs{"jobs": 1}); err != nil {
@@ -83,9 +77,7 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 	lease := must(t, l, alsoOf(4, 5))
 	_, _ = l.Acquire(t.Context(), alsoOf(1, 16))
 	must(t, l, alsoOf(2, 3))
-	if err := errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 1}), lease.Commit(t.Context())))
 	if want := fmt.Sprint(Costs{acme: 6, everybody: 4}); fmt.Sprint(sum) != want {
 		t.Errorf("events add up to %v, want %s", sum, want)
 	}
@@ -94,8 +86,7 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 
 // What is held ahead covers a part without a write.
 func TestSeveralKeysAhead(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{Ahead: time.Second})
+	w, l := newProcess(t, Options{Ahead: time.Second})
 	req := alsoOf(1, 1)
 	req.Limits, req.Also[0].Limits = []Limit{PerSecond("rpm", 1000)}, []Limit{PerSecond("rpm", 1000)}
 	for range 200 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -286,27 +285,6 @@ func TestHowMuchIsKeptWarm(t *testing.T) {
 		_, in := cfgs.cache.Get(keysOf(name(i))[recEntity])
 		if (ok && in) != (i >= 2) || ok && i < 2 {
 			t.Errorf("%d of 5, room for 3: ready %v, its record is kept %v", i, ok, in)
-		}
-	}
-}
-
-// As many limits can be stored as a bucket has, and each of them is checked.
-func TestHowManyLimitsAreStored(t *testing.T) {
-	for n, want := range map[int]string{
-		MaxLimits: "", MaxLimits + 1: `stored configuration "ns/SYSTEM#": 33 limits, want at most 32`,
-	} {
-		c := config.Config{Namespace: "ns"}
-		for i := range n {
-			c.Limits = append(c.Limits, PerMinute(fmt.Sprint("l", 10+i), 1).stored())
-		}
-		r := decodeRecord(c.Item(), 5)
-		if (r.bad == nil) != (want == "") || r.bad != nil && !strings.Contains(r.bad.Error(), want) ||
-			r.at != 5 || !r.found {
-			t.Errorf("%d limits: %+v, want %q", n, r, want)
-		}
-		c.Limits[MaxLimits-1].Capacity = 0
-		if r := decodeRecord(c.Item(), 5); want == "" && !errors.Is(r.bad, ErrInvalid) {
-			t.Errorf("the last of %d limits is not checked: %v", n, r.bad)
 		}
 	}
 }

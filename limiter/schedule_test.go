@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 )
@@ -24,13 +23,11 @@ func TestALimitChangesByItsSchedule(t *testing.T) {
 			}
 		}
 		take(l, 10, "before the window")
-		_, err := other.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 30}})
-		denied, ok := errors.AsType[*LimitError](err)
-		if !ok ||
-			denied.RetryAfter.Round(time.Second) != opens.Add(22*time.Minute+14*time.Second).Sub(w.time()) ||
+		denied := deniedBy(t, other, Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 30}})
+		if denied.RetryAfter.Round(time.Second) != opens.Add(22*time.Minute+14*time.Second).Sub(w.time()) ||
 			denied.Statuses[0].Capacity != 10 ||
 			denied.Statuses[0].ChangesAfter != opens.Sub(w.time())+time.Second || denied.Statuses[1].ChangesAfter != 0 {
-			t.Fatalf("30 of 10, which are there 22 minutes after %s: %v, %+v", opens, err, denied)
+			t.Fatalf("30 of 10, which are there 22 minutes after %s: %v, %+v", opens, denied, denied)
 		}
 		w.advance(opens.Sub(w.time()) + time.Second) // the margin
 		until := w.time().Sub(time.UnixMilli(1_700_000_000_000))
@@ -46,9 +43,7 @@ func TestALimitChangesByItsSchedule(t *testing.T) {
 		take(l, 10, "as the window ends") // of 38
 		w.advance(12 * time.Minute)
 		take(other, 2, "behind the window")
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		req.Costs = Costs{"rph": 61}
 		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("more than it ever holds: %v", err)
@@ -73,42 +68,6 @@ func TestWaitingForAWindow(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestSchedulesThatCannotBe(t *testing.T) {
-	day := PerMinute("rpm", 60)
-	for want, l := range map[string]Limit{
-		`cron "61 * * * * 5 0 0s": the minute "61"`: day.During("61 * * * *", "UTC", Limit{Capacity: 5}),
-		`never comes`:                      day.During("0 0 30 2 *", "UTC", Limit{Capacity: 5}),
-		`want five fields`:                 day.During("9-17", "UTC", Limit{Capacity: 5}),
-		`time zone "Mars/Olympus"`:         day.During("* 9 * * *", "Mars/Olympus", Limit{Capacity: 5}),
-		`all windows in one time zone`:     day.During("* 9 * * *", "UTC", Limit{Capacity: 5}).During("* 8 * * *", "Asia/Tokyo", Limit{Capacity: 5}),
-		`some of Capacity and Refill`:      day.During("* 9 * * *", "UTC", Limit{}),
-		`a whole number of seconds`:        day.During("* 9 * * *", "UTC", Limit{Period: 1500 * time.Millisecond}),
-		`the parameter "c-5"`:              {Name: "rpm", Capacity: 1, Refill: 1, Period: time.Second, Schedule: "h9c-5@UTC"},
-		`at most 1000000000000000 tokens`:  {Name: "rpm", Capacity: 2000, Refill: 1, Period: time.Second, Schedule: "s1000000000000000@UTC"},
-		`a period of 87840h0m0s`:           day.During("* 9 * * *", "UTC", Limit{Period: 20 * maxPeriod}),
-		`only a rate has a schedule`:       Quota("rpm", 5, Daily("")).During("* 9 * * *", "UTC", Limit{Capacity: 5}),
-		`none: only a rate has a schedule`: InFlight("jobs", 5, time.Minute).During("* 9 * * *", "UTC", Limit{Capacity: 5}),
-	} {
-		if err := l.Validate(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(), "Schedule") {
-			t.Errorf("%v: %v, want %s", l, err, want)
-		}
-	}
-	ok := day.During("* 9-16 * * 1-5", "Europe/Berlin", PerMinute("", 600)).
-		During("* * * * SAT,SUN", "Europe/Berlin", Limit{Capacity: 10})
-	if err := ok.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := ok.String(), "rpm: 60 per 1m0s, capacity 60, "+
-		"during * 9-16 * * 1-5 Europe/Berlin capacity 600 refill 600 seconds 60; "+
-		"during * * * * 6,7 Europe/Berlin capacity 10"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if back := public(ok.stored()); back != ok {
-		t.Errorf("stored and read: %v", back)
-	}
 }
 
 // In a window with a smaller capacity nobody is granted more than that: not by the first request of a bucket, not by

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"errors"
 	"testing"
 	"time"
 )
@@ -12,17 +11,15 @@ import (
 func TestRemainingOfALimitThatIsNotInTheBucket(t *testing.T) {
 	rpm40, tpm := PerMinute("rpm", 40), PerMinute("tpm", 500)
 	for _, parts := range []int{1, 4} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		must(t, l, asks(Costs{"rpm": 40}, rpm40))
 		if parts > 1 {
 			w.split(l, parts)
 		}
 		for name, who := range map[string]*Limiter{"warm": l, "cold": w.bystander(l)} {
-			_, err := who.Acquire(t.Context(), asks(Costs{"rpm": 4, "tpm": 1}, rpm40, tpm))
-			denied, ok := errors.AsType[*LimitError](err)
-			if !ok || denied.Limit != "rpm" || len(denied.Statuses) != 2 {
-				t.Fatalf("%s, %d shards: %v, want a denial by rpm", name, parts, err)
+			denied := deniedBy(t, who, asks(Costs{"rpm": 4, "tpm": 1}, rpm40, tpm))
+			if denied.Limit != "rpm" || len(denied.Statuses) != 2 {
+				t.Fatalf("%s, %d shards: %v, want a denial by rpm", name, parts, denied)
 			}
 			s := denied.Statuses[1]
 			if s.Limit != "tpm" || s.Remaining != 500 || s.RetryAfter != 0 || s.ResetAfter != 0 {
@@ -42,8 +39,7 @@ func TestRemainingOfALimitThatIsNotInTheBucket(t *testing.T) {
 // shards is what one request can have. Fractions of tokens on each are not.
 func TestRemainingCanBeHad(t *testing.T) {
 	for _, shards := range []int{1, 8, 32} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		limit := PerSecond("rps", 320)
 		must(t, l, asks(Costs{"rps": 0}, limit))
 		if shards > 1 {
@@ -56,10 +52,9 @@ func TestRemainingCanBeHad(t *testing.T) {
 		seen := map[int64]bool{}
 		for range 60 {
 			w.advance(3 * time.Millisecond) // 0.96 tokens in all
-			_, err := l.Acquire(t.Context(), asks(Costs{"rps": 200}, limit))
-			denied, ok := errors.AsType[*LimitError](err)
-			if !ok || denied.Remaining >= denied.Wanted || denied.Remaining != denied.Statuses[0].Remaining {
-				t.Fatalf("%d shards: %v, want denied for more than is left", shards, err)
+			denied := deniedBy(t, l, asks(Costs{"rps": 200}, limit))
+			if denied.Remaining >= denied.Wanted || denied.Remaining != denied.Statuses[0].Remaining {
+				t.Fatalf("%d shards: %v, want denied for more than is left", shards, denied)
 			}
 			left := denied.Remaining
 			seen[left] = true
@@ -73,9 +68,7 @@ func TestRemainingCanBeHad(t *testing.T) {
 			if s := lease.Status(); s[0].Remaining != 0 {
 				t.Fatalf("%d shards: %d left after all that can be had", shards, s[0].Remaining)
 			}
-			if err := lease.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, lease.Rollback(t.Context()))
 		}
 		if len(seen) < 2 {
 			t.Errorf("%d shards: %v left, want different levels", shards, seen)

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -18,9 +17,7 @@ func reads(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }
 func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
 	done, begin := make(chan time.Duration, 1), time.Now()
 	go func() {
-		if _, err := l.Wait(t.Context(), req); err != nil {
-			t.Error(err)
-		}
+		waits(t, l, req)
 		done <- time.Since(begin)
 	}()
 	time.Sleep(100 * time.Millisecond)
@@ -33,19 +30,14 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 	for name, put := range map[string]func(*world, *Limiter, *Lease){
 		"a reset": func(w *world, l *Limiter, _ *Lease) { w.edit(l, 0, item.Item{"b_rpm_tk": item.N(10_000)}) },
 		"given back": func(w *world, _ *Limiter, before *Lease) {
-			if err := before.Rollback(w.t.Context()); err != nil {
-				w.t.Error(err)
-			}
+			report(w.t, before.Rollback(w.t.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 				l, other := process(), process()
 				must(t, l, asks(Costs{"rpm": 1}, rpm10))
-				before, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": 10}, rpm10))
-				if err != nil {
-					t.Fatal(err)
-				}
+				before, _ := reserved(t, other, asks(Costs{"rpm": 10}, rpm10))
 				w.db.ResetStats()
 				first := asleepFor(t, l, asks(Costs{"rpm": 4}, rpm10))  // 5 owed: 30 s
 				second := asleepFor(t, l, asks(Costs{"rpm": 5}, rpm10)) // 10 owed: 60 s
@@ -62,51 +54,6 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 			})
 		})
 	}
-}
-
-// So does who owes on several shards: it goes on once all of them are paid back, and not before.
-func TestSleepersOfSeveralShardsNotice(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		shards []int // that are reset
-		within time.Duration
-	}{{"one is reset", []int{0}, 48 * time.Second}, {"both are", []int{0, 1}, 17 * time.Second}} {
-		t.Run(c.name, func(t *testing.T) {
-			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-				l := process()
-				must(t, l, asks(Costs{"rpm": 0}, rpm10))
-				w.split(l, 2)
-				for range 2 {
-					must(t, l, asks(Costs{"rpm": 5}, rpm10))
-				}
-				done := asleepFor(t, l, asks(Costs{"rpm": 8}, rpm10)) // 4 owed by each: 48 s
-				time.Sleep(10 * time.Second)
-				for _, shard := range c.shards {
-					w.edit(l, shard, item.Item{"b_rpm_tk": item.N(5_000)})
-				}
-				if took := <-done; took > c.within || took < c.within-3*time.Second {
-					t.Errorf("slept for %s, want %s", took, c.within)
-				}
-			})
-		})
-	}
-}
-
-// A look that shows that others owe more since changes nothing, one that fails neither.
-func TestLooksNeverMakeSleepersLater(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l, other := process(), process()
-		must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		done := asleepFor(t, l, asks(Costs{"rpm": 6}, rpm10)) // 36 s
-		if _, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": 4}, rpm10)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(16 * time.Second) // one look
-		w.db.SetHook(onCall(reads, 0, func(memdynamo.Op) (bool, error) { return false, errors.New("no answer") }))
-		if took := <-done; took.Round(time.Second) != 36*time.Second {
-			t.Errorf("slept for %s, want the 36s of six tokens", took)
-		}
-	})
 }
 
 // However many leave in other processes, those who go on have never got more, in all, than

@@ -59,21 +59,14 @@ func TestWaitersBehindALeaseThatSettlesLess(t *testing.T) {
 			done <- fmt.Sprint(kindName(err), " ", time.Since(begin).Round(time.Second))
 		}()
 		time.Sleep(time.Second)
-		later, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 5}, rpm10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		later, _ := reserved(t, l, asks(Costs{"rpm": 5}, rpm10))
 		if err := later.Rollback(t.Context()); err != nil { // it came after
 			t.Fatal(err)
 		}
-		if _, _, err := other.Reserve(t.Context(), asks(Costs{"rpm": 3}, rpm10)); err != nil {
-			t.Fatal(err)
-		}
+		reserved(t, other, asks(Costs{"rpm": 3}, rpm10))
 		time.Sleep(3 * time.Second)
 		first.Settle(Costs{"rpm": 7})
-		if err := first.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, first.Commit(t.Context()))
 		if got := <-done; got != "granted 12s" {
 			t.Errorf("%s, want granted after the time of two tokens", got)
 		}
@@ -93,9 +86,7 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 		begin := time.Now()
 		done := make(chan time.Duration)
 		go func() {
-			if _, err := l.Wait(t.Context(), stored(Costs{"rpm": 6})); err != nil {
-				t.Error(err)
-			}
+			waits(t, l, stored(Costs{"rpm": 6}))
 			done <- time.Since(begin).Round(time.Second)
 		}()
 		time.Sleep(time.Second)
@@ -175,12 +166,6 @@ func TestWakingAdmitsNoMore(t *testing.T) {
 // which is 12 seconds. If one leaves that waits, it is 3, and 1 if a lease of 10 cost nothing.
 func TestWaitersBehindALeaseOnSeveralShards(t *testing.T) {
 	limit := PerMinute("rpm", 60).WithCapacity(10)
-	fine := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, c := range []struct {
 		name string
 		// before takes all that the shards hold, and 6 more, and returns what gives back.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -18,8 +17,7 @@ func TestWaitsOfCenturies(t *testing.T) {
 		PerDay("rpm", 1).WithCapacity(1_000_000),
 		{Name: "rpm", Capacity: MaxTokens, Refill: 1, Period: maxPeriod},
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		_, l := newProcess(t, Options{})
 		req := asks(Costs{"rpm": limit.Capacity}, limit)
 		must(t, l, req)
 		_, err := l.Acquire(t.Context(), req)
@@ -43,38 +41,14 @@ func owed(t *testing.T, w *world, l *Limiter) Request {
 	t.Helper()
 	req := asks(Costs{"a": 1, "b": 1}, PerHour("a", 1).WithCapacity(10), PerHour("b", 2).WithCapacity(10))
 	lease := must(t, l, req)
-	if err := errors.Join(lease.Settle(Costs{"a": MaxTokens, "b": MaxTokens}), lease.Commit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, errors.Join(lease.Settle(Costs{"a": MaxTokens, "b": MaxTokens}), lease.Commit(t.Context())))
 	return req
-}
-
-// That holds for each limit of a denial, whichever of them denies, and for a full queue.
-func TestWaitsOfCenturiesOfEachLimit(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	req := owed(t, w, l)
-	_, denied := l.Acquire(t.Context(), req)
-	_, _, full := l.Reserve(t.Context(), req)
-	for _, err := range []error{denied, full} {
-		d, ok := errors.AsType[*LimitError](err)
-		if !ok {
-			t.Fatalf("got %v, want denied", err)
-		}
-		for _, s := range d.Statuses {
-			if s.RetryAfter != longestWait {
-				t.Errorf("%v: status of %s says %s, want %s", err, s.Limit, s.RetryAfter, longestWait)
-			}
-		}
-	}
 }
 
 // A Wait with no deadline that finds such a queue stands in line until its caller goes,
 // and does nothing meanwhile.
 func TestWaitForCenturies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{})
+	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		req := owed(t, w, l)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -17,41 +17,13 @@ func TestWaitRightAfterADenial(t *testing.T) {
 		must(t, l, asks(Costs{"rpm": 10}, rpm10))
 		req := asks(Costs{"rpm": 1}, rpm10)
 		for range 2 {
-			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-				t.Fatal(err)
-			}
+			deniedBy(t, l, req)
 		}
 		begin := time.Now()
 		w.db.ResetStats()
 		if _, err := l.Wait(t.Context(), req); err != nil || time.Since(begin) != 6*time.Second ||
 			w.db.Stats().Calls() != 1 {
 			t.Errorf("%v after %s, %+v; want the 6s of one token, and one write", err, time.Since(begin), w.db.Stats())
-		}
-	})
-}
-
-// What is given back between the charge of a request that waits and its sleep shortens
-// that.
-func TestGivenBackBetweenChargeAndSleep(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l := process()
-		w.db.SetHook(nil)
-		must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		before, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 5}, rpm10))
-		if err != nil {
-			t.Fatal(err)
-		}
-		begin := time.Now()
-		tries := waiting(time.Time{})
-		_, after, err := l.reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10), tries)
-		if err != nil || after != 36*time.Second {
-			t.Fatalf("%v, after %s", err, after)
-		}
-		if err := before.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !l.desks.Sleep(t.Context(), tries.Owed, after) || time.Since(begin) != 6*time.Second {
-			t.Errorf("slept for %s, want the 6s of its own token", time.Since(begin))
 		}
 	})
 }
@@ -90,9 +62,7 @@ func TestLaterRequestWakesNobody(t *testing.T) {
 			done <- time.Since(begin)
 		}()
 		time.Sleep(time.Second)
-		if err := later.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, later.Rollback(t.Context()))
 		if took := <-done; took < after {
 			t.Errorf("slept for %s, want the %s that it owed when it came", took, after)
 		}
@@ -104,13 +74,10 @@ func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(*Lease, context.Context) error{
 		"rollback": (*Lease).Rollback, "commit": (*Lease).Commit,
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
-			if err := end(lease, t.Context()); err != nil {
-				t.Error(err)
-			}
+			report(t, end(lease, t.Context()))
 			return true, nil
 		}))
 		err := lease.Charge(t.Context(), Costs{"rpm": 3})
@@ -118,32 +85,6 @@ func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 		want := map[string]int64{"rollback": 0, "commit": 2}[name]
 		if got := w.used(l, "rpm"); !errors.Is(err, ErrLeaseClosed) || got != want {
 			t.Errorf("%s: %v, %d used, want ErrLeaseClosed and %d", name, err, got, want)
-		}
-	}
-}
-
-// A denial without a call holds for as long as the image may deny, and no longer: what
-// others have given back is found then.
-func TestADenialHoldsForDenyFor(t *testing.T) {
-	for _, denyFor := range []time.Duration{time.Second, 5 * time.Second} {
-		w := newWorld(t)
-		l, other := w.process(Options{DenyFor: denyFor}), w.process(Options{})
-		limit := PerHour("rph", 10)
-		lease := must(t, other, asks(Costs{"rph": 10}, limit))
-		ask := func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, limit)); return err }
-		if err := ask(); !errors.Is(err, ErrLimited) {
-			t.Fatal(err)
-		}
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.advance(denyFor - time.Millisecond)
-		if err := ask(); !errors.Is(err, ErrLimited) {
-			t.Errorf("%s: asked early: %v", denyFor, err)
-		}
-		w.advance(time.Millisecond)
-		if err := ask(); err != nil {
-			t.Errorf("%s: what was given back is not found: %v", denyFor, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/big"
 	"strings"
 	"sync"
@@ -33,6 +32,21 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter
 			return l
 		})
 	})
+}
+
+// waits waits until the request is granted.
+func waits(t testing.TB, l *Limiter, req Request) {
+	t.Helper()
+	_, err := l.Wait(t.Context(), req)
+	report(t, err)
+}
+
+// reserved reserves, and fails the test if that is denied.
+func reserved(t testing.TB, l *Limiter, req Request) (*Lease, time.Duration) {
+	t.Helper()
+	lease, after, err := l.Reserve(t.Context(), req)
+	fine(t, err)
+	return lease, after
 }
 
 func slow(memdynamo.Op) (bool, error) {
@@ -164,9 +178,7 @@ func TestWaitObeysTheDeadline(t *testing.T) {
 			w.db.SetHook(nil)
 			must(t, l, asks(Costs{"tps": 10}, limit))
 			if stale {
-				if _, _, err := process().Reserve(t.Context(), asks(Costs{"tps": 5}, limit)); err != nil {
-					t.Fatal(err)
-				}
+				reserved(t, process(), asks(Costs{"tps": 5}, limit))
 			}
 			owed := map[bool]time.Duration{true: 500 * time.Millisecond}[stale]
 			before := w.db.Snapshot()
@@ -230,9 +242,7 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 func TestWaitThatNeedNotWaitIsGranted(t *testing.T) {
 	outcomes := map[string]int{}
 	for leaves := range 20 { // at that reading of the clock
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
+		inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -257,100 +267,9 @@ func TestWaitThatNeedNotWaitIsGranted(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: behind more debt than the capacity nobody is let in, and a
-// request for all of it still gets its turn.
-func TestQueueIsBounded(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	must(t, l, asks(Costs{"rpm": 10}, rpm10))
-	after := time.Duration(0)
-	for i, cost := range []int64{1, 8, 10} { // 1 ahead, 9 ahead
-		var err error
-		if _, after, err = l.Reserve(t.Context(), asks(Costs{"rpm": cost}, rpm10)); err != nil {
-			t.Fatalf("%d: %v", i, err)
-		}
-	}
-	if after != 19*6*time.Second {
-		t.Fatalf("the last waits for %s, want 114s", after)
-	}
-	before := w.db.Snapshot()
-	_, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-	if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != 9*6*time.Second || d.Remaining != -19 {
-		t.Fatalf("got %v, want no room for the 54s in which 9 of 19 come back", err)
-	}
-	w.sameTable(before)
-	stranger := w.process(Options{})
-	if _, _, err := stranger.Reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrLimited) {
-		t.Fatalf("a process that knows nothing: %v", err)
-	}
-	w.wantHeld(l, rpm10, -19)
-	if _, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 11}, rpm10)); !errors.Is(err, ErrTooLarge) {
-		t.Fatalf("above the capacity: %v", err)
-	}
-	if _, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, Blocked("rpm"))); !errors.Is(err, ErrLimited) {
-		t.Fatalf("blocked: %v", err)
-	}
-}
-
-// TestReserveUnderFaults: the write of a request that waits meets every fault, cold
-// and warm. The table holds what callers were told.
-func TestReserveUnderFaults(t *testing.T) {
-	for _, f := range faults {
-		for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
-			t.Run(fmt.Sprintf("%s/%s", f.name, policy), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					l := w.process(Options{})
-					must(t, l, asks(Costs{"rpm": 10}, rpm10))
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					env := &faulty{w: w, cancel: cancel, rival: func() {
-						if _, _, err := w.bystander(l).Reserve(context.Background(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
-							t.Error(err)
-						}
-					}}
-					hook := func(op memdynamo.Op) (bool, error) { return f.hook(env, op) }
-					if !f.forever {
-						hook = onCall(isWrite, 0, hook)
-					}
-					w.db.SetHook(hook)
-					req := asks(Costs{"rpm": 2}, rpm10)
-					req.OnUnavailable = policy
-					lease, after, err := l.Reserve(ctx, req)
-					time.Sleep(10 * time.Millisecond) // what was taken for a caller that has left is given back
-					w.db.SetHook(nil)
-					want := f.want
-					if policy == PolicyAllow && !f.caller {
-						want = "granted"
-					}
-					if kindName(err) != want {
-						t.Fatalf("outcome %v, want %s", err, want)
-					}
-					gone := f.rival
-					if f.taken {
-						gone += 2
-					}
-					w.wantHeld(l, rpm10, -gone)
-					if err != nil || !lease.Charged() {
-						return
-					}
-					if after != time.Duration(gone)*6*time.Second {
-						t.Fatalf("after %s, want %d tokens' time", after, gone)
-					}
-					if err := lease.Rollback(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					w.wantHeld(l, rpm10, -f.rival)
-				})
-			})
-		}
-	}
-}
-
 // emptyFour returns a bucket of four shards of which nothing is left.
 func emptyFour(t *testing.T) (*world, *Limiter, Limit) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 60)
 	l.desks.Settings.MaxShards = 4
 	must(t, l, asks(Costs{"rpm": 0}, limit))
@@ -368,9 +287,7 @@ func TestReserveOwesOnAllShards(t *testing.T) {
 		t.Fatalf("%v: %d shards, after %s, want four after 40s", err, len(lease.items), after)
 	}
 	w.wantHeld(l, limit, -40)
-	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limit)); !errors.Is(err, ErrLimited) {
-		t.Fatalf("granted in debt: %v", err)
-	}
+	deniedBy(t, l, asks(Costs{"rpm": 1}, limit))
 	second, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
 	if err != nil || after != 80*time.Second {
 		t.Fatalf("the second: %v, after %s, want 80s", err, after)
@@ -380,9 +297,7 @@ func TestReserveOwesOnAllShards(t *testing.T) {
 		t.Fatalf("behind a debt of 80 of 60: %v", err)
 	}
 	w.sameTable(before)
-	if err := errors.Join(lease.Rollback(t.Context()), second.Rollback(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, errors.Join(lease.Rollback(t.Context()), second.Rollback(t.Context())))
 	w.wantHeld(l, limit, 0)
 }
 

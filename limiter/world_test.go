@@ -211,9 +211,7 @@ func (w *world) splitOf(l *Limiter, entity string, n int) {
 	for count := 1; count < n; count *= 2 {
 		for _, b := range w.shards(l, entity, gpt) {
 			token := fmt.Sprintf("split-%.9s-%d-%d-%d", entity, b.State.Shard, b.State.Shards, b.State.RF)
-			if err := w.db.Bare().Transact(context.Background(), token, table.Split(b, l.now())); err != nil {
-				w.t.Fatal(err)
-			}
+			fine(w.t, w.db.Bare().Transact(context.Background(), token, table.Split(b, l.now())))
 		}
 	}
 	if got := len(w.shards(l, entity, gpt)); got != n {
