@@ -36,6 +36,12 @@ func (s *told) observe(_ context.Context, e Event) {
 	}
 }
 
+func (s *told) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
 // Events tell of every write, also of those that no caller waits for, of every token that is
 // taken ahead, and of every one that ended unspent.
 func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {

@@ -53,9 +53,7 @@ func TestTheShortestTimeHolds(t *testing.T) {
 		want   int64
 	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c, d, e}, 500}, {[]Limit{c}, 3000}} {
 		stored, err := storedLimits("limits", tt.limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fine(t, err)
 		if got := l.aheadOf(stored); got != tt.want {
 			t.Errorf("%v: %d ms, want %d", tt.limits, got, tt.want)
 		}

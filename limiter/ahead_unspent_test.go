@@ -130,71 +130,69 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 		"too late":                   {applies: true, late: true, told: "[1 false ok]"},
 		"not written until too late": {err: down, late: true, told: "[1 false ok]"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				var mu sync.Mutex // each try is of another goroutine
-				var told strings.Builder
-				var held atomic.Int64
-				l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
-					Observe: only(EventAhead, func(e Event) {
-						if held.Load() > 0 && e.Taken == nil {
-							outcome := Event{Kind: EventAcquire, Err: e.Err}.Outcome()
-							mu.Lock()
-							fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held.Load(), outcome)
-							mu.Unlock()
-						}
-						if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
-							t.Errorf("told %+v", e)
-						}
-					})})
-				other := w.process(Options{})
-				if c.late {
-					w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
-				}
-				granted, _ := w.busy(l, daily(quota), 300)
-				if held.Store(l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000); held.Load() == 0 {
-					t.Fatal("nothing is held")
-				}
-				sent := 0
-				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-					sent++
-					if sent > 12 {
-						return true, nil
+		t.Run(name, bubble(func(t *testing.T) {
+			w := newWorld(t)
+			var mu sync.Mutex // each try is of another goroutine
+			var told strings.Builder
+			var held atomic.Int64
+			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
+				Observe: only(EventAhead, func(e Event) {
+					if held.Load() > 0 && e.Taken == nil {
+						outcome := Event{Kind: EventAcquire, Err: e.Err}.Outcome()
+						mu.Lock()
+						fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held.Load(), outcome)
+						mu.Unlock()
 					}
-					return c.applies, c.err
-				})
-				if c.late {
-					w.advance(3 * time.Second) // of clocks, one is ahead; the other process still reckons by this one
-					w.db.SetHook(nil)
-					must(t, other, daily(quota))
-					w.advance(-2400 * time.Millisecond)
-				}
-				for range 60 {
-					w.pass(10 * time.Second)
-					synctest.Wait()
-				}
-				w.db.SetHook(nil)
-				if told.String() != c.told {
-					t.Errorf("told %s, want %s", told.String(), c.told)
-				}
-				sl := w.quotaOf(l)
-				switch left := sl.Tokens / 1000; {
-				case c.late && left != quota-1:
-					t.Errorf("%d are left of the next day, one was granted", left)
-				case !c.late && c.back && left != quota-int64(granted):
-					t.Errorf("%d are left, %d were granted", left, granted)
-				case !c.late && !c.back && left != quota-int64(granted)-held.Load():
-					t.Errorf("%d are left, %d were granted, and %d lost", left, granted, held.Load())
-				}
-				if c.late {
-					w.busy(l, daily(quota), 1)
-					if sl := w.quotaOf(l); sl.Ended/1000 != held.Load() {
-						t.Errorf("%d ended unspent, want %d", sl.Ended/1000, held.Load())
+					if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
+						t.Errorf("told %+v", e)
 					}
+				})})
+			other := w.process(Options{})
+			if c.late {
+				w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+			}
+			granted, _ := w.busy(l, daily(quota), 300)
+			if held.Store(l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000); held.Load() == 0 {
+				t.Fatal("nothing is held")
+			}
+			sent := 0
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				sent++
+				if sent > 12 {
+					return true, nil
 				}
+				return c.applies, c.err
 			})
-		})
+			if c.late {
+				w.advance(3 * time.Second) // of clocks, one is ahead; the other process still reckons by this one
+				w.db.SetHook(nil)
+				must(t, other, daily(quota))
+				w.advance(-2400 * time.Millisecond)
+			}
+			for range 60 {
+				w.pass(10 * time.Second)
+				synctest.Wait()
+			}
+			w.db.SetHook(nil)
+			if told.String() != c.told {
+				t.Errorf("told %s, want %s", told.String(), c.told)
+			}
+			sl := w.quotaOf(l)
+			switch left := sl.Tokens / 1000; {
+			case c.late && left != quota-1:
+				t.Errorf("%d are left of the next day, one was granted", left)
+			case !c.late && c.back && left != quota-int64(granted):
+				t.Errorf("%d are left, %d were granted", left, granted)
+			case !c.late && !c.back && left != quota-int64(granted)-held.Load():
+				t.Errorf("%d are left, %d were granted, and %d lost", left, granted, held.Load())
+			}
+			if c.late {
+				w.busy(l, daily(quota), 1)
+				if sl := w.quotaOf(l); sl.Ended/1000 != held.Load() {
+					t.Errorf("%d ended unspent, want %d", sl.Ended/1000, held.Load())
+				}
+			}
+		}))
 	}
 }
 
@@ -203,31 +201,29 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 func TestUnspentQuotaOfADeletedBucketIsNotGivenBack(t *testing.T) {
 	const quota = 100_000
 	for shard := range 2 {
-		t.Run(fmt.Sprint(shard), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l, other := w.process(Options{}), w.process(Options{})
-				must(t, other, daily(quota))
-				w.split(other, 2)
-				held := int64(0)
-				for try := 0; try < 20 && held == 0; try++ {
-					l = w.process(Options{Ahead: 500 * time.Millisecond})
-					w.pass(10 * time.Second)
-					w.busy(l, daily(quota), 300)
-					held = l.desks.Of(acmeGPT).Left(shard, "rpd", l.desks.Moment)
-				}
-				if held == 0 {
-					t.Fatal("nothing is held of the shard")
-				}
-				w.remove(l, 0, 1)
-				must(t, w.process(Options{}), daily(quota))
+		t.Run(fmt.Sprint(shard), bubble(func(t *testing.T) {
+			w := newWorld(t)
+			l, other := w.process(Options{}), w.process(Options{})
+			must(t, other, daily(quota))
+			w.split(other, 2)
+			held := int64(0)
+			for try := 0; try < 20 && held == 0; try++ {
+				l = w.process(Options{Ahead: 500 * time.Millisecond})
 				w.pass(10 * time.Second)
-				synctest.Wait()
-				if sl := w.quotaOf(l); sl.Tokens/1000 != quota-1 || sl.Used/1000 != 1 {
-					t.Errorf("one of %d was granted, %d are left", quota, sl.Tokens/1000)
-				}
-			})
-		})
+				w.busy(l, daily(quota), 300)
+				held = l.desks.Of(acmeGPT).Left(shard, "rpd", l.desks.Moment)
+			}
+			if held == 0 {
+				t.Fatal("nothing is held of the shard")
+			}
+			w.remove(l, 0, 1)
+			must(t, w.process(Options{}), daily(quota))
+			w.pass(10 * time.Second)
+			synctest.Wait()
+			if sl := w.quotaOf(l); sl.Tokens/1000 != quota-1 || sl.Used/1000 != 1 {
+				t.Errorf("one of %d was granted, %d are left", quota, sl.Tokens/1000)
+			}
+		}))
 	}
 }
 

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,13 +17,8 @@ import (
 func TestSettlingJoinsAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var mu sync.Mutex
-		told := 0
-		l := w.process(Options{Observe: func(_ context.Context, e Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			told += e.Writes
-		}})
+		s := &told{}
+		l := w.process(Options{Observe: s.observe})
 		req := asks(Costs{"tpd": 500}, Quota("tpd", 10_000_000, Daily("")))
 		settled(t, l, req, nil)
 		w.db.SetHook(func(memdynamo.Op) (bool, error) {
@@ -32,9 +26,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 			return true, nil
 		})
 		w.db.ResetStats()
-		mu.Lock()
-		told = 0
-		mu.Unlock()
+		before := s.sent()
 		const goroutines, each = 64, 20
 		var all sync.WaitGroup
 		for range goroutines {
@@ -59,7 +51,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 		if writes > goroutines*each/5 {
 			t.Errorf("%v writes for %d requests, want a fifth at most", writes, goroutines*each)
 		}
-		if told != writes {
+		if told := s.sent() - before; told != writes {
 			t.Errorf("%d writes are told of %d", told, writes)
 		}
 		reservesNothing(t, l)
@@ -69,21 +61,18 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 // Two settlements wait for a write of their bucket, and go together in the next one, or with a charge. That meets
 // every fault. Each caller has the result, and nothing is settled twice.
 func TestSettlingJoinedUnderFaults(t *testing.T) {
-	fails := func(applied bool, kind store.Kind) func(*world, memdynamo.Op) (bool, error) {
-		return func(*world, memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
+	fails := func(applied bool, kind store.Kind) func(*world, *Limiter) (bool, error) {
+		return func(*world, *Limiter) (bool, error) { return applied, memdynamo.Fail(kind) }
 	}
-	panics := func(*world, memdynamo.Op) (bool, error) { panic("client") }
-	var ns string
+	panics := func(*world, *Limiter) (bool, error) { panic("client") }
 	for name, c := range map[string]struct {
-		hook func(*world, memdynamo.Op) (bool, error)
+		hook func(*world, *Limiter) (bool, error)
 		err  error
 		used [2]int64 // without a charge, and with one
 	}{
-		"nothing": {func(*world, memdynamo.Op) (bool, error) { return true, nil }, nil, [2]int64{300, 502}},
-		"somebody else writes first": {func(w *world, _ memdynamo.Op) (bool, error) {
-			must(w.t, newLimiter(w.db.Bare(), ns, Options{MaxShards: 1, MaxBuckets: 9, Now: func() time.Time {
-				return time.UnixMilli(w.now.Load())
-			}, Slack: 30, Timeout: time.Hour}), asks(Costs{"tpd": 50}, tpd1000))
+		"nothing": {func(*world, *Limiter) (bool, error) { return true, nil }, nil, [2]int64{300, 502}},
+		"somebody else writes first": {func(w *world, l *Limiter) (bool, error) {
+			must(w.t, w.bystander(l), asks(Costs{"tpd": 50}, tpd1000))
 			return true, nil
 		}, nil, [2]int64{350, 552}},
 		"throttled":                {fails(false, store.Throttled), nil, [2]int64{300, 502}},
@@ -95,14 +84,13 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 		for _, charge := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a charge: %t", name, charge), func(t *testing.T) {
 				inBubble(t, Options{Timeout: time.Hour}, func(t *testing.T, w *world, l *Limiter) {
-					ns = l.namespace
 					var leases []*Lease
 					for range 3 {
 						lease := must(t, l, asks(Costs{"tpd": 300}, tpd1000))
 						fine(t, lease.Settle(Costs{"tpd": 100}))
 						leases = append(leases, lease)
 					}
-					fault := onCall(isWrite, 1, func(op memdynamo.Op) (bool, error) { return c.hook(w, op) })
+					fault := onCall(isWrite, 1, func(memdynamo.Op) (bool, error) { return c.hook(w, l) })
 					w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 						time.Sleep(5 * time.Millisecond)
 						return fault(op)

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -31,17 +30,12 @@ func TestSettlingRidesAlong(t *testing.T) {
 	}{{1, 3 * time.Second, 1.1}, {10, 3 * time.Second, 1.02}, {1, 0, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			var mu sync.Mutex
-			told := 0
-			l := w.process(Options{SettleWithin: c.within, Observe: func(_ context.Context, e Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				told += e.Writes
-			}})
+			s := &told{}
+			l := w.process(Options{SettleWithin: c.within, Observe: s.observe})
 			req := asks(Costs{"tpm": 500, "tpd": 500}, PerMinute("tpm", 1_000_000), Quota("tpd", 10_000_000, Daily("")))
 			settled(t, l, req, nil)
 			w.db.ResetStats()
-			told = 0
+			before := s.sent()
 			n, cost := 60*c.perSecond, int64(500)
 			for i := range n {
 				w.pass(time.Second / time.Duration(c.perSecond))
@@ -57,10 +51,9 @@ func TestSettlingRidesAlong(t *testing.T) {
 			if used := w.used(l, "tpd"); used != cost {
 				t.Errorf("%d are used, want %d", used, cost)
 			}
-			if mu.Lock(); told != writes {
+			if told := s.sent() - before; told != writes {
 				t.Errorf("%d writes are told of %v", told, writes)
 			}
-			mu.Unlock()
 		})
 	}
 }
@@ -128,9 +121,7 @@ func TestHandedOverSettlementsCountAsWritten(t *testing.T) {
 		if n := w.db.Stats().WriteUnits; n != 1 || w.used(l, "rpm") != 7 {
 			t.Errorf("%v writes, %d used, want 7", n, w.used(l, "rpm"))
 		}
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrLimited) {
-			t.Errorf("2 + 9 of 10 are used: %v", err)
-		}
+		deniedBy(t, l, asks(Costs{"rpm": 1}, rpm10))
 		if err := l.Close(t.Context()); err != nil || w.used(l, "rpm") != 11 {
 			t.Errorf("%v, %d used, want 11", err, w.used(l, "rpm"))
 		}
@@ -140,60 +131,54 @@ func TestHandedOverSettlementsCountAsWritten(t *testing.T) {
 // A charge that settles meets every fault. Refused, it settles with the next one; without an answer, nobody
 // knows, and that is told; never is anything settled twice.
 func TestSettlingRidesUnderFaults(t *testing.T) {
-	fails := func(applied bool, kind store.Kind) func(*world, memdynamo.Op) (bool, error) {
-		return func(*world, memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
+	fails := func(applied bool, kind store.Kind) func(*world, *Limiter) (bool, error) {
+		return func(*world, *Limiter) (bool, error) { return applied, memdynamo.Fail(kind) }
 	}
-	var ns string
 	for name, c := range map[string]struct {
-		hook func(*world, memdynamo.Op) (bool, error)
+		hook func(*world, *Limiter) (bool, error)
 		used []int64 // what may be used: 2 of the lease, and 1 of the request if that was taken
 		lost bool
 	}{
-		"somebody else writes first": {func(w *world, _ memdynamo.Op) (bool, error) {
-			must(w.t, newLimiter(w.db.Bare(), ns, Options{MaxShards: 1, MaxBuckets: 9, Now: func() time.Time {
-				return time.UnixMilli(w.now.Load())
-			}, Slack: 30, Timeout: time.Hour}), asks(Costs{"rpm": 3}, rpm10))
+		"somebody else writes first": {func(w *world, l *Limiter) (bool, error) {
+			must(w.t, w.bystander(l), asks(Costs{"rpm": 3}, rpm10))
 			return true, nil
 		}, []int64{6}, false},
 		"throttled":                {fails(false, store.Throttled), []int64{3}, false},
 		"down":                     {fails(false, store.Unavailable), []int64{2}, false},
 		"applied, answer lost":     {fails(true, store.Unknown), []int64{3}, true},
 		"not applied, answer lost": {fails(false, store.Unknown), []int64{6}, true},
-		"panic":                    {func(*world, memdynamo.Op) (bool, error) { panic("client") }, []int64{6}, true},
+		"panic":                    {func(*world, *Limiter) (bool, error) { panic("client") }, []int64{6}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				var mu sync.Mutex
-				var told []string
-				l := w.process(Options{SettleWithin: time.Minute, Timeout: time.Hour, Observe: only(EventSettle, func(e Event) {
-					mu.Lock()
-					defer mu.Unlock()
-					told = append(told, fmt.Sprint(e.Costs, e.Writes, e.Err != nil))
-				})})
-				ns = l.namespace
-				settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
-				w.db.SetHook(onCall(isWrite, 0, func(op memdynamo.Op) (bool, error) { return c.hook(w, op) }))
-				_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-				l.desks.Wait()
-				w.db.SetHook(nil)
-				if c.lost {
-					reservesNothing(t, l)
-				}
-				if c.lost != errors.Is(err, ErrUnknown) {
-					t.Errorf("the request: %v", err)
-				}
-				report(t, l.Close(t.Context()))
+		t.Run(name, bubble(func(t *testing.T) {
+			w := newWorld(t)
+			var mu sync.Mutex
+			var told []string
+			l := w.process(Options{SettleWithin: time.Minute, Timeout: time.Hour, Observe: only(EventSettle, func(e Event) {
 				mu.Lock()
 				defer mu.Unlock()
-				if used := w.used(l, "rpm"); used != c.used[0] {
-					t.Errorf("%d are used, want %d; told %q", used, c.used[0], told)
-				}
-				if want := fmt.Sprint(Costs{"rpm": -4}, 0, true); c.lost && (len(told) != 1 || told[0] != want) {
-					t.Errorf("told %q, want %q", told, want)
-				}
-			})
-		})
+				told = append(told, fmt.Sprint(e.Costs, e.Writes, e.Err != nil))
+			})})
+			settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
+			w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { return c.hook(w, l) }))
+			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+			l.desks.Wait()
+			w.db.SetHook(nil)
+			if c.lost {
+				reservesNothing(t, l)
+			}
+			if c.lost != errors.Is(err, ErrUnknown) {
+				t.Errorf("the request: %v", err)
+			}
+			report(t, l.Close(t.Context()))
+			mu.Lock()
+			defer mu.Unlock()
+			if used := w.used(l, "rpm"); used != c.used[0] {
+				t.Errorf("%d are used, want %d; told %q", used, c.used[0], told)
+			}
+			if want := fmt.Sprint(Costs{"rpm": -4}, 0, true); c.lost && (len(told) != 1 || told[0] != want) {
+				t.Errorf("told %q, want %q", told, want)
+			}
+		}))
 	}
 }
 

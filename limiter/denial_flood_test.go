@@ -25,9 +25,7 @@ func (w *world) started(opts Options) *Limiter {
 	w.t.Helper()
 	opts.Register = true
 	l, err := open(w.t.Context(), w.db, &opts)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fine(w.t, err)
 	return l
 }
 
@@ -54,34 +52,32 @@ func (w *world) exhausted(limit Limit, shards int) {
 // callers and shards there are, and for no look that another caller has just made.
 func TestFloodOnAnExhaustedKey(t *testing.T) {
 	for _, shards := range []int{1, 32} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := virtual(t)
-				limit := PerDay("rpd", 320)
-				w.exhausted(limit, shards)
-				l := w.started(Options{})
-				req := asks(Costs{"rpd": 1}, limit)
-				for range shards { // learns the shards
-					deniedBy(t, l, req)
-					time.Sleep(2 * time.Second)
+		t.Run(fmt.Sprint(shards, " shards"), bubble(func(t *testing.T) {
+			w := virtual(t)
+			limit := PerDay("rpd", 320)
+			w.exhausted(limit, shards)
+			l := w.started(Options{})
+			req := asks(Costs{"rpd": 1}, limit)
+			for range shards { // learns the shards
+				deniedBy(t, l, req)
+				time.Sleep(2 * time.Second)
+			}
+			w.db.ResetStats()
+			const seconds = 4
+			denied := flood(t, l, req, 1000, seconds*time.Second, 50*time.Millisecond, func(err error) bool {
+				d, ok := errors.AsType[*LimitError](err)
+				if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
+					t.Errorf("got %v", err)
 				}
-				w.db.ResetStats()
-				const seconds = 4
-				denied := flood(t, l, req, 1000, seconds*time.Second, 50*time.Millisecond, func(err error) bool {
-					d, ok := errors.AsType[*LimitError](err)
-					if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
-						t.Errorf("got %v", err)
-					}
-					return ok
-				})
-				st := w.db.Stats()
-				t.Logf("%d shards: %d denials in %d s cost %d calls", shards, denied, seconds, st.Calls())
-				if st.Calls() > 2*seconds {
-					t.Errorf("%d calls in %d s, want at most 2 a second", st.Calls(), seconds)
-				}
-				atRest(t, l)
+				return ok
 			})
-		})
+			st := w.db.Stats()
+			t.Logf("%d shards: %d denials in %d s cost %d calls", shards, denied, seconds, st.Calls())
+			if st.Calls() > 2*seconds {
+				t.Errorf("%d calls in %d s, want at most 2 a second", st.Calls(), seconds)
+			}
+			atRest(t, l)
+		}))
 	}
 }
 

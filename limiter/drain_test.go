@@ -70,9 +70,7 @@ func TestDrainStopsAllProcessesOnce(t *testing.T) {
 		t.Errorf("%d used, want the 3 that were granted", used)
 	}
 	for _, l := range all[1:] {
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-			t.Error(err)
-		}
+		deniedBy(t, l, req)
 	}
 	w.opens(all[0], req, until.Add(100*time.Millisecond)) // a token, of 10 per second
 	if n := drain(t, all[1], req); n != 0 {
@@ -308,9 +306,7 @@ func TestDrainKeepsTheTurnsOfWaiters(t *testing.T) {
 		db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 		w := &world{t: t, db: db}
 		l, err := open(t.Context(), db, &Options{Register: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fine(t, err)
 		req := asks(Costs{"rpm": 60}, PerMinute("rpm", 60))
 		must(t, l, req)
 		begin := time.Now()

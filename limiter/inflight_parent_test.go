@@ -21,9 +21,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 			}
 			o.db.Store(e.Item())
 			limits, err := storedLimits("l", []Limit{InFlight("jobs", n, epoch)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fine(t, err)
 			o.db.Store(config.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
 		}
 		ask := func(entity string) Request {

@@ -110,10 +110,7 @@ func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
 			t.Errorf("got %v, %v", lease, err)
 		}
 		o.free("not given back", 1)
-		b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := o.bucket(acme)
 		if sl := b.State.Slots[b.State.Index("rpm")]; sl.Used != 1*bucket.Milli {
 			t.Errorf("%d tokens are used, want the 1 of the first request", sl.Used/bucket.Milli)
 		}
@@ -184,9 +181,7 @@ func TestWaiterGetsAnIdleSlot(t *testing.T) {
 		time.AfterFunc(time.Second, func() { _ = lease.Commit(context.Background()) })
 		begun := time.Now()
 		waited, err := w.Wait(t.Context(), takesJob(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fine(t, err)
 		if took := time.Since(begun); took > 1100*time.Millisecond {
 			t.Errorf("it waited for %v, want a second", took)
 		}
@@ -228,9 +223,7 @@ func TestLineGetsTheSlotOfADeniedRequest(t *testing.T) {
 			}
 			ended <- time.Since(begun)
 		}()
-		if _, err := w.Acquire(t.Context(), asks(Costs{"jobs": 1, "rpm": 50}, jobs2, rpm)); !errors.Is(err, ErrLimited) {
-			t.Errorf("got %v, want a denial by the tokens", err)
-		}
+		o.denied(w, asks(Costs{"jobs": 1, "rpm": 50}, jobs2, rpm))
 		denied := time.Since(begun)
 		if took := <-ended; took > denied {
 			t.Errorf("it had the slot after %v, want %v, when the other was denied", took, denied)
@@ -471,10 +464,7 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 		fine(t, lease.Rollback(t.Context()))
 		o.free("it is given back", 2)
 		used := func(limit string) int64 {
-			b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := o.bucket(acme)
 			return b.State.Slots[b.State.Index(limit)].Used / bucket.Milli
 		}
 		if n := used("rpd"); n != 3 {
@@ -577,10 +567,7 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 			w.on(nil)
 			fine(t, lease.Rollback(t.Context()))
 			for entity, slots := range map[string]int64{acme: 8, "org": 6} {
-				b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, entity, gpt, 0)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := o.bucket(entity)
 				if sl := b.State.Slots[b.State.Index("jobs")]; sl.Tokens != slots*bucket.Milli {
 					t.Errorf("%s fails at first: %s has %d slots free, want %d", fails, entity, sl.Tokens/bucket.Milli, slots)
 				}

@@ -127,9 +127,7 @@ func (o *office) worker(skew time.Duration, opts Options) *worker {
 	opts.Register = true
 	opts.Now = func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 	l, err := open(context.Background(), workersStore{o.db, w}, &opts)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	fine(o.t, err)
 	w.Limiter, o.ns = l, l.namespace
 	return w
 }
@@ -169,9 +167,7 @@ func takesJob(n int64, limits ...Limit) Request {
 func (o *office) must(w *worker, req Request) *Lease {
 	o.t.Helper()
 	lease, err := w.Acquire(context.Background(), req)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	fine(o.t, err)
 	return lease
 }
 
@@ -185,13 +181,17 @@ func (o *office) denied(w *worker, req Request) *LimitError {
 	return denied
 }
 
+// bucket is the one shard of a bucket.
+func (o *office) bucket(entity string) table.Shard {
+	o.t.Helper()
+	b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, entity, gpt, 0)))
+	fine(o.t, err)
+	return b
+}
+
 func (o *office) slot() bucket.Slot {
 	o.t.Helper()
-	b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	s := b.State.At(time.Now().UnixMilli())
+	s := o.bucket(acme).State.At(time.Now().UnixMilli())
 	return s.Slots[s.Index("jobs")]
 }
 
@@ -339,9 +339,7 @@ func (o *office) cascade(slots map[string]int64) {
 	o.db.Store(config.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
 	for entity, n := range slots {
 		limits, err := storedLimits("limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		fine(o.t, err)
 		o.db.Store(config.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
 	}
 }
@@ -401,10 +399,7 @@ func TestSlotsOfShards(t *testing.T) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
 		rate := PerMinute("rpm", 1_000_000)
 		o.must(w, asks(Costs{"rpm": 1}, rate))
-		b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, acme, gpt, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := o.bucket(acme)
 		fine(t, o.db.Bare().Transact(t.Context(), "split", table.Split(b, time.Now().UnixMilli())))
 		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
 		for range 20 {
@@ -571,9 +566,7 @@ func TestWaitForSlots(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
 			defer cancel()
 			lease, err := w.Wait(ctx, takesJob(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fine(t, err)
 			if after := time.Since(began) - 20*time.Second; after < 0 || after > tt.most {
 				t.Errorf("it waited for %s after there was a slot", after)
 			}

@@ -110,23 +110,29 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	}
 }
 
+// outrun refuses every charge, as if others were always first, lets the write pass that depends on no image, and has
+// then decide on those that follow.
+func (w *world) outrun(then memdynamo.Hook) {
+	settled := false
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 { // it depends on the image
+			return false, w.refusedNow(op)
+		}
+		if settled {
+			return then(op)
+		}
+		settled = true
+		return true, nil
+	})
+}
+
 // Who observes is told if the expiry of such a debt could not be moved. The settlement has held.
 func TestUnmovedExpiryIsReported(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
 	l := w.process(Options{Observe: only(EventUpkeep, func(e Event) { told = append(told, e) })})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	settled := false
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 {
-			return false, w.refusedNow(op)
-		}
-		if settled { // the next write is for the expiry
-			return false, memdynamo.Fail(store.Setup)
-		}
-		settled = true
-		return true, nil
-	})
+	w.outrun(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }) // that of the expiry
 	fine(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
 	if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || !errors.Is(told[0].Err, ErrSetup) {
 		t.Errorf("told %+v", told)
@@ -141,15 +147,8 @@ func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 		l := w.process(Options{Observe: only(EventUpkeep, func(Event) { told++ })})
 		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
 		longestPauses(t)
-		settled, slowed := false, 0
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if u, ok := op.Writes[0].(item.Update); ok && len(u.SetLess) > 0 {
-				return false, w.refusedNow(op)
-			}
-			if !settled {
-				settled = true
-				return true, nil
-			}
+		slowed := 0
+		w.outrun(func(memdynamo.Op) (bool, error) {
 			if slowed++; slowed < 8 {
 				return false, memdynamo.Fail(store.Conflict)
 			}

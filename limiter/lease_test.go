@@ -41,9 +41,7 @@ func TestLeaseStates(t *testing.T) {
 				before := w.db.Snapshot()
 				err := op(lease)
 				if then == "rollback" {
-					if err != nil {
-						t.Fatal(err)
-					}
+					fine(t, err)
 				} else if !errors.Is(err, ErrLeaseClosed) || !strings.Contains(err.Error(), then+` "acme/gpt-4"`) {
 					t.Fatalf("got %v, want a closed lease named", err)
 				}

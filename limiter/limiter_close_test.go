@@ -210,36 +210,34 @@ func TestCloseUnderFaults(t *testing.T) {
 		"not allowed":              {fails(false, store.Setup), ErrSetup, false},
 		"panic":                    {func(memdynamo.Op) (bool, error) { panic("client") }, ErrUnknown, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				var mu sync.Mutex
-				var last Event
-				l, _, granted := w.closes(Options{Observe: func(_ context.Context, e Event) {
-					mu.Lock()
-					defer mu.Unlock()
-					last = e
-				}})
-				synctest.Wait()
-				w.db.SetHook(onCall(isWrite, 0, c.hook))
-				err := l.Close(t.Context())
-				if !errors.Is(err, c.want) {
-					t.Errorf("%v, want %v", err, c.want)
-				}
-				if _, ok := errors.AsType[*SettleError](err); ok != (c.want != nil) {
-					t.Errorf("%v: is it a *SettleError: %v", err, ok)
-				}
-				if used := w.slot(l, "rpd").Used / 1000; (used == granted) != c.back || used < granted {
-					t.Errorf("%d of the quota are used, %d were granted", used, granted)
-				}
-				synctest.Wait()
+		t.Run(name, bubble(func(t *testing.T) {
+			w := newWorld(t)
+			var mu sync.Mutex
+			var last Event
+			l, _, granted := w.closes(Options{Observe: func(_ context.Context, e Event) {
 				mu.Lock()
 				defer mu.Unlock()
-				if last.Kind != EventAhead || (last.Err == nil) != (c.want == nil) || (len(last.Ended) > 0) != (c.want == nil) {
-					t.Errorf("told %+v", last)
-				}
-			})
-		})
+				last = e
+			}})
+			synctest.Wait()
+			w.db.SetHook(onCall(isWrite, 0, c.hook))
+			err := l.Close(t.Context())
+			if !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if _, ok := errors.AsType[*SettleError](err); ok != (c.want != nil) {
+				t.Errorf("%v: is it a *SettleError: %v", err, ok)
+			}
+			if used := w.slot(l, "rpd").Used / 1000; (used == granted) != c.back || used < granted {
+				t.Errorf("%d of the quota are used, %d were granted", used, granted)
+			}
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if last.Kind != EventAhead || (last.Err == nil) != (c.want == nil) || (len(last.Ended) > 0) != (c.want == nil) {
+				t.Errorf("told %+v", last)
+			}
+		}))
 	}
 }
 

@@ -49,9 +49,7 @@ func (w *world) process(opts Options) *Limiter {
 	}
 	opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
 	l, err := open(context.Background(), w.db, &opts)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fine(w.t, err)
 	if calm {
 		l.configs.patience = ages
 	}
@@ -72,6 +70,11 @@ func inBubble(t *testing.T, opts Options, f func(t *testing.T, w *world, l *Limi
 		w, l := newProcess(t, opts)
 		f(t, w, l)
 	})
+}
+
+// bubble returns f, run in a bubble of testing/synctest.
+func bubble(f func(t *testing.T)) func(t *testing.T) {
+	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
 // fine ends the test if there is an error.

@@ -111,21 +111,19 @@ func TestEventsOfRefundsAddUp(t *testing.T) {
 			t.Errorf("%d tokens by the events, want 1", sum)
 		}
 	})
-	t.Run("who waits leaves", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w, sum := newWorld(t), int64(0)
-			l := w.process(Options{Observe: sumOf("rpm", &sum)})
-			must(t, l, asks(Costs{"rpm": 10}, rpm10))
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			if _, err := l.Wait(ctx, asks(Costs{"rpm": 5}, rpm10)); !errors.Is(err, ErrCanceled) {
-				t.Fatalf("%v, want that it has left", err)
-			}
-			if sum != 10 {
-				t.Errorf("%d tokens by the events, want 10", sum)
-			}
-		})
-	})
+	t.Run("who waits leaves", bubble(func(t *testing.T) {
+		w, sum := newWorld(t), int64(0)
+		l := w.process(Options{Observe: sumOf("rpm", &sum)})
+		must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := l.Wait(ctx, asks(Costs{"rpm": 5}, rpm10)); !errors.Is(err, ErrCanceled) {
+			t.Fatalf("%v, want that it has left", err)
+		}
+		if sum != 10 {
+			t.Errorf("%d tokens by the events, want 10", sum)
+		}
+	}))
 	t.Run("shares of this process", func(t *testing.T) {
 		w, sum := newWorld(t), int64(0)
 		l := w.process(Options{OnUnavailable: PolicyLocal, LocalShare: 100, Observe: sumOf("rpm", &sum)})

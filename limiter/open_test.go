@@ -38,9 +38,7 @@ func (w *world) registered(namespace string) (forward, reverse []string) {
 			continue
 		}
 		ns, err := config.DecodeNamespace(it)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		fine(w.t, err)
 		if ns.Name != namespace {
 			continue
 		}
@@ -76,45 +74,43 @@ func TestOpenUnderFaults(t *testing.T) {
 	for _, m := range modes {
 		for nth := range 4 { // read, version record, registration, read
 			for _, fresh := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/call %d/fresh table %v", m.name, nth, fresh), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						w := newWorld(t)
-						if !fresh {
-							w.process(Options{Namespace: "other"})
+				t.Run(fmt.Sprintf("%s/call %d/fresh table %v", m.name, nth, fresh), bubble(func(t *testing.T) {
+					w := newWorld(t)
+					if !fresh {
+						w.process(Options{Namespace: "other"})
+					}
+					calls := 0
+					w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+						calls++
+						if calls-1 == nth || m.forever && calls > nth {
+							return m.apply, memdynamo.Fail(m.kind)
 						}
-						calls := 0
-						w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-							calls++
-							if calls-1 == nth || m.forever && calls > nth {
-								return m.apply, memdynamo.Fail(m.kind)
-							}
-							return true, nil
-						})
-						begin := time.Now()
-						l, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true, Timeout: 2 * time.Second})
-						if took := time.Since(begin); took > 2*time.Second {
-							t.Fatalf("took %s", took)
-						}
-						w.db.SetHook(nil)
-						if m.ok != (err == nil) {
-							t.Fatalf("open: %v, want success: %v", err, m.ok)
-						}
-						if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
-							t.Fatalf("open: %v, want unavailable or unknown", err)
-						}
-						again := w.process(Options{Namespace: "prod"})
-						if l != nil && l.NamespaceID() != again.NamespaceID() {
-							t.Fatalf("opened %q, then %q", l.NamespaceID(), again.NamespaceID())
-						}
-						f, r := w.registered("prod")
-						if len(f) != 1 || len(r) != 1 || f[0] != r[0] || f[0] != again.NamespaceID() {
-							t.Fatalf("registered as %q and back as %q, opened %q", f, r, again.NamespaceID())
-						}
-						if w.db.Item(layout.VersionKey()) == nil {
-							t.Fatal("no version record")
-						}
+						return true, nil
 					})
-				})
+					begin := time.Now()
+					l, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true, Timeout: 2 * time.Second})
+					if took := time.Since(begin); took > 2*time.Second {
+						t.Fatalf("took %s", took)
+					}
+					w.db.SetHook(nil)
+					if m.ok != (err == nil) {
+						t.Fatalf("open: %v, want success: %v", err, m.ok)
+					}
+					if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
+						t.Fatalf("open: %v, want unavailable or unknown", err)
+					}
+					again := w.process(Options{Namespace: "prod"})
+					if l != nil && l.NamespaceID() != again.NamespaceID() {
+						t.Fatalf("opened %q, then %q", l.NamespaceID(), again.NamespaceID())
+					}
+					f, r := w.registered("prod")
+					if len(f) != 1 || len(r) != 1 || f[0] != r[0] || f[0] != again.NamespaceID() {
+						t.Fatalf("registered as %q and back as %q, opened %q", f, r, again.NamespaceID())
+					}
+					if w.db.Item(layout.VersionKey()) == nil {
+						t.Fatal("no version record")
+					}
+				}))
 			}
 		}
 	}
@@ -148,9 +144,7 @@ func TestOpenOfAnOpenedNamespaceIsOneReadAndOneDryWrite(t *testing.T) {
 	before := w.db.Snapshot()
 	w.db.ResetStats()
 	second, err := openWith(t.Context(), w, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine(t, err)
 	if st := w.db.Stats(); st.Reads != 1 || st.Updates != 1 || st.Calls() != 2 {
 		t.Fatalf("reopening took %+v", st)
 	}
@@ -265,9 +259,7 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 			})
 			w.process(Options{})
 			got, err := config.DecodeVersion(w.db.Item(layout.VersionKey()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fine(t, err)
 			want := was
 			if c.applied {
 				want.Lambda, want.UpdatedBy, want.UpdatedAt = "", "", got.UpdatedAt
@@ -341,9 +333,7 @@ func TestOpenATableInMemory(t *testing.T) {
 		*memdynamo.DB
 	}{unusedClient{}, w.db}
 	l, err := Open(t.Context(), twin, "limits", &Options{Register: true, Timeout: ages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine(t, err)
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	if got := where(unusedClient{}, "limits"); got != `table "limits"` {
 		t.Errorf("a client without a region is at %s", got)

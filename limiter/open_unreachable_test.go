@@ -24,9 +24,7 @@ import (
 // trying again until the time is up would tell no more, and hide why.
 func TestNobodyListens(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine(t, err)
 	endpoint := "http://" + ln.Addr().String()
 	ln.Close()
 	var dials atomic.Int64
@@ -40,9 +38,7 @@ func TestNobodyListens(t *testing.T) {
 		}}},
 	})
 	opts, err := (&Options{Timeout: ages}).withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine(t, err)
 	s := store.NewDynamo(client, "table")
 	l := newLimiter(s, "ns", opts)
 	for name, call := range map[string]func() error{

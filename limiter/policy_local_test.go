@@ -98,9 +98,7 @@ func testLocalLeaseSettles(t *testing.T) {
 	w.advance(time.Minute) // full again
 	lease.Settle(Costs{"tpm": 1400})
 	lease.Rollback(t.Context()) // what was settled has arisen
-	if _, err := l.Acquire(t.Context(), req(0)); !errors.Is(err, ErrLimited) {
-		t.Errorf("debt of 400: %v", err)
-	}
+	deniedBy(t, l, req(0))
 	w.advance(40 * time.Second)
 	remaining(0)
 	w.db.SetHook(nil)
@@ -169,9 +167,7 @@ func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
 	if lease, err := l.Acquire(t.Context(), beside); err != nil || len(lease.Status()) != 1 {
 		t.Errorf("a limit in flight of which nothing is asked: %v, %v", lease, err)
 	}
-	if _, err := l.Acquire(t.Context(), asks(Costs{"b": 1}, Blocked("b"))); !errors.Is(err, ErrLimited) {
-		t.Errorf("a limit that blocks: %v", err)
-	}
+	deniedBy(t, l, asks(Costs{"b": 1}, Blocked("b")))
 	w.db.SetHook(nil)
 	l = w.process(Options{OnUnavailable: PolicyLocal})
 	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) })
@@ -284,9 +280,7 @@ func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 		t.Errorf("%d granted of 60 shares", granted)
 	}
 	must(t, l, asks(Costs{"more": 0}, PerMinute("more", 100))) // it takes nothing, and begins empty
-	if _, err := l.Acquire(t.Context(), asks(Costs{"more": 1}, PerMinute("more", 100))); !errors.Is(err, ErrLimited) {
-		t.Errorf("a limit that there is no room for: %v", err)
-	}
+	deniedBy(t, l, asks(Costs{"more": 1}, PerMinute("more", 100)))
 	if b, ok := l.locals.State(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
 		t.Errorf("%d limits are kept, want %d", len(b.Slots), bucket.MaxSlots)
 	}

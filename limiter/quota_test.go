@@ -39,9 +39,7 @@ func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
 		}
 	}
 	w.advance(edge.Sub(w.time()) - time.Millisecond)
-	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-		t.Errorf("before the edge: %v", err)
-	}
+	deniedBy(t, l, req)
 	w.advance(1500 * time.Millisecond)
 	granted := 0
 	for range 3 {
@@ -160,9 +158,7 @@ func TestMonthsThatAreTooShort(t *testing.T) {
 	} {
 		for year, c := range map[bool]Calendar{false: Monthly(day, ""), true: Yearly(time.February, day, "")} {
 			months, err := calendar.Parse(string(c))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fine(t, err)
 			var edges []string
 			at := time.Date(2023, time.January, 2, 0, 0, 0, 0, time.UTC)
 			for range 3 {

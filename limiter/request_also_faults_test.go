@@ -52,9 +52,7 @@ func TestMorePartsThanLocalBuckets(t *testing.T) {
 			t.Fatal(lease)
 		}
 	}
-	if _, err := l.Acquire(t.Context(), req("a")); !errors.Is(err, ErrLimited) {
-		t.Errorf("the share is spent: %v", err)
-	}
+	deniedBy(t, l, req("a"))
 	for _, kind := range []string{"b", "c", "a"} { // those before are full again
 		w.advance(time.Hour)
 		must(t, l, req(kind))

@@ -45,9 +45,7 @@ func TestStrangeNamesAreNames(t *testing.T) {
 			continue
 		}
 		b, err := table.DecodeShard(it)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fine(t, err)
 		seen[[2]string{b.Entity, b.Resource}] = true
 	}
 	if want := len(names) * len(names); len(seen) != want {

@@ -268,23 +268,3 @@ func TestDroppedConfigurationIsNotKeptWarm(t *testing.T) {
 		}
 	}
 }
-
-// Configuration is kept of as many buckets as are remembered; the least recently used goes first.
-func TestHowMuchIsKeptWarm(t *testing.T) {
-	cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(3))
-	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: gpt} }
-	for i := range 5 {
-		for _, k := range keysOf(name(i)) {
-			cfgs.cache.Add(k, cached{at: 5})
-		}
-		cfgs.desks.Of(name(i))
-		cfgs.keep(name(i), false, warm{from: 5, until: 10})
-	}
-	for i := range 5 {
-		_, ok := cfgs.ready(name(i), false, 5)
-		_, in := cfgs.cache.Get(keysOf(name(i))[recEntity])
-		if (ok && in) != (i >= 2) || ok && i < 2 {
-			t.Errorf("%d of 5, room for 3: ready %v, its record is kept %v", i, ok, in)
-		}
-	}
-}

@@ -9,48 +9,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// What a status says of a level that processes hold a part of, or of which the class of the request
-// leaves a part to others.
-func TestStatusesOfLevels(t *testing.T) {
-	rate := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1000, Period: 1000}
-	soft, daily := rate, bucket.Limit{Name: "rpd", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	soft.Soft = true
-	slow := bucket.Limit{Name: "slow", Capacity: 10_000, Amount: 1000, Period: 10_000_000} // 10 s for a thousandth
+// A status of a quota says when it is whole, and a floor is shown in whole tokens. See TestStatusesComeTrue for rates.
+func TestStatusesOfQuotas(t *testing.T) {
 	day := 24 * time.Hour
-	for name, c := range map[string]struct {
-		level decide.Level
-		want  Status
-	}{
-		"nothing held": {decide.Level{Limit: rate, Milli: 4500, Remaining: 4},
-			Status{Remaining: 4, RefillAfter: 500 * time.Millisecond, ResetAfter: 5500 * time.Millisecond}},
-		"2 held for a minute": {decide.Level{Limit: rate, Milli: 4500, Remaining: 4, Held: 2000, Over: 60_000},
-			Status{Remaining: 4, Held: 2, RefillAfter: 500 * time.Millisecond, ResetAfter: 62 * time.Second}},
-		"what is held leaves no room": {decide.Level{Limit: rate, Milli: 8000, Remaining: 8, Held: 2000, Over: 60_000},
-			Status{Remaining: 8, Held: 2, RefillAfter: 61 * time.Second, ResetAfter: 62 * time.Second}},
-		"half of a thousandth, 2 held for a second": {decide.Level{Limit: slow, Milli: 4999, Rest: 5_000_000, Remaining: 4,
-			Held: 2000, Over: 1000},
-			Status{Remaining: 4, Held: 2, RefillAfter: 5 * time.Second, ResetAfter: 50_005 * time.Second}},
-		"a floor of 2.5": {decide.Level{Limit: rate, Milli: 4000, Floor: 2500, Remaining: 1},
-			Status{Remaining: 1, Floor: 3, RefillAfter: 500 * time.Millisecond, ResetAfter: 6 * time.Second}},
-		"a soft limit leaves no floor": {decide.Level{Limit: soft, Milli: 4000, Floor: 2500, Remaining: 4},
-			Status{Remaining: 4, Soft: true, RefillAfter: time.Second, ResetAfter: 6 * time.Second}},
-		"a quota": {decide.Level{Limit: daily, Milli: 4000, Remaining: 4, Edge: day.Milliseconds()},
-			Status{Remaining: 4, RefillAfter: day, ResetAfter: day}},
-		"a quota with a floor": {
-			decide.Level{Limit: daily, Milli: 4000, Floor: 3000, Remaining: 1, Edge: day.Milliseconds()},
-			Status{Remaining: 1, Floor: 3, RefillAfter: day, ResetAfter: day}},
-		"in debt, with a floor": {decide.Level{Limit: rate, Milli: -1500, Floor: 2500, Remaining: -2},
-			Status{Remaining: -2, Floor: 3, RefillAfter: 500 * time.Millisecond, ResetAfter: 11_500 * time.Millisecond}},
-		"a floor that leaves the last token": {decide.Level{Limit: rate, Milli: 10_000, Floor: 2000, Remaining: 8},
-			Status{Remaining: 8, Floor: 2}},
-	} {
-		got := statuses(acmeGPT, []decide.Level{c.level})[0]
-		c.want.Entity, c.want.Resource, c.want.Limit, c.want.Capacity = acme, gpt, c.level.Limit.Name, 10
-		if c.want.Refill = c.level.Limit.Amount / bucket.Milli; c.want.Refill > 0 {
-			c.want.Period = time.Duration(c.level.Limit.Period) * time.Millisecond
-		}
-		if got != c.want {
-			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
+	daily := bucket.Limit{Name: "rpd", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	for floor, want := range map[int64]Status{0: {Remaining: 4}, 2500: {Remaining: 1, Floor: 3}} {
+		want.Entity, want.Resource, want.Limit, want.Capacity = acme, gpt, "rpd", 10
+		want.RefillAfter, want.ResetAfter = day, day
+		level := decide.Level{Limit: daily, Milli: 4000, Floor: floor, Remaining: want.Remaining, Edge: day.Milliseconds()}
+		if got := statuses(acmeGPT, []decide.Level{level})[0]; got != want {
+			t.Errorf("floor %d:\n%+v, want\n%+v", floor, got, want)
 		}
 	}
 }

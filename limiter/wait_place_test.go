@@ -37,39 +37,6 @@ func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
 	}
 }
 
-// Who waits behind a debt on several shards is told from when it may go on by their images, which are read. If
-// that fails, all is given back; if that fails too, nobody knows.
-func TestAPlaceOnShardsThatCannotBeRead(t *testing.T) {
-	for _, back := range []bool{true, false} {
-		w, l, limit := emptyFour(t)
-		used, reads, writes := w.used(l, "rpm"), 0, 0
-		must(t, l, asks(Costs{"rpm": 0}, limit))
-		w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
-			switch {
-			case !isWrite(op):
-				if reads++; reads == 2 {
-					return false, memdynamo.Fail(store.Unavailable)
-				}
-			case op.Name == memdynamo.UpdateItem:
-				if writes++; !back {
-					return false, memdynamo.Fail(store.Unknown)
-				}
-			}
-			return true, nil
-		}))
-		lease, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
-		w.db.SetHook(nil)
-		_, kept := errors.AsType[*SettleError](err)
-		if lease != nil || reads != 2 || writes != 4 || kept == back || errors.Is(err, ErrUnknown) == back ||
-			errors.Is(err, ErrUnavailable) != back {
-			t.Errorf("given back %v: %v, %v after %d reads and %d writes", back, lease, err, reads, writes)
-		}
-		if got := w.used(l, "rpm") - used; got != 0 != !back || !back && got != 40 {
-			t.Errorf("given back %v: %d are taken", back, got)
-		}
-	}
-}
-
 // A request that waits and has no decision on one level owes nothing on another: all is given back, and a lease
 // by policy may go on at once.
 func TestWaitOwesNothingWithoutADecision(t *testing.T) {

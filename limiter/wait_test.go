@@ -26,9 +26,7 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter
 		db.SetHook(slow)
 		f(t, w, func() *Limiter {
 			l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fine(t, err)
 			return l
 		})
 	})
@@ -158,9 +156,7 @@ func TestWaitIsFirstComeFirstServed(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		if _, err := l.Acquire(t.Context(), asks(Costs{"tps": 1}, limit)); !errors.Is(err, ErrLimited) {
-			t.Errorf("somebody who does not wait is granted before those who do: %v", err)
-		}
+		deniedBy(t, l, asks(Costs{"tps": 1}, limit))
 		wg.Wait()
 		if s := w.db.Stats(); s.Updates != 3 || s.Calls() != 3 {
 			t.Errorf("%+v, want one write each", s)
@@ -401,8 +397,8 @@ func TestReserveBehindAQueueThatOthersHaveFilled(t *testing.T) {
 	for {
 		if _, _, err := other.Reserve(t.Context(), asks(Costs{"rps": 40}, limit)); errors.Is(err, ErrQueueFull) {
 			break
-		} else if err != nil {
-			t.Fatal(err)
+		} else {
+			fine(t, err)
 		}
 	}
 	before := w.held(l, limit)

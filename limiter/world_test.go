@@ -80,9 +80,7 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Shard {
 			continue
 		}
 		b, err := table.DecodeShard(it)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		fine(w.t, err)
 		if b.Namespace == l.namespace {
 			out = append(out, b)
 		}
@@ -156,9 +154,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 			continue
 		}
 		b, err := table.DecodeShard(c.New)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		fine(w.t, err)
 		// The two halves of a split are two changes of one transaction: the
 		// keeping half comes first.
 		if count(k, b.State.Shards); whole > 1<<20 {
@@ -224,9 +220,7 @@ func (w *world) splitOf(l *Limiter, entity string, n int) {
 func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) {
 	w.t.Helper()
 	stored, err := storedLimits("limits", limits)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fine(w.t, err)
 	w.db.Store(config.Config{Namespace: l.namespace, Entity: entity, Resource: resource, Limits: stored}.Item())
 }
 
@@ -234,9 +228,7 @@ func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) 
 func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 	w.t.Helper()
 	stored, err := storedLimits("limits", limits)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fine(w.t, err)
 	w.db.Store(config.Config{Namespace: l.namespace, Limits: stored, OnUnavailable: policy}.Item())
 }
 
