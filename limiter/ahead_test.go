@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -88,26 +89,6 @@ func TestOneWriteTakesForManyRequests(t *testing.T) {
 			t.Errorf("%d used, %d of it ended unspent, %d is held, 701 were granted", used, ended, held)
 		}
 	})
-}
-
-// Whoever asks seldom takes nothing ahead, and nobody does by default.
-func TestSeldomOrByDefaultNothingIsTakenAhead(t *testing.T) {
-	for name, ahead := range map[string]time.Duration{"seldom": 10 * time.Millisecond, "off": 0} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, Options{Ahead: ahead}, func(t *testing.T, w *world, l *Limiter) {
-				req := asks(Costs{"rps": 1}, rps1000)
-				w.busy(l, req, 100)
-				w.db.ResetStats()
-				w.busy(l, req, 100)
-				if n := w.db.Stats().WriteUnits; n != 100 {
-					t.Errorf("100 requests are %d writes", n)
-				}
-				if b := w.shards(l, acme, gpt)[0]; b.State.HeldUntil != 0 || b.State.Slots[0].Held != 0 {
-					t.Errorf("held: %+v", b.State)
-				}
-			})
-		})
-	}
 }
 
 // A lease on what was taken ahead is settled and rolled back in it: no write, and all of it
@@ -467,4 +448,121 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// When a denial says when to come back, and not that this is an estimate, the request is granted
+// then if nobody else has come, in a process that takes ahead too.
+func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
+	told := 0
+	for seed := range uint64(600) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(11, seed))
+			w, l := newProcess(t, Options{Ahead: time.Duration(1+r.IntN(3)) * time.Second})
+			var limits []Limit
+			for _, name := range []string{"a", "b", "c"}[:1+r.IntN(3)] {
+				x := Limit{Name: name, Capacity: 1 + r.Int64N(50), Refill: 1 + r.Int64N(50),
+					Period: time.Duration(1+r.IntN(100)) * time.Second}
+				if r.IntN(4) == 0 {
+					x = x.WithFloor("batch", r.IntN(60))
+				}
+				limits = append(limits, x)
+			}
+			for range 60 {
+				costs := Costs{}
+				for _, x := range limits {
+					costs[x.Name] = r.Int64N(min(x.Capacity, 12) + 1)
+				}
+				req := asks(costs, limits...)
+				if r.IntN(3) == 0 {
+					req.Class = "batch"
+				}
+				w.pass(time.Duration(r.IntN(3000)) * time.Millisecond)
+				lease, err := l.Acquire(context.Background(), req)
+				l.desks.Wait()
+				if err == nil {
+					if r.IntN(3) == 0 {
+						fine(t, lease.Rollback(context.Background()))
+					}
+					continue
+				}
+				d, denied := errors.AsType[*LimitError](err)
+				if !denied {
+					continue
+				}
+				if d.Remaining >= d.Wanted || !slices.ContainsFunc(d.Statuses, func(s Status) bool {
+					return s.Limit == d.Limit && s.Remaining == d.Remaining
+				}) {
+					t.Fatalf("seed %d: %v, status %+v", seed, err, d.Statuses)
+				}
+				if d.Estimated {
+					continue
+				}
+				told++
+				w.pass(d.RetryAfter)
+				if _, err := l.Acquire(context.Background(), req); err != nil {
+					t.Fatalf("seed %d: %v of %v: %v, and then %v", seed, costs, limits, d, err)
+				}
+				l.desks.Wait()
+			}
+		})
+	}
+	if told < 1000 {
+		t.Errorf("only %d denials told an instant", told)
+	}
+	t.Logf("%d told instants held", told)
+}
+
+// An operator turns it on for a hot key, and off again, under processes whose options say
+// nothing. What was taken by then is granted or told, so usage stays exact.
+func TestStoredLimitsTurnPrefetchOnAndOff(t *testing.T) {
+	for name, level := range map[string]struct{ entity, resource string }{
+		"of the entity": {acme, gpt}, "of the namespace": {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{ConfigTTL: time.Second, MaxShards: 1}, func(t *testing.T, w *world, l *Limiter) {
+				req := asks(Costs{"rps": 1})
+				writes := func() int {
+					w.pass(2 * time.Second) // the configuration is read again
+					w.busy(l, req, 200)
+					w.db.ResetStats()
+					if granted, _ := w.busy(l, req, 500); granted != 500 {
+						t.Fatalf("%d of 500 were granted", granted)
+					}
+					return w.db.Stats().WriteUnits
+				}
+				w.configure(l, level.entity, level.resource, rps1000)
+				if n := writes(); n != 500 {
+					t.Errorf("500 grants are %d writes, nothing being taken ahead", n)
+				}
+				w.configure(l, level.entity, level.resource, rps1000.WithAhead(500*time.Millisecond))
+				if n := writes(); n > 25 {
+					t.Errorf("500 grants are %d writes", n)
+				}
+				w.configure(l, level.entity, level.resource, rps1000)
+				if n := writes(); n != 500 || l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) != 0 {
+					t.Errorf("500 grants are %d writes, and %d is held", n, l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment))
+				}
+				if used, ended := w.countedOf(l, acme); used-ended != 2100 {
+					t.Errorf("%d used, of which %d ended unspent; 2100 were granted", used, ended)
+				}
+			})
+		})
+	}
+}
+
+// What a limit says comes before what the options say, and the shortest of several limits holds.
+func TestTheShortestTimeHolds(t *testing.T) {
+	l := newWorld(t).process(Options{Ahead: time.Second})
+	a, b, c := PerSecond("a", 5), PerSecond("b", 5).WithAhead(2*time.Second), PerSecond("c", 5).WithAhead(3*time.Second)
+	d, e := PerSecond("d", 5).WithAhead(time.Second/2), PerSecond("e", 5)
+	for _, tt := range []struct {
+		limits []Limit
+		want   int64
+	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c, d, e}, 500}, {[]Limit{c}, 3000}} {
+		stored, err := storedLimits("limits", tt.limits)
+		fine(t, err)
+		if got := l.aheadOf(stored); got != tt.want {
+			t.Errorf("%v: %d ms, want %d", tt.limits, got, tt.want)
+		}
+	}
 }

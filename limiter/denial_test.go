@@ -8,6 +8,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -206,4 +208,86 @@ func BenchmarkDenial(b *testing.B) {
 			deny(b, func(k *desk.Desk) { k.See(k.Seen(0).Image, w.now.Load(), decide.Unsent) })
 		})
 	}
+}
+
+// A process that knows nothing is denied on many empty shards after at most two
+// writes, with a wait of two hours at most. That of one shard is exact.
+func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
+	for _, count := range []int{1, 2, 8, 32} {
+		for _, cost := range []int64{1, 7, 640} {
+			t.Run(fmt.Sprintf("%d shards, cost %d", count, cost), func(t *testing.T) {
+				w, l := newProcess(t, Options{})
+				limit := PerHour("rph", 640)
+				must(t, l, asks(Costs{"rph": 1}, limit)).Rollback(t.Context())
+				w.split(l, count)
+				drain(t, l, asks(Costs{"rph": 1}, limit))
+				fresh := w.process(Options{})
+				w.db.ResetStats()
+				_, err := fresh.Acquire(t.Context(), asks(Costs{"rph": cost}, limit))
+				writes := w.db.Stats().Calls() - w.db.Stats().Reads
+				fresh.desks.Wait()
+				d, ok := errors.AsType[*LimitError](err)
+				if !ok || writes > 2 {
+					t.Fatalf("%v after %d writes, want denied after two", err, writes)
+				}
+				if d.RetryAfter <= 0 || d.RetryAfter > 2*time.Hour || count == 1 && d.Estimated {
+					t.Errorf("denial %+v", d)
+				}
+				t.Logf("%d writes, %d reads, retry after %s, estimated %v", writes, w.db.Stats().Reads, d.RetryAfter, d.Estimated)
+			})
+		}
+	}
+}
+
+// A bucket that was deleted, and created again by a process whose clock is
+// behind, looks older than the one that is remembered. The answer to a call that
+// was made to learn the news is believed nevertheless.
+func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
+	drain(t, l, req)
+	gone := item.Delete{Key: layout.BucketKey(l.namespace, acme, gpt, 0)}
+	if _, err := w.db.Bare().Write(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(-5 * time.Second)
+	must(t, w.process(Options{}), req)
+	w.advance(10 * time.Second)
+	w.db.ResetStats()
+	for n := range 9 {
+		if _, err := l.Acquire(t.Context(), req); err != nil {
+			t.Fatalf("after %d of 9 granted: %v", n, err)
+		}
+	}
+	if n := w.db.Stats().Updates; n > 10 {
+		t.Errorf("%d writes for 9 grants", n)
+	}
+}
+
+// What all shards together do not hold is asked again like any denial: the bucket
+// may have been deleted and created whole meanwhile.
+func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	l, other := w.process(Options{}), w.process(Options{})
+	limit := PerMinute("rpm", 100)
+	half := asks(Costs{"rpm": 50}, limit)
+	must(t, l, asks(Costs{"rpm": 1}, limit))
+	w.split(l, 4)
+	drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, limit))
+	deniedBy(t, l, half)
+	for _, b := range w.shards(l, acme, gpt) {
+		if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: b.Key()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, other, half)
+	w.advance(time.Minute)
+	w.db.ResetStats()
+	for range 5 {
+		if _, err := l.Acquire(t.Context(), half); err == nil {
+			return
+		}
+		w.advance(time.Second)
+	}
+	t.Errorf("never granted, after %d writes", w.db.Stats().Updates)
 }

@@ -43,10 +43,7 @@ type drainWorld struct {
 	events   map[string]int
 	drains   int // under way
 	stream   *follower
-	trace    string
 }
-
-func (d *drainWorld) say(format string, args ...any) { d.trace += "\n" + fmt.Sprintf(format, args...) }
 
 // pass lets time pass for the bound.
 func (d *drainWorld) pass(ms int64) {
@@ -86,7 +83,6 @@ func (d *drainWorld) step(t *testing.T, from int) {
 			t.Fatal(err)
 		}
 		if err == nil {
-			d.say("%d: granted %d", d.now.Load(), cost)
 			d.took(cost)
 			d.leases = append(d.leases, le)
 			if d.now.Load() < d.until {
@@ -110,7 +106,6 @@ func (d *drainWorld) step(t *testing.T, from int) {
 			cost = d.rng.Int64N(2 * held)
 		}
 		fine(t, errors.Join(le.Settle(Costs{"rpm": cost}), le.Commit(ctx)))
-		d.say("%d: settled %d as %d", d.now.Load(), held, cost)
 		d.took(cost - held)
 		d.returned += max(0, held-cost)
 		d.back += max(0, held-cost)
@@ -130,7 +125,6 @@ func (d *drainWorld) step(t *testing.T, from int) {
 			d.refill(t)
 		}
 		d.events["reshaped"]++
-		d.say("%d: reshaped to %v", d.now.Load(), d.counts(p))
 	case op < 11 && from == 0:
 		d.drain(t, d.processes[0])
 	default:
@@ -154,27 +148,17 @@ func (d *drainWorld) drain(t *testing.T, p *Limiter) {
 	}
 	d.drains++
 	until, back := d.now.Load()+1+d.rng.Int64N(30_000), d.back
-	d.say("%d: drain until %d", d.now.Load(), until)
 	err := p.Drain(context.Background(), acme, gpt, time.Duration(until-d.now.Load())*ms)
 	p.desks.Wait()
 	d.drains--
 	if err != nil {
-		d.say("%d: %v", d.now.Load(), err)
 		d.events["failed"]++
 		return
 	}
-	d.say("%d: drained until %d: %s", d.now.Load(), until, d.state(p))
 	if d.now.Load() < until {
 		d.drainedUntil(until, d.back-back)
 	}
 	d.events["drained"]++
-}
-
-func (d *drainWorld) state(p *Limiter) (s string) {
-	for _, b := range d.shards(p, acme, gpt) {
-		s += " " + b.State.String()
-	}
-	return s
 }
 
 // judge compares the bucket with the bound.
@@ -273,7 +257,7 @@ func TestDrainWorlds(t *testing.T) {
 	for seed := range uint64(150) {
 		d, err := playDrains(t, seed, "")
 		if err != nil {
-			t.Fatalf("seed %d, %v: %v%s", seed, d.limit, err, d.trace)
+			t.Fatalf("seed %d, %v: %v", seed, d.limit, err)
 		}
 		for k, n := range d.events {
 			events[k] += n

@@ -8,44 +8,10 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// So it is where another client has left that limit, or yet another one, half written.
-func TestRollbackWithHalfWrittenLimits(t *testing.T) {
-	for name, left := range map[string]item.Item{
-		"a capacity without tokens": {"b_tpm_cp": item.N(1_000_000)},
-		"tokens of another limit":   {"b_tpm_cp": nil, "b_rpd_tk": item.N(7000)},
-	} {
-		w, l := newProcess(t, Options{})
-		lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
-		w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
-		w.edit(l, 0, left)
-		fine(t, lease.Rollback(t.Context()))
-		b := w.shards(l, acme, gpt)[0]
-		if i := b.State.Index("rpm"); b.State.Slots[i].Tokens != 10*bucket.Milli {
-			t.Errorf("%s: after the rollback %s, want rpm 10", name, b.State)
-		}
-	}
-}
-
-// Where another client has left the tokens of a limit, they are given back there, beside a limit that is
-// gone.
-func TestRollbackIntoALimitThatIsHalfThere(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	lease := must(t, l, asks(Costs{"rpm": 2, "tpm": 300}, rpm10, tpm1000))
-	w.edit(l, 0, item.Item{"b_rpm_tk": nil, "b_rpm_cp": nil, "b_rpm_ra": nil, "b_rpm_rp": nil, "b_rpm_tc": nil,
-		"b_tpm_cp": nil})
-	fine(t, lease.Rollback(t.Context()))
-	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))
-	if !item.Equal(it["b_tpm_tk"], item.N(1000*bucket.Milli)) || it["b_rpm_tk"] != nil {
-		t.Errorf("after the rollback %v of tpm and %v of rpm", it["b_tpm_tk"], it["b_rpm_tk"])
-	}
-}
 
 // overtaken returns a lease of a minute and a half ago. Others have taken 60 of 100 since, and 50 are
 // refilled again.
@@ -88,22 +54,6 @@ func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 			t.Errorf("%s: %d writes, of which the meter counts %d; want 2, and that one held", name, writes, grown)
 		}
 	}
-}
-
-// What this process has seen since is what it settles by: one write, although others have taken most of the
-// bucket since the lease was charged.
-func TestSettlingUsesTheLastImage(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	limit := PerMinute("rpm", 100)
-	lease := w.overtaken(l, limit)
-	must(t, l, asks(Costs{"rpm": 1}, limit))
-	fine(t, more(lease, Costs{"rpm": 5}))
-	writes := 0
-	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
-	if err := lease.Commit(t.Context()); err != nil || writes != 1 {
-		t.Errorf("%d writes, %v", writes, err)
-	}
-	w.wantHeld(l, limit, 84)
 }
 
 // A bucket that this process has forgotten is settled by the image of the lease's own charge, and what it

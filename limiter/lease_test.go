@@ -88,32 +88,6 @@ func TestStatusIsAsOfTheCharge(t *testing.T) {
 	}
 }
 
-// TestAdjustOfLimitsNotNamed (W5): on every write shape, every limit of the
-// bucket can be adjusted, again and again.
-func TestAdjustOfLimitsNotNamed(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	for i, shape := range []string{"create", "spend", "refill"} {
-		if shape == "refill" {
-			w.advance(10 * time.Minute)
-		}
-		used := w.used(l, "tpm")
-		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
-		for range 3 {
-			if err := more(lease, Costs{"tpm": 100}); err != nil {
-				t.Fatalf("%s: %v", shape, err)
-			}
-		}
-		w.db.ResetStats()
-		fine(t, lease.Commit(t.Context()))
-		if got := w.used(l, "tpm") - used; got != 300 || w.db.Stats().Updates != 1 || w.db.Stats().Calls() != 1 {
-			t.Fatalf("%s: %d tpm counted in %+v, want 300 in one write", shape, got, w.db.Stats())
-		}
-		if i < 2 {
-			w.wantHeld(l, tpm1000, 1000-int64(i+1)*300)
-		}
-	}
-}
-
 // more settles so many tokens more than was taken or settled before, or fewer.
 func more(le *Lease, costs Costs) error {
 	actual := Costs{}

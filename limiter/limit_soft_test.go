@@ -3,7 +3,11 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -119,5 +123,170 @@ func TestSoftQuota(t *testing.T) {
 	w.advance(25 * time.Hour)
 	if lease := must(t, l, asks(Costs{"rpd": 4}, limit)); lease.Status()[0].Remaining != 6 || lease.Overdrawn() != nil {
 		t.Errorf("status %+v", lease.Status())
+	}
+}
+
+// Processes that send one request each, and so never see an image, make the limit soft in the
+// bucket too: what they owe is forgotten when it is made to deny.
+func TestDebtOfShortProcesses(t *testing.T) {
+	w := newWorld(t)
+	limit := PerHour("rph", 3600)
+	l := w.process(Options{})
+	w.configure(l, "", gpt, limit)
+	must(t, l, stored(Costs{"rph": 3600}))
+	w.configure(l, "", gpt, limit.AsSoft())
+	for range 10 {
+		w.advance(time.Minute)
+		must(t, w.process(Options{}), stored(Costs{"rph": 1500}))
+	}
+	w.configure(l, "", gpt, limit)
+	w.advance(time.Minute)
+	if got := deniedBy(t, w.process(Options{}), stored(Costs{"rph": 1})); got.RetryAfter > time.Second {
+		t.Errorf("denied for %v, want 1s", got.RetryAfter)
+	}
+}
+
+// A soft quota that is made hard and raised denies from what there is: what is spent stays spent.
+func TestSoftQuotaMadeHard(t *testing.T) {
+	for raised, left := range map[int64]int64{5: 0, 10: 0, 12: 0, 40: 25} {
+		w, l := newProcess(t, Options{ConfigTTL: time.Millisecond})
+		w.configure(l, "", gpt, Quota("rpd", 10, Daily("")).AsSoft())
+		must(t, l, stored(Costs{"rpd": 15}))
+		w.configure(l, "", gpt, Quota("rpd", raised, Daily("")))
+		w.advance(time.Second)
+		if got := drain(t, l, stored(Costs{"rpd": 1})); int64(got) != left {
+			t.Errorf("made hard with %d: %d granted, want %d", raised, got, left)
+		}
+	}
+}
+
+// Beside a soft limit in any debt the hard one grants to the token what it would grant alone,
+// on shards, from many processes at once, with settlements and answers that are lost.
+func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			w := newWorld(t)
+			var fleet []*Limiter
+			for range 4 {
+				o := Options{Slack: []int{0, 20, 100}[r.IntN(3)]}
+				if r.IntN(2) == 0 {
+					o.Ahead = time.Second
+				}
+				fleet = append(fleet, w.process(o))
+			}
+			l := fleet[0]
+			w.configure(l, "", gpt, PerSecond("rps", 40).WithCapacity(400), PerSecond("tps", 20).AsSoft())
+			begin, granted, soft := w.now.Load(), int64(0), int64(0)
+			var mu sync.Mutex
+			for step := range 60 {
+				if step == 10 {
+					w.split(l, 4)
+				}
+				var wg sync.WaitGroup
+				for range 1 + r.IntN(6) {
+					p, n, m := fleet[r.IntN(len(fleet))], r.Int64N(150), r.Int64N(900)
+					wg.Go(func() {
+						_, err := p.Acquire(context.Background(), stored(Costs{"rps": n, "tps": m}))
+						limited := (*LimitError)(nil)
+						switch {
+						case errors.As(err, &limited):
+							if limited.Limit != "rps" {
+								t.Errorf("denied by %s", limited.Limit)
+							}
+						case err != nil:
+							t.Error(err)
+						default:
+							mu.Lock()
+							granted, soft = granted+n, soft+m
+							mu.Unlock()
+						}
+					})
+				}
+				wg.Wait()
+				for _, p := range fleet {
+					p.desks.Wait()
+				}
+				most := 400 + 40*(w.now.Load()-begin)/1000
+				if granted > most {
+					t.Fatalf("step %d: %d granted, at most %d", step, granted, most)
+				}
+				w.advance(time.Duration(r.IntN(3000)) * time.Millisecond)
+			}
+			if got := w.used(l, "tps"); got != soft {
+				t.Errorf("%d counted of the soft limit, want %d", got, soft)
+			}
+			if got := w.used(l, "rps"); got != granted {
+				t.Errorf("%d counted of the hard limit, want %d", got, granted)
+			}
+			if most := 400 + 40*(w.now.Load()-begin)/1000; granted < most/2 {
+				t.Errorf("%d granted of %d: refill is lost", granted, most)
+			}
+		})
+	}
+}
+
+// A limit that changes to and fro while its tokens, or those of another limit, are held: usage
+// counts each request once, and the hard one lets no more pass than it has.
+func TestSoftAndTokensTakenAhead(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) { softAndAhead(t, seed) })
+	}
+}
+
+func softAndAhead(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	w := newWorld(t)
+	hard, tried := PerSecond("rps", 50), PerSecond("tps", 30)
+	var fleet []*Limiter
+	for range 3 {
+		fleet = append(fleet, w.process(Options{Ahead: time.Second, ConfigTTL: time.Millisecond}))
+	}
+	l := fleet[0]
+	w.configure(l, "", gpt, hard, tried)
+	begin, granted := w.now.Load(), Costs{}
+	acquire := func(p *Limiter, costs Costs) {
+		_, err := p.Acquire(t.Context(), stored(costs))
+		synctest.Wait()
+		if err == nil {
+			granted["rps"] += costs["rps"]
+			granted["tps"] += costs["tps"]
+		} else if limited, ok := errors.AsType[*LimitError](err); !ok {
+			t.Fatal(err)
+		} else if limited.Limit == "tps" && tried.Soft {
+			for _, s := range limited.Statuses {
+				if s.Limit == "tps" && s.Soft {
+					t.Fatalf("seed %d: denied by a soft limit", seed)
+				}
+			}
+		}
+		if most := 50 + 50*(w.now.Load()-begin)/1000; granted["rps"] > most {
+			t.Fatalf("seed %d: %d granted, at most %d", seed, granted["rps"], most)
+		}
+	}
+	for range 1000 {
+		if r.IntN(150) == 0 {
+			tried.Soft = !tried.Soft
+			w.configure(l, "", gpt, hard, tried)
+		}
+		acquire(fleet[r.IntN(len(fleet))], Costs{"rps": 1, "tps": r.Int64N(3)})
+		w.pass(time.Duration(r.IntN(20)) * time.Millisecond)
+	}
+	// What is held ends, and a process tells so with its next charge that neither changes the
+	// limits nor adds without an image.
+	for range 4 {
+		for _, p := range fleet {
+			w.pass(time.Minute)
+			acquire(p, Costs{"rps": 1, "tps": 1})
+		}
+	}
+	for limit, want := range granted {
+		spent := int64(0)
+		for _, b := range w.shards(l, acme, gpt) {
+			spent += b.State.Slots[b.State.Index(limit)].Spent() / 1000
+		}
+		if spent != want {
+			t.Errorf("seed %d: %d of %s counted, want %d", seed, spent, limit, want)
+		}
 	}
 }

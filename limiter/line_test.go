@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -274,30 +273,6 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 		}
 		if err := <-got; err != nil {
 			t.Errorf("the second: %v", err)
-		}
-	})
-}
-
-// The writes of all who have stood in line are told, each once, however many went out together.
-func TestWritesOfALineAreReported(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l := process()
-		var told atomic.Int64
-		l.opts.Observe = only(EventAcquire, func(e Event) { told.Add(int64(e.Writes)) })
-		must(t, l, asks(Costs{"rpm": 0}, slots20))
-		l.desks.Wait()
-		told.Store(0)
-		w.db.ResetStats()
-		var all sync.WaitGroup
-		for range 70 {
-			all.Go(func() {
-				waits(t, l, asks(Costs{"rpm": 1}, slots20))
-			})
-			time.Sleep(time.Millisecond)
-		}
-		all.Wait()
-		if sent := w.db.Stats().Updates; told.Load() != int64(sent) || sent < 20 {
-			t.Errorf("events tell of %d writes, want %d", told.Load(), sent)
 		}
 	})
 }

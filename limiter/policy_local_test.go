@@ -204,23 +204,6 @@ func TestLocalLimitsChange(t *testing.T) {
 	}
 }
 
-// Calls that name other limits of the same bucket do not fill it: what a limit holds
-// stays, and together they get one share.
-func TestLocalLimitsOfOtherCallsStay(t *testing.T) {
-	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
-	w.down()
-	granted := 0
-	for range 100 {
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, PerMinute("rpm", 10))); err == nil {
-			granted += 5
-		}
-		must(t, l, asks(Costs{"tpm": 0}, PerMinute("tpm", 10)))
-	}
-	if granted != 5 {
-		t.Errorf("%d granted of a share of 5", granted)
-	}
-}
-
 // However many buckets are in use, none grants more than its share: only those that are
 // full are forgotten, and who finds no room for a new one is denied.
 func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
@@ -286,24 +269,6 @@ func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 	}
 }
 
-// While the breaker is open an entity is not served by the limits of its resource that others
-// have read: it may have its own.
-func TestLimitsOfAnEntityAreNotGuessed(t *testing.T) {
-	inBubble(t, Options{OnUnavailable: PolicyLocal}, func(t *testing.T, w *world, l *Limiter) {
-		w.configure(l, "", gpt, PerMinute("rpm", 1000))
-		w.configure(l, acme, gpt, PerMinute("rpm", 20))
-		other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
-		must(t, l, other)
-		w.down()
-		for range 2 * desk.BreaksAfter {
-			must(t, l, other)
-		}
-		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); lease != nil || !errors.Is(err, ErrUnavailable) {
-			t.Errorf("limits never read: %v, %v", lease, err)
-		}
-	})
-}
-
 // A quota that counts from its first use is whole again after its period, as one by the calendar is.
 func TestLocalQuotasAreWholeAgain(t *testing.T) {
 	for name, quota := range map[string]Limit{"from the first use": Quota("q", 10, FromFirstUse(time.Hour)),
@@ -344,31 +309,6 @@ func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
 		}
 		must(t, l, req)
 	})
-}
-
-// What a local share has granted on Monday is not given back on Tuesday; on Monday it is.
-func TestLocalLeasesAreGivenBackToTheirPeriod(t *testing.T) {
-	for passes, want := range map[time.Duration]int{0: 5, 24 * time.Hour: 0} {
-		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
-			w.down()
-			req := asks(Costs{"q": 1}, Quota("q", 10, Daily("")))
-			var monday []*Lease
-			for range 5 {
-				lease := must(t, l, req)
-				monday = append(monday, lease)
-			}
-			w.pass(passes)
-			if passes > 0 {
-				drain(t, l, req)
-			}
-			for _, lease := range monday {
-				fine(t, lease.Rollback(t.Context()))
-			}
-			if n := drain(t, l, req); n != want {
-				t.Errorf("rolled back %v later: %d granted after, want %d", passes, n, want)
-			}
-		})
-	}
 }
 
 // Full buckets are forgotten for new ones, but none that the request is for, and none that is not full.
@@ -580,21 +520,6 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 	}
 }
 
-// What work of Monday has cost more is taken on Tuesday, when it is settled.
-func TestLocalWorkOfALaterPeriod(t *testing.T) {
-	inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
-		w.down()
-		req := asks(Costs{"q": 1}, Quota("q", 20, Daily("")))
-		monday := must(t, l, req)
-		w.pass(24 * time.Hour)
-		must(t, l, req)
-		fine(t, errors.Join(monday.Settle(Costs{"q": 4}), monday.Commit(t.Context())))
-		if n := drain(t, l, req); n != 10-1-3 {
-			t.Errorf("%d granted after, want 6", n)
-		}
-	})
-}
-
 // Of a cascade whose parent is not known, this process grants what it knows.
 func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
 	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
@@ -681,5 +606,27 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 		if lease, err := l.grant(Request{}, portions, ErrUnavailable); err != ErrUnavailable {
 			t.Errorf("%v: %v, %v", parents, lease, err)
 		}
+	}
+}
+
+// What a local share has granted on Monday is not given back on Tuesday; on Monday it is. What work of Monday has cost
+// more is taken on Tuesday, when it is settled.
+func TestLocalLeasesAreSettledInTheirPeriod(t *testing.T) {
+	for _, c := range []struct {
+		passes time.Duration
+		cost   int64
+		left   int // of a share of 5, of which one is taken then
+	}{{0, 0, 4}, {0, 3, 1}, {24 * time.Hour, 0, 4}, {24 * time.Hour, 3, 2}} {
+		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
+			w.down()
+			req := asks(Costs{"q": 1}, Quota("q", 10, Daily("")))
+			monday := must(t, l, req)
+			w.pass(c.passes)
+			must(t, l, req)
+			fine(t, errors.Join(monday.Settle(Costs{"q": c.cost}), monday.Commit(t.Context())))
+			if n := drain(t, l, req); n != c.left {
+				t.Errorf("%+v: %d granted after", c, n)
+			}
+		})
 	}
 }

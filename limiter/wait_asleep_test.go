@@ -11,6 +11,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // Those who sleep go on sooner when somebody leaves from before them, and only those.
@@ -46,33 +48,6 @@ func TestWaitersBehindACanceledOneGoOn(t *testing.T) {
 	})
 }
 
-// So they do when a lease that they wait behind has cost less than it took, but not
-// for one that was taken after them.
-func TestWaitersBehindALeaseThatSettlesLess(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l, other := process(), process()
-		first := must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		begin := time.Now()
-		done := make(chan string)
-		go func() {
-			_, err := l.Wait(t.Context(), asks(Costs{"rpm": 5}, rpm10))
-			done <- fmt.Sprint(kindName(err), " ", time.Since(begin).Round(time.Second))
-		}()
-		time.Sleep(time.Second)
-		later, _ := reserved(t, l, asks(Costs{"rpm": 5}, rpm10))
-		if err := later.Rollback(t.Context()); err != nil { // it came after
-			t.Fatal(err)
-		}
-		reserved(t, other, asks(Costs{"rpm": 3}, rpm10))
-		time.Sleep(3 * time.Second)
-		first.Settle(Costs{"rpm": 7})
-		fine(t, first.Commit(t.Context()))
-		if got := <-done; got != "granted 12s" {
-			t.Errorf("%s, want granted after the time of two tokens", got)
-		}
-	})
-}
-
 // A cascade sleeps for the level that owes longest.
 func TestCascadeSleepsForBothLevels(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -98,67 +73,6 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 			t.Errorf("went on after %s, want the 12s in which two come back", got)
 		}
 	})
-}
-
-// However many leave, what goes on is never more than the limit allows: nobody sleeps
-// on tokens that came back, while those who come later take as many. Without waking,
-// the worst excess of these schedules is 7 tokens, and 14 on two shards.
-//
-// A request that owes on both shards begins when the later debt is paid back. The other shard has
-// earned its part by then, and goes on earning for others. What waits so is at most what a shard
-// earns while a debt of its whole share is paid back: its share, 10 tokens. Both shards may be the
-// early one, each for another request, so the two see up to the capacity on top. That those who
-// sleep behind several shards are woken is played below.
-func TestWakingAdmitsNoMore(t *testing.T) {
-	for seed := range uint64(20) {
-		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-			limit := PerSecond("rpm", 20)
-			l := process()
-			spare := int64(0)
-			if seed%2 == 1 { // costs above 10 take from both shards
-				spare = 20 * bucket.Milli
-				must(t, l, asks(Costs{"rpm": 0}, limit))
-				w.split(l, 2)
-			}
-			r := rand.New(rand.NewPCG(seed, 3))
-			var history buckettest.History
-			var mu sync.Mutex
-			var all sync.WaitGroup
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			for range 12 {
-				seeds := r.Uint64()
-				all.Go(func() {
-					r := rand.New(rand.NewPCG(seeds, 4))
-					for ctx.Err() == nil {
-						each, leave := context.WithTimeout(ctx, time.Duration(200+r.IntN(2500))*time.Millisecond)
-						cost := 1 + r.Int64N(15)
-						if r.IntN(3) == 0 { // leaves without a deadline that is known before
-							each, leave = context.WithCancel(ctx)
-							stop := time.AfterFunc(time.Duration(r.IntN(900))*time.Millisecond, leave)
-							defer stop.Stop()
-						}
-						_, err := l.Wait(each, asks(Costs{"rpm": cost}, limit))
-						leave()
-						if err != nil {
-							time.Sleep(50 * time.Millisecond)
-							continue
-						}
-						at := time.Now().UnixMilli()
-						mu.Lock()
-						history.Take(at, cost*bucket.Milli)
-						mu.Unlock()
-					}
-				})
-			}
-			all.Wait()
-			s := limit.stored()
-			worst := history.Worst(bucket.Rate{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period})
-			if worst.Milli.Cmp(big.NewRat(4*s.Amount+spare*s.Period, s.Period)) > 0 { // answers take 2 ms
-				t.Errorf("seed %d: worst excess %v", seed, worst)
-			}
-		})
-	}
 }
 
 // What a lease gives back that has taken from several shards, those who sleep behind it hear as
@@ -205,6 +119,140 @@ func TestWaitersBehindALeaseOnSeveralShards(t *testing.T) {
 				fine(t, end())
 				if took := (<-done).Round(time.Second); took != c.slept {
 					t.Errorf("slept for %s, want %s", took, c.slept)
+				}
+			})
+		})
+	}
+}
+
+// leavers is clients of each process that wait again and again for some tokens, and leave now and then: by a deadline
+// that is known before, if there is one, or without. Each grant is told at the instant at which its caller goes on.
+func leavers(ctx context.Context, processes []*Limiter, clients int, r *rand.Rand, limit Limit, deadline, leaves int,
+	granted func(cost int64)) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, l := range processes {
+		for range clients {
+			r := rand.New(rand.NewPCG(r.Uint64(), 4))
+			all.Go(func() {
+				for ctx.Err() == nil {
+					each, leave := context.WithCancel(ctx)
+					if r.IntN(3) == 0 {
+						time.AfterFunc(time.Duration(r.IntN(leaves))*time.Millisecond, leave)
+					} else if deadline > 0 {
+						each, leave = context.WithTimeout(ctx, time.Duration(200+r.IntN(deadline))*time.Millisecond)
+					}
+					cost := 1 + r.Int64N(15)
+					_, err := l.Wait(each, asks(Costs{"rpm": cost}, limit))
+					leave()
+					if err != nil {
+						time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+						continue
+					}
+					mu.Lock()
+					granted(cost)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// However many leave, what goes on is never more than the limit allows: nobody sleeps
+// on tokens that came back, while those who come later take as many. Without waking,
+// the worst excess of these schedules is 7 tokens, and 14 on two shards.
+//
+// A request that owes on both shards begins when the later debt is paid back. The other shard has
+// earned its part by then, and goes on earning for others. What waits so is at most what a shard
+// earns while a debt of its whole share is paid back: its share, 10 tokens. Both shards may be the
+// early one, each for another request, so the two see up to the capacity on top. That those who
+// sleep behind several shards are woken is played below.
+func TestWakingAdmitsNoMore(t *testing.T) {
+	for seed := range uint64(20) {
+		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+			limit := PerSecond("rpm", 20)
+			l := process()
+			spare := int64(0)
+			if seed%2 == 1 { // costs above 10 take from both shards
+				spare = 20 * bucket.Milli
+				must(t, l, asks(Costs{"rpm": 0}, limit))
+				w.split(l, 2)
+			}
+			var history buckettest.History
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			leavers(ctx, []*Limiter{l}, 12, rand.New(rand.NewPCG(seed, 3)), limit, 2500, 900, func(cost int64) {
+				history.Take(time.Now().UnixMilli(), cost*bucket.Milli)
+			})
+			s := limit.stored()
+			worst := history.Worst(bucket.Rate{Capacity: s.Capacity, Amount: s.Amount, Period: s.Period})
+			if worst.Milli.Cmp(big.NewRat(4*s.Amount+spare*s.Period, s.Period)) > 0 { // answers take 2 ms
+				t.Errorf("seed %d: worst excess %v", seed, worst)
+			}
+		})
+	}
+}
+
+// However many leave in other processes, those who go on have never got more, in all, than
+// the limit has allowed by then.
+func TestLooksAdmitNoMoreInAll(t *testing.T) {
+	limit := PerMinute("rpm", 60).WithCapacity(30)
+	for seed := range uint64(5) {
+		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			begin, went := time.Now(), int64(0)
+			all := []*Limiter{process(), process(), process()}
+			leavers(ctx, all, 5, rand.New(rand.NewPCG(seed, 5)), limit, 0, 20_000, func(cost int64) {
+				went += cost
+				if may := limit.Capacity + int64(time.Since(begin)/time.Second) + 1; went > may {
+					t.Errorf("seed %d: %d tokens by %s, want at most %d", seed, went, time.Since(begin), may)
+				}
+			})
+		})
+	}
+}
+
+func reads(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }
+
+// asleepFor lets somebody wait, and sends how long it slept, from when it had been charged.
+func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
+	done, begin := make(chan time.Duration, 1), time.Now()
+	go func() {
+		waits(t, l, req)
+		done <- time.Since(begin)
+	}()
+	time.Sleep(100 * time.Millisecond)
+	return done
+}
+
+// Who sleeps for minutes notices within seconds that an operator has reset the bucket, or
+// that another process has given back. All of a process look once.
+func TestSleepersNoticeTokensOfOthers(t *testing.T) {
+	for name, put := range map[string]func(*world, *Limiter, *Lease){
+		"a reset": func(w *world, l *Limiter, _ *Lease) { w.edit(l, 0, item.Item{"b_rpm_tk": item.N(10_000)}) },
+		"given back": func(w *world, _ *Limiter, before *Lease) {
+			report(w.t, before.Rollback(w.t.Context()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+				l, other := process(), process()
+				must(t, l, asks(Costs{"rpm": 1}, rpm10))
+				before, _ := reserved(t, other, asks(Costs{"rpm": 10}, rpm10))
+				w.db.ResetStats()
+				first := asleepFor(t, l, asks(Costs{"rpm": 4}, rpm10))  // 5 owed: 30 s
+				second := asleepFor(t, l, asks(Costs{"rpm": 5}, rpm10)) // 10 owed: 60 s
+				time.Sleep(10 * time.Second)
+				put(w, l, before)
+				for i, done := range []<-chan time.Duration{first, second} {
+					if took := <-done; took > 16*time.Second {
+						t.Errorf("%d slept for %s, want no longer than until the next look", i, took)
+					}
+				}
+				if n := w.db.Stats().Reads; n != 1 {
+					t.Errorf("%d reads, want one for both", n)
 				}
 			})
 		})

@@ -28,47 +28,6 @@ func TestWaitRightAfterADenial(t *testing.T) {
 	})
 }
 
-// A request that waits is not woken by one that came after it, though that had read the shards
-// before: what it has paid from several shards it only works out.
-func TestLaterRequestWakesNobody(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l := process()
-		must(t, l, asks(Costs{"rpm": 0}, rpm10))
-		w.split(l, 2)
-		for range 2 {
-			must(t, l, asks(Costs{"rpm": 5}, rpm10))
-		}
-		tries, after := waiting(time.Time{}), time.Duration(0)
-		w.db.SetHook(onCall(isTransaction, 0, func(memdynamo.Op) (_ bool, err error) {
-			for n := 0; n < 3; n++ { // writes of shard 0, of which the last is looked at
-				if _, after, err = l.reserve(t.Context(), asks(Costs{"rpm": 1}, rpm10), tries); err != nil {
-					t.Error(err)
-					return true, nil
-				}
-				if tries.Owed[0].Image.State.Shard != 0 {
-					n--
-				}
-			}
-			return true, nil
-		}))
-		later, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 8}, rpm10))
-		w.db.SetHook(nil)
-		if err != nil || len(later.items) != 2 || after == 0 {
-			t.Fatalf("%v, %d shards pay, the one before waits for %s", err, len(later.items), after)
-		}
-		begin, done := time.Now(), make(chan time.Duration)
-		go func() {
-			l.desks.Sleep(t.Context(), tries.Owed, after)
-			done <- time.Since(begin)
-		}()
-		time.Sleep(time.Second)
-		fine(t, later.Rollback(t.Context()))
-		if took := <-done; took < after {
-			t.Errorf("slept for %s, want the %s that it owed when it came", took, after)
-		}
-	})
-}
-
 // What a charge has taken for a lease that was closed meanwhile is given back.
 func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(*Lease, context.Context) error{
