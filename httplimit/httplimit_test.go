@@ -357,7 +357,7 @@ func TestKindsAndWordsOfABody(t *testing.T) {
 	body := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: []limiter.Status{
 		{Limit: "rpm", Capacity: 1, Refill: 1, ResetAfter: time.Minute}, {Limit: "rpd", Capacity: 1, ResetAfter: time.Hour},
 		{Limit: "jobs", Capacity: 1, InFlight: true, ResetAfter: time.Minute, RetryAfter: -1},
-		{Limit: "tpm", Capacity: 1, Refill: 1, Soft: true},
+		{Limit: "tpm", Capacity: 1, Refill: 1, Soft: true}, {Limit: "none"},
 	}}}.Body()
 	if l := body.Limits[2]; !l.Exceeded || l.RetryAfterSeconds >= 0 {
 		t.Errorf("nobody knows how long it takes: %+v", l)
@@ -369,7 +369,7 @@ func TestKindsAndWordsOfABody(t *testing.T) {
 	if text, err := json.Marshal(none); err != nil || none.Contended || !strings.Contains(string(text), `"limits":[]`) {
 		t.Errorf("a denial without a limit is told as %s, %v", text, err)
 	}
-	for i, kind := range []string{"rate", "quota", "in_flight", "rate"} {
+	for i, kind := range []string{"rate", "quota", "in_flight", "rate", "rate"} {
 		if l := body.Limits[i]; l.Kind != kind || l.Soft != (l.Limit == "tpm") || (l.ResetsAtMS > 0) != (kind == "quota") {
 			t.Errorf("%s is of kind %s, soft: %v, and is whole again at %d", l.Limit, l.Kind, l.Soft, l.ResetsAtMS)
 		}

@@ -42,29 +42,6 @@ func TestTheClockIsTheTests(t *testing.T) {
 	}
 }
 
-// In a bubble, sleeping moves the clock, without waiting.
-func TestInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limitertest.NewLive(t).Limiter(nil)
-		begin := time.Now()
-		for range 10 {
-			for {
-				_, err := l.Acquire(t.Context(), ask)
-				if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-					time.Sleep(denied.RetryAfter)
-				} else if err != nil {
-					t.Fatal(err)
-				} else {
-					break
-				}
-			}
-		}
-		if took := time.Since(begin); took != 4*time.Minute {
-			t.Errorf("10 of a bucket of 2 with 2 per minute took %v", took)
-		}
-	})
-}
-
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := limitertest.NewLive(t)

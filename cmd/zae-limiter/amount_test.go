@@ -10,22 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Each amount is written so that it is read as the same number.
-func TestAmountsAreReadAsTheyAreWritten(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "$0", 12_500_000: "$12.50", 12_345_678: "$12.345678", 1<<63 - 1: "$9223372036854.775807",
-	} {
-		if got := (amount{n, true}).String(); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		} else if read, err := limiter.ParseAmount(got); n >= 0 && (err != nil || read != n) {
-			t.Errorf("%s is read as %d, %v", got, read, err)
-		}
-	}
-	if got := (amount{-7, false}).String(); got != "-7" {
-		t.Errorf("tokens: %s", got)
-	}
-}
-
 // Money is dollars in every command that shows or takes it.
 func TestMoneyIsMoney(t *testing.T) {
 	s := newShell(t)

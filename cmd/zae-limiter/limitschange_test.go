@@ -164,12 +164,3 @@ func TestSetKeepsOtherLimits(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
-
-// Who switches is told what that means.
-func TestSwitchesAreExplained(t *testing.T) {
-	s := newShell(t)
-	s.says(1, "disable -e acme", "Change access of acme/*? Its requests are refused within a minute.")
-	s.says(1, "enable -e acme", "Change access of acme/*? Its requests are served by their limits.")
-	s.run(0, "disable", "-y", "-e", "acme")
-	s.says(1, "enable -e acme --inherit", "Change access of acme/*? The next wider switch decides.")
-}

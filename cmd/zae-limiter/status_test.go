@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -108,62 +107,25 @@ func TestWhereStreamsAre(t *testing.T) {
 
 // Status goes on where the content of the table cannot be read, and says so.
 func TestStatusOfWhatIsInTheTable(t *testing.T) {
-	type shownPart struct {
-		Part, Name, State, Detail string
-		OK                        bool
-	}
-	content := func(s *shell) (version, spaces shownPart) {
-		t.Helper()
-		out, errs, code := s.end("status", "-o", "json")
-		var got struct{ Parts []shownPart }
-		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Parts) < 2 {
-			t.Fatalf("%d, %v\n%s%s", code, err, out, errs)
-		}
-		for _, p := range got.Parts {
-			switch p.Part {
-			case "version":
-				version = p
-			case "namespaces":
-				spaces = p
-			case "limits":
-				if spaces.Name == "0" {
-					t.Errorf("limits of no namespace: %+v", p)
-				}
-			}
-		}
-		return version, spaces
-	}
 	s := onAWS(t, &anAWS{there: true, expires: true})
 	fresh := shellOn(t, limitertest.New(t))
-	version, spaces := content(fresh)
-	if want := (shownPart{"version", "schema", "none", "nobody has opened the table yet", true}); version != want {
-		t.Errorf("a fresh table: %+v", version)
+	fresh.says(0, "status", "version schema none nobody has opened the table yet",
+		"namespaces 0 none zae-limiter namespace register default makes one")
+	if out, _ := fresh.run(0, "status", "-o", "csv"); strings.Contains(out, "limits,") {
+		t.Errorf("limits of no namespace:\n%s", out)
 	}
-	none := shownPart{"namespaces", "0", "none", "zae-limiter namespace register default makes one", true}
-	if spaces != none {
-		t.Errorf("a fresh table: %+v", spaces)
+	fails := func(operation string) limitertest.Trouble {
+		return limitertest.Trouble{Operations: []string{operation}, Err: limiter.ErrUnavailable}
 	}
-	s.table.Trouble(limitertest.Trouble{Operations: []string{"Query"}, Err: limiter.ErrUnavailable})
-	if _, spaces = content(s); spaces.OK || spaces.State != "unknown" || spaces.Detail == "" {
-		t.Errorf("namespaces that cannot be listed: %+v", spaces)
-	}
-	s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limiter.ErrUnavailable})
-	version, _ = content(s)
-	if version.OK || version.State != "unusable" || version.Name != "zae-limiter" || version.Detail == "" {
-		t.Errorf("a table that cannot be opened: %+v", version)
-	}
-	s.says(3, "status", "PART NAME STATE DETAIL")
-	s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Times: 1},
-		limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limiter.ErrUnavailable})
-	version, _ = content(s)
-	if version.OK || version.State != "none" || !strings.Contains(version.Detail, "unavailable") {
-		t.Errorf("a version that cannot be read: %+v", version)
-	}
+	s.table.Trouble(fails("Query"))
+	s.says(3, "status", "namespaces 0 unknown unavailable: list namespaces", "not right: namespaces 0")
+	s.table.Trouble(fails("BatchGetItem"))
+	s.says(3, "status", "PART NAME STATE DETAIL", "version zae-limiter unusable", "not right: version zae-limiter")
+	s.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Times: 1}, fails("BatchGetItem"))
+	s.says(3, "status", "version schema none", "unavailable", "not right: version schema")
 	s.table.Trouble()
 	s.run(0, "namespace", "register", "prod")
-	if _, spaces = content(s); spaces.Name != "2" || spaces.Detail != "default, prod" || !spaces.OK {
-		t.Errorf("two namespaces: %+v", spaces)
-	}
+	s.says(0, "status", "namespaces 2 active default, prod")
 }
 
 // Replay says what to do where there is no stack.

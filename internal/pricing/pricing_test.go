@@ -235,16 +235,6 @@ func TestWhatIsBilledOfATemplate(t *testing.T) {
 	if got := of(less.Replace(everything)); got != all {
 		t.Errorf("of less %+v\nwant %+v", got, all)
 	}
-	for file, want := range map[string]Stack{"../../infra/cdk/template.golden.json": Default(),
-		"../../infra/cdk/app/testdata/provisioned.golden.json": Provisioned(Default())} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := of(string(text)); got != want {
-			t.Errorf("of %s %+v\nwant %+v", file, got, want)
-		}
-	}
 }
 
 // Amounts are short, and in the plural where they are not one.

@@ -9,8 +9,6 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 const decided = `
@@ -125,24 +123,6 @@ func TestDecide(t *testing.T) {
 		}
 		if got := strings.Join(got, " & "); got != want {
 			t.Errorf("%s:\n%s, want\n%s", text, got, want)
-		}
-	}
-}
-
-// The hits of the request are one at least, and those of a descriptor hold instead.
-func TestHits(t *testing.T) {
-	for _, c := range []struct {
-		request    uint32
-		descriptor *wrapperspb.UInt64Value
-		want       int64
-	}{
-		{0, nil, 1}, {1, nil, 1}, {1<<32 - 1, nil, 1<<32 - 1}, {5, wrapperspb.UInt64(0), 0}, {0, wrapperspb.UInt64(2), 2},
-		{0, wrapperspb.UInt64(1 << 63), limiter.MaxTokens},
-	} {
-		got := hits(&ratelimit.RateLimitRequest{HitsAddend: c.request},
-			&common.RateLimitDescriptor{HitsAddend: c.descriptor})
-		if got != c.want {
-			t.Errorf("request %d, descriptor %v: %d, want %d", c.request, c.descriptor, got, c.want)
 		}
 	}
 }

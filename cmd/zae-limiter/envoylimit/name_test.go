@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -67,24 +66,4 @@ func TestEveryDescriptorHasABucketOfItsOwn(t *testing.T) {
 			t.Fatalf("%s is %q of %q: %v", is, entity, resource, err)
 		}
 	}
-}
-
-func FuzzBucketOf(f *testing.F) {
-	f.Add("edge", "k", "v", "l", "w")
-	f.Add(`a|b\`, "", "\x00", "|", "sha256:")
-	f.Fuzz(func(t *testing.T, domain, k1, v1, k2, v2 string) {
-		a := []entry{{k1, v1}, {k2, v2}}
-		entity, resource := bucketOf(domain, a)
-		for _, b := range [][]entry{{{k2, v2}, {k1, v1}}, {{k1, v1}}, {{k1 + k2, v1 + v2}}, {{k1 + "|" + k2, v1 + "|" + v2}},
-			{{k1, v1 + v2}, {k2, ""}}, {{k1, v1}, {k2, v2}, {"", ""}}} {
-			if e, r := bucketOf(domain, b); e == entity && r == resource && !slices.Equal(a, b) {
-				t.Errorf("%q and %q are both %q of %q", a, b, e, r)
-			}
-		}
-		for _, name := range []string{entity, resource} {
-			if !isName(name) && !strings.HasPrefix(name, hashed) {
-				t.Errorf("%q is no name", name)
-			}
-		}
-	})
 }
