@@ -76,7 +76,7 @@ or load saw more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(a)
 	cmd.SetErr(a.errs)
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%s", wrongFlag(c, err)) })
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, "%s", wrongFlag(err)) })
 	f := cmd.PersistentFlags()
 	f.StringVarP(&a.table, "table", "t", cmp.Or(os.Getenv("ZAEL_STACK"), "zae-limiter"), "table (ZAEL_STACK)")
 	f.StringVarP(&a.namespace, "namespace", "n", cmp.Or(os.Getenv("ZAEL_NAMESPACE"), "default"),

@@ -19,7 +19,7 @@ func arguments(c *cobra.Command) []string {
 }
 
 // wrongFlag words an error about a flag.
-func wrongFlag(c *cobra.Command, err error) string {
+func wrongFlag(err error) string {
 	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		want := map[string]string{
 			"bool": "true or false", "duration": "a time like 500ms", "float64": "a number", "int": "a whole number",
@@ -29,16 +29,7 @@ func wrongFlag(c *cobra.Command, err error) string {
 		}
 		return err.Error()
 	}
-	return err.Error() + dashes(c)
-}
-
-// dashes says how a command takes a name that begins like a flag.
-func dashes(c *cobra.Command) string {
-	words := strings.Join(arguments(c), " ")
-	if words == "" {
-		return ""
-	}
-	return fmt.Sprintf("; names that begin with - stand behind --: %s -- %s", c.CommandPath(), words)
+	return err.Error()
 }
 
 // args checks how many arguments there are.

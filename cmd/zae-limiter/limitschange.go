@@ -11,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
-	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -52,12 +51,6 @@ func limitsSet(a *app) *cobra.Command {
 			return l.check(c)
 		},
 	}, func(c *call) (answer, error) {
-		for _, text := range c.args {
-			if name, _, dollars := strings.Cut(text, "=$"); dollars && !validate.InDollars(name) {
-				c.say("%s will be shown in millionths of a dollar: only quotas with budget, usd, dollars, money or spend in "+
-					"their names are shown in dollars", name)
-			}
-		}
 		return l.set(c, limits)
 	}))
 	cmd.Flags().BoolVar(&l.replace, "replace", false, "remove the limits that are not named")

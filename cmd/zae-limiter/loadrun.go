@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +24,6 @@ type fleet struct {
 	now      func() time.Time // as the limiters read it
 	writes   atomic.Int64     // as the limiters report
 	clocks   *clocks
-
-	mu    sync.Mutex
-	known [][]inForce // by entity: the last limits in force
 }
 
 // sample is one request and what became of it.
@@ -44,7 +40,7 @@ type sample struct {
 
 // fleet opens one limiter for each process, each with connections of its own.
 func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
-	f := &fleet{plan: p, now: time.Now, clocks: newClocks(p.Processes), known: make([][]inForce, p.Entities)}
+	f := &fleet{plan: p, now: time.Now, clocks: newClocks(p.Processes)}
 	if a.memory != nil {
 		f.now, f.clocks.here = a.memory.Now, true
 	}
@@ -163,16 +159,6 @@ func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin ti
 	if err != nil {
 		return
 	}
-	s.limits = f.remember(s.entity, chargedTo(lease.Status(), f.plan.Costs))
+	s.limits = chargedTo(lease.Status(), f.plan.Costs)
 	_ = lease.Commit(ctx) // nothing was settled, so only slots are given back
-}
-
-// remember returns an entity's limits in force, in one slice that all grants share until they change.
-func (f *fleet) remember(entity int, limits []inForce) []inForce {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !slices.Equal(f.known[entity], limits) {
-		f.known[entity] = limits
-	}
-	return f.known[entity]
 }
