@@ -263,18 +263,6 @@ func TestDevWithoutATable(t *testing.T) {
 	}
 }
 
-// Emulators are where programs keep what they can get again, or in the folder for temporary files.
-func TestWhereEmulatorsAre(t *testing.T) {
-	for home, want := range map[string]string{"/home/me": "/home/me/", "": os.TempDir()} {
-		t.Setenv("HOME", home)
-		t.Setenv("XDG_CACHE_HOME", "")
-		got := devCommand(&app{}).Flags().Lookup("emulators").DefValue
-		if !strings.HasPrefix(got, want) || filepath.Base(got) != "zae-limiter" {
-			t.Errorf("at home in %q: %s", home, got)
-		}
-	}
-}
-
 // What is wrong with dev is told before anything is started.
 func TestWrongUsesOfDev(t *testing.T) {
 	noAWS(t)
