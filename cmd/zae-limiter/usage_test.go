@@ -54,3 +54,11 @@ func TestTheMeanOfDollars(t *testing.T) {
 		}
 	}
 }
+
+// A window in which all was denied has a row too, of no limit.
+func TestUsageOfDenialsAlone(t *testing.T) {
+	got := usageAnswer([]admin.Usage{{Entity: "acme", Denied: 3}}).rows.body
+	if len(got) != 1 || got[0][4] != "" || text(got[0][7]) != "3" {
+		t.Errorf("rows %v", got)
+	}
+}
