@@ -77,6 +77,19 @@ func TestLinesAreThinned(t *testing.T) {
 	}
 }
 
+// Bars stand one upon another: three admitted and one denied of four offered.
+func TestBarsAreStacked(t *testing.T) {
+	got := string(barChart("requests", "requests", 0.5, series{"admitted", "admitted", []point{{0, 3}, {0.5, 0}}},
+		series{"denied", "denied", []point{{0, 1}, {0.5, 0}}}))
+	for _, want := range []string{
+		`<path class="admitted" d="M60.00 220.0V74.5H380.00V220.0Z"/>`, `<path class="denied" d="M60.00 74.5V26.0H380.00V74.5Z"/>`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
 // Bursts are seen as such: what comes at the beginning of a second fills a part of its bars, also in a
 // long test. Other arrivals have bars of seconds, of which there are not too many to draw.
 func TestBurstsAreSeen(t *testing.T) {
