@@ -45,7 +45,7 @@ func blocked(n decide.Name, costs Costs, limits []bucket.Limit) *LimitError {
 		RetryAfter: blockedPeriod,
 	}
 	for _, l := range limits {
-		s := statusOf(n, l, l.Capacity, 0, 0)
+		s := statusOf(n, decide.Level{Limit: l, Milli: l.Capacity, Remaining: l.Capacity / bucket.Milli})
 		if public(l).IsBlocked() {
 			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
 		}

@@ -56,84 +56,55 @@ type Status struct {
 	Floor int64
 }
 
-// statusOf returns the status of a limit whose level is known, in millitokens with
-// the remainder of its refill. Edge is how long until a quota is whole again, in ms.
-func statusOf(n decide.Name, l bucket.Limit, level, rest, edge int64) Status {
-	r := l.Whole()
-	s := Status{
-		Entity: n.Entity, Resource: n.Resource, Limit: l.Name,
-		Capacity: l.Capacity / bucket.Milli, Remaining: bucket.WholeTokens(level),
-		Refill: l.Amount / bucket.Milli, Period: time.Duration(l.Period) * time.Millisecond,
-		ResetAfter: wait(0, bucket.Wait(level, rest, r, l.Capacity)), Soft: l.Soft,
-	}
-	if s.InFlight = l.Returns(); s.InFlight {
-		s.Period, s.ResetAfter = 0, 0
-		return s
-	}
-	if l.Renews() {
-		s.Period, s.ResetAfter = 0, wait(0, edge)
-		if s.Remaining < s.Capacity {
-			s.RefillAfter = s.ResetAfter
-		}
-		return s
-	}
-	if next := (s.Remaining + 1) * bucket.Milli; next <= l.Capacity {
-		s.RefillAfter = wait(0, bucket.Wait(level, rest, r, next))
-	}
-	return s
-}
-
 // statuses returns the statuses of a bucket's levels.
 func statuses(n decide.Name, levels []decide.Level) []Status {
 	out := make([]Status, len(levels))
 	for i, l := range levels {
-		out[i] = statusOf(n, l.Limit, l.Milli, l.Rest, l.Edge)
-		if l.At != 0 {
-			out[i].At = time.UnixMilli(l.At).UTC()
-			if edge := l.Limit.Changes(l.At); edge != bucket.Never {
-				out[i].ChangesAfter = wait(l.At, edge)
-			}
-		}
-		out[i].leaveRoom(l)
-		out[i].leave(l.Floor, bucket.Slot{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}, l.Over)
-		out[i].Remaining, out[i].RetryAfter, out[i].Estimated = l.Remaining, wait(0, l.After), l.Estimated
+		out[i] = statusOf(n, l)
 	}
 	return out
 }
 
-// leaveRoom sets the held tokens of a level, and how long the limit takes to be full with them.
-func (s *Status) leaveRoom(l decide.Level) {
-	if l.Held <= 0 || !l.Limit.Refills() {
-		return
+// statusOf returns the status of a level, by what the class of the request leaves of it.
+func statusOf(n decide.Name, l decide.Level) Status {
+	s := Status{
+		Entity: n.Entity, Resource: n.Resource, Limit: l.Limit.Name, Capacity: l.Limit.Capacity / bucket.Milli,
+		Refill: l.Limit.Amount / bucket.Milli, Remaining: l.Remaining, RetryAfter: wait(0, l.After),
+		Soft: l.Limit.Soft, Estimated: l.Estimated,
 	}
-	s.Held = l.Held / bucket.Milli
-	b := bucket.State{RF: 1, HeldUntil: bucket.AddSat(1, l.Over),
-		Slots: []bucket.Slot{{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
-	s.ResetAfter = wait(0, b.Wait(0, l.Limit.Capacity))
-	if next := (s.Remaining + 1) * bucket.Milli; next <= l.Limit.Capacity {
-		s.RefillAfter = wait(0, b.Wait(0, next))
+	if l.At != 0 {
+		s.At = time.UnixMilli(l.At).UTC()
+		if edge := l.Limit.Changes(l.At); edge != bucket.Never {
+			s.ChangesAfter = wait(l.At, edge)
+		}
 	}
-}
-
-// leave says what the class of the request leaves of a level, and how long until there is more
-// above that; over is how long until nothing is held.
-func (s *Status) leave(floor int64, sl bucket.Slot, over int64) {
-	if floor == 0 || s.Soft {
-		return
+	floor := l.Floor
+	if s.Soft {
+		floor = 0
 	}
-	s.Floor, s.Remaining = -bucket.WholeTokens(-floor), bucket.WholeAbove(sl.Tokens, floor)
-	if s.Refill == 0 {
-		return
+	s.Floor = -bucket.WholeTokens(-floor)
+	switch s.InFlight = l.Limit.Returns(); {
+	case s.InFlight:
+	case l.Limit.Renews():
+		if s.ResetAfter = wait(0, l.Edge); l.Milli < l.Limit.Capacity {
+			s.RefillAfter = s.ResetAfter
+		}
+	default:
+		s.Period, s.Held = time.Duration(l.Limit.Period)*time.Millisecond, l.Held/bucket.Milli
+		b := bucket.State{RF: 1, HeldUntil: bucket.AddSat(1, l.Over),
+			Slots: []bucket.Slot{{Limit: l.Limit, Tokens: l.Milli, Rest: l.Rest, Held: l.Held}}}
+		b.Slots[0].Plan = "" // as long as the limit in force holds
+		s.ResetAfter = wait(0, b.Wait(0, l.Limit.Capacity))
+		left := bucket.WholeAbove(l.Milli, floor)
+		next := (left + 1) * bucket.Milli
+		if left >= 0 { // else less is owed then, which needs no floor
+			next = bucket.AddSat(next, floor)
+		}
+		if next <= l.Limit.Capacity {
+			s.RefillAfter = wait(0, b.Wait(0, next))
+		}
 	}
-	s.RefillAfter = 0
-	b := bucket.State{RF: 1, HeldUntil: bucket.AddSat(1, over), Slots: []bucket.Slot{sl}}
-	next := (s.Remaining + 1) * bucket.Milli
-	if s.Remaining >= 0 { // else less is owed then, which needs no floor
-		next = bucket.AddSat(next, floor)
-	}
-	if next <= sl.Capacity {
-		s.RefillAfter = wait(0, b.Wait(0, next))
-	}
+	return s
 }
 
 // longestWait is what a Duration holds, in whole milliseconds: 292 years.
