@@ -112,21 +112,20 @@ func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want
 		wants []decide.Want
 		cfg   resolved
 		at    decide.Name
-		err   error
 	}
 	each, all := make([]need, len(parts)), make([]portion, len(parts))
 	copy(all, parts) // the goroutines would put the room of a single part on the heap
-	desk.InParallel(len(all), func(i int) {
+	errs := desk.InParallel(len(all), func(i int) (err error) {
 		e := &each[i]
-		if p := desk.Guarded(func() { e.wants, e.cfg, e.at, e.err = l.levels(ctx, all[i], nil) }); p != nil {
-			e.at, e.err = all[i].name(), p
-		}
+		e.at = all[i].name()
+		e.wants, e.cfg, e.at, err = l.levels(ctx, all[i], nil)
+		return err
 	})
-	failed := func(e need) bool { return e.err != nil }
-	known := func(e need) bool { return failed(e) && store.KindOf(e.err) == 0 } // which no policy turns into a lease
-	for _, is := range [...]func(need) bool{known, failed} {
-		if i := slices.IndexFunc(each, is); i >= 0 {
-			return nil, each[i].cfg, each[i].at, each[i].err
+	failed := func(err error) bool { return err != nil }
+	known := func(err error) bool { return failed(err) && store.KindOf(err) == 0 } // which no policy turns into a lease
+	for _, is := range [...]func(error) bool{known, failed} {
+		if i := slices.IndexFunc(errs, is); i >= 0 {
+			return nil, each[i].cfg, each[i].at, errs[i]
 		}
 	}
 	for i, e := range each {

@@ -99,20 +99,13 @@ func (le *Lease) due() [][]table.Cost {
 // settle writes one adjustment per item, all at once: one after the other, a lease on many
 // shards would exceed the time of one call. A written adjustment is noted as taken, so that a
 // repeated call does not settle it twice.
-func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
+func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost, alone bool) error {
 	bounded := le.limiter.desks.Bounded(ctx)
 	defer bounded.End()
 	var errs []error
-	came := make([]error, len(le.items))
-	settle := func(i int) { came[i] = le.settleItem(bounded, &le.items[i], due[i]) }
-	desk.InParallel(len(le.items), func(i int) {
-		if len(le.items) == 1 {
-			settle(i)
-		} else if p := desk.Guarded(func() { settle(i) }); p != nil {
-			came[i] = p
-		}
-	})
-	for i, err := range came {
+	for i, err := range together(alone, len(le.items), func(i int) error {
+		return le.settleItem(bounded, &le.items[i], due[i])
+	}) {
 		if err == nil {
 			it := &le.items[i]
 			it.Taken = table.Plus(it.Taken, due[i][:len(due[i])-len(it.slots)])
@@ -140,6 +133,14 @@ func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Co
 	return nil
 }
 
+// together is [desk.InParallel], but a panic goes to the caller where the lease is on one item alone.
+func together(alone bool, n int, f func(i int) error) []error {
+	if alone {
+		return []error{f(0)}
+	}
+	return desk.InParallel(n, f)
+}
+
 func isFree(c table.Cost) bool { return c.Milli == 0 }
 
 // taken returns when the lease had taken everything, if that is certain.
@@ -162,7 +163,7 @@ func (le *Lease) entered(ctx context.Context, op string, settle func(*Lease, con
 // settleAll settles the lease on every level. It stays open if that can be repeated.
 func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
 	begin, all := le.limiter.begin(), le.levels()
-	errs, dues := make([]error, len(all)), make([][][]table.Cost, len(all))
+	dues := make([][][]table.Cost, len(all))
 	released := le.limiter.desks.Release(le.slots)
 	for i, a := range all {
 		dues[i] = due(a)
@@ -173,8 +174,9 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 		}
 	}
 	le.limiter.desks.GiveSlots(released) // taken over, with tokens of another shard
-	desk.InParallel(len(all), func(i int) { errs[i] = all[i].settle(ctx, op, dues[i]) })
-	err := le.settledAll(op, errs)
+	alone := len(all) == 1 && len(le.items) == 1
+	settle := func(i int) error { return all[i].settle(ctx, op, dues[i], alone) }
+	err := le.settledAll(op, together(alone, len(all), settle))
 	le.observeSettled(ctx, op, begin, dues, err)
 	return err
 }

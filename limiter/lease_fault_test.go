@@ -214,3 +214,19 @@ func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
 		w.wantHeld(l, limit, left)
 	}
 }
+
+// Nor does it where the lease is on a bucket and on its parent's: each is given back by itself.
+func TestPanicWhileALevelIsGivenBack(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	lease := must(t, l, stored(Costs{"rpm": 3}))
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity == "org" {
+			panic("middleware")
+		}
+		return true, nil
+	})
+	if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v, want unknown", err)
+	}
+	w.wantSpent(l, "given back", map[string]int64{acme: 0, "org": 3})
+}

@@ -94,7 +94,7 @@ func TestDebtIsBoundedByWorkUnderWay(t *testing.T) {
 			w.advance(time.Duration(pause) * time.Millisecond)
 			held += pause
 		}
-		desk.InParallel(len(atWork), func(i int) { settles(t, atWork[i], 1000) })
+		desk.InParallel(len(atWork), func(i int) error { settles(t, atWork[i], 1000); return nil })
 		held -= int64(len(atWork)) * 1_000_000
 		_, err := w.process(Options{}).Acquire(t.Context(), asks(Costs{"tpm": 1}, tpm))
 		d, ok := errors.AsType[*LimitError](err)

@@ -88,13 +88,11 @@ func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
 		}
 		k.Drain(until)
 		same := d.complete(ctx, k, images, read, try < 3)
-		errs, held := make([]error, len(images)), make([]bool, len(images))
-		InParallel(len(images), func(i int) {
-			if p := Guarded(func() { held[i], errs[i] = d.drainShard(ctx, k, images[i], until) }); p != nil {
-				errs[i] = p
-			}
-		})
-		switch err = errors.Join(errs...); {
+		held := make([]bool, len(images))
+		switch err = errors.Join(InParallel(len(images), func(i int) (err error) {
+			held[i], err = d.drainShard(ctx, k, images[i], until)
+			return err
+		})...); {
 		case err != nil, same && !slices.Contains(held, false):
 			return err
 		case try == SettleAttempts:

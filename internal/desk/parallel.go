@@ -19,14 +19,21 @@ func Guarded(f func()) (err error) {
 	return nil
 }
 
-// InParallel calls f for 0 to n-1 concurrently and waits for all.
-func InParallel(n int, f func(i int)) {
+// InParallel calls f for 0 to n-1 concurrently, waits for all, and returns their errors, see [Guarded].
+func InParallel(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	guarded := func(i int) {
+		if p := Guarded(func() { errs[i] = f(i) }); p != nil {
+			errs[i] = p
+		}
+	}
 	var all sync.WaitGroup
 	for i := 1; i < n; i++ {
-		all.Go(func() { f(i) })
+		all.Go(func() { guarded(i) })
 	}
 	if n > 0 {
-		f(0)
+		guarded(0)
 	}
 	all.Wait()
+	return errs
 }

@@ -138,12 +138,12 @@ func (d *Desks) chargeAll(ctx context.Context, parts []*Attempt) {
 
 // chargeApart charges some parts of a request at once.
 func (d *Desks) chargeApart(ctx context.Context, parts []*Attempt) {
-	InParallel(len(parts), func(i int) {
-		p := parts[i]
-		if err := Guarded(func() { p.grant, p.err = d.charge(ctx, p) }); err != nil {
-			p.err = err
-		}
-	})
+	for i, err := range InParallel(len(parts), func(i int) (err error) {
+		parts[i].grant, err = d.charge(ctx, parts[i])
+		return err
+	}) {
+		parts[i].err = err
+	}
 }
 
 // takeNone gives back what the parts of a request were granted, of which one has failed worst.
@@ -189,14 +189,15 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 // giveBack gives back grants, also if ctx has ended. It returns the failures.
 func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
 	came := make([][]error, len(grants))
-	InParallel(len(grants), func(i int) {
-		if err := Guarded(func() { came[i] = d.giveBackOne(ctx, grants[i]) }); err != nil {
-			came[i] = []error{err}
+	for i, panicked := range InParallel(len(grants), func(i int) error {
+		came[i] = d.giveBackOne(ctx, grants[i])
+		return nil
+	}) {
+		if panicked != nil {
+			came[i] = []error{panicked}
 		}
-	})
-	for i, errs := range came {
-		if len(errs) > 0 {
-			failed = append(failed, Trouble{"rollback", grants[i].Name, errs})
+		if len(came[i]) > 0 {
+			failed = append(failed, Trouble{"rollback", grants[i].Name, came[i]})
 		}
 	}
 	return failed
@@ -209,7 +210,7 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	bounded := d.Bounded(ctx)
 	defer bounded.End()
 	e := Event{Kind: Returned, Name: g.Name}
-	back, errs := make([][]table.Cost, len(g.Parts)), make([]error, len(g.Parts))
+	back := make([][]table.Cost, len(g.Parts))
 	for i, p := range g.Parts {
 		if back[i] = table.Negative(p.Taken); slices.ContainsFunc(back[i], func(c table.Cost) bool { return c.Milli != 0 }) {
 			e.Writes++
@@ -217,13 +218,10 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 		e.Costs = append(e.Costs, back[i]...)
 	}
 	taken := takingOf(g)
-	InParallel(len(g.Parts), func(i int) {
-		settle := func() { _, errs[i] = d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i], false) }
-		if p := Guarded(settle); p != nil {
-			errs[i] = p
-		}
-	})
-	e.Errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	e.Errs = slices.DeleteFunc(InParallel(len(g.Parts), func(i int) error {
+		_, err := d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i], false)
+		return err
+	}), func(err error) bool { return err == nil })
 	e.Elapsed = time.Since(begin)
 	d.observe(ctx, e)
 	return e.Errs
