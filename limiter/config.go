@@ -241,12 +241,14 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	}
 	n := keys[recEntity].name
 	unmet := c.desks.Unmet(n)
-	flight := c.flight.DoChan(fmt.Sprintf("%#v%t", want, unmet), func() (got any, err error) {
+	flight := c.flight.DoChan(fmt.Sprintf("%#v%t", want, unmet), func() (any, error) {
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
-		if p := desk.Guarded(func() { got, err = c.read(shared, n, want, unmet, now) }); p != nil {
-			return nil, p // in a goroutine of its own a panic would end the process
-		}
+		var got fetched
+		err := desk.Guarded(func() (err error) { // in a goroutine of its own a panic would end the process
+			got, err = c.read(shared, n, want, unmet, now)
+			return err
+		})
 		return got, err
 	})
 	select {

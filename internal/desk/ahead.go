@@ -36,7 +36,7 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 		tries := &Attempt{}
 		d.prepare(within, tries)
 		tries.Want, tries.Renews = w, true
-		_ = Guarded(func() {
+		_ = Guarded(func() error {
 			var effects decide.Effects
 			k.Renew(&tries.Waiter, shard, d.Moment, &effects)
 			d.carryOut(within, k, &effects)
@@ -47,6 +47,7 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 			if sent := tries.Calls; a.Result != decide.Granted && sent > 0 {
 				d.observe(within, Event{Kind: Ahead, Name: w.Name, Op: "take ahead", Err: a.Err, Writes: sent})
 			}
+			return nil
 		})
 	}()
 }

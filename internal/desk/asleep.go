@@ -42,7 +42,7 @@ func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration
 		return next
 	}
 	d.background.Go(func() {
-		_ = Guarded(func() {
+		_ = Guarded(func() error {
 			bounded := d.Bounded(context.WithoutCancel(ctx)) // others use it, also if this one leaves
 			defer bounded.End()
 			for _, k := range looks {
@@ -54,6 +54,7 @@ func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration
 					d.Sleepers.Saw(k, b)
 				}
 			}
+			return nil
 		})
 	})
 	return next

@@ -57,7 +57,7 @@ func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 		all.Go(func() {
 			for k := range next {
 				var errs []error
-				if p := Guarded(func() { errs = d.release(ctx, k) }); p != nil {
+				if p := Guarded(func() error { errs = d.release(ctx, k); return nil }); p != nil {
 					errs = append(errs, p)
 				}
 				if len(errs) > 0 {
@@ -88,10 +88,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		s.gives, s.ends = r, true
 		e := Event{Kind: Ahead, Name: k.Name, Op: "give back", Writes: 1,
 			Ended: append(table.Negative(slices.DeleteFunc(slices.Clone(r.Back), isSlots)), r.Ended...)}
-		if p := Guarded(func() { e.Err = s.run(bounded, waitqueue.Taking{}) }); p != nil {
-			e.Err = p
-		}
-		if e.Err != nil {
+		if e.Err = Guarded(func() error { return s.run(bounded, waitqueue.Taking{}) }); e.Err != nil {
 			failed, e.Ended = append(failed, e.Err), nil
 		}
 		d.observe(ctx, e)

@@ -46,10 +46,7 @@ func (d *Desks) create(ctx context.Context, parts []*Attempt) (ok bool, err erro
 	for i, p := range parts {
 		all[i] = creation{p.Want, p.desk}
 	}
-	if p := Guarded(func() { err = d.siblings(ctx, all...) }); p != nil {
-		return false, p
-	}
-	if err != nil {
+	if err = Guarded(func() error { return d.siblings(ctx, all...) }); err != nil {
 		return false, err
 	}
 	plans, writes := make([]decide.Planned, len(parts)), make([]item.Write, len(parts))

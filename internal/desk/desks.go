@@ -61,7 +61,7 @@ func New(s store.Store, o Options) *Desks {
 
 // later runs f after a while, unless the desks are closed by then: Close does the rest.
 func (d *Desks) later(after time.Duration, f func()) {
-	time.AfterFunc(after, func() { d.background.try(func() { _ = Guarded(f) }) })
+	time.AfterFunc(after, func() { d.background.try(func() { _ = Guarded(func() error { f(); return nil }) }) })
 }
 
 // Moment is what a decision depends on besides the bucket and the request.

@@ -116,9 +116,7 @@ func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide
 		var err error
 		if len(costs) > 0 {
 			s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, errandOf(batch[0]).image, costs)
-			if p := Guarded(func() { err = s.run(ctx, waitqueue.Taking{}) }); p != nil {
-				err = p
-			}
+			err = Guarded(func() error { return s.run(ctx, waitqueue.Taking{}) })
 		}
 		if err == nil {
 			d.wakeBehind(k, batch, k.Seen(shard).Image)

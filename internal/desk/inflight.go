@@ -116,8 +116,7 @@ func (d *Desks) keepUp(n decide.Name) {
 	if r == nil {
 		return
 	}
-	err := error(&store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: errors.New("panic")})
-	_ = Guarded(func() { err = d.move(r) })
+	err := Guarded(func() error { return d.move(r) })
 	came, b := moved(err)
 	_ = d.backOf(n, r.Key(), d.Slots.Moved(r, came, b, d.clock()))
 	d.ObserveLost()
@@ -175,16 +174,15 @@ func moved(err error) (came inflight.Outcome, b *table.Shard) {
 
 // backOf gives back slots of leases that have ended, which those did not give back: they were just
 // moved, or idle. What cannot be given back is free when its epochs are over.
-func (d *Desks) backOf(n decide.Name, key item.Key, back []table.Cost) (err error) {
+func (d *Desks) backOf(n decide.Name, key item.Key, back []table.Cost) error {
 	if len(back) == 0 {
 		return nil
 	}
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
 	part := decide.Part{Key: key}
-	settle := func() { _, err = d.Settle(bounded, n, part, table.Shard{}, waitqueue.Taking{}, back, false) }
-	if p := Guarded(settle); p != nil {
-		return p
-	}
-	return err
+	return Guarded(func() error {
+		_, err := d.Settle(bounded, n, part, table.Shard{}, waitqueue.Taking{}, back, false)
+		return err
+	})
 }

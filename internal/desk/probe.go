@@ -82,11 +82,7 @@ func (d *Desks) lets(ctx context.Context, b *Breaker, n decide.Name, before func
 		ctx := context.WithoutCancel(ctx)
 		bounded := d.Bounded(ctx)
 		defer bounded.End()
-		var err error
-		if p := Guarded(func() { err = d.probe(bounded, n, before) }); p != nil {
-			err = p
-		}
-		d.Heard(ctx, n, n, err)
+		d.Heard(ctx, n, n, Guarded(func() error { return d.probe(bounded, n, before) }))
 	})
 	timer := time.NewTimer(ProbeWait)
 	defer timer.Stop()

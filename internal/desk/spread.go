@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -130,19 +129,17 @@ func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attemp
 		return &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
 	}
 	caller, mine := d.within(ctx), &decide.Attempt{Calls: tries.Calls}
-	var over atomic.Bool // it has an answer, or its caller has left
-	answers := make(chan error, 1)
+	answers, left := make(chan error), make(chan struct{})
 	d.background.Go(func() {
 		within := caller.outliving()
 		defer within.End()
-		var err error
-		if p := Guarded(func() { err = d.transactAs(&within, rand.Text(), writes, mine) }); p != nil {
-			err = p
-		}
-		if over.CompareAndSwap(false, true) {
-			answers <- err
-		} else if err == nil {
-			d.dropped(&within, taken()...)
+		err := Guarded(func() error { return d.transactAs(&within, rand.Text(), writes, mine) })
+		select {
+		case answers <- err:
+		case <-left:
+			if err == nil {
+				d.dropped(&within, taken()...)
+			}
 		}
 	})
 	select {
@@ -150,14 +147,10 @@ func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attemp
 		tries.Calls = mine.Calls
 		return err
 	case <-caller.caller.Done():
-	}
-	if over.CompareAndSwap(false, true) {
+		close(left)
 		tries.Calls++
 		return &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: ctx.Err()}
 	}
-	err := <-answers
-	tries.Calls = mine.Calls
-	return err
 }
 
 // transactAs sends a transaction, again with the same token when its answer is lost,
