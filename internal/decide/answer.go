@@ -30,7 +30,7 @@ func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int
 	s.added = false
 	k.granted(s, image, p, group, now)
 	k.confirm(image, w, now)
-	return k.levels(w.Costs, now)
+	return k.levels(w.Costs, now, false)
 }
 
 // refused remembers the image that a refused write brought. If the write was
@@ -78,7 +78,7 @@ func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, sent, now
 		}
 	}
 	image := k.at(g.Parts[0].Shard).image
-	g.Image, g.Levels = &image, k.levels(w.Costs, now)
+	g.Image, g.Levels = &image, k.levels(w.Costs, now, false)
 	return g
 }
 

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -24,17 +23,7 @@ type denied struct {
 	c      Choice
 	until  int64 // the choice holds before it, epoch ms
 	at     int64
-	limits []supply // in the order of the costs
-	unseen bool     // of some shards nothing is known
-}
-
-// supply is what there was of a limit when it denied, on the shards that were known.
-type supply struct {
-	level float64 // less the costs under way
-	rate  float64 // what it gains per ms
-	whole int64   // what it can hold
-	floor int64   // the part of it that has to be left
-	edge  int64   // of a quota: when it is whole again, epoch ms
+	unseen bool // of some shards nothing is known
 }
 
 // covers reports whether a denial is one of this request too: it wants as much under
@@ -43,85 +32,52 @@ func (d *denied) covers(w Want, now int64) bool {
 	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.Costs, w.Costs)
 }
 
-// deny makes a denial of a choice, with the supplies to say later how much is there by
-// then. It holds until the first shard covers the costs, or the oldest image is due for a
-// look.
+// deny makes a denial of a choice. It holds until the first shard covers the costs, or the oldest image is due
+// for a look.
 func (d decider) deny(c Choice) *denied {
 	c = d.named(c)
-	out := &denied{want: d.want, c: c, at: d.now, until: c.at, limits: make([]supply, len(d.want.Costs))}
-	seenShards := 0
+	out, seenShards := &denied{want: d.want, c: c, at: d.now, until: c.at}, 0
 	for n, s := range d.shards {
 		if n >= d.count || !s.imaged() { // one beyond the count has merged
 			continue
 		}
 		seenShards++
 		out.until = min(out.until, min(max(s.at, d.lookedAt), d.now)+max(d.DenyFor, 1))
-		state := s.image.State
-		for i, c := range d.want.Costs {
-			r, sum := state.RateOf(c.Limit), &out.limits[i]
-			sum.whole = bucket.AddSat(sum.whole, r.Capacity)
-			sum.floor = bucket.AddSat(sum.floor, c.FloorIn(state))
-			sum.rate += float64(r.Amount) / float64(r.Period)
-			sum.edge = max(sum.edge, edgeOf(r, state.RF))
-			level := r.Capacity // a limit that the shard does not have yet starts full
-			if j := state.Index(c.Limit.Name); j >= 0 {
-				level, _ = state.LevelAt(j, d.now)
-			}
-			sum.level += float64(level) - float64(s.underWay.of(c.Limit.Name))
-		}
 	}
-	if out.unseen = seenShards < d.count; out.unseen {
-		for i, c := range d.want.Costs {
-			out.limits[i].extrapolate(c)
-		}
-	}
+	out.unseen = seenShards < d.count
 	return out
-}
-
-// extrapolate lets shards that were not seen be as full as those that were.
-func (s *supply) extrapolate(c table.Cost) {
-	if s.whole <= 0 || s.whole >= c.Limit.Capacity {
-		return
-	}
-	times := float64(c.Limit.Capacity) / float64(s.whole)
-	s.level, s.rate = s.level*times, s.rate*times
-	s.whole, s.floor = c.Limit.Capacity, c.FloorIn(bucket.State{})
 }
 
 // explain returns the denial as it is at now.
 func (d *denied) explain(k *facts, now int64) Denial {
 	out := Denial{
 		Limit: d.c.Limit, After: bucket.SubSat(max(d.c.at, now+1), now), Estimated: d.unseen || d.c.guess, Full: d.c.full,
-		Levels: make([]Level, len(d.want.Costs)),
+		Levels: k.levels(d.want.Costs, now, true),
 	}
-	then := decider{facts: k, want: d.want, now: d.at}
 	for i, c := range d.want.Costs {
-		sum := d.limits[i]
-		level := min(sum.level+sum.rate*float64(now-d.at), float64(sum.whole))
-		l := Level{Limit: c.Limit, At: now, Milli: int64(math.Floor(level)), Floor: c.FloorIn(bucket.State{}),
-			Estimated: d.unseen}
-		l.Held, l.Over = k.held(c.Limit.Name, now)
-		l.Remaining = bucket.WholeAbove(l.Milli, sum.floor)
-		if k.count > 1 {
-			l.Remaining = min(l.Remaining, then.holds(c, now)/bucket.Milli)
-		}
+		l := &out.Levels[i]
+		l.Estimated = d.unseen
 		need := c.Milli
 		if need > 0 {
-			need = bucket.AddSat(need, sum.floor)
+			need = bucket.AddSat(need, l.Floor)
 		}
-		if short := float64(need) - level; c.Limit.Name == d.c.Limit && !d.c.full {
+		switch {
+		case c.Limit.Name == d.c.Limit && !d.c.full:
 			l.After = out.After
 			if c.Milli > 0 && !c.Limit.Soft { // the image may show more, which others take by then
 				l.Remaining = min(l.Remaining, c.Milli/bucket.Milli-1)
 			}
-		} else if short > 0 && !c.Limit.Soft {
-			l.After = sum.after(short, now)
+		case l.Milli >= need || c.Limit.Soft:
+		case c.Limit.Renews():
+			l.After = l.Edge
+		default:
+			r := c.Limit.Whole()
+			r.Capacity = max(r.Capacity, need) // a limit that cannot hold it now may later, by its schedule
+			l.After = min(bucket.Wait(l.Milli, l.Rest, r, need), longest)
 		}
 		if c.Limit.Returns() {
 			l.After = min(l.After, slotsAfter)
 		}
-		l.Edge = max(0, bucket.SubSat(sum.edge, now))
-		out.Levels[i] = l
 	}
 	out.slots(d.want)
 	return out
@@ -144,14 +100,6 @@ func (out *Denial) slots(w Want) {
 			out.Limit, out.After = l.Limit.Name, l.After
 		}
 	}
-}
-
-// after returns how long until there is so much more than there was.
-func (s supply) after(short float64, now int64) int64 {
-	if s.edge > 0 {
-		return min(max(1, bucket.SubSat(s.edge, now)), longest)
-	}
-	return int64(math.Ceil(min(short/s.rate, longest)))
 }
 
 // edgeOf returns the instant at which a quota is whole again that refills by a rate seen

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -31,40 +30,6 @@ func TestDenialsReckonWithFloors(t *testing.T) {
 	}
 }
 
-// A denial by limits that are not stored has them stored first, on the shard that denies, or
-// where none ever can, on the first that has others.
-func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
-	before := perSecond
-	before.Amount = 7000
-	for _, c := range []struct {
-		denial Choice
-		stored [2]bucket.Limit
-		shard  int
-		adopts bool
-	}{
-		{Choice{Do: Deny, Shard: 1}, [2]bucket.Limit{perSecond, before}, 1, true},
-		{Choice{Do: Deny, Shard: 0}, [2]bucket.Limit{perSecond, before}, 0, false},
-		{Choice{Do: Never, Shard: 0}, [2]bucket.Limit{perSecond, before}, 1, true},
-		{Choice{Do: Never, Shard: 1}, [2]bucket.Limit{before, before}, 0, true},
-		{Choice{Do: Never, Shard: 1}, [2]bucket.Limit{perSecond, perSecond}, 0, false},
-	} {
-		k := factsOf(2)
-		for shard, limit := range c.stored {
-			image := imageOf(shard, 2, 0)
-			image.State.Slots[image.State.Index("rps")].Limit = limit
-			k.see(image, noon, Unsent, nil)
-		}
-		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
-		if shard, adopts := d.unadopted(c.denial); adopts != c.adopts || adopts && shard != c.shard {
-			t.Errorf("%+v of %v: on shard %d, %t", c.denial, c.stored, shard, adopts)
-		}
-		d.attempt.Adopted = true // this request has tried
-		if _, adopts := d.unadopted(c.denial); adopts {
-			t.Errorf("%+v of %v: again", c.denial, c.stored)
-		}
-	}
-}
-
 // Of two shards with four and a half tokens each one request can have eight, so a denial says that
 // eight remain, not nine. A single shard tells its debt.
 func TestDenialsShowWhatOneRequestCanHave(t *testing.T) {
@@ -84,29 +49,6 @@ func TestDenialsShowWhatOneRequestCanHave(t *testing.T) {
 		}
 		if l := b.Levels(asks(0, perSecond), noon)[0]; l.Remaining != c.want {
 			t.Errorf("%v: %+v are told without a denial, want %d", c.tokens, l, c.want)
-		}
-	}
-}
-
-// A denial that names no limit is by the first that is asked for, or by one that may deny, or by any.
-func TestADenialNamesALimit(t *testing.T) {
-	for _, c := range []struct {
-		given string
-		costs []int64
-		soft  int // so many of the limits are soft
-		want  string
-	}{
-		{"", []int64{0, 5, 6}, 0, "b"}, {"c", []int64{0, 5, 6}, 0, "c"}, {"", []int64{0, 0, 0}, 0, "a"},
-		{"", []int64{5, 0, 6}, 1, "c"}, {"", []int64{5, 0, 0}, 1, "b"}, {"", []int64{0, 5, 6}, 3, "a"},
-	} {
-		w := asks(0)
-		w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 1), each("c", 1)}, c.costs...)
-		for i := range c.soft {
-			w.Costs[i].Limit.Soft = true
-		}
-		d := decider{want: w}
-		if got := d.named(Choice{Limit: c.given}).Limit; got != c.want {
-			t.Errorf("%q of %v, %d soft, becomes %q, want %q", c.given, c.costs, c.soft, got, c.want)
 		}
 	}
 }
@@ -131,17 +73,6 @@ func TestADenialIsNoMending(t *testing.T) {
 	b.See(imageOf(0, 1, 4), noon, Unsent)
 	d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon))
 	if d.Do != Deny || d.Denial.After != 3000 || d.Denial.Estimated || d.Mend == nil {
-		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
-	}
-}
-
-// A request that has waited too often of a bucket whose shard 0 was never seen is denied.
-func TestDeniedWithoutShard0(t *testing.T) {
-	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
-	b.See(imageOf(1, 2, 0), noon, Unsent)
-	w.Ahead = 2000
-	d := b.Decide(w, &Attempt{Trips: MaxTrips, Lost: true}, clock(noon))
-	if d.Do != Deny || d.Denial.After != 1000 || !d.Denial.Estimated || d.Mend != nil {
 		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
 	}
 }
@@ -244,22 +175,112 @@ func TestDenialsShowTheLatestEdge(t *testing.T) {
 	}
 }
 
-// What is short comes by a rate, rounded up, or at the edge of a quota: in a millisecond at the least,
-// and in no time that cannot be told.
-func TestHowLongASupplyTakes(t *testing.T) {
-	for _, c := range []struct {
-		s           supply
-		short       float64
-		after, want int64
-	}{
-		{supply{rate: 2}, 10, 0, 5}, {supply{rate: 3}, 10, 0, 4}, {supply{rate: 1e-30}, 10, 0, longest}, {supply{},
-			10, 0, longest},
-		{supply{edge: noon + 70}, 10, noon, 70}, {supply{edge: noon}, 10, noon, 1}, {supply{edge: noon - 70}, 10, noon, 1},
-		{supply{edge: bucket.Never}, 10, noon, longest},
+// A denial lasts a millisecond at least, and its limit is said to need just as long as the denial
+// lasts, whatever its level lets expect.
+func TestADenialAndItsLimitLastAsLong(t *testing.T) {
+	for _, c := range []struct{ at, now, after int64 }{
+		{noon + 7000, noon, 7000}, {noon + 7000, noon + 6000, 1000}, {noon, noon, 1}, {noon - 5, noon, 1},
 	} {
-		if got := c.s.after(c.short, c.after); got != c.want {
-			t.Errorf("%+v: %d ms, want %d", c.s, got, c.want)
+		k := factsOf(1)
+		k.see(imageOf(0, 1, 0), noon, Unsent, nil)
+		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+		got := d.deny(Choice{Do: Deny, Limit: "rps", at: c.at, guess: true}).explain(k, c.now)
+		if got.After != c.after || got.Levels[0].After != c.after || !got.Estimated {
+			t.Errorf("until %d, at %d: %+v, want %d ms", c.at-noon, c.now-noon, got, c.after)
 		}
+	}
+}
+
+// A denial shows the levels of all shards together less what is under way, and how long each takes. It holds until
+// the image that ends first is due for a look.
+func TestDenialsShowAllShardsTogether(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 3))
+	for n := range 3000 {
+		d := anyBucket(r)
+		limit := d.want.Costs[r.IntN(4)].Limit.Name
+		end := d.now + 1 + r.Int64N(3000)
+		denied := d.deny(Choice{Do: Deny, Limit: limit, at: end})
+		until, later := []int64{end}, d.now+r.Int64N(300)
+		for _, s := range d.seenOf() {
+			until = append(until, min(max(s.at, d.lookedAt), d.now)+d.DenyFor)
+		}
+		got, unseen := denied.explain(d.facts, later), len(d.seenOf()) < d.count
+		if denied.until != slices.Min(until) || got.Limit != limit || got.After != max(end-later, 1) ||
+			got.Estimated != unseen {
+			t.Fatalf("bucket %d, until %d of %v at %d: %+v", n, denied.until, until, later, got)
+		}
+		levels := d.levels(d.want.Costs, later, false)
+		for i, l := range got.Levels {
+			c, want := d.want.Costs[i], levels[i]
+			want.Estimated, want.Milli = unseen, l.Milli
+			if unseen = unseen || len(d.seenOf()) == 0; !unseen {
+				want.Milli = levels[i].Milli - sum(d.naively(c.Limit).underWay)
+			}
+			want.Remaining = min(want.Remaining, bucket.WholeAbove(l.Milli, l.Floor))
+			need := c.Milli
+			if need > 0 {
+				need += l.Floor
+			}
+			switch {
+			case c.Limit.Name == limit:
+				if want.After = got.After; c.Milli > 0 && !c.Limit.Soft { // it does not cover what is denied
+					want.Remaining = min(want.Remaining, c.Milli/bucket.Milli-1)
+				}
+			case l.Milli >= need || c.Limit.Soft:
+			case c.Limit.Reset != "":
+				want.After = l.Edge
+			default:
+				want.After = (max(0, need-l.Milli)*c.Limit.Period - l.Rest + c.Limit.Amount - 1) / c.Limit.Amount
+			}
+			if l != want {
+				t.Fatalf("bucket %d: %+v, want %+v", n, l, want)
+			}
+		}
+	}
+}
+
+// A denial by limits that are not stored has them stored first, on the shard that denies, or
+// where none ever can, on the first that has others.
+func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
+	before := perSecond
+	before.Amount = 7000
+	for _, c := range []struct {
+		denial Choice
+		stored [2]bucket.Limit
+		shard  int
+		adopts bool
+	}{
+		{Choice{Do: Deny, Shard: 1}, [2]bucket.Limit{perSecond, before}, 1, true},
+		{Choice{Do: Deny, Shard: 0}, [2]bucket.Limit{perSecond, before}, 0, false},
+		{Choice{Do: Never, Shard: 0}, [2]bucket.Limit{perSecond, before}, 1, true},
+		{Choice{Do: Never, Shard: 1}, [2]bucket.Limit{before, before}, 0, true},
+		{Choice{Do: Never, Shard: 1}, [2]bucket.Limit{perSecond, perSecond}, 0, false},
+	} {
+		k := factsOf(2)
+		for shard, limit := range c.stored {
+			image := imageOf(shard, 2, 0)
+			image.State.Slots[image.State.Index("rps")].Limit = limit
+			k.see(image, noon, Unsent, nil)
+		}
+		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
+		if shard, adopts := d.unadopted(c.denial); adopts != c.adopts || adopts && shard != c.shard {
+			t.Errorf("%+v of %v: on shard %d, %t", c.denial, c.stored, shard, adopts)
+		}
+		d.attempt.Adopted = true // this request has tried
+		if _, adopts := d.unadopted(c.denial); adopts {
+			t.Errorf("%+v of %v: again", c.denial, c.stored)
+		}
+	}
+}
+
+// A request that has waited too often of a bucket whose shard 0 was never seen is denied.
+func TestDeniedWithoutShard0(t *testing.T) {
+	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
+	b.See(imageOf(1, 2, 0), noon, Unsent)
+	w.Ahead = 2000
+	d := b.Decide(w, &Attempt{Trips: MaxTrips, Lost: true}, clock(noon))
+	if d.Do != Deny || d.Denial.After != 1000 || !d.Denial.Estimated || d.Mend != nil {
+		t.Errorf("%+v, %+v, mends %v", d.Choice, d.Denial, d.Mend != nil)
 	}
 }
 
@@ -278,47 +299,6 @@ func TestMergingFollowsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// Shards that were not seen are taken to be as full as those that were: of four, one that has 1 of 2.5
-// tokens makes 4 of 10, and 1 where half of each share is to be left. One that owes 100 makes 400.
-func TestDenialsShowTheWholeBucket(t *testing.T) {
-	for _, c := range []struct {
-		rps   int64 // millitokens
-		floor int64
-		want  int64
-	}{{1000, 0, 4}, {1500, 50, 1}} {
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New([]bucket.Limit{each("other", 1), perSecond}, 0, 4, noon)}
-		image.State.Slots[image.State.Index("other")].Tokens = -100_000
-		image.State.Slots[image.State.Index("rps")].Tokens = c.rps
-		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-		b.See(image, noon, Unsent)
-		w := asks(0)
-		w.Costs = table.Costs([]bucket.Limit{each("other", 1), perSecond}, 0, 5000)
-		w.Costs[1].Floor = c.floor
-		d := b.Decide(w, &Attempt{Trips: MaxTrips}, clock(noon))
-		l := d.Denial.Levels
-		if d.Do != Deny || l[0].Remaining != -400 || l[0].After != 400_000 || l[1].Remaining != c.want || !l[1].Estimated {
-			t.Errorf("%+v: %+v, %+v", c, d.Choice, d.Denial)
-		}
-	}
-}
-
-// A denial lasts a millisecond at least, and its limit is said to need just as long as the denial
-// lasts, whatever its level lets expect.
-func TestADenialAndItsLimitLastAsLong(t *testing.T) {
-	for _, c := range []struct{ at, now, after int64 }{
-		{noon + 7000, noon, 7000}, {noon + 7000, noon + 6000, 1000}, {noon, noon, 1}, {noon - 5, noon, 1},
-	} {
-		k := factsOf(1)
-		k.see(imageOf(0, 1, 0), noon, Unsent, nil)
-		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
-		got := d.deny(Choice{Do: Deny, Limit: "rps", at: c.at, guess: true}).explain(k, c.now)
-		if got.After != c.after || got.Levels[0].After != c.after || !got.Estimated {
-			t.Errorf("until %d, at %d: %+v, want %d ms", c.at-noon, c.now-noon, got, c.after)
-		}
-	}
-}
-
 // Who is outrun where nothing says when tokens come back is denied for as long as an image denies,
 // a millisecond at least.
 func TestOutrunWithoutACost(t *testing.T) {
@@ -329,104 +309,6 @@ func TestOutrunWithoutACost(t *testing.T) {
 		d := decider{facts: k, now: noon, want: asks(0, perSecond), attempt: &Attempt{Lost: true}}
 		if got := d.giveUp(Choice{Do: Take}); got.at != noon+want || got.Do != Deny {
 			t.Errorf("DenyFor %d: denied for %d ms, want %d", denyFor, got.at-noon, want)
-		}
-	}
-}
-
-// A quota that is short, beside one that is short for longer, is told to be whole at its edge.
-func TestDenialShowsWhenEachQuotaIsWhole(t *testing.T) {
-	const edge = 1_700_006_400_000 // midnight
-	hourly := bucket.Limit{Name: "a", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
-	daily := bucket.Limit{Name: "b", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{hourly, daily}, 0, 1, edge-7_100_000)}
-	image.State.Slots[image.State.Index("a")].Tokens = 0
-	image.State.Slots[image.State.Index("b")].Tokens = 0
-	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	b.See(image, edge-7_100_000, Unsent)
-	w := asks(0)
-	w.Costs = table.Costs([]bucket.Limit{hourly, daily}, 1000, 1000)
-	d := b.Decide(w, &Attempt{}, clock(edge-7_050_000))
-	if d.Do != Deny || d.Denial.Limit != "b" {
-		t.Fatalf("%+v, %+v", d.Choice, d.Denial)
-	}
-	for i, want := range []int64{3_450_000 + bucket.EdgeMargin, 7_050_000 + bucket.EdgeMargin} {
-		if l := d.Denial.Levels[i]; l.After != want {
-			t.Errorf("%s is whole after %d ms, want %d", l.Limit.Name, l.After, want)
-		}
-	}
-}
-
-// A denial tells what there is of every limit beside what is under way, as much as all shards have
-// together, and how long each takes; and it holds until the image that ends first is due for a look.
-func TestDenialsShowAllShardsTogether(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 3))
-	for n := range 3000 {
-		d := anyBucket(r)
-		limit := d.want.Costs[r.IntN(4)].Limit.Name
-		end := d.now + 1 + r.Int64N(3000)
-		denied := d.deny(Choice{Do: Deny, Limit: limit, at: end})
-		until := []int64{end}
-		for _, s := range d.seenOf() {
-			until = append(until, min(max(s.at, d.lookedAt), d.now)+d.DenyFor)
-		}
-		if denied.until != slices.Min(until) {
-			t.Fatalf("bucket %d: holds until %d, want the first of %v", n, denied.until, until)
-		}
-		if len(d.seenOf()) == 0 {
-			continue
-		}
-		later := d.now + r.Int64N(300)
-		got := denied.explain(d.facts, later)
-		unseen := len(d.seenOf()) < d.count
-		if got.Limit != limit || got.After != max(end-later, 1) || got.Estimated != unseen {
-			t.Fatalf("bucket %d, until %d at %d: %+v", n, end, later, got)
-		}
-		for i, l := range got.Levels {
-			c := d.want.Costs[i]
-			all := d.naively(c.Limit)
-			level, rate := float64(sum(all.levels)-sum(all.underWay)), 0.0
-			for _, s := range d.seenOf() {
-				r := s.image.State.RateOf(c.Limit)
-				rate += float64(r.Amount) / float64(r.Period)
-			}
-			seen := sum(all.parts)
-			if unseen {
-				level, rate = level*float64(c.Limit.Capacity)/float64(seen), rate*float64(c.Limit.Capacity)/float64(seen)
-				seen = c.Limit.Capacity
-			}
-			level = min(level+rate*float64(later-d.now), float64(seen))
-			if math.Abs(float64(l.Milli)-level) > 1 || l.Estimated != unseen || l.Floor != (c.Limit.Capacity*c.Floor+99)/100 {
-				t.Fatalf("bucket %d: level %+v, want %.1f, estimated %v", n, l, level, unseen)
-			}
-			left := bucket.WholeAbove(l.Milli, l.Floor)
-			if d.count > 1 {
-				left = min(left, d.payable(c, later))
-			}
-			if c.Limit.Name == limit && c.Milli > 0 && !c.Limit.Soft { // it does not cover what is denied
-				left = min(left, c.Milli/bucket.Milli-1)
-			}
-			if c.Floor == 0 && l.Remaining != left {
-				t.Fatalf("bucket %d: %d remain of %+v, want %d", n, l.Remaining, l, left)
-			}
-			edge := max(0, most(all.edges)-later)
-			short := float64(c.Milli) - level
-			if c.Floor > 0 && c.Milli > 0 {
-				short = float64(l.After) * rate // shares of floors are rounded: see TestDenialsReckonWithFloors
-			}
-			after := int64(0)
-			switch {
-			case c.Limit.Name == limit:
-				after = got.After
-			case short <= 0 || c.Limit.Soft:
-			case c.Limit.Reset != "":
-				after = max(1, edge)
-			default:
-				after = int64(math.Ceil(short / rate))
-			}
-			if l.After-after > 1 || after-l.After > 1 || (l.After > 0) != (after > 0) || l.Edge != edge {
-				t.Fatalf("bucket %d: %+v, want %d ms, the edge in %d", n, l, after, edge)
-			}
 		}
 	}
 }

@@ -24,12 +24,13 @@ type Level struct {
 func (b *Bucket) Levels(w Want, now int64) []Level {
 	k := b.lock()
 	defer b.mu.Unlock()
-	return k.levels(w.Costs, now)
+	return k.levels(w.Costs, now, false)
 }
 
 // levels returns what there is of some limits. If only some shards were seen, the level is
-// extrapolated: two shards of four that hold 12 together make 24.
-func (k *facts) levels(costs []table.Cost, now int64) []Level {
+// extrapolated: two shards of four that hold 12 together make 24. Less says that what this
+// process has under way counts as taken.
+func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 	out := make([]Level, len(costs))
 	for i, c := range costs {
 		l := c.Limit
@@ -44,6 +45,9 @@ func (k *facts) levels(costs []table.Cost, now int64) []Level {
 			seen, edge = bucket.AddSat(seen, part), max(edge, edgeOf(r, state.RF))
 			if j := state.Index(l.Name); j >= 0 {
 				part, rest = state.LevelAt(j, now)
+			}
+			if less {
+				part = bucket.SubSat(part, s.underWay.of(l.Name))
 			}
 			level = bucket.AddSat(level, part)
 		}

@@ -150,7 +150,7 @@ func TestLevelsSumAllShards(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))
 	for n := range 3000 {
 		d := anyBucket(r)
-		for i, l := range d.levels(d.want.Costs, d.now) {
+		for i, l := range d.levels(d.want.Costs, d.now, false) {
 			c := d.want.Costs[i]
 			all := d.naively(c.Limit)
 			level, seen := sum(all.levels), sum(all.parts)
