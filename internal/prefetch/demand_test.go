@@ -39,30 +39,6 @@ func TestDemandOfOneRequestInALifeIsNotBusy(t *testing.T) {
 	}
 }
 
-// What comes regularly is measured within a tenth once it has come for 2.6 lives, also
-// after a silence, and never taken for more.
-func TestDemandIsKnownSoon(t *testing.T) {
-	for _, life := range []int64{500, 10_000} {
-		d, at := demandOf(50, life/50, life)
-		for _, silence := range []int64{0, 100 * life} {
-			for i := range 200 {
-				at += life / 50
-				if i == 0 {
-					at += silence
-				}
-				d.Asked(single(1), life, at)
-				in := d.Requests(at) * float64(life)
-				if in > 53 || i >= 130 && in < 45 {
-					t.Fatalf("life %d ms, silence %d ms: %.1f requests in a life after %d of them, of 50", life, silence, in, i)
-				}
-				if of := d.Of("rpm") * float64(life) / bucket.Milli; math.Abs(of-in) > 1e-6 {
-					t.Fatalf("%.3f tokens in a life, of %.3f requests", of, in)
-				}
-			}
-		}
-	}
-}
-
 // The demand is that of all requests since the last silence, each weighing less as time passes, for the
 // time for which they stand; and a clock that is set back changes none of it.
 func TestDemandIsASum(t *testing.T) {

@@ -341,23 +341,6 @@ func TestSpentByTheClockOfOthers(t *testing.T) {
 	}
 }
 
-// A charge reports expired tokens, even if nobody has asked before.
-func TestAChargeReportsExpiredTokens(t *testing.T) {
-	h := holds(t)
-	a := h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
-	if ended, _ := table.Find(a.Ended, "a"); ended.Milli != 2000 {
-		t.Errorf("%+v, want that 2000 ended", a)
-	}
-}
-
-// A write names the amounts that are not zero, however small.
-func TestZeroAmountsAreNotWritten(t *testing.T) {
-	costs := amounts{{"a", 0}, {"b", 1}, {"c", -2}}.costs()
-	if len(costs) != 2 || costs[0].Limit.Name != "b" || costs[0].Milli != 1 || costs[1].Milli != -2 {
-		t.Errorf("%+v", costs)
-	}
-}
-
 // A process has prefetched five of ten tokens, which refill one a second, and grants them in the
 // last moment of their life. If it gives up its tokens right then, others get the five that a full
 // bucket has left, not ten: the granted ones were held until then.

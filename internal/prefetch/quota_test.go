@@ -277,34 +277,6 @@ func TestUnspentQuotaGoesToALaterAllotment(t *testing.T) {
 	}
 }
 
-// Of two quotas that of the shorter period is made whole, or its period ends. What is held of the
-// other is of its period still, and goes back.
-func TestTheOtherQuotaGoesBack(t *testing.T) {
-	const at = began/1_200_000*1_200_000 + 30_000
-	limits := []bucket.Limit{
-		{Name: "rpd", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
-		{Name: "rpm", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/20@UTC"},
-	}
-	for name, see := range map[string]func(b *table.Shard){
-		"nothing":           func(*table.Shard) {},
-		"rpd made whole":    func(b *table.Shard) { b.State.Slots[0].Resets++ },
-		"rpd's period ends": func(b *table.Shard) { b.State.Slots[0].End += 120_000 },
-	} {
-		_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
-			Now: at, Draw: 1})
-		h := Holding{}
-		h.See(b, 500)
-		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
-		h.Done(Written, b)
-		b.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
-		see(&b)
-		h.See(b, 500)
-		if c, _ := table.Find(h.Back(Instant{Wall: at + 500, Mono: 500}), "rpm"); c.Milli != -6000 {
-			t.Errorf("%s: of the other goes back %+v; ended %+v", name, c, h.ended)
-		}
-	}
-}
-
 // An image that is older than what is held says nothing against it.
 func TestAnOldImageEndsNothing(t *testing.T) {
 	const edge = began/120_000*120_000 + 120_000
@@ -334,16 +306,6 @@ func TestOnlyTokensOfTheLastResetGoBack(t *testing.T) {
 		if back := h.Back(Instant{Wall: at}); len(back) != 1 || back[0] != now || h.ended.of("rpy") != 3000 {
 			t.Errorf("goes back %+v, ended %+v", back, h.ended)
 		}
-	}
-}
-
-// Others have data of the zone by which the period ends earlier: nothing is held over that.
-func TestNothingIsHeldOverAnEdgeOfOthers(t *testing.T) {
-	const edge = began/120_000*120_000 + 120_000
-	b, limits := quotaBucket(edge - 60_000)
-	b.Calendars.Until = edge - 50_000
-	if life := LifeFrom(b, table.Costs(limits), 500, edge-50_100); life != 100 {
-		t.Errorf("%d ms, their edge is in 100", life)
 	}
 }
 

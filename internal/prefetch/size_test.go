@@ -125,23 +125,6 @@ func TestSizeEqualsANaiveOne(t *testing.T) {
 	}
 }
 
-// Two requests in a life are busy: of a life of 900 ms, after a silence, three at once.
-func TestBusy(t *testing.T) {
-	d := &Demand{}
-	for n, want := range []bool{false, false, false, true} {
-		if got := d.Busy(900, 1000); got != want {
-			t.Errorf("after %d requests: busy %v", n, got)
-		}
-		d.Asked(table.Costs([]bucket.Limit{requests}, 1000), 900, 1000)
-	}
-	if d.Busy(0, 1000) || d.Busy(900, 2000) {
-		t.Error("busy without a life, or a second later")
-	}
-	if d.Of("other") != 0 {
-		t.Error("what nobody asked for is in demand")
-	}
-}
-
 // Tokens are held for half of the time in which the fastest rate fills, never longer than
 // is asked for or is bounded. Slots, which are given back, do not shorten that. Beside a soft limit or a
 // floor none are held.
