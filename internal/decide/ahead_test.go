@@ -199,24 +199,6 @@ func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 	}
 }
 
-// What a request is told that was granted from what is held is of the last image.
-func TestHeldGrantHasTheLastImage(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	p.charges(ten(), 0)
-	h, _ := p.Grant(costing(1000, plenty), clock(noon))
-	if h.Key != p.image.Key() || !slices.Equal(h.Limits, p.image.State.Limits()) {
-		t.Errorf("%+v, want key %v and limits %v", h, p.image.Key(), p.image.State.Limits())
-	}
-	added := plenty
-	added.Name = "added"
-	p.image.State.Slots = slices.Insert(p.image.State.Slots, 0, bucket.Slot{Limit: added, Tokens: added.Capacity})
-	p.See(p.image, noon, Unsent)
-	if h, _ = p.Grant(costing(1000, plenty), clock(noon)); !slices.Equal(h.Limits, p.image.State.Limits()) {
-		t.Errorf("limits %v, want %v", h.Limits, p.image.State.Limits())
-	}
-}
-
 // When others have replaced the limits, nothing is granted from what was held under the old ones.
 func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
 	p := newProcess(t)
@@ -234,28 +216,6 @@ func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
 	}
 }
 
-// A lease gives back into what is held, as far as that was told.
-func TestLeaseGivesBackIntoHeldTokens(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	p.charges(ten(), 0)
-	p.grants(1, 3000, 0)
-	for _, c := range []struct {
-		shard    int
-		milli    int64
-		want     bool
-		leftThen int64
-	}{{0, 2000, true, 4000}, {0, 1001, false, 4000}, {0, -500, true, 3500}, {1, 1, false, 3500}} {
-		got := p.GiveBack(c.shard, table.Costs([]bucket.Limit{plenty}, c.milli), clock(noon))
-		if p.left(0, c.leftThen); got != c.want {
-			t.Errorf("%d to shard %d: %v", c.milli, c.shard, got)
-		}
-	}
-	if seenAs(plenty, 10).GiveBack(0, table.Costs([]bucket.Limit{plenty}, 0), clock(noon)) {
-		t.Error("a process that holds nothing takes something back")
-	}
-}
-
 // What ended unspent is told again if the charge was refused, and not if its answer was lost.
 func TestRefusedChargesReportExpiredTokensAgain(t *testing.T) {
 	for written, want := range map[bool]int{false: 1, true: 0} {
@@ -268,51 +228,6 @@ func TestRefusedChargesReportExpiredTokensAgain(t *testing.T) {
 		if plan := p.sends(ten(), 500); plan.ahead == nil || len(plan.ahead.Ended) != want {
 			t.Errorf("written %v: tells %+v, want that %d limits ended", written, plan.ahead, want)
 		}
-	}
-}
-
-// What is held of any shard is granted from.
-func TestGrantsOfTheSecondShard(t *testing.T) {
-	b, c := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), Choice{Do: Take, Shard: 1}
-	var image table.Shard
-	for shard := range 2 {
-		image = table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: noon,
-			State: bucket.New([]bucket.Limit{plenty}, shard, 2, noon)}
-		b.See(image, noon, Unsent)
-	}
-	for range 2 {
-		for _, w := range ten() {
-			b.Begin(c, w, noon)
-		}
-		_, plan := b.Plan(c, ten(), 10, clock(noon))
-		it, held, err := plan.Write.Apply(image.Item())
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		if image, err = table.DecodeShard(it); err != nil {
-			t.Fatal(err)
-		}
-		b.Took(image, plan, Joined(ten()), ten(), noon)
-	}
-	if h, ok := b.Grant(costing(1000, plenty), clock(noon)); !ok || h.Key != image.Key() {
-		t.Errorf("granted %v of %v, want %v", ok, h.Key, image.Key())
-	}
-}
-
-// A process that creates a bucket holds nothing of it yet, and may hold from its next charge on.
-func TestCreatorPrefetchesFromItsNextCharge(t *testing.T) {
-	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), costing(1000, plenty)
-	b.Missing(noon, 0)
-	b.Decide(w, &Attempt{}, clock(noon))
-	p := b.Create(w, Now{Ms: noon})
-	it, _, err := p.Write.Apply(nil)
-	image, err2 := table.DecodeShard(it)
-	if err != nil || err2 != nil {
-		t.Fatal(err, err2)
-	}
-	b.Took(image, p, w, nil, noon)
-	if _, ok := b.Grant(w, clock(noon)); ok {
-		t.Error("granted from nothing")
 	}
 }
 
@@ -381,30 +296,6 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	}
 }
 
-// What is held ends by the clock that is never set, too.
-func TestHeldTokensExpireByEitherClock(t *testing.T) {
-	for mono, want := range map[int64]bool{0: true, 499: true, 500: false} {
-		p := newProcess(t)
-		p.charges(ten(), 0)
-		p.charges(ten(), 0)
-		now := func() Now { return Now{Ms: noon, Mono: mono} }
-		if _, ok := p.Grant(costing(1000, plenty), now); ok != want {
-			t.Errorf("after %d ms by that clock: granted %v", mono, ok)
-		}
-	}
-}
-
-// What is granted from what is held is asked for as much as what is charged.
-func TestGrantedRequestsAreDemand(t *testing.T) {
-	p := newProcess(t)
-	p.charges(ten(), 0)
-	p.charges(ten(), 0)
-	was := p.demand()
-	if p.grants(5, 1000, 0); p.demand() < was*1.24 || p.demand() > was*1.26 {
-		t.Errorf("a demand of %v, and of %v with five requests more than twenty", was, p.demand())
-	}
-}
-
 // Nothing is taken ahead by a request that owes, nor from an image without a clock.
 func TestDebtsAndClocklessImagesPrefetchNothing(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -456,22 +347,6 @@ func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	p.See(p.image, noon+1, Unsent)
 	if got := p.Left(0, "rpy", clock(noon+1)); got != 0 {
 		t.Errorf("%d are held", got)
-	}
-}
-
-// Nothing is taken ahead that may not be held for longer than the charge is under way: it would be
-// over when the answer comes, or soon after.
-func TestPrefetchedTokensOutliveTheCharge(t *testing.T) {
-	for trip, want := range map[float64]bool{0: true, 4: true, 333: true, 334: false, 1000: false} {
-		p := newProcess(t)
-		p.charges(ten(), 0)
-		for _, w := range ten() {
-			p.Begin(Choice{Do: Take}, w, noon)
-		}
-		_, plan := p.Plan(Choice{Do: Take}, ten(), 10, func() Now { return Now{Ms: noon, Trip: trip} })
-		if took(plan) > 0 != want {
-			t.Errorf("of 500 ms with %v ms a call: %+v, want that it takes ahead: %v", trip, plan.ahead, want)
-		}
 	}
 }
 
@@ -531,5 +406,56 @@ func TestABusyProcessSavesUpForManyRequests(t *testing.T) {
 				t.Errorf("%+v: %d taken ahead", c, got)
 			}
 		}
+	}
+}
+
+// What a request is told that was granted from what is held is of the last image.
+func TestHeldGrantHasTheLastImage(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	h, _ := p.Grant(costing(1000, plenty), clock(noon))
+	if h.Key != p.image.Key() || !slices.Equal(h.Limits, p.image.State.Limits()) {
+		t.Errorf("%+v, want key %v and limits %v", h, p.image.Key(), p.image.State.Limits())
+	}
+	added := plenty
+	added.Name = "added"
+	p.image.State.Slots = slices.Insert(p.image.State.Slots, 0, bucket.Slot{Limit: added, Tokens: added.Capacity})
+	p.See(p.image, noon, Unsent)
+	if h, _ = p.Grant(costing(1000, plenty), clock(noon)); !slices.Equal(h.Limits, p.image.State.Limits()) {
+		t.Errorf("limits %v, want %v", h.Limits, p.image.State.Limits())
+	}
+}
+
+// A lease gives back into what is held, as far as that was told.
+func TestLeaseGivesBackIntoHeldTokens(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	p.grants(1, 3000, 0)
+	for _, c := range []struct {
+		shard    int
+		milli    int64
+		want     bool
+		leftThen int64
+	}{{0, 2000, true, 4000}, {0, 1001, false, 4000}, {0, -500, true, 3500}, {1, 1, false, 3500}} {
+		got := p.GiveBack(c.shard, table.Costs([]bucket.Limit{plenty}, c.milli), clock(noon))
+		if p.left(0, c.leftThen); got != c.want {
+			t.Errorf("%d to shard %d: %v", c.milli, c.shard, got)
+		}
+	}
+	if seenAs(plenty, 10).GiveBack(0, table.Costs([]bucket.Limit{plenty}, 0), clock(noon)) {
+		t.Error("a process that holds nothing takes something back")
+	}
+}
+
+// What is granted from what is held is asked for as much as what is charged.
+func TestGrantedRequestsAreDemand(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	p.charges(ten(), 0)
+	was := p.demand()
+	if p.grants(5, 1000, 0); p.demand() < was*1.24 || p.demand() > was*1.26 {
+		t.Errorf("a demand of %v, and of %v with five requests more than twenty", was, p.demand())
 	}
 }

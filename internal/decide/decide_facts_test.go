@@ -68,83 +68,12 @@ func TestMissingShardBoundsTheCount(t *testing.T) {
 	}
 }
 
-// A process that takes nothing ahead grants nothing without a write.
-func TestNothingIsHeld(t *testing.T) {
-	if h, ok := seenAs(perSecond, 10).Grant(asks(0, perSecond), clock(noon)); ok {
-		t.Errorf("granted %+v", h)
-	}
-}
-
-// What processes hold at most is told of all shards, for as long as it may be held.
-func TestDenialsShowHeldTokens(t *testing.T) {
-	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	for shard, held := range []int64{1000, 2000} {
-		image := imageOf(shard, 2, 0)
-		image.State.HeldUntil = noon + 5000
-		image.State.Slots[image.State.Index("rps")].Held = held
-		b.See(image, noon, Unsent)
-	}
-	for ms, want := range map[int64]int64{0: 3000, 4999: 3000, 5000: 0} {
-		d := b.Decide(asks(10, perSecond), &Attempt{Spread: true}, clock(noon+ms))
-		if d.Do != Deny || d.Denial.Levels[0].Held != want {
-			t.Errorf("after %d ms: %+v, %+v, want %d held", ms, d.Choice, d.Denial.Levels, want)
-		}
-	}
-}
-
-// A limit that covers its cost takes no time, whatever another one takes.
-func TestCoveredLimitTakesNoTime(t *testing.T) {
-	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
-	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{perDay, perSecond}, 0, 1, noon)}
-	image.State.Slots[image.State.Index("rpd")].Tokens = 3000
-	image.State.Slots[image.State.Index("rps")].Tokens = 1000
-	b.See(image, noon, Unsent)
-	for day, after := range map[int64]int64{3: 0, 4: 864_000} { // a token in 864 s
-		want := asks(0)
-		want.Costs = table.Costs([]bucket.Limit{perDay, perSecond}, day*bucket.Milli, 3000)
-		d := b.Decide(want, &Attempt{}, clock(noon))
-		if l := d.Denial.Levels; d.Do != Deny || l[0].After != after || l[1].After != 2000 {
-			t.Errorf("%d of the day: %+v, %+v", day, d.Choice, d.Denial)
-		}
-	}
-}
-
-// A limit that the image does not have starts full; those that it has deny all the same.
-func TestALimitThatIsNewDoesNotHideOthers(t *testing.T) {
-	first := bucket.Limit{Name: "aaa", Capacity: 10_000, Amount: 1000, Period: 1000}
-	b, want := seenAs(perSecond, 0), asks(0)
-	want.Costs = table.Costs([]bucket.Limit{first, perSecond}, 1000, 1000)
-	if d := b.Decide(want, &Attempt{Adopted: true}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
-		t.Errorf("%+v, %+v", d.Choice, d.Denial)
-	}
-}
-
 // A request that waits for two shards together is denied if both have enough too late.
 func TestWaitsForTwoShardsUntilItsEnd(t *testing.T) {
 	for until, want := range map[int64]Action{1999: Deny, 2000: Several} {
 		d := seenAs(perSecond, 3, 3).Decide(asks(8, perSecond), &Attempt{Waits: true, Until: noon + until}, clock(noon))
 		if d.Do != want || d.Owe != (want == Several) {
 			t.Errorf("until %d ms: %+v, owes %v", until, d.Choice, d.Owe)
-		}
-	}
-}
-
-// A refused write that brings the limits of this process has displaced none.
-func TestOnlyOtherLimitsDisplace(t *testing.T) {
-	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
-	for _, c := range []struct {
-		now       bucket.Limit
-		displaced bool
-	}{{perSecond, false}, {faster, true}} {
-		b := seenAs(perSecond, 5)
-		b.Took(imageOf(0, 1, 4), Planned{Takes: true, since: Unsent}, asks(1, perSecond), nil, noon)
-		image := imageOf(0, 1, 0)
-		image.State.Slots[image.State.Index("rps")].Limit = c.now
-		image.Generation = table.Began(1)<<20 + 2<<40
-		if got := b.Refused(image, Planned{since: Unsent}, noon+1); got != c.displaced {
-			t.Errorf("amount %d: displaced %v, want %v", c.now.Amount, got, c.displaced)
 		}
 	}
 }
@@ -197,51 +126,6 @@ func TestRoomOf(t *testing.T) {
 		if got := roomOf(slack); got != want {
 			t.Errorf("a slack of %d %%: %d %%, want %d", slack, got, want)
 		}
-	}
-}
-
-// An image is recent while what has been refilled since is less than a part of every
-// capacity that is asked for: 20 % of 10 tokens, 1 per second, is 2 s.
-func TestRecent(t *testing.T) {
-	for ms, want := range map[int64]bool{0: true, 2000: true, 2001: false} {
-		s := &seen{image: imageOf(0, 1, 5)}
-		if got := s.recent(asks(1, perSecond), noon+ms, 20); got != want {
-			t.Errorf("after %d ms: %v", ms, got)
-		}
-		if !s.recent(asks(0, perSecond), noon+ms, 20) {
-			t.Errorf("after %d ms: what nothing is taken from counts", ms)
-		}
-	}
-}
-
-// A full shard is crowded if others have taken more than the slack since its image, as far
-// as they have been watched.
-func TestCrowded(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		elapsed float64 // for how long others were watched, ms
-		ms      int64
-		slack   int64 // percent
-		want    bool
-	}{
-		{"1 token a second took 2 of 10 in 2 s", 5000, 2000, 19, true},
-		{"which a slack of 20 % lets pass", 5000, 2000, 20, false},
-		{"after 9 s, what was seen in 5 s", 5000, 9000, 49, true},
-		{"and no more", 5000, 9000, 51, false},
-	} {
-		s := &seen{image: imageOf(0, 1, 10), at: noon}
-		s.others.taken, s.others.elapsed = map[string]float64{"rps": c.elapsed}, c.elapsed
-		if got := s.crowded(asks(1, perSecond), noon+c.ms, c.slack); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}
-
-// A shard of which nothing is known is no home.
-func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
-	d := decider{facts: factsOf(2), want: asks(1, perSecond), now: noon}
-	if d.halfFull(nil) || d.halfFull(&seen{absent: true}) || !d.halfFull(&seen{image: imageOf(0, 2, 5)}) {
-		t.Error("half full: what was not seen, or not what was")
 	}
 }
 
@@ -302,34 +186,11 @@ func TestIdleOnceNothingIsUnderWay(t *testing.T) {
 			t.Errorf("%d: not idle at the end", milli)
 		}
 	}
-}
-
-// A request of more limits than most have is decided by each of its limits.
-func TestManyLimitsAreDecidedByEach(t *testing.T) {
-	var limits []bucket.Limit
-	for i := range 20 {
-		l := perSecond
-		l.Name = "l" + string(rune('a'+i))
-		limits = append(limits, l)
-	}
-	for _, i := range []int{0, 10, 19} {
-		b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New(limits, 0, 1, noon)}
-		image.State.Slots[image.State.Index(limits[i].Name)].Tokens = 2000
-		b.See(image, noon, Unsent)
-		costs := make([]int64, len(limits))
-		for j := range costs {
-			costs[j] = 2000
-		}
-		w := asks(0)
-		if w.Costs = table.Costs(limits, costs...); b.Decide(w, &Attempt{}, clock(noon)).Do != Take {
-			t.Errorf("2 of 2 of limit %d: not granted", i)
-		}
-		w.Costs[i].Milli = 3000
-		if d := b.Decide(w, &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.Limit != limits[i].Name {
-			t.Errorf("3 of 2 of limit %d: %+v, %+v", i, d.Choice, d.Denial)
-		}
+	one, b := asks(1, perSecond), seenAs(perSecond, 5)
+	b.Begin(Choice{Do: Take}, one, noon)
+	b.Begin(Choice{Do: Take}, one, noon)
+	if b.End(0, one); b.Seen(0).Idle || b.facts.shards[0].underWay.of("rps") != bucket.Milli {
+		t.Errorf("of two requests one is left, and %v is under way", b.facts.shards[0].underWay)
 	}
 }
 
@@ -384,19 +245,6 @@ func TestRaised(t *testing.T) {
 	}
 }
 
-// A refused write brings an image like any other: what it shows is known from then on, and the
-// shard is there.
-func TestRefusedWritesBringAnImage(t *testing.T) {
-	b := seenAs(perSecond, 5)
-	b.Missing(noon, 0)
-	if b.Refused(imageOf(0, 1, 2), Planned{since: b.Seen(0).Serial}, noon+1); b.Absent() {
-		t.Error("it is still missing")
-	}
-	if got := b.Seen(0).Image.State; got.Slots[0].Tokens != 2000 {
-		t.Errorf("it has %d", got.Slots[0].Tokens)
-	}
-}
-
 // A request that asks for more than the limits of others ever hold is decided by its own.
 func TestCostsAboveOthersLimitsUseOwnLimits(t *testing.T) {
 	for cost, yields := range map[int64]bool{5: true, 6: false} {
@@ -410,24 +258,6 @@ func TestCostsAboveOthersLimitsUseOwnLimits(t *testing.T) {
 		if got := d.Want.Costs[0].Limit; d.Yielded != yields || (got == theirs) != yields {
 			t.Errorf("%d tokens: yields %v, by %v", cost, d.Yielded, got)
 		}
-	}
-}
-
-// Who waits and is not let in is told so, and the bucket goes on.
-func TestRefusal(t *testing.T) {
-	b := seenAs(perSecond, 4)
-	for range 2 {
-		if d := b.Refusal(asks(7, perSecond), noon+1, noon); d.Limit != "rps" || d.After < 1 || len(d.Levels) != 1 {
-			t.Errorf("%+v", d)
-		}
-	}
-	// Its own tokens are taken and not yet given back, so the queue seems to have room: it is full for it.
-	d := b.Refusal(asks(7, perSecond), noon+60_000, noon)
-	if !d.Full || d.Limit != "rps" {
-		t.Errorf("of the queue: %+v", d)
-	}
-	if l := d.Levels[0]; l.After != 3000 { // 7 of 4, one a second: what it needs, not when it may ask
-		t.Errorf("of the limit: %+v, of the queue %+v", l, d)
 	}
 }
 
@@ -454,18 +284,6 @@ func TestLevelsShowTheRest(t *testing.T) {
 		b.See(image, noon, Unsent)
 		if l := b.Levels(asks(1, perSecond), noon)[0]; l.Rest != want {
 			t.Errorf("%d shards: %+v, want a rest of %d", count, l, want)
-		}
-	}
-}
-
-// A shard that has been missing for long may have come back: it counts as full.
-func TestLongMissingShardCountsAsFull(t *testing.T) {
-	for ms, want := range map[int64]int64{absentFor - 1: 5, absentFor: 10} {
-		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-		b.See(imageOf(0, 2, 5), noon, Unsent)
-		b.Missing(noon, 1)
-		if l := b.Levels(asks(1, perSecond), noon+ms)[0]; l.Remaining != want {
-			t.Errorf("after %d ms: %+v, want %d", ms, l, want)
 		}
 	}
 }
@@ -520,77 +338,13 @@ func TestPaid(t *testing.T) {
 	}
 }
 
-// What is owed beside a full image is taken as long as the bucket has anything: what is short is under
-// way in this process, and others have taken half.
-func TestOwedOnAFullImage(t *testing.T) {
-	b := seenAs(perSecond, 10)
-	b.Begin(Choice{Do: Take}, asks(9, perSecond), noon)
-	w, owes := asks(3, perSecond), Choice{Do: Take, Owe: true}
-	b.Begin(owes, w, noon)
-	_, p := b.Plan(owes, []Want{w}, 1, clock(noon))
-	stored := imageOf(0, 1, 5)
-	stored.State.Slots[stored.State.Index("rps")].Used += 5000
-	it, held, err := p.Write.Apply(stored.Item())
-	if err != nil || !held || !p.Takes {
-		t.Fatalf("held %v, %v: %+v", held, err, p)
-	}
-	if after, err := table.DecodeShard(it); err != nil || after.State.Slots[after.State.Index("rps")].Tokens != 2000 {
-		t.Errorf("%+v, %v", after.State, err)
-	}
-}
-
-// The first write to a shard of several holds on the shard of a bucket of that many.
-func TestTheFirstWriteToAShard(t *testing.T) {
-	b, w, c := seenAs(perSecond), asks(1, perSecond), Choice{Do: Take, Shard: 1}
-	b.See(imageOf(0, 2, 5), noon, Unsent)
-	b.Begin(c, w, noon)
-	_, p := b.Plan(c, []Want{w}, 1, clock(noon))
-	for count, want := range map[int]bool{2: true, 4: false} {
-		if _, held, err := p.Write.Apply(imageOf(1, count, 2).Item()); err != nil || held != want {
-			t.Errorf("of %d shards: held %v, %v", count, held, err)
-		}
-	}
-}
-
-// Where a charge would be refused a plain add goes out, which leaves room for those of others; once
-// that was refused, a charge; and once one has held, an add again.
-func TestAddsInACrowd(t *testing.T) {
-	b, w := seenAs(perSecond, 10), asks(1, perSecond)
-	plan := func() Planned {
-		b.Begin(Choice{Do: Take}, w, noon+4000)
-		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+4000))
-		b.End(0, w)
-		return p
-	}
-	k := b.lock()
-	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
-	b.mu.Unlock()
-	p := plan()
-	if !p.adds || p.Charges || !p.Takes {
-		t.Fatalf("first %+v, want an add", p)
-	}
-	b.Refused(b.Seen(0).Image, p, noon+4000)
-	k = b.lock()
-	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
-	b.mu.Unlock()
-	if p = plan(); p.adds || !p.Charges {
-		t.Errorf("after its refusal %+v, want a charge", p)
-	}
-	b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
-	if k = b.lock(); k.shards[0].added {
-		t.Error("an answer that holds is taken for a refused add")
-	}
-	b.mu.Unlock()
-}
-
 // Levels tell what is held of a limit and for how long, when a quota is whole again, and of a limit
 // that the bucket does not have yet that it is full.
 func TestLevels(t *testing.T) {
 	const edge = 1_700_006_400_000
 	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	fresh := bucket.Limit{Name: "x", Capacity: 4000, Amount: 1000, Period: 1000}
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{perSecond, quota}, 0, 1, edge-90_000)}
+	image := shardOf(bucket.New([]bucket.Limit{perSecond, quota}, 0, 1, edge-90_000))
 	image.State.HeldUntil = edge - 50_000
 	i := image.State.Index("rps")
 	image.State.Slots[i].Tokens, image.State.Slots[i].Held = 3000, 2000
@@ -605,22 +359,6 @@ func TestLevels(t *testing.T) {
 	}
 	if x := got[2]; x.Milli != 4000 || x.Remaining != 4 || x.Held != 0 || x.Estimated {
 		t.Errorf("of the limit that is new %+v", x)
-	}
-}
-
-// An image that a call brings which was sent before a shard was found missing is not taken for the
-// answer to a later one: what is missing counts as news too.
-func TestMissingIsNews(t *testing.T) {
-	b := seenAs(perSecond, 5)
-	was := b.Seen(0).Serial
-	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Deny {
-		t.Errorf("7 of 5: %+v", d.Choice)
-	}
-	if b.Missing(noon, 0); b.Seen(0).Serial == was {
-		t.Error("the serial number stays")
-	}
-	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
-		t.Errorf("7 of 5 that are not there any more: %+v", d.Choice)
 	}
 }
 
@@ -639,33 +377,12 @@ func TestSurvivorsAreNotTakenBack(t *testing.T) {
 	}
 }
 
-// Shards that hold the same pay in one order, however their images come.
-func TestShardsThatHoldTheSamePayInOneOrder(t *testing.T) {
-	var first []Payment
-	for _, order := range [][]int{{2, 0, 1}, {0, 1, 2}, {1, 2, 0}} {
-		var images []table.Shard
-		for _, k := range order {
-			images = append(images, imageOf(k, 4, 3))
-		}
-		got := ByLevels(images, asks(5, perSecond), noon)
-		if first == nil {
-			first = got
-		}
-		for i, p := range got {
-			if len(got) != 3 || p.Image.State.Shard != first[i].Image.State.Shard || p.Costs[0] != first[i].Costs[0] {
-				t.Errorf("%v: payment %d is of shard %d, was of %d", order, i, p.Image.State.Shard, first[i].Image.State.Shard)
-			}
-		}
-	}
-}
-
 // A shard that has nothing of one limit may still pay of another one, and one in debt pays of none.
 func TestShardPaysOfOneLimitWithoutTheOther(t *testing.T) {
 	other := perSecond
 	other.Name = "tps"
 	shard := func(k int, rps, tps int64) table.Shard {
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New([]bucket.Limit{perSecond, other}, k, 2, noon)}
+		image := shardOf(bucket.New([]bucket.Limit{perSecond, other}, k, 2, noon))
 		image.State.Slots[image.State.Index("rps")].Tokens = rps * bucket.Milli
 		image.State.Slots[image.State.Index("tps")].Tokens = tps * bucket.Milli
 		return image
@@ -691,26 +408,6 @@ func TestAnotherLifeTeachesNothing(t *testing.T) {
 			t.Errorf("in generation %d: %+v", generation, k.shards[0].others)
 		}
 		b.mu.Unlock()
-	}
-}
-
-// A charge that was planned is of a generation of a shard, and leaves what its requests leave: so a
-// refusal is told from one by other rules.
-func TestAPlanKnowsItsImage(t *testing.T) {
-	b, w := seenAs(perSecond, 3, 9), asks(1, perSecond)
-	b.Begin(Choice{Do: Take, Shard: 1}, w, noon)
-	_, p := b.Plan(Choice{Do: Take, Shard: 1}, []Want{w}, 1, clock(noon))
-	if p.Shard != 1 || p.since != b.Seen(1).Serial || p.generation != 1 {
-		t.Errorf("planned for shard %d, image %d of life %d", p.Shard, p.since, p.generation)
-	}
-	if answered, lost := b.Outbid(p); !answered || !lost {
-		t.Errorf("a refusal of the same rules: %v, %v", answered, lost)
-	}
-	image := imageOf(1, 2, 0)
-	image.Generation = 2
-	b.See(image, noon, Unsent)
-	if _, lost := b.Outbid(p); lost {
-		t.Error("a refusal of other rules speaks of tokens")
 	}
 }
 
@@ -768,17 +465,6 @@ func TestHowLongAYieldLasts(t *testing.T) {
 	}
 }
 
-// Of a shard of which nothing is known nothing is under way, and nothing is held.
-func TestAShardThatWasNeverSeen(t *testing.T) {
-	b := seenAs(perSecond, 5)
-	if got := b.Seen(7); !got.Idle || got.Absent || got.Serial != 0 || got.Image.Entity != "" {
-		t.Errorf("%+v", got)
-	}
-	if got := b.Left(7, "rps", clock(noon)) + b.Left(0, "rps", clock(noon)); got != 0 {
-		t.Errorf("%d are held", got)
-	}
-}
-
 // Requests go out together if their limits, what they leave and how long the bucket lives are the same.
 func TestLikeRequestsGoTogether(t *testing.T) {
 	faster := perSecond
@@ -826,43 +512,13 @@ func TestTheEdgeThatComesNext(t *testing.T) {
 	if l := b.Levels(asks(1, quota), edge-7000)[0]; l.Edge != 7000+bucket.EdgeMargin {
 		t.Errorf("of nothing: after %d ms", l.Edge)
 	}
-	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{quota}, 0, 1, edge-90_000)}, edge-90_000, Unsent)
+	b.See(shardOf(bucket.New([]bucket.Limit{quota}, 0, 1, edge-90_000)), edge-90_000, Unsent)
 	const day = 86_400_000
 	for at, want := range map[int64]int64{-7000: 7000 + bucket.EdgeMargin, bucket.EdgeMargin - 1: 1,
 		bucket.EdgeMargin: day, 5000: day - 5000 + bucket.EdgeMargin} {
 		if l := b.Levels(asks(1, quota), edge+at)[0]; l.Edge != want {
 			t.Errorf("%d ms after the edge: whole after %d ms, want %d", at, l.Edge, want)
 		}
-	}
-}
-
-// A bucket that is created takes the costs, and tells its parent; where shards live on, shard 0 comes
-// back with their count and takes nothing.
-func TestCreate(t *testing.T) {
-	for _, count := range []int{1, 4} {
-		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(3, perSecond)
-		w.Parent, w.Cascade = "org", true
-		b.Missing(noon, 0)
-		if count > 1 {
-			if _, err := b.Survives(1, imageOf(1, count, 2).Item(), noon); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p := b.Create(w, Now{Ms: noon, Random: 7})
-		it, held, err := p.Write.Apply(nil)
-		if err != nil || !held || !p.Creates || p.Takes != (count == 1) || p.since != Unsent {
-			t.Fatalf("%d shards: %+v, %v", count, p, err)
-		}
-		image, err := table.DecodeShard(it)
-		want := map[int]int64{1: 7000, 4: 0}[count]
-		if level := image.State.Slots[image.State.Index("rps")].Tokens; err != nil || level != want {
-			t.Errorf("%d shards: it has %d, want %d, %v", count, level, want, err)
-		}
-		if image.State.Shards != count || image.Parent != "org" || !image.Cascade {
-			t.Errorf("%d shards: %+v", count, image)
-		}
-		b.See(image, noon, Unsent) // nobody is locked out
 	}
 }
 
@@ -1120,8 +776,7 @@ func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 // A limit that the bucket has and the request is not under denies nothing, in debt or not.
 func TestLimitsOfOthersDenyNothing(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)}
+	image := shardOf(bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon))
 	image.State.Slots[image.State.Index("rph")].Tokens = -5000
 	b.See(image, noon, Unsent)
 	for _, cost := range []int64{0, 10} {
@@ -1131,24 +786,99 @@ func TestLimitsOfOthersDenyNothing(t *testing.T) {
 	}
 }
 
-// A shard that owes of one limit pays nothing of another: it adds nothing to what can be had.
-func TestAShardInDebtPaysNothingOfOtherLimits(t *testing.T) {
-	limits := []bucket.Limit{each("a", 1), each("b", 1)}
-	w := asks(0)
-	w.Costs = table.Costs(limits, 7000, 1000)
-	for debt, want := range map[int64]int64{0: 8, -1: 4} {
-		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-		for shard, level := range []int64{5000, debt} {
-			image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-				State: bucket.New(limits, shard, 2, noon)}
-			image.State.Slots[image.State.Index("a")].Tokens = 4000
-			image.State.Slots[image.State.Index("b")].Tokens = level
-			b.See(image, noon, Unsent)
+// Of two choices that is taken which comes sooner: a denial that ends before another, or at all.
+func TestTheSoonerOfTwoDenials(t *testing.T) {
+	never := Choice{Do: Never, at: noon, Limit: "rps"}
+	early, late := Choice{Do: Deny, at: noon + 1, Limit: "rps"}, Choice{Do: Deny, at: noon + 2, Limit: "rps"}
+	for _, c := range []struct{ a, b, want Choice }{
+		{early, late, early}, {late, early, early}, {never, late, late}, {late, never, late}, {Choice{}, never, never},
+	} {
+		if got := sooner(c.a, c.b); got.Do != c.want.Do || got.at != c.want.at {
+			t.Errorf("of %+v and %+v: %+v", c.a, c.b, got)
 		}
-		d := b.Decide(w, &Attempt{}, clock(noon))
-		if l := b.Levels(w, noon); l[0].Remaining != want || (d.Do == Several) != (want == 8) {
-			t.Errorf("%d of b: %d of a can be had, want %d; %+v", debt, l[0].Remaining, want, d.Choice)
+	}
+}
+
+// An image is recent while what has been refilled since is less than a part of every
+// capacity that is asked for: 20 % of 10 tokens, 1 per second, is 2 s.
+func TestRecent(t *testing.T) {
+	for ms, want := range map[int64]bool{0: true, 2000: true, 2001: false} {
+		s := &seen{image: imageOf(0, 1, 5)}
+		if got := s.recent(asks(1, perSecond), noon+ms, 20); got != want {
+			t.Errorf("after %d ms: %v", ms, got)
 		}
+		if !s.recent(asks(0, perSecond), noon+ms, 20) || !s.recent(asks(1, perHour20), noon+ms, 20) {
+			t.Errorf("after %d ms: what nothing is taken from counts", ms)
+		}
+	}
+}
+
+// A shard of which nothing is known is no home.
+func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
+	d := decider{facts: factsOf(2), want: asks(1, perSecond), now: noon}
+	if d.halfFull(nil) || d.halfFull(&seen{absent: true}) || !d.halfFull(&seen{image: imageOf(0, 2, 5)}) {
+		t.Error("half full: what was not seen, or not what was")
+	}
+}
+
+// Who waits and is not let in is told so, and the bucket goes on.
+func TestRefusal(t *testing.T) {
+	b := seenAs(perSecond, 4)
+	for range 2 {
+		if d := b.Refusal(asks(7, perSecond), noon+1, noon); d.Limit != "rps" || d.After < 1 || len(d.Levels) != 1 {
+			t.Errorf("%+v", d)
+		}
+	}
+	// Its own tokens are taken and not yet given back, so the queue seems to have room: it is full for it.
+	d := b.Refusal(asks(7, perSecond), noon+60_000, noon)
+	if !d.Full || d.Limit != "rps" {
+		t.Errorf("of the queue: %+v", d)
+	}
+	if l := d.Levels[0]; l.After != 3000 { // 7 of 4, one a second: what it needs, not when it may ask
+		t.Errorf("of the limit: %+v, of the queue %+v", l, d)
+	}
+}
+
+// Of a shard of which nothing is known nothing is under way, and nothing is held.
+func TestAShardThatWasNeverSeen(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	if got := b.Seen(7); !got.Idle || got.Absent || got.Serial != 0 || got.Image.Entity != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := b.Left(7, "rps", clock(noon)) + b.Left(0, "rps", clock(noon)); got != 0 {
+		t.Errorf("%d are held", got)
+	}
+	if got := NewBucket(&Settings{}).Reusable(asks(1, perSecond), noon); got != 0 {
+		t.Errorf("slots serve others for %d ms", got)
+	}
+}
+
+// A bucket that is created takes the costs, and tells its parent; where shards live on, shard 0 comes
+// back with their count and takes nothing.
+func TestCreate(t *testing.T) {
+	for _, count := range []int{1, 4} {
+		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(3, perSecond)
+		w.Parent, w.Cascade = "org", true
+		b.Missing(noon, 0)
+		if count > 1 {
+			if _, err := b.Survives(1, imageOf(1, count, 2).Item(), noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := b.Create(w, Now{Ms: noon, Random: 7})
+		it, held, err := p.Write.Apply(nil)
+		if err != nil || !held || !p.Creates || p.Takes != (count == 1) || p.since != Unsent {
+			t.Fatalf("%d shards: %+v, %v", count, p, err)
+		}
+		image, err := table.DecodeShard(it)
+		want := map[int]int64{1: 7000, 4: 0}[count]
+		if level := image.State.Slots[image.State.Index("rps")].Tokens; err != nil || level != want {
+			t.Errorf("%d shards: it has %d, want %d, %v", count, level, want, err)
+		}
+		if image.State.Shards != count || image.Parent != "org" || !image.Cascade {
+			t.Errorf("%d shards: %+v", count, image)
+		}
+		b.See(image, noon, Unsent) // nobody is locked out
 	}
 }
 
@@ -1169,47 +899,72 @@ func TestPartialLimitsAreNotMended(t *testing.T) {
 	}
 }
 
-// One shard takes from no others: what it can never hold is denied to who waits, too.
-func TestNothingIsGatheredFromOneShard(t *testing.T) {
-	d := seenAs(perSecond, 5).Decide(asks(11, perSecond), &Attempt{Waits: true, Until: noon + 60_000}, clock(noon))
-	if d.Do != Deny && d.Do != Never {
-		t.Errorf("%+v", d.Choice)
+// Where a charge would be refused a plain add goes out, which leaves room for those of others; once
+// that was refused, a charge; and once one has held, an add again.
+func TestAddsInACrowd(t *testing.T) {
+	b, w := seenAs(perSecond, 10), asks(1, perSecond)
+	plan := func() Planned {
+		b.Begin(Choice{Do: Take}, w, noon+4000)
+		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+4000))
+		b.End(0, w)
+		return p
+	}
+	k := b.lock()
+	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+	b.mu.Unlock()
+	p := plan()
+	if !p.adds || p.Charges || !p.Takes {
+		t.Fatalf("first %+v, want an add", p)
+	}
+	b.Refused(b.Seen(0).Image, p, noon+4000)
+	k = b.lock()
+	k.shards[0].others = others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}
+	b.mu.Unlock()
+	if p = plan(); p.adds || !p.Charges {
+		t.Errorf("after its refusal %+v, want a charge", p)
+	}
+	b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
+	if k = b.lock(); k.shards[0].added {
+		t.Error("an answer that holds is taken for a refused add")
+	}
+	b.mu.Unlock()
+}
+
+// An image that a call brings which was sent before a shard was found missing is not taken for the
+// answer to a later one: what is missing counts as news too.
+func TestMissingIsNews(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	was := b.Seen(0).Serial
+	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Deny {
+		t.Errorf("7 of 5: %+v", d.Choice)
+	}
+	if b.Missing(noon, 0); b.Seen(0).Serial == was {
+		t.Error("the serial number stays")
+	}
+	if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
+		t.Errorf("7 of 5 that are not there any more: %+v", d.Choice)
 	}
 }
 
-// Any random number picks one of the shards.
-func TestAnyRandomNumberPicksAShard(t *testing.T) {
-	for random, want := range map[uint64]int{0: 0, 1: 1, 6: 0, 1<<64 - 1: 1} {
-		d := seenAs(perSecond, 5, 5).Decide(asks(1, perSecond), &Attempt{},
-			func() Now { return Now{Ms: noon, Random: random} })
-		if d.Do != Take || d.Shard != want {
-			t.Errorf("%d: %+v, want shard %d", random, d.Choice, want)
-		}
-	}
-}
-
-// The first write to a bucket never seen holds if less than half of its capacity may have been refilled
-// since the stored level: 5 of 10 tokens, 1 per second, are 5 s.
-func TestAFirstWriteAllowsForHalf(t *testing.T) {
-	for ms, want := range map[int64]bool{0: true, 4990: true, 5000: false} {
-		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
-		b.Begin(Choice{Do: Take}, w, noon+ms)
-		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon+ms))
-		if _, held, err := p.Write.Apply(imageOf(0, 1, 5).Item()); err != nil || held != want {
-			t.Errorf("after %d ms: held %v, %v", ms, held, err)
-		}
-	}
-}
-
-// Of two choices that is taken which comes sooner: a denial that ends before another, or at all.
-func TestTheSoonerOfTwoDenials(t *testing.T) {
-	never := Choice{Do: Never, at: noon, Limit: "rps"}
-	early, late := Choice{Do: Deny, at: noon + 1, Limit: "rps"}, Choice{Do: Deny, at: noon + 2, Limit: "rps"}
-	for _, c := range []struct{ a, b, want Choice }{
-		{early, late, early}, {late, early, early}, {never, late, late}, {late, never, late}, {Choice{}, never, never},
+// A full shard is crowded if others have taken more than the slack since its image, as far
+// as they have been watched.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		elapsed float64 // for how long others were watched, ms
+		ms      int64
+		slack   int64 // percent
+		want    bool
+	}{
+		{"1 token a second took 2 of 10 in 2 s", 5000, 2000, 19, true},
+		{"which a slack of 20 % lets pass", 5000, 2000, 20, false},
+		{"after 9 s, what was seen in 5 s", 5000, 9000, 49, true},
+		{"and no more", 5000, 9000, 51, false},
 	} {
-		if got := sooner(c.a, c.b); got.Do != c.want.Do || got.at != c.want.at {
-			t.Errorf("of %+v and %+v: %+v", c.a, c.b, got)
+		s := &seen{image: imageOf(0, 1, 10), at: noon}
+		s.others.taken, s.others.elapsed = map[string]float64{"rps": c.elapsed}, c.elapsed
+		if got := s.crowded(asks(1, perSecond), noon+c.ms, c.slack); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }

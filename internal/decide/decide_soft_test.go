@@ -16,8 +16,7 @@ var tried = bucket.Limit{Name: "tps", Capacity: 10_000, Amount: 1000, Period: 10
 func seenWithSoft(tokens ...[2]int64) *Bucket {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	for shard, n := range tokens {
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New([]bucket.Limit{perSecond, tried}, shard, len(tokens), noon)}
+		image := shardOf(bucket.New([]bucket.Limit{perSecond, tried}, shard, len(tokens), noon))
 		image.State.Slots[image.State.Index(perSecond.Name)].Tokens = n[0] * bucket.Milli
 		image.State.Slots[image.State.Index(tried.Name)].Tokens = n[1] * bucket.Milli
 		b.See(image, noon, Unsent)
@@ -40,32 +39,6 @@ func TestSoftLimitsUnderWayOnSeveralShards(t *testing.T) {
 			t.Fatalf("%+v %+v", d.Choice, d.Denial)
 		}
 		b.Gather(d.Want)
-	}
-}
-
-// A cost of a soft limit that no share holds, which is taken into debt, neither merges shards
-// nor keeps them from being split.
-func TestLargeCostsOfSoftLimitsAndShards(t *testing.T) {
-	b := seenWithSoft([2]int64{0, 0}, [2]int64{0, 0}, [2]int64{0, 0}, [2]int64{0, 0})
-	k := b.lock()
-	defer b.mu.Unlock()
-	zero := k.shards[0].image.State
-	decider{facts: k, want: asksBoth(1, 9), now: noon}.need()
-	if !k.granular(zero, 4) || k.repair() != nil {
-		t.Error("the shards are to merge for a cost of a soft limit")
-	}
-	if n := k.needs(zero)[zero.Index(tried.Name)]; n != 0 {
-		t.Errorf("a share has to hold %d of a soft limit", n)
-	}
-}
-
-// Refused writes deny nobody who asks for soft limits only.
-func TestSoftLimitsAreNotOutrun(t *testing.T) {
-	b := seenAs(tried, 9)
-	for _, a := range []*Attempt{{Trips: MaxTrips}, {Trips: MaxTrips, Waits: true, Until: noon + 1e6}} {
-		if d := b.Decide(asks(50, tried), a, clock(noon)); d.Do != Take {
-			t.Errorf("%+v: decided %+v, %+v", a, d.Choice, d.Denial)
-		}
 	}
 }
 
@@ -99,14 +72,6 @@ func TestPartsOfSoftLimits(t *testing.T) {
 	}
 }
 
-// A soft limit that is in debt takes no time beside one that denies.
-func TestASoftLimitInDebtTakesNoTime(t *testing.T) {
-	d := seenWithSoft([2]int64{0, -5}).Decide(asksBoth(2, 1), &Attempt{}, clock(noon))
-	if l := d.Denial.Levels; d.Do != Deny || l[0].After != 2000 || l[1].After != 0 {
-		t.Errorf("%+v, %+v", d.Choice, d.Denial)
-	}
-}
-
 // A process that yields goes by its limits as the bucket has them. One that the bucket does not
 // have stays as it is and is named as removed; one that the bucket has as a soft one stays hard.
 func TestLimitsAsTheBucketHasThem(t *testing.T) {
@@ -119,5 +84,15 @@ func TestLimitsAsTheBucketHasThem(t *testing.T) {
 	want := []bucket.Limit{stored, gone, hard, tried}
 	if !slices.Equal(out, want) || !slices.Equal(removed, []string{"gone"}) {
 		t.Errorf("%+v without %q, want %+v", out, removed, want)
+	}
+}
+
+// Refused writes deny nobody who asks for soft limits only.
+func TestSoftLimitsAreNotOutrun(t *testing.T) {
+	b := seenAs(tried, 9)
+	for _, a := range []*Attempt{{Trips: MaxTrips}, {Trips: MaxTrips, Waits: true, Until: noon + 1e6}} {
+		if d := b.Decide(asks(50, tried), a, clock(noon)); d.Do != Take {
+			t.Errorf("%+v: decided %+v, %+v", a, d.Choice, d.Denial)
+		}
 	}
 }

@@ -26,8 +26,7 @@ func asks(tokens int64, limits ...bucket.Limit) Want {
 func seenAs(limit bucket.Limit, tokens ...int64) *Bucket {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	for shard, n := range tokens {
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New([]bucket.Limit{limit}, shard, len(tokens), noon)}
+		image := shardOf(bucket.New([]bucket.Limit{limit}, shard, len(tokens), noon))
 		image.State.Slots[image.State.Index(limit.Name)].Tokens = n * bucket.Milli
 		b.See(image, noon, Unsent)
 	}
@@ -141,28 +140,6 @@ func TestOneLookForAll(t *testing.T) {
 	}
 }
 
-// Of requests that need a look at the same time one gets it, and the others are denied: one write is enough
-// for all. So it is with limits that are to be brought in force.
-func TestOneOfManyGetsTheLook(t *testing.T) {
-	other := perSecond
-	other.Capacity *= 2
-	for _, c := range []struct {
-		want Action
-		in   Want
-		ms   int64
-	}{{Look, asks(1, perSecond), 60_000}, {Adopt, asks(1, other), 1}} {
-		e := askMany(seenAs(perSecond, -1000), 16, c.in, Attempt{}, noon+c.ms)
-		if len(e.Calls) != 1 || e.Calls[0].Choice.Do != c.want || len(e.Answered) != 15 {
-			t.Errorf("%d calls, %d answers of 16, want 1 of kind %d and 15", len(e.Calls), len(e.Answered), c.want)
-		}
-		for _, w := range e.Answered {
-			if w.Answer.Result != Denied {
-				t.Errorf("%+v", w.Answer)
-			}
-		}
-	}
-}
-
 // A charge that is also the look at a shard, for a share without room, is begun by one of many. The
 // others are denied until the next look.
 func TestOneOfManyChargesIsTheLook(t *testing.T) {
@@ -201,35 +178,6 @@ func TestUnderWayCountsAsTaken(t *testing.T) {
 	}
 }
 
-// A write takes along those that the shard covers, in order, and counts what they want as
-// under way until it is answered.
-func TestPlanTakesCoveredRequestsAlong(t *testing.T) {
-	b := seenAs(perSecond, 10)
-	group := []Want{asks(4, perSecond), asks(5, perSecond), asks(2, perSecond), asks(1, perSecond)}
-	for _, w := range group {
-		b.Begin(Choice{Do: Take}, w, noon)
-	}
-	n, p := b.Plan(Choice{Do: Take}, group, len(group), clock(noon))
-	if n != 2 || !p.Takes || !p.Charges || p.Creates {
-		t.Fatalf("%d of the group in %+v, want the first two in a charge", n, p)
-	}
-	if d := b.Decide(asks(2, perSecond), &Attempt{}, clock(noon)); d.Do != Deny || d.Denial.After != 1000 {
-		t.Errorf("beside 9 of 10: %+v, %+v", d.Choice, d.Denial)
-	}
-	it, held, err := p.Write.Apply(b.Seen(0).Image.Item())
-	if err != nil || !held {
-		t.Fatalf("the write does not hold: %v", err)
-	}
-	image, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	levels := b.Took(image, p, Joined(group[:n]), group[:n], noon)
-	if len(levels) != 1 || levels[0].Remaining != 1 || !b.Seen(0).Idle {
-		t.Errorf("left are %+v, idle %v; want 1 token, and nothing under way", levels, b.Seen(0).Idle)
-	}
-}
-
 // A write to a shard that was not seen asks for half of each capacity at most, but for the
 // first request, so that it is not refused for all: of 4, 5 and 2 the first is sent, of 1, 3
 // and 2 two are. A soft limit refuses nothing.
@@ -259,26 +207,6 @@ func TestPlanWithoutAnImageAsksForHalf(t *testing.T) {
 	}
 }
 
-// A bucket without shard 0 is created full, or empty where shards of it live on.
-func TestPlanCreates(t *testing.T) {
-	for _, lives := range []bool{false, true} {
-		b, want := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
-		b.Missing(noon, 0)
-		if lives {
-			image := seenAs(perSecond, 3, 4).Seen(1).Image
-			if count, err := b.Survives(1, image.Item(), noon); err != nil || count != 2 {
-				t.Fatalf("count %d, %v", count, err)
-			}
-		}
-		d := b.Decide(want, &Attempt{}, clock(noon))
-		b.Begin(d.Choice, want, noon)
-		_, p := b.Plan(d.Choice, []Want{want}, 1, clock(noon))
-		if d.Do != Take || d.Shard != 0 || !b.Absent() || !p.Creates || p.Takes == lives {
-			t.Errorf("shards live on %v: %+v, %+v", lives, d.Choice, p)
-		}
-	}
-}
-
 // replaced is a bucket whose limit of this process others have replaced at noon.
 func replaced(t *testing.T) (b *Bucket, want Want, theirs bucket.Limit) {
 	t.Helper()
@@ -291,14 +219,6 @@ func replaced(t *testing.T) (b *Bucket, want Want, theirs bucket.Limit) {
 		t.Error("nothing was replaced")
 	}
 	return b, want, theirs
-}
-
-// What others have replaced is told once, however often it is seen.
-func TestReplacedOnce(t *testing.T) {
-	b, _, _ := replaced(t)
-	if b.Refused(b.Seen(0).Image, Planned{Charges: true, since: Unsent}, noon) {
-		t.Error("replaced again")
-	}
 }
 
 // Slots of this process pay nothing of a limit that others have put in the place of its own.
@@ -342,30 +262,14 @@ func TestDecidesByTheLimitsOfOthers(t *testing.T) {
 	}
 }
 
-// Stored limits that were read after others had replaced them are in force: whoever stored them
-// last means them. Those that were read before, or that a call brings, yield for the minute.
-func TestLimitsThatAreReadAgainYieldNoLonger(t *testing.T) {
-	for _, c := range []struct {
-		read   int64
-		yields bool
-	}{{0, true}, {noon - 1000, true}, {noon, true}, {noon + 1, false}} {
-		b, want, theirs := replaced(t)
-		want.Read = c.read
-		d := b.Decide(want, &Attempt{}, clock(noon+2))
-		if inForce := d.Want.Costs[0].Limit; (inForce == theirs) != c.yields || d.Yielded != c.yields {
-			t.Errorf("read %d ms later: by %v, yields %v; want %v", c.read-noon, inForce, d.Yielded, c.yields)
-		}
-		want.Read = 0
-		if d = b.Decide(want, &Attempt{}, clock(noon+3)); (d.Want.Costs[0].Limit == theirs) != c.yields {
-			t.Errorf("read %d ms later: the next one goes by %v", c.read-noon, d.Want.Costs[0].Limit)
-		}
-	}
+// shardOf is the image of a shard in a state.
+func shardOf(s bucket.State) table.Shard {
+	return table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1, State: s}
 }
 
 // imageOf is what a shard shows at noon, of a bucket of so many.
 func imageOf(shard, shards int, tokens int64) table.Shard {
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{perSecond}, shard, shards, noon)}
+	image := shardOf(bucket.New([]bucket.Limit{perSecond}, shard, shards, noon))
 	image.State.Slots[image.State.Index("rps")].Tokens = tokens * bucket.Milli
 	return image
 }
@@ -433,70 +337,22 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 	}
 }
 
-// However a request was refused, it ends: by its decisions, or by its writes, of which one decision may
-// send several.
-func TestARequestEnds(t *testing.T) {
+// Stored limits that were read after others had replaced them are in force: whoever stored them
+// last means them. Those that were read before, or that a call brings, yield for the minute.
+func TestLimitsThatAreReadAgainYieldNoLonger(t *testing.T) {
 	for _, c := range []struct {
-		has  Attempt
-		want Action
-	}{
-		{Attempt{Rounds: MaxRounds - 1, Calls: MaxRounds - 1}, Take},
-		{Attempt{Rounds: 2, Calls: MaxRounds}, Deny},
-		{Attempt{Rounds: MaxRounds, Calls: 2}, Deny},
-	} {
-		a := c.has
-		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); got.Do != c.want {
-			t.Errorf("%+v: decided %+v, want %d", c.has, got.Choice, c.want)
+		read   int64
+		yields bool
+	}{{0, true}, {noon - 1000, true}, {noon, true}, {noon + 1, false}} {
+		b, want, theirs := replaced(t)
+		want.Read = c.read
+		d := b.Decide(want, &Attempt{}, clock(noon+2))
+		if inForce := d.Want.Costs[0].Limit; (inForce == theirs) != c.yields || d.Yielded != c.yields {
+			t.Errorf("read %d ms later: by %v, yields %v; want %v", c.read-noon, inForce, d.Yielded, c.yields)
 		}
-	}
-	a := Attempt{}
-	for round := range MaxRounds + 1 {
-		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); (got.Do == Take) != (round < MaxRounds) {
-			t.Errorf("round %d: decided %+v", round, got.Choice)
-		}
-	}
-}
-
-// A denial by what the image shows takes no round trip, so it is exact for a request that has none left.
-// One that would have to look is denied by a guess.
-func TestNoRoundTripLeftDeniesByTheImage(t *testing.T) {
-	for _, c := range []struct {
-		ms, after int64
-		has       Attempt
-		guess     bool
-	}{
-		{0, 3000, Attempt{Trips: MaxTrips, Lost: true}, false},
-		{0, 3000, Attempt{Rounds: MaxRounds, Lost: true}, false},
-		{60_000, 7000, Attempt{Trips: MaxTrips, Lost: true}, true},
-	} {
-		b, ms := seenAs(perSecond, 4), c.ms
-		if ms > 0 {
-			b = seenAs(perSecond, -70)
-		}
-		d := b.Decide(asks(7, perSecond), &c.has, clock(noon+ms))
-		if d.Do != Deny || d.Denial.After != c.after || d.Denial.Estimated != c.guess {
-			t.Errorf("after %d ms: %+v, %+v, want %d ms, estimated %v", ms, d.Choice, d.Denial, c.after, c.guess)
-		}
-	}
-}
-
-// Shards of which nothing is known do not hide one that covers the costs, and the one that is asked is
-// one that is not known.
-func TestAShardThatIsKnownIsFound(t *testing.T) {
-	d := decider{facts: factsOf(4), now: noon, want: asks(2, perSecond), attempt: &Attempt{Trips: 2}}
-	d.see(imageOf(0, 4, 0), noon, Unsent, nil)
-	d.see(imageOf(3, 4, 2), noon, Unsent, nil)
-	for d.pick = range uint64(4) {
-		if got := d.decide(); got.Do != Take || got.Shard != 3 {
-			t.Errorf("from shard %d on: %+v, want shard 3", d.pick, got)
-		}
-		d.home = home{}
-	}
-	d.see(imageOf(3, 4, 0), noon, Unsent, nil)
-	d.attempt = &Attempt{}
-	for d.pick = range uint64(4) {
-		if got := d.decide(); got.Do != Take || d.shards[got.Shard].imaged() {
-			t.Errorf("from shard %d on: %+v, want one that is not known", d.pick, got)
+		want.Read = 0
+		if d = b.Decide(want, &Attempt{}, clock(noon+3)); (d.Want.Costs[0].Limit == theirs) != c.yields {
+			t.Errorf("read %d ms later: the next one goes by %v", c.read-noon, d.Want.Costs[0].Limit)
 		}
 	}
 }
@@ -546,5 +402,74 @@ func TestWaitersHaveDenialsOfTheirOwn(t *testing.T) {
 	inLine.InLine = true
 	if d := seenAs(perSecond, 9).Decide(one, inLine, clock(noon)); d.Do != Deny || !d.Denial.Full {
 		t.Errorf("others stand in line before it: %+v", d.Choice)
+	}
+}
+
+// Of requests that need a look at the same time one gets it, and the others are denied: one write is enough
+// for all. So it is with limits that are to be brought in force.
+func TestOneOfManyGetsTheLook(t *testing.T) {
+	other := perSecond
+	other.Capacity *= 2
+	for _, c := range []struct {
+		want Action
+		in   Want
+		ms   int64
+	}{{Look, asks(1, perSecond), 60_000}, {Adopt, asks(1, other), 1}} {
+		e := askMany(seenAs(perSecond, -1000), 16, c.in, Attempt{}, noon+c.ms)
+		if len(e.Calls) != 1 || e.Calls[0].Choice.Do != c.want || len(e.Answered) != 15 {
+			t.Errorf("%d calls, %d answers of 16, want 1 of kind %d and 15", len(e.Calls), len(e.Answered), c.want)
+		}
+		for _, w := range e.Answered {
+			if w.Answer.Result != Denied {
+				t.Errorf("%+v", w.Answer)
+			}
+		}
+	}
+}
+
+// However a request was refused, it ends: by its decisions, or by its writes, of which one decision may
+// send several.
+func TestARequestEnds(t *testing.T) {
+	for _, c := range []struct {
+		has  Attempt
+		want Action
+	}{
+		{Attempt{Rounds: MaxRounds - 1, Calls: MaxRounds - 1}, Take},
+		{Attempt{Rounds: 2, Calls: MaxRounds}, Deny},
+		{Attempt{Rounds: MaxRounds, Calls: 2}, Deny},
+	} {
+		a := c.has
+		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); got.Do != c.want {
+			t.Errorf("%+v: decided %+v, want %d", c.has, got.Choice, c.want)
+		}
+	}
+	a := Attempt{}
+	for round := range MaxRounds + 1 {
+		if got := seenAs(perSecond, 5).Decide(asks(1, perSecond), &a, clock(noon)); (got.Do == Take) != (round < MaxRounds) {
+			t.Errorf("round %d: decided %+v", round, got.Choice)
+		}
+	}
+}
+
+// A denial by what the image shows takes no round trip, so it is exact for a request that has none left.
+// One that would have to look is denied by a guess.
+func TestNoRoundTripLeftDeniesByTheImage(t *testing.T) {
+	for _, c := range []struct {
+		ms, after int64
+		has       Attempt
+		guess     bool
+	}{
+		{0, 3000, Attempt{Trips: MaxTrips, Lost: true}, false},
+		{0, 3000, Attempt{Rounds: MaxRounds, Lost: true}, false},
+		{60_000, 7000, Attempt{Trips: MaxTrips, Lost: true}, true},
+	} {
+		b, ms := seenAs(perSecond, 4), c.ms
+		if ms > 0 {
+			b = seenAs(perSecond, -70)
+		}
+		d := b.Decide(asks(7, perSecond), &c.has, clock(noon+ms))
+		if d.Do != Deny || d.Denial.After != c.after || d.Denial.Estimated != c.guess {
+			t.Errorf("after %d ms: %+v, %+v, want %d ms, estimated %v", ms, d.Choice, d.Denial, c.after, c.guess)
+		}
 	}
 }

@@ -50,29 +50,6 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	}
 }
 
-// Where nothing is granted, a look tells the denials once the first has waited for ten seconds, and holds
-// whatever there is.
-func TestLookReportsDenials(t *testing.T) {
-	for waited, tells := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
-		s := newStory(t, 0)
-		s.b = seenAs(perHour20, 0)
-		s.it = s.b.Seen(0).Image.Item()
-		s.ms = 60_000 // by now the image may not deny any more: 0.3 tokens have come
-		s.b.Denied(s.ms - waited)
-		w := &Waiter{Want: asks(1, perHour20)}
-		var e Effects
-		s.b.Ask(w, true, s.now, &e)
-		c := e.Calls[0]
-		s.advance(c, 1)
-		e = s.write(c, tells)
-		s.answers(e, map[*Waiter]Result{w: Denied})
-		if got := s.reported(); got == 1 != tells {
-			t.Errorf("after %d ms %d told", waited, got)
-		}
-		s.atRest()
-	}
-}
-
 // A look that tells brings an image as any other look does: the process yields to limits that others have brought.
 // At slots it does not tell, nor where nothing is known of the shard.
 func TestReportingLookBringsAnImage(t *testing.T) {
@@ -112,5 +89,28 @@ func TestReportingLookBringsAnImage(t *testing.T) {
 		if p := planned(t, b, Choice{Do: Look, Shard: c.shard}, asks(1, c.limit), noon); !p.Takes {
 			t.Errorf("%+v: a look that only tells: %v", c, p.Write)
 		}
+	}
+}
+
+// Where nothing is granted, a look tells the denials once the first has waited for ten seconds, and holds
+// whatever there is.
+func TestLookReportsDenials(t *testing.T) {
+	for waited, tells := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
+		s := newStory(t, 0)
+		s.b = seenAs(perHour20, 0)
+		s.it = s.b.Seen(0).Image.Item()
+		s.ms = 60_000 // by now the image may not deny any more: 0.3 tokens have come
+		s.b.Denied(s.ms - waited)
+		w := &Waiter{Want: asks(1, perHour20)}
+		var e Effects
+		s.b.Ask(w, true, s.now, &e)
+		c := e.Calls[0]
+		s.advance(c, 1)
+		e = s.write(c, tells)
+		s.answers(e, map[*Waiter]Result{w: Denied})
+		if got := s.reported(); got == 1 != tells {
+			t.Errorf("after %d ms %d told", waited, got)
+		}
+		s.atRest()
 	}
 }

@@ -14,8 +14,7 @@ import (
 func TestDenialsReckonWithFloors(t *testing.T) {
 	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{perDay, perSecond}, 0, 1, noon)}
+	image := shardOf(bucket.New([]bucket.Limit{perDay, perSecond}, 0, 1, noon))
 	image.State.Slots[image.State.Index("rpd")].Tokens = 0
 	image.State.Slots[image.State.Index("rps")].Tokens = 1000
 	b.See(image, noon, Unsent)
@@ -87,8 +86,7 @@ func TestDenialsBySlots(t *testing.T) {
 		after int64
 	}{{5000, "fly", slotsAfter}, {4500, "fly", slotsAfter}, {4000, "fly", slotsAfter}, {1000, "rps", 4000}} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+		image := shardOf(bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon))
 		image.State.Slots[image.State.Index("rps")].Tokens = c.level
 		i := image.State.Index("fly")
 		image.State.Slots[i] = image.State.Emptied().Slots[i]
@@ -104,8 +102,7 @@ func TestDenialsBySlots(t *testing.T) {
 	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Denial.After != 4000 || d.Denial.Estimated {
 		t.Errorf("without slots: %+v", d.Denial)
 	}
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+	image := shardOf(bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon))
 	image.State.Slots[image.State.Index("rps")].Tokens = 1000
 	b = NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(image, noon, Unsent)
@@ -164,8 +161,7 @@ func TestDenialsShowTheLatestEdge(t *testing.T) {
 	const edge = 1_700_006_400_000
 	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{quota, perSecond}, 0, 1, edge-9000)}
+	image := shardOf(bucket.New([]bucket.Limit{quota, perSecond}, 0, 1, edge-9000))
 	image.State.Slots[image.State.Index("q")].Tokens = 0
 	b.See(image, edge-9000, Unsent)
 	d := b.Decide(asks(1, quota, perSecond), &Attempt{}, clock(edge-8000))

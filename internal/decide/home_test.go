@@ -2,45 +2,6 @@ package decide
 
 import "testing"
 
-// A process stays with a shard that is half full for a few writes, whatever it draws, and
-// with one that is not for none.
-func TestStaysWithAShard(t *testing.T) {
-	for _, c := range []struct {
-		tokens int64
-		stays  bool
-	}{{4, true}, {2, false}} { // of 5
-		b, want := seenAs(perSecond, c.tokens, c.tokens), asks(1, perSecond)
-		moved := 0
-		for i := range 2 * stay {
-			now := Now{Ms: noon, Random: uint64(i/stay+i%2) + 1} // another one each time
-			if i%stay == 0 {
-				now.Random = uint64(i / stay)
-			}
-			d := b.Decide(want, &Attempt{}, func() Now { return now })
-			if d.Do != Take {
-				t.Fatalf("decided %+v", d.Choice)
-			}
-			if d.Shard != i/stay {
-				moved++
-			}
-		}
-		if (moved == 0) != c.stays {
-			t.Errorf("%d tokens: went elsewhere %d times", c.tokens, moved)
-		}
-	}
-}
-
-// A write to another shard makes that one the home, for as many writes.
-func TestAnotherHome(t *testing.T) {
-	k := factsOf(4)
-	for _, shard := range []int{1, 1, 2, 2, 2} {
-		k.visit(shard)
-	}
-	if k.home != (home{shard: 2, left: stay - 3}) {
-		t.Errorf("at home in %+v, want shard 2 for %d more", k.home, stay-3)
-	}
-}
-
 // A request whose write was refused goes on with the same shard, whose image is new, unless others took
 // the tokens there.
 func TestGoesOnWithTheShardThatRefused(t *testing.T) {

@@ -38,8 +38,7 @@ func anyBucket(r *rand.Rand) decider {
 			continue
 		}
 		stored := limits[:3+r.IntN(2)]
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New(stored, shard, count, now-r.Int64N(3000))}
+		image := shardOf(bucket.New(stored, shard, count, now-r.Int64N(3000)))
 		if shard == count {
 			image.State.Shards = 2 * count
 		}

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -18,66 +17,6 @@ func factsOf(count int) *facts {
 
 // denyFor is how long, in ms, an image denies in these tests.
 const denyFor = 1000
-
-// A write to one of several shards is a look, too, where the share of this process has no room and the
-// image is old. That of a single shard never is.
-func TestWhichWriteIsALookToo(t *testing.T) {
-	for _, c := range []struct {
-		count int
-		ms    int64 // since the image came
-		paced bool
-		do    Action
-		asks  bool
-	}{
-		{2, denyFor, true, Take, true}, {2, denyFor - 1, true, Deny, false}, {2, denyFor, false, Take, false},
-		{1, denyFor, true, Take, false},
-	} {
-		k := factsOf(c.count)
-		for shard := range c.count {
-			k.see(imageOf(shard, c.count, 5), noon, Unsent, nil)
-			if c.paced {
-				k.shards[shard].shares = sharing(.1, noon+c.ms)
-			}
-		}
-		d := decider{facts: k, now: noon + c.ms, attempt: &Attempt{}, want: asks(1, perSecond)}
-		if got := d.decide(); got.Do != c.do || got.Asks != c.asks {
-			t.Errorf("%+v: %+v", c, got)
-		}
-	}
-}
-
-// A share without room does not make a small request a transaction: shards of which one holds
-// enough by its image hold no more together.
-func TestSharesWithoutRoomMakeNoTransaction(t *testing.T) {
-	const now = 1_700_000_000_000
-	limit := perHour20
-	for _, c := range []struct {
-		name   string
-		tokens [2]int64 // by shard
-		cost   int64
-		want   Action
-	}{
-		{"one shard has it by its image", [2]int64{0, 5}, 1, Deny},
-		{"each has it", [2]int64{5, 5}, 1, Deny},
-		{"no shard has it, both together do", [2]int64{5, 5}, 7, Several},
-	} {
-		k := factsOf(1)
-		for shard, tokens := range c.tokens {
-			b := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-				State: bucket.New([]bucket.Limit{limit}, shard, 2, now-900)}
-			b.State.Slots[b.State.Index("rph")].Tokens = tokens * bucket.Milli
-			k.see(b, now-900, Unsent, nil)
-			k.shards[shard].shares = sharing(.1, now)
-		}
-		d := decider{facts: k, now: now, attempt: &Attempt{},
-			want: Want{Costs: []table.Cost{{Limit: limit, Milli: c.cost * bucket.Milli}}}}
-		for d.pick = range uint64(2) {
-			if got := d.decide(); got.Do != c.want {
-				t.Errorf("%s: decided %+v, want %d", c.name, got, c.want)
-			}
-		}
-	}
-}
 
 // The estimate is what the counters have grown by, less what this process took,
 // and fades.
@@ -159,6 +98,9 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 	if got := (&others{}).slack(state, w, 30); got != 3 {
 		t.Errorf("slack %d %% with nothing known, want 3", got)
 	}
+	if got := (&others{}).slack(state, asks(1, perHour20), 30); got != 3 {
+		t.Errorf("slack %d %% for a limit that the bucket lacks, want 3", got)
+	}
 }
 
 // What others take fades with each image, and with the time between two of them: what was seen a
@@ -215,70 +157,6 @@ func TestCrowdedWhenFullByNow(t *testing.T) {
 	}
 }
 
-// Each limit is reckoned with by itself, in whatever order they stand: a request costs what the slowest
-// of its limits needs, meets a crowd if one of them does, finds a recent image if
-// all do, and a queue with room when all have some.
-func TestLimitsAreReckonedOneByOne(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 7))
-	crowds, old, denied, waits := 0, 0, 0, 0
-	for n := range 4000 {
-		d := anyBucket(r)
-		if len(d.seenOf()) == 0 {
-			continue
-		}
-		s := d.seenOf()[0]
-		s.others = others{taken: map[string]float64{}, elapsed: 1000, images: 1}
-		for _, c := range d.want.Costs {
-			s.others.taken[c.Limit.Name] = float64(r.IntN(20_000))
-		}
-		for i := range s.image.State.Slots {
-			if r.IntN(2) == 0 {
-				s.image.State.Slots[i].Tokens = s.image.State.Rate(i).Capacity - r.Int64N(2000)
-			}
-			if r.IntN(3) == 0 {
-				s.image.State.Slots[i].Tokens -= 2 * s.image.State.Rate(i).Capacity
-			}
-		}
-		all, slack, part := d.want, int64(r.IntN(30)), int64(r.IntN(60))
-		at, limit := s.costs(all)
-		crowded, recent := s.crowded(all, d.now, slack), s.recent(all, d.now, part)
-		most := s.others.slack(s.image.State, all, 100)
-		room, by := RoomIn(s.image, all, s.underWay.of)
-		var wantRoom, wantMost int64
-		wantAt := 0.
-		wantLimit, wantBy, wantCrowded, wantRecent := "", "", false, true
-		for _, c := range all.Costs {
-			one := d
-			one.want.Costs = []table.Cost{c}
-			if a, l := s.costs(one.want); a > wantAt {
-				wantAt, wantLimit = a, l
-			}
-			if a, l := RoomIn(s.image, one.want, s.underWay.of); a > wantRoom {
-				wantRoom, wantBy = a, l
-			}
-			wantCrowded = wantCrowded || s.crowded(one.want, d.now, slack)
-			wantRecent = wantRecent && s.recent(one.want, d.now, part)
-			wantMost = max(wantMost, s.others.slack(s.image.State, one.want, 100))
-		}
-		if at != wantAt || limit != wantLimit || room != wantRoom || by != wantBy {
-			t.Fatalf("bucket %d: costs %v ms of %q and room at %d by %q, want %v of %q and %d by %q",
-				n, at, limit, room, by, wantAt, wantLimit, wantRoom, wantBy)
-		}
-		if crowded != wantCrowded || recent != wantRecent || most != wantMost {
-			t.Fatalf("bucket %d: crowded %v, recent %v, a slack of %d, want %v, %v and %d",
-				n, crowded, recent, most, wantCrowded, wantRecent, wantMost)
-		}
-		for found, counter := range map[*int]bool{&crowds: crowded, &old: !recent, &denied: at > 0, &waits: room > 0} {
-			if counter {
-				*found++
-			}
-		}
-	}
-	if min(crowds, old, denied, waits) < 100 {
-		t.Errorf("%d crowds, %d old images, %d denied, %d wait: the random buckets show little", crowds, old, denied, waits)
-	}
-}
-
 // A write that took nothing leaves all that the counter grew by to others, one that took the costs less.
 func TestOwnWritesDoNotCountAsOthers(t *testing.T) {
 	for takes, want := range map[bool]float64{true: 4, false: 5} {
@@ -289,17 +167,5 @@ func TestOwnWritesDoNotCountAsOthers(t *testing.T) {
 		if got := b.facts.shards[0].others.rate("rps"); got != want {
 			t.Errorf("takes %v: others take %v a second, want %v", takes, got, want)
 		}
-	}
-}
-
-// A limit that was taken out between two images tells nothing, and hides no other.
-func TestRemovedLimitTeachesNothing(t *testing.T) {
-	state := func(first string, used int64) bucket.State {
-		return bucket.State{Slots: []bucket.Slot{{Limit: each(first, 1), Used: used}, {Limit: perHour20, Used: used}}}
-	}
-	var o others
-	o.learn(state("a", 1000), state("b", 3000), nil, 1000)
-	if o.rate("rph") != 2 || o.rate("b") != 0 || o.rate("a") != 0 {
-		t.Errorf("others take %v", o.taken)
 	}
 }

@@ -7,26 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Of a hundred requests that wait and decide at the same moment, an empty bucket of 20 lets
-// so many begin as may owe 20 tokens, and the one that finds 20 owed.
-func TestQueueIsFilledOnce(t *testing.T) {
-	b := NewBucket(&Settings{DenyFor: 1000})
-	state := bucket.New([]bucket.Limit{perHour20}, 0, 1, 1)
-	state.Slots[state.Index("rph")].Tokens = 0
-	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1, State: state}, 1, Unsent)
-	w := Want{Costs: []table.Cost{{Limit: perHour20, Milli: bucket.Milli}}}
-	e := askMany(b, 100, w, Attempt{Waits: true, Until: bucket.Never}, 1)
-	begun := 0
-	for _, c := range e.Calls {
-		if c.Choice.Owe {
-			begun++
-		}
-	}
-	if begun != 21 {
-		t.Errorf("%d begin, want 21", begun)
-	}
-}
-
 // A request that waits owes where that is paid back first, and is denied by a full queue once
 // others have won too often.
 func TestWhereARequestOwes(t *testing.T) {
@@ -50,8 +30,7 @@ func TestWhereARequestOwes(t *testing.T) {
 // indebted is a shard with so much of three limits of ten tokens, seen at noon. The second
 // refills ten tokens per second, the others one.
 func indebted(first, second, third int64) table.Shard {
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, 0, 1, noon)}
+	image := shardOf(bucket.New([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, 0, 1, noon))
 	for name, milli := range map[string]int64{"a": first, "b": second, "c": third} {
 		image.State.Slots[image.State.Index(name)].Tokens = milli
 	}
@@ -118,31 +97,6 @@ func overheld(milli int64) table.Shard {
 	return image
 }
 
-// A shard owes while a limit in force is below zero.
-func TestOwes(t *testing.T) {
-	for _, c := range []struct {
-		image  table.Shard
-		limits []bucket.Limit
-		ms     int64
-		want   bool
-	}{
-		{indebted(0, 0, 0), []bucket.Limit{each("a", 1)}, 0, false},
-		{indebted(-3000, 0, 0), []bucket.Limit{each("a", 1)}, 2999, true},
-		{indebted(-3000, 0, 0), []bucket.Limit{each("a", 1)}, 3000, false},
-		{indebted(-3000, 0, 0), []bucket.Limit{each("b", 10)}, 0, false},
-		{indebted(-3000, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
-		{indebted(1, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
-		{overheld(0), []bucket.Limit{each("a", 1)}, 1, true},
-		{overheld(0), []bucket.Limit{each("a", 1)}, 5001, false},
-		{overheld(-1000), []bucket.Limit{each("a", 1)}, 999, true},
-	} {
-		s := &seen{image: c.image}
-		if got := s.owes(asks(1, c.limits...), noon+c.ms); got != c.want {
-			t.Errorf("%v, %v after %d ms: %v", c.image.State, c.limits, c.ms, got)
-		}
-	}
-}
-
 // A full queue names the limit that it is full of. Where it is full because others stand in line,
 // that is one that something is asked of.
 func TestAFullQueueNamesItsLimit(t *testing.T) {
@@ -193,6 +147,51 @@ func TestTooLongWaitLooksFirst(t *testing.T) {
 			attempt: &Attempt{Waits: true, Until: c.until, InLine: c.inLine}}
 		if got := d.behind(Choice{Do: Look}); got.Do != c.want || got.Owe != (c.want == Take) {
 			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
+// Of a hundred requests that wait and decide at the same moment, an empty bucket of 20 lets
+// so many begin as may owe 20 tokens, and the one that finds 20 owed.
+func TestQueueIsFilledOnce(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 1000})
+	state := bucket.New([]bucket.Limit{perHour20}, 0, 1, 1)
+	state.Slots[state.Index("rph")].Tokens = 0
+	b.See(shardOf(state), 1, Unsent)
+	w := Want{Costs: []table.Cost{{Limit: perHour20, Milli: bucket.Milli}}}
+	e := askMany(b, 100, w, Attempt{Waits: true, Until: bucket.Never}, 1)
+	begun := 0
+	for _, c := range e.Calls {
+		if c.Choice.Owe {
+			begun++
+		}
+	}
+	if begun != 21 {
+		t.Errorf("%d begin, want 21", begun)
+	}
+}
+
+// A shard owes while a limit in force is below zero.
+func TestOwes(t *testing.T) {
+	for _, c := range []struct {
+		image  table.Shard
+		limits []bucket.Limit
+		ms     int64
+		want   bool
+	}{
+		{indebted(0, 0, 0), []bucket.Limit{each("a", 1)}, 0, false},
+		{indebted(-3000, 0, 0), []bucket.Limit{each("a", 1)}, 2999, true},
+		{indebted(-3000, 0, 0), []bucket.Limit{each("a", 1)}, 3000, false},
+		{indebted(-3000, 0, 0), []bucket.Limit{each("b", 10)}, 0, false},
+		{indebted(-3000, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
+		{indebted(1, 0, -1), []bucket.Limit{each("c", 1)}, 0, true},
+		{overheld(0), []bucket.Limit{each("a", 1)}, 1, true},
+		{overheld(0), []bucket.Limit{each("a", 1)}, 5001, false},
+		{overheld(-1000), []bucket.Limit{each("a", 1)}, 999, true},
+	} {
+		s := &seen{image: c.image}
+		if got := s.owes(asks(1, c.limits...), noon+c.ms); got != c.want {
+			t.Errorf("%v, %v after %d ms: %v", c.image.State, c.limits, c.ms, got)
 		}
 	}
 }

@@ -7,26 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A shard that owes of a hard limit in force pays nothing. What it owes of a soft one, or of one that
-// is not asked for, or did owe, keeps it from nothing.
-func TestShardInDebtPaysNothing(t *testing.T) {
-	for _, c := range []struct {
-		hard, soft int64
-		want       Want
-		at         int64
-		owes       bool
-	}{
-		{-5, 5, asksBoth(1, 1), noon, true}, {-5, 5, asksBoth(1, 1), noon + 10_000, false},
-		{-5, 5, asks(1, tried), noon, false}, {0, 5, asksBoth(1, 1), noon, false},
-		{5, -5, asksBoth(1, 1), noon, false}, {5, 5, asksBoth(1, 1), noon, false},
-	} {
-		k := seenWithSoft([2]int64{c.hard, c.soft}).lock()
-		if got := k.shards[0].owes(c.want, c.at); got != c.owes {
-			t.Errorf("%+v: owes %v", c, got)
-		}
-	}
-}
-
 // All shards are read once somebody has put tokens into one that no refill explains, by those that
 // have not read them for that yet.
 func TestWhenAllShardsAreRead(t *testing.T) {

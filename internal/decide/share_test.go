@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -136,56 +135,6 @@ func TestShareLetsItsPartGo(t *testing.T) {
 	}
 }
 
-// Processes with one bucket between them, in steps of 10 ms: equal demand comes to equal shares, and
-// less demand is served.
-func TestSharesConverge(t *testing.T) {
-	for name, demand := range map[string][]float64{ // tokens per second, of 100
-		"two alike": {250, 250}, "eight alike": {60, 60, 60, 60, 60, 60, 60, 60}, "one large": {9, 9, 9, 473},
-	} {
-		r := rand.New(rand.NewPCG(4, 12))
-		level, used := 100., int64(0)
-		all, saw, got := make([]share, len(demand)), make([]int64, len(demand)), make([]float64, len(demand))
-		for step := range 6000 {
-			now := noon + int64(step)*10
-			level = min(100, level+1)
-			for _, i := range r.Perm(len(demand)) {
-				if r.Float64() > demand[i]/100 && demand[i] < 100 {
-					continue
-				}
-				p := &all[i]
-				if p.asked(10); p.from(10, 0, now) > now {
-					continue
-				}
-				p.take(10)
-				refused, others := level < 1, used > saw[i]
-				if !refused {
-					level--
-					used++
-					if step > 3000 {
-						got[i]++
-					}
-				}
-				saw[i] = used
-				p.answered(10, level/6, refused, others, false, level > 50, now)
-				if refused {
-					p.take(-10)
-				}
-			}
-		}
-		sum, squares, most := 0., 0., 0.
-		for i, n := range got {
-			part := n / 30 / min(demand[i], 100/float64(len(demand)))
-			sum, squares, most = sum+part, squares+part*part, max(most, part)
-			if name == "one large" && i < 3 && part < .8 {
-				t.Errorf("%s: process %d got %.2f of its demand", name, i, part)
-			}
-		}
-		if j := sum * sum / (float64(len(got)) * squares); name != "one large" && j < .99 {
-			t.Errorf("%s: Jain's index %.3f, of %v", name, j, got)
-		}
-	}
-}
-
 // A class has a share of its own: what is left of a limit above its floor is less.
 func TestClassesHaveSharesOfTheirOwn(t *testing.T) {
 	b, low := seenAs(perSecond, 5), asks(1, perSecond)
@@ -272,69 +221,6 @@ func TestDenialByAShareEstimatesTheWait(t *testing.T) {
 	}
 }
 
-// What is under way counts for the share, until it turns out that it is not sent.
-func TestShareCountsCostsUnderWay(t *testing.T) {
-	b, w := seenAs(perSecond, 5), asks(1, perSecond)
-	s := b.lock().shards[0]
-	s.shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}
-	b.mu.Unlock()
-	credit := func() string { return fmt.Sprint(s.shares[0].saved) }
-	take := Choice{Do: Take}
-	b.Begin(take, w, noon)
-	b.Begin(take, w, noon)
-	if credit() != "500" {
-		t.Errorf("%s after two have begun", credit())
-	}
-	if b.End(0, w); credit() != "1500" {
-		t.Errorf("%s after one has left", credit())
-	}
-	n, p := b.Plan(take, []Want{w}, 1, clock(noon))
-	if n != 1 || credit() != "1500" {
-		t.Errorf("%s when %d are sent", credit(), n)
-	}
-	image := imageOf(0, 1, 4)
-	b.Took(image, p, w, []Want{w}, noon)
-	if credit() != "1500" {
-		t.Errorf("%s after it was granted", credit())
-	}
-}
-
-// A write that was refused leaves nothing of what was saved up, so it is not sent again at once.
-func TestARefusedShareIsSpent(t *testing.T) {
-	b, w := seenAs(perSecond, 5), asks(1, perSecond)
-	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}
-	b.mu.Unlock()
-	take := Choice{Do: Take}
-	b.Begin(take, w, noon)
-	_, p := b.Plan(take, []Want{w}, 1, clock(noon))
-	image := imageOf(0, 1, 0)
-	image.State.Slots[image.State.Index("rps")].Used, image.State.Slots[image.State.Index("rps")].Tokens = 5000, 900
-	image.State.RF = noon - 100 // 1 and 9 tenths by now
-	b.Refused(image, p, noon)
-	if n, _ := b.Plan(take, []Want{w}, 1, clock(noon)); n != 0 {
-		t.Error("it is sent again")
-	}
-	if d := b.Decide(w, &Attempt{Trips: 1}, clock(noon)); d.Do != Deny {
-		t.Errorf("%+v", d.Choice)
-	}
-}
-
-// The look at several shards is sent, although it was noted when it began.
-func TestTheLookOfAShareIsSent(t *testing.T) {
-	b, w := seenAs(perSecond, 3, 3), asks(1, perSecond)
-	k := b.lock()
-	k.shards[0].shares, k.shards[1].shares = sharing(.1, noon), sharing(.1, noon)
-	b.mu.Unlock()
-	then := clock(noon + 60_000)
-	d := b.Decide(w, &Attempt{}, then)
-	if b.Begin(d.Choice, w, noon+60_000); d.Do != Take || !d.Asks {
-		t.Fatalf("%+v", d.Choice)
-	}
-	if n, _ := b.Plan(d.Choice, []Want{w}, 1, then); n != 1 {
-		t.Error("it is not sent")
-	}
-}
-
 // A bucket that was empty for a while and has many tokens now, though less than half, denies nothing.
 func TestNoShareWhereThereIsRoom(t *testing.T) {
 	perDay := bucket.Limit{Name: "rpd", Capacity: 1_000_000, Amount: 1_000_000, Period: 86_400_000}
@@ -353,16 +239,6 @@ func TestNoShareWhereThereIsRoom(t *testing.T) {
 		j := image.State.Index("rpd")
 		image.State.Slots[j].Tokens, image.State.Slots[j].Used = (399-i)*bucket.Milli, (1+i)*bucket.Milli
 		b.Took(image, p, w, []Want{w}, noon+60_000+i)
-	}
-}
-
-// A request that takes nothing of what is shared is not denied for it: for slots, of a quota, or for nothing.
-func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
-	b := seenAs(perSecond, 5)
-	b.lock().shards[0].shares = sharing(.1, noon)
-	b.mu.Unlock()
-	if d := b.Decide(asks(0, perSecond), &Attempt{}, clock(noon+100)); d.Do != Take {
-		t.Errorf("%+v", d.Choice)
 	}
 }
 
@@ -403,5 +279,35 @@ func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
 			t.Errorf("capacity %d: a request for nothing ends a share", tokens)
 		}
 		b.mu.Unlock()
+	}
+}
+
+// A write that was refused leaves nothing of what was saved up, so it is not sent again at once.
+func TestARefusedShareIsSpent(t *testing.T) {
+	b, w := seenAs(perSecond, 5), asks(1, perSecond)
+	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}
+	b.mu.Unlock()
+	take := Choice{Do: Take}
+	b.Begin(take, w, noon)
+	_, p := b.Plan(take, []Want{w}, 1, clock(noon))
+	image := imageOf(0, 1, 0)
+	image.State.Slots[image.State.Index("rps")].Used, image.State.Slots[image.State.Index("rps")].Tokens = 5000, 900
+	image.State.RF = noon - 100 // 1 and 9 tenths by now
+	b.Refused(image, p, noon)
+	if n, _ := b.Plan(take, []Want{w}, 1, clock(noon)); n != 0 {
+		t.Error("it is sent again")
+	}
+	if d := b.Decide(w, &Attempt{Trips: 1}, clock(noon)); d.Do != Deny {
+		t.Errorf("%+v", d.Choice)
+	}
+}
+
+// A request that takes nothing of what is shared is not denied for it: for slots, of a quota, or for nothing.
+func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
+	b := seenAs(perSecond, 5)
+	b.lock().shards[0].shares = sharing(.1, noon)
+	b.mu.Unlock()
+	if d := b.Decide(asks(0, perSecond), &Attempt{}, clock(noon+100)); d.Do != Take {
+		t.Errorf("%+v", d.Choice)
 	}
 }

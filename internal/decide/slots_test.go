@@ -93,44 +93,10 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 	}
 }
 
-// That little is left of a rate says nothing of the slots beside it. Of a bucket of which nothing is
-// known, nothing is kept.
-func TestEmptyRateSaysNothingOfSlots(t *testing.T) {
-	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
-	b, w := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}), asks(0)
-	w.Costs, w.Ahead = table.Costs([]bucket.Limit{fly, perSecond}, bucket.Milli, bucket.Milli), 500
-	if got := b.Reusable(w, noon); got != 0 {
-		t.Errorf("nothing is known: %d ms", got)
-	}
-	_, image := table.Create(table.NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Now: noon,
-		Costs: w.Costs})
-	b.See(image, noon, Unsent)
-	if got := b.Reusable(w, noon); got != 0 {
-		t.Errorf("it asked for nothing yet: %d ms", got)
-	}
-	for range 4 {
-		b.Begin(Choice{Do: Take}, w, noon)
-		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon))
-		after, held, err := p.Write.Apply(image.Item())
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		if image, err = table.DecodeShard(after); err != nil {
-			t.Fatal(err)
-		}
-		image.State.Slots[image.State.Index("rps")].Tokens = bucket.Milli
-		b.Took(image, p, w, []Want{w}, noon)
-	}
-	if got := b.Reusable(w, noon); got != 500 {
-		t.Errorf("half of the slots are free: %d ms, want 500", got)
-	}
-}
-
 // Who pays with slots has those of the epoch in which they were taken; other costs have no end.
 func TestSlotsThatWerePaid(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon)}
+	image := shardOf(bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon))
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	image.State = bucket.New([]bucket.Limit{fly, quota, perSecond}, 0, 1, noon)
 	p := Payment{Image: image, Costs: table.Costs([]bucket.Limit{fly, quota}, 2*bucket.Milli, 3*bucket.Milli)}

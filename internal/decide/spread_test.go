@@ -34,8 +34,7 @@ func TestShardsPayTogether(t *testing.T) {
 	} {
 		var images []table.Shard
 		for k, l := range c.shards {
-			image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-				State: bucket.New([]bucket.Limit{first, c.second}, k, 4, noon)}
+			image := shardOf(bucket.New([]bucket.Limit{first, c.second}, k, 4, noon))
 			image.State.Slots[image.State.Index("rps")].Tokens = l[0]
 			image.State.Slots[image.State.Index("tps")].Tokens = l[1]
 			images = append(images, image)
@@ -71,7 +70,7 @@ func TestAPaymentShowsAFullShardNoLower(t *testing.T) {
 func TestShardsAreOrderedByTheFirstDenyingLimit(t *testing.T) {
 	limits := []bucket.Limit{each("a", 1), each("b", 1)}
 	image := func(shard int, a, b int64) table.Shard {
-		s := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", State: bucket.New(limits, shard, 4, noon)}
+		s := shardOf(bucket.New(limits, shard, 4, noon))
 		s.State.Slots[s.State.Index("a")].Tokens, s.State.Slots[s.State.Index("b")].Tokens = a, b
 		return s
 	}
@@ -123,8 +122,7 @@ func TestShardsOweByTheirShares(t *testing.T) {
 	} {
 		var images []table.Shard
 		for k := range c.shards {
-			images = append(images, table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-				State: bucket.New([]bucket.Limit{c.limit}, k, c.shards, noon)})
+			images = append(images, shardOf(bucket.New([]bucket.Limit{c.limit}, k, c.shards, noon)))
 		}
 		w := asks(0)
 		w.Costs = table.Costs([]bucket.Limit{c.limit}, c.cost)
@@ -149,8 +147,7 @@ func TestHowManyShardsHoldTogether(t *testing.T) {
 	} {
 		k := factsOf(int(c.shards))
 		for i := range int(c.shards) {
-			image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-				State: bucket.New([]bucket.Limit{limit}, i, int(c.shards), noon)}
+			image := shardOf(bucket.New([]bucket.Limit{limit}, i, int(c.shards), noon))
 			if c.more > 0 && i >= int(c.more) {
 				image.State.Slots[0].Tokens = 4999 // four whole tokens
 			}

@@ -126,8 +126,7 @@ func (o *orders) begin() {
 	limits := []bucket.Limit{perFive, besidePerFive}
 	var images []table.Shard
 	for shard := range o.shards {
-		image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New(limits, shard, o.shards, noon)}
+		image := shardOf(bucket.New(limits, shard, o.shards, noon))
 		if slot := &image.State.Slots[image.State.Index("rps")]; o.shards == 1 {
 			slot.Tokens = 3000
 		}

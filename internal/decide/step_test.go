@@ -243,26 +243,6 @@ func TestStoryOfAFailure(t *testing.T) {
 	}
 }
 
-// The rounds of a request are bounded, also for the first of a group after many: it is not sent again.
-func TestStoryOfManyRounds(t *testing.T) {
-	s := newStory(t, 10)
-	w := &Waiter{Want: asks(1, perSecond), Attempt: Attempt{Calls: MaxRounds - 2}}
-	var e Effects
-	s.b.Ask(w, true, s.now, &e)
-	c := e.Calls[0]
-	for n := 1; ; n++ {
-		if s.advance(c, 1); c.Last() {
-			if n != 2 {
-				t.Errorf("last after %d writes, want 2", n)
-			}
-			break
-		}
-		s.b.Returned(c, false) // throttled, and planned again
-	}
-	s.b.Done(c, Outcome{Err: errors.New("throttled")}, s.now, &e)
-	s.atRest()
-}
-
 // What a waiter may not send for is not sent, and says so; a level of a cascade creates no bucket.
 func TestStoryOfUnsentWrites(t *testing.T) {
 	s := newStory(t, 10)
@@ -371,35 +351,6 @@ func TestStoryOfAGroupThatIsServed(t *testing.T) {
 	}
 }
 
-// Waiters behind a call go out to its shard, whether it lands or is late.
-func TestStoryOfAQueueOfAnotherShard(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		b := seenAs(perSecond, 5, 5)
-		now := func() Now { return Now{Ms: noon, At: time.UnixMilli(noon)} }
-		call := &Call{Choice: Choice{Do: Take, Shard: 1}, began: now().At}
-		k := b.lock()
-		k.shards[1].call = call
-		w := &Waiter{Want: asks(1, perSecond), decided: asks(1, perSecond), call: call}
-		k.shards[1].begin(w.decided)
-		call.queue = []*Waiter{w}
-		b.mu.Unlock()
-		var e Effects
-		if late {
-			b.Overdue(call, now().At, &e)
-			b.Overdue(call, now().At, &e) // nobody waits any more
-		} else {
-			b.Advance(call, now, &e) // nobody rides with it
-		}
-		if len(e.Calls) != 1 || e.Calls[0].Choice.Shard != 1 {
-			t.Fatalf("late %v: %+v", late, e.Calls)
-		}
-		b.Advance(e.Calls[0], now, &e)
-		if c := e.Calls[0]; c.Next != Send || c.Shard != 1 || !b.Seen(0).Idle || b.Seen(1).Idle {
-			t.Errorf("late %v: next %d, to shard %d", late, c.Next, c.Shard)
-		}
-	}
-}
-
 // A request that was outrun once was outrun, whatever its next write is refused for. An answer of a bucket
 // that is there is a round trip, and a creation that came too late is none.
 func TestOutrunOnce(t *testing.T) {
@@ -431,27 +382,6 @@ func TestOutrunOnce(t *testing.T) {
 	}
 }
 
-// A step that queues waiters behind two calls has both of them overtaken when they are late.
-func TestStoryOfTwoCallsThatMayBeLate(t *testing.T) {
-	b := seenAs(perSecond, 5, 5)
-	now := Now{Ms: noon, At: time.UnixMilli(noon)}
-	k := b.lock()
-	defer b.mu.Unlock()
-	var e Effects
-	var calls []*Call
-	for shard := range 2 {
-		calls = append(calls, &Call{Choice: Choice{Do: Take, Shard: shard}, began: now.At})
-		k.shards[shard].call = calls[shard]
-		for range 2 {
-			w := &Waiter{Want: asks(1, perSecond), decided: asks(1, perSecond)}
-			k.send(w, Choice{Do: Take, Shard: shard}, now, &e)
-		}
-	}
-	if len(e.Queued) != 4 || len(e.Late) != 2 || e.Late[0].Call != calls[0] || e.Late[1].Call != calls[1] {
-		t.Errorf("%d wait, %+v may be late", len(e.Queued), e.Late)
-	}
-}
-
 // A read that fails of a shard that was missing a while ago lets a plain add go out: it is no answer that the
 // shard is missing still.
 func TestAFailedReadOfAMissingShard(t *testing.T) {
@@ -473,4 +403,45 @@ func TestAFailedReadOfAMissingShard(t *testing.T) {
 	if b.Advance(c, now, &e); c.Next != Send || c.Choice.Shard != 1 {
 		t.Errorf("next is %d on shard %d, want a write", c.Next, c.Choice.Shard)
 	}
+}
+
+// A step that queues waiters behind two calls has both of them overtaken when they are late.
+func TestStoryOfTwoCallsThatMayBeLate(t *testing.T) {
+	b := seenAs(perSecond, 5, 5)
+	now := Now{Ms: noon, At: time.UnixMilli(noon)}
+	k := b.lock()
+	defer b.mu.Unlock()
+	var e Effects
+	var calls []*Call
+	for shard := range 2 {
+		calls = append(calls, &Call{Choice: Choice{Do: Take, Shard: shard}, began: now.At})
+		k.shards[shard].call = calls[shard]
+		for range 2 {
+			w := &Waiter{Want: asks(1, perSecond), decided: asks(1, perSecond)}
+			k.send(w, Choice{Do: Take, Shard: shard}, now, &e)
+		}
+	}
+	if len(e.Queued) != 4 || len(e.Late) != 2 || e.Late[0].Call != calls[0] || e.Late[1].Call != calls[1] {
+		t.Errorf("%d wait, %+v may be late", len(e.Queued), e.Late)
+	}
+}
+
+// The rounds of a request are bounded, also for the first of a group after many: it is not sent again.
+func TestStoryOfManyRounds(t *testing.T) {
+	s := newStory(t, 10)
+	w := &Waiter{Want: asks(1, perSecond), Attempt: Attempt{Calls: MaxRounds - 2}}
+	var e Effects
+	s.b.Ask(w, true, s.now, &e)
+	c := e.Calls[0]
+	for n := 1; ; n++ {
+		if s.advance(c, 1); c.Last() {
+			if n != 2 {
+				t.Errorf("last after %d writes, want 2", n)
+			}
+			break
+		}
+		s.b.Returned(c, false) // throttled, and planned again
+	}
+	s.b.Done(c, Outcome{Err: errors.New("throttled")}, s.now, &e)
+	s.atRest()
 }

@@ -33,52 +33,6 @@ func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 	}
 }
 
-// A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0
-// merged: it is brought along. What was seen before that, or within the time in which others
-// follow, tells nothing.
-func TestShardsAheadAreBroughtAlong(t *testing.T) {
-	for _, c := range []struct {
-		shard, count int
-		seen         int64 // ms after shard 0 began its generation
-		mends        bool
-	}{
-		{1, 2, 10_000, false},
-		{1, 4, 10_000, true},
-		{2, 2, 10_000, true},
-		{3, 2, 10_000, true},
-		{3, 4, 10_000, true},
-		{3, 4, countLag, true},
-		{3, 4, countLag - 1, false},
-	} {
-		zero := &seen{image: imageOf(0, 2, 3), at: noon}
-		other := &seen{image: imageOf(c.shard, c.count, 3)}
-		other.at = table.Began(zero.image.Generation) + c.seen
-		k := &facts{Settings: &Settings{MaxShards: 32}, count: 2, shards: map[int]*seen{0: zero, c.shard: other}}
-		if plan := k.repair(); (plan != nil) != c.mends {
-			t.Errorf("%+v: mended %v", c, plan != nil)
-		}
-	}
-}
-
-// Others follow a changed count as fast as the table answers: eight shards take sixteen calls.
-func TestShardsFollowWithinTheRoundTrip(t *testing.T) {
-	for _, c := range []struct {
-		trip float64
-		want int64
-	}{{0, countLag}, {4, countLag}, {15, countLag}, {60, 960}, {150, 2400}} {
-		for _, after := range []int64{c.want - 1, c.want} {
-			zero, other := &seen{image: imageOf(0, 8, 3), at: noon}, &seen{image: imageOf(1, 16, 3)}
-			other.at = table.Began(zero.image.Generation) + after
-			b := NewBucket(&Settings{MaxShards: 32})
-			b.facts.count, b.facts.shards = 8, map[int]*seen{0: zero, 1: other}
-			b.Decide(asks(1, perSecond), &Attempt{}, func() Now { return Now{Ms: noon, Trip: c.trip} })
-			if mends := b.facts.repair() != nil; mends != (after == c.want) {
-				t.Errorf("a round trip of %v ms, seen %d ms after: mends %v", c.trip, after, mends)
-			}
-		}
-	}
-}
-
 // A bucket grows when the meter of the shard just written is exhausted, as far as shard 0 is
 // known whole, has the count that is known, and can be split. A shard with a lower count follows.
 func TestWhenABucketGrows(t *testing.T) {
@@ -112,27 +66,6 @@ func TestWhenABucketGrows(t *testing.T) {
 		k := &facts{Settings: &Settings{MaxShards: c.most}, count: 2, shards: map[int]*seen{0: {image: c.zero, at: noon}}}
 		if plan := k.grown(c.written, noon); (plan != nil) != c.grows {
 			t.Errorf("%s: grows %v", c.name, plan != nil)
-		}
-	}
-}
-
-// A shard that has fewer than are known follows the count that is known. If it is younger than the
-// image of shard 0, that may have merged since, and is asked first.
-func TestShardBehindFollowsTheKnownCount(t *testing.T) {
-	for _, c := range []struct {
-		zero, written int64 // generations, in ms
-		seen          bool
-		asks          bool
-	}{{1000, 2000, true, true}, {1000, 1000, true, false}, {2000, 1000, true, false}, {0, 1000, false, false}} {
-		zero, written := imageOf(0, 4, 3), imageOf(1, 2, 3)
-		zero.Generation, written.Generation = c.zero<<12, c.written<<12
-		k := &facts{Settings: &Settings{MaxShards: 8}, count: 4, shards: map[int]*seen{0: {image: zero}}}
-		if !c.seen {
-			k.shards[0].image = table.Shard{}
-		}
-		step, ok := k.grown(written, noon).Next(noon, 1)
-		if want := map[bool]string{true: "look 0", false: "split 1"}[c.asks]; !ok || step.String() != want {
-			t.Errorf("%+v: %s first, want %s", c, step, want)
 		}
 	}
 }
@@ -192,25 +125,6 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// A count is fine enough if the whole tokens of as many full shards as can pay together are the
-// largest cost: of 128 shards a hundred pay.
-func TestGranular(t *testing.T) {
-	limit := bucket.Limit{Name: "rps", Capacity: 128_000, Amount: 128_000, Period: 1000}
-	for _, c := range []struct {
-		count   int
-		largest int64
-		want    bool
-	}{
-		{128, 100_000, true}, {128, 100_001, false}, {64, 128_000, true}, {128, 129_000, true},
-	} {
-		k := factsOf(c.count)
-		k.largest = map[string]int64{"rps": c.largest, bucket.WCU: 900_000}
-		if got := k.granular(bucket.New([]bucket.Limit{limit}, 0, c.count, noon), c.count); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
 // Growth tells the count in any case, and leaves what is stored in part as it is.
 func TestGrowth(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -226,40 +140,6 @@ func TestGrowth(t *testing.T) {
 		if plan, count := b.Growth(image, noon); plan == nil || count != 2 {
 			t.Errorf("exhausted: a plan %v for %d", plan != nil, count)
 		}
-	}
-}
-
-// A bucket of more shards than its limits can be divided by merges shard 0 first, down to the count
-// that fits; the others follow the stream.
-func TestRepairMergesShard0(t *testing.T) {
-	limit := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
-	image := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{limit}, 0, 4, noon)}
-	k := &facts{Settings: &Settings{MaxShards: 32}, count: 4, shards: map[int]*seen{0: {image: image, at: noon}}}
-	step, ok := k.repair().Next(noon, 1)
-	if !ok || step.String() != "look 2" {
-		t.Errorf("first %s, want a look at shard 2, which merges into 0", step)
-	}
-	for largest, repairs := range map[int64]bool{2000: false, 1000: false} {
-		fits := table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-			State: bucket.New([]bucket.Limit{limit}, 0, 2, noon)}
-		k = &facts{Settings: k.Settings, count: 2, shards: map[int]*seen{0: {image: fits, at: noon}},
-			largest: map[string]int64{"rps": largest}}
-		if plan := k.repair(); (plan != nil) != repairs {
-			t.Errorf("two shards of a token, %d wanted: repaired %v", largest, plan != nil)
-		}
-	}
-}
-
-// What can never be had comes with the plan that mends the count of shards, if that is wrong.
-func TestNeverComesWithAMend(t *testing.T) {
-	limit := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
-	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	b.See(table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1,
-		State: bucket.New([]bucket.Limit{limit}, 0, bucket.MaxShards*2, noon)}, noon, Unsent)
-	d := b.Decide(asks(3, limit), &Attempt{Calls: 1}, clock(noon))
-	if d.Mend == nil {
-		t.Errorf("%+v mends nothing", d.Choice)
 	}
 }
 
@@ -324,5 +204,92 @@ func TestSiblings(t *testing.T) {
 	slices.Sort(got)
 	if !slices.Equal(got, []int{1, 3}) {
 		t.Errorf("%v, want 1 and 3", got)
+	}
+}
+
+// A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0
+// merged: it is brought along. What was seen before that, or within the time in which others
+// follow, tells nothing.
+func TestShardsAheadAreBroughtAlong(t *testing.T) {
+	for _, c := range []struct {
+		shard, count int
+		seen         int64 // ms after shard 0 began its generation
+		mends        bool
+	}{
+		{1, 2, 10_000, false},
+		{1, 4, 10_000, true},
+		{2, 2, 10_000, true},
+		{3, 2, 10_000, true},
+		{3, 4, 10_000, true},
+		{3, 4, countLag, true},
+		{3, 4, countLag - 1, false},
+	} {
+		zero := &seen{image: imageOf(0, 2, 3), at: noon}
+		other := &seen{image: imageOf(c.shard, c.count, 3)}
+		other.at = table.Began(zero.image.Generation) + c.seen
+		k := &facts{Settings: &Settings{MaxShards: 32}, count: 2, shards: map[int]*seen{0: zero, c.shard: other}}
+		if plan := k.repair(); (plan != nil) != c.mends {
+			t.Errorf("%+v: mended %v", c, plan != nil)
+		}
+	}
+}
+
+// A shard that has fewer than are known follows the count that is known. If it is younger than the
+// image of shard 0, that may have merged since, and is asked first.
+func TestShardBehindFollowsTheKnownCount(t *testing.T) {
+	for _, c := range []struct {
+		zero, written int64 // generations, in ms
+		seen          bool
+		asks          bool
+	}{{1000, 2000, true, true}, {1000, 1000, true, false}, {2000, 1000, true, false}, {0, 1000, false, false}} {
+		zero, written := imageOf(0, 4, 3), imageOf(1, 2, 3)
+		zero.Generation, written.Generation = c.zero<<12, c.written<<12
+		k := &facts{Settings: &Settings{MaxShards: 8}, count: 4, shards: map[int]*seen{0: {image: zero}}}
+		if !c.seen {
+			k.shards[0].image = table.Shard{}
+		}
+		step, ok := k.grown(written, noon).Next(noon, 1)
+		if want := map[bool]string{true: "look 0", false: "split 1"}[c.asks]; !ok || step.String() != want {
+			t.Errorf("%+v: %s first, want %s", c, step, want)
+		}
+	}
+}
+
+// A count is fine enough if the whole tokens of as many full shards as can pay together are the
+// largest cost: of 128 shards a hundred pay.
+func TestGranular(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 128_000, Amount: 128_000, Period: 1000}
+	for _, c := range []struct {
+		count   int
+		largest int64
+		want    bool
+	}{
+		{128, 100_000, true}, {128, 100_001, false}, {64, 128_000, true}, {128, 129_000, true},
+	} {
+		k := factsOf(c.count)
+		k.largest = map[string]int64{"rps": c.largest, bucket.WCU: 900_000}
+		if got := k.granular(bucket.New([]bucket.Limit{limit}, 0, c.count, noon), c.count); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// A bucket of more shards than its limits can be divided by merges shard 0 first, down to the count
+// that fits; the others follow the stream.
+func TestRepairMergesShard0(t *testing.T) {
+	limit := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
+	image := shardOf(bucket.New([]bucket.Limit{limit}, 0, 4, noon))
+	k := &facts{Settings: &Settings{MaxShards: 32}, count: 4, shards: map[int]*seen{0: {image: image, at: noon}}}
+	step, ok := k.repair().Next(noon, 1)
+	if !ok || step.String() != "look 2" {
+		t.Errorf("first %s, want a look at shard 2, which merges into 0", step)
+	}
+	for largest, repairs := range map[int64]bool{2000: false, 1000: false} {
+		fits := shardOf(bucket.New([]bucket.Limit{limit}, 0, 2, noon))
+		k = &facts{Settings: k.Settings, count: 2, shards: map[int]*seen{0: {image: fits, at: noon}},
+			largest: map[string]int64{"rps": largest}}
+		if plan := k.repair(); (plan != nil) != repairs {
+			t.Errorf("two shards of a token, %d wanted: repaired %v", largest, plan != nil)
+		}
 	}
 }
