@@ -229,17 +229,6 @@ func TestHostileHeld(t *testing.T) {
 	}
 }
 
-// However long tokens are held, whoever reads the item believes it.
-func TestTheLongestLifeIsBelieved(t *testing.T) {
-	full := tenAt(sampleNow)
-	c := Charge{Image: full, Costs: tenCosts(5_000), Now: sampleNow + 1}
-	c.Ahead = &Ahead{Life: 1 << 40, Take: tenCosts(4_000)}
-	b, _ := written(t, full, c)
-	if until := b.State.HeldAfter(sampleNow + 1); until < sampleNow+1+bucket.MaxAhead {
-		t.Errorf("held until %d", until-sampleNow)
-	}
-}
-
 // A split hands over only what is there, also where the shard that it splits holds more ahead
 // than its share, and is left with a negative level.
 func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
@@ -379,12 +368,18 @@ func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
 	}
 }
 
-// Who takes ahead for less long than others may hold leaves theirs.
+// Who takes ahead for less long than others may hold leaves theirs. However long tokens are held, whoever reads
+// the item believes it.
 func TestALongerHoldStays(t *testing.T) {
 	image := tenAt(sampleNow)
 	image.State.HeldUntil, image.State.Slots[0].Held, image.State.Slots[0].Tokens = sampleNow+5_000, 2_000, 3_000
 	c := Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow, Ahead: &Ahead{Life: 100, Take: tenCosts(500)}}
 	if b, held := written(t, image, c); !held || b.State.HeldUntil != sampleNow+5_000 || b.State.Slots[0].Held != 2_500 {
 		t.Errorf("held %v: %+v until %d", held, b.State.Slots[0], b.State.HeldUntil-sampleNow)
+	}
+	c.Image, c.Now, c.Ahead.Life = tenAt(sampleNow), sampleNow+1, 1<<40
+	b, _ := written(t, c.Image, c)
+	if until := b.State.HeldAfter(sampleNow + 1); until < sampleNow+1+bucket.MaxAhead {
+		t.Errorf("held until %d", until-sampleNow)
 	}
 }

@@ -93,38 +93,34 @@ func TestASoftLimitThatIsFull(t *testing.T) {
 	}
 }
 
-// What is granted is granted now, also where the item's clock is ahead of ours; one that is far ahead
-// is mended, which begins a generation, and one that is just as far as clocks may differ is not.
-func TestChargesOfAnItemWhoseClockIsAhead(t *testing.T) {
+// What is granted is granted now, from the level as it is, also where the item's clock is ahead of ours. One that
+// is far ahead is mended, which begins a generation, as is an item without a clock, or without a count: of
+// unknown capacity. One that is just as far ahead as clocks may differ is not.
+func TestChargesOfOddItems(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
-	for ahead, begins := range map[int64]bool{0: false, 500: false, bucket.MaxSkew: false, bucket.MaxSkew + 1: true} {
-		b := imageOf(1, ten, 0, 1, now+ahead)
-		plan := table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan()
-		after, held, err := plan.Update.Apply(b.Item())
-		if err != nil || !held || !plan.Verdict.Granted || plan.Verdict.At != now {
-			t.Errorf("%d ms ahead: held %v, %v, %+v", ahead, held, err, plan.Verdict)
+	for _, c := range []struct {
+		attr   string
+		v      item.Value // nil: the attribute is missing
+		rf     int64      // after the charge
+		begins bool
+	}{
+		{"rf", item.N(now), now, false}, {"rf", item.N(now + 500), now + 500, false},
+		{"rf", item.N(now + bucket.MaxSkew), now + bucket.MaxSkew, false},
+		{"rf", item.N(now + bucket.MaxSkew + 1), now, true},
+		{"rf", nil, now, true}, {table.AttrShardCount, nil, now, true},
+	} {
+		b := imageOf(1, ten, 0, 1, now)
+		b.State.Slots[0].Tokens = 4 * s
+		it := b.Item()
+		if it[c.attr] = c.v; c.v == nil {
+			delete(it, c.attr)
 		}
-		if got := decode(t, after).Generation != 1; got != begins {
-			t.Errorf("%d ms ahead: another generation %v", ahead, got)
-		}
-	}
-}
-
-// An item without a count is of unknown capacity: a charge begins a generation and says that it is one shard.
-func TestAChargeOfAnItemWithoutACount(t *testing.T) {
-	const now, s = 1_700_000_000_000, 1_000
-	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
-	for _, missing := range []bool{false, true} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 1, State: bucket.New(ten, 0, 1, now),
-			NoShardCount: missing}
-		stored := b.Item()
-		if missing {
-			delete(stored, table.AttrShardCount)
-		}
-		after := applied(t, table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update, stored)
-		if is := decode(t, after); is.Generation != 1 != missing || is.NoShardCount || is.State.Shards != 1 {
-			t.Errorf("missing %v: generation %d, %d shards", missing, is.Generation, is.State.Shards)
+		plan := table.Charge{Image: decode(t, it), Costs: table.Costs(ten, s), Now: now}.Plan()
+		got := decode(t, applied(t, plan.Update, it))
+		if !plan.Verdict.Granted || plan.Verdict.At != now || got.State.Slots[0].Tokens != 3*s || got.State.RF != c.rf ||
+			got.State.NoClock || got.NoShardCount || got.State.Shards != 1 || got.Generation != 1 != c.begins {
+			t.Errorf("%s is %v: %+v, %v, generation %d", c.attr, c.v, plan.Verdict, got.State, got.Generation)
 		}
 	}
 }
@@ -163,21 +159,6 @@ func TestAMeterOfOtherNumbersStays(t *testing.T) {
 		if sl := got.State.Slots[i]; got.Generation != 1 || sl.Limit != b.State.Slots[i].Limit || sl.Tokens != 399*s {
 			t.Errorf("beside %s: generation %d, %+v", name, got.Generation, sl)
 		}
-	}
-}
-
-// An item of ours that has lost its clock is charged from its level as it is, and gets a clock.
-func TestAnItemOfOursWithoutAClock(t *testing.T) {
-	const now, s = 1_700_000_000_000, 1_000
-	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
-	b := imageOf(1, ten, 0, 1, now)
-	b.State.Slots[0].Tokens = 4 * s
-	it := b.Item()
-	delete(it, "rf")
-	b = decode(t, it)
-	after := applied(t, table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update, it)
-	if got := decode(t, after); got.State.NoClock || got.State.RF != now || got.State.Slots[0].Tokens != 3*s {
-		t.Errorf("%+v", got.State)
 	}
 }
 

@@ -112,7 +112,8 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 }
 
 // Tokens of a quota are given back to the item that they were taken from, and to one that is older, which
-// is the shard that this was split off: not to one that was made anew since, and lacks nothing.
+// is the shard that this was split off: not to one that was made anew since, and lacks nothing. More is taken
+// from an item of any age, in any period.
 func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 	const now = 1_800_000_010_000
 	for _, limit := range []bucket.Limit{
@@ -128,23 +129,8 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 					held, cost.Younger(b), err)
 			}
 		}
-	}
-}
-
-// A settlement that takes more than before takes it from any period, and from an item of any age: only
-// what is given back needs the period in which it was taken.
-func TestMoreIsTakenFromAnyPeriod(t *testing.T) {
-	const now, hour = 1_800_000_010_000, 3_600_000
-	for _, reset := range []string{"m0@UTC", "+3600"} {
-		limit := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: reset}
-		put, b := create(now, Costs([]bucket.Limit{limit}, 4000))
-		end := b.State.Slots[b.State.Index("q")].End
-		for milli, want := range map[int64]bool{1000: true, -1000: false} {
-			cost := Cost{Limit: limit, Milli: milli, End: end - hour, Resets: 1, Born: b.Born - 1}
-			if _, held, err := Adjust(b.Key(), []Cost{cost}).Apply(put.Item); err != nil || held != want {
-				t.Errorf("%s: %d millitokens: held %v, %v", reset, milli, held, err)
-			}
-		}
+		more := Cost{Limit: limit, Milli: 1000, End: now - 5_000, Resets: 1, Born: b.Born - 1} // is taken from any
+		applied(t, Adjust(b.Key(), []Cost{more}), put.Item)
 	}
 }
 

@@ -22,10 +22,7 @@ import (
 // into the next period, in one write. The attribute vu ("valid until"), the first edge ahead,
 // guards against doing that twice: every such write changes vu, and is refused unless vu is that in
 // its image.
-const (
-	attrValidUntil = "vu"
-	attrCalendars  = "rsched" // of the limits that have no calendar of their own
-)
+const attrValidUntil = "vu"
 
 // The further fields of a quota, as FieldTokens.
 const (

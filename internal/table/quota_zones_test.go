@@ -113,44 +113,10 @@ func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.It
 	return after, true
 }
 
-// When the last calendar of a bucket goes, the zone that it stored stays as it is, and is never
-// written empty: no client reads an item whose zone has no name.
-func TestZoneWhenTheLastCalendarGoes(t *testing.T) {
-	const now = 20_819 * 86_400_000
-	rate := bucket.Limit{Name: "q", Capacity: 10_000, Amount: 10_000, Period: 60_000}
-	other := rate
-	other.Name = "rpm"
-	for name, next := range map[string][]bucket.Limit{
-		"it becomes a rate": {rate},
-		"it is taken out":   {other},
-		"it becomes one from the first use": {
-			{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			it := shardWith(t, "m0h0@Europe/Berlin", now, nil)
-			b := decode(t, it)
-			plan := table.Charge{Image: b, Costs: table.Costs(next, bucket.Milli), Now: now + 1000}.Plan()
-			for _, set := range plan.Update.Set {
-				if set.Name == "sched_tz" {
-					t.Errorf("the zone is set to %v", set.Value)
-				}
-			}
-			after, held, err := plan.Update.Apply(it)
-			if err != nil || !held || !item.Equal(after["sched_tz"], item.S("Europe/Berlin")) {
-				t.Fatalf("zone %v, held %v, %v", after["sched_tz"], held, err)
-			}
-			got, err := table.DecodeShard(after)
-			if err != nil || !got.State.Matches(next) {
-				t.Errorf("%v, %v, want %v", got.State.Limits(), err, next)
-			}
-		})
-	}
-}
-
 // A charge within a period leaves alone what says which quota it is and which period it is in. Of two
 // quotas in different zones, the item has the zone of one, and the other says its own. That stays
-// while there is a quota of the zone; when there is none, the next one's zone is stored.
+// while there is a quota of the zone; when there is none, the next one's zone is stored. When the last
+// calendar goes, the zone stays, and is never written empty: no client reads an item whose zone has no name.
 func TestWhatAChargeWritesOfCalendars(t *testing.T) {
 	const now = 1_800_000_000_000
 	quota := func(name, zone string) bucket.Limit {
@@ -158,6 +124,8 @@ func TestWhatAChargeWritesOfCalendars(t *testing.T) {
 	}
 	tokyo, utc, paris := quota("a", "Asia/Tokyo"), quota("b", "UTC"), quota("b", "Europe/Paris")
 	rate := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	first, other := tokyo, rate
+	first.Reset, other.Name = "+3600", "rpm"
 	for _, c := range []struct {
 		name         string
 		before, then []bucket.Limit
@@ -171,6 +139,9 @@ func TestWhatAChargeWritesOfCalendars(t *testing.T) {
 		{"the zone goes", []bucket.Limit{tokyo, utc}, []bucket.Limit{rate, utc}, "UTC", []string{"b_b_rsched", "sched_tz"}},
 		{"a rate becomes a quota", []bucket.Limit{rate}, []bucket.Limit{tokyo}, "Asia/Tokyo",
 			[]string{"b_a_rsched", "sched_tz"}},
+		{"the last one becomes a rate", []bucket.Limit{tokyo}, []bucket.Limit{rate}, "Asia/Tokyo", nil},
+		{"it is taken out", []bucket.Limit{tokyo}, []bucket.Limit{other}, "Asia/Tokyo", nil},
+		{"it becomes one from the first use", []bucket.Limit{tokyo}, []bucket.Limit{first}, "Asia/Tokyo", nil},
 	} {
 		put, b := create(now, table.Costs(c.before, 0, 0))
 		u := table.Charge{Image: b, Costs: table.Costs(c.then, 1000, 1000), Now: now + 1000}.Plan().Update
