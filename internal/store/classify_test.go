@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -101,23 +100,6 @@ func TestNobodyThere(t *testing.T) {
 				t.Errorf("%s: %s: error is %v, want unavailable", call, name, err)
 			}
 		}
-	}
-}
-
-func TestNoCredentials(t *testing.T) {
-	s := serve(t, reply(200, "{}"))
-	for call, do := range calls {
-		err := do(t.Context(), open(s.URL, func(o *dynamodb.Options) {
-			o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-				return aws.Credentials{}, errors.New("none")
-			})
-		}))
-		if store.KindOf(err) != store.Unavailable {
-			t.Errorf("%s: error is %v, want unavailable", call, err)
-		}
-	}
-	if n := s.requests.Load(); n != 0 {
-		t.Errorf("%d requests without credentials", n)
 	}
 }
 

@@ -5,54 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
-
-// What a write returns is the item as it is afterwards: that of the answer to an update, the item
-// itself of a put, none of a deletion.
-func TestWhatAWriteReturns(t *testing.T) {
-	s := serve(t, reply(200, `{"Attributes":{"n":{"N":"7"}}}`))
-	full := key.Item()
-	full["n"] = item.N(5)
-	for i, c := range []struct {
-		write item.Write
-		op    string
-		want  item.Item
-	}{
-		{update(), "UpdateItem", item.Item{"n": item.N(7)}},
-		{item.Put{Item: full}, "PutItem", full},
-		{item.Delete{Key: key}, "DeleteItem", nil},
-	} {
-		got, err := open(s.URL).Write(t.Context(), c.write)
-		if err != nil || len(got) != len(c.want) || !item.EqualItems(got, c.want) {
-			t.Errorf("%s returns %v, %v, want %v", c.op, got, err, c.want)
-		}
-		if got := s.asked[i]; !strings.Contains(got, c.op) || !strings.Contains(got, `"TableName":"table"`) {
-			t.Errorf("%s sends %s", c.op, got)
-		}
-	}
-}
-
-// A transaction goes to the table with the caller's token, which makes it safe to send again.
-func TestATransactionHasItsToken(t *testing.T) {
-	s := serve(t, reply(200, `{}`))
-	if err := open(s.URL).Transact(t.Context(), "my-token", []item.Write{update()}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"TransactWriteItems", `"ClientRequestToken":"my-token"`, `"TableName":"table"`} {
-		if !strings.Contains(s.asked[0], want) {
-			t.Errorf("%s is not in %s", want, s.asked[0])
-		}
-	}
-}
 
 // broken is a client of which every update ends with an error, without a request.
 type broken struct {
