@@ -30,25 +30,39 @@ func TestGiftsFillARateUp(t *testing.T) {
 	}
 }
 
-// Quotas may be topped up above their capacity, until their period ends. One from the first use
-// begins with it; making it whole begins another period, in which what was taken before does
-// not count.
+// Quotas may be topped up above their capacity, until their period ends. One from the first use begins with the
+// smallest gift, but not with none, or one that takes away. Made whole it begins another period, if it had begun
+// one, in which what was taken before does not count. Else a period stays as it is, also where the state does
+// not say yet when that of a calendar ends.
 func TestGiftsToQuotas(t *testing.T) {
-	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
-	s, i := alone(first, 1000)
-	got := s.Give(map[string]Gift{"q": {Milli: 5000}}).Slots[i]
-	if got.Tokens != 15_000 || got.Extra != 5000 || got.End != 3_601_000 {
-		t.Errorf("topped up before its first use: %+v", got)
-	}
-	s.Slots[i].Tokens, s.Slots[i].End = 4000, 3_601_000
-	if got = s.Give(map[string]Gift{"q": {Whole: true}}).Slots[i]; got.Tokens != 10_000 || got.End != 3_601_001 {
-		t.Errorf("made whole: %+v, want a period that ends at another instant", got)
-	}
-	monthly := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
-	s = New([]Limit{monthly}, 0, 1, 1000)
-	s.Slots[i].Tokens = 4000
-	if got = s.Give(map[string]Gift{"q": {Whole: true}}).Slots[i]; got.Tokens != 10_000 || got.Resets != 1 {
-		t.Errorf("made whole: %+v", got)
+	const first, monthly, february = "+3600", "m0h0D1@UTC", 31 * 24 * 3_600_000
+	for _, c := range []struct {
+		reset       string
+		end, tokens int64
+		gift        Gift
+		want        Slot
+	}{
+		{first, 0, 10_000, Gift{Milli: 5000}, Slot{Tokens: 15_000, Extra: 5000, End: 3_601_000}},
+		{first, 0, 10_000, Gift{Milli: 1}, Slot{Tokens: 10_001, Extra: 1, End: 3_601_000}},
+		{first, 0, 10_000, Gift{}, Slot{Tokens: 10_000}},
+		{first, 0, 10_000, Gift{Milli: -5}, Slot{Tokens: 10_000}},
+		{first, 77_000, 10_000, Gift{Milli: 5000}, Slot{Tokens: 15_000, Extra: 5000, End: 77_000}},
+		{first, 0, 4000, Gift{Whole: true}, Slot{Tokens: 10_000}},
+		{first, 77_000, 4000, Gift{Whole: true}, Slot{Tokens: 10_000, End: 3_601_000}},
+		{first, 3_601_000, 4000, Gift{Whole: true}, Slot{Tokens: 10_000, End: 3_601_001}},
+		{monthly, 77_000, 10_000, Gift{Milli: 5000}, Slot{Tokens: 15_000, Extra: 5000, End: 77_000}},
+		{monthly, 0, 10_000, Gift{Milli: 5000}, Slot{Tokens: 15_000, Extra: 5000}},
+		{monthly, february, 4000, Gift{Whole: true}, Slot{Tokens: 10_000, End: february, Resets: 1}},
+	} {
+		l := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: c.reset}
+		s, i := one(l, 1000, c.tokens)
+		s.Slots[i].End = c.end
+		got := s.Give(map[string]Gift{"q": c.gift}).Slots[i]
+		if c.want.Limit = l; got != c.want || s.Slots[i].Tokens != c.tokens {
+			t.Errorf("%+v to %s until %d: %d, %d extra, until %d, %d resets; want %d, %d, %d, %d; the state itself has %d",
+				c.gift, c.reset, c.end, got.Tokens, got.Extra, got.End, got.Resets, c.want.Tokens, c.want.Extra, c.want.End,
+				c.want.Resets, s.Slots[i].Tokens)
+		}
 	}
 }
 
@@ -80,43 +94,6 @@ func TestClock(t *testing.T) {
 	} {
 		if from, to := (State{RF: c.rf, NoClock: c.none}).clock(1000); from != c.from || to != c.to {
 			t.Errorf("%+v: from %d to %d", c, from, to)
-		}
-	}
-}
-
-// The smallest gift to a quota begins its period; none, or one that takes away, does not.
-func TestGiftsThatBeginAPeriod(t *testing.T) {
-	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
-	for _, c := range []struct{ gift, level, end int64 }{{1, 10_001, 3_601_000}, {0, 10_000, 0}, {-5, 10_000, 0}} {
-		s := New([]Limit{first}, 0, 1, 1000)
-		got := s.Give(map[string]Gift{"q": {Milli: c.gift}}).Slots[s.Index("q")]
-		if got.Tokens != c.level || got.End != c.end {
-			t.Errorf("a gift of %d: %d until %d", c.gift, got.Tokens, got.End)
-		}
-		if s.Slots[s.Index("q")].Tokens != 10_000 {
-			t.Error("the state itself was changed")
-		}
-	}
-}
-
-// A gift leaves a quota by the calendar to its calendar, also one that does not say yet when its
-// period ends: that is at the edge, not now.
-func TestGiftsLeaveTheCalendar(t *testing.T) {
-	s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}, 1000)
-	want := s.PeriodEnd()
-	s.Slots[i].End = 0
-	if got := s.Give(map[string]Gift{"q": {Milli: 5000}}); want == 0 || got.PeriodEnd() != want {
-		t.Errorf("its period ends at %d, want %d", got.PeriodEnd(), want)
-	}
-}
-
-// What is given to a quota leaves its period as it is, once that has begun.
-func TestGiftsLeaveThePeriod(t *testing.T) {
-	for _, reset := range []string{"+3600", "m0h0D1@UTC"} {
-		s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: reset}, 1000)
-		s.Slots[i].End = 77_000
-		if got := s.Give(map[string]Gift{"q": {Milli: 5000}}).Slots[i]; got.End != 77_000 || got.Tokens != 15_000 {
-			t.Errorf("%s: %d until %d", reset, got.Tokens, got.End)
 		}
 	}
 }

@@ -134,20 +134,6 @@ func TestWhichPeriodAnInstantBelongsTo(t *testing.T) {
 	}
 }
 
-// Made whole, a quota from the first use begins another period, if it had begun one.
-func TestWholeGiftsOfQuotasFromTheFirstUse(t *testing.T) {
-	l := daily
-	l.Reset = "+60"
-	for end, want := range map[int64]int64{0: 0, anEdge + 5000: anEdge + 60_000, anEdge + 60_000: anEdge + 60_001} {
-		s, i := one(l, anEdge, 4*Milli)
-		s.Slots[i].End = end
-		l.kind().give(s, i, Gift{Whole: true})
-		if s.Slots[i].End != want || s.Slots[i].Tokens != 10*Milli {
-			t.Errorf("until %d: %+v, want until %d", end, s.Slots[i], want)
-		}
-	}
-}
-
 // Two shards of a quota together end when the later one does. What is above the share by itself stays,
 // less what the other owes.
 func TestQuotasOfTwoShardsTogether(t *testing.T) {
