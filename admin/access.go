@@ -7,7 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
@@ -34,17 +33,11 @@ func (a Access) String() string {
 	if a < 0 || int(a) >= len(accesses) {
 		return fmt.Sprintf("Access(%d)", int(a))
 	}
-	return accesses[a].word
+	return accesses[a]
 }
 
-// accesses are the words for Access, and how it is stored.
-var accesses = [...]struct {
-	word   string
-	stored config.Switch
-}{
-	AccessInherited: {"inherited", config.Undecided}, AccessDisabled: {config.AttrDisabled, config.SwitchedOff},
-	AccessEnabled: {"enabled", config.SwitchedOn}, AccessBypassed: {"bypassed", config.Bypassed},
-}
+// accesses are the words for Access, which counts like config.Switch.
+var accesses = [...]string{"inherited", config.AttrDisabled, "enabled", "bypassed"}
 
 // Cascade says whether what requests take is charged to the parent of their entity too.
 type Cascade int
@@ -84,17 +77,12 @@ func storedAccess(a Access, c Cascade) (out config.Access, err error) {
 	if c < 0 || int(c) >= len(cascades) {
 		return out, validate.Invalid(layout.AttrCascade, c.String(), "CascadeInherited, CascadeOn or CascadeOff")
 	}
-	return config.Access{Switch: accesses[a].stored, Cascade: cascades[c].stored}, nil
+	return config.Access{Switch: config.Switch(a), Cascade: cascades[c].stored}, nil
 }
 
 // accessIn returns what the item of a configuration says.
 func accessIn(it item.Item) (a Access, c Cascade) {
 	stored := config.AccessOf(it)
-	for i, is := range accesses {
-		if is.stored == stored.Switch {
-			a = Access(i)
-		}
-	}
 	switch {
 	case stored.Cascade == nil:
 	case *stored.Cascade:
@@ -102,7 +90,7 @@ func accessIn(it item.Item) (a Access, c Cascade) {
 	default:
 		c = CascadeOff
 	}
-	return a, c
+	return Access(stored.Switch), c
 }
 
 // SetAccess disables, enables or bypasses requests at a scope, and records that. The scope must
@@ -144,26 +132,13 @@ func (n *Namespace) decide(
 	if err != nil {
 		return Reached{}, err
 	}
-	c, gone := n.config(at), false
-	s, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
-		was := config.AccessOf(s.item)
-		to := was
+	_, _, err = n.store(ctx, at, anything, func(c *config.Config) {
+		to := c.Access
 		edit(&to)
-		w := c.Decide(to, s.item, conditionOn(s.item))
-		if w == nil {
-			return nil, nil
-		}
-		_, gone = w.(item.Delete)
-		subject, resource := at.subject()
-		e := event{subject, ledger.ActionLimitsSet, resource, config.AccessSet(was, to)}
-		out := append([]item.Write{config.Noticed(w, s.item)}, n.registers(s.item != nil, c, !gone)...)
-		return append(out, n.record(ctx, s.system, e)), nil
+		c.Decide(to)
 	})
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)
-	}
-	if gone {
-		n.tidy(ctx, at, s, c)
 	}
 	return n.eachBucket(ctx, at, "mark", stamp)
 }

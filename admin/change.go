@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -111,12 +112,11 @@ func (n *Namespace) commit(
 	return stored{}, ErrBusy
 }
 
-// writes returns the transaction that stores a configuration; none if there are no limits
-// to store and nothing else changes.
+// writes returns the transaction that stores a configuration; none if it is stored already.
 func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) []item.Write {
 	was := s.config
 	over := after.Over(s.item, conditionOn(s.item))
-	if len(after.Names()) == 0 && leaves(over, s.item) {
+	if leaves(over, s.item) {
 		return nil
 	}
 	out := n.listed(over, s, after)
@@ -124,7 +124,7 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource}
 	says := config.AccessSet(was.Access, after.Access)
 	switch {
-	case len(after.Names())+len(was.Names()) == 0 && len(says) > 0:
+	case len(says) > 0 && slices.Equal(was.Limits, after.Limits) && slices.Equal(was.Unread, after.Unread):
 		e.details = says
 	case len(after.Names()) == 0 && len(was.Names()) > 0 || after.Empty():
 		e.action, e.details = ledger.ActionLimitsDeleted, with(config.LimitsDeleted(was), says)
@@ -185,7 +185,7 @@ func (n *Namespace) registers(was bool, c config.Config, is bool) []item.Write {
 // tidy takes a resource out of the counts when no entity has limits for it any
 // more. Readers leave zeros out, so it matters to nobody if that fails.
 func (n *Namespace) tidy(ctx context.Context, at Scope, s stored, after config.Config) {
-	if at.Entity != "" && s.item != nil && len(after.Limits) == 0 && !item.IsKeyAttr(after.Resource) {
+	if at.Entity != "" && s.item != nil && after.Empty() && !item.IsKeyAttr(after.Resource) {
 		_, _ = n.calls.write(ctx, config.ForgetEntityConfigs(n.id, after.Resource))
 	}
 }

@@ -32,8 +32,8 @@ type Config struct {
 	// Raises are the raises of limits, also of inherited ones, by name in the form of package bucket. Only one
 	// entity on one resource has them.
 	Raises map[string]string
-	// Unread are the names of the stored limits where one of them cannot be read. They are in
-	// force as an error, and Over keeps them until SetLimits replaces them.
+	// Unread are the names of the stored limits where something of them cannot be read, nil where all can.
+	// They are in force as an error, and Over keeps them until SetLimits replaces them.
 	Unread []string
 	// OnUnavailable is allow, block or empty (not decided); system level only.
 	OnUnavailable string
@@ -124,7 +124,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 	readLimits(&r, &c)
 	c.readRaises(&r)
 	if err := r.Named("config"); err != nil {
-		c.Limits, c.Unread = nil, c.Names()
+		c.Limits, c.Unread = nil, append([]string{}, c.Names()...)
 		return c, err
 	}
 	return c, nil

@@ -77,37 +77,6 @@ func TestANamespaceWithoutAStatusIsActive(t *testing.T) {
 	}
 }
 
-// A switch is stored as what it is, on a configuration that is there or not, and taking it away
-// leaves what else is stored, or nothing.
-func TestSwitchesAreStored(t *testing.T) {
-	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: sampleLimits[:1]}
-	for _, before := range []item.Item{nil, c.Item()} {
-		stored := before
-		for _, to := range []Access{{Switch: SwitchedOff}, {Switch: SwitchedOn, Cascade: new(true)},
-			{Switch: Bypassed, Cascade: new(false)}, {Cascade: new(false)}, {Switch: SwitchedOff}, {}} {
-			cond := item.Absent(item.AttrPK)
-			if stored != nil {
-				cond = item.Exists(item.AttrPK)
-			}
-			w := c.Decide(to, stored, cond)
-			after, held, err := w.Apply(stored)
-			if err != nil || !held || !AccessOf(after).Equal(to) {
-				t.Fatalf("to %+v: it is %+v, %t, %v", to, AccessOf(after), held, err)
-			}
-			if k := item.KeyOf(after); after != nil && (k != c.Key() ||
-				(&item.Reader{It: after}).Str(layout.AttrResource) != "gpt") {
-				t.Errorf("to %+v: it is stored at %v, of the resource %q", to, k, after)
-			}
-			if stored = after; stored != nil && c.Decide(to, stored, cond) != nil {
-				t.Errorf("to %+v: written again", to)
-			}
-		}
-		if !reflect.DeepEqual(stored, before) {
-			t.Errorf("left: %v, want %v", stored, before)
-		}
-	}
-}
-
 // What other clients write is read: old attributes, null for nothing.
 func TestDecodersReadForeignItems(t *testing.T) {
 	it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -103,46 +102,12 @@ func DeclaredIn(it item.Item) Declared {
 	return Declared{slices.Contains(attrs, AttrDisabled), slices.Contains(attrs, layout.AttrCascade)}
 }
 
-// Decide returns the write that stores the level's access, in nobody's manifest, over the stored item
-// (nil: none) under a condition; nil if it is stored already. Other attributes stay, limits that cannot
-// be read too. An item in which nothing is left is deleted.
-func (c Config) Decide(to Access, stored item.Item, cond item.Cond) item.Write {
-	was := AccessOf(stored)
-	if was.Equal(to) {
-		return nil
-	}
-	declared := DeclaredIn(stored)
-	declared.Switch = declared.Switch && was.Switch == to.Switch
-	declared.Cascade = declared.Cascade && was.Equal(Access{Switch: was.Switch, Cascade: to.Cascade})
-	after := to.item()
-	maps.Copy(after, declared.item())
-	bare := Config{Namespace: c.Namespace, Entity: c.Entity, Resource: c.Resource}.Item()
-	u := item.Update{Key: c.Key(), If: cond}
-	for _, attr := range []string{layout.AttrCascade, attrDeclared, AttrDisabled} {
-		switch v := after[attr]; {
-		case v == nil && stored[attr] != nil:
-			u.Remove = append(u.Remove, attr)
-		case v != nil && !item.EqualItems(item.Item{attr: v}, item.Item{attr: stored[attr]}):
-			u.Set = append(u.Set, item.Attr{Name: attr, Value: v})
-		}
-	}
-	left := len(to.item()) > 0
-	for attr := range stored {
-		_, own := bare[attr]
-		left = left || !own && !slices.Contains(u.Remove, attr)
-	}
-	if !left {
-		return item.Delete{Key: c.Key(), If: cond}
-	}
-	if len(u.Set) == 0 {
-		return u
-	}
-	for _, attr := range slices.Sorted(maps.Keys(bare)) {
-		if attr != item.AttrPK && attr != item.AttrSK {
-			u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: attr, Value: bare[attr]})
-		}
-	}
-	return u
+// Decide has the level say something else of access. What of it has changed is no manifest's any more.
+func (c *Config) Decide(to Access) {
+	was := c.Access
+	c.Declared.Switch = c.Declared.Switch && was.Switch == to.Switch
+	c.Declared.Cascade = c.Declared.Cascade && was.Equal(Access{Switch: was.Switch, Cascade: to.Cascade})
+	c.Access = to
 }
 
 // MaxBypass is how long a stamp of a bypass may be believed, in milliseconds: Python clients write

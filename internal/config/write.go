@@ -57,7 +57,7 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 // settings are what clients add to a configuration that is there without counting that in its version.
 var settings = []string{AttrDisabled, layout.AttrCascade, AttrOnUnavailable, attrAuditRetention}
 
-// Noticed makes a write of Over or Decide, under a condition on the old item, one that others
+// Noticed makes a write of Over, under a condition on the old item, one that others
 // notice, and that notices others. It counts the version of the configuration: no condition finds
 // an attribute that was only added, but each finds that the version is another one. And it deletes
 // nothing to which a client that counts no versions has added a setting.
@@ -104,10 +104,10 @@ func (c Config) owns(attr string) bool {
 	case AttrOnUnavailable, attrAuditRetention:
 		return c.Entity == "" && c.Resource == ""
 	case layout.AttrZone:
-		return len(c.Unread) == 0
+		return c.Unread == nil
 	case attrDeclared, layout.AttrCascade, AttrDisabled:
 		return true
 	}
 	ofLimit := func(prefix string) bool { return strings.HasPrefix(attr, prefix) }
-	return len(c.Unread) == 0 && slices.ContainsFunc(prefixes, ofLimit)
+	return c.Unread == nil && slices.ContainsFunc(prefixes, ofLimit)
 }

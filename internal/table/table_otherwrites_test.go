@@ -101,11 +101,11 @@ func otherWrites(t *testing.T) []call {
 	c, bare := config.Config{Namespace: ns, Resource: "gpt", Limits: sampleLimits}, config.Config{Namespace: ns,
 		Resource: "gpt"}
 	own := config.Config{Namespace: ns, Entity: "key-1", Resource: "gpt"}
-	alone := own.Item()
+	switched := own
+	switched.Access.Switch = config.SwitchedOn
 	declared := c
 	declared.Access = config.Access{Switch: config.Bypassed, Cascade: new(true)}
 	declared.Declared = config.Declared{Switch: true, Cascade: true}
-	alone[config.AttrDisabled] = item.Bool(true)
 	counted, ok := config.CountEntityConfigs(ns, "gpt", -1)
 	if !ok {
 		t.Error("a resource is not counted")
@@ -161,13 +161,9 @@ func otherWrites(t *testing.T) []call {
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("change limits", config.Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
 		one("delete limits", config.Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
-		one("disable", c.Decide(config.Access{Switch: config.SwitchedOff}, c.Item(), item.Exists(item.AttrPK)), c.Item()),
-		one("enable", own.Decide(config.Access{Switch: config.SwitchedOn}, nil, item.Absent(item.AttrPK)), nil),
-		one("decide nothing any more", own.Decide(config.Access{}, alone, item.Exists(item.AttrPK)), alone),
-		one("bypass", own.Decide(config.Access{Switch: config.Bypassed, Cascade: new(true)}, nil,
-			item.Absent(item.AttrPK)), nil),
-		one("take back what a manifest declared", declared.Decide(config.Access{Cascade: new(false)}, declared.Item(),
-			item.Exists(item.AttrPK)), declared.Item()),
+		one("enable", switched.Over(nil, item.Absent(item.AttrPK)), nil),
+		one("decide nothing any more", own.Over(switched.Item(), item.Exists(item.AttrPK)), switched.Item()),
+		one("take back what a manifest declared", c.Over(declared.Item(), item.Exists(item.AttrPK)), declared.Item()),
 		one("declare", declared.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("tell a bucket that it is enabled", config.Stamp(item.KeyOf(bucketItem), config.SwitchedOn, 0), bucketItem),
 		one("tell a bucket that it is bypassed", config.Stamp(item.KeyOf(bucketItem), config.Bypassed, sampleNow),

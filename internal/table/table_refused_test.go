@@ -174,7 +174,7 @@ var guards = map[string]string{
 	"adopt": isThere, "adopt without a parent": isThere,
 	"enable": isNew, "decide nothing any more": isThere,
 	"tell a bucket that it is enabled": isThere, "tell a bucket that it is bypassed": isThere,
-	"disable": isThere, "tell a bucket": isThere, "bypass": isNew, "declare": isThere,
+	"tell a bucket": isThere, "declare": isThere,
 	"take back what a manifest declared": isThere,
 	"keep audit":                         "", "add resource": "", "remove resource": "", "count configs": "",
 	"forget configs":          "gpt <= ",
