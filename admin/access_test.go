@@ -174,37 +174,6 @@ func TestAccessIsListed(t *testing.T) {
 	}
 }
 
-// A switch that is thrown between a look and a stamp wins in the end.
-func TestTheLatestSwitchWins(t *testing.T) {
-	for _, last := range []Access{AccessEnabled, AccessDisabled} {
-		synctest.Test(t, func(t *testing.T) { // who loses waits a moment
-			w := newWorld(t)
-			w.set(Scope{}, rpm10)
-			w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-			gpt, first := Scope{Resource: "gpt-4"}, AccessDisabled
-			if last == AccessDisabled {
-				first = AccessEnabled
-			}
-			rival, raced := w.rival(), false
-			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if op.Name == memdynamo.UpdateItem && !raced && op.Writes[0].Target() == w.bucket("acme", "gpt-4", 0).Key() {
-					raced = true
-					_, err := rival.SetAccess(context.Background(), gpt, last)
-					w.must(err)
-				}
-				return true, nil
-			})
-			_, err := w.ns.SetAccess(t.Context(), gpt, first)
-			w.must(err)
-			w.db.SetHook(nil)
-			w.must(w.stamped(last == AccessDisabled))
-			if !raced {
-				t.Error("no bucket was told")
-			}
-		})
-	}
-}
-
 // A bucket that goes while it is told has been told.
 func TestBucketGoesWhileItIsStamped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -219,8 +219,6 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // What only a look at the table shows is refused in the same words, and nothing is told.
 func TestWhatIsRefusedAfterALook(t *testing.T) {
 	w := newWorld(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -116,26 +115,6 @@ func TestParentsOfParents(t *testing.T) {
 	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})
 }
 
-// Two changes at the same time do not make a circle that neither would make alone.
-func TestCirclesAreNotMadeByTwo(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "a"})
-	w.create(Entity{ID: "b"})
-	rival, raced := w.rival(), false
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.TransactWriteItems && !raced {
-			raced = true
-			_, err := rival.UpdateEntity(context.Background(), Entity{ID: "b", Parent: "a"})
-			w.must(err)
-		}
-		return true, nil
-	})
-	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "a", Parent: "b"})
-	if !raced || !errors.Is(err, ErrParent) {
-		t.Errorf("error is %v", err)
-	}
-}
-
 func TestChildrenGoOverPages(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
@@ -171,36 +150,6 @@ func TestBucketsLearnOfTheirParent(t *testing.T) {
 	w.must(err)
 	if b := w.bucket("acme", "gpt-4", 1); b.Cascade || b.Parent != "" {
 		t.Errorf("bucket %+v", b)
-	}
-}
-
-// A change that ended before all buckets were told tells them when it is made again.
-func TestBucketsLearnWhenAChangeIsMadeAgain(t *testing.T) {
-	moved := Entity{ID: "acme", Parent: "org", Cascade: true}
-	for name, change := range map[string]func(w *world) error{
-		"update": func(w *world) error { _, err := w.ns.UpdateEntity(t.Context(), moved); return err },
-		"move":   func(w *world) error { _, err := w.ns.MoveEntity(t.Context(), "acme", "org"); return err },
-	} {
-		w := newWorld(t)
-		w.set(Scope{}, rpm10)
-		w.create(Entity{ID: "old"})
-		w.create(Entity{ID: "org"})
-		w.create(Entity{ID: "acme", Parent: "old", Cascade: true})
-		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if op.Name == memdynamo.UpdateItem {
-				return false, errors.New("no rights")
-			}
-			return true, nil
-		})
-		if change(w) == nil {
-			t.Fatalf("%s: no error where the bucket cannot be told", name)
-		}
-		w.db.SetHook(nil)
-		w.must(change(w))
-		if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
-			t.Errorf("%s: the bucket has %+v", name, b)
-		}
 	}
 }
 

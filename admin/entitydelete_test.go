@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"maps"
 	"strings"
 	"testing"
@@ -91,21 +90,6 @@ func TestFailedDeletionCountsRemovedItems(t *testing.T) {
 		if err != nil || !maps.Equal(counts, map[string]int{"gpt-4": 1}) || w.besides("acme") != others {
 			t.Errorf("call %d fails: counts %v, %v, %d other items, want %d", fail, counts, err, w.besides("acme"), others)
 		}
-	}
-}
-
-// Limits that somebody else deletes at the same time are gone, and no error; they count for whoever has
-// deleted them.
-func TestDeletingAnEntityWhoseLimitsAreDeleted(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "acme"})
-	w.set(Scope{"acme", "gpt-4"}, rpm10)
-	rival := w.rival()
-	w.before(memdynamo.TransactWriteItems, func() {
-		w.must(rival.DeleteLimits(context.Background(), Scope{"acme", "gpt-4"}))
-	})
-	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 1 || err != nil || w.storedOf("acme") != 0 {
-		t.Errorf("removed %d, %v, want 1", n, err)
 	}
 }
 

@@ -198,24 +198,6 @@ func TestReachReportsFailures(t *testing.T) {
 	}
 }
 
-// A rule that is stored between a look and a write wins in the end.
-func TestTheLatestRuleWins(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{}, rpm10)
-	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-	rival, raced := w.rival(), false
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.UpdateItem && !raced {
-			raced = true
-			w.must(rival.SetLimits(context.Background(), Scope{}, limiter.PerMinute("rpm", 30)))
-		}
-		return true, nil
-	})
-	w.set(Scope{}, rpm20)
-	w.db.SetHook(nil)
-	w.holds("acme", "gpt-4", 1, limiter.PerMinute("rpm", 30))
-}
-
 // A limit of a caller that was full a moment ago, and is taken from meanwhile,
 // stays: it would come back full.
 func TestLimitsInUseAreNotMinted(t *testing.T) {
