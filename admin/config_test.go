@@ -7,15 +7,11 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -232,16 +228,6 @@ func TestForeignConfigurationIsManaged(t *testing.T) {
 	w.registered(at, false)
 }
 
-// Settings change no limits: no bucket is looked for.
-func TestSettingsLookAtNoBucket(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{}, rpm10)
-	w.split("acme", "gpt-4", 0)
-	w.failOn(store.Unavailable, false, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })
-	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
-	w.wants(w.ns.SetLimits(t.Context(), Scope{}, rpm10), ErrReach) // which looks for them
-}
-
 // Of two operators who change what both have read, one is told: nothing is lost.
 func TestOneOfTwoChangesAtOnceIsBusy(t *testing.T) {
 	for _, at := range scopes {
@@ -264,34 +250,6 @@ func TestOneOfTwoChangesAtOnceIsBusy(t *testing.T) {
 			t.Errorf("%s: not removed: %v", at, err)
 		}
 		w.wants(w.ns.ChangeLimits(t.Context(), empty, limiter.Limit{}), limiter.ErrInvalid)
-	}
-}
-
-// A zero that stays in the counts matters to nobody: whatever becomes of the write that takes it out,
-// limits are deleted.
-func TestCountsThatAreNotTidied(t *testing.T) {
-	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown, store.Setup} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			at := Scope{"acme", "gpt-4"}
-			w.set(at, rpm10)
-			failed := false
-			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if op.Name == memdynamo.UpdateItem && op.Writes[0].Target() == layout.EntityConfigsKey(w.ns.ID()) {
-					failed = true
-					return false, memdynamo.Fail(kind)
-				}
-				return true, nil
-			})
-			if err := w.ns.DeleteLimits(t.Context(), at); err != nil || !failed {
-				t.Errorf("%v: %v", kind, err)
-			}
-			w.db.SetHook(nil)
-			counts, err := w.ns.resourcesWithEntityLimits(t.Context())
-			if err != nil || len(counts) != 0 {
-				t.Errorf("%v: counts %v, %v", kind, counts, err)
-			}
-		})
 	}
 }
 

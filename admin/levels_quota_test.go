@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -89,40 +88,6 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 		w.must(later.Rollback(t.Context()))
 		if n := w.drained(l); n != 45 {
 			t.Errorf("%s: %d granted after the reset, want 45", name, n)
-		}
-	}
-}
-
-// Whatever becomes of the transaction, and however often it is tried again, an operation with
-// an id is carried out once, also on a bucket that is not there yet.
-func TestAnOperationIsCarriedOutOnce(t *testing.T) {
-	for _, exists := range []bool{true, false} {
-		for _, f := range transactionFaults {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))
-				if exists {
-					w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-				}
-				ns, err := w.ns.Once("n-1")
-				w.must(err)
-				w.failTransactions(f.kind, f.apply, f.forever)
-				_, _ = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
-				w.db.SetHook(nil)
-				for range 2 {
-					added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
-					if err != nil || added["rpm"] != 8 {
-						t.Errorf("%+v: %v, %v", f, added, err)
-					}
-				}
-				b := w.bucket("acme", "gpt-4", 0)
-				if sl := b.State.Slots[b.State.Index("rpm")]; sl.Tokens+sl.Used != 48_000 || sl.Extra != 8000 {
-					t.Errorf("%+v: %+v", f, sl)
-				}
-				if n := len(w.events(Scope{Entity: "acme"})); n != 1 {
-					t.Errorf("%+v: %d events", f, n)
-				}
-			})
 		}
 	}
 }

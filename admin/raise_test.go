@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -139,84 +138,64 @@ func TestARaisedQuotaIsWholeInEachPeriod(t *testing.T) {
 	}
 }
 
-// A raise with an id is made once, whatever becomes of the transaction, and others add to it. The id of a raise is
-// not that of a credit.
+// A raise with an id is made once, and others add to it. The id of a raise is not that of a credit.
 func TestARaiseIsMadeOnce(t *testing.T) {
-	for _, f := range transactionFaults {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.set(Scope{}, limiter.PerMinute("rpm", 60))
-			ns, err := w.ns.Once("n-1")
-			w.must(err)
-			raise := func() ([]Raise, error) {
-				return ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, 3)
-			}
-			w.failTransactions(f.kind, f.apply, f.forever)
-			_, _ = raise()
-			w.db.SetHook(nil)
-			first, err := raise()
-			w.must(err)
-			w.advance(time.Minute)
-			if again, err := raise(); err != nil || !slices.Equal(again, first) {
-				t.Errorf("%+v: %v, %v, want %v", f, again, err, first)
-			}
-			if _, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}); !errors.Is(err, limiter.ErrInvalid) {
-				t.Errorf("a credit by the id of a raise: %v", err)
-			}
-			if ns, err = w.ns.Once("n-2"); err != nil {
-				t.Fatal(err)
-			}
-			if _, err = raise(); err != nil {
-				t.Fatal(err)
-			}
-			c, err := w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
-			if n := len(w.events(Scope{Entity: "acme"})); err != nil || len(c.Raises) != 2 || n != 2 {
-				t.Errorf("%+v: %+v, %v, %d events", f, c.Raises, err, n)
-			}
-		})
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60))
+	raise := func(id string) []Raise {
+		ns, err := w.ns.Once(id)
+		w.must(err)
+		out, err := ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, 3)
+		w.must(err)
+		_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
+		w.wants(err, limiter.ErrInvalid)
+		return out
+	}
+	first := raise("n-1")
+	w.advance(time.Minute)
+	if again := raise("n-1"); !slices.Equal(again, first) {
+		t.Errorf("%v, want %v", again, first)
+	}
+	raise("n-2")
+	c, err := w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
+	if n := len(w.events(Scope{Entity: "acme"})); err != nil || len(c.Raises) != 2 || n != 2 {
+		t.Errorf("%+v, %v, %d events", c.Raises, err, n)
 	}
 }
 
-// A mistyped raise is ended at once, whatever becomes of the transaction, in the bucket too. What was used of a quota
+// A mistyped raise is ended at once, in the bucket too. What was used of a quota
 // stays used.
 func TestRaisesAreEndedByHand(t *testing.T) {
-	for _, f := range transactionFaults {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Quota("runs", 10, limiter.Monthly(1, "UTC")))
-			l := w.limiter()
-			_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 6000, "runs": 1000}, 9)
-			w.must(err)
-			req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"runs": 4}}
-			_, err = l.Acquire(t.Context(), req)
-			w.must(err)
-			if err := w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"); !errors.Is(err, ErrNotFound) {
-				t.Errorf("no such limit: %v", err)
-			}
-			w.failTransactions(f.kind, f.apply, f.forever)
-			_ = w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs")
-			w.db.SetHook(nil)
-			for range 2 {
-				w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs"))
-			}
-			b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-			w.must(err)
-			if rpm, runs := b[0].Levels[0], b[0].Levels[1]; rpm.Capacity != 6060 || runs.Capacity != 10 ||
-				runs.Remaining != 6 || runs.Raises != nil {
-				t.Errorf("%+v: %+v, %+v", f, rpm, runs)
-			}
-			w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4"))
-			_, err = w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
-			e := w.events(Scope{Entity: "acme"})
-			if !errors.Is(err, ErrNotFound) || len(e) != 3 || e[0].Action != "raises_ended" {
-				t.Errorf("%+v: %v, %+v", f, err, e)
-			}
-			w.advance(time.Second)
-			req.Costs = limiter.Costs{"rpm": 61}
-			if _, err = l.Acquire(t.Context(), req); !errors.Is(err, limiter.ErrTooLarge) {
-				t.Errorf("%+v: 61 of 60: %v", f, err)
-			}
-		})
+	w := newWorld(t)
+	w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Quota("runs", 10, limiter.Monthly(1, "UTC")))
+	l := w.limiter()
+	_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 6000, "runs": 1000}, 9)
+	w.must(err)
+	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"runs": 4}}
+	_, err = l.Acquire(t.Context(), req)
+	w.must(err)
+	if err := w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no such limit: %v", err)
+	}
+	for range 2 {
+		w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs"))
+	}
+	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
+	w.must(err)
+	if rpm, runs := b[0].Levels[0], b[0].Levels[1]; rpm.Capacity != 6060 || runs.Capacity != 10 ||
+		runs.Remaining != 6 || runs.Raises != nil {
+		t.Errorf("%+v, %+v", rpm, runs)
+	}
+	w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4"))
+	_, err = w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
+	e := w.events(Scope{Entity: "acme"})
+	if !errors.Is(err, ErrNotFound) || len(e) != 3 || e[0].Action != "raises_ended" {
+		t.Errorf("%v, %+v", err, e)
+	}
+	w.advance(time.Second)
+	req.Costs = limiter.Costs{"rpm": 61}
+	if _, err = l.Acquire(t.Context(), req); !errors.Is(err, limiter.ErrTooLarge) {
+		t.Errorf("61 of 60: %v", err)
 	}
 }
 
