@@ -16,7 +16,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -41,10 +40,9 @@ func declaring(kind cfn.RequestType, manifests ...any) cfn.Event {
 	return e
 }
 
-// stored returns the limits of the namespace "default", a line per scope.
-func stored(t *testing.T, db *memdynamo.DB) string {
+// opened returns the namespace "default" for an operator.
+func opened(t *testing.T, db *memdynamo.DB) *admin.Namespace {
 	t.Helper()
-	db.SetHook(nil)
 	all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +51,14 @@ func stored(t *testing.T, db *memdynamo.DB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ns
+}
+
+// stored returns the limits of the namespace "default", a line per scope.
+func stored(t *testing.T, db *memdynamo.DB) string {
+	t.Helper()
+	db.SetHook(nil)
+	ns := opened(t, db)
 	var lines []string
 	for _, at := range []admin.Scope{{}, {Resource: "gpt-4"}, {Entity: "acme", Resource: "gpt-4"}} {
 		c, err := ns.Config(t.Context(), at)
@@ -73,62 +79,43 @@ const (
 		"acme/gpt-4 [] default"
 )
 
-// What is declared is applied, what no manifest declares any more is deleted, and
-// a stack without manifests changes no limits.
+// What is declared is applied, what no manifest declares any more is deleted, and a stack without manifests
+// changes no limits. Each change is recorded as one of the stack, and told in the log; what was stored already is
+// not among them.
 func TestManifestsAreApplied(t *testing.T) {
 	h, db := rig(t)
+	var log bytes.Buffer
+	h.log = slog.New(slog.NewTextHandler(&log, nil))
 	for i, step := range []struct {
-		e    cfn.Event
-		want string
+		e       cfn.Event
+		want    string
+		changes int
+		steps   string
 	}{
-		{declaring(cfn.RequestCreate, someLimits), afterSome},
-		{declaring(cfn.RequestUpdate, someLimits), afterSome},
-		{declaring(cfn.RequestUpdate, otherLimits), afterOther},
-		{declaring(cfn.RequestUpdate), afterOther},
-		{declaring(cfn.RequestUpdate, strings.ReplaceAll(otherLimits, "default", "other"), someLimits), afterSome},
+		{declaring(cfn.RequestCreate, someLimits), afterSome, 3, `"create */gpt-4: `},
+		{declaring(cfn.RequestUpdate, someLimits), afterSome, 0, `""`},
+		{declaring(cfn.RequestUpdate, otherLimits), afterOther, 2, `"delete acme/gpt-4: `},
+		{declaring(cfn.RequestUpdate), afterOther, 0, ""},
+		{declaring(cfn.RequestUpdate, strings.ReplaceAll(otherLimits, "default", "other"), someLimits), afterSome, 2, ""},
 	} {
+		log.Reset()
 		step.e.ResourceProperties[function.SetupNamespaces] = []any{"default", "other"}
 		ask(t, h, step.e)
 		if got := stored(t, db); got != step.want {
 			t.Errorf("step %d:\n%s\nwant\n%s", i, got, step.want)
 		}
-	}
-}
-
-// What a deployment changes is recorded as the change of its stack, and told in the log: what was
-// stored already is not among it.
-func TestChangesAreRecordedForTheStack(t *testing.T) {
-	h, db := rig(t)
-	var log bytes.Buffer
-	h.log = slog.New(slog.NewTextHandler(&log, nil))
-	for _, c := range []struct {
-		manifest string
-		changes  int
-		steps    string
-	}{{someLimits, 3, `"create */gpt-4: `}, {someLimits, 0, `""`}, {otherLimits, 2, `"delete acme/gpt-4: `}} {
-		log.Reset()
-		e := declaring(cfn.RequestUpdate, c.manifest)
-		ask(t, h, e)
-		want := fmt.Sprintf("namespace=default changes=%d steps=%s", c.changes, c.steps)
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("told\n%s\nwant %s", log.String(), want)
+		told := fmt.Sprintf("namespace=default changes=%d steps=%s", step.changes, step.steps)
+		if declares := i != 3; strings.Contains(log.String(), told) != declares {
+			t.Errorf("step %d: told\n%s\nwant %s", i, log.String(), told)
 		}
 	}
-	all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := all.Namespace(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
-	for e, err := range ns.AllEvents(t.Context(), time.Time{}, time.Time{}) {
+	for e, err := range opened(t, db).AllEvents(t.Context(), time.Time{}, time.Time{}) {
 		if n++; err != nil || e.Principal != declaring(cfn.RequestUpdate).StackID || e.At.UnixMilli() != now {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}
-	if n != 5 {
+	if n != 7 {
 		t.Errorf("%d events, want one for each change", n)
 	}
 }
@@ -138,20 +125,13 @@ func TestAManifestThatMeetsAnotherOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, db := rig(t)
 		ask(t, h, event(cfn.RequestCreate, "default"))
-		all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := opened(t, db)
 		met := false
 		var log bytes.Buffer
 		h.log = slog.New(slog.NewTextHandler(&log, nil))
 		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Writes != nil && !met {
 				met = true
-				ns, err := all.Namespace(t.Context(), "default")
-				if err != nil {
-					return false, err
-				}
 				plan, err := ns.Plan(t.Context(), admin.Manifest{Namespace: "default", System: &admin.Config{
 					Limits: []limiter.Limit{limiter.PerMinute("rpm", 7)}}})
 				if err != nil {
@@ -195,33 +175,6 @@ func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
 	if got := stored(t, db); err == nil || strings.Contains(got, "per") {
 		t.Errorf("error %v, limits %s", err, got)
 	}
-}
-
-// way is how a write fails.
-type way struct {
-	apply bool
-	err   error
-}
-
-// at lets one write fail, by its number.
-func (w way) at(n int) func(memdynamo.Op) (bool, error) {
-	writes := 0
-	return func(op memdynamo.Op) (bool, error) {
-		if op.Writes == nil {
-			return true, nil
-		}
-		if writes++; writes-1 == n {
-			return w.apply, w.err
-		}
-		return true, nil
-	}
-}
-
-var ways = map[string]way{
-	"refused by a throttle": {false, memdynamo.Fail(store.Throttled)},
-	"in conflict":           {false, memdynamo.Fail(store.Conflict)},
-	"answer lost":           {true, errors.New("lost")},
-	"lost before":           {false, memdynamo.Fail(store.Unknown)},
 }
 
 // A manifest for which there is no time, 20 ms for each change, changes nothing and says what to do; one

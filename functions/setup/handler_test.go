@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -117,64 +119,69 @@ func TestDaysOfAuditEvents(t *testing.T) {
 		h, db := rig(t)
 		e := event(cfn.RequestCreate, "default")
 		e.ResourceProperties[function.SetupAuditRetention] = days
-		ids := ask(t, h, e)
-		all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ns, err := all.Namespace(t.Context(), "default")
-		if err != nil {
-			t.Fatal(err, ids)
-		}
-		c, err := ns.Config(t.Context(), admin.Scope{})
+		ask(t, h, e)
+		c, err := opened(t, db).Config(t.Context(), admin.Scope{})
 		if n := int(c.AuditRetention / (24 * time.Hour)); fmt.Sprint(n) != days || (err == nil) != (n > 0) {
 			t.Errorf("%s days are stored as %d, %v", days, n, err)
 		}
 	}
 }
 
-// Every write fails in both ways, and throttled and in conflict, at every place: those that set the table up,
-// and those of a manifest.
-func TestEveryWriteFailsInEveryWay(t *testing.T) {
-	for name, way := range ways {
-		for at := range 12 {
+// Every call fails in every way: once, for as long as rights that a deployment brings may take to arrive, and for
+// good. What ends is made up for. Else the error says what could not be set up, and the next deployment makes up for
+// it.
+func TestEveryCallFailsInEveryWay(t *testing.T) {
+	for name, f := range map[string]struct {
+		apply bool
+		err   error
+		lasts time.Duration // 0: one call
+	}{
+		"throttled": {false, memdynamo.Fail(store.Throttled), 0}, "in conflict": {false, memdynamo.Fail(store.Conflict), 0},
+		"answer lost": {true, errors.New("lost"), 0}, "lost before": {false, memdynamo.Fail(store.Unknown), 0},
+		"rights arrive late": {false, memdynamo.Fail(store.Setup), 8 * time.Second},
+		"down":               {false, memdynamo.Fail(store.Unavailable), time.Hour},
+	} {
+		for at, more := 1, true; more; at++ {
 			synctest.Test(t, func(t *testing.T) {
 				h, db := rig(t)
-				db.SetHook(way.at(at))
-				check(t, db, ask(t, h, declaring(cfn.RequestCreate, someLimits)))
+				var log bytes.Buffer
+				h.log = slog.New(slog.NewTextHandler(&log, nil))
+				calls, begun := 0, time.Now()
+				fails := func() bool {
+					calls++
+					return calls == at || calls > at && time.Since(begun) < f.lasts
+				}
+				h.check = func(context.Context, string) error {
+					if fails() {
+						return f.err
+					}
+					return nil
+				}
+				db.SetSerialHook(func(memdynamo.Op) (bool, error) {
+					if fails() {
+						return f.apply, f.err
+					}
+					return true, nil
+				})
+				_, _, err := h.Handle(t.Context(), declaring(cfn.RequestCreate, someLimits))
+				db.SetHook(nil)
+				more = calls >= at
+				if lasts := more && f.lasts > patience; lasts != (err != nil) ||
+					lasts != strings.Contains(log.String(), `"table not set up" err=`) || lasts &&
+					(!errors.Is(err, limiter.ErrUnavailable) && store.KindOf(err) != store.Unavailable ||
+						!strings.Contains(err.Error(), `set up table "limits"`)) {
+					t.Errorf("%s at %d: %v, told %s", name, at, err, log.String())
+				}
+				if err != nil {
+					h.check = func(context.Context, string) error { return nil }
+					ask(t, h, declaring(cfn.RequestUpdate, someLimits))
+				}
+				check(t, db, map[string]string{"default": opened(t, db).ID()})
 				if got := stored(t, db); got != afterSome {
 					t.Errorf("%s at %d:\n%s\nwant\n%s", name, at, got, afterSome)
 				}
 			})
 		}
-	}
-}
-
-// Rights that a deployment brings arrive late: those of a role that it makes, and those that it adds for
-// manifests or a key. Some calls are allowed already, and those after them are refused at first.
-func TestRightsThatArriveLate(t *testing.T) {
-	for allowed := range 12 {
-		synctest.Test(t, func(t *testing.T) {
-			h, db := rig(t)
-			begun, calls := time.Now(), 0
-			late := func() bool { calls++; return calls > allowed && time.Since(begun) < 8*time.Second }
-			h.check = func(context.Context, string) error {
-				if late() {
-					return errors.New("access denied")
-				}
-				return nil
-			}
-			db.SetSerialHook(func(memdynamo.Op) (bool, error) {
-				if late() {
-					return false, memdynamo.Fail(store.Setup)
-				}
-				return true, nil
-			})
-			check(t, db, ask(t, h, declaring(cfn.RequestCreate, someLimits)))
-			if got := stored(t, db); got != afterSome {
-				t.Errorf("after %d calls:\n%s", allowed, got)
-			}
-		})
 	}
 }
 
