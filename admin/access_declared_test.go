@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -210,27 +209,5 @@ func TestACascadePolicyWithoutAParent(t *testing.T) {
 		if b := w.bucket(id, "gpt-4", 0); b.Cascade != (parent != "") || b.Parent != parent {
 			t.Errorf("%s: cascade %v, parent %q", id, b.Cascade, b.Parent)
 		}
-	}
-}
-
-// A switch is stored and taken back where the limits of the scope cannot be read, and these stay.
-// Limits that replace them keep the switch.
-func TestSwitchesOfLimitsThatCannotBeRead(t *testing.T) {
-	w := newWorld(t)
-	at := Scope{Resource: "gpt-4"}
-	w.set(at, rpm10)
-	it := w.db.Item(w.ns.config(at).Key())
-	it["l_rpm_cp"] = item.S("many")
-	w.db.Store(it)
-	w.switches(at, AccessBypassed)
-	_, err := w.ns.SetCascade(context.Background(), at, CascadeOn)
-	w.must(err)
-	if got := w.db.Item(w.ns.config(at).Key()); !reflect.DeepEqual(got["l_rpm_cp"], item.S("many")) ||
-		w.says(at) != "bypassed on" {
-		t.Errorf("stored %v", got)
-	}
-	w.set(at, rpm20)
-	if w.says(at) != "bypassed on" {
-		t.Errorf("new limits make it %s", w.says(at))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -142,6 +143,29 @@ func TestNothingIsChanged(t *testing.T) {
 		if err = do(w); !errors.Is(err, limiter.ErrNamespace) && !slices.Contains(unchanged, name) ||
 			!slices.Equal(w.everything(), before) {
 			t.Errorf("%s in a deleted namespace: %v", name, err)
+		}
+	}
+}
+
+// What others keep in an item stays there, whatever ours changes of it.
+func TestWhatOthersStoredStays(t *testing.T) {
+	for name, do := range operations(t.Context()) {
+		if removes := []string{"delete an", "namespace", "purge", "cannot be read"}; slices.ContainsFunc(removes,
+			func(word string) bool { return strings.Contains(name, word) }) {
+			continue
+		}
+		w := changeable(t, name)
+		w.apply(declare(func(m *Manifest) { m.Resources["o3"] = []limiter.Limit{tpm500} }))
+		before := w.db.Items()
+		for _, it := range before {
+			it["x_others"] = item.S("kept")
+			w.db.Store(it)
+		}
+		w.must(do(w))
+		for _, it := range before {
+			if now := w.db.Item(item.KeyOf(it)); !item.Equal(now["x_others"], it["x_others"]) {
+				t.Errorf("%s: %v is now %v", name, it, now)
+			}
 		}
 	}
 }

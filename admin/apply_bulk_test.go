@@ -11,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -153,35 +152,6 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 	}
 }
 
-// One scope that was changed meanwhile is left alone; the others of its transaction
-// are stored.
-func TestOneOfManyWasChanged(t *testing.T) {
-	w := newWorld(t)
-	p := w.plan(many(100))
-	mine := Scope{"tenant-00050", "gpt-4"}
-	w.set(mine, rpm10)
-	err := w.ns.Apply(t.Context(), p)
-	if !errors.Is(err, ErrBusy) {
-		t.Errorf("error %v", err)
-	}
-	for _, r := range p.Steps {
-		if (r.Err != nil) != (r.Scope == mine) {
-			t.Errorf("%s: %v", r.Scope, r.Err)
-		}
-	}
-	if c, err := w.ns.Config(t.Context(), mine); err != nil || !slices.Equal(c.Limits, []limiter.Limit{rpm10}) {
-		t.Errorf("overwritten: %+v, %v", c, err)
-	}
-	for _, s := range p.Steps {
-		if s.Scope == mine {
-			continue
-		}
-		if c, err := w.ns.Config(t.Context(), s.Scope); err != nil || !slices.Equal(c.Limits, s.To.Limits) {
-			t.Errorf("%s: %+v, %v; want %v", s.Scope, c.Limits, err, s.To.Limits)
-		}
-	}
-}
-
 // What is managed has no bound: with more than fits into one item it is in pages, is
 // found there, forgets nothing, and goes when the namespace is purged.
 func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
@@ -226,68 +196,6 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 		if config.IsProvisioner(item.KeyOf(it)) {
 			t.Fatalf("left %v", item.KeyOf(it))
 		}
-	}
-}
-
-// What others keep with a configuration stays there: a resource that is switched off
-// stays off, through changes by hand and manifests.
-func TestChangesKeepWhatOthersStored(t *testing.T) {
-	w := newWorld(t)
-	for _, at := range scopes {
-		w.set(at, rpm10, tpm500)
-		it := w.db.Item(w.ns.config(at).Key())
-		it["disabled"], it["x_rpd_cp"] = item.Bool(true), item.N(5)
-		w.db.Store(it)
-	}
-	keeps := func(after string) {
-		t.Helper()
-		for _, at := range scopes {
-			it := w.db.Item(w.ns.config(at).Key())
-			if !item.EqualItems(item.Item{"d": it["disabled"], "w": it["x_rpd_cp"]},
-				item.Item{"d": item.Bool(true), "w": item.N(5)}) {
-				t.Fatalf("%s: %s holds %v", after, at, it)
-			}
-		}
-	}
-	for _, at := range scopes {
-		w.set(at, rpm20)
-	}
-	keeps("set")
-	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
-	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(30 * day)}))
-	w.apply(declare())
-	keeps("declared")
-	w.apply(Manifest{Namespace: "prod"})
-	keeps("no longer declared")
-	w.apply(Manifest{Namespace: "prod"})
-	events := len(w.events(Scope{Entity: "acme"}))
-	for _, at := range scopes {
-		w.must(w.ns.DeleteLimits(t.Context(), at))
-		if c, err := w.ns.Config(t.Context(), at); err != nil || c.Limits != nil {
-			t.Errorf("%s: %+v, %v", at, c, err)
-		}
-	}
-	keeps("deleted")
-	if n := len(w.events(Scope{Entity: "acme"})); n != events {
-		t.Errorf("deleting nothing is %d events", n-events)
-	}
-}
-
-// Entities too.
-func TestEntitiesKeepWhatOthersStored(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "org"})
-	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
-	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
-	it["pgen"] = item.N(3)
-	w.db.Store(it)
-	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
-	w.must(err)
-	it = w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
-	want := config.Entity{Namespace: w.ns.ID(), ID: "acme", Name: "Acme", CreatedAt: layout.Timestamp(start)}.Item()
-	want["pgen"] = item.N(3)
-	if !item.EqualItems(it, want) {
-		t.Errorf("stored %v", it)
 	}
 }
 

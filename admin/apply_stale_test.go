@@ -82,30 +82,6 @@ func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
 	}
 }
 
-// A plan is refused as a whole, too, if another one from the same state was begun and did not get
-// to its end.
-func TestAPlanFromBeforeHalfAManifest(t *testing.T) {
-	w := newWorld(t)
-	w.apply(declare())
-	a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
-	w.advance(time.Minute)
-	transactions := 0
-	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.TransactWriteItems {
-			if transactions++; transactions > 2 {
-				return false, memdynamo.Fail(store.Setup)
-			}
-		}
-		return true, nil
-	})
-	err := w.ns.Apply(t.Context(), a)
-	w.db.SetHook(nil)
-	if err == nil || a.Steps[0].Err != nil || a.Steps[2].Err == nil {
-		t.Fatalf("not half applied: %v", err)
-	}
-	w.refusesWhole(b)
-}
-
 // atTransaction does something when a transaction is sent, by its number.
 func (w *world) atTransaction(nth int, do func()) {
 	transactions := 0

@@ -53,97 +53,57 @@ func (w *world) oneOfEach(n *Namespace, entity, resource string) (keys []item.Ke
 			event.ID)}
 }
 
-// Keys of an index are attributes, which a program that may write in one namespace can set to those of
-// another. The other one neither lists the item, nor removes or changes it.
+// Keys of an index are attributes, which a program that may write in one namespace can set to those of another, or
+// of another entity and resource of its own. The other one neither lists the item, nor removes or changes it.
 func TestKeysOfAnIndexAreNotTrusted(t *testing.T) {
-	w := newWorld(t)
-	other, err := w.table.Register(t.Context(), "other")
-	w.must(err)
-	mine, theirs := w.oneOfEach(w.ns, "acme", "api"), w.oneOfEach(other, "umbrella", "api")
-	for i, k := range mine {
-		w.asIfOf(k, theirs[i])
-	}
-	var before []item.Item
-	for _, k := range mine {
-		before = append(before, w.db.Item(k))
-	}
-
-	ctx := t.Context()
-	if got := collect(t, other.Children(ctx, "parent")); len(got) != 1 || got[0].ID != "umbrella" {
-		t.Errorf("children %+v", got)
-	}
-	if got := collect(t, other.Usage(ctx, UsageQuery{Resource: "api"})); len(got) != 1 || got[0].Entity != "umbrella" {
-		t.Errorf("usage %+v", got)
-	}
-	if got := collect(t, other.entitiesWithLimits(ctx, "api")); !slices.Equal(got, []string{"umbrella"}) {
-		t.Errorf("entities with limits %q", got)
-	}
-	for _, at := range []Scope{{}, {Entity: "umbrella"}, {Resource: "api"}} {
-		if got := collect(t, other.bucketsAt(ctx, at)); len(got) != 1 || got[0].Entity != "umbrella" {
-			t.Errorf("buckets of %v: %v", at, got)
+	for _, within := range []bool{false, true} {
+		w, ctx := newWorld(t), t.Context()
+		other, err := w.table.Register(ctx, "other")
+		if w.must(err); within {
+			other = w.ns
 		}
-	}
-	for e, err := range other.AllEvents(ctx, time.Time{}, time.Time{}) {
+		mine, theirs := w.oneOfEach(w.ns, "acme", "api"), w.oneOfEach(other, "umbrella", "other")
+		_, err = w.ns.CreateEntity(ctx, Entity{ID: "stray"})
 		w.must(err)
-		if e.Scope.Entity == "acme" {
-			t.Errorf("event %+v", e)
+		mine, theirs = append(mine, layout.EntityKey(w.ns.id, "stray")), append(theirs, theirs[0])
+		var before []item.Item
+		for i, k := range mine {
+			w.asIfOf(k, theirs[i])
+			before = append(before, w.db.Item(k))
+		}
+		for _, child := range collect(t, other.Children(ctx, "parent")) {
+			if child.ID != "umbrella" && (!within || child.Parent != "parent") {
+				t.Errorf("children %+v", child)
+			}
+		}
+		if got := collect(t, other.Usage(ctx, UsageQuery{Resource: "other"})); len(got) != 1 || got[0].Entity != "umbrella" {
+			t.Errorf("usage %+v", got)
+		}
+		if got := collect(t, other.entitiesWithLimits(ctx, "other")); !slices.Equal(got, []string{"umbrella"}) {
+			t.Errorf("entities with limits %q", got)
+		}
+		for _, at := range []Scope{{}, {Entity: "umbrella"}, {Resource: "other"}} {
+			for _, of := range collect(t, other.bucketsAt(ctx, at)) {
+				if of.Entity != "umbrella" && (!within || at != Scope{}) {
+					t.Errorf("buckets of %v: %v", at, of)
+				}
+			}
+		}
+		for e, err := range other.AllEvents(ctx, time.Time{}, time.Time{}) {
+			if w.must(err); !within && e.Scope.Entity == "acme" {
+				t.Errorf("event %+v", e)
+			}
+		}
+		_, err = other.DeleteEntity(ctx, "umbrella")
+		if w.must(err); !within {
+			w.must(w.table.DeleteNamespace(ctx, "other"))
+			_, err = w.table.PurgeNamespace(ctx, other.ID())
+			w.must(err)
+		}
+		for i, k := range mine {
+			if !item.EqualItems(w.db.Item(k), before[i]) {
+				t.Errorf("%v was %v and is %v", k, before[i], w.db.Item(k))
+			}
 		}
 	}
-	if _, err := other.DeleteEntity(ctx, "umbrella"); err != nil {
-		t.Error(err)
-	}
-	w.must(w.table.DeleteNamespace(ctx, "other"))
-	if _, err := w.table.PurgeNamespace(ctx, other.ID()); err != nil {
-		t.Error(err)
-	}
-	for i, k := range mine {
-		if !slices.EqualFunc(attributes(w.db.Item(k)), attributes(before[i]), func(a, b string) bool { return a == b }) {
-			t.Errorf("%v was %v and is %v", k, before[i], w.db.Item(k))
-		}
-	}
-}
-
-// The same holds within a namespace: the keys of another entity or resource are no reason to remove or
-// change a bucket, and those of a child do not make one.
-func TestKeysOfAnIndexAreNotTrustedForEntities(t *testing.T) {
-	w := newWorld(t)
-	mine, theirs := w.oneOfEach(w.ns, "acme", "api"), w.oneOfEach(w.ns, "umbrella", "other")
-	for i, k := range mine {
-		w.asIfOf(k, theirs[i])
-	}
-	ctx := t.Context()
-	stray, err := w.ns.CreateEntity(ctx, Entity{ID: "stray"})
-	w.must(err)
-	w.asIfOf(layout.EntityKey(w.ns.id, stray.ID), theirs[0])
-	for _, child := range collect(t, w.ns.Children(ctx, "parent")) {
-		if child.ID == stray.ID {
-			t.Errorf("it has no parent, and is listed: %+v", child)
-		}
-	}
-	for _, at := range []Scope{{Entity: "umbrella"}, {Resource: "other"}} {
-		if got := collect(t, w.ns.bucketsAt(ctx, at)); len(got) != 1 || got[0].Entity != "umbrella" {
-			t.Errorf("buckets of %v: %v", at, got)
-		}
-	}
-	if got := collect(t, w.ns.Usage(ctx, UsageQuery{Resource: "other"})); len(got) != 1 || got[0].Entity != "umbrella" {
-		t.Errorf("usage %+v", got)
-	}
-	if got := collect(t, w.ns.entitiesWithLimits(ctx, "other")); !slices.Equal(got, []string{"umbrella"}) {
-		t.Errorf("entities with limits %q", got)
-	}
-	_, err = w.ns.DeleteEntity(ctx, "umbrella")
-	w.must(err)
-	for _, k := range mine {
-		if w.db.Item(k) == nil {
-			t.Errorf("%v is gone", k)
-		}
-	}
-}
-
-func attributes(it item.Item) (out []string) {
-	for name := range it {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }

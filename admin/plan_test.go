@@ -221,34 +221,6 @@ func TestApplyUnderFaults(t *testing.T) {
 	}
 }
 
-// What others keep in the item that says what is managed stays there, and what it says of ours is
-// new with each manifest. Nothing is written where nothing has changed.
-func TestTheProvisionerKeepsWhatOthersStored(t *testing.T) {
-	w := newWorld(t)
-	w.apply(declare())
-	key := layout.ProvisionerKey(w.ns.ID())
-	it := w.db.Item(key)
-	it["owner"] = item.S("python")
-	w.db.Store(it)
-	m := declare(func(m *Manifest) { m.Resources["gpt-5"] = []limiter.Limit{rpm10} })
-	w.advance(time.Minute)
-	w.apply(m)
-	now := w.db.Item(key)
-	if !item.EqualItems(item.Item{"owner": now["owner"]}, item.Item{"owner": item.S("python")}) {
-		t.Errorf("stored %v", now)
-	}
-	if s := w.state(); s.Hash != m.hash() || !slices.Contains(s.Resources, "gpt-5") ||
-		s.LastApplied != layout.Timestamp(start+60_000) {
-		t.Errorf("managed %+v", s)
-	}
-	writes := 0
-	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) { writes += len(op.Writes); return true, nil })
-	w.apply(m)
-	if w.db.SetHook(nil); writes > 2 { // when it was applied last
-		t.Errorf("%d writes to change nothing", writes)
-	}
-}
-
 // An error names the first twenty steps that failed, and counts the others.
 func TestAnErrorNamesTwentySteps(t *testing.T) {
 	for failed, more := range map[int]string{0: "", 1: "", 20: "", 21: "and 1 more steps", 45: "and 25 more steps"} {
@@ -357,23 +329,6 @@ func TestWhatIsStoredInWords(t *testing.T) {
 // unlisted is what is said of buckets that could not be listed, or looked for.
 const unlisted = "admin: limits are stored, but not in all buckets: " +
 	"0 looked at, 0 changed, an unknown number not reached: "
-
-// Limits that are stored and whose buckets cannot be looked for are told as such.
-func TestApplyThatFindsNoBuckets(t *testing.T) {
-	w := newWorld(t)
-	p, err := w.ns.Plan(t.Context(), Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm10}}})
-	w.must(err)
-	w.failOn(store.Setup, false, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })
-	err = w.ns.Apply(t.Context(), p)
-	w.db.SetHook(nil)
-	const said = "create */gpt-4: " + unlisted + "limiter: not set up: list buckets of */gpt-4: "
-	if w.wants(err, ErrReach); !errors.Is(p.Steps[0].Err, ErrReach) || !strings.HasPrefix(err.Error(), said) {
-		t.Errorf("%v\nwant %s", err, said)
-	}
-	if c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"}); err != nil || len(c.Limits) != 1 {
-		t.Errorf("stored: %+v, %v", c, err)
-	}
-}
 
 // Limits that are deleted are managed until their buckets are reached.
 func TestADeletionThatFindsNoBuckets(t *testing.T) {
