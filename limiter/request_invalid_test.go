@@ -180,8 +180,9 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 	_, noClient := Open(t.Context(), nil, "limits", nil)
 	_, noTable := Open(t.Context(), unusedClient{}, "", nil)
-	for says, err := range map[string]error{"db": noClient, "table": noTable} {
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), says) {
+	_, noTimeout := Open(t.Context(), unusedClient{}, "my-table", &Options{Timeout: -1})
+	for says, err := range map[string]error{"db": noClient, "table": noTable, "Timeout": noTimeout} {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "my-table") {
 			t.Errorf("no %s: %v", says, err)
 		}
 	}
