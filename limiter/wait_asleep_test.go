@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // Those who sleep go on sooner when somebody leaves from before them, and only those.
@@ -213,8 +212,6 @@ func TestLooksAdmitNoMoreInAll(t *testing.T) {
 		})
 	}
 }
-
-func reads(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }
 
 // asleepFor lets somebody wait, and sends how long it slept, from when it had been charged.
 func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
