@@ -12,47 +12,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// A role that may not write is found by Open, and later is no reason to grant.
+// A role that may not write, or not read stored limits, is found by Open, and later is no reason to grant,
+// whatever the policy; nor is a bucket that is not there.
 func TestMissingPermissionIsNoPolicy(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyAllow})
-	req := asks(Costs{"rpm": 1}, rpm10)
-	must(t, l, req)
-	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }))
-	for range 100 {
-		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
-			t.Fatalf("got %v, %v; want ErrSetup", lease, err)
+	for name, forbidden := range map[string]func(memdynamo.Op) bool{
+		"write": isWrite, "read": func(op memdynamo.Op) bool { return !isWrite(op) },
+	} {
+		w := newWorld(t)
+		l := w.process(Options{OnUnavailable: PolicyAllow})
+		w.configure(l, "", "", rpm10)
+		must(t, w.process(Options{}), stored(Costs{"rpm": 1}))
+		w.db.SetHook(onEvery(forbidden, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }))
+		for n := range 100 {
+			if n == 50 {
+				w.remove(l, 0)
+			}
+			req := stored(Costs{"rpm": 1})
+			req.OnUnavailable = []Policy{PolicyDefault, PolicyAllow, PolicyLocal}[n%3]
+			if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+				t.Fatalf("%s, policy %s: got %v, %v; want ErrSetup", name, req.OnUnavailable, lease, err)
+			}
 		}
-	}
-	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
-		t.Errorf("open: %v, want ErrSetup", err)
-	}
-	w.remove(l, 0) // a bucket that is not there is no reason either
-	if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
-		t.Errorf("got %v, %v; want ErrSetup", lease, err)
-	}
-	w.db.SetHook(nil)
-	must(t, l, req)
-}
-
-// So is a role that may not read stored limits: found by Open, and no reason to grant.
-func TestMissingPermissionToReadIsNoPolicy(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{OnUnavailable: PolicyAllow})
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if isWrite(op) {
-			return true, nil
+		opts := Options{Timeout: ages, OnUnavailable: PolicyAllow}
+		if _, err := open(t.Context(), w.db, &opts); !errors.Is(err, ErrSetup) {
+			t.Errorf("%s: open: %v, want ErrSetup", name, err)
 		}
-		return false, memdynamo.Fail(store.Setup)
-	})
-	for _, policy := range []Policy{PolicyDefault, PolicyAllow, PolicyLocal} {
-		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, OnUnavailable: policy}
-		if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
-			t.Errorf("policy %s: got %v, %v; want ErrSetup", policy, lease, err)
-		}
-	}
-	if _, err := open(t.Context(), w.db, &Options{Timeout: ages, OnUnavailable: PolicyAllow}); !errors.Is(err, ErrSetup) {
-		t.Errorf("open: %v, want ErrSetup", err)
+		w.db.SetHook(nil)
+		must(t, l, stored(Costs{"rpm": 1}))
 	}
 }
 

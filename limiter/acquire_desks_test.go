@@ -98,22 +98,6 @@ func TestForgottenBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// The bucket that was not used for the longest time is forgotten first, and to look at one is not to use it.
-func TestTheLeastUsedBucketIsForgotten(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{MaxBuckets: 3})
-	name := func(entity string) decide.Name { return decide.Name{Entity: entity, Resource: gpt} }
-	for _, entity := range []string{"a", "b", "c", "a", "d"} {
-		must(t, l, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
-		l.desks.Peek(name("b"))
-	}
-	for entity, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
-		if got := l.desks.Peek(name(entity)) != nil; got != want {
-			t.Errorf("%s is remembered: %v", entity, got)
-		}
-	}
-}
-
 // A bucket is not forgotten while requests wait for it, leases hold its slots, or this process keeps a share of
 // it, whatever others are asked for. Then it is.
 func TestBucketsInUseAreNotForgotten(t *testing.T) {

@@ -53,28 +53,6 @@ func (w *world) merge(l *Limiter, count int) {
 	}
 }
 
-// TestWholeBucketExpiresAgain: a bucket of shards does not expire; one that has merged
-// into a single shard has a ttl again with its next charge.
-func TestWholeBucketExpiresAgain(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	req := asks(Costs{"rpm": 1}, rpm80)
-	must(t, l, req)
-	w.split(l, 4)
-	must(t, l, req)
-	w.advance(time.Second)
-	w.merge(l, 1)
-	must(t, w.process(Options{}), req)
-	must(t, l, req)
-	all := w.shards(l, acme, gpt)
-	if len(all) != 1 || all[0].TTL == 0 {
-		t.Fatalf("%d shards, the first expires at %d", len(all), all[0].TTL)
-	}
-	if w.db.Sweep(all[0].TTL+1) != 1 {
-		t.Fatal("it did not expire")
-	}
-}
-
 // A limit came into force after the bucket was split, and only one of two shards was
 // charged for it before they merge: what is left is what the other would have had.
 func TestLimitNewToASplitBucketMerges(t *testing.T) {
@@ -118,4 +96,33 @@ func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantHeld(l, rpm80, 75)
+}
+
+// A bucket of shards does not expire: a ttl that was there is taken away, and stays away whatever is
+// written. One that has merged into a single shard has a ttl again with its next charge.
+func TestOnlyWholeBucketsExpire(t *testing.T) {
+	w := newWorld(t)
+	l := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req)
+	if w.shards(l, acme, gpt)[0].TTL == 0 {
+		t.Fatal("an unsplit bucket has no ttl")
+	}
+	w.split(l, 4)
+	for range 20 {
+		w.advance(7 * time.Minute)
+		for range 5 {
+			must(t, l, req)
+		}
+		if w.db.Sweep(w.now.Load()/1000) != 0 || len(w.shards(l, acme, gpt)) != 4 {
+			t.Fatal("a shard expired")
+		}
+	}
+	w.merge(l, 1)
+	must(t, w.process(Options{}), req)
+	must(t, l, req)
+	all := w.shards(l, acme, gpt)
+	if len(all) != 1 || all[0].TTL == 0 || w.db.Sweep(all[0].TTL+1) != 1 {
+		t.Fatalf("%d shards, the first expires at %d, and does not", len(all), all[0].TTL)
+	}
 }

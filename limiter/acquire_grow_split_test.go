@@ -274,63 +274,6 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 	}
 }
 
-// TestSplitBucketsDoNotExpire: a ttl that was there is taken away, and stays
-// away whatever is written.
-func TestSplitBucketsDoNotExpire(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
-	req := asks(Costs{"rpm": 1}, rpm80)
-	must(t, l, req)
-	if w.shards(l, acme, gpt)[0].TTL == 0 {
-		t.Fatal("an unsplit bucket has no ttl")
-	}
-	w.split(l, 4)
-	for range 20 {
-		w.advance(7 * time.Minute)
-		for range 5 {
-			must(t, l, req)
-		}
-		for _, b := range w.shards(l, acme, gpt) {
-			if b.TTL != 0 {
-				t.Fatalf("shard %d expires at %d", b.State.Shard, b.TTL)
-			}
-		}
-		if w.db.Sweep(w.now.Load()/1000) != 0 {
-			t.Fatal("a shard expired")
-		}
-	}
-}
-
-// TestDenialOnManyShards: a denial asks no more often because there are many
-// shards, and many empty shards are a denial, not a failure.
-func TestDenialOnManyShards(t *testing.T) {
-	for _, n := range []int{1, 4, 32} {
-		for _, opts := range []Options{{}, {DenyFor: -1}} {
-			t.Run(fmt.Sprintf("%d shards, deny for %s", n, opts.DenyFor), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					l := w.process(opts)
-					limit := PerHour("rph", 320)
-					req := asks(Costs{"rph": 1}, limit)
-					must(t, l, req).Rollback(t.Context())
-					w.split(l, n)
-					drain(t, l, req)
-					w.advance(2 * time.Second) // every image is old, no shard has a token
-					w.db.ResetStats()
-					_, err := l.Acquire(t.Context(), req)
-					if !errors.Is(err, ErrLimited) {
-						t.Fatalf("got %v, want denied", err)
-					}
-					t.Logf("a denial by %d old images: %d calls", n, w.db.Stats().Calls())
-					if calls := w.db.Stats().Calls(); calls > 2 && opts.DenyFor == 0 {
-						t.Fatalf("%d calls, want 1", calls)
-					}
-				})
-			})
-		}
-	}
-}
-
 // A thousand writes in a second make a partition hot, and nothing less does: the
 // bucket is split by load, not by age.
 func TestLoadSplits(t *testing.T) {

@@ -85,32 +85,6 @@ func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
 	}
 }
 
-// Who finds twice in a row that the shards do not hold enough does not read them for each request any
-// more, until Options.DenyFor is over or one was granted.
-func TestLargeRequestsReadNothingInVainForLong(t *testing.T) {
-	limit := PerSecond("rps", 80)
-	w, l, all := fourFull(t, Options{DenyFor: 20 * time.Second}, limit)
-	other := w.bystander(l)
-	for i, c := range []struct {
-		pass  time.Duration
-		taken bool // by others, just before
-		reads bool
-	}{
-		{2, true, true}, {2, true, true}, {2, true, false}, {2, true, false}, {30, true, true}, {2, true, false},
-		{30, false, true}, {2, true, true}, {2, true, true}, {2, true, false},
-	} {
-		w.advance(c.pass * time.Second)
-		if c.taken {
-			must(t, other, asks(Costs{"rps": 79}, limit))
-		}
-		w.db.ResetStats()
-		_, err := l.Acquire(t.Context(), all)
-		if n := w.db.Stats().Reads; errors.Is(err, ErrLimited) != c.taken || n > 0 != c.reads {
-			t.Errorf("request %d: %d reads and %v, want some: %v, and denied: %v", i, n, err, c.reads, c.taken)
-		}
-	}
-}
-
 // A shard that has become unreadable refuses what several shards pay together: the caller is told, and none of
 // them has paid.
 func TestADamagedShardPaysNothingTogether(t *testing.T) {
