@@ -119,8 +119,8 @@ func (l *tally) catchUpLists(ctx, within context.Context, q item.Query) error {
 	}
 }
 
-// catchUpSome sums owed windows, and returns those to be owed anew: the ones not summed, with an
-// error, and the ones to sum once more.
+// catchUpSome sums owed windows, and returns those that were not summed, to be owed anew, with an
+// error.
 func (l *tally) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
 	if ctx.Err() != nil {
 		return owed, ctx.Err()
@@ -129,28 +129,19 @@ func (l *tally) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usag
 	if err != nil {
 		return owed, err
 	}
-	type bucket struct {
-		owed  []usage.Owed
-		again bool
-	}
 	var jobs []*function.Job
-	of := map[*function.Job]*bucket{}
+	of := map[*function.Job][]usage.Owed{}
 	for len(owed) > 0 {
-		n := siblings(owed)
-		b := &bucket{owed: owed[:n]}
-		j := &function.Job{Do: func(ctx context.Context) (writes int, err error) {
-			writes, b.again, err = l.agg.sum(ctx, b.owed, read)
-			return writes, err
-		}}
-		jobs, of[j] = append(jobs, j), b
-		owed = owed[n:]
+		bucket := owed[:siblings(owed)]
+		j := &function.Job{Do: func(ctx context.Context) (int, error) { return l.agg.sum(ctx, bucket, read) }}
+		jobs, of[j] = append(jobs, j), bucket
+		owed = owed[len(bucket):]
 	}
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
-		b := of[j]
 		l.caughtUp += int64(j.Writes)
-		if !j.Done() || b.again {
-			left = append(left, b.owed...)
+		if !j.Done() {
+			left = append(left, of[j]...)
 		}
 		if !j.Begun {
 			err = errors.Join(err, ctx.Err())

@@ -37,29 +37,15 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 }
 
 // sum sums the owed longer windows of one bucket, each starting from its snapshot that was read
-// before. again says that they should be summed once more, later: an earlier version had counted
-// them, may still be at work, and would add to them.
-func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed,
-	read map[item.Key]item.Item) (writes int, again bool, err error) {
-	all := a.longer(owed)
-	stored := make(map[item.Key]item.Item, len(all))
-	var counted []summed
-	for _, w := range all {
-		stored[w.key] = read[w.key]
-		if w.kind > 1 && usage.Counted(read[w.key]) {
-			// It agrees with its days until these are summed: it comes first.
-			counted = append(counted, w)
-		}
-	}
-	for _, w := range append(counted, all...) {
-		n, marked, err := a.sumWindow(ctx, owed[0], w, stored)
-		again = again || marked
+// before.
+func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.Key]item.Item) (writes int, err error) {
+	for _, w := range a.longer(owed) {
+		n, err := a.sumWindow(ctx, owed[0], w, read)
 		if writes += n; err != nil {
-			return writes, again, err
+			return writes, err
 		}
-		delete(stored, w.key)
 	}
-	return writes, again, nil
+	return writes, nil
 }
 
 // sumNow reads and sums the longer windows of one bucket that are owed.
@@ -71,8 +57,7 @@ func (a *Aggregator) sumNow(ctx context.Context, owed []usage.Owed) (writes int,
 	if err != nil {
 		return 0, err
 	}
-	writes, _, err = a.sum(ctx, owed, read)
-	return writes, err
+	return a.sum(ctx, owed, read)
 }
 
 // readSums reads the longer windows that are owed, sorted by bucket, as they are stored.
@@ -113,10 +98,9 @@ func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []
 	return a.sumNow(ctx, usage.MergeOwed(owed))
 }
 
-// sumWindow brings one longer window up to date. marked says that it had marks of an
-// earlier version.
+// sumWindow brings one longer window up to date.
 func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
-	stored map[item.Key]item.Item) (writes int, marked bool, err error) {
+	stored map[item.Key]item.Item) (writes int, err error) {
 	kinds := a.kinds()
 	s := usage.Summing{
 		Owed: o, Window: kinds[w.kind], Of: kinds[w.kind-1], Until: kinds[len(kinds)-1],
@@ -128,19 +112,17 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 		if !known {
 			items, err := a.readAll(ctx, sure, []item.Key{w.key})
 			if err != nil {
-				return 0, marked, err
+				return 0, err
 			}
 			s.Stored = items[w.key]
 		}
 		if s.Parts, err = a.partsOf(ctx, &s); err != nil {
-			return 0, marked, err
+			return 0, err
 		}
 		u, due := s.Sum(a.now())
-		marked = marked || usage.Marked(s.Stored)
 		if known = false; !due {
 			if sure {
-				n, err := a.replace(ctx, &s)
-				return n, marked, err
+				return a.replace(ctx, &s)
 			}
 			sure = true // it may be another sum by now
 			continue
@@ -148,17 +130,17 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 		_, err := a.write(ctx, u, usageAttempts) // commit point: all that was counted before the parts were read
 		if err == nil {
 			n, err := a.replace(ctx, &s)
-			return 1 + n, marked, err
+			return 1 + n, err
 		}
 		old, seen, giveUp := again(ctx, err)
 		if giveUp != nil {
-			return 0, marked, giveUp
+			return 0, giveUp
 		}
 		if seen {
 			s.Stored, known, sure = old, true, true
 		}
 	}
-	return 0, marked, errRounds
+	return 0, errRounds
 }
 
 // replace takes the day of another aggregator out of the days, once the sum of its hours is stored. A refusal

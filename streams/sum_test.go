@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -13,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -137,152 +135,41 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 	}
 }
 
-// Whatever call of a sum the process dies at, before or after it took effect, the next
-// attempt ends with the same day and month.
-func TestSumsAfterACrashAtEveryCall(t *testing.T) {
-	for _, applied := range []bool{false, true} {
-		for at := 1; ; at++ {
-			w := newWorld(t, 1)
-			w.agg.concurrency = 1
-			w.split(1)
-			key := layout.BucketKey("ns", "a", "gpt", 0)
-			w.born(key, 100)
-			w.countRecords(w.last())
-			w.put(key, 1, 110)
-			record := w.last()
-			calls := 0
-			w.db.SetHook(func(memdynamo.Op) (bool, error) {
-				if calls++; calls < at {
-					return true, nil
-				}
-				return calls == at && applied, memdynamo.Fail(store.Unavailable)
-			})
-			w.rig.handle(streamtest.PayloadOf(records([]memdynamo.Change{record})...)) // nobody learns of the response
-			w.db.SetHook(nil)
-			w.countRecords(record)
-			if wrong := w.sums("rpm", 110); wrong != "" {
-				t.Errorf("call %d, applied %v:\n%s", at, applied, wrong)
-			}
-			if calls < at {
-				break
-			}
-		}
-	}
-}
-
-// marked stores a longer window as releases before did, counted by marks.
-func (w *world) marked(kind usage.Window, at, rpm, events int64, used int64) {
-	start := kind.Start(at)
-	mark := ledger.Mark{At: ledger.PositionOf(1_600_000_000, "1"), Gen: table.GenerationByte(1),
-		Used: []ledger.Count{{Limit: "rpm", Tokens: used}, {Limit: "tpm"}}}
-	s := ledger.Snapshot{
-		Namespace: "ns", Entity: "a", Resource: "gpt", Window: string(kind), Start: layout.Timestamp(start),
-		Part: kind.Part(start), Counts: map[string]int64{"rpm": rpm, "tpm": 0}, Events: events,
-		Legend: ledger.Legend{Stream: 1_600_000_000, Limits: []string{"rpm", "tpm"}}, Marks: map[int]ledger.Mark{0: mark},
-		TTL: usage.Expiry(at, start, kind, w.agg.conf.SnapshotTTLDays),
-	}
-	w.db.Store(s.Item())
-}
-
 func (w *world) rpm(kind usage.Window, at int64) int64 {
 	return read(w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(at)))), "rpm")
 }
 
-// Days and months that releases before have counted by marks go on as sums, and lose and
-// count twice nothing.
-func TestWindowsThatWereCountedByMarks(t *testing.T) {
+// Where days were the shortest windows, and were counted by marks, hours may be counted too from an
+// instant on: days and months count everything once all the same.
+func TestHoursMayBeCountedLater(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
-	noon := t0 - t0%aDayLong + 12*anHourLong + 600_000
-	for _, c := range []struct {
-		name       string
-		ttl        int
-		history    func(w *world)
-		day, month int64
-	}{
-		// The hours of 10:00 and 11:00 are counted, with 30 and 12; day and month have
-		// caught up with the first.
-		{"an upgrade at noon", 90, func(w *world) {
-			w.marked(usage.Hourly, noon-2*anHourLong, 30, 3, 30)
-			w.marked(usage.Hourly, noon-anHourLong, 12, 2, 42)
-			w.marked(usage.Daily, noon, 30, 3, 30)
-			w.marked(usage.Monthly, noon, 30, 3, 30)
-		}, 47, 47},
-		// A day of 5 before is kept.
-		{"days before", 90, func(w *world) {
-			w.marked(usage.Hourly, noon-anHourLong, 37, 2, 42)
-			w.marked(usage.Daily, noon-aDayLong, 5, 1, 5)
-			w.marked(usage.Daily, noon, 37, 2, 42)
-			w.marked(usage.Monthly, noon, 42, 3, 42)
-		}, 42, 47},
-		// The month has 100, of which days that TTL has removed had 58.
-		{"days are gone", 3, func(w *world) {
-			w.marked(usage.Hourly, noon-anHourLong, 42, 2, 42)
-			w.marked(usage.Daily, noon, 42, 2, 42)
-			w.marked(usage.Monthly, noon, 100, 9, 42)
-		}, 47, 105},
-		// The same, and the hour of 11:00 is not caught up with.
-		{"days are gone, the rest is behind", 3, func(w *world) {
-			w.marked(usage.Hourly, noon-2*anHourLong, 30, 3, 30)
-			w.marked(usage.Hourly, noon-anHourLong, 12, 2, 42)
-			w.marked(usage.Daily, noon, 30, 3, 30)
-			w.marked(usage.Monthly, noon, 88, 5, 30)
-		}, 47, 105},
-		// Usage was counted by days alone until 11:00.
-		{"hours are a new option", 90, func(w *world) {
-			w.marked(usage.Daily, noon, 42, 5, 42)
-			w.marked(usage.Monthly, noon, 42, 5, 42)
-		}, 47, 47},
-	} {
-		for _, fold := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, folded %v", c.name, fold), func(t *testing.T) {
-				w := newWorld(t, 1)
-				w.agg.conf.SnapshotTTLDays = c.ttl
-				w.split(1)
-				w.now = noon - 60_000
-				w.put0(key, 42)
-				c.history(w)
-				w.now = noon
-				w.put(key, 1, 47)
-				if fold {
-					w.invoke(w.lanes[0], []memdynamo.Change{w.last()}, true)
-					settle(w)
-				} else {
-					w.countRecords(w.last())
-					w.countRecords(w.last())
+	for seed := range uint64(20) {
+		w := newWorld(t, seed)
+		w.agg.concurrency = 1
+		w.split(1)
+		w.agg.conf.Windows = []usage.Window{usage.Daily, usage.Monthly}
+		w.now = t0 - t0%aDayLong + 60_000
+		w.born(key, 1)
+		w.countRecords(w.last())
+		days, used := map[int64]int64{usage.Daily.Start(w.now): 1}, int64(1)
+		for range 30 {
+			if w.OneIn(10) {
+				w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}
+			}
+			w.now += w.Int64N(4 * anHourLong)
+			more := 1 + w.Int64N(9)
+			used += more
+			days[usage.Daily.Start(w.now)] += more
+			w.put(key, 1, used)
+			w.countRecords(w.last())
+			for day, want := range days {
+				if got := w.rpm(usage.Daily, day); got != want {
+					t.Fatalf("seed %d: the day %s has %d, want %d", seed, usage.Daily.Part(day), got, want)
 				}
-				if day, month := w.rpm(usage.Daily, noon), w.rpm(usage.Monthly, noon); day != c.day || month != c.month {
-					t.Errorf("day %d, month %d, want %d and %d", day, month, c.day, c.month)
-				}
-				w.put(key, 1, 50)
-				w.countRecords(w.last())
-				if w.now > noon+6*anHourLong {
-					return
-				}
-				if day, month := w.rpm(usage.Daily, noon), w.rpm(usage.Monthly, noon); day != c.day+3 || month != c.month+3 {
-					t.Errorf("later: day %d, month %d, want %d and %d", day, month, c.day+3, c.month+3)
-				}
-			})
-		}
-	}
-}
-
-// A day that had marks when it was read, and has a sum when it is written, is summed once more, later: the
-// release that left the marks may still add to it.
-func TestADayIsSummedAgainWhoeverTookItsMarks(t *testing.T) {
-	w := newWorld(t, 1)
-	noon := t0 - t0%aDayLong + 12*anHourLong
-	w.now = noon
-	w.marked(usage.Hourly, noon, 30, 3, 30)
-	w.marked(usage.Daily, noon, 30, 3, 30)
-	owed := []usage.Owed{{Namespace: "ns", Resource: "gpt", Entity: "a", Start: usage.Hourly.Start(noon)}}
-	day := w.agg.longer(owed)[0]
-	marked := map[item.Key]item.Item{day.key: w.db.Item(day.key)}
-	for round := range 2 {
-		if _, again, err := w.agg.sumWindow(t.Context(), owed[0], day, marked); err != nil || !again {
-			t.Errorf("round %d: again %v, %v", round+1, again, err)
-		}
-		if usage.Marked(w.db.Item(day.key)) {
-			t.Fatal("it has marks")
+			}
+			if got := w.rpm(usage.Monthly, w.now); got != used {
+				t.Fatalf("seed %d: the month has %d, want %d", seed, got, used)
+			}
 		}
 	}
 }
@@ -295,7 +182,11 @@ func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
 	others := ledger.Snapshot{Namespace: "ns", Entity: "a", Resource: "gpt", Window: "daily",
 		Start: layout.Timestamp(day), Part: layout.Timestamp(day), Counts: map[string]int64{"rpm": 20}, Events: 2}
 	w.db.Store(others.Item())
-	w.marked(usage.Hourly, noon, 30, 3, 30)
+	w.now = noon
+	w.put(layout.BucketKey("ns", "a", "gpt", 0), 1, 0)
+	w.put(layout.BucketKey("ns", "a", "gpt", 0), 1, 30)
+	w.agg.conf.Windows = w.agg.conf.Windows[:1]
+	w.countRecords(w.last())
 	s := &usage.Summing{Owed: usage.Owed{Namespace: "ns", Resource: "gpt", Entity: "a", Start: day}, Window: usage.Daily,
 		Of: usage.Hourly, Start: day, Parts: []item.Item{w.db.Item(others.Key()),
 			w.db.Item(layout.UsageKey("ns", "a", "gpt", usage.Hourly.Part(usage.Hourly.Start(noon))))}}
@@ -304,17 +195,6 @@ func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
 			t.Errorf("%d writes, %v, want %d", n, err, want)
 		}
 	}
-}
-
-// put0 stores a bucket with a counter of whole tokens, of which it is not known when it
-// was created.
-func (w *world) put0(key item.Key, used int64) {
-	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
-	b := w.bucket(entity, shard)
-	it := b.Item()
-	it["shard_count"] = item.N(2)
-	it["gn"], it["rf"], it["b_rpm_tc"], it["b_tpm_tc"] = item.N(1), item.N(w.now), item.N(used*1000), item.N(0)
-	w.db.Store(it)
 }
 
 // An hour that completes one before it, of the same day, is counted with one sum of that day: the day
@@ -386,25 +266,6 @@ func TestADayOutlivesItsHours(t *testing.T) {
 	}
 }
 
-// An event is a record, however many limits it has charged and on however many shards: an hour and
-// a day say the same number of them.
-func TestEventsAreRecords(t *testing.T) {
-	r, seen := newRig(t), int64(0)
-	for shard := range 3 {
-		r.take("a", shard, 1, 100)
-		r.take("a", shard, 2, 100)
-	}
-	r.within(&seen, nil, true)
-	r.now += 3 * time.Hour.Milliseconds()
-	r.within(&seen, nil, true) // the day catches up
-	for _, part := range []string{anHour, "2023-11-14"} {
-		s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "a", "gpt", part)))
-		if err != nil || s.Events != 6 || s.Counts["rpm"] != 9 || s.Counts["tpm"] != 600 {
-			t.Errorf("%s: %+v, %v", part, s, err)
-		}
-	}
-}
-
 // A sum whose answer is lost is read again, and not written once more if it is there. It is not done if
 // it cannot be read.
 func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
@@ -427,6 +288,37 @@ func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 		got := r.handle(streamtest.PayloadOf(records(r.since(0))...))
 		if (got == done) == c.unread || !c.unread && r.inexact() != "" || writes.Load() != c.writes {
 			t.Errorf("%+v: %s after %d writes of the day, %s", c, got, writes.Load(), r.inexact())
+		}
+	}
+}
+
+// What says of itself that it is a sum, and makes no sense, is summed like any other, and
+// nothing else is held up by it.
+func TestSumsThatMakeNoSense(t *testing.T) {
+	for _, raw := range []string{
+		``, `{`, `[]`, `7`, `"x"`, `{"Version":"1"}`, `{"Version":1,"Rest":{}}`, `{"Version":1,"Parts":[],"Rest":{}}`,
+		`{"Version":9223372036854775807}`, `{"Version":-5}`,
+	} {
+		for _, drop := range [][]string{nil, {"total_events"}} {
+			w := newWorld(t, 1)
+			w.split(1)
+			key := layout.BucketKey("ns", "a", "gpt", 0)
+			w.born(key, 10)
+			w.countRecords(w.last())
+			for _, kind := range []usage.Window{usage.Daily, usage.Monthly} {
+				it := w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(w.now))))
+				it["_*"] = item.B([]byte(raw))
+				for _, attr := range drop {
+					delete(it, attr)
+				}
+				w.db.Store(it)
+			}
+			w.put(key, 1, 15)
+			w.countRecords(w.last())
+			day, month := w.rpm(usage.Daily, w.now), w.rpm(usage.Monthly, w.now)
+			if day != 15 || month != 15 {
+				t.Errorf("%s without %v: day %d, month %d, want 15 of both", raw, drop, day, month)
+			}
 		}
 	}
 }

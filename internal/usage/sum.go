@@ -17,9 +17,9 @@ import (
 // hours again. A day is summed, or owed, after each change of an hour. So the last sum has seen all
 // hours.
 //
-// Earlier releases counted days by marks of their own, which the first sum removes. The base of
-// such a day is its count less the counts of its parts. A day that is upgraded at noon has all its
-// hours since midnight, and no base. A month with 100 tokens whose first days, of 60, are gone
+// While days were the shortest windows they were counted by marks, which the first sum removes. The
+// base of such a day is what it has counted besides the hours in it. A day of 42 tokens when hours
+// are counted too has a base of 42. A month with 100 tokens whose first days, of 60, are gone
 // already has a base of 60.
 //
 // Hours that another aggregator has counted are hours of the day. The hour of midnight is one only
@@ -51,13 +51,6 @@ func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
 	return out
 }
 
-// Counted reports whether a snapshot was counted by marks and is no sum.
-func Counted(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any && !ledger.IsSum(snapshot) }
-
-// Marked reports whether a snapshot of a day or month has marks: an earlier version has
-// counted it, or has added to a sum.
-func Marked(snapshot item.Item) bool { return ledger.MarksOf(snapshot).Any }
-
 // Summing is the input of the sum of one window.
 type Summing struct {
 	Owed
@@ -72,14 +65,16 @@ type Summing struct {
 }
 
 // Last reports whether only the last day of a stored month has changed: then the sum needs
-// only that one. Of the days before it holds the sum in Rest. An earlier version changes
-// days without a sum, but leaves marks.
+// only that one. Of the days before it holds the sum in Rest.
 func (s Summing) Last() bool {
 	was := ledger.SummedOf(s.Stored)
 	last := len(was.Parts) - 1
 	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && last >= 0 && s.place(s.Changed) == was.Parts[last] &&
-		!Marked(s.Stored)
+		!s.marked()
 }
+
+// marked reports whether the stored snapshot was counted by marks, as the shortest kind of window.
+func (s Summing) marked() bool { return ledger.MarksOf(s.Stored).Any }
 
 func (s Summing) place(start int64) int { return int((start - s.Start) / s.Of.End(0)) }
 
@@ -94,7 +89,6 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		sum.Add(ledger.AmountOf(s.Parts[0]))
 		return sum.Update(s.Stored)
 	}
-	counted := Counted(s.Stored)
 	var left ledger.Amount // of the stored sum
 	for _, it := range s.Parts {
 		if !s.isPart(it) {
@@ -103,7 +97,7 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		at, amount := s.place(startOf(it)), ledger.AmountOf(it)
 		sum.Add(amount)
 		sum.Parts = append(sum.Parts, at)
-		if counted || slices.Contains(was.Parts, at) {
+		if slices.Contains(was.Parts, at) {
 			left.Add(amount)
 		}
 	}
@@ -117,10 +111,9 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		}
 	}
 	sum.Base = was.Base
-	if (counted || was.Version != 0) && s.gone(sum, was, now) {
+	if was.Version == 0 && s.marked() || was.Version != 0 && s.gone(sum, was, now) {
 		base := ledger.AmountOf(s.Stored)
 		base.Sub(left)
-		base.Sub(s.behind())
 		sum.Base = &base
 	}
 	return sum.Update(s.Stored)
@@ -143,48 +136,16 @@ func (s Summing) Replaced() (u item.Update, due bool) {
 	return u, false
 }
 
-// behind returns how much less the parts have counted than the stored day, for shards of which both
-// have marks. An earlier version counts them one after the other. If its day has counted a shard up
-// to 47 tokens, and its hours up to 42, it is 5: the hours will get them.
-func (s Summing) behind() (out ledger.Amount) {
-	if !Counted(s.Stored) {
-		return out
-	}
-	marks := ledger.MarksOf(s.Stored)
-	for _, shard := range marks.Shards() {
-		ours, _ := marks.Shard(shard) // one that is gone has no counters
-		var last ledger.Mark
-		for _, it := range s.Parts {
-			if m, has := ledger.MarksOf(it).Shard(shard); has && s.isPart(it) && m.At.Compare(last.At) > 0 {
-				last = m
-			}
-		}
-		if ours.Gen != last.Gen {
-			continue
-		}
-		for _, c := range ours.Used {
-			if n, has := ledger.CountOf(last.Used, c.Limit); has {
-				out.Add(ledger.Amount{Tokens: map[string]int64{c.Limit: c.Tokens - n}})
-			}
-		}
-	}
-	return out
-}
-
 // gone reports whether parts of the stored sum have disappeared. It may name a part that is
-// missing, or have more records than its parts, or be so old that parts have expired. Earlier
-// versions kept a part no longer than its own window. Where one has added to a sum, more records
-// prove nothing: it has added to the parts too, before or after these were summed.
+// missing, or have more records than its parts, or be so old that parts have expired. More records
+// prove nothing while days are the shortest windows for a time: hours catch up with them.
 func (s Summing) gone(sum ledger.Sum, was ledger.Summed, now int64) bool {
-	kept, events := s.Window, sum.Events
-	if was.Version == 0 {
-		kept = s.Of
-	}
+	events := sum.Events
 	if was.Base != nil {
 		events += was.Base.Events
 	}
-	more := events < ledger.AmountOf(s.Stored).Events && (was.Version == 0 || !Marked(s.Stored))
-	return more || now >= kept.End(s.Start)+int64(s.Days)*dayMillis ||
+	more := events < ledger.AmountOf(s.Stored).Events && !s.marked()
+	return more || now >= s.Window.End(s.Start)+int64(s.Days)*dayMillis ||
 		slices.ContainsFunc(was.Parts, func(at int) bool { return !slices.Contains(sum.Parts, at) })
 }
 

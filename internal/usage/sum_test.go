@@ -45,62 +45,6 @@ func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	}
 }
 
-// A day that an earlier version has counted to 47 tokens of a shard, and its hours to 42, is
-// ahead of them by 5, which the hours will get. Of another life of the shard, or one that is
-// gone, nothing is known; and a day that is a sum has no marks.
-func TestHowFarHoursAreBehindTheirDay(t *testing.T) {
-	day := at("2024-02-01T00:00:00.000Z")
-	mark := func(tokens int64, life byte, gone bool, sequence string) ledger.Mark {
-		m := ledger.Mark{At: ledger.PositionOf(t0/1000, sequence), Gen: life, Gone: gone}
-		if !gone {
-			m.Used = []ledger.Count{{Limit: "rpm", Tokens: tokens}}
-		}
-		return m
-	}
-	snapshot := func(w Window, start int64, marks map[int]ledger.Mark) ledger.Snapshot {
-		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
-			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": 1},
-			Legend: ledger.Legend{Stream: t0 / 1000, Limits: []string{"rpm"}}, Marks: marks}
-	}
-	type marks map[int]ledger.Mark
-	for _, c := range []struct {
-		name      string
-		day       marks
-		one, next marks // two hours
-		want      int64
-	}{
-		{"behind", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 9, false, "400")}, nil, 5},
-		{"the later hour says", marks{0: mark(47, 9, false, "500")}, marks{0: mark(20, 9, false, "300")},
-			marks{0: mark(42, 9, false, "400")}, 5},
-		{"two shards", marks{0: mark(47, 9, false, "500"), 3: mark(8, 1, false, "510")},
-			marks{0: mark(42, 9, false, "400"), 3: mark(7, 1, false, "410")}, nil, 6},
-		{"not behind", marks{0: mark(47, 9, false, "500")}, marks{0: mark(47, 9, false, "500")}, nil, 0},
-		{"another life", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 8, false, "400")}, nil, 0},
-		{"gone by the day", marks{0: mark(0, 9, true, "500")}, marks{0: mark(42, 9, false, "400")}, nil, 0},
-		{"gone by the hour", marks{0: mark(47, 9, false, "500")}, marks{0: mark(0, 9, true, "400")}, nil, 0},
-		{"no mark in an hour", marks{0: mark(47, 9, false, "500")}, marks{1: mark(42, 9, false, "400")}, nil, 0},
-		{"the later hour has no mark of it", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 9, false, "400")},
-			marks{1: mark(8, 9, false, "410")}, 5},
-		{"the earlier hour has the later mark", marks{0: mark(47, 9, false, "500")}, marks{0: mark(42, 9, false, "400")},
-			marks{0: mark(20, 9, false, "300")}, 5},
-		{"another life of one of two shards", marks{0: mark(47, 9, false, "500"), 3: mark(8, 1, false, "510")},
-			marks{0: mark(42, 8, false, "400"), 3: mark(7, 1, false, "410")}, nil, 1},
-		{"a sum", nil, marks{0: mark(42, 9, false, "400")}, nil, 0},
-	} {
-		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
-			Stored: snapshot(Daily, day, c.day).Item()}
-		for i, m := range []marks{c.one, c.next} {
-			if m != nil {
-				s.Parts = append(s.Parts, snapshot(Hourly, day+int64(i)*hourMillis, m).Item())
-			}
-		}
-		s.Parts = append(s.Parts, snapshot(Hourly, day+dayMillis, marks{0: mark(99, 9, false, "600")}).Item()) // no part
-		if got := s.behind().Tokens["rpm"]; got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
 // A sum keeps what it has counted and its parts no longer show, if they have lost something: if they
 // have fewer records than it, or may have expired. Where they have given tokens back, it follows them.
 func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
@@ -115,8 +59,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		s.Marks = map[int]ledger.Mark{0: {At: ledger.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
 		return s
 	}
-	counted := marked(snapshot(Daily, 50, 5), "5") // by an earlier version
-	ahead := marked(snapshot(Daily, 50, 5), "5", ledger.Count{Limit: "rpm", Tokens: 47})
+	counted := marked(snapshot(Daily, 50, 5), "5") // while days were the shortest windows
 	sum := func(base *ledger.Amount) item.Item {
 		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}}.sum(Daily, day)
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
@@ -129,6 +72,11 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		return it
 	}
 	base := &ledger.Amount{Tokens: map[string]int64{"rpm": 30}, Events: 3}
+	since := marked(snapshot(Daily, 0, 0), "5").Item()
+	for attr, v := range sum(base) {
+		since[attr] = v
+	}
+	since["rpm"], since["total_events"] = item.N(53), item.N(6)
 	const kept = dayMillis // one day
 	for _, c := range []struct {
 		name           string
@@ -138,17 +86,14 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 	}{
 		{"counted by another client", snapshot(Daily, 50, 5).Item(), 40, 5, hourMillis, 40},
 		{"counted by another client, and long ago", snapshot(Daily, 50, 5).Item(), 40, 4, kept + dayMillis, 40},
-		{"counted, and nothing is gone", counted.Item(), 40, 5, hourMillis, 40},
-		{"counted, and records are gone", counted.Item(), 20, 4, hourMillis, 50},
-		{"counted, just before its first hour expires", counted.Item(), 40, 5, kept + hourMillis - 1, 40},
-		{"counted, and its first hour may have expired", counted.Item(), 40, 5, kept + hourMillis, 50},
-		{"counted, and its hours are behind by 7", ahead.Item(), 13, 4, hourMillis, 43},
+		{"counted, before hours were", counted.Item(), 40, 5, hourMillis, 90},
 		{"a sum of what is there", sum(nil), 25, 3, hourMillis, 25},
 		{"a sum of more records than are there", sum(nil), 5, 1, hourMillis, 20},
 		{"a sum whose first hour would have expired", sum(nil), 15, 2, kept + hourMillis, 15},
 		{"a sum whose hours may have expired", sum(nil), 15, 2, kept + dayMillis, 20},
 		{"a sum with a base", sum(base), 40, 4, hourMillis, 70},
 		{"a sum with a base, of more records than are there", sum(base), 10, 1, hourMillis, 50},
+		{"a sum that was counted since", since, 23, 3, hourMillis, 53},
 	} {
 		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
 			Until: Daily, Days: 1, Stored: c.stored}
