@@ -61,5 +61,5 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	if err != nil {
 		return nil, err // Lambda delivers all of it again, with the same state
 	}
-	return s.Resume.Response().With(led.carried()).Bytes(), nil
+	return s.Resume.Response(led.carried()), nil
 }

@@ -61,7 +61,7 @@ func (h *handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	end := time.Now().UnixMilli()
 	s.Timed(start.UnixMilli(), end, batch.OldestMs)
 	function.Reporter{Function: h.function, Log: h.log, Metrics: h.metrics}.Report(ctx, end, "batch handled", jobs, s)
-	return s.Resume.Response().Bytes(), nil
+	return s.Resume.Response(nil), nil
 }
 
 // jobs returns the puts of the objects, in stream order.
