@@ -80,7 +80,6 @@ func (m *Mapping) invocationRecord(w *worker, d drop) (name string, doc []byte) 
 	first, last := d.records[0], d.records[len(d.records)-1]
 	var r InvocationRecord
 	r.RequestContext.RequestID = rand.Text()
-	r.RequestContext.FunctionARN = m.cfg.FunctionARN
 	r.RequestContext.Condition = d.condition
 	r.RequestContext.ApproximateInvokeCount = d.invokes
 	r.ResponseContext.StatusCode = 200

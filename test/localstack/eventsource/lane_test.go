@@ -100,7 +100,7 @@ func drive(l *lane, f function, now int64) string {
 			if err := json.Unmarshal(l.payload(s.invoke, "arn", "shard"), &event); err != nil {
 				return err.Error()
 			}
-			story = append(story, fmt.Sprintf("%s %s", l.window, l.window.state))
+			story = append(story, fmt.Sprintf("%s %s", nameOf(l.window), l.window.state))
 			if event.IsFinalInvokeForWindow {
 				story = append(story, "final")
 			}
@@ -358,4 +358,12 @@ func TestJudge(t *testing.T) {
 	if got := judge(batch, []byte(`{}`), true, true); got != wholeBatchFailed {
 		t.Errorf("function error: %+v", got)
 	}
+}
+
+// nameOf names a window in a story.
+func nameOf(w tumblingWindow) string {
+	if !w.open {
+		return "no window"
+	}
+	return strings.TrimSuffix(time.UnixMilli(w.start).UTC().Format(time.RFC3339), "Z")
 }

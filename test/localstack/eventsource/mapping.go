@@ -39,15 +39,12 @@ func (f InvokerFunc) Invoke(ctx context.Context, payload []byte) (runtimeapi.Res
 
 // Config connects a mapping. StreamARN, Streams and Invoker are required.
 type Config struct {
-	StreamARN    string
-	Streams      StreamsAPI
-	Invoker      Invoker
-	Settings     Settings
-	PartitionKey string        // the table's hash key; "" is "PK"
-	Shards       int           // virtual shards the stream is split into by hash of the partition key; 0 is 1
-	PollEvery    time.Duration // pause after a poll that found nothing; 0 is 20 ms (Lambda: 250 ms)
-	FunctionARN  string        // for invocation records; may be empty
-	Now          func() int64  // epoch ms, for ages; nil is the machine's clock
+	StreamARN string
+	Streams   StreamsAPI
+	Invoker   Invoker
+	Settings  Settings
+	Shards    int          // virtual shards the stream is split into by hash of the partition key; 0 is 1
+	Now       func() int64 // epoch ms, for ages; nil is the machine's clock
 
 	// Destination gets the records that were given up. Nil drops and counts them.
 	Destination Destination
@@ -94,7 +91,7 @@ func (w *worker) name() string { return shardName(w.shard, w.part) }
 func shardName(shard, lane int) string { return fmt.Sprintf("shardId-%020d-%08d", shard, lane) }
 
 // Start validates the settings and begins to poll, from the beginning of the
-// stream unless the settings say LATEST. Stop ends it.
+// stream. Stop ends it.
 func Start(cfg Config) (*Mapping, error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("event source mapping: %w", err)
@@ -102,12 +99,6 @@ func Start(cfg Config) (*Mapping, error) {
 	filter, err := ParseFilter(cfg.Settings.Filters)
 	if err != nil {
 		return nil, fmt.Errorf("event source mapping: %w", err)
-	}
-	if cfg.PartitionKey == "" {
-		cfg.PartitionKey = "PK"
-	}
-	if cfg.PollEvery == 0 {
-		cfg.PollEvery = 20 * time.Millisecond
 	}
 	if cfg.Now == nil {
 		cfg.Now = func() int64 { return time.Now().UnixMilli() }
@@ -122,16 +113,7 @@ func Start(cfg Config) (*Mapping, error) {
 		}
 	}
 	m.inherit(cfg.States)
-	p := newPoller(m)
-	if cfg.Settings.LatestOnly {
-		// Records written after Start returns must be seen, so the position is
-		// taken here.
-		if err := p.discover(ctx); err != nil {
-			cancel()
-			return nil, err
-		}
-	}
-	m.done.Go(func() { p.run(ctx) })
+	m.done.Go(func() { newPoller(m).run(ctx) })
 	for _, w := range m.lanes {
 		m.done.Go(func() { m.drive(ctx, w) })
 	}

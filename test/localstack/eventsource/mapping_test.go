@@ -273,29 +273,10 @@ func TestGivenUpRecordsReachTheDestination(t *testing.T) {
 	}
 }
 
-func TestLatestStartsAtTheEnd(t *testing.T) {
-	for _, kind := range engine.Kinds() {
-		t.Run(string(kind), func(t *testing.T) {
-			f := newFixture(t, kind)
-			f.add("a")
-			f.add("a")
-			var got seen
-			settings := quick()
-			settings.LatestOnly = true
-			m := f.start(Config{Settings: settings, Invoker: &got})
-			f.add("a")
-			f.drain(m)
-			if values := strings.Join(got.values["a"], " "); values != "3" {
-				t.Errorf("values %s", values)
-			}
-		})
-	}
-}
-
 func TestDrainReportsAStreamThatIsGone(t *testing.T) {
 	f := newFixture(t, engine.Dynoxide)
 	f.stream = strings.Replace(f.stream, f.table, "gone", 1)
-	m := f.start(Config{Settings: quick(), Invoker: &seen{}, PollEvery: time.Millisecond})
+	m := f.start(Config{Settings: quick(), Invoker: &seen{}})
 	if err := m.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("error %v", err)
 	}

@@ -18,7 +18,6 @@ type poller struct {
 	m      *Mapping
 	shards map[string]*cursor
 	order  []string
-	latest bool // new shards found now are read from their end
 }
 
 // cursor is the position in one shard.
@@ -29,6 +28,9 @@ type cursor struct {
 	ended    bool
 }
 
+// pollEvery is the pause after a poll that found nothing (Lambda: 250 ms).
+const pollEvery = 20 * time.Millisecond
+
 // Polling gives up after so many errors in a row.
 const maxPollErrors = 20
 
@@ -36,7 +38,7 @@ const maxPollErrors = 20
 const discoverEvery = 50
 
 func newPoller(m *Mapping) *poller {
-	return &poller{m: m, shards: map[string]*cursor{}, latest: m.cfg.Settings.LatestOnly}
+	return &poller{m: m, shards: map[string]*cursor{}}
 }
 
 // run polls until ctx ends or errors persist, which Drain then reports.
@@ -61,7 +63,7 @@ func (p *poller) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(p.m.cfg.PollEvery):
+		case <-time.After(pollEvery):
 		}
 	}
 }
@@ -114,18 +116,11 @@ func (p *poller) discover(ctx context.Context) error {
 			if p.shards[id] != nil {
 				continue
 			}
-			c := &cursor{parent: aws.ToString(shard.ParentShardId)}
-			p.shards[id] = c
+			p.shards[id] = &cursor{parent: aws.ToString(shard.ParentShardId)}
 			p.order = append(p.order, id)
-			if p.latest {
-				if err := p.open(ctx, id, c, streams.ShardIteratorTypeLatest); err != nil {
-					return err
-				}
-			}
 		}
 		in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId
 		if in.ExclusiveStartShardId == nil {
-			p.latest = false // shards that appear later are read from their beginning
 			return nil
 		}
 	}
@@ -165,11 +160,10 @@ func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
 	records := make([]Record, 0, len(out.Records))
 	for _, r := range out.Records {
 		if unchanged(r) {
-			p.m.update(func() { p.m.stats.Unchanged++ })
 			continue
 		}
 		expired := p.m.cfg.Expired != nil && r.EventName == streams.OperationTypeRemove && p.m.cfg.Expired(ctx, r)
-		record, err := NewRecord(r, p.m.cfg.StreamARN, p.m.cfg.PartitionKey, expired)
+		record, err := newRecord(r, p.m.cfg.StreamARN, expired)
 		if err != nil {
 			return 0, fmt.Errorf("record of shard %q: %w", id, err)
 		}

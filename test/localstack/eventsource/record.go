@@ -54,10 +54,9 @@ type userIdentity struct {
 // ttlIdentity is the identity of DynamoDB's time-to-live service in its deletes.
 var ttlIdentity = userIdentity{Type: "Service", PrincipalID: "dynamodb.amazonaws.com"}
 
-// NewRecord makes the record Lambda would deliver for r. partitionKey names
-// the table's hash key. expired stamps it as a delete by the time-to-live
+// newRecord makes the record Lambda would deliver for r. expired stamps it as a delete by the time-to-live
 // service; an identity that the stream itself carries is kept.
-func NewRecord(r streams.Record, streamARN, partitionKey string, expired bool) (Record, error) {
+func newRecord(r streams.Record, streamARN string, expired bool) (Record, error) {
 	change := r.Dynamodb
 	if change == nil {
 		change = &streams.StreamRecord{}
@@ -86,7 +85,7 @@ func NewRecord(r streams.Record, streamARN, partitionKey string, expired bool) (
 	if err != nil {
 		return Record{}, err
 	}
-	partition, _ := json.Marshal(keys[partitionKey])
+	partition, _ := json.Marshal(keys["PK"])
 	item, _ := json.Marshal(keys)
 	return Record{
 		Sequence:  out.DynamoDB.SequenceNumber,

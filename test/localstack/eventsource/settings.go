@@ -21,7 +21,6 @@ type Settings struct {
 	MaxAge     time.Duration // older records are given up, negative is without end
 	Bisect     bool          // halve a batch that failed as a whole
 	Report     bool          // read batch item failures from the answer
-	LatestOnly bool          // start at the end of the stream instead of its beginning
 	RetryDelay time.Duration // pause before the first retry of a batch, doubled for each further one
 
 	// PartialState keeps the state of an answer that reports failures, which AWS
@@ -52,7 +51,6 @@ func SettingsOf(m tablespec.Mapping) Settings {
 	s.MaxAge = time.Duration(m.MaximumRecordAgeInSeconds) * time.Second
 	s.Bisect = m.BisectBatchOnFunctionError
 	s.Report = m.ReportBatchItemFailures
-	s.LatestOnly = m.StartingPosition == "LATEST"
 	s.Destination = m.DestinationKind
 	return s
 }

@@ -25,7 +25,6 @@ type Trouble struct {
 type Stats struct {
 	Records     int // read from the stream
 	Filtered    int // of the records, dropped by the filters
-	Unchanged   int // read besides, of writes that changed nothing; AWS has none of these
 	Processed   int // of the others, in a part of a batch that succeeded
 	Dropped     int // given up: out of retries or too old
 	Invocations int

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -134,12 +133,4 @@ func (m *Mapping) inherit(states []State) {
 			}
 		}
 	}
-}
-
-// String names the window in messages.
-func (w tumblingWindow) String() string {
-	if !w.open {
-		return "no window"
-	}
-	return strings.TrimSuffix(time.UnixMilli(w.start).UTC().Format(time.RFC3339), "Z")
 }
