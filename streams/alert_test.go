@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -86,31 +87,42 @@ func TestAlertSaysWhatTheRecordSays(t *testing.T) {
 // again, usage is counted once, and every repetition has the same id.
 func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		alert     func(int) (bool, error)
-		record    func(memdynamo.Op) (bool, error)
-		again     bool // the batch comes again
-		sent, log int
+		name   string
+		alert  func(int) (bool, error)
+		record func(memdynamo.Op) (bool, error)
+		first  bool // another aggregator writes a record before, of one token more, which stays
+		again  bool // the batch comes again
+		sent   int
 	}{
-		{"nothing fails", nil, nil, false, 1, 1},
-		{"not sent", func(n int) (bool, error) { return n > 1, map[bool]error{true: errDown}[n == 1] }, nil, true, 1, 1},
+		{"nothing fails", nil, nil, false, false, 1},
+		{"another was first", nil, nil, true, false, 1},
+		{"not sent", func(n int) (bool, error) { return n > 1, map[bool]error{true: errDown}[n == 1] }, nil, false, true, 1},
 		{"sent, answer lost", func(n int) (bool, error) { return true, map[bool]error{true: errDown}[n == 1] }, nil,
-			true, 2, 1},
+			false, true, 2},
 		{"record not written", nil, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) },
-			true, 2, 2},
+			false, true, 2},
 		{"record written, answer lost", nil, func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) },
-			false, 1, 1},
+			false, false, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, to, payload, again := spentHalf(t)
 			to.fails = c.alert
-			failed := false
+			met, spent := false, int64(20)
 			r.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
-				threshold := len(op.Writes) > 0 && strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#")
-				if c.record == nil || failed || !threshold {
+				if met || len(op.Writes) == 0 || !strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#") {
 					return true, nil
 				}
-				failed = true
+				if met = true; c.first {
+					spent = 21
+					u := op.Writes[0].(item.Update)
+					u.Set = slices.Clone(u.Set)
+					u.Set[slices.IndexFunc(u.Set, func(a item.Attr) bool { return a.Name == "spent" })].Value = item.N(spent)
+					_, err := r.db.Bare().Write(t.Context(), u)
+					return true, err
+				}
+				if c.record == nil {
+					return true, nil
+				}
 				return c.record(op)
 			})
 			want := map[bool]string{true: again, false: done}[c.again]
@@ -120,8 +132,8 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 			if got := r.handle(payload); got != done {
 				t.Errorf("second response %s", got)
 			}
-			if len(to.sent) != c.sent || len(r.thresholds()) != 1 {
-				t.Errorf("sent %+v, recorded %+v", to.sent, r.thresholds())
+			if told := r.thresholds(); len(to.sent) != c.sent || len(told) != 1 || told[0].Spent != spent {
+				t.Errorf("sent %+v, recorded %+v", to.sent, told)
 			}
 			for _, a := range to.sent {
 				if a.ID != to.sent[0].ID {

@@ -69,25 +69,6 @@ func TestUsageIsExactAcrossStreams(t *testing.T) {
 	}
 }
 
-// The floor is one write per touched snapshot: 20 buckets x 2 windows. A day is read
-// before, and its hours.
-func TestWritesPerBatch(t *testing.T) {
-	r := newRig(t)
-	for i := range 100 {
-		r.take(string(rune('a'+i%20)), 0, 1, 200)
-	}
-	payload := streamtest.PayloadOf(records(r.since(0))...)
-	r.db.ResetStats()
-	if got := r.handle(payload); got != done {
-		t.Errorf("response %s", got)
-	}
-	s := r.db.Stats()
-	t.Logf("100 records over 20 buckets, 2 limits, 2 windows: %d writes, %d reads", s.Updates, s.Reads+s.Queries)
-	if s.Updates != 40 || s.Reads != 20 || s.Queries != 20 || s.Calls() != 80 {
-		t.Errorf("calls %+v, want 40 updates", s)
-	}
-}
-
 func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown} {
 		t.Run(kind.String(), func(t *testing.T) {

@@ -1,8 +1,6 @@
 package streams
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -182,72 +180,6 @@ func TestWhatIsCaughtUpIsNotClaimed(t *testing.T) {
 			t.Errorf("invocation %d: the cursor is written %d times by now, want %d", i+1, claims, want)
 		}
 		r.now += 2 * owedClaim.Milliseconds()
-	}
-}
-
-// ender is a store that ends something once a write is done.
-type ender struct {
-	store.Lister
-	end func()
-}
-
-func (e ender) Write(ctx context.Context, w item.Write) (item.Item, error) {
-	defer e.end()
-	return e.Lister.Write(ctx, w)
-}
-
-// Where the time ends between two days, the first is summed and the second left, and why is said. If
-// there is no second, nothing is.
-func TestTheTimeEndsAfterADay(t *testing.T) {
-	for _, entities := range []string{"a", "ab"} {
-		r := newRig(t)
-		r.agg.concurrency = 1
-		var owed []usage.Owed
-		for _, entity := range strings.Split(entities, "") {
-			r.take(entity, 0, 1, 1)
-			owed = append(owed, usage.Owed{Namespace: "ns", Resource: "gpt", Entity: entity, Start: usage.Daily.Start(t0)})
-		}
-		r.agg.conf.Windows = []usage.Window{usage.Hourly}
-		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-			t.Fatal(got)
-		}
-		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Daily)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r.agg.store = ender{r.db, cancel}
-		l := &tally{agg: r.agg}
-		left, err := l.catchUpSome(ctx, owed)
-		if !slices.Equal(left, owed[1:]) || errors.Is(err, context.Canceled) != (len(owed) > 1) || l.caughtUp != 1 {
-			t.Errorf("of %d days %v are left, %v, after %d writes", len(owed), left, err, l.caughtUp)
-		}
-	}
-}
-
-// Where one kind of window is counted, nothing is asked about longer ones.
-func TestOneKindOfWindowHasNothingToCatchUp(t *testing.T) {
-	for _, kind := range []usage.Window{usage.Hourly, usage.Daily, usage.Monthly} {
-		r, seen := newRig(t), int64(0)
-		r.agg.conf.Windows = []usage.Window{kind}
-		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			of := append([]item.Key{{PK: op.Query.PK}}, op.Keys...)
-			for _, w := range op.Writes {
-				of = append(of, w.Target())
-			}
-			for _, k := range of {
-				if k.PK == ledger.OwedPK {
-					t.Errorf("%s: %s of %v", kind, op.Name, k)
-				}
-			}
-			return true, nil
-		})
-		for range 3 {
-			r.take("a", 0, 1, 1)
-			r.within(&seen, nil, true)
-			r.now += 3 * time.Hour.Milliseconds()
-		}
-		if diff := r.inexact(); diff != "" {
-			t.Errorf("%s: %s", kind, diff)
-		}
 	}
 }
 

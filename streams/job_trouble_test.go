@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -160,22 +158,5 @@ func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
 	}
 	if failed < 3 {
 		t.Errorf("only %d reads", failed)
-	}
-}
-
-// A write that DynamoDB never takes is not sent, alone or in a transaction.
-func TestWhatCanNeverBeWrittenIsNotSent(t *testing.T) {
-	r := newRig(t)
-	invalid := item.Update{Key: item.Key{PK: strings.Repeat("x", 3000), SK: "#STATE"}, Remove: []string{"a"}}
-	valid := item.Update{Key: item.Key{PK: "x", SK: "#STATE"}, Remove: []string{"a"}}
-	b := bounded{r.db}
-	if _, err := b.Write(t.Context(), invalid); !errors.Is(err, errNever) {
-		t.Errorf("alone: %v", err)
-	}
-	if err := b.Transact(t.Context(), "t", []item.Write{valid, invalid}); !errors.Is(err, errNever) {
-		t.Errorf("in a transaction: %v", err)
-	}
-	if n := r.db.Stats().Calls(); n != 0 {
-		t.Errorf("%d calls", n)
 	}
 }

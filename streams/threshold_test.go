@@ -450,62 +450,6 @@ func TestAllThresholdsOfABatchAreReported(t *testing.T) {
 	}
 }
 
-// Two aggregators that see the same at once tell once, and what was written first stays. One
-// that cannot say is delivered again.
-func TestThresholdOfTwoAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		before bool
-		hook   func(memdynamo.Op) (bool, error)
-		want   string
-	}{
-		{"another was first", true, func(memdynamo.Op) (bool, error) { return true, nil }, done},
-		{"answer lost", false, func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, done},
-		{"refused for good", false,
-			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, "again"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t)
-			b := budgetShard(0, 1)
-			b.State = b.State.Take([]int64{20_000, 1000})
-			r.db.Store(b.Item())
-			payload, calls := streamtest.PayloadOf(records(r.since(0))...), 0
-			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if len(op.Writes) == 0 || !strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#") {
-					return true, nil
-				}
-				if calls++; calls > 1 {
-					return true, nil
-				}
-				if c.before {
-					earlier := op.Writes[0].(item.Update)
-					earlier.Set = slices.Clone(earlier.Set)
-					for i, a := range earlier.Set {
-						if a.Name == "spent" {
-							earlier.Set[i].Value = item.N(21)
-						}
-					}
-					if _, err := r.db.Bare().Write(t.Context(), earlier); err != nil {
-						t.Error(err)
-					}
-				}
-				return c.hook(op)
-			})
-			want := map[string]string{done: done, "again": resumeAt(r.since(0)[0].SequenceNumber())}[c.want]
-			if got := r.handle(payload); got != want {
-				t.Errorf("response %s, want %s", got, want)
-			}
-			if got := r.handle(payload); got != done {
-				t.Errorf("second response %s", got)
-			}
-			told := r.thresholds()
-			if len(told) != 1 || told[0].Spent != map[bool]int64{true: 21, false: 20}[c.before] {
-				t.Errorf("told %+v", told)
-			}
-		})
-	}
-}
-
 func (r *rig) thresholds() (out []ledger.Threshold) {
 	for _, it := range r.db.Items() {
 		if th, err := ledger.DecodeThreshold(it); err == nil {

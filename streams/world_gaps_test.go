@@ -244,59 +244,6 @@ func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 	}
 }
 
-// What counts nothing, a removal or another generation, belongs to the window that
-// counted the bucket last: so what is lost behind it is judged, and counted, there,
-// whether or not both are written at once.
-func TestGapsBehindWhatCountsNothing(t *testing.T) {
-	key := layout.BucketKey("ns", "a", "gpt", 0)
-	for _, c := range []struct {
-		name    string
-		history func(w *world, lost func(change func()))
-	}{
-		{"another generation", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			w.put(key, 2, 100)
-			w.drain(w.lanes[0])
-			lost(func() { w.put(key, 2, 98) }) // given back
-			w.now += 3_600_000
-			w.put(key, 2, 103)
-		}},
-		{"a removal", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			w.db.Delete(key)
-			lost(func() { w.put(key, 2, 7) })
-			w.put(key, 2, 9)
-		}},
-		{"a removal, written before", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			w.db.Delete(key)
-			w.drain(w.lanes[0])
-			lost(func() { w.put(key, 2, 7) })
-			w.put(key, 2, 9)
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, 1)
-			w.split(1)
-			c.history(w, func(change func()) {
-				for l := w.lanes[0]; l.next < len(w.since(0)); {
-					w.step(l)
-				}
-				change()
-				w.lost[w.since(0)[len(w.since(0))-1].Seq] = true
-				w.lanes[0].next++
-			})
-			w.live(0)
-			if diff := w.compare(); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 // born lets a client create a bucket with a counter of whole tokens.
 func (w *world) born(key item.Key, used int64) {
 	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)

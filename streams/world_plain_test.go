@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 // kind is worlds of so many steps. setup says how they differ from the usual one, plants what can be planted.
@@ -52,6 +53,7 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 		for at := 1; ; at++ {
 			r := newRig(t)
 			r.agg.concurrency, r.agg.log = 1, slog.New(slog.DiscardHandler)
+			r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
 			for i := range 24 {
 				r.take(string(rune('a'+i%6)), i%2, int64(i), 100)
 				r.now += 400_000

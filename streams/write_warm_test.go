@@ -54,86 +54,59 @@ func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
 	}
 }
 
-func TestRefillPlannedAgainFromWhatOthersLeft(t *testing.T) {
-	r := newRig(t)
-	_, payload := r.drain()
-	var meanwhile table.Shard
-	raced := false
-	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
-			raced = true // somebody refills and spends first
+// A refill is planned again from what others have left meanwhile, not made again where they have refilled,
+// sent again where it was lost, and credited once where only its answer was.
+func TestRefillInTrouble(t *testing.T) {
+	lost := func(applied bool) func(*rig) (bool, error) {
+		return func(*rig) (bool, error) { return applied, memdynamo.Fail(store.Unknown) }
+	}
+	others := func(edit func(r *rig, b table.Shard) bucket.State) func(*rig) (bool, error) {
+		return func(r *rig) (bool, error) {
 			b := r.bucket("e", 0)
-			b.State = b.State.At(r.now - 300).Take([]int64{100_000, 0, 1000})
+			b.State = edit(r, b)
 			r.db.Store(b.Item())
-			meanwhile = b
+			return true, nil
 		}
-		return true, nil
-	})
-	if got := r.handle(payload); got != done {
-		t.Fatalf("response %s", got)
 	}
-	if diff := r.unfaithful(meanwhile); !raced || diff != "" || r.bucket("e", 0).State.RF != r.now {
-		t.Errorf("raced %v\n%s", raced, diff)
-	}
-}
-
-// A refill that another has made meanwhile is not made again, and none of ours.
-func TestRefillThatAnotherWasFasterWith(t *testing.T) {
-	r := newRig(t)
-	_, payload := r.drain()
-	raced := false
-	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && !raced {
-			raced = true
-			b := r.bucket("e", 0)
-			b.State = bucket.New(limits(), 0, 1, r.now)
-			r.db.Store(b.Item())
-		}
-		return true, nil
-	})
-	if got := r.handle(payload); got != done || !raced {
-		t.Fatalf("response %s, raced %v", got, raced)
-	}
-	r.wants(r.metrics.String(), `"Refills":0`)
-}
-
-func TestRefillWithALostAnswerCreditsOnce(t *testing.T) {
-	r := newRig(t)
-	before, payload := r.drain()
-	lost := 0
-	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
-			lost++
-			return true, memdynamo.Fail(store.Unknown)
-		}
-		return true, nil
-	})
-	if got := r.handle(payload); got != done {
-		t.Fatalf("response %s", got)
-	}
-	if diff := r.unfaithful(before); diff != "" || lost == 0 {
-		t.Errorf("lost %d\n%s", lost, diff)
-	}
-}
-
-// A refill that was lost on its way is sent again.
-func TestRefillThatWasLostIsSentAgain(t *testing.T) {
-	r := newRig(t)
-	_, payload := r.drain()
-	lost := 0
-	r.agg.concurrency = 1
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") && lost < 2 {
-			lost++
-			return false, memdynamo.Fail(store.Unknown)
-		}
-		return true, nil
-	})
-	if got := r.handle(payload); got != done || lost != 2 || r.bucket("e", 0).State.RF != r.now {
-		t.Errorf("response %s, lost %d times, refilled to %d, want %d", got, lost, r.bucket("e", 0).State.RF, r.now)
+	for _, c := range []struct {
+		name    string
+		meets   func(*rig) (bool, error)
+		times   int
+		refills int
+	}{
+		{"others refill and spend", others(func(r *rig, b table.Shard) bucket.State {
+			return b.State.At(r.now - 300).Take([]int64{100_000, 0, 1000})
+		}), 1, 1},
+		{"others refill", others(func(r *rig, _ table.Shard) bucket.State {
+			return bucket.New(limits(), 0, 1, r.now)
+		}), 1, 0},
+		{"answers are lost", lost(true), 2, 0},
+		{"writes are lost", lost(false), 2, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			before, payload := r.drain()
+			r.agg.concurrency = 1
+			met := 0
+			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") || met == c.times {
+					return true, nil
+				}
+				met++
+				applied, err := c.meets(r)
+				if err == nil {
+					before = r.bucket("e", 0)
+				}
+				return applied, err
+			})
+			if got := r.handle(payload); got != done || met == 0 {
+				t.Fatalf("response %s, met %d", got, met)
+			}
+			if diff := r.unfaithful(before); diff != "" || r.bucket("e", 0).State.RF != r.now {
+				t.Errorf("refilled to %d of %d\n%s", r.bucket("e", 0).State.RF, r.now, diff)
+			}
+			r.wants(r.metrics.String(), fmt.Sprintf(`"Refills":%d`, c.refills))
+		})
 	}
 }
 
