@@ -8,28 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// The first life of a chain lasts until it ends, or another one begins. If neither is seen, it goes on.
-func TestTheFirstLifeOfAChain(t *testing.T) {
-	plain, born, gone := ran("1", "2", 3, 5), ran("3", "4", 0, 2), ran("5", "6", 2, 2)
-	born.Born, gone.Gone = true, true
-	for name, c := range map[string]struct {
-		runs []Run
-		want int
-	}{
-		"a life goes on": {[]Run{plain, plain}, 2}, "a life begins": {[]Run{born, plain}, 2},
-		"a life ends": {[]Run{plain, gone}, 2}, "a life, whole": {[]Run{born, plain, gone}, 3},
-		"and the next begins":      {[]Run{plain, gone, born, plain}, 2},
-		"or its beginning is lost": {[]Run{plain, gone, plain}, 2},
-		"the end is lost":          {[]Run{plain, born}, 1},
-		"two ends":                 {[]Run{plain, gone, born, gone, born}, 2},
-	} {
-		chain := Chain{Runs: c.runs}
-		if got := chain.first(); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-}
-
 // What is deleted is asked for where a life has no mark and was not seen to begin, or has ended.
 // It is dropped if a note says so, of the entity or of all, and not what came ten minutes later. A life
 // whose beginning is seen is dropped if that was before, to the millisecond.
@@ -54,23 +32,24 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 		left  int // runs
 		over  bool
 	}{
-		"deleted":                    {[]Run{plain}, unmarked, []item.Item{note(t0), nil}, true, 0, false},
-		"all of the namespace":       {[]Run{plain}, unmarked, []item.Item{nil, note(t0)}, true, 0, false},
-		"the later note":             {[]Run{plain}, unmarked, []item.Item{note(1), note(t0)}, true, 0, false},
-		"a while before":             {[]Run{plain}, unmarked, []item.Item{note(t0 - deletersClock)}, true, 0, false},
-		"longer before":              {[]Run{plain}, unmarked, []item.Item{note(t0 - deletersClock - 1)}, true, 1, false},
-		"no note":                    {[]Run{plain}, unmarked, nil, true, 1, false},
-		"an unreadable note":         {[]Run{plain}, unmarked, []item.Item{{"deleted_until": item.S("x")}}, true, 1, false},
-		"a note of no instant":       {[]Run{plain}, unmarked, []item.Item{note(math.MaxInt64 / 2)}, true, 1, false},
-		"the snapshot has a mark":    {[]Run{plain}, here, []item.Item{note(t0)}, false, 1, false},
-		"an earlier one has a mark":  {[]Run{plain}, before, []item.Item{note(t0)}, false, 1, false},
-		"it begins":                  {[]Run{born, plain}, unmarked, nil, false, 2, false},
-		"it began long ago":          {[]Run{born, plain}, unmarked, []item.Item{note(t0)}, true, 0, true},
-		"it began after that":        {[]Run{born, plain}, unmarked, []item.Item{note(t0 - 1)}, true, 2, true},
-		"a whole life":               {[]Run{born, gone}, unmarked, []item.Item{note(t0)}, true, 0, false},
-		"a whole life after that":    {[]Run{born, gone}, unmarked, []item.Item{note(t0 - 1)}, true, 2, false},
-		"deleted, and made anew":     {[]Run{plain, gone, born}, unmarked, []item.Item{note(t0)}, true, 1, false},
-		"and that has ended as well": {[]Run{plain, gone, born, gone}, unmarked, []item.Item{note(t0)}, true, 2, false},
+		"deleted":                     {[]Run{plain}, unmarked, []item.Item{note(t0), nil}, true, 0, false},
+		"all of the namespace":        {[]Run{plain}, unmarked, []item.Item{nil, note(t0)}, true, 0, false},
+		"the later note":              {[]Run{plain}, unmarked, []item.Item{note(1), note(t0)}, true, 0, false},
+		"a while before":              {[]Run{plain}, unmarked, []item.Item{note(t0 - deletersClock)}, true, 0, false},
+		"longer before":               {[]Run{plain}, unmarked, []item.Item{note(t0 - deletersClock - 1)}, true, 1, false},
+		"no note":                     {[]Run{plain}, unmarked, nil, true, 1, false},
+		"an unreadable note":          {[]Run{plain}, unmarked, []item.Item{{"deleted_until": item.S("x")}}, true, 1, false},
+		"a note of no instant":        {[]Run{plain}, unmarked, []item.Item{note(math.MaxInt64 / 2)}, true, 1, false},
+		"the snapshot has a mark":     {[]Run{plain}, here, []item.Item{note(t0)}, false, 1, false},
+		"an earlier one has a mark":   {[]Run{plain}, before, []item.Item{note(t0)}, false, 1, false},
+		"it begins":                   {[]Run{born, plain}, unmarked, nil, false, 2, false},
+		"it began long ago":           {[]Run{born, plain}, unmarked, []item.Item{note(t0)}, true, 0, true},
+		"it began after that":         {[]Run{born, plain}, unmarked, []item.Item{note(t0 - 1)}, true, 2, true},
+		"a whole life":                {[]Run{born, gone}, unmarked, []item.Item{note(t0)}, true, 0, false},
+		"a whole life after that":     {[]Run{born, gone}, unmarked, []item.Item{note(t0 - 1)}, true, 2, false},
+		"deleted, and made anew":      {[]Run{plain, gone, born}, unmarked, []item.Item{note(t0)}, true, 1, false},
+		"made anew, its end was lost": {[]Run{plain, born}, unmarked, []item.Item{note(t0)}, true, 1, false},
+		"and that has ended as well":  {[]Run{plain, gone, born, gone}, unmarked, []item.Item{note(t0)}, true, 2, false},
 	} {
 		total := hourOf(Chain{Oldest: t0, Birth: Hourly.Start(t0), Runs: c.runs})
 		total.BeginningsCounted, total.Over = true, c.over

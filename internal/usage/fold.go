@@ -3,7 +3,6 @@ package usage
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -63,8 +62,8 @@ func (b *History) add(c *stream.Change) {
 }
 
 func (b History) compare(o History) int {
-	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Resource, o.Resource),
-		strings.Compare(b.Entity, o.Entity), cmp.Compare(b.Shard, o.Shard))
+	p, q := b.part(), o.part()
+	return p.compareShard(&q)
 }
 
 // sibling reports whether both are shards of the same bucket.

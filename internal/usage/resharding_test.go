@@ -146,8 +146,11 @@ func TestShard0ThatIsMadeAnewLooksForItsShards(t *testing.T) {
 // What a split leaves each shard must hold the largest cost, however many shards there are already: of
 // 600 tokens that four share, each of eight has 75.
 func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
-	for rpm, want := range map[int64]bool{75: true, 76: false} {
+	for rpm, want := range map[int64]bool{75: true, 76: false, 300: true, 301: false} {
 		c := spends(0, 4, rpm)
+		if rpm > 76 {
+			c = spends(0, 1, rpm)
+		}
 		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
 		p := decide(t0, c)
 		if got := len(p.Reshardings) == 1 && p.Reshardings[0].double; got != want {
@@ -184,17 +187,6 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 		p := decide(t0, zero, spends(k, 4, 1))
 		if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 0 || p.Reshardings[0].Zero.Entity != "e" {
 			t.Errorf("shard %d of 1: %+v", k, p.Reshardings)
-		}
-	}
-}
-
-// The largest cost of the batch must fit into the shares after the split.
-func TestHotShardDoesNotSplitBelowTheLargestCost(t *testing.T) {
-	for rpm, want := range map[int64]int{300: 1, 301: 0} {
-		c := spends(0, 1, rpm)
-		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
-		if p := decide(t0, c); len(p.Reshardings) != want {
-			t.Errorf("%d of 600: splits %+v, want %d", rpm, p.Reshardings, want)
 		}
 	}
 }
@@ -348,35 +340,6 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: shard 0 counts %v shards, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-// A count at which a share holds no token, or that is beyond all, is never followed: shard 0 merges to
-// what fits, however it is written to.
-func TestACountThatDoesNotFitIsMerged(t *testing.T) {
-	for _, c := range []struct {
-		capacity   int64 // of the limit rpm, in tokens
-		count, fit int
-	}{{3, 2, 2}, {3, 4, 2}, {1, 8, 1}, {1 << 20, 1024, 1024}, {1 << 20, 2048, 1024}, {1 << 20, 1 << 20, 1024}} {
-		change := spends(0, c.count, 1)
-		l := limits()[0]
-		l.Capacity, l.Amount = c.capacity*bucket.Milli, c.capacity*bucket.Milli
-		change.New.State = bucket.New([]bucket.Limit{l}, 0, c.count, t0)
-		p := decide(t0+1000, change)
-		merges := len(p.Reshardings) == 1 && p.Reshardings[0].merge
-		if merges != (c.fit < c.count) || merges && p.Reshardings[0].Count != c.fit {
-			t.Errorf("%+v: %+v", c, p.Reshardings)
-		}
-	}
-}
-
-// A bucket that is whole has nothing to merge, however cool it is.
-func TestAWholeBucketStaysWhole(t *testing.T) {
-	for count, want := range map[int]int{1: 0, 2: 1} {
-		c := quiet(count)
-		if p := decide(c.Created+1000, c); len(p.Reshardings) != want {
-			t.Errorf("of %d shards: %+v", count, p.Reshardings)
 		}
 	}
 }
@@ -584,12 +547,16 @@ func TestExhaustedMeters(t *testing.T) {
 	}
 }
 
-// A shard that is seen behind resumes at its own record, not at that of another.
+// A shard that is seen behind splits, from its own record on, not from that of another.
 func TestAStragglerResumesAtItsRecord(t *testing.T) {
 	zero, behind := spends(0, 4, 1), spends(1, 2, 1)
 	zero.Sequence, behind.Sequence = "7", "6"
 	p := decide(t0, zero, behind)
-	if len(p.Reshardings) != 1 || p.Reshardings[0].Resume() != "6" || p.Reshardings[0].Zero.State.Shard != 1 {
-		t.Errorf("%+v", p.Reshardings)
+	if len(p.Reshardings) != 1 || p.Reshardings[0].Resume() != "6" || p.Reshardings[0].Zero.State.Shard != 1 ||
+		p.Reshardings[0].Count != 4 {
+		t.Fatalf("%+v", p.Reshardings)
+	}
+	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Split {
+		t.Errorf("step %v %v", step, ok)
 	}
 }

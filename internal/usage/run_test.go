@@ -119,16 +119,6 @@ func TestWhatIsOfOneBucket(t *testing.T) {
 	}
 }
 
-// A shard is removed at 7, and made anew by a client without generations, which no record tells. The
-// next record goes from 7 to 9: all 9 are of the new life, not 2 of the old one.
-func TestALifeThatBeginsWhereTheOneBeforeEnded(t *testing.T) {
-	batch := []stream.Change{grew("1", t0, 5, 7), removed("5", t0, 7), grew("9", t0, 7, 9)}
-	parts := Extend(nil, Fold(batch), Hourly)
-	if got, _ := ledger.CountOf(tallyOf(ledger.Mark{}, false, parts[0].Runs).counts, "rpm"); got != 2+9 {
-		t.Errorf("%d tokens, want 11: %+v", got, parts[0].Runs)
-	}
-}
-
 // A mark keeps 64 limits apart. A record with more begins a run of its own, and so does the next one,
 // even where it has fewer again.
 func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
@@ -252,20 +242,6 @@ func TestSnapshotsOfItsOwn(t *testing.T) {
 	}
 	got := total.Own([]item.Item{of("r"), of("r#2023"), of(""), of("R")})
 	if !reflect.DeepEqual(got, []item.Item{of("r"), of("")}) {
-		t.Errorf("%v", got)
-	}
-}
-
-// What a limit has counted before it vanishes is counted, to its last word.
-func TestTheLastWordOfALimit(t *testing.T) {
-	r := ran("1", "2", 5, 6)
-	r.From = append(r.From, ledger.Count{Limit: "tpm", Tokens: 9})
-	m := ledger.Mark{Used: []ledger.Count{{Limit: "rpm", Tokens: 5}, {Limit: "tpm", Tokens: 7}}, Gen: r.FromGen}
-	got := map[string]int64{}
-	for _, c := range tallyOf(m, true, []Run{r}).counts {
-		got[c.Limit] = c.Tokens
-	}
-	if !reflect.DeepEqual(got, map[string]int64{"rpm": 1, "tpm": 2}) {
 		t.Errorf("%v", got)
 	}
 }

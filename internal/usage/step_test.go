@@ -137,24 +137,6 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	}
 }
 
-// A run goes on with the life of a mark if both are of one generation. If not, or if items of
-// another client have none, counters that have fallen are of another life.
-func TestSameLife(t *testing.T) {
-	for _, c := range []struct {
-		mark, run   uint8
-		counted, is int64
-		want        bool
-	}{
-		{5, 5, 10, 3, true}, {5, 6, 10, 3, false}, {5, 6, 10, 10, true}, {0, 0, 10, 3, false}, {0, 0, 10, 12, true},
-	} {
-		m := ledger.Mark{Gen: c.mark, Used: []ledger.Count{{Limit: "rpm", Tokens: c.counted}, {Limit: "x", Tokens: 1}}}
-		r := ran("1", "2", c.is, c.is+1)
-		if r.FromGen = c.run; sameLife(m, r) != c.want {
-			t.Errorf("%+v: not %v", c, c.want)
-		}
-	}
-}
-
 // hourOf is the total of the hour of t0 with one chain.
 func hourOf(c Chain) Total {
 	return Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0), Chains: []Chain{c}}
@@ -255,20 +237,6 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 		}
 		if total.BeginningsCounted = true; step.Action == CountBeginnings && total.Next(known).Action != Add {
 			t.Errorf("%s: it is asked for again", name)
-		}
-	}
-}
-
-// A window of the creation that ended before those that are kept may have lost its snapshot.
-func TestACreationSoLongAgoThatItsSnapshotMayBeGone(t *testing.T) {
-	birth := Hourly.Start(t0) - 3*hourMillis
-	for kept, want := range map[int64]Action{
-		birth: CountBeginnings, Hourly.End(birth) - 1: CountBeginnings, Hourly.End(birth): Add, t0: Add} {
-		total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
-		total.Kept, total.NotesRead = kept, true
-		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true})
-		if step.Action != want {
-			t.Errorf("kept since %s: %d, want %d", layout.Timestamp(kept), step.Action, want)
 		}
 	}
 }
@@ -403,15 +371,6 @@ func TestShardsThatBringNothingNew(t *testing.T) {
 	}
 }
 
-// An hour that is counted is owed to the day around it, of the same bucket.
-func TestWhatAnHourIsOwed(t *testing.T) {
-	total := hourOf(Chain{})
-	want := Owed{Namespace: "n", Entity: "e", Resource: "r", Start: Daily.Start(t0)}
-	if got := total.Owed(total.Start, Daily); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 // Of a shard with more limits than a mark tells apart, each record counts what it changed, and
 // says nothing of what others have changed: here a goes from 5 to 6, then b from 100 to 101.
 func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
@@ -431,21 +390,6 @@ func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
 	want := []ledger.Count{{Limit: "a", Tokens: 1}, {Limit: "b", Tokens: 1}}
 	if !slices.Equal(got.counts, want) || got.events != 2 || len(got.mark.Used) != 0 {
 		t.Errorf("%+v, want %v and a mark without counters", got, want)
-	}
-}
-
-// A limit that begins after the first record of a run is counted from zero, under its name.
-func TestALimitThatBeginsInARun(t *testing.T) {
-	one, two := change(0, "1", t0, 2), change(0, "2", t0, 0)
-	one.Used = []stream.Used{{Limit: "rpm", Before: 5, After: 7, Was: true, Is: true}}
-	two.Used = []stream.Used{{Limit: "a", After: 3, Is: true}, {Limit: "rpm", Before: 7, After: 7, Was: true, Is: true},
-		{Limit: "tpm", After: 4, Is: true}}
-	parts := Extend(nil, Fold([]stream.Change{one, two}), Hourly)
-	var u ledger.Usage
-	addTally(&u, tallyOf(ledger.Mark{}, false, parts[0].Runs))
-	want := []ledger.Count{{Limit: "a", Tokens: 3}, {Limit: "rpm", Tokens: 2}, {Limit: "tpm", Tokens: 4}}
-	if len(parts[0].Runs) != 1 || !slices.Equal(u.Counts, want) {
-		t.Errorf("%d runs, %v, want %v", len(parts[0].Runs), u.Counts, want)
 	}
 }
 

@@ -3,7 +3,6 @@ package usage
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -41,26 +40,6 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	}
 	if got[0].last() != &changes[1] {
 		t.Error("the last change is not the one with the highest sequence number")
-	}
-}
-
-// Buckets are in the order of namespace, resource and entity, their shards in that of their numbers.
-func TestOrderOfHistories(t *testing.T) {
-	var changes []stream.Change
-	for _, c := range []struct {
-		ns, resource, entity string
-		shard                int
-	}{{"b", "a", "a", 0}, {"a", "z", "a", 0}, {"a", "a", "z", 10}, {"a", "a", "z", 9}, {"a", "a", "y", 11}} {
-		x := change(c.shard, "1", t0, 1)
-		x.New.Namespace, x.New.Resource, x.New.Entity = c.ns, c.resource, c.entity
-		changes = append(changes, x)
-	}
-	got := ""
-	for _, b := range Fold(changes) {
-		got += fmt.Sprintf("%s/%s/%s/%d ", b.Namespace, b.Resource, b.Entity, b.Shard)
-	}
-	if want := "a/a/y/11 a/a/z/9 a/a/z/10 a/z/a/0 b/a/a/0 "; got != want {
-		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -135,33 +114,6 @@ func show(histories []History) string {
 		out.WriteByte('\n')
 	}
 	return out.String()
-}
-
-// A batch has a total for each bucket and hour: here two of one bucket, of which two shards were
-// written in one hour, and one of another.
-func TestTotalsOfABatch(t *testing.T) {
-	changes := []stream.Change{change(0, "1", t0, 1), change(1, "2", t0, 2), change(0, "3", t0+hourMillis, 4),
-		change(0, "4", t0, 8)}
-	changes[3].New.Entity = "f"
-	for i := range changes {
-		changes[i].Used = []stream.Used{{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true}}
-	}
-	for _, c := range []struct {
-		changes []stream.Change
-		want    []string
-	}{
-		{changes, []string{"e +0 h, 2 shards", "e +1 h, 1 shards", "f +0 h, 1 shards"}},
-		{changes[:1], []string{"e +0 h, 1 shards"}},
-	} {
-		var got []string
-		for _, total := range AllTotals(Fold(c.changes), Hourly) {
-			got = append(got, fmt.Sprintf("%s +%d h, %d shards", total.Entity, (total.Start-Hourly.Start(t0))/hourMillis,
-				len(total.Chains)))
-		}
-		if slices.Sort(got); !slices.Equal(got, c.want) {
-			t.Errorf("%d changes: %q, want %q", len(c.changes), got, c.want)
-		}
-	}
 }
 
 func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {

@@ -91,22 +91,6 @@ func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
 	}
 }
 
-// W1: the meter of writes is refilled too when a batch would exhaust it.
-func TestRefillLooksAtTheWriteMeter(t *testing.T) {
-	c := spends(0, 1, 1)
-	c.New.State.Slots[2].Tokens = 500
-	if p := decide(t0+1000, c); len(p.Refills) != 1 || len(p.Reshardings) != 1 {
-		// at t0 itself the meter is exhausted, so the bucket is hot
-		if len(p.Reshardings) != 1 {
-			t.Errorf("plan %+v", p)
-		}
-	}
-	c.Created = t0 + 2000 // one write per second is not hot
-	if p := decide(t0+2500, c); len(p.Refills) != 1 || len(p.Reshardings) != 0 {
-		t.Errorf("%d refills, %d splits", len(p.Refills), len(p.Reshardings))
-	}
-}
-
 // A meter below half is refilled before it seems empty: other clients, which never
 // refill it, double the shards when it does.
 func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
@@ -217,16 +201,6 @@ func TestTheNewestCountIsUsed(t *testing.T) {
 	p := decide(t0, last, first)
 	if len(p.Reshardings) != 1 || p.Reshardings[0].Count != 8 || p.Reshardings[0].Resume() != "1" {
 		t.Errorf("splits %+v", p.Reshardings)
-	}
-}
-
-func TestShardThatWasLeftBehindCatchesUp(t *testing.T) {
-	p := decide(t0, spends(0, 4, 1), spends(1, 2, 1), spends(3, 4, 1))
-	if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 1 || p.Reshardings[0].Count != 4 {
-		t.Fatalf("splits %+v", p.Reshardings)
-	}
-	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Split {
-		t.Errorf("step %v %v", step, ok)
 	}
 }
 

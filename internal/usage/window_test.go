@@ -37,19 +37,6 @@ func TestWindowStartAndPart(t *testing.T) {
 	}
 }
 
-// W9: windows of different kinds that start together are different snapshots.
-func TestWindowsThatStartTogetherHaveKeysOfTheirOwn(t *testing.T) {
-	newYear := at("2024-01-01T00:00:00.000Z")
-	seen := map[string]Window{}
-	for _, w := range []Window{Hourly, Daily, Monthly} {
-		part := w.Part(w.Start(newYear))
-		if other, ok := seen[part]; ok {
-			t.Errorf("%s and %s share %s", w, other, part)
-		}
-		seen[part] = w
-	}
-}
-
 func TestParseWindow(t *testing.T) {
 	for _, name := range []string{"hourly", "daily", "monthly"} {
 		if w, err := ParseWindow(name); err != nil || string(w) != name {
