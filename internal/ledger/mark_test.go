@@ -100,19 +100,6 @@ func TestMarksSurviveStorage(t *testing.T) {
 	}
 }
 
-// A mark at the first sequence number of all survives too: in the legend's stream, it has no bytes.
-func TestAMarkAtTheVeryFirstRecord(t *testing.T) {
-	l := Legend{Stream: 7, Limits: []string{"rpm"}}
-	for _, stream := range []int64{6, 7, 8} {
-		for _, used := range [][]Count{nil, {{"rpm", 0}}, {{"rpm", 5}}} {
-			want := Mark{At: PositionOf(stream, "0"), Used: used, Gen: 3}
-			if got, ok := l.parse(l.mark(want)); !ok || !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v, %v, want %+v", got, ok, want)
-			}
-		}
-	}
-}
-
 // Any bytes read as a mark or as none, and never panic.
 func TestForeignMarksAreNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

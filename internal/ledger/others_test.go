@@ -314,16 +314,14 @@ func TestForeignOriginsAreNone(t *testing.T) {
 func TestSharedSnapshotsStayKnown(t *testing.T) {
 	count := func(it item.Item, seen bool, rpm int64, m Move) item.Item {
 		t.Helper()
-		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
-			Start: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", rpm}}, Events: 1, Moves: []Move{m}}
+		var look *Marks
 		if marks := MarksOf(it); seen {
-			u.Seen = &marks
+			look = &marks
 		}
-		after, held, err := u.Update().Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
+		if !attempt(t, &it, look, []Count{{"rpm", rpm}}, m) {
+			t.Fatal("refused")
 		}
-		return after
+		return it
 	}
 	mark := func(at int, rpm int64) Mark {
 		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}

@@ -90,47 +90,6 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	}
 }
 
-// W15: the first consumption of a bucket's life arrives as an INSERT.
-func TestInsertCountsTheWholeCounter(t *testing.T) {
-	now := take(sample("e", 0, 1), 5, 0)
-	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: now.Item()}))
-	c := got.Changes[0]
-	if c.Operation != stream.Insert || c.OldShards != 0 || !c.Refilled || len(c.Deltas) != 2 ||
-		c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: 5000}) {
-		t.Errorf("change %+v", c)
-	}
-}
-
-// W15: so does the first consumption of a limit that is added later.
-func TestAddedLimitCountsTheWholeCounter(t *testing.T) {
-	now := take(sample("e", 0, 1), 5, 7)
-	old := now.Item()
-	for _, f := range []string{"tk", "cp", "ra", "rp", "tc"} {
-		delete(old, "b_tpm_"+f)
-	}
-	it := now.Item()
-	delete(it, "b_rpm_tc") // a counter that is gone counts nothing
-	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old, New: it}))
-	if d := got.Changes[0].Deltas; len(d) != 1 || d[0] != (stream.Delta{Limit: "tpm", Milli: 7000}) {
-		t.Errorf("deltas %+v", d)
-	}
-}
-
-func TestPartialLimitStillCounts(t *testing.T) {
-	old := sample("e", 0, 1)
-	now := take(old, 5, 7)
-	it := now.Item()
-	delete(it, "b_rpm_cp")
-	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old.Item(), New: it})).Changes[0]
-	if len(c.Deltas) != 3 || c.Deltas[0].Milli != 5000 {
-		t.Errorf("deltas %+v", c.Deltas)
-	}
-	if len(c.New.Partial) != 1 || c.New.Partial[0].Name != "rpm" || c.New.State.Index("rpm") >= 0 ||
-		c.New.State.Index("tpm") < 0 {
-		t.Errorf("bucket %+v", c.New)
-	}
-}
-
 // What was taken ahead counts, until it is known to have ended unspent.
 func TestWhatEndedUnspentIsNotCounted(t *testing.T) {
 	old := take(sample("e", 0, 1), 50, 0)
