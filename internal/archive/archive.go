@@ -88,11 +88,6 @@ type Event struct {
 	position int
 }
 
-// String describes the event in one line.
-func (e Event) String() string {
-	return fmt.Sprintf("%s/%s %s %s day=%s seq=%s", e.NamespaceID, e.EventID, e.Action, e.EntityID, e.Day, e.Sequence)
-}
-
 // Malformed is a record that can never be archived as an event: it is, or might
 // be, an expired audit event and cannot be read. It is kept as it came.
 type Malformed struct {
@@ -114,14 +109,6 @@ type Day struct {
 func dayOf(t time.Time) Day {
 	y, m, d := t.UTC().Date()
 	return Day{y, m, d}
-}
-
-// String is the day as 2006-01-02, or "undated" for the zero value.
-func (d Day) String() string {
-	if d == (Day{}) {
-		return "undated"
-	}
-	return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Date)
 }
 
 // prefix is the day as key prefix, with the trailing slash. Readers partition by it.

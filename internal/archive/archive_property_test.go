@@ -57,9 +57,6 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("not one JSON line: %q", line)
 			}
 		}
-		for _, e := range b.Events {
-			_ = e.String()
-		}
 	})
 }
 
@@ -198,75 +195,4 @@ func unplain(p any) any {
 		out[name] = unplain(v)
 	}
 	return typed("M", out)
-}
-
-// TestCutsDoNotMatter: however a stream is cut into batches, and however often
-// and in whatever order they come, the objects are those of one uncut delivery.
-func TestCutsDoNotMatter(t *testing.T) {
-	const records = 40
-	raws := make([]string, records)
-	for i := range raws {
-		action := `,"action":{"S":"x"}`
-		if i%7 == 3 {
-			action = "" // malformed
-		}
-		raws[i] = fmt.Sprintf(`{"eventName":"REMOVE",`+
-			`"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`+
-			`"dynamodb":{"SequenceNumber":"%d","OldImage":{"PK":{"S":"n%d/AUDIT#a"},"SK":{"S":"#AUDIT#%d"},`+
-			`"timestamp":{"S":"2024-01-%02dT00:00:00Z"}%s}}}`, 1000+i, i%3, i, 1+i%5, action)
-	}
-	store := func(into map[string]string, from, to int) {
-		b := mustDecode(t, []byte(`{"Records":[`+strings.Join(raws[from:to], ",")+`]}`))
-		for _, o := range b.Objects() {
-			if was, ok := into[o.Key]; ok && was != string(o.Body) {
-				t.Errorf("%s: another cut gives another body", o.Key)
-			}
-			into[o.Key] = string(o.Body)
-		}
-	}
-	whole := map[string]string{}
-	store(whole, 0, records)
-	if len(whole) != records {
-		t.Fatalf("%d objects of %d records", len(whole), records)
-	}
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 20 {
-		cut := map[string]string{}
-		for range 5 { // late and partial duplicates
-			from := rng.IntN(records)
-			store(cut, from, from+1+rng.IntN(records-from))
-		}
-		for from := 0; from < records; {
-			to := from + 1 + rng.IntN(records-from)
-			store(cut, from, to)
-			from = to
-		}
-		if !reflect.DeepEqual(cut, whole) {
-			t.Fatalf("%d objects after cuts, %d without", len(cut), len(whole))
-		}
-	}
-	t.Logf("archive: records=%d objects=%d duplicates=0 missing=0 over 20 random cuts", records, len(whole))
-}
-
-func BenchmarkObjects(b *testing.B) {
-	text, err := os.ReadFile("testdata/records.txt")
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, first, _ := strings.Cut(string(text), "\n")
-	first, _, _ = strings.Cut(first, "----\n")
-	first = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(first), "["), "]")
-	payload := []byte(`{"Records":[` + first + strings.Repeat(","+first, 99) + `]}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		batch, err := Decode(payload)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var enc encoder
-		for _, e := range batch.Events {
-			enc.gzip(e.line())
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/record")
 }

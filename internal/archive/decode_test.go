@@ -14,23 +14,23 @@ func TestTheDayOfAnEvent(t *testing.T) {
 		day        string
 		fromRecord bool
 	}{
-		{"2026-03-01T23:30:00Z", created, "2026-03-01", false},
-		{"2026-03-01T23:30:00-01:00", created, "2026-03-02", false},
-		{"0001-01-01T00:00:00Z", created, "0001-01-01", false},
-		{"9999-12-31T23:59:59Z", created, "9999-12-31", false},
-		{"0001-01-01T00:00:00+01:00", created, "2023-11-14", true}, // in the year 0
-		{"9999-12-31T23:59:59-01:00", created, "2023-11-14", true}, // in the year 10000
-		{"yesterday", created, "2023-11-14", true},
-		{"", created, "2023-11-14", true},
-		{"yesterday", 0, "undated", false},
+		{"2026-03-01T23:30:00Z", created, "year=2026/month=03/day=01/", false},
+		{"2026-03-01T23:30:00-01:00", created, "year=2026/month=03/day=02/", false},
+		{"0001-01-01T00:00:00Z", created, "year=0001/month=01/day=01/", false},
+		{"9999-12-31T23:59:59Z", created, "year=9999/month=12/day=31/", false},
+		{"0001-01-01T00:00:00+01:00", created, "year=2023/month=11/day=14/", true}, // in the year 0
+		{"9999-12-31T23:59:59-01:00", created, "year=2023/month=11/day=14/", true}, // in the year 10000
+		{"yesterday", created, "year=2023/month=11/day=14/", true},
+		{"", created, "year=2023/month=11/day=14/", true},
+		{"yesterday", 0, "undated/", false},
 	} {
 		e := Event{Timestamp: &c.timestamp}
 		if c.timestamp == "" {
 			e.Timestamp = nil
 		}
 		err := e.file(c.created)
-		if e.Day.String() != c.day || e.DayFromRecord != c.fromRecord || (err == nil) != (c.day != "undated") {
-			t.Errorf("%q, created at %d: %s, %t, error %v, want %s, %t", c.timestamp, c.created, e.Day, e.DayFromRecord, err,
+		if e.Day.prefix() != c.day || e.DayFromRecord != c.fromRecord || (err == nil) != (c.day != "undated/") {
+			t.Errorf("%q, created at %d: %s, %t, error %v, want %s, %t", c.timestamp, c.created, e.Day.prefix(), e.DayFromRecord, err,
 				c.day, c.fromRecord)
 		}
 	}

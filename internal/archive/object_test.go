@@ -16,12 +16,3 @@ func TestKeyParts(t *testing.T) {
 		}
 	}
 }
-
-func TestEventInOneLine(t *testing.T) {
-	e := Event{NamespaceID: "ns", EventID: "id", Action: "limits_set", EntityID: "acme", Day: Day{2026, 3, 1},
-		Sequence: "7"}
-	const want = "ns/id limits_set acme day=2026-03-01 seq=7"
-	if got := e.String(); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -15,19 +15,6 @@ const (
 	Remove                      // the bucket was removed, by whomever
 )
 
-// String returns the name that the stream uses.
-func (k Operation) String() string {
-	switch k {
-	case Insert:
-		return "INSERT"
-	case Modify:
-		return "MODIFY"
-	case Remove:
-		return "REMOVE"
-	}
-	return "unknown"
-}
-
 // Change is the content of one stream record about one shard of a bucket.
 type Change struct {
 	Operation Operation

@@ -48,6 +48,9 @@ type invocation struct {
 	answer   chan Result // capacity 1
 }
 
+// initTimeout is how long a process may take from exec to its first next.
+const initTimeout = time.Minute
+
 func newEnvironment(h *Host, index int) (*environment, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,7 +112,7 @@ func (e *environment) ready(ctx context.Context, requestID string) (*run, *Resul
 			return nil, nil, err
 		}
 	}
-	timer := time.NewTimer(e.host.cfg.InitTimeout)
+	timer := time.NewTimer(initTimeout)
 	defer timer.Stop()
 	var failed Result
 	select {
@@ -125,7 +128,7 @@ func (e *environment) ready(ctx context.Context, requestID string) (*run, *Resul
 		default:
 		}
 	case <-timer.C:
-		failed = failure(requestID, "Sandbox.Timedout", fmt.Sprintf("init took longer than %v", e.host.cfg.InitTimeout))
+		failed = failure(requestID, "Sandbox.Timedout", fmt.Sprintf("init took longer than %v", initTimeout))
 	case <-ctx.Done():
 		r.proc.Kill()
 		return nil, nil, ctx.Err()

@@ -22,7 +22,6 @@ type Config struct {
 	Env          []string
 	Environments int           // execution environments, that is, concurrent invocations; 0 is 1
 	Timeout      time.Duration // of one invocation; 0 is 60 s
-	InitTimeout  time.Duration // from exec to the first next; 0 is 60 s
 	Name         string        // function name; "" is "function"
 	MemoryMB     int           // reported to the function, not enforced; 0 is 256
 	Logs         io.Writer     // gets a copy of the processes' output; nil is none. Writes are serialized.
@@ -92,9 +91,6 @@ func Start(cfg Config) (*Host, error) {
 	cfg.Environments = max(cfg.Environments, 1)
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
-	}
-	if cfg.InitTimeout == 0 {
-		cfg.InitTimeout = time.Minute
 	}
 	if cfg.Name == "" {
 		cfg.Name = "function"
