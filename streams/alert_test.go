@@ -206,31 +206,6 @@ func TestRefusedAlertHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// On either side of a period's edge the same percent is another threshold, with an id of its own.
-func TestEachPeriodHasItsAlerts(t *testing.T) {
-	r, to, payload, _ := spentHalf(t)
-	r.handle(payload)
-	end := r.thresholds()[0].End
-	b := budgetShard(0, 1)
-	b.State = b.State.Take([]int64{20_000, 1000})
-	for _, at := range []int64{end - 1, end + 2000} { // in the second after the edge the old period is still used
-		seen := len(r.since(0))
-		r.now = at
-		b.State = b.State.At(r.now).Take([]int64{1_000, 1000})
-		if at > end {
-			b.State = b.State.Take([]int64{20_000, 1000})
-		}
-		r.db.Store(b.Item())
-		if got := r.handle(streamtest.PayloadOf(records(r.since(0)[seen:])...)); got != done {
-			t.Fatal(got)
-		}
-	}
-	if len(to.sent) != 2 || to.sent[0].ID == to.sent[1].ID || to.sent[0].Percent != 50 || to.sent[1].Percent != 50 ||
-		to.sent[0].ResetsAt.UnixMilli() != end || to.sent[1].ResetsAt.UnixMilli() != end+budgetPeriod {
-		t.Errorf("sent %+v", to.sent)
-	}
-}
-
 // Percents of one's own reach the fold, in whatever order they are given; others are refused by name.
 func TestThresholdsOfOnesOwn(t *testing.T) {
 	o := Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t"}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -322,17 +321,12 @@ func (w *world) handle(payload []byte) ([]byte, error) {
 
 // windowed is the payload of an invocation within a tumbling window of a minute.
 func windowed(records []json.RawMessage, state []byte, final bool) []byte {
-	return windowedFor(time.Minute, records, state, final)
-}
-
-// windowedFor is the payload of an invocation within a tumbling window.
-func windowedFor(length time.Duration, records []json.RawMessage, state []byte, final bool) []byte {
 	if state == nil {
 		state = []byte("{}")
 	}
 	return fmt.Appendf(nil, `{"window":{"start":%q,"end":%q},"state":%s,"shardId":"shardId-1",`+
 		`"eventSourceARN":"arn","isFinalInvokeForWindow":%t,"isWindowTerminatedEarly":false,%s`,
-		layout.Timestamp(t0), layout.Timestamp(t0+length.Milliseconds()), state, final, streamtest.PayloadOf(records...)[1:])
+		layout.Timestamp(t0), layout.Timestamp(t0+tumblingWindow), state, final, streamtest.PayloadOf(records...)[1:])
 }
 
 // Step lets clients and lanes live on.
