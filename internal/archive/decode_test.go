@@ -30,8 +30,8 @@ func TestTheDayOfAnEvent(t *testing.T) {
 		}
 		err := e.file(c.created)
 		if e.Day.prefix() != c.day || e.DayFromRecord != c.fromRecord || (err == nil) != (c.day != "undated/") {
-			t.Errorf("%q, created at %d: %s, %t, error %v, want %s, %t", c.timestamp, c.created, e.Day.prefix(), e.DayFromRecord, err,
-				c.day, c.fromRecord)
+			t.Errorf("%q, created at %d: %s, %t, error %v, want %s, %t", c.timestamp, c.created, e.Day.prefix(),
+				e.DayFromRecord, err, c.day, c.fromRecord)
 		}
 	}
 }
