@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,19 +68,6 @@ func createTable(t *testing.T, e *Engine, table string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.RemoveTable(t, table) })
-}
-
-func TestStopEndsTheProcess(t *testing.T) {
-	e, err := Start(context.Background(), Dynoxide)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid := e.server.Pid()
-	e.Stop()
-	e.Stop()
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Fatalf("process %d is still there: %v", pid, err)
-	}
 }
 
 func TestDiesWithItsParent(t *testing.T) {

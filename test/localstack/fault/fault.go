@@ -37,16 +37,15 @@ type Rule struct {
 // Hits says how often the rule applied.
 func (r *Rule) Hits() int { return int(r.hits.Load()) }
 
-// Fault is the fault of a call. The zero value is none. Delay comes first, then Forward, then
-// DelayAnswer, then the caller's answer: an Answer, a Reset, a HalfAnswer, or without those the
-// real answer (which implies Forward).
+// Fault is the fault of a call. The zero value is none. Delay comes first, then Forward, then the
+// caller's answer: an Answer, a Reset, a HalfAnswer, or without those the real answer (which implies
+// Forward).
 type Fault struct {
-	Delay       time.Duration
-	Forward     bool          // the engine performs the call although the caller hears something else
-	DelayAnswer time.Duration // the caller's answer comes that much later
-	Answer      *Answer       // instead of the engine's
-	Reset       bool          // the connection is reset without an answer
-	HalfAnswer  bool          // the connection ends in the middle of the engine's answer
+	Delay      time.Duration
+	Forward    bool    // the engine performs the call although the caller hears something else
+	Answer     *Answer // instead of the engine's
+	Reset      bool    // the connection is reset without an answer
+	HalfAnswer bool    // the connection ends in the middle of the engine's answer
 }
 
 // Answer is an error answer of DynamoDB.
@@ -86,7 +85,6 @@ func ThroughputExceeded(reason string) Fault {
 const (
 	ReasonKeyRange   = "TableWriteKeyRangeThroughputExceeded"
 	ReasonTableLimit = "TableWriteMaxOnDemandThroughputExceeded"
-	ReasonIndex      = "IndexWriteKeyRangeThroughputExceeded"
 )
 
 func throttle(code, member, reason string) *Answer {
@@ -119,10 +117,6 @@ func internalError() *Answer {
 
 // Delayed lets the call through after d.
 func Delayed(d time.Duration) Fault { return Fault{Delay: d} }
-
-// AppliedThenDelayed performs the call and answers after d, so that a more impatient caller cannot
-// know that it was performed.
-func AppliedThenDelayed(d time.Duration) Fault { return Fault{Forward: true, DelayAnswer: d} }
 
 // Conflict is the answer to a plain write on an item in an ongoing transaction.
 func Conflict() Fault {

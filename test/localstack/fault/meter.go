@@ -9,18 +9,13 @@ import (
 
 // Usage is the cost of one operation since Start or Reset.
 type Usage struct {
-	Calls  int            // requests that reached the proxy
-	Broken int            // of the calls, without an answer to the caller
-	Errors map[string]int // error answers to the caller by code, injected ones included
+	Calls int // requests that reached the proxy
 
 	// Capacity is counted only while metering is on, for calls that the engine performed, even when
 	// the caller got another answer.
-	ReadUnits       float64 // table and indexes
-	WriteUnits      float64 // table and indexes, as the engine reports them
-	TableUnits      float64 // the table's part of both
-	IndexUnits      float64 // the indexes' part of both
-	FailedCondition int     // conditional writes that failed at the engine
-	FailedUnits     float64 // write units AWS charges for those; the engines report none
+	ReadUnits   float64 // table and indexes
+	WriteUnits  float64 // table and indexes, as the engine reports them
+	FailedUnits float64 // write units AWS charges for failed conditions; the engines report none
 }
 
 // Meter switches metering on or off. While it is on, requests are changed to
@@ -36,29 +31,16 @@ func (p *Proxy) Meter(on bool) {
 func (p *Proxy) Usage() map[string]Usage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := maps.Clone(p.usage)
-	for operation, u := range out {
-		u.Errors = maps.Clone(u.Errors)
-		out[operation] = u
-	}
-	return out
+	return maps.Clone(p.usage)
 }
 
 // Total sums the operations' counters.
-func (p *Proxy) Total() Usage {
-	total := Usage{Errors: map[string]int{}}
+func (p *Proxy) Total() (total Usage) {
 	for _, u := range p.Usage() {
 		total.Calls += u.Calls
-		total.Broken += u.Broken
 		total.ReadUnits += u.ReadUnits
 		total.WriteUnits += u.WriteUnits
-		total.TableUnits += u.TableUnits
-		total.IndexUnits += u.IndexUnits
-		total.FailedCondition += u.FailedCondition
 		total.FailedUnits += u.FailedUnits
-		for code, n := range u.Errors {
-			total.Errors[code] += n
-		}
 	}
 	return total
 }
@@ -80,22 +62,8 @@ func (p *Proxy) count(operation string, change func(*Usage)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u := p.usage[operation]
-	if u.Errors == nil {
-		u.Errors = map[string]int{}
-	}
 	change(&u)
 	p.usage[operation] = u
-}
-
-// countOutcome counts the error of a failed call; "" is no answer.
-func (p *Proxy) countOutcome(c Call, code string) {
-	p.count(c.Operation, func(u *Usage) {
-		if code == "" {
-			u.Broken++
-		} else {
-			u.Errors[code]++
-		}
-	})
 }
 
 // The operations that report capacity.
@@ -120,14 +88,7 @@ func askForCapacity(c Call) []byte {
 	return body
 }
 
-type capacity struct{ CapacityUnits float64 }
-
-type consumed struct {
-	CapacityUnits          float64
-	Table                  capacity
-	GlobalSecondaryIndexes map[string]capacity
-	LocalSecondaryIndexes  map[string]capacity
-}
+type consumed struct{ CapacityUnits float64 }
 
 // meter counts the capacity of a call that the engine has performed.
 func (p *Proxy) meter(c Call, status int, answer []byte) {
@@ -142,34 +103,19 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 	errorCode := code(answer, status)
 	p.count(c.Operation, func(u *Usage) {
 		for _, part := range parts(doc.ConsumedCapacity) {
-			u.add(part, writes[c.Operation])
+			if writes[c.Operation] {
+				u.WriteUnits += part.CapacityUnits
+			} else {
+				u.ReadUnits += part.CapacityUnits
+			}
 		}
 		switch errorCode {
 		case "ConditionalCheckFailedException":
-			u.FailedCondition++
 			u.FailedUnits += math.Max(1, math.Ceil(float64(size(doc.Item))/1024))
 		case "TransactionCanceledException":
-			u.FailedCondition++
 			u.FailedUnits += 2 * float64(len(doc.CancellationReasons))
 		}
 	})
-}
-
-func (u *Usage) add(c consumed, write bool) {
-	if write {
-		u.WriteUnits += c.CapacityUnits
-	} else {
-		u.ReadUnits += c.CapacityUnits
-	}
-	indexes := 0.0
-	for _, index := range c.GlobalSecondaryIndexes {
-		indexes += index.CapacityUnits
-	}
-	for _, index := range c.LocalSecondaryIndexes {
-		indexes += index.CapacityUnits
-	}
-	u.IndexUnits += indexes
-	u.TableUnits += c.CapacityUnits - indexes
 }
 
 // parts reads one ConsumedCapacity or a list of them.
@@ -187,15 +133,11 @@ func parts(raw json.RawMessage) []consumed {
 
 // code is the error code of an answer, "" for a success.
 func code(answer []byte, status int) string {
-	if status < 300 {
-		return ""
-	}
 	var doc struct {
 		Type string `json:"__type"`
 	}
-	_ = json.Unmarshal(answer, &doc)
-	if doc.Type == "" {
-		return "unknown"
+	if status < 300 || json.Unmarshal(answer, &doc) != nil {
+		return ""
 	}
 	return doc.Type[strings.LastIndex(doc.Type, "#")+1:]
 }

@@ -139,7 +139,6 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.count(call.Operation, func(u *Usage) { u.Calls++ })
 	f := p.decide(call)
 	if !wait(r, f.Delay) {
-		p.countOutcome(call, "")
 		return
 	}
 	real := f.Answer == nil && !f.Reset && !f.HalfAnswer
@@ -148,15 +147,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	var answer []byte
 	if f.Forward || f.HalfAnswer || real {
 		if status, header, answer, err = p.forward(r, call); err != nil {
-			p.countOutcome(call, "")
 			reset(w)
 			return
 		}
 		p.meter(call, status, answer)
-	}
-	if !wait(r, f.DelayAnswer) {
-		p.countOutcome(call, "")
-		return
 	}
 	switch {
 	case f.Answer != nil:
@@ -164,14 +158,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 			http.Header{"Content-Type": {"application/x-amz-json-1.0"}}
 		header.Set("X-Amzn-Requestid", "INJECTED")
 	case f.Reset:
-		p.countOutcome(call, "")
 		reset(w)
 		return
-	}
-	if f.HalfAnswer {
-		p.countOutcome(call, "")
-	} else if code := code(answer, status); code != "" {
-		p.countOutcome(call, code)
 	}
 	write(w, status, header, answer, f.HalfAnswer)
 }
