@@ -186,16 +186,6 @@ func TestAnotherStreamIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestManifestsArriveWithTheirNamespaces(t *testing.T) {
-	setup := bare.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties
-	if got := text(t, setup["Namespaces"]); got != `["default","team-a"]` {
-		t.Errorf("namespaces %s", got)
-	}
-	if got := text(t, setup["Manifests"]); !strings.Contains(got, "capacity: 100") {
-		t.Errorf("manifests %s", got)
-	}
-}
-
 // One request asks for limits of the namespace and for the record that says that it is
 // active, and IAM holds all keys of a request against one statement.
 func TestOneStatementHasAllThatIsReadAtOnce(t *testing.T) {
