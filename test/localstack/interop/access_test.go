@@ -10,20 +10,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
+// access has ours disable or bypass, or end that.
+func (w *world) access(at admin.Scope, a admin.Access) {
+	w.Helper()
+	_, err := w.manage().SetAccess(w.Context(), at, a)
+	w.must(err)
+}
+
+// shows checks what ours reads there.
+func (w *world) shows(at admin.Scope, want admin.Access) {
+	w.Helper()
+	if c, err := w.manage().Config(w.Context(), at); err != nil || c.Access != want {
+		w.Errorf("ours shows %s of %s, %v, want %s", c.Access, at, err, want)
+	}
+}
+
 // What ours disables or enables holds for Python at once, on buckets that either has made, and
 // what Python disables holds for ours and is enabled by ours, and the other way round.
 func TestDisabledByEither(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
-		if w.release == older {
-			return // it has none of this
-		}
-		ns, err := w.admin().Register(w.Context(), namespace)
-		if err != nil {
-			w.Fatal(err)
-		}
-		limits := []kv{{"name": "rpm", "capacity": 100, "refill_amount": 1, "refill_period_seconds": 365 * 86_400}}
-		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": limits})
+		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
 		one, makers := limiter.Costs{"rpm": 1}, []string{"python", "go"}
 		p.take("python", "api", one)
 		p.take("python", "api", one) // by its fast path
@@ -42,28 +49,19 @@ func TestDisabledByEither(t *testing.T) {
 			}
 		}
 		api, python := admin.Scope{Resource: "api"}, admin.Scope{Entity: "python", Resource: "api"}
-		set := func(at admin.Scope, a admin.Access) {
-			w.Helper()
-			if _, err := ns.SetAccess(w.Context(), at, a); err != nil {
-				w.Fatal(err)
-			}
-		}
-		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
-		set(api, admin.AccessDisabled)
+		w.access(api, admin.AccessDisabled)
 		served("disabled by ours", "off", "off")
-		set(python, admin.AccessEnabled)
+		w.access(python, admin.AccessEnabled)
 		served("one enabled by ours", "on", "off")
-		on("enable_resource", kv{"resource": "api"})
+		p.repository(nil, "enable_resource", kv{"resource": "api"})
 		served("enabled by Python", "on", "on")
-		on("disable_entity", kv{"entity_id": "python", "resource": "api"})
+		p.repository(nil, "disable_entity", kv{"entity_id": "python", "resource": "api"})
 		served("one disabled by Python", "off", "on")
-		if c, err := ns.Config(w.Context(), python); err != nil || c.Access != admin.AccessDisabled {
-			w.Errorf("ours shows %s, %v", c.Access, err)
-		}
-		set(python, admin.AccessInherited)
-		on("disable_resource", kv{"resource": "api"})
+		w.shows(python, admin.AccessDisabled)
+		w.access(python, admin.AccessInherited)
+		p.repository(nil, "disable_resource", kv{"resource": "api"})
 		served("disabled by Python", "off", "off")
-		set(api, admin.AccessInherited)
+		w.access(api, admin.AccessInherited)
 		served("as before", "on", "on")
 	})
 }
@@ -71,17 +69,14 @@ func TestDisabledByEither(t *testing.T) {
 // What ours bypasses is granted by Python at once though nothing is left, on buckets that either has made, and what
 // Python bypasses is granted by ours, until the other client ends it.
 func TestBypassedByEither(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		l := w.open()
-		if w.release == older {
-			return // it goes by the limits
-		}
 		// It would deny without a look for as long as it remembers a denial.
 		p, raised := tryPython(w, driverFor(w, w.engine, w.release, 0), w.table, namespace, kv{"rejection_cache_ttl": 0})
 		if raised != nil {
 			w.Fatal(raised)
 		}
-		n, one, makers := w.manage(), limiter.Costs{"rpm": 1}, []string{"python", "go"}
+		one, makers := limiter.Costs{"rpm": 1}, []string{"python", "go"}
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 2))})
 		for range 2 {
 			p.take("python", "api", one)
@@ -108,39 +103,27 @@ func TestBypassedByEither(t *testing.T) {
 			}
 		}
 		api, python := admin.Scope{Resource: "api"}, admin.Scope{Entity: "python", Resource: "api"}
-		set := func(at admin.Scope, a admin.Access) {
-			w.Helper()
-			_, err := n.SetAccess(w.Context(), at, a)
-			w.must(err)
-		}
-		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
-		shows := func(at admin.Scope, want admin.Access) {
-			w.Helper()
-			if c, err := n.Config(w.Context(), at); err != nil || c.Access != want {
-				w.Errorf("ours shows %s of %s, %v, want %s", c.Access, at, err, want)
-			}
-		}
 		granted("limits decide", false, false)
-		set(api, admin.AccessBypassed)
+		w.access(api, admin.AccessBypassed)
 		granted("bypassed by ours", true, true)
-		set(python, admin.AccessEnabled)
+		w.access(python, admin.AccessEnabled)
 		granted("one enabled by ours", false, true)
-		on("enable_resource", kv{"resource": "api"})
-		shows(api, admin.AccessEnabled)
+		p.repository(nil, "enable_resource", kv{"resource": "api"})
+		w.shows(api, admin.AccessEnabled)
 		granted("enabled by Python", false, false)
-		on("bypass_entity", kv{"entity_id": "python", "resource": "api"})
-		shows(python, admin.AccessBypassed)
+		p.repository(nil, "bypass_entity", kv{"entity_id": "python", "resource": "api"})
+		w.shows(python, admin.AccessBypassed)
 		granted("one bypassed by Python", true, false)
-		set(python, admin.AccessInherited)
+		w.access(python, admin.AccessInherited)
 		granted("ended by ours", false, false)
-		on("bypass_resource", kv{"resource": "api"})
-		shows(api, admin.AccessBypassed)
+		p.repository(nil, "bypass_resource", kv{"resource": "api"})
+		w.shows(api, admin.AccessBypassed)
 		granted("bypassed by Python", true, true)
-		set(api, admin.AccessInherited)
+		w.access(api, admin.AccessInherited)
 		granted("as before", false, false)
-		set(admin.Scope{Entity: "go"}, admin.AccessBypassed)
+		w.access(admin.Scope{Entity: "go"}, admin.AccessBypassed)
 		granted("one bypassed by ours, everywhere", false, true)
-		on("clear_entity_disabled", kv{"entity_id": "go"})
+		p.repository(nil, "clear_entity_disabled", kv{"entity_id": "go"})
 		granted("ended by Python", false, false)
 	})
 }
@@ -148,11 +131,8 @@ func TestBypassedByEither(t *testing.T) {
 // What ours says of charging parents is obeyed by Python at once, on buckets that either has made, and the other way
 // round, until the other client says otherwise.
 func TestCascadePolicyOfEither(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
-		if w.release == older {
-			return // it has none of this
-		}
 		n, ctx, one, makers := w.manage(), w.Context(), limiter.Costs{"rpm": 1}, []string{"python", "go"}
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
 		level := map[string]int64{}
@@ -181,7 +161,6 @@ func TestCascadePolicyOfEither(t *testing.T) {
 		}
 		api, python := admin.Scope{Resource: "api"}, admin.Scope{Entity: "python", Resource: "api"}
 		set := func(at admin.Scope, c admin.Cascade) { w.Helper(); _, err := n.SetCascade(ctx, at, c); w.must(err) }
-		on := func(method string, args kv) { w.Helper(); p.repository(nil, method, args) }
 		shows := func(at admin.Scope, want admin.Cascade) {
 			w.Helper()
 			if c, err := n.Config(ctx, at); err != nil || c.Cascade != want {
@@ -193,19 +172,19 @@ func TestCascadePolicyOfEither(t *testing.T) {
 		charges("on by ours", true, true)
 		set(python, admin.CascadeOff)
 		charges("off for one by ours", false, true)
-		on("set_entity_cascade", kv{"entity_id": "python", "resource": "api", "cascade": true})
+		p.repository(nil, "set_entity_cascade", kv{"entity_id": "python", "resource": "api", "cascade": true})
 		shows(python, admin.CascadeOn)
 		charges("on for one by Python", true, true)
-		on("set_resource_cascade", kv{"resource": "api", "cascade": false})
+		p.repository(nil, "set_resource_cascade", kv{"resource": "api", "cascade": false})
 		shows(api, admin.CascadeOff)
 		charges("off by Python", true, false)
 		set(python, admin.CascadeInherited)
 		charges("one ended by ours", false, false)
 		set(admin.Scope{Entity: "go"}, admin.CascadeOn)
 		charges("on for one everywhere by ours", false, true)
-		on("clear_entity_cascade", kv{"entity_id": "go"})
+		p.repository(nil, "clear_entity_cascade", kv{"entity_id": "go"})
 		charges("one ended by Python", false, false)
-		on("set_resource_cascade", kv{"resource": "api", "cascade": true})
+		p.repository(nil, "set_resource_cascade", kv{"resource": "api", "cascade": true})
 		charges("on by Python", true, true)
 		set(api, admin.CascadeInherited)
 		charges("as before", false, false)

@@ -7,64 +7,68 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What an entity takes is charged to its parent too, whichever client takes it
-// and whichever has created the two: levels of both are the same to the
-// millitoken after acquires, settlements and rollbacks of both clients, and a
-// denial by either entity leaves the other as it was.
-func TestCascadeIsShared(t *testing.T) {
+// Both clients acquire, settle and roll back in turn, and after every step the stored level and
+// counter are what the steps add up to, to the millitoken: of an entity, and of a child and its
+// parent, whichever client has created the two. A denial by the parent leaves the child as it was.
+func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
 		p, n, ctx := w.python(), w.manage(), w.Context()
-		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100), still("tpm", 1000))})
+		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 1000), still("tpm", 1_000_000))})
 		p.call(nil, "create_entity", kv{"entity_id": "org-py"})
 		p.call(nil, "create_entity", kv{"entity_id": "key-py", "parent_id": "org-py", "cascade": true})
 		_, err := n.CreateEntity(ctx, admin.Entity{ID: "org-go"})
 		w.must(err)
 		_, err = n.CreateEntity(ctx, admin.Entity{ID: "key-go", Parent: "org-go", Cascade: true})
 		w.must(err)
-		for child, parent := range map[string]string{"key-py": "org-py", "key-go": "org-go"} {
-			rpm, tpm := int64(100_000), int64(1_000_000)
-			check := func(step string) {
+		for _, payers := range [][]string{{"alone"}, {"key-py", "org-py"}, {"key-go", "org-go"}} {
+			who, rpm, tpm := payers[0], int64(0), int64(0)
+			taken := func(step string, requests, tokens int64) {
 				w.Helper()
-				for _, entity := range []string{child, parent} {
-					w.wantLevels(step+", "+entity, entity, "api", levels{"rpm": rpm, "tpm": tpm})
+				rpm, tpm = rpm+requests, tpm+tokens
+				for _, entity := range payers {
+					w.wantLevels(step+", "+entity, entity, "api",
+						levels{"rpm": (1000 - rpm) * bucket.Milli, "tpm": (1_000_000 - tpm) * bucket.Milli})
+					for _, sl := range w.bucket(entity, "api").State.Slots {
+						want := map[string]int64{"rpm": rpm, "tpm": tpm}[sl.Name] * bucket.Milli
+						if sl.Name != bucket.WCU && sl.Used != want {
+							w.Fatalf("%s: counter of %s is %d, want %d", step, sl.Name, sl.Used, want)
+						}
+					}
 				}
 			}
-			for range 3 {
-				p.take(child, "api", limiter.Costs{"rpm": 1, "tpm": 10})
-				rpm, tpm = rpm-1000, tpm-10_000
-				check("Python takes")
-				w.take(l, child, "api", limiter.Costs{"rpm": 1, "tpm": 10})
-				rpm, tpm = rpm-1000, tpm-10_000
-				check("Go takes")
-				theirs := p.acquire(child, "api", limiter.Costs{"rpm": 1, "tpm": 10})
-				ours := w.acquire(l, limiter.Request{Entity: child, Resource: "api", Costs: limiter.Costs{"rpm": 1, "tpm": 10}})
+			for round := range int64(3) {
+				costs := limiter.Costs{"rpm": 1, "tpm": 100 + round}
+				r := limiter.Request{Entity: who, Resource: "api", Costs: costs}
+				p.take(who, "api", costs)
+				taken("Python takes", 1, costs["tpm"])
+				w.acquire(l, r)
+				taken("Go takes", 1, costs["tpm"])
+				theirs, ours := p.acquire(who, "api", costs), w.acquire(l, r)
+				taken("both hold", 2, 2*costs["tpm"])
 				theirs.adjust(limiter.Costs{"tpm": 7})
 				theirs.commit()
-				w.must(ours.Settle(limiter.Costs{"tpm": 7}))
+				taken("Python settles more", 0, 7)
+				w.must(ours.Settle(limiter.Costs{"tpm": costs["tpm"] - 30}))
 				w.must(ours.Commit(ctx))
-				rpm, tpm = rpm-2000, tpm-24_000
-				check("both settle")
-				theirs = p.acquire(child, "api", limiter.Costs{"rpm": 1, "tpm": 10})
-				ours = w.acquire(l, limiter.Request{Entity: child, Resource: "api", Costs: limiter.Costs{"rpm": 1, "tpm": 10}})
+				taken("Go settles less", 0, -30)
+				theirs, ours = p.acquire(who, "api", costs), w.acquire(l, r)
 				theirs.rollback()
 				w.must(ours.Rollback(ctx))
-				check("both roll back")
+				taken("both roll back", 0, 0)
 			}
-			// The parent runs dry by itself: both clients are denied, and the child
-			// is left as it is.
-			before := levelsOf(w.bucket(child, "api"))
-			w.take(l, parent, "api", limiter.Costs{"rpm": rpm / 1000, "tpm": 0})
-			_, err := l.Acquire(ctx, limiter.Request{Entity: child, Resource: "api", Costs: limiter.Costs{"rpm": 1}})
-			if !errors.Is(err, limiter.ErrLimited) {
-				w.Errorf("%s: acquire with a dry parent: %v, want a denial", child, err)
+			if len(payers) > 1 {
+				before := levelsOf(w.bucket(who, "api"))
+				w.take(l, payers[1], "api", limiter.Costs{"rpm": 1000 - rpm})
+				w.denied(l, who, "api", limiter.Costs{"rpm": 1})
+				w.wantLevels("denied by the parent", who, "api", before)
 			}
-			w.wantLevels("denied by the parent", child, "api", before)
 		}
 	})
 }

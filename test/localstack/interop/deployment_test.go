@@ -29,7 +29,7 @@ type deployment struct {
 // deployed plays a scenario on each engine with each release of the Python client,
 // with the functions running; env is added to the environment of the aggregator.
 func deployed(t *testing.T, scenario func(*deployment), env ...string) {
-	everywhere(t, func(t *testing.T, e *engine.Engine, release string) { scenario(deploy(t, e, release, env)) })
+	everywhere(t, releases, func(t *testing.T, e *engine.Engine, release string) { scenario(deploy(t, e, release, env)) })
 }
 
 func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deployment {

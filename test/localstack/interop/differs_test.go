@@ -16,12 +16,9 @@ import (
 
 // What differs is what docs/python.md says of it, on both sides.
 func TestWhatDiffers(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		w.open()
 		p, ctx := w.python(), w.Context()
-		if w.release == older {
-			return
-		}
 		one := limiter.Costs{"rpm": 1}
 		level := func(entity string) int64 {
 			w.Helper()

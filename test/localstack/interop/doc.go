@@ -3,8 +3,8 @@
 //
 // The tests need Python 3.10 or newer besides the needs of the others, so they are
 // behind the build tag "interop": run them with `make test-interop`, which
-// installs the pinned releases into .cache/python. Each test is a scenario,
-// run on both engines with both releases, on a table of the committed template.
+// installs the pinned releases into .cache/python. Each test is a scenario, run on both
+// engines with each release that has what it is about, on a table of the committed template.
 // The Python side is driver.py, a process that follows the scenario and
 // decides nothing.
 //
@@ -16,8 +16,8 @@
 //	levels to the millitoken
 //	debt                                             TestDebtIsShared
 //	available, time_until_available                  TestPythonSeesWhatIsAvailable, TestBothGiveTheSameWait
-//	limits added, raised, removed on either side     TestLimitsChangeUnderUse, TestRemovedLimitsLeaveTheBucket
-//	cascade                                          TestCascadeIsShared
+//	limits added, raised, removed on either side     TestLimitsChangeUnderUse
+//	cascade                                          TestTurnsAreCountedToTheMillitoken, TestCascadesThatDiffer
 //	buckets expired, revived, deleted, healed        TestExpiredBucketsAreRevived, TestDeletedBucketsStartAnew,
 //	                                                 TestMendedBucketsAreWhole
 //	names with - and .                               TestNamesOfLimits, TestNamesOfEntitiesAndResources

@@ -48,21 +48,3 @@ func TestMendedBucketsAreWhole(t *testing.T) {
 		}
 	})
 }
-
-// A limit that is removed from the configuration leaves the bucket with its
-// next write, so that Python no longer serves it either.
-func TestRemovedLimitsLeaveTheBucket(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		p := w.python()
-		l := w.open(func(o *limiter.Options) { o.ConfigTTL = -1 })
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
-			"limits": pyLimits(still("rpm", 100), still("tpm", 1000))})
-		p.take("acme", "api", limiter.Costs{"rpm": 1, "tpm": 1})
-		w.set("acme", "api", still("tpm", 1000))
-		w.take(l, "acme", "api", limiter.Costs{"tpm": 10})
-		got := levelsOf(w.bucket("acme", "api"))
-		if _, ok := got["rpm"]; ok || got["tpm"] != 989_000 {
-			w.Errorf("levels are %v after rpm was removed, want tpm 989000 alone", got)
-		}
-	})
-}

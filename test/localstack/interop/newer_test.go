@@ -17,10 +17,7 @@ import (
 // has deployed and on one of ours, however often and in whatever way ours opens it. What it stores then, ours
 // obeys.
 func TestOpeningLeavesTheNewerPythonWhole(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		if w.release == older {
-			return // it has none of this
-		}
+	withNewer(t, func(w *world) {
 		w.open()
 		w.keepsAll("a table of ours")
 

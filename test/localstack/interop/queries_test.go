@@ -46,7 +46,7 @@ func withIndex(t *testing.T, e *engine.Engine, release string, projection types.
 // answer rightly with ALL, and with KEYS_ONLY, our default, they silently answer
 // that there is nothing. Queries of one entity, and ours, work either way.
 func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
-	everywhere(t, func(t *testing.T, e *engine.Engine, release string) {
+	everywhere(t, releases, func(t *testing.T, e *engine.Engine, release string) {
 		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2,
 			types.ProjectionTypeKeysOnly: 0} {
 			t.Run(string(projection), func(t *testing.T) {

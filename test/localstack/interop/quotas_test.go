@@ -30,42 +30,48 @@ var (
 // The edges of calendars are those of Python, to the second, over 130 years, but for days on which clocks change:
 // see TestDaysOnWhichClocksChange.
 func TestEdgesEqualPython(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		if w.release == older {
-			return // it has no calendars
+	d := driverFor(t, engine.ForTest(t, engines[0]), newer, 0)
+	random := rand.New(rand.NewPCG(18, 70))
+	var questions [][3]any
+	var want []int64
+	for range 3000 {
+		cron, zone := crons[random.IntN(len(crons)-1)], zones[random.IntN(len(zones))]
+		at := random.Int64N(130 * 365 * 86_400_000)
+		c := parsed(t, cron, zone)
+		questions, want = append(questions, [3]any{cron, zone, at}), append(want, c.Next(at))
+	}
+	var got []*int64
+	if err := d.do(t, &got, "edges", kv{"questions": questions}); err != nil {
+		t.Fatal(err)
+	}
+	differ := 0
+	for i, q := range questions {
+		if got[i] == nil && want[i]-q[2].(int64) > 31*24*time.Hour.Milliseconds() {
+			continue // it does not look as far
 		}
-		p := w.python()
-		random := rand.New(rand.NewPCG(18, 70))
-		var questions [][3]any
-		var want []int64
-		for range 3000 {
-			cron, zone := crons[random.IntN(len(crons)-1)], zones[random.IntN(len(zones))]
-			at := random.Int64N(130 * 365 * 86_400_000)
-			canonical, err := calendar.Cron(cron, zone)
-			w.must(err)
-			c, err := calendar.Parse(canonical)
-			w.must(err)
-			questions, want = append(questions, [3]any{cron, zone, at}), append(want, c.Next(at))
-		}
-		var got []*int64
-		if err := p.driver.do(w, &got, "edges", kv{"questions": questions}); err != nil {
-			w.Fatal(err)
-		}
-		differ := 0
-		for i, q := range questions {
-			if got[i] == nil && want[i]-q[2].(int64) > 31*24*time.Hour.Milliseconds() {
-				continue // it does not look as far
-			}
-			if got[i] == nil {
-				w.Errorf("%v: Python has no edge, ours is %d", q, want[i])
-			} else if *got[i] != want[i] {
-				if differ++; !clocksChange(w, q[1].(string), min(*got[i], want[i])) {
-					w.Errorf("%v: Python's edge is %d, ours %d", q, *got[i], want[i])
-				}
+		if got[i] == nil {
+			t.Errorf("%v: Python has no edge, ours is %d", q, want[i])
+		} else if *got[i] != want[i] {
+			if differ++; !clocksChange(t, q[1].(string), min(*got[i], want[i])) {
+				t.Errorf("%v: Python's edge is %d, ours %d", q, *got[i], want[i])
 			}
 		}
-		w.Logf("%d edges compared, %d differ", len(questions), differ)
-	})
+	}
+	t.Logf("%d edges compared, %d differ", len(questions), differ)
+}
+
+// parsed is a calendar of ours.
+func parsed(t *testing.T, cron, zone string) *calendar.Calendar {
+	t.Helper()
+	canonical, err := calendar.Cron(cron, zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := calendar.Parse(canonical)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // clocksChange reports whether the clocks of a zone change within about a day of an instant.
@@ -99,14 +105,7 @@ func TestEdgesEqualCronsim(t *testing.T) {
 			}
 		}
 		for _, cron := range []string{"0 0 1-31 * *", "30 2 1-31 * *", "0-59/20 1-3 1-31 * *", "59 23 L * *"} {
-			canonical, err := calendar.Cron(cron, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := calendar.Parse(canonical)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := parsed(t, cron, name)
 			var all [][]float64
 			if err := d.do(t, &all, "cronsim", kv{"cron": cron, "zone": name, "spans": spans}); err != nil {
 				t.Fatal(err)
@@ -136,10 +135,7 @@ func offset(at time.Time) int { _, ahead := at.Zone(); return ahead }
 // begins none in spring, and one at each midnight in autumn. On a table of both it depends on the client that
 // wrote last before the instant, and on the first one behind it. No instant begins two.
 func TestDaysOnWhichClocksChange(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		if w.release == older {
-			return
-		}
+	withNewer(t, func(w *world) {
 		w.open()
 		w.set("", "api", limiter.Quota("budget", 6, limiter.Daily("America/Havana")))
 		var ahead atomic.Int64
@@ -215,11 +211,8 @@ func (w *world) earlier(entity string, by time.Duration) {
 // A quota by a calendar, stored by either client, is one: both take from the same level,
 // each begins the period once, and both say when it is whole again.
 func TestQuotasByCalendarAreShared(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
-		if w.release == older {
-			return
-		}
 		again := func() { l, p = w.open(), w.python() } // that remember no denial
 		monthly := limiter.Quota("budget", 6, limiter.Monthly(1, "Asia/Tokyo"))
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": []kv{
@@ -293,11 +286,8 @@ func (w *world) sameEdge(l *limiter.Limiter, p *python, entity string, costs lim
 
 // What is given back of an earlier period is nobody's, whoever began the next one.
 func TestRefundsOfAnEarlierPeriod(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
-		if w.release == older {
-			return
-		}
 		w.set("", "api", limiter.Quota("budget", 6, limiter.Daily("")))
 		two := limiter.Costs{"budget": 2}
 		late := w.open(func(o *limiter.Options) { o.Now = func() time.Time { return time.Now().Add(-48 * time.Hour) } })
@@ -320,12 +310,9 @@ func TestRefundsOfAnEarlierPeriod(t *testing.T) {
 // An operation with a key is one for both clients, and what either puts into a quota the other
 // one takes. What Python took before our reset is not given back after it.
 func TestOperationsOnQuotasAreShared(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		w.open()
 		p := w.python()
-		if w.release == older {
-			return
-		}
 		w.set("acme", "api", limiter.Quota("budget", 6, limiter.Monthly(1, "Asia/Tokyo")))
 		type result struct{ Amounts map[string]int64 }
 		reset := func(key string) int64 {

@@ -67,12 +67,9 @@ func (w *world) tries(oursFirst bool, entity string, costs limiter.Costs) (grant
 // A schedule that either client stores is obeyed by both, on buckets that either has made, and until either
 // removes it. Each reads what the other has stored.
 func TestSchedulesAreShared(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		w.open()
 		p := w.python()
-		if w.release == older {
-			return // it has none
-		}
 		month := int(time.Now().UTC().AddDate(0, 6, 0).Month()) // not now in any zone
 		never := kv{"cron": fmt.Sprintf("* * * %d *", month), "tz": "Asia/Tokyo", "capacity": 1}
 		always := func(what string, n any) kv { return kv{"cron": "* * * * *", "tz": "Asia/Tokyo", what: n} }
@@ -144,12 +141,9 @@ func TestSchedulesAreShared(t *testing.T) {
 // A schedule that Python takes from a resource stays in the buckets, which Python goes on to obey. Ours goes by what
 // is stored, and takes it off with its next write. One schedule for all of a bucket is Python's short form of many.
 func TestSchedulesThatPythonLeavesInBuckets(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		w.open()
 		p := w.python()
-		if w.release == older {
-			return
-		}
 		half := kv{"cron": "* * * * *", "scale": 0.5}
 		set := func(windows ...kv) {
 			w.Helper()
@@ -204,11 +198,8 @@ func (w *world) unscheduled(entity string) {
 // Around the edge of a window both clients together are granted as much as is allowed on either side: whichever wrote
 // last before it, the next looks at the clock.
 func TestEdgesOfWindowsAreShared(t *testing.T) {
-	onBothEngines(t, func(w *world) {
+	withNewer(t, func(w *world) {
 		w.open()
-		if w.release == older {
-			return
-		}
 		edge := time.Now().UTC().Add(20 * time.Second).Truncate(time.Minute).Add(time.Minute)
 		minutes := ""
 		for i := range 10 {

@@ -4,7 +4,6 @@ package interop
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -13,61 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
-
-// Both clients acquire, settle and roll back in turn on one bucket, and after
-// every step the stored level and counter are what the steps add up to, to the
-// millitoken.
-func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		l, p := w.open(), w.python()
-		limits := []limiter.Limit{still("rpm", 1000), still("tpm", 1_000_000)}
-		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "gpt-4", "limits": pyLimits(limits...)})
-		rpm, tpm := int64(0), int64(0)
-		check := func(format string, args ...any) {
-			w.Helper()
-			step := fmt.Sprintf(format, args...)
-			w.wantLevels(step, "acme", "gpt-4",
-				levels{"rpm": (1000 - rpm) * bucket.Milli, "tpm": (1_000_000 - tpm) * bucket.Milli})
-			for _, sl := range w.bucket("acme", "gpt-4").State.Slots {
-				want := map[string]int64{"rpm": rpm, "tpm": tpm}[sl.Name] * bucket.Milli
-				if sl.Name != bucket.WCU && sl.Used != want {
-					w.Fatalf("%s: counter of %s is %d, want %d", step, sl.Name, sl.Used, want)
-				}
-			}
-		}
-		for round := range 6 {
-			costs := limiter.Costs{"rpm": 1, "tpm": int64(100 + round)}
-			p.take("acme", "gpt-4", costs)
-			rpm, tpm = rpm+1, tpm+costs["tpm"]
-			check("round %d, Python takes", round)
-
-			w.take(l, "acme", "gpt-4", costs)
-			rpm, tpm = rpm+1, tpm+costs["tpm"]
-			check("round %d, Go takes", round)
-
-			theirs := p.acquire("acme", "gpt-4", costs)
-			ours := w.acquire(l, limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs})
-			rpm, tpm = rpm+2, tpm+2*costs["tpm"]
-			check("round %d, both hold", round)
-
-			theirs.adjust(limiter.Costs{"tpm": 7})
-			theirs.commit()
-			tpm += 7
-			check("round %d, Python settles more", round)
-
-			w.must(ours.Settle(limiter.Costs{"tpm": costs["tpm"] - 30}))
-			w.must(ours.Commit(w.Context()))
-			tpm -= 30
-			check("round %d, Go settles less", round)
-
-			theirs = p.acquire("acme", "gpt-4", costs)
-			ours = w.acquire(l, limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs})
-			w.must(ours.Rollback(w.Context()))
-			theirs.rollback()
-			check("round %d, both roll back", round)
-		}
-	})
-}
 
 // What one client has settled into debt denies the other, and is paid back by
 // refill and by tokens given back, whoever gives them.
@@ -133,31 +77,6 @@ func TestBothGiveTheSameWait(t *testing.T) {
 		if left["rpm"] > int64(math.Ceil(passed.Minutes())) {
 			w.Errorf("Python sees %d tokens of an empty bucket", left["rpm"])
 		}
-	})
-}
-
-// Who waits as told after a denial is granted. On a busy machine a bucket may have
-// refilled before anybody was denied; then it is done again.
-func TestWaitingAsReturnedIsGranted(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		p := w.python()
-		p.call(nil, "set_resource_defaults", kv{"resource": "gpt-4", "limits": pyLimits(limiter.PerMinute("rpm", 60))})
-		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
-		for try := range 20 {
-			entity := fmt.Sprint("acme-", try)
-			w.take(l, entity, "gpt-4", limiter.Costs{"rpm": 60})
-			_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Costs: limiter.Costs{"rpm": 2}})
-			denied, ok := errors.AsType[*limiter.LimitError](err)
-			if !ok {
-				w.must(err)
-				continue
-			}
-			time.Sleep(denied.RetryAfter + 10*time.Millisecond)
-			w.take(l, entity, "gpt-4", limiter.Costs{"rpm": 1})
-			p.take(entity, "gpt-4", limiter.Costs{"rpm": 1})
-			return
-		}
-		w.Error("nobody was ever denied")
 	})
 }
 

@@ -3,11 +3,9 @@
 package interop
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -22,77 +20,46 @@ func (w *world) allowed() {
 	w.write(item.Put{Item: record})
 }
 
-// A deployment of Python has soft limits, cascade policies and a bypass: ours obeys them,
-// on buckets that either has made, and keeps them when it changes the limits. Python obeys
-// the soft limits that ours stores, on buckets that either has made.
-func TestWhatADeploymentOfPythonHasStored(t *testing.T) {
-	onBothEngines(t, func(w *world) {
-		l, p := w.open(), w.python()
-		if w.release == older {
-			return // it has none of this
-		}
+// Soft limits that either has stored are obeyed by both, on buckets that either has made, until
+// ours stores a hard one. A change of the limits by ours keeps what Python has stored beside them.
+func TestSoftLimitsOfEither(t *testing.T) {
+	withNewer(t, func(w *world) {
+		l, p, two := w.open(), w.python(), limiter.Costs{"rpm": 2}
 		w.allowed()
-		soft := []kv{{"name": "rpm", "capacity": 3, "refill_amount": 1, "refill_period_seconds": 365 * 86_400, "soft": true}}
-		hard := []kv{{"name": "rpm", "capacity": 3, "refill_amount": 1, "refill_period_seconds": 365 * 86_400}}
-		one, two := limiter.Costs{"rpm": 1}, limiter.Costs{"rpm": 2}
-
-		p.call(nil, "set_resource_defaults", kv{"resource": "soft", "limits": soft})
-		for _, first := range []string{"python", "go"} { // makes the bucket
-			for i := range 6 {
-				if (i%2 == 0) == (first == "python") {
-					p.take(first, "soft", two)
-				} else {
-					w.take(l, first, "soft", two)
+		inTurn := func(resource string, n int, left int64) {
+			w.Helper()
+			for _, first := range []string{"python", "go"} { // makes the bucket
+				for i := range n {
+					if (i%2 == 0) == (first == "python") {
+						p.take(first, resource, two)
+					} else {
+						w.take(l, first, resource, two)
+					}
 				}
+				w.wantLevels(resource+", by "+first, first, resource, levels{"rpm": left})
 			}
-			w.wantLevels("soft, by "+first, first, "soft", levels{"rpm": -9_000})
 		}
-		lease := w.acquire(l, limiter.Request{Entity: "go", Resource: "soft", Costs: one})
+		p.call(nil, "set_resource_defaults", kv{"resource": "theirs", "limits": []kv{
+			{"name": "rpm", "capacity": 3, "refill_amount": 1, "refill_period_seconds": 365 * 86_400, "soft": true}}})
+		inTurn("theirs", 6, -9_000)
+		lease := w.acquire(l, limiter.Request{Entity: "go", Resource: "theirs", Costs: limiter.Costs{"rpm": 1}})
 		if over := lease.Overdrawn(); len(over) != 1 || over[0].Remaining != -10 {
 			w.Errorf("overdrawn %v", over)
 		}
-
-		p.call(nil, "create_entity", kv{"entity_id": "org"})
-		p.call(nil, "create_entity", kv{"entity_id": "kid", "parent_id": "org"})
-		p.call(nil, "set_resource_defaults", kv{"resource": "shared", "limits": hard})
-		on := func(method string, args kv) { p.repository(nil, method, args) }
-		on("set_resource_cascade", kv{"resource": "shared", "cascade": true})
-		l = w.open()
-		w.take(l, "kid", "shared", one)
-		p.take("kid", "shared", one)
-		w.wantLevels("cascade by policy", "org", "shared", levels{"rpm": 1_000})
-		on("set_entity_cascade", kv{"entity_id": "kid", "resource": "shared", "cascade": false})
-		w.take(w.open(), "kid", "shared", one)
-		w.wantLevels("no cascade by policy of the entity", "org", "shared", levels{"rpm": 1_000})
-
-		on("bypass_resource", kv{"resource": "shared"})
-		bypassed := w.acquire(w.open(), limiter.Request{Entity: "kid", Resource: "shared", Costs: limiter.Costs{"rpm": 99}})
-		if !errors.Is(bypassed.Cause(), limiter.ErrBypassed) {
-			w.Errorf("cause %v, want a bypass", bypassed.Cause())
-		}
-		ns := w.manage()
-		w.must(ns.SetLimits(w.Context(), admin.Scope{Resource: "shared"}, still("rpm", 5)))
-		it := w.item(layout.ResourceConfigKey(w.ns, "shared"))
+		p.repository(nil, "set_resource_cascade", kv{"resource": "theirs", "cascade": true})
+		p.repository(nil, "bypass_resource", kv{"resource": "theirs"})
+		w.set("", "theirs", still("rpm", 5))
+		it := w.item(layout.ResourceConfigKey(w.ns, "theirs"))
 		if !item.Equal(it["disabled"], item.S("bypass")) || !item.Equal(it["cascade"], item.Bool(true)) {
 			w.Errorf("after a change of the limits: disabled %v, cascade %v", it["disabled"], it["cascade"])
 		}
 
-		w.must(ns.SetLimits(w.Context(), admin.Scope{Resource: "ours"}, still("rpm", 3).AsSoft()))
+		w.set("", "ours", still("rpm", 3).AsSoft())
 		l, p = w.open(), w.python()
-		for _, first := range []string{"python", "go"} {
-			for i := range 4 {
-				if (i%2 == 0) == (first == "python") {
-					p.take(first, "ours", two)
-				} else {
-					w.take(l, first, "ours", two)
-				}
-			}
-			w.wantLevels("ours, by "+first, first, "ours", levels{"rpm": -5_000})
-		}
-		w.must(ns.SetLimits(w.Context(), admin.Scope{Resource: "ours"}, still("rpm", 3)))
-		l = w.open()
-		w.denied(l, "go", "ours", one)
-		if wait := p.denied("go", "ours", one); wait < time.Hour {
+		inTurn("ours", 4, -5_000)
+		w.set("", "ours", still("rpm", 3))
+		w.denied(w.open(), "go", "ours", limiter.Costs{"rpm": 1})
+		if wait := p.denied("go", "ours", limiter.Costs{"rpm": 1}); wait < time.Hour {
 			w.Errorf("Python is denied for %v", wait)
 		}
 	})

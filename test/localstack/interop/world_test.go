@@ -42,19 +42,28 @@ type world struct {
 
 var engines = []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal}
 
-// everywhere runs a test on each engine with each release of the Python client.
-func everywhere(t *testing.T, test func(t *testing.T, e *engine.Engine, release string)) {
+// everywhere runs a test on each engine with each of the releases. The engines are at work side by
+// side, the releases one after the other: DynamoDB Local trims streams that are read beside another.
+func everywhere(t *testing.T, releases []string, test func(t *testing.T, e *engine.Engine, release string)) {
 	for _, kind := range engines {
-		for _, release := range releases {
-			t.Run(string(kind)+"/"+release, func(t *testing.T) { test(t, engine.ForTest(t, kind), release) })
-		}
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			for _, release := range releases {
+				t.Run(release, func(t *testing.T) { test(t, engine.ForTest(t, kind), release) })
+			}
+		})
 	}
 }
 
 // onBothEngines plays a scenario on each engine with each release of the Python
 // client, on a table of its own.
-func onBothEngines(t *testing.T, scenario func(*world)) {
-	everywhere(t, func(t *testing.T, e *engine.Engine, release string) {
+func onBothEngines(t *testing.T, scenario func(*world)) { onTables(t, releases, scenario) }
+
+// withNewer plays a scenario of what the older release of the Python client does not have.
+func withNewer(t *testing.T, scenario func(*world)) { onTables(t, []string{newer}, scenario) }
+
+func onTables(t *testing.T, releases []string, scenario func(*world)) {
+	everywhere(t, releases, func(t *testing.T, e *engine.Engine, release string) {
 		scenario(newWorld(t, e, release, tablespec.ForTest(t, e)))
 	})
 }
