@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -104,4 +105,14 @@ func each(ctx context.Context, n int, prefix string, f func(ctx context.Context,
 		}
 	}
 	return nil
+}
+
+// path sets up entities, lets some time pass, and bills one run for each.
+func (f fleet) path(ctx context.Context, prefix string, pass time.Duration, setUp,
+	run func(ctx context.Context, entity string) error) (Bill, error) {
+	if err := each(ctx, entities, prefix, setUp); err != nil {
+		return Bill{}, err
+	}
+	f.w.advance(pass)
+	return f.w.billed(entities, func(i int) error { return run(ctx, fmt.Sprintf("%s-%d", prefix, i)) })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -67,6 +68,14 @@ func (f fleet) stale(ctx context.Context, entity string) error {
 	return errors.Join(taken(ctx, f.a, entity, 1), taken(ctx, f.b, entity, 499), taken(ctx, f.a, entity, 500))
 }
 
+// course is an acquire that is billed once for each of some entities, after a set-up and some time.
+type course struct {
+	Row
+	prefix     string // of the entities
+	pass       time.Duration
+	setUp, run func(ctx context.Context, entity string) error
+}
+
 // clientPaths measures an acquire in all its courses.
 func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 	f, err := newFleet(ctx, w)
@@ -74,15 +83,103 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
-	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.mixed, f.cascade, f.keys,
-		f.foreseen, f.unforeseen, f.denial, f.flood, f.denialCounted, f.several, f.cold, f.met, f.first, f.create} {
+	for _, path := range []func(context.Context) (Row, error){f.warm, f.wide, f.mixed, f.cascade, f.keys, f.cold} {
 		row, err := path(ctx)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", row.Path, err)
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	for _, c := range f.courses() {
+		if c.Measured, err = f.path(ctx, c.prefix, c.pass, c.setUp, c.run); err == nil {
+			err = f.took(ctx, c.prefix)
+		}
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", c.Path, err)
+		}
+		rows = append(rows, c.Row)
+	}
+	flood := Row{Path: "denial, repeated"} // of the last course
+	flood.Measured, err = f.w.billed(warmRuns, func(int) error { return denied(ctx, f.b, "denial-0", 400) })
+	return append(rows, flood), err
+}
+
+// courses are those of a bucket in some state.
+func (f fleet) courses() []course {
+	takes := func(l *limiter.Limiter, n int64) func(context.Context, string) error {
+		return func(ctx context.Context, e string) error { return taken(ctx, l, e, n) }
+	}
+	// The first request of a process for a full bucket that others have used, limits in cache or read too.
+	meets := func(own ...limiter.Limit) func(context.Context, string) error {
+		return func(ctx context.Context, e string) error {
+			_, err := f.b.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Limits: own,
+				Costs: limiter.Costs{"rpm": 1, "tpm": 100}})
+			return err
+		}
+	}
+	met := Bill{Calls: map[string]float64{"UpdateItem": 1, "BatchGetItem": 1}, Read: 3, Write: 1}
+	create := Row{
+		Path:   "acquire, first of a new bucket",
+		Budget: Bill{Calls: map[string]float64{"BatchGetItem": 1, "PutItem": 1}, Read: 1, Write: 4},
+		Note: "a consistent read of shard 1, which is not there, then a put into the table and its " +
+			"indexes GSI2, GSI3 and GSI4; limits in cache, and that there is no bucket",
+	}
+	several := Row{
+		Path: "acquire, taken from two shards",
+		Budget: Bill{
+			Calls: map[string]float64{"BatchGetItem": 1, "TransactWriteItems": 1}, Read: 2, Write: 2 * 2,
+		},
+		Note: "a consistent read unit for every shard of the bucket, and twice the price of a write for every one that pays",
+	}
+	if f.w.direct.Kind == engine.DynamoDBLocal {
+		create.Budget.Read = 0
+		create.Note += "; this engine does not count reads of what is not there, AWS does"
+		several.Budget.Write = 2
+		several.Note += "; this engine does not double updates, AWS does"
+	}
+	return []course{
+		{Row{Path: "acquire, refill due and foreseen", Budget: updates(1)}, foreseen, 6 * time.Second,
+			takes(f.a, 1000), takes(f.a, 50)},
+		{Row{Path: "acquire, refill due and not foreseen", Budget: updates(1)}, "unforeseen", 3 * time.Second,
+			f.stale, takes(f.b, 40)},
+		{Row{Path: "acquire that counts a denial before", Budget: updates(1)}, counting, 6 * time.Second,
+			func(ctx context.Context, e string) error {
+				return errors.Join(taken(ctx, f.a, e, 1000), denied(ctx, f.a, e, 1))
+			}, takes(f.a, 50)},
+		{Row{Path: "acquire, bucket not met, limits in code", Budget: met, AtMost: true,
+			Note: "the bucket is read with what else is stored of the entity; then one charge"}, "met-own", time.Hour,
+			takes(f.a, 1), meets(limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 100_000))},
+		{Row{Path: "acquire, bucket not met, limits stored", Budget: met, AtMost: true,
+			Note: "half a read unit for each of five records, and for the bucket, in one call; then one charge"}, "met",
+			time.Hour, takes(f.a, 1), meets()},
+		{several, "several", 35 * time.Second, f.halves, takes(f.a, 600)},
+		{create, "create", 0, func(ctx context.Context, e string) error { // fills the cache of limits and writes nothing
+			_, err := f.a.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"other": 1}})
+			if !errors.Is(err, limiter.ErrInvalid) {
+				return fmt.Errorf("got %w, want invalid", err)
+			}
+			return nil
+		}, takes(f.a, 1)},
+		{Row{Path: "denial, first", Budget: updates(1), Note: "a failed condition"}, "denial", 0,
+			f.stale, func(ctx context.Context, e string) error { return denied(ctx, f.b, e, 400) }},
+	}
+}
+
+// The courses that leave a trace.
+const foreseen, counting = "foreseen", "counts"
+
+// took returns an error if a course left no trace: then it was another one.
+func (f fleet) took(ctx context.Context, prefix string) error {
+	b, err := f.stored(ctx, prefix+"-0")
+	switch {
+	case err != nil:
+		return err
+	case prefix == foreseen && b.State.RF != f.w.clock.Load():
+		return errors.New("the acquire has not refilled the bucket")
+	case prefix == counting && b.Denied != bucket.Milli:
+		return fmt.Errorf("the acquire counts %d thousandths of a denial", b.Denied)
+	}
+	return nil
 }
 
 // cascade is warm for an entity that is charged together with its parent.
@@ -94,29 +191,34 @@ func (f fleet) cascade(ctx context.Context) (r Row, err error) {
 			return r, err
 		}
 	}
-	if err = taken(ctx, f.a, "child", 500); err != nil {
-		return r, err
-	}
-	r.Measured, err = f.w.billed(warmRuns, func(int) error {
-		f.w.advance(17 * time.Millisecond)
-		return taken(ctx, f.a, "child", 1)
-	})
-	return r, err
+	return f.again(r, func(n int64) error { return taken(ctx, f.a, "child", n) })
 }
 
-func (f fleet) warm(ctx context.Context) (r Row, err error) {
-	r = Row{Path: "acquire, warm", Budget: updates(1)}
-	if err = taken(ctx, f.a, "warm", 500); err != nil {
+func (f fleet) warm(ctx context.Context) (Row, error) {
+	return f.again(Row{Path: "acquire, warm", Budget: updates(1)},
+		func(n int64) error { return taken(ctx, f.a, "warm", n) })
+}
+
+// keys is warm for a request that takes of two keys.
+func (f fleet) keys(ctx context.Context) (Row, error) {
+	return f.again(Row{Path: "acquire of two keys, warm", Budget: updates(2)}, func(n int64) error {
+		costs := limiter.Costs{"rpm": n, "tpm": 100 * n}
+		_, err := f.a.Acquire(ctx, limiter.Request{Entity: "caller", Resource: resource, Costs: costs,
+			Also: []limiter.Part{{Entity: "everybody", Resource: resource, Costs: costs}}})
+		return err
+	})
+}
+
+// again measures single requests after half of the bucket was taken.
+func (f fleet) again(r Row, take func(requests int64) error) (_ Row, err error) {
+	if err = take(500); err != nil {
 		return r, err
 	}
 	r.Measured, err = f.w.billed(warmRuns, func(int) error {
 		f.w.advance(17 * time.Millisecond)
-		return taken(ctx, f.a, "warm", 1)
+		return take(1)
 	})
-	if err != nil {
-		return r, err
-	}
-	return r, nil
+	return r, err
 }
 
 // wide is warm with an item as large as the design says fits into a write unit:
@@ -180,37 +282,6 @@ func (f fleet) stored(ctx context.Context, entity string) (table.Shard, error) {
 	return table.DecodeShard(it)
 }
 
-// path sets up entities, lets some time pass, and bills one run for each.
-func (f fleet) path(ctx context.Context, prefix string, pass time.Duration, setUp,
-	run func(ctx context.Context, entity string) error) (Bill, error) {
-	if err := each(ctx, entities, prefix, setUp); err != nil {
-		return Bill{}, err
-	}
-	f.w.advance(pass)
-	return f.w.billed(entities, func(i int) error { return run(ctx, fmt.Sprintf("%s-%d", prefix, i)) })
-}
-
-func (f fleet) foreseen(ctx context.Context) (r Row, err error) {
-	r = Row{Path: "acquire, refill due and foreseen", Budget: updates(1)}
-	r.Measured, err = f.path(ctx, "foreseen", 6*time.Second,
-		func(ctx context.Context, e string) error { return taken(ctx, f.a, e, 1000) },
-		func(ctx context.Context, e string) error { return taken(ctx, f.a, e, 50) })
-	if err != nil {
-		return r, err
-	}
-	if b, err := f.stored(ctx, "foreseen-0"); err != nil || b.State.RF != f.w.clock.Load() {
-		return r, fmt.Errorf("the acquire has not refilled the bucket (%w)", err)
-	}
-	return r, nil
-}
-
-func (f fleet) unforeseen(ctx context.Context) (r Row, err error) {
-	r = Row{Path: "acquire, refill due and not foreseen", Budget: updates(1)}
-	r.Measured, err = f.path(ctx, "unforeseen", 3*time.Second, f.stale,
-		func(ctx context.Context, e string) error { return taken(ctx, f.b, e, 40) })
-	return r, err
-}
-
 func (f fleet) cold(ctx context.Context) (r Row, err error) {
 	r = Row{
 		Path: "acquire, warm, limits not in cache", AtMost: true,
@@ -223,61 +294,4 @@ func (f fleet) cold(ctx context.Context) (r Row, err error) {
 		return taken(ctx, f.a, "warm", 1)
 	})
 	return r, err
-}
-
-func (f fleet) create(ctx context.Context) (r Row, err error) {
-	r = Row{
-		Path:   "acquire, first of a new bucket",
-		Budget: Bill{Calls: map[string]float64{"BatchGetItem": 1, "PutItem": 1}, Read: 1, Write: 4},
-		Note: "a consistent read of shard 1, which is not there, then a put into the table and its " +
-			"indexes GSI2, GSI3 and GSI4; limits in cache, and that there is no bucket",
-	}
-	if f.w.direct.Kind == engine.DynamoDBLocal {
-		r.Budget.Read = 0
-		r.Note += "; this engine does not count reads of what is not there, AWS does"
-	}
-	r.Measured, err = f.path(ctx, "create", 0,
-		func(ctx context.Context, e string) error { // fills the cache of limits and writes nothing
-			_, err := f.a.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"other": 1}})
-			if !errors.Is(err, limiter.ErrInvalid) {
-				return fmt.Errorf("got %v, want invalid", err)
-			}
-			return nil
-		},
-		func(ctx context.Context, e string) error { return taken(ctx, f.a, e, 1) })
-	return r, err
-}
-
-// settlePaths measures the ends of a lease.
-func settlePaths(ctx context.Context, w *world) ([]Row, error) {
-	l, err := w.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rows := []Row{
-		{Path: "commit of adjustments, per item", Budget: updates(1)},
-		{Path: "commit without adjustments"},
-		{Path: "rollback, per item", Budget: updates(1)},
-	}
-	settle := []func(*limiter.Lease) error{
-		func(le *limiter.Lease) error {
-			return errors.Join(le.Settle(limiter.Costs{"tpm": 250}), le.Settle(limiter.Costs{"tpm": 150}), le.Commit(ctx))
-		},
-		func(le *limiter.Lease) error { return le.Commit(ctx) },
-		func(le *limiter.Lease) error { return le.Rollback(ctx) },
-	}
-	for i := range rows {
-		var leases []*limiter.Lease
-		for range entities {
-			le, err := take(ctx, l, "settle", 1)
-			if err != nil {
-				return nil, err
-			}
-			leases = append(leases, le)
-		}
-		if rows[i].Measured, err = w.billed(entities, func(j int) error { return settle[i](leases[j]) }); err != nil {
-			return nil, fmt.Errorf("%s: %w", rows[i].Path, err)
-		}
-	}
-	return rows, nil
 }

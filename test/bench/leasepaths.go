@@ -175,21 +175,36 @@ func (f fleet) disputed(ctx context.Context, entity string) error {
 	)
 }
 
-// keys is warm for a request that takes of two keys.
-func (f fleet) keys(ctx context.Context) (r Row, err error) {
-	r = Row{Path: "acquire of two keys, warm", Budget: updates(2)}
-	both := func(requests int64) error {
-		costs := limiter.Costs{"rpm": requests, "tpm": 100 * requests}
-		_, err := f.a.Acquire(ctx, limiter.Request{Entity: "caller", Resource: resource, Costs: costs,
-			Also: []limiter.Part{{Entity: "everybody", Resource: resource, Costs: costs}}})
-		return err
+// settlePaths measures the ends of a lease.
+func settlePaths(ctx context.Context, w *world) ([]Row, error) {
+	l, err := w.client(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err = both(500); err != nil {
-		return r, err
+	rows := []Row{
+		{Path: "commit of adjustments, per item", Budget: updates(1)},
+		{Path: "commit without adjustments"},
+		{Path: "rollback, per item", Budget: updates(1)},
 	}
-	r.Measured, err = f.w.billed(warmRuns, func(int) error {
-		f.w.advance(17 * time.Millisecond)
-		return both(1)
-	})
-	return r, err
+	settle := []func(*limiter.Lease) error{
+		func(le *limiter.Lease) error {
+			return errors.Join(le.Settle(limiter.Costs{"tpm": 250}), le.Settle(limiter.Costs{"tpm": 150}), le.Commit(ctx))
+		},
+		func(le *limiter.Lease) error { return le.Commit(ctx) },
+		func(le *limiter.Lease) error { return le.Rollback(ctx) },
+	}
+	for i := range rows {
+		var leases []*limiter.Lease
+		for range entities {
+			le, err := take(ctx, l, "settle", 1)
+			if err != nil {
+				return nil, err
+			}
+			leases = append(leases, le)
+		}
+		if rows[i].Measured, err = w.billed(entities, func(j int) error { return settle[i](leases[j]) }); err != nil {
+			return nil, fmt.Errorf("%s: %w", rows[i].Path, err)
+		}
+	}
+	return rows, nil
 }

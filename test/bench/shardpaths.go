@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
@@ -10,26 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
-
-// several is a request larger than the share of any shard, by a client that knows
-// both shards of the bucket.
-func (f fleet) several(ctx context.Context) (r Row, err error) {
-	r = Row{
-		Path: "acquire, taken from two shards",
-		Budget: Bill{
-			Calls: map[string]float64{"BatchGetItem": 1, "TransactWriteItems": 1}, Read: 2, Write: 2 * 2,
-		},
-		Note: "a consistent read unit for every shard of the bucket, and twice the price of a write for every one that pays",
-	}
-	if f.w.direct.Kind == engine.DynamoDBLocal {
-		r.Budget.Write = 2
-		r.Note += "; this engine does not double updates, AWS does"
-	}
-	r.Measured, err = f.path(ctx, "several", 35*time.Second, f.halves, func(ctx context.Context, e string) error {
-		return taken(ctx, f.a, e, 600)
-	})
-	return r, err
-}
 
 // halves leaves a bucket of two shards, of which the client has an image each.
 func (f fleet) halves(ctx context.Context, entity string) error {
