@@ -11,10 +11,15 @@ import (
 
 // Processes that ask alike get alike, in every 10 s, however far the table is away. Those that take tokens ahead
 // write less often, so chance weighs more: their worst 10 s vary between seeds, and the median of three is judged.
+// -grid plays fleets of 4 and 8, too.
 func TestEqualDemandGetsEqualShares(t *testing.T) {
+	sizes := []int{2, 16}
+	if *grid {
+		sizes = []int{2, 4, 8, 16}
+	}
 	for _, ahead := range []time.Duration{0, 500 * time.Millisecond} {
 		for _, trip := range trips[:3] {
-			for _, n := range []int{2, 4, 8, 16} {
+			for _, n := range sizes {
 				for _, load := range []float64{1.5, 5} {
 					c := Case{Bucket: PerSecond, Processes: n, Load: load, Trip: trip * time.Millisecond,
 						Warm: 10 * time.Second, For: 30 * time.Second, Options: limiter.Options{Ahead: ahead}}
