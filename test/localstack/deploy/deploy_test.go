@@ -49,14 +49,13 @@ func TestDeployment(t *testing.T) {
 		{"an update that would lose the table is refused", w.updateRefused},
 		{"changed options are an update without replacement", w.changed},
 		{"thresholds arrive at a webhook, by a bus and by a topic", w.alerted},
-		{"application policies are sufficient and minimal", w.applicationPolicies},
+		{"application policies are sufficient", w.applicationPolicies},
 		{"roles of the functions are sufficient and minimal", w.functionRoles},
 		{"what was given up is replayed", w.replayed},
 		{"the tool shows the functions", w.shown},
 		{"destroyed, and the data is kept", w.destroyed},
 		{"imported, and it goes on", w.imported},
 		{"restored into a new table, and the stack follows", w.restored},
-		{"the template of the table alone makes one that limits", w.tableAlone},
 		{"a table of Python's is adopted, and both clients go on", w.adopted},
 	} {
 		began := time.Now()

@@ -5,7 +5,6 @@ package deploy
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -88,28 +87,17 @@ func (e *emulator) protected(t *testing.T, stack string) {
 	}
 }
 
-// TestTableChangesItsMode: a table of the template becomes provisioned and on demand again in
-// place, with what is in it; and a stack policy protects it.
+// TestTableChangesItsMode: the template of the table alone makes one that limits. It becomes
+// provisioned and on demand again in place, with what is in it; and a stack policy protects it.
 func TestTableChangesItsMode(t *testing.T) {
-	e := startEmulator(t)
-	w := &world{emulator: e}
 	const name = "modes"
+	e := startEmulator(t)
+	w := &world{emulator: e, stack: name}
 	parameters := func(mode string) []cfn.Parameter {
 		return []cfn.Parameter{
 			{ParameterKey: aws.String("TableName"), ParameterValue: aws.String(name)},
 			{ParameterKey: aws.String("BillingMode"), ParameterValue: aws.String(mode)},
 		}
-	}
-	settled := func(want cfn.StackStatus) {
-		t.Helper()
-		eventually(t, string(want), patience, func() error {
-			out, err := e.cloudformation().DescribeStacks(t.Context(),
-				&cloudformation.DescribeStacksInput{StackName: aws.String(name)})
-			if err == nil && out.Stacks[0].StackStatus != want {
-				err = fmt.Errorf("%s: %s", out.Stacks[0].StackStatus, aws.ToString(out.Stacks[0].StackStatusReason))
-			}
-			return err
-		})
 	}
 	capabilities := []cfn.Capability{cfn.CapabilityCapabilityIam}
 	_, err := e.cloudformation().CreateStack(t.Context(), &cloudformation.CreateStackInput{
@@ -119,7 +107,15 @@ func TestTableChangesItsMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settled(cfn.StackStatusCreateComplete)
+	w.settled(t, cfn.StackStatusCreateComplete)
+	if w.read(t); len(w.outputs) != 3+len(limitertable.Policies()) {
+		t.Errorf("its outputs are %v", w.outputs)
+	}
+	err = limitertable.Check(t.Context(), e.dynamodb(root), name)
+	if diff, ok := errors.AsType[*limitertable.DiffError](err); !ok || len(diff.Diffs) != 1 ||
+		!strings.HasPrefix(diff.Diffs[0], "time to live: ") {
+		t.Errorf("want the table but for the time to live, which the emulator does not set: %v", err)
+	}
 	e.protected(t, name)
 	made := w.describe(t, name)
 	request := limiter.Request{Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpd": 1},
@@ -133,7 +129,7 @@ func TestTableChangesItsMode(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			settled(cfn.StackStatusUpdateComplete)
+			w.settled(t, cfn.StackStatusUpdateComplete)
 		}
 		is, err := limitertable.Describe(t.Context(), e.dynamodb(root), name)
 		if err != nil || is.Spec.BillingMode != mode || is.ARN != aws.ToString(made.TableArn) {

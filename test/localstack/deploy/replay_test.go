@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -106,4 +107,15 @@ func (w *world) tool(args ...string) (string, error) {
 	cmd.Env = w.env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// shown has the tool say that both functions are fed. The emulator cannot say how
+// they do: it answers CloudWatch in a form that the SDK does not read.
+func (w *world) shown(t *testing.T) {
+	status, _ := w.tool("status") // fails: the emulator's CloudFormation sets no time to live
+	for _, name := range []string{"AggregatorFunctionName", "ArchiverFunctionName"} {
+		if fed := regexp.MustCompile(`function +` + w.outputs[name] + ` +Enabled`); !fed.MatchString(status) {
+			t.Errorf("function %s is not shown:\n%s", w.outputs[name], status)
+		}
+	}
 }
