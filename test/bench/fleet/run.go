@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -102,30 +99,6 @@ func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool
 		o.waited++
 	}
 	o.grants = append(o.grants, granted{process, begin.UnixMilli(), time.Now().UnixMilli(), tokens})
-}
-
-// always returns the rules of a rate that does not change.
-func always(r bucket.Rate) []loadcheck.Rule {
-	return loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
-}
-
-// excess returns the worst excess over all windows and limits, in tokens, each grant
-// counted when it was made.
-func excess(rates []bucket.Rate, grants []granted) float64 {
-	worst := math.Inf(-1)
-	for i, r := range rates {
-		events := make([]loadcheck.Event, len(grants))
-		for j, g := range grants {
-			n := g.tokens[i] * bucket.Milli
-			events[j] = loadcheck.Event{Kind: loadcheck.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
-		}
-		w, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r)}, events)
-		if err != nil {
-			panic("bug: " + err.Error())
-		}
-		worst = max(worst, float64(w.Excess)/(1000*bucket.Milli))
-	}
-	return worst
 }
 
 func (o *outcome) add(took time.Duration, err error) {

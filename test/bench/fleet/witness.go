@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -115,3 +116,27 @@ type low struct {
 }
 
 func (l low) mean() float64 { return l.sum / float64(max(l.n, 1)) }
+
+// always returns the rules of a rate that does not change.
+func always(r bucket.Rate) []loadcheck.Rule {
+	return loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
+}
+
+// excess returns the worst excess over all windows and limits, in tokens, each grant
+// counted when it was made.
+func excess(rates []bucket.Rate, grants []granted) float64 {
+	worst := math.Inf(-1)
+	for i, r := range rates {
+		events := make([]loadcheck.Event, len(grants))
+		for j, g := range grants {
+			n := g.tokens[i] * bucket.Milli
+			events[j] = loadcheck.Event{Kind: loadcheck.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
+		}
+		w, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r)}, events)
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		worst = max(worst, float64(w.Excess)/(1000*bucket.Milli))
+	}
+	return worst
+}
