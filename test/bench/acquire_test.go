@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,46 +109,10 @@ func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[stri
 	return k
 }
 
-// naive is what limiters commonly do, in a few lines: read the item, compute in
-// the client, write it back if nobody else has.
-func (t bare) naive(ctx context.Context, key map[string]types.AttributeValue, now int64) error {
-	out, err := t.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key, ConsistentRead: aws.Bool(true)})
-	if err != nil {
-		return err
-	}
-	number := func(attr string) int64 {
-		v, ok := out.Item[attr].(*types.AttributeValueMemberN)
-		if !ok {
-			err = errors.Join(err, errors.New("no number "+attr))
-			return 0
-		}
-		n, bad := strconv.ParseInt(v.Value, 10, 64)
-		err = errors.Join(err, bad)
-		return n
-	}
-	requests, tokens, at := number("b_rpd_tk"), number("b_tpd_tk"), number("rf")
-	if err != nil {
-		return err
-	}
-	refill := func(level, capacity, cost int64) types.AttributeValue {
-		return item.N(min(capacity, level+(now-at)*capacity/86_400_000) - cost)
-	}
-	_, err = t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &t.table, Key: key,
-		UpdateExpression:    aws.String("SET b_rpd_tk = :r, b_tpd_tk = :t, rf = :now"),
-		ConditionExpression: aws.String("rf = :old"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":r": refill(requests, number("b_rpd_cp")/1000, 1000), ":t": refill(tokens, number("b_tpd_cp")/1000, 100_000),
-			":now": item.N(now), ":old": item.N(at),
-		},
-	})
-	return err
-}
-
-// BenchmarkWarmAcquire lets the limiter, the bare update it makes and a naive
-// peer take turns on one emulator. The bare side replays each input that the
-// limiter rendered, one behind, on a twin of the limiter's bucket, so both sides
-// see the same sequence of writes; who goes first changes from turn to turn.
+// BenchmarkWarmAcquire lets the limiter and the bare update it makes take turns on
+// one emulator. The bare side replays each input that the limiter rendered, one
+// behind, on a twin of the limiter's bucket, so both sides see the same sequence of
+// writes; who goes first changes from turn to turn.
 func BenchmarkWarmAcquire(b *testing.B) {
 	t := newBare(b)
 	l, w := t.open(b, nil)
@@ -162,7 +125,6 @@ func BenchmarkWarmAcquire(b *testing.B) {
 		b.Fatal(err)
 	}
 	twinKey := t.twin(b, w.last.Key[item.AttrPK], "twin")
-	naiveKey := t.twin(b, w.last.Key[item.AttrPK], "naive")
 	if _, err := l.Acquire(ctx, req); err != nil {
 		b.Fatal(err)
 	}
@@ -174,7 +136,6 @@ func BenchmarkWarmAcquire(b *testing.B) {
 		_, err := t.db.UpdateItem(ctx, &in, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 		return err
 	}
-	peer := func() error { return t.naive(ctx, naiveKey, time.Now().UnixMilli()) }
 	timed := func(f func() error) time.Duration {
 		begin := time.Now()
 		if err := f(); err != nil {
@@ -182,7 +143,7 @@ func BenchmarkWarmAcquire(b *testing.B) {
 		}
 		return time.Since(begin)
 	}
-	var own, plain, third, added []time.Duration // limiter, bare call, peer, and the first two paired
+	var own, plain, added []time.Duration // limiter, bare call, and both paired
 	w.calls.Store(0)
 	for b.Loop() {
 		var mine, raw time.Duration
@@ -197,29 +158,25 @@ func BenchmarkWarmAcquire(b *testing.B) {
 			pending = w.last
 		}
 		own, plain, added = append(own, mine), append(plain, raw), append(added, mine-raw)
-		third = append(third, timed(peer))
 	}
-	compare(b, own, plain, third, added)
+	compare(b, own, plain, added)
 	if calls := w.calls.Load(); calls != int64(len(own)) {
 		b.Errorf("%d acquires took %d calls", len(own), calls)
 	}
 }
 
 // compare reports what turns have shown.
-func compare(b *testing.B, own, plain, third, added []time.Duration) {
+func compare(b *testing.B, own, plain, added []time.Duration) {
 	b.Helper()
-	m, p, d, n := median(own), median(plain), median(added), median(third)
+	m, p, d := median(own), median(plain), median(added)
 	b.ReportMetric(float64(m.Nanoseconds()), "acquire-ns")
 	b.ReportMetric(float64(p.Nanoseconds()), "bare-ns")
-	b.ReportMetric(float64(n.Nanoseconds()), "naive-ns")
 	b.ReportMetric(0, "ns/op")
 	say(b, "warm acquire  median %v  bare UpdateItem %v  ratio %.3f  on dynoxide, %d turns", m, p, float64(m)/float64(p),
 		len(own))
 	say(b, "warm acquire  added %v (%.1f %% of the bare call, target 5 %%), median of paired differences", d,
 		100*float64(d)/float64(p))
-	say(b, "warm acquire  naive peer (GetItem, then UpdateItem: 2 calls, 1 read and 1 write unit) %v, %.2f of the bare "+
-		"call", n, float64(n)/float64(p))
-	say(b, "warm acquire  p95 %v  bare %v  naive %v", quantile(own, 0.95), quantile(plain, 0.95), quantile(third, 0.95))
+	say(b, "warm acquire  p95 %v  bare %v", quantile(own, 0.95), quantile(plain, 0.95))
 }
 
 // BenchmarkRepeatedDenial asks again and again for what the last image cannot

@@ -16,11 +16,10 @@
 // `make bench` prints lines that begin with "bench:", after the usual lines of
 // the testing package:
 //
-//	warm acquire      the limiter, the bare UpdateItem it makes (the same
-//	                  rendered input, replayed on a twin bucket) and a naive
-//	                  peer (GetItem, then a conditional UpdateItem) take turns
-//	                  on one emulator; the limiter's overhead is the median of
-//	                  the paired differences. Target: at most 5 %.
+//	warm acquire      the limiter and the bare UpdateItem it makes (the same
+//	                  rendered input, replayed on a twin bucket) take turns on
+//	                  one emulator; the limiter's overhead is the median of the
+//	                  paired differences. Target: at most 5 %.
 //	repeated denial   time per denial by the last image, and the calls it made,
 //	                  which must be none.
 //	client compute    an acquire whose call is answered at once with a stored
