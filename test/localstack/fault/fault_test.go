@@ -108,8 +108,8 @@ func TestFaults(t *testing.T) {
 
 func TestDetailsReachTheSDK(t *testing.T) {
 	f := newFixture(t, engine.Dynoxide)
-	f.p.Add(&Rule{Times: 1, Fault: ThroughputExceeded(ReasonKeyRange)}, &Rule{Times: 1, Fault: Throttled(ReasonTableLimit)},
-		&Rule{Times: 1, Fault: TransactionConflict(2, 1)})
+	f.p.Add(&Rule{Times: 1, Fault: ThroughputExceeded(ReasonKeyRange)},
+		&Rule{Times: 1, Fault: Throttled(ReasonTableLimit)}, &Rule{Times: 1, Fault: TransactionConflict(2, 1)})
 	if e, ok := errors.AsType[*types.ProvisionedThroughputExceededException](f.add(t.Context())); !ok ||
 		len(e.ThrottlingReasons) != 1 || aws.ToString(e.ThrottlingReasons[0].Reason) != ReasonKeyRange {
 		t.Errorf("throughput exceeded: %+v", e)
