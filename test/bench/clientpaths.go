@@ -104,7 +104,7 @@ func clientPaths(ctx context.Context, w *world) ([]Row, error) {
 	return append(rows, flood), err
 }
 
-// courses are those of a bucket in some state.
+// courses are the acquires from a bucket in some state.
 func (f fleet) courses() []course {
 	takes := func(l *limiter.Limiter, n int64) func(context.Context, string) error {
 		return func(ctx context.Context, e string) error { return taken(ctx, l, e, n) }
