@@ -308,3 +308,24 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// Where the environment has no room, no line is printed that reads it.
+func TestTheEnvironmentIsNotLostInSilence(t *testing.T) {
+	folder := withEmulator(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-c", `ulimit -f 0; exec "$0" "$@"`, self}, dev(folder, "--no-functions")...)
+	cmd := exec.CommandContext(t.Context(), "sh", args...)
+	cmd.Env = append(os.Environ(), mainVariable+"=1", "GOCOVERDIR=")
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err == nil || !strings.Contains(errs.String(), syscall.EFBIG.Error()) || out.String() != "" {
+		t.Errorf("%v after %q: %s", err, out.String(), errs.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*.env")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
