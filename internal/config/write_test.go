@@ -90,6 +90,24 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	}
 }
 
+// A raise that cannot be read stays when only access changes, also where it is all that is stored.
+func TestRaisesThatCannotBeReadStay(t *testing.T) {
+	stored := Config{Namespace: "ns", Entity: "acme", Resource: "gpt"}.Item()
+	stored["l_rpm_more"] = item.S("soon")
+	c, err := DecodeConfig(stored)
+	if err == nil {
+		t.Fatal("it can be read")
+	}
+	for _, to := range []Access{{Switch: SwitchedOff}, {}} {
+		c.Decide(to)
+		after, held, err := c.Over(stored, nil).Apply(stored)
+		if err != nil || !held || after["l_rpm_more"] == nil || !AccessOf(after).Equal(to) {
+			t.Errorf("%+v: %v, held %v\n%s", to, err, held, itemtest.JSON(after))
+		}
+		stored = after
+	}
+}
+
 // A limit of any kind, with whatever was stored of it, also in part, is replaced by one of any kind: nothing
 // is left that would say more of the new one, or hide it.
 func TestStoringLimitsReplacesAllOfThem(t *testing.T) {
