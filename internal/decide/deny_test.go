@@ -139,12 +139,17 @@ func TestGivingUp(t *testing.T) {
 		{[]bucket.Limit{soft, quota}, []int64{2000, 2000}, "q", 60_000},
 		{[]bucket.Limit{soft, slow}, []int64{2000, 0}, "slow", 60_000}, // what is owed of it denies
 	} {
-		k := factsOf(1)
+		k, refilled := factsOf(1), c.after
+		if c.after == 60_000 { // for as long as an image denies
+			refilled = 1500
+		}
 		for _, g := range []struct {
 			lost          bool
 			did           Action
 			denies, after int64 // ms
-		}{{true, Take, 60_000, c.after}, {true, Several, 1500, 1500}, {false, Take, 1500, 1500}} {
+		}{
+			{true, Take, 60_000, c.after}, {true, Take, 1500, refilled}, {true, Several, 1500, 1500}, {false, Take, 1500, 1500},
+		} {
 			k.DenyFor = g.denies
 			d := decider{facts: k, now: noon, attempt: &Attempt{Lost: g.lost}}
 			d.want.Costs = table.Costs(c.limits, c.costs...)
