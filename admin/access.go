@@ -132,10 +132,11 @@ func (n *Namespace) decide(
 	if err != nil {
 		return Reached{}, err
 	}
-	_, _, err = n.store(ctx, at, anything, func(c *config.Config) {
-		to := c.Access
+	_, _, err = n.store(ctx, at, anything, func(c *config.Config) bool {
+		was, to := c.Access, c.Access
 		edit(&to)
 		c.Decide(to)
+		return !was.Equal(to)
 	})
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)

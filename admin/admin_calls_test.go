@@ -44,7 +44,7 @@ func TestWhatCallsCost(t *testing.T) {
 		"configs of many":                     "BatchGetItem:1 Query:2",
 		"configs of one":                      "Query:2",
 		"configure":                           "BatchGetItem:1 TransactWriteItems:1",
-		"configure what is so already":        "BatchGetItem:1",
+		"configure what is so already":        "BatchGetItem:1 TransactWriteItems:1",
 		"create an entity":                    "BatchGetItem:3 TransactWriteItems:1",
 		"credit":                              "BatchGetItem:4 TransactWriteItems:1",
 		"credit of a quota that is not there": "BatchGetItem:5 TransactWriteItems:1",

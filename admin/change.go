@@ -57,7 +57,7 @@ func (n *Namespace) changeIf(
 	if err := at.validate(); err != nil {
 		return err
 	}
-	before, after, err := n.store(ctx, at, expected, edit)
+	before, after, err := n.store(ctx, at, expected, func(c *config.Config) bool { edit(c); return true })
 	if err != nil {
 		return fail(err, "change limits of %s", at)
 	}
@@ -69,16 +69,18 @@ func (n *Namespace) changeIf(
 }
 
 // store replaces the configuration at a scope by what edit makes of it, with its
-// registries and its audit event.
+// registries and its audit event. Where edit reports false, nothing is to be done.
 func (n *Namespace) store(
-	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*config.Config),
+	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*config.Config) bool,
 ) (before, after config.Config, err error) {
 	s, err := n.commit(ctx, at, func(s stored) ([]item.Write, error) {
 		before, after = s.config, s.config
 		if !expected(s.item) {
 			return nil, ErrBusy
 		}
-		edit(&after)
+		if !edit(&after) {
+			return nil, nil
+		}
 		return n.writes(ctx, at, s, after), nil
 	})
 	if err == nil {
@@ -112,11 +114,12 @@ func (n *Namespace) commit(
 	return stored{}, ErrBusy
 }
 
-// writes returns the transaction that stores a configuration; none if it is stored already.
+// writes returns the transaction that stores a configuration; none if there are no limits to store and nothing else
+// changes. Limits that are stored already are recorded again: somebody has set them.
 func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) []item.Write {
 	was := s.config
 	over := after.Over(s.item, conditionOn(s.item))
-	if leaves(over, s.item) {
+	if len(after.Names()) == 0 && leaves(over, s.item) {
 		return nil
 	}
 	out := n.listed(over, s, after)

@@ -226,13 +226,14 @@ func (n *Namespace) Configure(ctx context.Context, s Settings) error {
 		}
 		days = int64(*keep / day)
 	}
-	_, _, err := n.store(ctx, Scope{}, anything, func(c *config.Config) {
+	_, _, err := n.store(ctx, Scope{}, anything, func(c *config.Config) bool {
 		if s.OnUnavailable != nil {
 			c.OnUnavailable = word
 		}
 		if s.AuditRetention != nil {
 			c.AuditRetentionDays = days
 		}
+		return true
 	})
 	return fail(err, "change settings")
 }

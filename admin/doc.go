@@ -30,8 +30,7 @@
 // A change and the audit event that records it are one transaction, which does not
 // happen in a namespace that was deleted meanwhile: the error is ErrNamespace. Apply asks
 // that once for each hundred changes.
-// Changes of limits, entities and buckets are recorded, changes of namespaces are not, nor is what a scope
-// says already.
+// Changes of limits, entities and buckets are recorded, changes of namespaces are not.
 //
 // Listings are iterators that read page by page. An error ends the listing and is
 // the last thing it yields. Those that find items by an index (children, buckets,
