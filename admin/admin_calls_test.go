@@ -52,7 +52,7 @@ func TestWhatCallsCost(t *testing.T) {
 		"delete a namespace":                  "BatchGetItem:1 TransactWriteItems:1",
 		"delete an entity":                    "BatchGetItem:1 BatchWriteItem:6 Query:13 TransactWriteItems:3 UpdateItem:14",
 		"delete an entity that is only described": "BatchGetItem:1 Query:3 TransactWriteItems:1",
-		"delete an entity that there is not":      "BatchGetItem:1 Query:3 TransactWriteItems:1",
+		"delete an entity that does not exist":    "BatchGetItem:1 Query:3 TransactWriteItems:1",
 		"delete limits":                           "BatchGetItem:4 TransactWriteItems:1 UpdateItem:1",
 		"delete limits that are not there":        "BatchGetItem:1",
 		"disable":                                 "BatchGetItem:11 Query:3 TransactWriteItems:1 UpdateItem:4",

@@ -54,7 +54,7 @@ func countEvents(w *world, about Scope, action string, want int) error {
 
 // Every call of every operation fails in every way. What is only delayed or lost is made up for, with the outcome
 // of an operation that met no fault. Else the error says so, and the operation makes up for it when it is carried
-// out again. Nobody needs the call that takes a zero out of the counts: that it fails, here as call 0, is no error.
+// out again. The call that removes a zero from the counts, call 0 here, may fail without an error.
 func TestOperationsUnderFaults(t *testing.T) {
 	for name := range operations(t.Context()) {
 		base := changeable(t, name)
@@ -118,10 +118,10 @@ func TestOperationsUnderFaults(t *testing.T) {
 	}
 }
 
-// Nothing is written into a namespace that was deleted, whoever still has it. And an operation whose context ends says
-// so, and is not tried any longer.
+// Nothing is written into a deleted namespace, also by a client that opened it before. An operation whose context has
+// ended returns an error and is not tried again.
 func TestNothingIsChanged(t *testing.T) {
-	unchanged := []string{"configure what is so already", "delete an entity that there is not",
+	unchanged := []string{"configure what is so already", "delete an entity that does not exist",
 		"delete limits that are not there", "reach"}
 	for name, do := range operations(t.Context()) {
 		w := changeable(t, name)
@@ -170,7 +170,7 @@ func TestWhatOthersStoredStays(t *testing.T) {
 	}
 }
 
-// Whoever is always raced by others gives up in the end, and is told that.
+// An operation that always loses against others gives up with an error in the end.
 func TestChangesThatAreAlwaysRaced(t *testing.T) {
 	for _, name := range []string{"set limits", "set limits of one", "change limits", "delete limits", "configure",
 		"disable", "cascade", "create an entity", "update an entity", "move an entity", "credit", "raise twice with an id",

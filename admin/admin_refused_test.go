@@ -49,7 +49,7 @@ func TestWhatIsRefused(t *testing.T) {
 				t.Errorf("%v after %d calls\nwant %s", err, calls, want)
 			}
 			if v != nil && !reflect.ValueOf(v).IsZero() {
-				t.Errorf("%s: tells %+v", want, v)
+				t.Errorf("%s: returns %+v", want, v)
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestWhatIsRefusedAfterALook(t *testing.T) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 		if !reflect.ValueOf(v).IsZero() || w.db.Len() != before.Len() {
-			t.Errorf("%s: tells %+v, %d items, before %d", want, v, w.db.Len(), before.Len())
+			t.Errorf("%s: returns %+v, %d items, before %d", want, v, w.db.Len(), before.Len())
 		}
 	}
 }

@@ -115,35 +115,34 @@ func (n *Namespace) commit(
 }
 
 // writes returns the transaction that stores a configuration; none if there are no limits to store and nothing else
-// changes. Limits that are stored already are recorded again: somebody has set them.
+// changes. A call that sets limits to what they are is recorded like any other.
 func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) []item.Write {
 	was := s.config
-	over := after.Over(s.item, conditionOn(s.item))
-	if len(after.Names()) == 0 && leaves(over, s.item) {
+	if len(after.Names()) == 0 && leaves(after.Over(s.item, conditionOn(s.item)), s.item) {
 		return nil
 	}
-	out := n.listed(over, s, after)
-	subject, resource := at.subject()
-	e := event{subject: subject, action: ledger.ActionLimitsSet, resource: resource}
 	says := config.AccessSet(was.Access, after.Access)
 	switch {
 	case len(says) > 0 && slices.Equal(was.Limits, after.Limits) && slices.Equal(was.Unread, after.Unread):
-		e.details = says
+		return n.replaces(ctx, at, s, after, ledger.ActionLimitsSet, says)
 	case len(after.Names()) == 0 && len(was.Names()) > 0 || after.Empty():
-		e.action, e.details = ledger.ActionLimitsDeleted, with(config.LimitsDeleted(was), says)
-	default:
-		e.details = with(config.LimitsSet(after), says)
+		return n.replaces(ctx, at, s, after, ledger.ActionLimitsDeleted, with(config.LimitsDeleted(was), says))
 	}
-	return append(out, n.record(ctx, s.system, e))
+	return n.replaces(ctx, at, s, after, ledger.ActionLimitsSet, with(config.LimitsSet(after), says))
 }
 
-// listed returns a write over a configuration, and the one of the registry that lists it.
-func (n *Namespace) listed(over item.Write, s stored, after config.Config) []item.Write {
+// replaces returns the write over the configuration at a scope, the one of the registry that lists it, and the
+// event that records it.
+func (n *Namespace) replaces(
+	ctx context.Context, at Scope, s stored, after config.Config, action string, details item.Item,
+) []item.Write {
+	over := after.Over(s.item, conditionOn(s.item))
 	out := []item.Write{config.Noticed(over, s.item)}
 	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
 		out = append(out, n.registers(s.item != nil, after, !gone)...)
 	}
-	return out
+	subject, resource := at.subject()
+	return append(out, n.record(ctx, s.system, event{subject, action, resource, details}))
 }
 
 // with returns the details of an event, and more.

@@ -52,7 +52,7 @@ func TestEntities(t *testing.T) {
 	w.must(err)
 	if e, err := w.ns.Entity(t.Context(), "beta"); err != nil || e.Name != "Beta" || e.CreatedAt.UnixMilli() != start ||
 		!reflect.DeepEqual(e, updated) {
-		t.Errorf("updated: %+v, %v, told %+v", e, err, updated)
+		t.Errorf("updated: %+v, %v, returned %+v", e, err, updated)
 	}
 	_, err = w.ns.Entity(t.Context(), "nobody")
 	w.wants(err, ErrNotFound)

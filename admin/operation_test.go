@@ -93,7 +93,7 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 		},
 		"delete an entity":                        deletes("acme"),
 		"delete an entity that is only described": deletes("gone"),
-		"delete an entity that there is not":      deletes("nobody"),
+		"delete an entity that does not exist":    deletes("nobody"),
 		"credit":                                  credit,
 		"credit twice with an id":                 twice(credit),
 		"credit of a quota that is not there": func(w *world) error {

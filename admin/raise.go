@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -120,7 +119,7 @@ func (n *Namespace) raiseLimits(
 		}
 		done = n.operationOf(at, table.OperationRaise)
 		done.Writer, done.Tokens, done.Ends, done.At = n.table.ids.next(now), more, ends, now
-		writes = n.raisesChanged(ctx, at, s, after, ledger.ActionLimitsRaised,
+		writes = n.replaces(ctx, at, s, after, ledger.ActionLimitsRaised,
 			with(ledger.BucketLevels(more, n.once), item.Item{"until": item.Map(until)}))
 		if n.once != "" {
 			writes = append(writes, done.Create())
@@ -172,21 +171,12 @@ func (n *Namespace) EndRaises(ctx context.Context, entity, resource string, limi
 		if len(after.Raises) == len(s.config.Raises) {
 			return nil, nil
 		}
-		return n.raisesChanged(ctx, at, s, after, ledger.ActionRaisesEnded, ledger.BucketLevels(ended, "")), nil
+		return n.replaces(ctx, at, s, after, ledger.ActionRaisesEnded, ledger.BucketLevels(ended, "")), nil
 	})
 	if err == nil {
 		_, err = n.reach(ctx, at, nil)
 	}
 	return fail(err, "end raises of %s", at)
-}
-
-// raisesChanged returns the writes that store other raises of a scope, and record that.
-func (n *Namespace) raisesChanged(
-	ctx context.Context, at Scope, s stored, after config.Config, action string, details item.Item,
-) []item.Write {
-	subject, resource := at.subject()
-	return append(n.listed(after.Over(s.item, conditionOn(s.item)), s, after),
-		n.record(ctx, s.system, event{subject: subject, resource: resource, action: action, details: details}))
 }
 
 // raised returns a limit in force that can be raised.

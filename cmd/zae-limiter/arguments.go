@@ -27,7 +27,6 @@ func wrongFlag(err error) string {
 		if want != "" {
 			return fmt.Sprintf("--%s %q: want %s", value.GetFlag().Name, value.GetValue(), want)
 		}
-		return err.Error()
 	}
 	return err.Error()
 }

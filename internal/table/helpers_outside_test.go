@@ -1,44 +1,6 @@
 package table_test
 
-import (
-	"testing"
+import "github.com/zeroae/zae-limiter-go/internal/table"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
-)
-
-// create is a bucket that is made at an instant.
-func create(now int64, costs []table.Cost) (item.Put, table.Shard) {
-	return table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs, Draw: 7})
-}
-
-// addAt is a plain add to that bucket while it is of one shard.
-func addAt(now int64, costs []table.Cost) table.Add {
-	return table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: now, Room: 50, Costs: costs}
-}
-
-// applied carries out a write, which must hold.
-func applied(t *testing.T, w item.Write, on item.Item) item.Item {
-	t.Helper()
-	after, held, err := w.Apply(on)
-	if err != nil || !held {
-		t.Fatalf("held %v, %v", held, err)
-	}
-	return after
-}
-
-func decode(t *testing.T, it item.Item) table.Shard {
-	t.Helper()
-	b, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// imageOf is a shard of that bucket, as it is full.
-func imageOf(generation int64, limits []bucket.Limit, shard, shards int, now int64) table.Shard {
-	return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: generation,
-		State: bucket.New(limits, shard, shards, now)}
-}
+// These are the helpers of helpers_test.go.
+var create, addAt, applied, decode, imageOf = table.MadeAt, table.AddAt, table.Applied, table.Decoded, table.ImageOf

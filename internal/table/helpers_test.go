@@ -41,3 +41,6 @@ func imageOf(generation int64, limits []bucket.Limit, shard, shards int, now int
 	return Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: generation,
 		State: bucket.New(limits, shard, shards, now)}
 }
+
+// The same for the tests of package table_test.
+var MadeAt, AddAt, Applied, Decoded, ImageOf = create, addAt, applied, decode, imageOf
