@@ -24,6 +24,8 @@ type denied struct {
 	until  int64 // the choice holds before it, epoch ms
 	at     int64
 	unseen bool // of some shards nothing is known
+	shown  Denial
+	now    int64 // the instant of shown, epoch ms
 }
 
 // covers reports whether a denial is one of this request too: it wants as much under
@@ -48,8 +50,16 @@ func (d decider) deny(c Choice) *denied {
 	return out
 }
 
-// explain returns the denial as it is at now.
+// explain returns the denial as it is at now. In a flood, many are denied within a millisecond: it is worked out once
+// for all of them.
 func (d *denied) explain(k *facts, now int64) Denial {
+	if d.now != now || d.shown.Levels == nil {
+		d.shown, d.now = d.explained(k, now), now
+	}
+	return d.shown
+}
+
+func (d *denied) explained(k *facts, now int64) Denial {
 	out := Denial{
 		Limit: d.c.Limit, After: bucket.SubSat(max(d.c.at, now+1), now), Estimated: d.unseen || d.c.guess, Full: d.c.full,
 		Levels: k.levels(d.want.Costs, now, true),
