@@ -16,7 +16,6 @@ type counts struct {
 	lostSettlements                        int // commits and rollbacks without an answer
 	unsettled                              int // leases that Do could not settle: nothing was written
 	hotDenied                              int // of the denied, on the hot bucket
-	probes                                 int // of the acquired, those that measure the cost
 }
 
 // book is the clients' own bookkeeping, independent of everything stored. It
@@ -103,11 +102,11 @@ func (l *book) seen() counts {
 	return l.counts
 }
 
-// worst returns the worst window over all limits of all tenants that are of
-// interest, and which limit it is of.
-func (l *book) worst(kept bool, of func(loadcheck.Account) bool) (loadcheck.Judged, error) {
-	all, err := l.Judge(0, kept)
-	worst, ok := slices.DeleteFunc(all, func(j loadcheck.Judged) bool { return !of(j.Account) }).Worst()
+// worst returns the worst window over all limits of an entity, or of all tenants for "".
+func (l *book) worst(entity string) (loadcheck.Judged, error) {
+	all, err := l.Judge(0, false)
+	others := func(j loadcheck.Judged) bool { return entity != "" && j.Entity != entity }
+	worst, ok := slices.DeleteFunc(all, others).Worst()
 	if err == nil && !ok {
 		err = errors.New("no request was granted")
 	}
@@ -121,7 +120,3 @@ func (l *book) rule(of loadcheck.Account) (r loadcheck.Rule, ok bool) {
 	}
 	return r, false
 }
-
-// everyone and theHot choose for worst.
-func everyone(loadcheck.Account) bool { return true }
-func theHot(a loadcheck.Account) bool { return a.Entity == hotEntity }

@@ -23,10 +23,6 @@ const (
 	// out, so that the demo takes as long everywhere.
 	inFlight = 24
 	maxLag   = time.Second
-	// settleTries bounds how often a settlement without a decision is repeated,
-	// settlePause is the time between.
-	settleTries = 100
-	settlePause = 100 * time.Millisecond
 )
 
 // fleet is the clients. It is safe for concurrent use.
@@ -95,71 +91,33 @@ func (f *fleet) play(ctx context.Context, requests []request) {
 	}
 }
 
-// one plays one request: acquire, call the model, settle. One in four does the
-// same through Do.
+// one plays one request: acquire, call the model, settle. The result of Do shows how the request
+// ended; the function in it sees the grant and the settlement.
 func (f *fleet) one(ctx context.Context, r request) {
-	n := f.next.Add(1)
-	lim := f.limiters[int(n)%len(f.limiters)]
-	req := limiter.Request{
-		Entity: r.tenant.entity, Resource: r.tenant.resource,
-		Costs: limiter.Costs{"rpm": max(r.calls, 1), "tpm": r.estimate}, Limits: r.given(),
+	lim := f.limiters[int(f.next.Add(1))%len(f.limiters)]
+	costs := limiter.Costs{"rpm": max(r.calls, 1)}
+	if r.estimate > 0 {
+		costs["tpm"] = r.estimate
 	}
-	if n%4 == 0 {
-		f.throughDo(ctx, lim, req, r)
-		return
-	}
-	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
-	lease, err := lim.Acquire(ctx, req)
-	c.answered = now()
-	if err != nil {
-		f.refused(ctx, c, err)
-		return
-	}
-	f.book.granted(c)
-	time.Sleep(r.hold)
-	f.settle(ctx, r, c, lease)
-}
-
-func (f *fleet) settle(ctx context.Context, r request, c call, lease *limiter.Lease) {
-	ctx = context.WithoutCancel(ctx)
-	back := call{tenant: c.tenant, sent: now()}
-	act, count := lease.Commit, func(n *counts) { n.adjusted++ }
-	if r.fails {
-		back.costs, act = negative(c.costs), lease.Rollback
-		count = func(n *counts) { n.rolledBack++ }
-	} else {
-		back.costs = limiter.Costs{"tpm": r.settle}
-		if err := lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle}); err != nil {
-			f.book.failed(err)
-			return
-		}
-	}
-	err := act(ctx)
-	for try := 1; errors.Is(err, limiter.ErrUnavailable) && try < settleTries; try++ {
-		time.Sleep(settlePause)
-		err = act(ctx)
-	}
-	back.answered = now()
-	f.booked(back, count, err)
-}
-
-// throughDo is one with the convenience. The result of Do shows how the request ended; the function
-// in it sees the grant and the settlement.
-func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter.Request, r request) {
-	c := call{tenant: r.tenant, costs: req.Costs, sent: now()}
-	back := call{tenant: r.tenant, costs: limiter.Costs{"tpm": r.settle}}
-	count := func(n *counts) { n.adjusted++ }
+	req := limiter.Request{Entity: r.tenant.entity, Resource: r.tenant.resource, Costs: costs, Limits: r.given()}
+	c := call{tenant: r.tenant, costs: costs, sent: now()}
+	back := call{tenant: r.tenant}
+	count := func(*counts) {}
 	ran := false
-	err := lim.Do(ctx, req, func(ctx context.Context, lease *limiter.Lease) error {
+	err := lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
 		c.answered, ran = now(), true
 		f.book.granted(c)
 		time.Sleep(r.hold)
 		defer func() { back.sent = now() }()
-		if r.fails {
-			back.costs, count = negative(c.costs), func(n *counts) { n.rolledBack++ }
+		switch {
+		case r.fails:
+			back.costs, count = negative(costs), func(n *counts) { n.rolledBack++ }
 			return errModel
+		case r.settle != 0:
+			back.costs, count = limiter.Costs{"tpm": r.settle}, func(n *counts) { n.adjusted++ }
+			return lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle})
 		}
-		return lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle})
+		return nil
 	})
 	if !ran {
 		c.answered = now()
@@ -167,14 +125,16 @@ func (f *fleet) throughDo(ctx context.Context, lim *limiter.Limiter, req limiter
 		return
 	}
 	back.answered = now()
-	if errors.Is(err, limiter.ErrUnavailable) {
-		// Do has let go of the lease: nothing was written, nothing is settled.
-		back.costs, count = nil, func(n *counts) { n.unsettled++ }
-		err = nil
-	} else if errors.Is(err, errModel) && !errors.Is(err, limiter.ErrUnknown) {
-		err = nil
+	switch {
+	case errors.Is(err, limiter.ErrUnavailable): // Do has let go of the lease, and nothing was written
+		f.book.count(func(n *counts) { n.unsettled++ })
+	case errors.Is(err, limiter.ErrUnknown):
+		f.book.settled(back, func(n *counts) { n.lostSettlements++ }, false)
+	case err == nil || errors.Is(err, errModel):
+		f.book.settled(back, count, true)
+	default:
+		f.book.failed(err)
 	}
-	f.booked(back, count, err)
 }
 
 var errModel = errors.New("the model failed")
@@ -194,18 +154,6 @@ func (f *fleet) refused(ctx context.Context, c call, err error) {
 	case errors.Is(err, limiter.ErrUnknown):
 		f.book.refused(c, func(n *counts) { n.unknown++ }, true)
 	case ctx.Err() == nil:
-		f.book.failed(err)
-	}
-}
-
-// booked books a settlement.
-func (f *fleet) booked(back call, count func(*counts), err error) {
-	switch {
-	case err == nil:
-		f.book.settled(back, count, true)
-	case errors.Is(err, limiter.ErrUnknown):
-		f.book.settled(back, func(n *counts) { n.lostSettlements++ }, false)
-	default:
 		f.book.failed(err)
 	}
 }

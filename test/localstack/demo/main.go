@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -99,9 +100,11 @@ func (d *demo) conclude(ctx context.Context, err error) (string, int) {
 	case err != nil:
 		why = append(why, err.Error())
 	default:
-		d.result.print(d.out)
+		var summary strings.Builder
+		d.result.print(&summary)
+		fmt.Fprint(d.out, summary.String())
 		why = d.result.verdict()
-		if err := savePage(pagePath, d.story(why)); err != nil {
+		if err := savePage(pagePath, d.story(why), summary.String()); err != nil {
 			why = append(why, err.Error())
 		}
 		fmt.Fprintf(d.out, "\nThe same with pictures: %s\n", pagePath)
@@ -136,15 +139,12 @@ func (d *demo) play(ctx context.Context) (err error) {
 	d.calmed = now()
 	d.rig.clients.Clear()
 	d.writes = d.rig.watcher.hotWrites()
-	warm, err := measureWarm(ctx, d.rig, d.book)
-	if err != nil {
-		return err
-	}
 	d.say("the rush is over; a busy tenant takes tokens ahead for %v", busyTime)
 	if d.busy, err = openBusy(ctx, d.rig, d.book); err != nil {
 		return err
 	}
-	d.busy.play(ctx, d.rig)
+	defer d.busy.proxy.Stop()
+	d.busy.play(ctx)
 	d.busied = now()
 	d.say("a few requests go on until the hot bucket is whole again")
 	d.calm(ctx)
@@ -153,7 +153,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 		return err
 	}
 	d.say("stream is empty; comparing")
-	return d.measure(ctx, warm)
+	return d.measure(ctx)
 }
 
 // seed opens the clients and stores the configuration.
@@ -244,7 +244,7 @@ func (d *demo) drain(ctx context.Context) error {
 }
 
 // measure compares the stored items with the clients' records.
-func (d *demo) measure(ctx context.Context, warm warmCost) error {
+func (d *demo) measure(ctx context.Context) error {
 	s := d.rig
 	stored, err := readTable(ctx, s.Engine.DynamoDB(), s.Table)
 	if err != nil {
@@ -261,7 +261,7 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	}
 	pages := d.book.Pages()
 	r := &result{
-		counts: d.book.seen(), errs: d.book.errs, warm: warm,
+		counts: d.book.seen(), errs: d.book.errs,
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
 		hot: s.watcher.resharded(), hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
@@ -272,13 +272,10 @@ func (d *demo) measure(ctx context.Context, warm warmCost) error {
 	if r.busy, err = d.busy.became(); err != nil {
 		return err
 	}
-	if r.worst, err = d.book.worst(false, everyone); err != nil {
+	if r.worst, err = d.book.worst(""); err != nil {
 		return err
 	}
-	if r.worstKept, err = d.book.worst(true, everyone); err != nil {
-		return err
-	}
-	if r.worstHot, err = d.book.worst(false, theHot); err != nil {
+	if r.worstHot, err = d.book.worst(hotEntity); err != nil {
 		return err
 	}
 	r.writesPer, r.writes, r.records = writesPerThousand(s)

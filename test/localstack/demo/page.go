@@ -14,30 +14,20 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"number":  number,
-	"seconds": func(s float64) string { return fmt.Sprintf("%.1f s", s) },
-	"margin":  margin,
-}).Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"number": number}).Parse(pageText))
 
-// page is the story with the shapes that show it. The story itself goes with it,
-// for machines.
+// page is the story with its picture, and the printed summary. The story itself goes with it, for
+// machines.
 type page struct {
 	Story   story
 	Passed  bool
-	Bars    []bars
-	Level   plot
-	Growth  plot
-	Mishaps plot
-	Faults  []faults
-	Busy    plot
+	Picture template.HTML
+	Bars    []bar
+	Summary string
 }
 
 // Sent is how many requests of the workload were sent.
-func (p page) Sent() float64 { return p.Planned() - float64(p.Story.LeftOut) }
-
-// Planned is how many there are.
-func (p page) Planned() float64 { return float64(p.Story.Planned) }
+func (p page) Sent() int { return p.Story.Planned - p.Story.LeftOut }
 
 // margin says how near to its bound something came that is so many tokens above it.
 func margin(excess float64) string {
@@ -48,114 +38,49 @@ func margin(excess float64) string {
 	return fmt.Sprintf("%.3g tokens %s its bound", math.Abs(excess), side)
 }
 
-// bars are the limits of one tenant.
-type bars struct {
-	Entity, Resource string
-	Limits           []bar
-}
-
-// bar is a limit: the admitted part of its allowance.
+// bar is a limit: the admitted part of its allowance. Tenant is empty after the tenant's first.
 type bar struct {
-	Limit, Admitted, Allowed string
-	Percent                  float64
-}
-
-// plot is a picture over time.
-type plot struct {
-	frame
-	Unit         string // of its values
-	Line, Dashed string // paths
-	Rush         float64
-	Marks        []mark
-	Lanes        []mark // the names of its lines where each is a kind
-}
-
-// RushWidth is how wide the time of the rush is.
-func (p plot) RushWidth() float64 { return p.Rush - p.Left }
-
-// mark is a point with a text.
-type mark struct {
-	X, Y float64
-	Text string
+	grants
+	Tenant  string
+	Percent float64
 }
 
 // writePage writes the story as one self-contained page.
-func writePage(w io.Writer, r story) error {
-	return pageTemplate.Execute(w, &page{
-		Story: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Level: levelPlot(r),
-		Growth: growthPlot(r), Mishaps: mishapPlot(r), Busy: busyPlot(r), Faults: byKind(r.Incidents, r.Seconds),
-	})
+func writePage(w io.Writer, r story, summary string) error {
+	p := page{Story: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Summary: summary}
+	if len(r.Hot) > 0 {
+		var drawn strings.Builder
+		if err := drawPicture(&drawn, r, ofThePage); err != nil {
+			return err
+		}
+		p.Picture = template.HTML(drawn.String())
+	}
+	return pageTemplate.Execute(w, p)
 }
 
 // savePage writes the page to a file, whose folder need not exist.
-func savePage(path string, r story) error {
+func savePage(path string, r story, summary string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	var out strings.Builder
-	if err := writePage(&out, r); err != nil {
+	if err := writePage(&out, r, summary); err != nil {
 		return err
 	}
 	return os.WriteFile(path, []byte(out.String()), 0o644)
 }
 
-// barsOf groups grants, sorted by tenant, tenant by tenant.
-func barsOf(all []grants) (out []bars) {
+// barsOf makes bars of grants, which are sorted by tenant.
+func barsOf(all []grants) (out []bar) {
+	last := ""
 	for _, g := range all {
-		if g.Entity == probeTenant.entity {
-			continue
+		b := bar{grants: g, Tenant: g.Entity + " on " + g.Resource, Percent: 100 * g.Admitted / max(g.Allowed, 1)}
+		if b.Tenant == last {
+			b.Tenant = ""
+		} else {
+			last = b.Tenant
 		}
-		if n := len(out); n == 0 || out[n-1].Entity != g.Entity || out[n-1].Resource != g.Resource {
-			out = append(out, bars{Entity: g.Entity, Resource: g.Resource})
-		}
-		b := &out[len(out)-1]
-		percent := 100 * g.Admitted / max(g.Allowed, 1)
-		b.Limits = append(b.Limits, bar{g.Limit, number(g.Admitted), number(g.Allowed), percent})
+		out = append(out, b)
 	}
 	return out
-}
-
-func levelPlot(r story) plot {
-	low, high := 0.0, r.Worst.Capacity
-	for _, p := range r.Worst.Levels {
-		low, high = min(low, p.Value), max(high, p.Value)
-	}
-	f := newFrame(r.Seconds, low, high)
-	full := []point{{0, r.Worst.Capacity}, {r.Seconds, r.Worst.Capacity}}
-	return plot{frame: f, Unit: "tokens", Line: f.line(r.Worst.Levels, false), Dashed: f.line(full, false),
-		Rush: f.X(r.Rush)}
-}
-
-func growthPlot(r story) plot {
-	var shards, counts []point
-	most := 1
-	for _, s := range r.Shards {
-		most = max(most, s.Shards, s.Count)
-		shards = append(shards, point{s.At, float64(s.Shards)})
-		counts = append(counts, point{s.At, float64(s.Count)})
-	}
-	f := newFrame(r.Seconds, 0, float64(most)+math.Ceil(float64(most)/8))
-	p := plot{frame: f, Unit: "shards", Line: f.line(shards, true), Dashed: f.line(counts, true), Rush: f.X(r.Rush)}
-	for i, s := range r.Shards {
-		if i == 0 || r.Shards[i-1].Shards != s.Shards {
-			p.Marks = append(p.Marks, mark{f.X(s.At), f.Y(float64(s.Shards)), fmt.Sprintf("%.0f s: %d shards", s.At, s.Shards)})
-		}
-	}
-	return p
-}
-
-// mishapPlot has a line for each kind of fault.
-func mishapPlot(r story) plot {
-	kinds := byKind(r.Incidents, r.Seconds)
-	f := newFrame(r.Seconds, 0, 1)
-	f.Width, f.Height = f.Width-130, lineHeight*float64(len(kinds))
-	p := plot{frame: f, Rush: f.X(r.Rush)}
-	for i, kind := range kinds {
-		y := f.Top + lineHeight*(float64(i)+0.5)
-		p.Lanes = append(p.Lanes, mark{f.Right() + 8, y, kind.What})
-		for _, at := range kind.At {
-			p.Marks = append(p.Marks, mark{f.X(at), y, fmt.Sprintf("%.1f s: %s", at, kind.What)})
-		}
-	}
-	return p
 }

@@ -45,7 +45,7 @@ const sections = `[...document.querySelectorAll("section")].map(s => ({
 func TestPageInABrowser(t *testing.T) {
 	r := recorded(t)
 	path := filepath.Join(t.TempDir(), "demo.html")
-	if err := savePage(path, r); err != nil {
+	if err := savePage(path, r, "demo: everything agrees"); err != nil {
 		t.Fatal(err)
 	}
 	for _, screen := range []browser.Screen{{Width: 1280, Height: 900}, {Width: 390, Height: 844, Dark: true}} {
@@ -64,11 +64,11 @@ func TestPageInABrowser(t *testing.T) {
 			var ids []string
 			for _, s := range all {
 				ids = append(ids, s.ID)
-				if s.Heading == "" || s.Height < 100 || s.Width < 300 || s.Drawn == 0 && s.ID != "costs" {
+				if s.Heading == "" || s.Height < 50 || s.Width < 300 || s.Drawn == 0 && s.ID != "summary" {
 					t.Errorf("section %+v", s)
 				}
 			}
-			if want := []string{"admitted", "worst", "shards", "ahead", "trouble", "costs"}; !slices.Equal(ids, want) {
+			if want := []string{"rush", "admitted", "summary"}; !slices.Equal(ids, want) {
 				t.Errorf("sections %q, want %q", ids, want)
 			}
 			for _, problem := range p.Problems() {
@@ -95,12 +95,7 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 	got := browser.Eval[[]lengths](p, `[...document.querySelectorAll("svg.bar")].map(s => {
 		const [track, fill] = [...s.querySelectorAll("rect")].map(e => e.getBoundingClientRect().width);
 		return {Fill: fill, Track: track}})`)
-	var want []grants
-	for _, g := range r.Tenants {
-		if g.Entity != probeTenant.entity {
-			want = append(want, g)
-		}
-	}
+	want := r.Tenants
 	if len(got) != len(want) || len(want) == 0 {
 		t.Fatalf("%d bars for %d limits", len(got), len(want))
 	}
@@ -110,24 +105,21 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 			t.Errorf("%+v: the bar is %.1f of %.1f long, want %.1f %%", want[i], b.Fill, b.Track, 100*share)
 		}
 	}
-	// The line of the shards begins and ends low and is highest in between.
-	type shape struct{ Begin, End, Top float64 }
-	s := browser.Eval[shape](p, `(() => {
-		const path = document.querySelector("#shards path.main"), n = path.getTotalLength();
-		const ys = [...Array(200).keys()].map(i => path.getPointAtLength(n * i / 199).y);
-		return {Begin: ys[0], End: ys[199], Top: Math.min(...ys)} })()`)
-	if s.Begin != s.End || s.Top > s.Begin-50 {
-		t.Errorf("the line of the shards is %+v, want it to rise and to come down again", s)
-	}
-	for _, c := range []struct {
-		selector string
-		want     int
-	}{{"#trouble circle", len(r.Incidents)}, {"#trouble tbody tr", len(byKind(r.Incidents, r.Seconds))},
-		{"#calls tbody tr", len(r.Calls)}} {
-		got := browser.Eval[int](p, fmt.Sprintf("document.querySelectorAll(%q).length", c.selector))
-		if got != c.want || got == 0 {
-			t.Errorf("%d of %s, want %d", got, c.selector, c.want)
+	incidents := 0
+	for _, in := range r.Incidents {
+		if in.At <= r.Rush {
+			incidents++
 		}
+	}
+	if got := browser.Eval[int](p, `document.querySelectorAll("#rush circle").length`); got != incidents || got == 0 {
+		t.Errorf("%d marks for %d faults", got, incidents)
+	}
+	if got := browser.Eval[string](p, `document.querySelector("#summary pre").innerText`); got != "demo: everything agrees" {
+		t.Errorf("the summary is %q", got)
+	}
+	if browser.Eval[bool](p, `(s => s.stroke == "none" || s.stroke == getComputedStyle(document.body).backgroundColor)(
+		getComputedStyle(document.querySelector("#rush path")))`) {
+		t.Error("a line has the colour of the paper")
 	}
 	if browser.Eval[bool](p, `(s => s.color == s.backgroundColor)(getComputedStyle(document.body))`) {
 		t.Error("the text has the colour of the paper")
@@ -142,7 +134,7 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 func TestPageOfAFailure(t *testing.T) {
 	r := story{About: "<script>alert(1)</script>", Why: []string{"5 < 6 events"}, Seconds: 1}
 	var out strings.Builder
-	if err := writePage(&out, r); err != nil {
+	if err := writePage(&out, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	p := browser.Open(t, browser.DataURL(out.String()), browser.Screen{Width: 800, Height: 600})

@@ -70,12 +70,15 @@ var pictureTemplate = template.Must(template.New("picture").Funcs(template.FuncM
 	"below":  func(y, by float64) float64 { return y + by },
 }).Parse(pictureText))
 
-type colours struct{ Paper, Ink, Soft, Rule, Wash, Main, Second string }
+type colours struct{ Paper, Ink, Soft, Rule, Main, Second string }
+
+// ofThePage are the colours of the page that the picture is part of, which follow the reader's theme.
+var ofThePage = colours{"var(--paper)", "var(--ink)", "var(--soft)", "var(--rule)", "var(--main)", "var(--second)"}
 
 // themes are the pictures that are made of a run.
 var themes = map[string]colours{
-	"light": {"#ffffff", "#1b1f24", "#59636e", "#d1d9e0", "#f3f5f7", "#0b66c3", "#b35900"},
-	"dark":  {"#0d1117", "#e6edf3", "#9da7b1", "#3d444d", "#161b22", "#58a6ff", "#f0883e"},
+	"light": {"#ffffff", "#1b1f24", "#59636e", "#d1d9e0", "#0b66c3", "#b35900"},
+	"dark":  {"#0d1117", "#e6edf3", "#9da7b1", "#3d444d", "#58a6ff", "#f0883e"},
 }
 
 // picture is the README's picture of a run until the end of its rush: the requests for the hot

@@ -106,7 +106,7 @@ func TestNoPictureOfAFailure(t *testing.T) {
 	page, data := filepath.Join(dir, "demo.html"), filepath.Join(dir, "run.json")
 	r := recorded(t)
 	r.Why = []string{"5 < 6 events"}
-	if err := savePage(page, r); err != nil {
+	if err := savePage(page, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := savePictures(page, data, dir); err == nil || !strings.Contains(err.Error(), r.Why[0]) {

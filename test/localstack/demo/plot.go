@@ -6,16 +6,13 @@ import (
 	"strings"
 )
 
-// frame is the area of a plot over time: the page draws its results, in units of the drawing, which
-// include left, top and the sizes.
+// point is a value at an instant, in seconds.
+type point struct{ At, Value float64 }
+
+// frame is the area of a plot over time, in units of the drawing. Values begin at zero.
 type frame struct {
 	Left, Top, Width, Height float64
-	seconds, low, high       float64
-}
-
-// newFrame returns an area for so many seconds and for values from low to high.
-func newFrame(seconds, low, high float64) frame {
-	return frame{Left: 56, Top: 28, Width: 648, Height: 180, seconds: max(seconds, 1), low: low, high: max(high, low+1)}
+	seconds, high            float64
 }
 
 // Right and Bottom are the far ends of the area.
@@ -26,9 +23,6 @@ func (f frame) Bottom() float64 { return f.Top + f.Height }
 func (f frame) Above() float64 { return f.Top - 10 }
 func (f frame) Below() float64 { return f.Bottom() + 18 }
 
-// Floor is how high a drawing is that ends with the instants.
-func (f frame) Floor() float64 { return f.Below() + 8 }
-
 // under returns a frame of some height below this one, with the same time.
 func (f frame) under(height float64) frame {
 	f.Top, f.Height = f.Bottom()+betweenPanels, height
@@ -38,25 +32,24 @@ func (f frame) under(height float64) frame {
 // X and Y are where an instant and a value are.
 func (f frame) X(at float64) float64 { return f.Left + f.Width*min(max(at/f.seconds, 0), 1) }
 func (f frame) Y(value float64) float64 {
-	return f.Bottom() - f.Height*min(max((value-f.low)/(f.high-f.low), 0), 1)
+	return f.Bottom() - f.Height*min(max(value/f.high, 0), 1)
 }
 
 // Times and Values are the instants and values of the grid.
-func (f frame) Times() []float64  { return ticks(0, f.seconds, 8) }
-func (f frame) Values() []float64 { return ticks(f.low, f.high, min(5, f.Height/(1.2*lineHeight))) }
+func (f frame) Times() []float64  { return ticks(f.seconds, 8) }
+func (f frame) Values() []float64 { return ticks(f.high, min(5, f.Height/(1.2*lineHeight))) }
 
-// ticks returns about n round numbers from low to high.
-func ticks(low, high, n float64) []float64 {
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/n)))
+// ticks returns about n round numbers from zero to high.
+func ticks(high, n float64) (out []float64) {
+	step := math.Pow(10, math.Floor(math.Log10(high/n)))
 	for _, by := range []float64{1, 2, 5, 10} {
-		if (high-low)/(step*by) <= n {
+		if high/(step*by) <= n {
 			step *= by
 			break
 		}
 	}
 	step = max(step, 1)
-	var out []float64
-	for v := math.Ceil(low/step) * step; v <= high; v += step {
+	for v := 0.0; v <= high; v += step {
 		out = append(out, v)
 	}
 	return out
@@ -84,12 +77,9 @@ func (f frame) line(points []point, steps bool) string {
 
 // number renders an amount with thousands set apart.
 func number(v float64) string {
-	s := fmt.Sprintf("%.0f", math.Abs(v))
+	s := fmt.Sprintf("%.0f", v)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "\u202f" + s[i:]
-	}
-	if v <= -0.5 {
-		s = "−" + s
 	}
 	return s
 }

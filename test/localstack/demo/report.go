@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,9 +17,7 @@ type result struct {
 	errs        []error
 	rpm, tpm    sums
 	worst       loadcheck.Judged
-	worstKept   loadcheck.Judged
 	worstHot    loadcheck.Judged // of the hot bucket
-	warm        warmCost
 	busy        busy
 	writesPer   float64
 	writes      int
@@ -84,8 +81,6 @@ func (r result) verdict() []string {
 	fail(r.counts.hotDenied == 0, "the hot bucket denied nothing: its limit was never reached, which proves little")
 	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worst.Entity, r.worst.Resource, r.worst.Result)
-	fail(r.warm.writes != 1 || r.warm.reads != 0, "a warm acquire costs %.2f write and %.2f read units", r.warm.writes,
-		r.warm.reads)
 	if err := r.busy.verdict(); err != nil {
 		fail(true, "%v", err)
 	}
@@ -118,8 +113,7 @@ func (r result) print(w io.Writer) {
 		"perhaps taken.")
 	say("demo: acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
 		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack)
-	say("Of the acquired, %d measured the cost below; %d settlements got no answer, %d could not be written.", c.probes,
-		c.lostSettlements, c.unsettled)
+	say("%d settlements got no answer, %d could not be written.", c.lostSettlements, c.unsettled)
 	say("The rush sent %d of its %d requests%s. The hot bucket denied %d.", r.planned-r.leftOut, r.planned,
 		map[bool]string{true: "; this machine was too slow for the others"}[r.leftOut > 0], c.hotDenied)
 	say("\nUsage: the aggregator's snapshots against the consumption counters in the buckets, per entity and resource,")
@@ -135,13 +129,7 @@ func (r result) print(w io.Writer) {
 	say("Nearest to that was %s on %s, %s: %s. The hot bucket, with up to %d shards: %s.", r.worst.Entity,
 		r.worst.Resource, r.worst.Limit, margin(float64(r.worst.Excess)/bucket.Milli), r.hot.most,
 		margin(float64(r.worstHot.Excess)/bucket.Milli))
-	say("demo: worst_excess_tokens=%s bound=0", decimal(r.worst.Excess))
-	if r.worst.Excess > 0 {
-		say("Not counting tokens that had been given back to a full bucket earlier, which are kept:")
-		say("demo: worst_excess_tokens_beyond_kept_returns=%s bound=0", decimal(r.worstKept.Excess))
-	}
-	say("\nCost of an acquire that needs no look-up, in capacity units as the engine reports them, indexes included.")
-	say("demo: write_units_per_warm_acquire=%.2f read_units=%.2f", r.warm.writes, r.warm.reads)
+	say("demo: worst_excess_tokens=%s bound=0", bucket.Tokens(r.worst.Excess))
 	r.busy.print(say)
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
@@ -162,21 +150,6 @@ func (r result) print(w io.Writer) {
 			say("demo: unexpected error: %v", err)
 		}
 	}
-}
-
-// decimal renders millitokens as tokens.
-func decimal(milli int64) string {
-	if milli == math.MaxInt64 || milli == math.MinInt64 {
-		return fmt.Sprint(milli / 1000)
-	}
-	sign := ""
-	if milli < 0 {
-		sign, milli = "-", -milli
-	}
-	if milli%1000 == 0 {
-		return fmt.Sprintf("%s%d", sign, milli/1000)
-	}
-	return fmt.Sprintf("%s%d.%03d", sign, milli/1000, milli%1000)
 }
 
 // last is the last line: PASS, or FAIL with the reasons.

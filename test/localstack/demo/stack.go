@@ -29,16 +29,16 @@ const (
 	maxShards = 8
 )
 
-// rig is everything that AWS would run, and proxies of their own for the
-// clients and for the measurement of cost; the functions have Stack.Proxy.
+// rig is everything that AWS would run, and a proxy of their own for the clients; the functions have
+// Stack.Proxy.
 type rig struct {
 	*stack.Stack
-	clients, probe            *fault.Proxy
-	clientEngine, probeEngine *engine.Engine
-	aggregator                *runtimeapi.Host
-	aggregating, archiving    *eventsource.Mapping
-	trouble                   *trouble
-	watcher                   *watcher
+	clients                *fault.Proxy
+	clientEngine           *engine.Engine
+	aggregator             *runtimeapi.Host
+	aggregating, archiving *eventsource.Mapping
+	trouble                *trouble
+	watcher                *watcher
 }
 
 // startRig starts the emulators with the table of the committed template and
@@ -72,9 +72,6 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 	}
 	t.watch(s.Proxy, r.aggregator, r.aggregating)
 	if r.clients, r.clientEngine, err = fault.Engine(s.Engine, seed); err == nil {
-		r.probe, r.probeEngine, err = fault.Engine(s.Engine, seed)
-	}
-	if err == nil {
 		r.watcher, err = watch(s)
 	}
 	if err != nil {
@@ -89,10 +86,8 @@ func (r *rig) stop() {
 	if r.watcher != nil && r.watcher.mapping != nil {
 		r.watcher.mapping.Stop()
 	}
-	for _, p := range []*fault.Proxy{r.clients, r.probe} {
-		if p != nil {
-			p.Stop()
-		}
+	if r.clients != nil {
+		r.clients.Stop()
 	}
 	r.Stack.Stop()
 }

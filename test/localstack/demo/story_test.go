@@ -10,10 +10,9 @@ import (
 // Faults are grouped by their kind, in the order in which the kinds came, as far as they came in time.
 func TestFaultsByKind(t *testing.T) {
 	got := byKind([]incident{
-		{1, answersLost, 2, 0}, {2, batchRepeated, 1, 30}, {3, answersLost, 1, 0}, {4, batchRepeated, 1, 5},
-		{9, tableAway, 1, 0},
+		{1, answersLost}, {2, batchRepeated}, {3, answersLost}, {4, batchRepeated}, {9, tableAway},
 	}, 8)
-	want := []faults{{answersLost, 3, 0, []float64{1, 3}}, {batchRepeated, 2, 35, []float64{2, 4}}}
+	want := []faults{{answersLost, []float64{1, 3}}, {batchRepeated, []float64{2, 4}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

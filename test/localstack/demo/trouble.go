@@ -41,7 +41,6 @@ type trouble struct {
 	duplicates func() int // records of the aggregator's that came twice so far; nil: none
 	crashing   bool       // an invocation to be crashed is under way
 	writes     int        // writes seen meanwhile
-	size       int        // records of its batch
 	killed     int        // processes killed in the middle of a batch
 	twice      int        // batches delivered twice
 	late       int        // batches delivered again later
@@ -60,7 +59,6 @@ func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	defer t.mu.Unlock()
 	if t.killed == 0 && t.repeated() && bytes.Count(payload, []byte(`"eventName"`)) >= crashBatch {
 		t.crashing, t.writes = true, 0
-		t.size = bytes.Count(payload, []byte(`"eventName"`))
 	}
 	return runtimeapi.Fault{}
 }
@@ -90,7 +88,7 @@ func (t *trouble) crash(host *runtimeapi.Host) {
 	defer t.mu.Unlock()
 	t.crashing = false
 	t.killed += host.KillBusy()
-	t.note(aggregatorKilled, 1, t.size)
+	t.note(aggregatorKilled)
 }
 
 // repeated says that a batch has come twice. A batch that is cut for another
@@ -106,15 +104,15 @@ func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	case len(b.Records) < twiceBatch:
 	case !t.repeated():
 		t.twice++
-		t.note(batchRepeated, 1, len(b.Records))
+		t.note(batchRepeated)
 		return eventsource.Trouble{Twice: true}
 	case t.malformed == 0:
 		t.malformed++
-		t.note(malformedSent, 1, len(b.Records))
+		t.note(malformedSent)
 		return eventsource.Trouble{Extra: []eventsource.Record{malformedRecord()}, ExtraAt: len(b.Records) / 2}
 	case t.late == 0:
 		t.late++
-		t.note(batchRepeated, 1, len(b.Records))
+		t.note(batchRepeated)
 		return eventsource.Trouble{AgainAfter: againAfter}
 	}
 	return eventsource.Trouble{}
@@ -128,7 +126,7 @@ func (t *trouble) archiveBatch(b eventsource.Batch) eventsource.Trouble {
 		return eventsource.Trouble{}
 	}
 	t.archived2x++
-	t.note(batchRepeated, 1, len(b.Records))
+	t.note(batchRepeated)
 	return eventsource.Trouble{Twice: true}
 }
 
@@ -176,7 +174,7 @@ func (t *trouble) disturb(p *fault.Proxy) {
 // ends: calls under way get no answer, new ones no connection.
 func (t *trouble) interrupt(ctx context.Context, p *fault.Proxy, undecided func() int) error {
 	t.mu.Lock()
-	t.note(tableAway, 1, 0)
+	t.note(tableAway)
 	t.mu.Unlock()
 	before := undecided()
 	p.Down()
@@ -209,15 +207,12 @@ const (
 
 // happened is a fault of some kind at an instant, epoch milliseconds.
 type happened struct {
-	at             int64
-	kind           string
-	times, records int
+	at   int64
+	kind string
 }
 
-// note keeps a fault that came so many times at once. The lock is held.
-func (t *trouble) note(kind string, times, records int) {
-	t.incidents = append(t.incidents, happened{now(), kind, times, records})
-}
+// note keeps that a fault came. The lock is held.
+func (t *trouble) note(kind string) { t.incidents = append(t.incidents, happened{now(), kind}) }
 
 // sample notes the faults that have hit clients since the last time.
 func (t *trouble) sample() {
@@ -225,8 +220,8 @@ func (t *trouble) sample() {
 	defer t.mu.Unlock()
 	hits := [2]int{t.throttles.Hits() + t.storm.Hits(), t.lostAcquires.Hits() + t.lostSettlements.Hits()}
 	for i, kind := range []string{writesThrottled, answersLost} {
-		if n := hits[i] - t.hits[i]; n > 0 {
-			t.note(kind, n, 0)
+		if hits[i] > t.hits[i] {
+			t.note(kind)
 		}
 	}
 	t.hits = hits

@@ -213,3 +213,16 @@ func objectLines(ctx context.Context, client *awss3.Client, bucket, key string,
 	}
 	return nil
 }
+
+// writesPerThousand is how many writes the aggregator made per 1,000 records
+// that were processed.
+func writesPerThousand(s *rig) (rate float64, writes, records int) {
+	for operation, u := range s.Proxy.Usage() {
+		switch operation {
+		case "UpdateItem", "PutItem", "DeleteItem", "TransactWriteItems":
+			writes += u.Calls
+		}
+	}
+	records = s.aggregating.Stats().Processed
+	return 1000 * float64(writes) / float64(max(records, 1)), writes, records
+}
