@@ -38,7 +38,7 @@ func (p *Plan) failures() error {
 // descriptions, children before their parents, and limits. So nobody is without limits in between,
 // and no parent is charged that has none yet. Every step is a change like SetLimits, SetAccess or
 // CreateEntity, in one transaction with its audit event, if the item is still as the plan has read
-// it; several are stored together, and at once. A step that is refused does not stop the others;
+// it; several are stored together. A step that is refused does not stop the others;
 // when the table does not answer, or ctx ends, the rest is not tried. Plan and apply again to go
 // on: steps done already are unchanged then, and reach their buckets again, since the answer to
 // the change may have been lost.
@@ -46,9 +46,7 @@ func (p *Plan) failures() error {
 // Like the Python provisioner it records the managed scopes and entities, before the first step and
 // after the last. So nothing is ever created and forgotten: a scope counts as managed until it is
 // deleted, and its buckets are reached. Where the names of all entities do not fit into one item,
-// they stand in others that the Python provisioner does not read. If an application is interrupted,
-// up to 96 entities may be counted among those with limits for a resource that have none yet:
-// listings find none.
+// they stand in others that the Python provisioner does not read.
 //
 // Err of each step says how it ended, and the error joins them. It is ErrBusy, of all steps, if
 // another manifest was applied since the plan was made, or begun. A plan that is made while another
@@ -64,7 +62,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	a := application{n: n, p: p, changes: p.Changes()}
+	a := application{n: n, p: p}
 	for _, some := range p.waves() {
 		a.carryOut(ctx, some)
 	}
@@ -73,7 +71,7 @@ func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	}
 	after := p.managed(n.id, func(s Step) bool { return s.Err != nil })
 	after.LastApplied = layout.Timestamp(n.table.now())
-	err = errors.Join(p.failures(), a.miscounted)
+	err = p.failures()
 	if err == nil {
 		after.Hash = p.hash // without one, the application is unfinished
 	}

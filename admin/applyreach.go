@@ -19,7 +19,7 @@ func (a *application) reachUnchanged(ctx context.Context) {
 			unchanged = append(unchanged, i)
 		}
 	}
-	for some := range slices.Chunk(unchanged, stepsAtOnce*groupsAtOnce) {
+	for some := range slices.Chunk(unchanged, stepsAtOnce) {
 		if a.down == nil {
 			a.reach(ctx, some)
 		}
