@@ -126,6 +126,11 @@ func (o *objects) keep(_ context.Context, x Object) error {
 	return nil
 }
 
+// gpt is the bucket of an entity on the resource of the tests.
+func gpt(entity string) usage.Bucket {
+	return usage.Bucket{Namespace: "ns", Resource: "gpt", Entity: entity}
+}
+
 func limits() []bucket.Limit {
 	return []bucket.Limit{
 		{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000},

@@ -19,7 +19,7 @@ func TestWhenSnapshotsAreLookedUp(t *testing.T) {
 		want         bool
 	}{{0, 0, false}, {7, 0, false}, {8, 0, true}, {8, 8, true}, {8, 9, false}, {20, 20, true}, {20, 21, false}} {
 		r := newRig(t)
-		bucket := &counting{parts: []usage.Part{{Namespace: "ns", Entity: "e", Resource: "gpt", Runs: []usage.Run{{}}}}}
+		bucket := &counting{parts: []usage.Part{{Bucket: gpt("e"), Runs: []usage.Run{{}}}}}
 		l := newLookup(r.agg, []*counting{bucket})
 		for range c.found {
 			l.learn(0)
@@ -43,7 +43,7 @@ func TestALookupIsOneCall(t *testing.T) {
 	r := newRig(t)
 	var due []*counting
 	for i := range 2 * item.MaxReadKeys {
-		first := usage.Part{Namespace: "ns", Entity: fmt.Sprint(i), Resource: "gpt", Runs: []usage.Run{{}}}
+		first := usage.Part{Bucket: gpt(fmt.Sprint(i)), Runs: []usage.Run{{}}}
 		second := first
 		second.Start = time.Hour.Milliseconds()
 		due = append(due, &counting{parts: []usage.Part{first, second}})
@@ -63,7 +63,7 @@ func TestALookupIsOneCall(t *testing.T) {
 // What is known of a snapshot is newer than what a read finds that may be behind, but not than a consistent one.
 func TestASnapshotThatIsKnown(t *testing.T) {
 	r := newRig(t)
-	total := &usage.Total{Namespace: "ns", Entity: "e", Resource: "gpt", Window: usage.Hourly,
+	total := &usage.Total{Bucket: gpt("e"), Window: usage.Hourly,
 		Start: usage.Hourly.Start(t0)}
 	stored, newer := total.Key().Item(), total.Key().Item()
 	newer["n"] = item.N(1)

@@ -138,7 +138,7 @@ func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
 			r.agg.pace = &pace{each: time.Second, next: time.Now().Add(late)}
 			a, _ := r.agg.metered()
 			var o owing
-			from := []*counting{{owed: []usage.Owed{{Namespace: "ns", Resource: "gpt", Entity: "acme"}}}}
+			from := []*counting{{owed: []usage.Owed{{Bucket: gpt("acme")}}}}
 			err := o.store(t.Context(), a, from, closeAttempts)
 			if (err == nil) != stored || errors.Is(err, errOwed) == stored || (o.stored == 1) != stored {
 				t.Errorf("%v late: %v, stored %d", late, err, o.stored)
@@ -153,7 +153,7 @@ func TestHowMuchAListSays(t *testing.T) {
 	const n, each = 400, 500
 	var all []*counting
 	for i := range n {
-		o := usage.Owed{Namespace: "ns", Resource: "gpt", Entity: fmt.Sprintf("%0*d", each-16-5, i)}
+		o := usage.Owed{Bucket: gpt(fmt.Sprintf("%0*d", each-16-5, i))}
 		all = append(all, &counting{owed: []usage.Owed{o}})
 	}
 	r := newRig(t)
@@ -198,7 +198,8 @@ func TestAListIsInOrder(t *testing.T) {
 	r := newRig(t)
 	var from []*counting
 	for _, resource := range []string{"gpt", "claude", "gpt"} {
-		from = append(from, &counting{owed: []usage.Owed{{Namespace: "ns", Resource: resource, Entity: "acme"}}})
+		of := usage.Bucket{Namespace: "ns", Resource: resource, Entity: "acme"}
+		from = append(from, &counting{owed: []usage.Owed{{Bucket: of}}})
 	}
 	var got []usage.Owed
 	r.db.SetHook(func(op memdynamo.Op) (_ bool, err error) {
@@ -207,7 +208,7 @@ func TestAListIsInOrder(t *testing.T) {
 	})
 	var o owing
 	err := o.store(t.Context(), r.agg, from, closeAttempts)
-	if err != nil || fmt.Sprint(got) != "[{ns claude acme 0} {ns gpt acme 0}]" || o.stored != 2 {
+	if err != nil || fmt.Sprint(got) != "[{{ns claude acme} 0} {{ns gpt acme} 0}]" || o.stored != 2 {
 		t.Errorf("%v, %v; %d are said", got, err, o.stored)
 	}
 }

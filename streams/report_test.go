@@ -65,7 +65,7 @@ func TestWhatIsReportedOfABatch(t *testing.T) {
 	}
 	led := &tally{agg: r.agg, owed: 17, lost: 1, unknown: 21, caughtUp: 9}
 	led.tumbling.On = true
-	led.state.Parts = []usage.Part{{Namespace: "n", Entity: "e", Resource: "r", Start: t0 - t0%3_600_000,
+	led.state.Parts = []usage.Part{{Bucket: gpt("e"), Start: t0 - t0%3_600_000,
 		Oldest: t0 - 1234, Runs: []usage.Run{{}}}}
 	batch := stream.Batch{Records: 40, Changes: make([]stream.Change, 33), Malformed: make([]stream.Malformed, 3),
 		Ignored: 4}

@@ -75,7 +75,7 @@ func (a *Aggregator) readSums(ctx context.Context, owed []usage.Owed) (map[item.
 
 // siblings returns how many at the beginning are of one bucket.
 func siblings(owed []usage.Owed) (n int) {
-	for n < len(owed) && owed[n].Sibling(owed[0]) {
+	for n < len(owed) && owed[n].Bucket == owed[0].Bucket {
 		n++
 	}
 	return n

@@ -187,7 +187,7 @@ func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
 	w.put(layout.BucketKey("ns", "a", "gpt", 0), 1, 30)
 	w.agg.conf.Windows = w.agg.conf.Windows[:1]
 	w.countRecords(w.last())
-	s := &usage.Summing{Owed: usage.Owed{Namespace: "ns", Resource: "gpt", Entity: "a", Start: day}, Window: usage.Daily,
+	s := &usage.Summing{Owed: usage.Owed{Bucket: gpt("a"), Start: day}, Window: usage.Daily,
 		Of: usage.Hourly, Start: day, Parts: []item.Item{w.db.Item(others.Key()),
 			w.db.Item(layout.UsageKey("ns", "a", "gpt", usage.Hourly.Part(usage.Hourly.Start(noon))))}}
 	for _, want := range []int{1, 0} {

@@ -73,7 +73,7 @@ func (a *Aggregator) newTally(ctx context.Context, batch stream.Batch, histories
 		if !all && finest.End(p.Start) > l.newest {
 			return false
 		}
-		if n := len(l.due); n == 0 || !l.due[n-1].parts[0].Sibling(&p) {
+		if n := len(l.due); n == 0 || l.due[n-1].parts[0].Bucket != p.Bucket {
 			l.due = append(l.due, &counting{})
 		}
 		c := l.due[len(l.due)-1]
@@ -95,11 +95,11 @@ func (l *tally) jobs(histories []usage.History) []*function.Job {
 	for _, c := range l.due {
 		p := &c.parts[0]
 		first := ""
-		for len(histories) > 0 && histories[0].Before(p) {
+		for len(histories) > 0 && histories[0].Bucket.Compare(p.Bucket) < 0 {
 			histories = histories[1:]
 		}
 		for _, b := range histories {
-			if !b.Of(p) {
+			if b.Bucket != p.Bucket {
 				break
 			}
 			if seq := b.First(); first == "" || sequence.Compare(seq, first) < 0 {

@@ -19,7 +19,7 @@ import (
 
 // unseen reports whether something was consumed before the first record of the chain,
 // and no part before it has counted that.
-func (c *Chain) unseen() bool {
+func (c *Part) unseen() bool {
 	return !c.Runs[0].Born && c.Follows == 0 &&
 		slices.ContainsFunc(c.Runs[0].From, func(n ledger.Count) bool { return n.Tokens != 0 })
 }
@@ -41,9 +41,7 @@ func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 		at := justBefore(c.Runs[0])
 		at.Born, at.whole = true, true
 		out = append(out, Part{
-			Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, Shard: c.Shard, Start: c.Birth,
-			Oldest: c.Oldest,
-			Runs:   []Run{at},
+			Bucket: t.Bucket, Shard: c.Shard, Start: c.Birth, Oldest: c.Oldest, Runs: []Run{at},
 		})
 	}
 	return out
@@ -61,7 +59,7 @@ func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 //     were counted then.
 //
 // Where an earlier life has left a mark, records lost after it are counted there.
-func (t *Total) uncounted(c *Chain, known Snapshots) bool {
+func (t *Total) uncounted(c *Part, known Snapshots) bool {
 	if c.Birth == 0 || t.Window.End(c.Birth) <= t.Kept {
 		return false
 	}
@@ -85,7 +83,7 @@ func (t *Total) uncounted(c *Chain, known Snapshots) bool {
 
 // precedes reports whether a snapshot, and so all that come before it by their keys, is of a
 // day before the one in which the shard was created; where months are counted, of a month before.
-func (t *Total) precedes(it item.Item, c *Chain) bool {
+func (t *Total) precedes(it item.Item, c *Part) bool {
 	w := Daily
 	if t.Window == Monthly {
 		w = Monthly

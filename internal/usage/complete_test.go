@@ -58,7 +58,7 @@ func TestWhatOthersHaveCountedSinceACreation(t *testing.T) {
 		it := counted(next(t, Snapshots{}, Add, created("10", Hourly.Start(t0), 100)), others)
 		at := justBefore(ran("20", "30", 12, 15))
 		at.Born, at.whole = true, true
-		total := hourOf(Chain{Shard: 1, Runs: []Run{at}})
+		total := hourOf(Part{Shard: 1, Runs: []Run{at}})
 		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Current: it})
 		after, held, err := step.Update.Apply(it)
 		if got := ledger.AmountOf(after).Tokens["rpm"]; !held || err != nil || got != want {

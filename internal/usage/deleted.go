@@ -30,19 +30,19 @@ func (t *Total) NoteKeys() []item.Key {
 // the shard, though it was created before the first record, or its end is seen too, or it is long
 // ago.
 func (t *Total) suspects(known Snapshots, marks ledger.Marks) bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool {
+	return slices.ContainsFunc(t.Chains, func(c Part) bool {
 		return (!c.Runs[0].Born || c.ends() || t.Over) && c.unmarked(known, marks)
 	})
 }
 
 // ends reports whether a life ends within some chain that it began.
 func (t *Total) ends() bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born && c.ends() })
+	return slices.ContainsFunc(t.Chains, func(c Part) bool { return c.Runs[0].Born && c.ends() })
 }
 
-func (c *Chain) ends() bool { return slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Gone }) }
+func (c *Part) ends() bool { return slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Gone }) }
 
-func (c *Chain) unmarked(known Snapshots, marks ledger.Marks) bool {
+func (c *Part) unmarked(known Snapshots, marks ledger.Marks) bool {
 	if _, here := marks.Shard(c.Shard); here || c.Follows != 0 {
 		return false
 	}
@@ -51,7 +51,7 @@ func (c *Chain) unmarked(known Snapshots, marks ledger.Marks) bool {
 }
 
 // first returns how many runs are of the first life in the chain.
-func (c *Chain) first() int {
+func (c *Part) first() int {
 	for i, r := range c.Runs {
 		switch {
 		case r.Gone:
@@ -71,7 +71,7 @@ func (t *Total) Forget(known Snapshots, notes map[item.Key]item.Item, now int64)
 	for _, it := range notes {
 		until = max(until, config.DeletedUntil(it, now))
 	}
-	var left []Chain
+	var left []Part
 	for _, c := range t.Chains {
 		since := c.Oldest
 		if !c.Runs[0].Born {

@@ -51,7 +51,7 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 		"made anew, its end was lost": {[]Run{plain, born}, unmarked, []item.Item{note(t0)}, true, 1, false},
 		"and that has ended as well":  {[]Run{plain, gone, born, gone}, unmarked, []item.Item{note(t0)}, true, 2, false},
 	} {
-		total := hourOf(Chain{Oldest: t0, Birth: Hourly.Start(t0), Runs: c.runs})
+		total := hourOf(Part{Oldest: t0, Birth: Hourly.Start(t0), Runs: c.runs})
 		total.BeginningsCounted, total.Over = true, c.over
 		if asks := total.Next(c.known).Action == ReadNotes; asks != c.asks {
 			t.Errorf("%s: asks %v", name, asks)
@@ -77,7 +77,7 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 func TestWholeLivesAreLookedUp(t *testing.T) {
 	born, gone := ran("3", "4", 0, 2), ran("5", "6", 2, 2)
 	born.Born, gone.Gone = true, true
-	total := hourOf(Chain{Oldest: t0, Runs: []Run{born, gone}})
+	total := hourOf(Part{Oldest: t0, Runs: []Run{born, gone}})
 	if step := total.Next(Snapshots{}); step.Action != ReadCurrent {
 		t.Errorf("%+v", step)
 	}

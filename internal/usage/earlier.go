@@ -21,7 +21,7 @@ func lastMark(snapshots []item.Item, shard int) (m ledger.Mark, start int64, ok 
 // ending returns the runs that complete the earlier window from which the chain goes on. These are
 // the first runs, while they count nothing (a removal, another generation), and then the beginning
 // of the first run that counts.
-func (c *Chain) ending() []Run {
+func (c *Part) ending() []Run {
 	var out []Run
 	for _, r := range c.Runs {
 		switch {
@@ -42,7 +42,7 @@ func (r *Run) quiet() bool { return r.Events == 0 && slices.Equal(r.From, r.To) 
 // completed reports whether an earlier snapshot, with this mark, ends right where the
 // chain begins. It may have been completed for the chain, now or by an attempt that got
 // no further.
-func (c *Chain) completed(m ledger.Mark) bool {
+func (c *Part) completed(m ledger.Mark) bool {
 	runs := c.ending()
 	return len(runs) > 0 && runs[len(runs)-1].Last.Compare(m.At) <= 0
 }

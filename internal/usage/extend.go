@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -17,12 +18,12 @@ func Extend(parts []Part, histories []History, finest Window) []Part {
 		if len(parts) > 0 {
 			order = -1
 			if len(histories) > 0 {
-				p := histories[0].part()
-				order = parts[0].compareShard(&p)
+				p, h := &parts[0], &histories[0]
+				order = cmp.Or(p.Bucket.Compare(h.Bucket), cmp.Compare(p.Shard, h.Shard))
 			}
 		}
 		n := 0
-		for order <= 0 && n < len(parts) && parts[n].compareShard(&parts[0]) == 0 {
+		for order <= 0 && n < len(parts) && parts[n].Bucket == parts[0].Bucket && parts[n].Shard == parts[0].Shard {
 			n++
 		}
 		shard := slices.Clip(parts[:n])
@@ -75,7 +76,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 
 func newPart(c *stream.Change, at ledger.Position, finest Window) Part {
 	return Part{
-		Namespace: c.New.Namespace, Entity: c.New.Entity, Resource: c.New.Resource, Shard: c.New.State.Shard,
+		Bucket: Bucket{c.New.Namespace, c.New.Resource, c.New.Entity}, Shard: c.New.State.Shard,
 		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Birth: birth(c, finest),
 		Runs: []Run{newRun(c, at)},
 	}

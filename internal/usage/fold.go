@@ -13,8 +13,8 @@ import (
 
 // History is all that a batch says about one shard of a bucket.
 type History struct {
-	Namespace, Entity, Resource string
-	Shard                       int
+	Bucket
+	Shard int
 
 	// Changes in the order of their streams and sequence numbers, each once.
 	// Never empty.
@@ -25,23 +25,25 @@ type History struct {
 // number, and drops those that are there twice. The result points into changes.
 func Fold(changes []stream.Change) []History {
 	type key struct {
-		ns, entity, resource string
-		shard                int
+		of    Bucket
+		shard int
 	}
 	at := make(map[key]int)
 	var out []History
 	for i := range changes {
 		c := &changes[i]
-		k := key{c.New.Namespace, c.New.Entity, c.New.Resource, c.New.State.Shard}
+		k := key{Bucket{c.New.Namespace, c.New.Resource, c.New.Entity}, c.New.State.Shard}
 		j, ok := at[k]
 		if !ok {
 			j = len(out)
 			at[k] = j
-			out = append(out, History{Namespace: k.ns, Entity: k.entity, Resource: k.resource, Shard: k.shard})
+			out = append(out, History{Bucket: k.of, Shard: k.shard})
 		}
 		out[j].add(c)
 	}
-	slices.SortFunc(out, History.compare)
+	slices.SortFunc(out, func(a, b History) int {
+		return cmp.Or(a.Bucket.Compare(b.Bucket), cmp.Compare(a.Shard, b.Shard))
+	})
 	return out
 }
 
@@ -61,17 +63,6 @@ func (b *History) add(c *stream.Change) {
 	b.Changes = slices.Insert(b.Changes, i, c)
 }
 
-func (b History) compare(o History) int {
-	p, q := b.part(), o.part()
-	return p.compareShard(&q)
-}
-
-// sibling reports whether both are shards of the same bucket.
-func (b History) sibling(o History) bool {
-	p := o.part()
-	return b.Of(&p)
-}
-
 // last returns the last change: its image is the newest known.
 func (b History) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 
@@ -84,19 +75,6 @@ func (b *History) First() string {
 		}
 	}
 	return first
-}
-
-// Before reports whether the shard's bucket comes before the bucket of p.
-func (b *History) Before(p *Part) bool {
-	q := b.part()
-	q.Shard = p.Shard
-	return q.compareShard(p) < 0
-}
-
-// Of reports whether the shard is of the bucket of a part.
-func (b *History) Of(p *Part) bool {
-	q := b.part()
-	return q.Sibling(p)
 }
 
 // alive reports whether the shard exists, as far as is known.
@@ -122,7 +100,3 @@ func comparePositions(a, b *stream.Change) int {
 }
 
 func (b History) key() item.Key { return layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }
-
-func (b *History) part() Part {
-	return Part{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource, Shard: b.Shard}
-}

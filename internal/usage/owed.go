@@ -3,7 +3,6 @@ package usage
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -12,30 +11,22 @@ import (
 // Owed names a day that may lack counts of its hours since it was summed, and the month around it.
 // In general: a window of the kind next to the finest, and the longer ones around it.
 type Owed struct {
-	Namespace, Resource, Entity string
-	Start                       int64 // of the window, epoch milliseconds
-}
-
-// Sibling reports whether both are of the same bucket.
-func (o Owed) Sibling(p Owed) bool {
-	return o.Entity == p.Entity && o.Resource == p.Resource && o.Namespace == p.Namespace
-}
-
-func (o Owed) compare(p Owed) int {
-	return cmp.Or(strings.Compare(o.Namespace, p.Namespace), strings.Compare(o.Resource, p.Resource),
-		strings.Compare(o.Entity, p.Entity), cmp.Compare(o.Start, p.Start))
+	Bucket
+	Start int64 // of the window, epoch milliseconds
 }
 
 // MergeOwed returns all that is owed, sorted, each once. It takes owed over.
 func MergeOwed(owed []Owed) []Owed {
-	slices.SortFunc(owed, Owed.compare)
+	slices.SortFunc(owed, func(a, b Owed) int {
+		return cmp.Or(a.Bucket.Compare(b.Bucket), cmp.Compare(a.Start, b.Start))
+	})
 	return slices.Compact(owed)
 }
 
 // Owed returns the sum that is owed once a window of the bucket that begins at start is counted;
 // next is the kind next to the finest.
 func (t *Total) Owed(start int64, next Window) Owed {
-	return Owed{Namespace: t.Namespace, Resource: t.Resource, Entity: t.Entity, Start: next.Start(start)}
+	return Owed{t.Bucket, next.Start(start)}
 }
 
 // sum is the sum of a window that begins at start.

@@ -6,13 +6,22 @@ import (
 	"strings"
 )
 
+// Bucket names a bucket. Lists of buckets are in the order of its fields.
+type Bucket struct{ Namespace, Resource, Entity string }
+
+// Compare returns -1, 0 or 1 for a bucket before, the same as or after o.
+func (b Bucket) Compare(o Bucket) int {
+	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Resource, o.Resource),
+		strings.Compare(b.Entity, o.Entity))
+}
+
 // Part is the runs of one bucket shard that fall into one window of the finest
 // kind.
 type Part struct {
-	Namespace, Entity, Resource string
-	Shard                       int
-	Start                       int64 // of the window, epoch milliseconds
-	Oldest                      int64 // creation of its first record, epoch milliseconds
+	Bucket
+	Shard  int
+	Start  int64 // of the window, epoch milliseconds
+	Oldest int64 // creation of its first record, epoch milliseconds
 
 	// Clock is the refill instant of the shard before the first record, epoch
 	// milliseconds. If it lies in a window, the shard was charged in that
@@ -27,22 +36,11 @@ type Part struct {
 	Runs  []Run // in order, not empty
 }
 
-// compare orders parts by bucket, shard and window.
-func (p *Part) compare(o *Part) int { return cmp.Or(p.compareShard(o), cmp.Compare(p.Start, o.Start)) }
-
-func (p *Part) compareShard(o *Part) int {
-	return cmp.Or(strings.Compare(p.Namespace, o.Namespace), strings.Compare(p.Resource, o.Resource),
-		strings.Compare(p.Entity, o.Entity), cmp.Compare(p.Shard, o.Shard))
-}
-
-// Sibling reports whether both are of the same bucket.
-func (p *Part) Sibling(o *Part) bool {
-	return p.Entity == o.Entity && p.Resource == o.Resource && p.Namespace == o.Namespace
-}
-
 func (p *Part) last() *Run { return &p.Runs[len(p.Runs)-1] }
 
-// SortParts orders parts as Extend returns them.
+// SortParts orders parts as Extend returns them: by bucket, shard and window.
 func SortParts(parts []Part) {
-	slices.SortStableFunc(parts, func(a, b Part) int { return a.compare(&b) })
+	slices.SortStableFunc(parts, func(a, b Part) int {
+		return cmp.Or(a.Bucket.Compare(b.Bucket), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start))
+	})
 }

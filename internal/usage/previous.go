@@ -36,7 +36,7 @@ type Snapshots struct {
 // Traced reports whether the answers to PreviousQuery have the last snapshot that
 // counted each shard.
 func (t *Total) Traced(items []item.Item) bool {
-	return !slices.ContainsFunc(t.Chains, func(c Chain) bool {
+	return !slices.ContainsFunc(t.Chains, func(c Part) bool {
 		return (!c.Runs[0].Born || t.Over) && c.Follows == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
 			_, ok := ledger.MarksOf(it).Shard(c.Shard)
 			return ok && startOf(it) < t.Start

@@ -13,7 +13,7 @@ func AllTotals(histories []History, finest Window) []Total {
 	var out []Total
 	for parts := Extend(nil, histories, finest); len(parts) > 0; {
 		n := 1
-		for n < len(parts) && parts[n].Sibling(&parts[0]) {
+		for n < len(parts) && parts[n].Bucket == parts[0].Bucket {
 			n++
 		}
 		out = append(out, Totals(parts[:n], finest)...)

@@ -91,34 +91,6 @@ func TestACreationIsCountedWithoutARead(t *testing.T) {
 	}
 }
 
-// The parts of buckets that differ in one of three names are apart.
-func TestWhatIsOfOneBucket(t *testing.T) {
-	names := func(edit func(namespace, entity, resource *string)) (n, e, r string) {
-		n, e, r = "n", "e", "r"
-		edit(&n, &e, &r)
-		return n, e, r
-	}
-	for _, c := range []struct {
-		edit func(namespace, entity, resource *string)
-		want bool
-	}{
-		{func(_, _, _ *string) {}, true},
-		{func(n, _, _ *string) { *n = "x" }, false},
-		{func(_, e, _ *string) { *e = "x" }, false},
-		{func(_, _, r *string) { *r = "x" }, false},
-	} {
-		n, e, r := names(c.edit)
-		p, q := Part{Namespace: "n", Entity: "e", Resource: "r"}, Part{Namespace: n, Entity: e, Resource: r, Shard: 1}
-		h := History{Namespace: n, Entity: e, Resource: r, Shard: 1}
-		o, same := Owed{"n", "r", "e", 0}, Owed{n, r, e, dayMillis}
-		first := History{Namespace: "n", Entity: "e", Resource: "r"}
-		got := []bool{p.Sibling(&q), h.Of(&p), h.sibling(first), o.Sibling(same)}
-		if !slices.Equal(got, []bool{c.want, c.want, c.want, c.want}) {
-			t.Errorf("%s %s %s: %v", n, e, r, got)
-		}
-	}
-}
-
 // A mark keeps 64 limits apart. A record with more begins a run of its own, and so does the next one,
 // even where it has fewer again.
 func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
@@ -176,7 +148,7 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 		{"only a removal", []Run{still}, []int64{90}},
 	} {
 		var got []int64
-		for _, r := range (&Chain{Runs: c.runs}).ending() {
+		for _, r := range (&Part{Runs: c.runs}).ending() {
 			n, _ := ledger.CountOf(r.To, "rpm")
 			if got = append(got, n); r.Events != 0 || r.Born {
 				t.Errorf("%s: %+v counts something", c.name, r)
@@ -232,7 +204,7 @@ func TestWhichPartIsFollowed(t *testing.T) {
 
 // Snapshots of other resources are not the bucket's own; one that does not say its resource may be.
 func TestSnapshotsOfItsOwn(t *testing.T) {
-	total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0)}
+	total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
 	of := func(resource string) item.Item {
 		it := item.Item{"SK": item.S(resource)}
 		if resource != "" {

@@ -25,7 +25,7 @@ func randomParts(r *rand.Rand) (out []Part) {
 		return c
 	}
 	for i := range r.IntN(6) {
-		p := Part{Namespace: "n", Resource: "gpt", Entity: "customer-" + strconv.Itoa(i+r.IntN(2)), Shard: r.IntN(3) * i}
+		p := Part{Bucket: Bucket{"n", "gpt", "customer-" + strconv.Itoa(i+r.IntN(2))}, Shard: r.IntN(3) * i}
 		p.Start = hourMillis * (400_000 + r.Int64N(3))
 		p.Oldest = p.Start + 1000*r.Int64N(3600)
 		if r.IntN(2) == 0 {
@@ -65,8 +65,8 @@ func TestStateIsCarried(t *testing.T) {
 		}
 		text[r.IntN(len(text))] = byte(r.IntN(256))
 		_, _ = ParseState(text)
-		owed := MergeOwed([]Owed{{"n", "gpt", "b", dayMillis * 7}, {"n", "gpt", "a", dayMillis * 9},
-			{"n", "gpt", "b", dayMillis * 7}})
+		owed := MergeOwed([]Owed{{Bucket{"n", "gpt", "b"}, dayMillis * 7}, {Bucket{"n", "gpt", "a"}, dayMillis * 9},
+			{Bucket{"n", "gpt", "b"}, dayMillis * 7}})
 		back, err := UnpackOwed(PackOwed(owed), Daily)
 		if err != nil || len(back) != 2 || !reflect.DeepEqual(back, owed) {
 			t.Fatalf("owed %+v, %v", back, err)
@@ -87,7 +87,7 @@ func TestStateIsCarried(t *testing.T) {
 // Whatever form the JSON comes back in, the state is read: with more members, with spaces, with
 // characters that are escaped.
 func TestStateInAnotherFormOfJSON(t *testing.T) {
-	want := State{Parts: []Part{{Namespace: "n", Entity: "e", Resource: "r", Start: Hourly.Start(t0), Oldest: t0,
+	want := State{Parts: []Part{{Bucket: ner, Start: Hourly.Start(t0), Oldest: t0,
 		Runs: []Run{ran("1", "2", 0, 3)}}}}
 	packed, err := packedState(want.JSON())
 	if err != nil {
@@ -104,8 +104,8 @@ func TestStateInAnotherFormOfJSON(t *testing.T) {
 
 // A list of what is owed says the same in whatever order it is written.
 func TestListInAnyOrder(t *testing.T) {
-	want := []Owed{{"n", "r", "ab", 9 * dayMillis}, {"n", "r", "a", 7 * dayMillis}, {"n", "r", "abc", 8 * dayMillis},
-		{"m", "r", "abc", 0}}
+	want := []Owed{{Bucket{"n", "r", "ab"}, 9 * dayMillis}, {Bucket{"n", "r", "a"}, 7 * dayMillis},
+		{Bucket{"n", "r", "abc"}, 8 * dayMillis}, {Bucket{"m", "r", "abc"}, 0}}
 	if got, err := UnpackOwed(PackOwed(want), Daily); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
@@ -115,7 +115,7 @@ func TestListInAnyOrder(t *testing.T) {
 func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
 	var owed []Owed
 	for i := range 10 {
-		owed = append(owed, Owed{"n", "r", strings.Repeat("x", 500) + strconv.Itoa(i), 7 * dayMillis})
+		owed = append(owed, Owed{Bucket{"n", "r", strings.Repeat("x", 500) + strconv.Itoa(i)}, 7 * dayMillis})
 	}
 	if n := len(PackOwed(owed)); n > 600 {
 		t.Errorf("%d bytes", n)
@@ -128,7 +128,7 @@ func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
 	for i := range int64(10) {
 		at := ledger.PositionOf(1_700_000_000, "44215845000000000000000001").Plus(uint64(i))
 		counts := []ledger.Count{{Limit: strings.Repeat("x", 100), Tokens: 5}}
-		parts = append(parts, Part{Namespace: "n", Entity: "e", Resource: "r", Shard: int(i), Start: Hourly.Start(t0),
+		parts = append(parts, Part{Bucket: ner, Shard: int(i), Start: Hourly.Start(t0),
 			Oldest: Hourly.Start(t0), Runs: []Run{{First: at, Last: at, From: counts, To: counts, Events: 1}}})
 	}
 	for range 2 {
@@ -143,7 +143,7 @@ func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
 
 // A part of thousands of runs, and a run of thousands of limits, are carried as others are.
 func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
-	part := Part{Namespace: "n", Entity: "e", Resource: "r", Start: Hourly.Start(t0), Oldest: Hourly.Start(t0)}
+	part := Part{Bucket: ner, Start: Hourly.Start(t0), Oldest: Hourly.Start(t0)}
 	for i := range 3000 {
 		part.Runs = append(part.Runs, ran(fmt.Sprint(2*i), fmt.Sprint(2*i+1), int64(i), int64(i+1)))
 	}
@@ -233,7 +233,8 @@ func TestTheOldestThatIsNotCounted(t *testing.T) {
 
 // What is owed is sorted by bucket and window, whatever order it comes in, each once.
 func TestWhatIsOwedIsSorted(t *testing.T) {
-	want := []Owed{{"m", "r", "e", 9}, {"n", "q", "f", 7}, {"n", "q", "f", 8}, {"n", "r", "e", 7}, {"n", "r", "f", 6}}
+	want := []Owed{{Bucket{"m", "r", "e"}, 9}, {Bucket{"n", "q", "f"}, 7}, {Bucket{"n", "q", "f"}, 8},
+		{Bucket{"n", "r", "e"}, 7}, {Bucket{"n", "r", "f"}, 6}}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
 		owed := append(slices.Clone(want), want[r.IntN(len(want))])
@@ -247,7 +248,7 @@ func TestWhatIsOwedIsSorted(t *testing.T) {
 // A list of what is owed that is cut off, has something behind its end, or is of another version is
 // an error and no list.
 func TestBrokenListIsAnError(t *testing.T) {
-	whole := PackOwed([]Owed{{"n", "gpt", "a", dayMillis * 7}, {"n", "gpt", "b", dayMillis * 9}})
+	whole := PackOwed([]Owed{{Bucket{"n", "gpt", "a"}, dayMillis * 7}, {Bucket{"n", "gpt", "b"}, dayMillis * 9}})
 	broken := [][]byte{append(bytes.Clone(whole), 0), append([]byte{9}, whole[1:]...)}
 	for n := range whole {
 		broken = append(broken, whole[:n])
@@ -262,7 +263,7 @@ func TestBrokenListIsAnError(t *testing.T) {
 // A state that was cut off, has something behind its end, is of another version, names no bucket or
 // an instant that is none, is lost state.
 func TestBrokenStateIsLost(t *testing.T) {
-	part := Part{Namespace: "n", Resource: "gpt", Entity: "acme", Start: 400_000 * hourMillis}
+	part := Part{Bucket: Bucket{"n", "gpt", "acme"}, Start: 400_000 * hourMillis}
 	part.Oldest = part.Start
 	at := ledger.PositionOf(1_700_000_000, "44215845000000000000000001")
 	part.Runs = []Run{{First: at, Last: at.Plus(1), From: []ledger.Count{{Limit: "rpm", Tokens: 5}},
@@ -317,7 +318,7 @@ func TestBrokenStateIsLost(t *testing.T) {
 // No bucket has as many shards as would fit a state: that is a broken one.
 func TestAShardBeyondAllCounts(t *testing.T) {
 	for shard, broken := range map[int]bool{1<<31 - 1: false, 1 << 31: true} {
-		s := State{Parts: []Part{{Namespace: "n", Entity: "e", Resource: "r", Shard: shard, Start: Hourly.Start(t0),
+		s := State{Parts: []Part{{Bucket: ner, Shard: shard, Start: Hourly.Start(t0),
 			Oldest: t0, Runs: []Run{ran("1", "2", 0, 3)}}}}
 		got, err := ParseState(s.JSON())
 		if (err != nil) != broken || !broken && got.Parts[0].Shard != shard {
@@ -329,11 +330,11 @@ func TestAShardBeyondAllCounts(t *testing.T) {
 // Parts are in the order in which a batch is folded: by namespace, then resource, entity, shard, and
 // time.
 func TestOrderOfParts(t *testing.T) {
-	want := []Part{{Namespace: "a", Resource: "z"}, {Namespace: "b", Resource: "a", Entity: "z"},
-		{Namespace: "b", Resource: "b", Entity: "a", Shard: 9, Start: 9},
-		{Namespace: "b", Resource: "b", Entity: "b", Shard: 1},
-		{Namespace: "b", Resource: "b", Entity: "b", Shard: 2, Start: 1},
-		{Namespace: "b", Resource: "b", Entity: "b", Shard: 2, Start: 2}}
+	want := []Part{{Bucket: Bucket{"a", "z", ""}}, {Bucket: Bucket{"b", "a", "z"}},
+		{Bucket: Bucket{"b", "b", "a"}, Shard: 9, Start: 9},
+		{Bucket: Bucket{"b", "b", "b"}, Shard: 1},
+		{Bucket: Bucket{"b", "b", "b"}, Shard: 2, Start: 1},
+		{Bucket: Bucket{"b", "b", "b"}, Shard: 2, Start: 2}}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	if SortParts(got); !reflect.DeepEqual(got, want) {

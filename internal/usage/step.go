@@ -88,17 +88,19 @@ func (t *Total) Next(known Snapshots) Step {
 
 // creates reports whether some chain begins with the creation of its shard.
 func (t *Total) creates() bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.Runs[0].Born })
+	return slices.ContainsFunc(t.Chains, func(c Part) bool { return c.Runs[0].Born })
 }
 
 // expected reports whether each chain shows by itself whether the snapshot has a mark of it.
 func (t *Total) expected() bool {
-	return !slices.ContainsFunc(t.Chains, func(c Chain) bool { return !c.Runs[0].Born && c.Follows == 0 && !c.Fresh })
+	return !slices.ContainsFunc(t.Chains, func(c Part) bool {
+		return !c.Runs[0].Born && c.Follows == 0 && c.Clock < t.Start
+	})
 }
 
 // begins reports whether a chain without a mark may go on from an earlier window.
 func (t *Total) begins(marks ledger.Marks) bool {
-	return slices.ContainsFunc(t.Chains, func(c Chain) bool { return c.begins(marks, t) })
+	return slices.ContainsFunc(t.Chains, func(c Part) bool { return c.begins(marks, t) })
 }
 
 // blind is the write for a snapshot that was not looked at.

@@ -18,24 +18,28 @@ import (
 func TestWhenASnapshotIsReadFirst(t *testing.T) {
 	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
 	born.Born = true
-	chain := func(r Run, fresh bool, follows int64) Chain {
-		return Chain{Fresh: fresh, Follows: follows, Runs: []Run{r}}
+	chain := func(r Run, fresh bool, follows int64) Part {
+		clock := Hourly.Start(t0) - 1 // the instant that a window begins at is in it
+		if fresh {
+			clock++
+		}
+		return Part{Clock: clock, Follows: follows, Runs: []Run{r}}
 	}
 	for _, c := range []struct {
 		name   string
-		chains []Chain
+		chains []Part
 		over   bool
 		want   Action
 	}{
-		{"a creation", []Chain{chain(born, false, 0)}, false, Add},
-		{"a creation in a window that is over", []Chain{chain(born, false, 0)}, true, ReadCurrent},
-		{"charged in the window before", []Chain{chain(plain, true, 0)}, false, Add},
-		{"the same in a window that is over", []Chain{chain(plain, true, 0)}, true, Add},
-		{"after another chain", []Chain{chain(plain, false, t0)}, false, Add},
-		{"nobody knows", []Chain{chain(plain, false, 0)}, false, ReadCurrent},
-		{"of one of two nobody knows", []Chain{chain(born, false, 0), chain(plain, false, 0)}, false, ReadCurrent},
+		{"a creation", []Part{chain(born, false, 0)}, false, Add},
+		{"a creation in a window that is over", []Part{chain(born, false, 0)}, true, ReadCurrent},
+		{"charged in the window before", []Part{chain(plain, true, 0)}, false, Add},
+		{"the same in a window that is over", []Part{chain(plain, true, 0)}, true, Add},
+		{"after another chain", []Part{chain(plain, false, t0)}, false, Add},
+		{"nobody knows", []Part{chain(plain, false, 0)}, false, ReadCurrent},
+		{"of one of two nobody knows", []Part{chain(born, false, 0), chain(plain, false, 0)}, false, ReadCurrent},
 	} {
-		total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0),
+		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
 			Chains: c.chains, Over: c.over}
 		if step := total.Next(Snapshots{}); step.Action != c.want {
 			t.Errorf("%s: %d, want %d", c.name, step.Action, c.want)
@@ -60,9 +64,9 @@ func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 		{"one of two", []Run{still, counts}, Add},
 		{"one of two, the other way round", []Run{counts, still}, Add},
 	} {
-		total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0)}
+		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
 		for shard, r := range c.runs {
-			total.Chains = append(total.Chains, Chain{Shard: shard, Fresh: true, Runs: []Run{r}})
+			total.Chains = append(total.Chains, Part{Shard: shard, Clock: t0, Runs: []Run{r}})
 		}
 		if step := total.Next(Snapshots{}); step.Action != c.want {
 			t.Errorf("%s: %d, want %d", c.name, step.Action, c.want)
@@ -80,7 +84,7 @@ func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
 	}{{0, 0, 100, true}, {7, 7, 100, true}, {7, 7, 95, false}, {7, 7, 105, false}, {7, 8, 100, false}} {
 		goes := ran("20", "30", 100, 110)
 		goes.FromGen, goes.ToGen = c.gen, c.gen
-		total := hourOf(Chain{Fresh: true, Runs: []Run{goes}})
+		total := hourOf(Part{Clock: t0, Runs: []Run{goes}})
 		total.Namespace, total.Entity, total.Resource = "n", "e", "r"
 		stored := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
 			Part: Hourly.Part(total.Start), Start: layout.Timestamp(total.Start), Counts: map[string]int64{"rpm": 100},
@@ -112,24 +116,24 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		chains []Chain
+		chains []Part
 		over   bool
 		items  []item.Item
 		want   bool
 	}{
-		{"found", []Chain{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0), snapshot(2, 3)}, true},
-		{"of another shard", []Chain{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0)}, false},
-		{"its own window", []Chain{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(0, 3)}, false},
-		{"created just now", []Chain{{Shard: 3, Runs: []Run{born}}}, false, nil, true},
-		{"created in a window that is over", []Chain{{Shard: 3, Runs: []Run{born}}}, true, nil, false},
-		{"after another chain", []Chain{{Shard: 3, Follows: t0, Runs: []Run{plain}}}, false, nil, true},
-		{"created after another chain, and over", []Chain{{Shard: 3, Follows: t0, Runs: []Run{born}}}, true, nil, true},
-		{"one of two", []Chain{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
+		{"found", []Part{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0), snapshot(2, 3)}, true},
+		{"of another shard", []Part{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0)}, false},
+		{"its own window", []Part{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(0, 3)}, false},
+		{"created just now", []Part{{Shard: 3, Runs: []Run{born}}}, false, nil, true},
+		{"created in a window that is over", []Part{{Shard: 3, Runs: []Run{born}}}, true, nil, false},
+		{"after another chain", []Part{{Shard: 3, Follows: t0, Runs: []Run{plain}}}, false, nil, true},
+		{"created after another chain, and over", []Part{{Shard: 3, Follows: t0, Runs: []Run{born}}}, true, nil, true},
+		{"one of two", []Part{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
 			[]item.Item{snapshot(1, 3)}, false},
-		{"both", []Chain{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
+		{"both", []Part{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
 			[]item.Item{snapshot(1, 3), snapshot(5, 4)}, true},
 	} {
-		total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0),
+		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
 			Chains: c.chains, Over: c.over}
 		if got := total.Traced(c.items); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
@@ -137,9 +141,12 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	}
 }
 
+// ner is a bucket.
+var ner = Bucket{"n", "r", "e"}
+
 // hourOf is the total of the hour of t0 with one chain.
-func hourOf(c Chain) Total {
-	return Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(t0), Chains: []Chain{c}}
+func hourOf(c Part) Total {
+	return Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0), Chains: []Part{c}}
 }
 
 // marked is the snapshot of an hour before, with a mark of shard 0.
@@ -154,7 +161,7 @@ func marked(hours int64, sequence string, used int64) item.Item {
 
 // A snapshot that has a mark of every shard says all: earlier ones are not read.
 func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
-	total := hourOf(Chain{Runs: []Run{ran("20", "30", 100, 110)}})
+	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
 		current item.Item
 		want    Action
@@ -170,7 +177,7 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	born := ran("20", "30", 0, 5)
 	born.Born, born.From = true, nil
 	for over, want := range map[bool]Action{false: Add, true: ReadPrevious} {
-		total := hourOf(Chain{Runs: []Run{born}})
+		total := hourOf(Part{Runs: []Run{born}})
 		if total.Over = over; total.Next(Snapshots{Known: true}).Action != want {
 			t.Errorf("a creation, in a window that is over %v: %d, want %d", over, total.Next(Snapshots{Known: true}).Action,
 				want)
@@ -182,8 +189,8 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 // certain, by a consistent read; else it is told to be unknown, and not counted.
 func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 	start := Hourly.Start(t0)
-	all := func(edit func(*Chain, *Snapshots)) (Chain, Snapshots) {
-		c := Chain{Birth: start - 3*hourMillis, Runs: []Run{ran("20", "30", 100, 110)}}
+	all := func(edit func(*Part, *Snapshots)) (Part, Snapshots) {
+		c := Part{Birth: start - 3*hourMillis, Runs: []Run{ran("20", "30", 100, 110)}}
 		known := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true}
 		edit(&c, &known)
 		return c, known
@@ -200,22 +207,22 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, e := range map[string]struct {
-		edit    func(*Chain, *Snapshots)
+		edit    func(*Part, *Snapshots)
 		want    Action
 		unknown int
 	}{
 		"the day has an hour that is missing": {
-			func(_ *Chain, k *Snapshots) { k.Seen = []item.Item{ofMissing} }, Add, 1},
+			func(_ *Part, k *Snapshots) { k.Seen = []item.Item{ofMissing} }, Add, 1},
 		"or that is too new": {
-			func(_ *Chain, k *Snapshots) { k.Seen, k.Sure = []item.Item{ofMissing}, false }, ReadSurely, 0},
-		"certain":               {func(*Chain, *Snapshots) {}, CountBeginnings, 0},
-		"not read for sure":     {func(_ *Chain, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
-		"not all was read":      {func(_ *Chain, k *Snapshots) { k.Whole = false }, Add, 1},
-		"nobody knows when":     {func(c *Chain, _ *Snapshots) { c.Birth = 0 }, Add, 1},
-		"of too many limits":    {func(c *Chain, _ *Snapshots) { c.Runs[0].Wide = true }, Add, 1},
-		"others have counted":   {func(_ *Chain, k *Snapshots) { k.Seen = []item.Item{hour} }, Add, 1},
-		"it began with nothing": {func(c *Chain, _ *Snapshots) { c.Runs[0].From[0].Tokens = 0 }, Add, 0},
-		"after another chain":   {func(c *Chain, _ *Snapshots) { c.Follows = start - hourMillis }, Add, 0},
+			func(_ *Part, k *Snapshots) { k.Seen, k.Sure = []item.Item{ofMissing}, false }, ReadSurely, 0},
+		"certain":               {func(*Part, *Snapshots) {}, CountBeginnings, 0},
+		"not read for sure":     {func(_ *Part, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
+		"not all was read":      {func(_ *Part, k *Snapshots) { k.Whole = false }, Add, 1},
+		"nobody knows when":     {func(c *Part, _ *Snapshots) { c.Birth = 0 }, Add, 1},
+		"of too many limits":    {func(c *Part, _ *Snapshots) { c.Runs[0].Wide = true }, Add, 1},
+		"others have counted":   {func(_ *Part, k *Snapshots) { k.Seen = []item.Item{hour} }, Add, 1},
+		"it began with nothing": {func(c *Part, _ *Snapshots) { c.Runs[0].From[0].Tokens = 0 }, Add, 0},
+		"after another chain":   {func(c *Part, _ *Snapshots) { c.Follows = start - hourMillis }, Add, 0},
 	} {
 		c, known := all(e.edit)
 		total := hourOf(c)
@@ -244,7 +251,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 // What a chain that goes on from the part before it brings is written without a look, to a snapshot
 // that has no mark of the shard: that part has counted all up to here.
 func TestWhatFollowsAnotherPartBeginsAMark(t *testing.T) {
-	total := hourOf(Chain{Follows: Hourly.Start(t0) - hourMillis, Fresh: true, Runs: []Run{ran("20", "30", 100, 110)}})
+	total := hourOf(Part{Follows: Hourly.Start(t0) - hourMillis, Clock: t0, Runs: []Run{ran("20", "30", 100, 110)}})
 	step := total.Next(Snapshots{})
 	after, held, err := step.Update.Apply(nil)
 	if step.Action != Add || !held || err != nil || ledger.AmountOf(after).Tokens["rpm"] != 10 {
@@ -270,7 +277,7 @@ func TestOthersSinceTheCreation(t *testing.T) {
 			{"the first", birth, Add}, {"the one after", w.End(birth), Add}, {"the last", start, Add},
 			{"of the day or month before", w.Start(Daily.Start(birth) - 1), CountBeginnings},
 		} {
-			total := hourOf(Chain{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
+			total := hourOf(Part{Birth: birth, Runs: []Run{ran("20", "30", 100, 110)}})
 			total.Window, total.Start, total.NotesRead = w, start, true
 			counted := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Events: 1,
 				Part: w.Part(c.start), Start: layout.Timestamp(c.start)}.Item()
@@ -287,7 +294,7 @@ func TestOthersSinceTheCreation(t *testing.T) {
 func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
 	gone := ran("20", "20", 110, 110)
 	gone.Gone, gone.Events = true, 0
-	total := hourOf(Chain{Runs: []Run{gone}})
+	total := hourOf(Part{Runs: []Run{gone}})
 	known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{marked(1, "10", 100)}}
 	step := total.Next(known)
 	after, held, err := step.Update.Apply(known.Previous[0])
@@ -307,7 +314,7 @@ func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
 // An earlier hour that lacks nothing is not completed, and its day not summed again: the counter was
 // at 100 there, and goes on from 100.
 func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
-	total := hourOf(Chain{Runs: []Run{ran("20", "30", 100, 110)}})
+	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
 		before item.Item
 		want   []int64
@@ -330,7 +337,7 @@ func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
 		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
 			Part: Hourly.Part(start), Start: layout.Timestamp(start), Events: 1}.Item()
 	}
-	total := hourOf(Chain{Runs: []Run{ran("20", "30", 110, 115)}})
+	total := hourOf(Part{Runs: []Run{ran("20", "30", 110, 115)}})
 	for _, c := range []struct {
 		name     string
 		current  item.Item
@@ -362,7 +369,7 @@ func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
 
 // A shard whose records all lie behind the mark brings nothing new; one with some behind it does.
 func TestShardsThatBringNothingNew(t *testing.T) {
-	total := hourOf(Chain{Runs: []Run{ran("20", "30", 100, 110)}})
+	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for sequence, want := range map[string][]int{"10": nil, "25": nil, "30": {0}, "40": {0}} {
 		step := total.Next(Snapshots{Known: true, Current: marked(0, sequence, 105)})
 		if !slices.Equal(step.Behind, want) || (step.Action == Done) != (want != nil) {

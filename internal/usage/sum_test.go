@@ -12,7 +12,7 @@ import (
 
 // The parts of a month are its days and no other; of one that has begun, until tomorrow.
 func TestPartsOfAMonthAreItsDays(t *testing.T) {
-	o := Owed{Namespace: "ns", Entity: "e", Resource: "r"}
+	o := Owed{Bucket: Bucket{"ns", "r", "e"}}
 	feb, next := at("2024-02-01T00:00:00.000Z"), at("2024-03-01T00:00:00.000Z")
 	for _, c := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 // The hours of a day are read as they are, not as they were a second ago: they were just written, and
 // who sums last must see them all. The query spans the hours of the day, and no other's.
 func TestPartsOfADayAreReadConsistently(t *testing.T) {
-	o := Owed{Namespace: "ns", Entity: "e", Resource: "r"}
+	o := Owed{Bucket: Bucket{"ns", "r", "e"}}
 	q := o.PartsQuery(Daily, at("2024-02-01T00:00:00.000Z"))
 	first := layout.UsageKey("ns", "e", "r", "2024-02-01T00:00:00Z")
 	last := layout.UsageKey("ns", "e", "r", "2024-02-01T23:00:00Z")
@@ -61,7 +61,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 	}
 	counted := marked(snapshot(Daily, 50, 5), "5") // while days were the shortest windows
 	sum := func(base *ledger.Amount) item.Item {
-		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}}.sum(Daily, day)
+		s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}}.sum(Daily, day)
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
 		s.Amount = ledger.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
 		u, _ := s.Update(nil)
@@ -95,7 +95,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		{"a sum with a base, of more records than are there", sum(base), 10, 1, hourMillis, 50},
 		{"a sum that was counted since", since, 25, 3, hourMillis, 55},
 	} {
-		s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+		s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Daily, Of: Hourly, Start: day,
 			Until: Daily, Days: 1, Stored: c.stored}
 		hour := marked(snapshot(Hourly, c.tokens, c.events), "4", ledger.Count{Limit: "rpm", Tokens: 40})
 		s.Parts = []item.Item{hour.Item()}
@@ -105,7 +105,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 			t.Errorf("%s: %d, want %d (held %v, %v)", c.name, got, c.want, held, err)
 		}
 	}
-	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+	s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Daily, Of: Hourly, Start: day,
 		Until: Daily, Days: 1, Parts: []item.Item{snapshot(Hourly, 5, 1).Item()}}
 	u, _ := s.Sum(day + hourMillis)
 	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[layout.AttrTTL], item.N(day/1000+2*86_400)) ||
@@ -130,7 +130,7 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	}
 	unnamed := snapshot("r", Hourly, 2) // another client's, which says its resource in the key only
 	delete(unnamed, "resource")
-	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Daily, Of: Hourly, Start: day,
+	s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Daily, Of: Hourly, Start: day,
 		Until: Daily, Days: 90, Parts: []item.Item{nil, unnamed, snapshot("r", Hourly, 3), snapshot("r", Hourly, 23),
 			snapshot("r", Hourly, 24), snapshot("r", Hourly, -1), snapshot("r#x", Hourly, 4), snapshot("r", Daily, 0)}}
 	u, _ := s.Sum(day + dayMillis)
@@ -150,7 +150,7 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(Daily), Part: Daily.Part(start),
 			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": tokens}, Events: 1}.Item()
 	}
-	s := Summing{Owed: Owed{Namespace: "ns", Entity: "e", Resource: "r"}, Window: Monthly, Of: Daily, Start: month,
+	s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Monthly, Of: Daily, Start: month,
 		Days: 90, Until: Monthly, Parts: []item.Item{day(2, 20), day(3, 5), day(1, 10), day(30, 99)}} // February has 29
 	sum := func(now int64) item.Item {
 		u, due := s.Sum(now)

@@ -51,7 +51,7 @@ func spentOf(s bucket.State, i int) int64 {
 
 // Spending is the spending of the quotas of one bucket in a batch.
 type Spending struct {
-	Namespace, Entity, Resource string
+	Bucket
 	// Shards is how many shards share the quotas. If they are several, no batch shows the
 	// consumption of the whole: they must be read, see [Spending.Sum].
 	Shards int
@@ -66,7 +66,7 @@ func (s Spending) Resume() string { return s.first }
 // threshold.
 func spending(shards []History, conf Config) (s Spending, due bool) {
 	b := shards[0]
-	s = Spending{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource}
+	s = Spending{Bucket: b.Bucket}
 	for _, h := range shards {
 		last := h.last().New.State
 		if slices.ContainsFunc(last.Slots, conf.reports) && last.Count() <= bucket.MaxShards {

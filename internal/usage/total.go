@@ -20,11 +20,11 @@ const maxTotalShards = 32
 // Total is the counting to do in one usage snapshot: the runs that fall into its window, by bucket
 // shard.
 type Total struct {
-	Namespace, Entity, Resource string
-	Window                      Window
-	Start                       int64 // epoch milliseconds
-	Chains                      []Chain
-	TTL                         int64 // lifetime of the snapshot in case it is new, epoch seconds
+	Bucket
+	Window Window
+	Start  int64  // epoch milliseconds
+	Chains []Part // the runs, by shard
+	TTL    int64  // lifetime of the snapshot in case it is new, epoch seconds
 
 	// Over is set when the window has ended. A later one may have been counted first, and may have
 	// completed an earlier one with this total's records. So even a creation is looked up in
@@ -42,52 +42,21 @@ type Total struct {
 	forgotten []int // shards that were dropped
 }
 
-// Chain is the runs of one bucket shard in one window.
-type Chain struct {
-	Shard   int
-	Fresh   bool  // the shard was charged in the window before
-	Follows int64 // see [Part]
-	Birth   int64 // start of the window in which the shard was created; 0: not known
-	Oldest  int64 // see [Part]
-	Runs    []Run
-}
-
 // Totals returns the totals of parts of one bucket, which were cut by the kind of
-// window, by start.
+// window, by start. A total has one part of each shard.
 func Totals(parts []Part, w Window) []Total {
 	var out []Total
 	for i := range parts {
 		p := &parts[i]
-		at := slices.IndexFunc(out, func(t Total) bool { return t.Start == p.Start && t.takes(p.Shard) })
+		at := slices.IndexFunc(out, func(t Total) bool { return t.Start == p.Start && len(t.Chains) < maxTotalShards })
 		if at < 0 {
 			at = len(out)
-			out = append(out, Total{
-				Namespace: p.Namespace, Entity: p.Entity, Resource: p.Resource, Window: w, Start: p.Start,
-			})
+			out = append(out, Total{Bucket: p.Bucket, Window: w, Start: p.Start})
 		}
-		out[at].add(p)
+		out[at].Chains = append(out[at].Chains, *p)
 	}
 	slices.SortStableFunc(out, func(a, b Total) int { return cmp.Compare(a.Start, b.Start) })
 	return out
-}
-
-// takes reports whether there is room for the shard. Its chain, if there is one, is
-// the last: parts come by shard.
-func (t *Total) takes(shard int) bool {
-	n := len(t.Chains)
-	return n < maxTotalShards || t.Chains[n-1].Shard == shard
-}
-
-func (t *Total) add(p *Part) {
-	if n := len(t.Chains); n > 0 && t.Chains[n-1].Shard == p.Shard {
-		t.Chains[n-1].Runs = append(slices.Clip(t.Chains[n-1].Runs), p.Runs...)
-		return
-	}
-	c := Chain{Shard: p.Shard, Fresh: p.Clock >= t.Start, Birth: p.Birth, Oldest: p.Oldest, Runs: p.Runs}
-	if p.Follows < t.Start {
-		c.Follows = p.Follows
-	}
-	t.Chains = append(t.Chains, c)
 }
 
 // From returns the start of the window, RFC 3339, UTC.
@@ -120,7 +89,7 @@ func addTally(u *ledger.Usage, t tally) {
 	}
 }
 
-func (c *Chain) begins(marks ledger.Marks, t *Total) bool {
+func (c *Part) begins(marks ledger.Marks, t *Total) bool {
 	_, known := marks.Shard(c.Shard)
 	return !known && c.Follows == 0 && (!c.Runs[0].Born || t.Over)
 }

@@ -24,22 +24,13 @@ func ran(first, last string, from, to int64) Run {
 func TestTotalsByWindow(t *testing.T) {
 	const hour = 3_600_000
 	part := func(shard int, start int64, runs ...Run) Part {
-		return Part{Namespace: "n", Entity: "e", Resource: "r", Shard: shard, Start: start, Runs: runs}
+		return Part{Bucket: ner, Shard: shard, Start: start, Runs: runs}
 	}
 	got := Totals([]Part{part(0, hour, ran("3", "4", 3, 5)), part(0, 0, ran("1", "2", 0, 3)),
 		part(1, 0, ran("1", "2", 0, 9))}, Hourly)
 	if len(got) != 2 || got[0].Start != 0 || len(got[0].Chains) != 2 || got[1].Start != hour || len(got[1].Chains) != 1 ||
 		got[1].Window != Hourly || got[1].Entity != "e" {
 		t.Fatalf("%+v", got)
-	}
-	// A shard that was charged in the window before has a mark there; the instant that the
-	// window begins at is in it.
-	for clock, want := range map[int64]bool{0: false, hour - 1: false, hour: true, hour + 1: true} {
-		p := part(0, hour, ran("3", "4", 3, 5))
-		p.Clock = clock
-		if got := Totals([]Part{p}, Hourly); got[0].Chains[0].Fresh != want {
-			t.Errorf("charged at %d: %v", clock, got[0].Chains[0].Fresh)
-		}
 	}
 }
 
@@ -49,10 +40,8 @@ func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 	for shards, want := range map[int][]int{1: {1}, 32: {32}, 33: {32, 1}, 80: {32, 32, 16}} {
 		var parts []Part
 		for shard := range shards {
-			// Two parts of each, as of two invocations.
-			for _, run := range []Run{ran("1", "2", 0, 3), ran("3", "4", 3, 5)} {
-				parts = append(parts, Part{Namespace: "n", Entity: "e", Resource: "r", Shard: 900 + shard, Runs: []Run{run}})
-			}
+			runs := []Run{ran("1", "2", 0, 3), ran("3", "4", 3, 5)}
+			parts = append(parts, Part{Bucket: ner, Shard: 900 + shard, Runs: runs})
 		}
 		var got []int
 		for _, total := range Totals(parts, Hourly) {
@@ -69,22 +58,11 @@ func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 	}
 }
 
-// A chain goes on from the part of an earlier window that is counted before it, and from none of
-// its own.
-func TestWhatAChainFollows(t *testing.T) {
-	for follows, want := range map[int64]int64{0: 0, hourMillis: hourMillis, 2 * hourMillis: 0, 3 * hourMillis: 0} {
-		p := Part{Start: 2 * hourMillis, Follows: follows, Runs: []Run{ran("1", "2", 0, 3)}}
-		if got := Totals([]Part{p}, Hourly)[0].Chains[0].Follows; got != want {
-			t.Errorf("%d: %d, want %d", follows, got, want)
-		}
-	}
-}
-
 // Progress tells apart what a snapshot has counted of a total, what lies behind its marks, and
 // what is left. Here the counter goes from 10 to 17 with the records 20 to 30.
 func TestProgress(t *testing.T) {
 	runs := []Run{ran("20", "30", 10, 17)}
-	total := Totals([]Part{{Namespace: "n", Entity: "e", Resource: "r", Runs: runs}}, Hourly)[0]
+	total := Totals([]Part{{Bucket: ner, Runs: runs}}, Hourly)[0]
 	marked := func(seq string, used int64) item.Item {
 		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "p",
 			Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}},
@@ -128,7 +106,7 @@ func TestWhatOneQueryFinds(t *testing.T) {
 	other := Hourly.Start(at)
 	db.Store(ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "a", Window: "hourly", Part: Hourly.Part(other),
 		Start: Hourly.Part(other)}.Item())
-	total := Total{Namespace: "n", Entity: "e", Resource: "r", Window: Hourly, Start: Hourly.Start(at)}
+	total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(at)}
 	page, err := db.List(t.Context(), total.PreviousQuery())
 	if err != nil || len(page.Items) != 10 || item.KeyOf(page.Items[0]) != total.Key() ||
 		startOf(page.Items[9]) != Hourly.Start(at)-9*hourMillis {
@@ -148,7 +126,7 @@ func TestWhatAQueryFoundIsSifted(t *testing.T) {
 		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
 			Start: layout.Timestamp(start)}.Item()
 	}
-	total := hourOf(Chain{})
+	total := hourOf(Part{})
 	items := []item.Item{snapshot(Hourly, 0), snapshot(Hourly, 1), snapshot(Daily, 0), snapshot(Hourly, 5)}
 	got := total.Sift(items)
 	if !got.Known || !got.PreviousKnown || len(got.Seen) != 4 || item.KeyOf(got.Current) != total.Key() ||

@@ -43,22 +43,6 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	}
 }
 
-// Buckets come in the order of their names, whichever of their shards is looked at.
-func TestWhichBucketComesFirst(t *testing.T) {
-	names := []Part{{Namespace: "a", Resource: "z", Entity: "z"}, {Namespace: "b", Resource: "a", Entity: "z"},
-		{Namespace: "b", Resource: "b", Entity: "a"}, {Namespace: "b", Resource: "b", Entity: "b"}}
-	for i, a := range names {
-		for j, b := range names {
-			for shard := range 3 {
-				h := History{Namespace: a.Namespace, Resource: a.Resource, Entity: a.Entity, Shard: 1}
-				if b.Shard = shard; h.Before(&b) != (i < j) {
-					t.Errorf("%+v before %+v: %v", h, b, h.Before(&b))
-				}
-			}
-		}
-	}
-}
-
 // A stream that was made anew numbers its records from the beginning: they come after all of the one
 // before, in whatever order a batch has them.
 func TestRecordsOfTwoStreams(t *testing.T) {

@@ -36,7 +36,7 @@ func Decide(histories []History, now int64, conf Config) Upkeep {
 	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool { return !b.alive() })
 	for len(histories) > 0 {
 		n := 1
-		for n < len(histories) && histories[n].sibling(histories[0]) {
+		for n < len(histories) && histories[n].Bucket == histories[0].Bucket {
 			n++
 		}
 		shards := histories[:n]

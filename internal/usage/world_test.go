@@ -101,7 +101,7 @@ func (w *world) told(c stream.Change, of shardOf, counters ...stream.Used) strea
 func (w *world) countsParts(parts []Part) {
 	for len(parts) > 0 {
 		n := 1
-		for n < len(parts) && parts[n].Sibling(&parts[0]) {
+		for n < len(parts) && parts[n].Bucket == parts[0].Bucket {
 			n++
 		}
 		w.counts(Totals(parts[:n], Hourly))
@@ -174,7 +174,7 @@ func (w *world) sums() {
 		}
 		for day := range days {
 			key := layout.UsageKey("n", "e", resource, Daily.Part(day))
-			s := Summing{Owed: Owed{Namespace: "n", Entity: "e", Resource: resource}, Window: Daily, Of: Hourly,
+			s := Summing{Owed: Owed{Bucket: Bucket{"n", resource, "e"}}, Window: Daily, Of: Hourly,
 				Start: day, Days: 90, Until: Daily, Stored: w.Items[key]}
 			for at := day; at < day+24*worldHour; at += worldHour {
 				if it := w.Items[layout.UsageKey("n", "e", resource, Hourly.Part(at))]; it != nil {
