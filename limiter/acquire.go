@@ -101,52 +101,6 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	return lease, nil
 }
 
-// needs resolves the limits in force for all parts of a request, at once, and the wants of all their levels,
-// in the room it is given. With an error it returns the entity that the error is about.
-func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want) (
-	wants []decide.Want, cfg resolved, at decide.Name, err error) {
-	if len(parts) == 1 {
-		return l.levels(ctx, parts[0], room)
-	}
-	type need struct {
-		wants []decide.Want
-		cfg   resolved
-		at    decide.Name
-	}
-	each, all := make([]need, len(parts)), make([]portion, len(parts))
-	copy(all, parts) // the goroutines would put the room of a single part on the heap
-	errs := desk.InParallel(len(all), func(i int) (err error) {
-		e := &each[i]
-		e.at = all[i].name()
-		e.wants, e.cfg, e.at, err = l.levels(ctx, all[i], nil)
-		return err
-	})
-	failed := func(err error) bool { return err != nil }
-	known := func(err error) bool { return failed(err) && store.KindOf(err) == 0 } // which no policy turns into a lease
-	for _, is := range [...]func(error) bool{known, failed} {
-		if i := slices.IndexFunc(errs, is); i >= 0 {
-			return nil, each[i].cfg, each[i].at, errs[i]
-		}
-	}
-	for i, e := range each {
-		if wants, err = besides(wants, e.wants, i); err != nil {
-			return nil, e.cfg, parts[i].name(), err
-		}
-	}
-	return wants, each[0].cfg, parts[0].name(), nil
-}
-
-// besides adds what one more part wants. No bucket is wanted twice.
-func besides(wants, more []decide.Want, part int) ([]decide.Want, error) {
-	for _, w := range more {
-		if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
-			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", part-1), path(more[0].Name),
-				fmt.Sprintf("no part that charges %q once more", path(w.Name)))
-		}
-	}
-	return append(wants, more...), nil
-}
-
 // answers reports whether a request may be sent: not while a bucket that it names is throttled, nor while
 // nothing has an answer.
 func (l *Limiter) answers(ctx context.Context, parts []portion) bool {
@@ -174,4 +128,117 @@ func (l *Limiter) heard(ctx context.Context, req Request, parts []portion, wants
 			l.desks.Heard(ctx, n, at, err)
 		}
 	}
+}
+
+// Do acquires, runs fn with the lease, and commits the lease. When fn returns an error while ctx
+// goes on, it rolls back: everything taken is given back, unless fn has settled (see [Lease.Settle]).
+// What the caller can cause gives nothing back: when fn panics, or ctx has ended, Do commits.
+// Neither is cut short when ctx is done; both are bounded by Options.Timeout.
+//
+// The error is Acquire's if fn did not run, else fn's own, joined with a
+// *SettleError if the lease could not be committed or given back. fn may end the lease
+// itself. It must not use the lease after it has returned.
+func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, *Lease) error) error {
+	lease, err := l.Acquire(ctx, req)
+	if err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if !returned { // fn panicked or called runtime.Goexit, which passes on
+			_ = lease.Commit(context.WithoutCancel(ctx))
+		}
+	}()
+	within, cancel := lease.Within(ctx)
+	defer cancel()
+	err = fn(within, lease)
+	returned = true
+	end := lease.Commit
+	if err != nil && ctx.Err() == nil {
+		end = lease.Rollback
+	}
+	failed := end(context.WithoutCancel(ctx))
+	if failed == nil || errors.Is(failed, ErrLeaseClosed) { // fn has ended it
+		return err
+	}
+	return errors.Join(err, failed)
+}
+
+// AllowResource is the resource that [Limiter.Allow] takes from.
+const AllowResource = "default"
+
+// Allow takes one token from each limit of an entity, all or nothing, and returns nil if
+// they were there. It is Acquire with a cost of one of each limit, on the resource
+// [AllowResource], for callers that have one thing to limit and settle nothing: the
+// tokens stay taken.
+//
+//	err := l.Allow(ctx, "acme", limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 10_000))
+//
+// At least one limit is needed, and none may be named twice; limits that are stored are
+// for Acquire. Errors, blocking and price are as of Acquire: a denial is a
+// [*LimitError] that says when to try again. Under PolicyAllow and PolicyLocal a table
+// that does not answer does not make it an error.
+func (l *Limiter) Allow(ctx context.Context, entity string, limits ...Limit) error {
+	costs := make(Costs, len(limits))
+	for _, limit := range limits {
+		costs[limit.Name] = 1
+	}
+	_, err := l.Acquire(ctx, Request{Entity: entity, Resource: AllowResource, Costs: costs, Limits: limits})
+	return err
+}
+
+// parts checks a request, and returns its parts in the room that it is given.
+func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
+	if n := 1 + len(req.Also); n > maxParts {
+		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
+			fmt.Sprintf("at most %d", maxParts-1))
+	}
+	one := req
+	one.Also = nil
+	for i := -1; i < len(req.Also); i++ {
+		if i >= 0 {
+			p := req.Also[i]
+			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
+		}
+		a := portion{Request: one}
+		var err error
+		if err = one.validate(); err == nil {
+			a.own, err = ownLimits(l.desks.Peek(a.name()), one.Limits)
+		}
+		if err != nil {
+			if i >= 0 {
+				err = fmt.Errorf("part Also[%d]: %w", i, err)
+			}
+			return nil, err
+		}
+		if slices.ContainsFunc(room, func(o portion) bool { return o.name() == a.name() }) {
+			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(a.name()), "every entity and resource once")
+		}
+		room = append(room, a)
+	}
+	return room, nil
+}
+
+// failure is the error of a request that was not granted, nil if it was.
+func failure(t desk.Taken) error {
+	err := t.Err
+	if denied, ok := errors.AsType[*desk.Denied](err); ok {
+		err = refusal(denied.Decision)
+	}
+	if len(t.Others) == 0 {
+		return err
+	}
+	all := []error{err}
+	for _, o := range t.Others {
+		if o.Op == "rollback" {
+			all = append(all, settleError(o.Op, o.Name, o.Errs))
+		} else {
+			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
+		}
+	}
+	setup := store.KindOf(err) == store.Setup
+	if err = errors.Join(all...); !decided(err) && !setup {
+		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
+	}
+	return err
 }

@@ -27,27 +27,24 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	}
 	defer l.desks.Leave()
 	begin := l.begin()
-	own, err := req.validate(k)
-	if err != nil {
+	own, err := ownLimits(k, req.Limits)
+	if err != nil || req.validate() != nil {
 		return nil
 	}
-	cfg, ok := l.configs.ready(n, own != nil, l.now())
+	cfg, ok := l.configs.ready(k, own, l.now())
 	if !ok || cfg.cascade || cfg.bypass {
 		return nil
-	}
-	if own == nil {
-		own = cfg.limits
 	}
 	granted := &struct { // one piece of memory
 		Lease
 		costs [2]table.Cost
 	}{Lease: Lease{limiter: l, request: req, ahead: true}}
 	lease := &granted.Lease
-	costs, err := price(granted.costs[:0], req, own, l.now())
+	costs, err := price(granted.costs[:0], req, cfg.limits, l.now())
 	if err != nil {
 		return nil
 	}
-	w, reused := l.wants(n, costs, cfg, own), (*inflight.Lease)(nil)
+	w, reused := l.wants(n, costs, cfg), (*inflight.Lease)(nil)
 	if slices.ContainsFunc(costs, isSlots) {
 		wants := []decide.Want{w}
 		reused, w = l.desks.Reuse(wants), wants[0]

@@ -46,20 +46,6 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	return nil
 }
 
-// slotsIn returns an in-flight limit of the lease that costs are given for, if there is one.
-func (le *Lease) slotsIn(costs Costs) string {
-	le.mu.Lock()
-	defer le.mu.Unlock()
-	for _, a := range le.of(le.request.name()) {
-		for _, l := range a.settles() {
-			if l.Returns() && costs[l.Name] > 0 {
-				return l.Name
-			}
-		}
-	}
-	return ""
-}
-
 // mostCost bounds what a lease settles of a limit: what a request can cost, and as
 // much again that was charged.
 const mostCost = 2 * MaxTokens

@@ -11,22 +11,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// SettleError is a lease that could not be committed or rolled back. It is no failed acquire: the
-// request had been granted. It wraps what happened. ErrUnavailable: nothing was written on the
-// items that answered so, though it was sent several times within a fraction of a second. The
-// lease may be committed or rolled back again. ErrUnknown: it may have been written. It was not
-// sent again, and the lease is closed.
-type SettleError struct {
-	Op               string // "commit" or "rollback"
-	Entity, Resource string
-	Err              error
-}
-
-func (e *SettleError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *SettleError) Unwrap() error { return e.Err }
-
 // Commit ends the lease of work that is done. It writes what Settle has said: the difference
 // to the tokens taken, in one write for each item charged, or in one of others (see
 // Options.SettleWithin). Without a difference it makes no call.

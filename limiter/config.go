@@ -15,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -23,14 +22,16 @@ import (
 // that defaults shared by many entities are read once. It is safe for concurrent
 // use: concurrent misses for the same entity and resource share one read, and no
 // lock is held during it.
+//
+// What the records of one entity and resource come to is kept at the desk of the bucket until the
+// first of them has to be read again: a busy process asks for nothing else.
 type configs struct {
 	store     store.Store
 	desks     *desk.Desks // remember warm buckets
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
-	patience  time.Duration        // how long a caller with old records waits for a read at least
-	late      func() time.Duration // after how long a call is late, for which it waits, too
+	patience  time.Duration // how long a caller with old records waits for a read at least
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[cacheKey, cached]
@@ -38,55 +39,19 @@ type configs struct {
 	hungAt    int64        // when a read last took the time it was given, epoch ms
 }
 
-func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, late func() time.Duration,
-	ds *desk.Desks) *configs {
+func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, ds *desk.Desks) *configs {
 	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.Size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
 	return &configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: desk.ProbeWait,
-		late: late, cache: cache}
+		cache: cache}
 }
 
 // noLimitsFor is how long, in ms, it is believed that no level has limits, or that a
 // record cannot be read that decides nothing. A tenant whose first request came before
 // its limits must not wait for a whole ttl.
 const noLimitsFor = 3000
-
-// cacheKey identifies a record of the namespace; the name distinguishes it from
-// others of its kind.
-type cacheKey struct {
-	rec  int
-	name decide.Name
-}
-
-func keysOf(n decide.Name) [records]cacheKey {
-	return [records]cacheKey{
-		recEntity:        {recEntity, n},
-		recEntityDefault: {recEntityDefault, decide.Name{Entity: n.Entity}},
-		recResource:      {recResource, decide.Name{Resource: n.Resource}},
-		recSystem:        {rec: recSystem},
-		recMeta:          {recMeta, decide.Name{Entity: n.Entity}},
-		recNamespace:     {rec: recNamespace},
-	}
-}
-
-// item returns the key under which the record is stored.
-func (k cacheKey) item(namespace string) item.Key {
-	switch k.rec {
-	case recEntity:
-		return layout.EntityConfigKey(namespace, k.name.Entity, k.name.Resource)
-	case recEntityDefault:
-		return layout.EntityConfigKey(namespace, k.name.Entity, layout.DefaultResource)
-	case recResource:
-		return layout.ResourceConfigKey(namespace, k.name.Resource)
-	case recSystem:
-		return layout.SystemConfigKey(namespace)
-	case recMeta:
-		return layout.EntityKey(namespace, k.name.Entity)
-	}
-	return layout.NamespaceIDKey(namespace)
-}
 
 // namespaceFound notes that the namespace was there at now, so that the first
 // resolution need not ask again.
@@ -102,10 +67,7 @@ func (c *configs) namespaceFound(now int64) {
 // in the cache still serves; without it the error is a *store.Failure or names
 // the stored value that is not acceptable.
 func (c *configs) resolve(ctx context.Context, n decide.Name, own []bucket.Limit, now int64) (resolved, error) {
-	if out, ok := c.ready(n, own != nil, now); ok {
-		if own != nil {
-			out.limits = own
-		}
+	if out, ok := c.ready(c.desks.Peek(n), own, now); ok {
 		return out, nil
 	}
 	keys := keysOf(n)
@@ -124,11 +86,11 @@ func (c *configs) resolve(ctx context.Context, n decide.Name, own []bucket.Limit
 		}
 	}
 	out, err := combine(recs, own)
-	if err == nil && got.met && got.name == n && !out.bypass { // else nothing asks for the bucket
+	if err == nil && got.met && !out.bypass { // else nothing asks for the bucket
 		c.desks.Met(n, got.bucket)
 	}
 	if err == nil && len(missing) == 0 {
-		c.keep(n, own != nil, warm{out, now, until, forgotten})
+		keep(c.desks.Peek(n), own != nil, warm{out, now, until, forgotten})
 	}
 	return out, err
 }
@@ -164,7 +126,7 @@ func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKe
 	}
 	half := c.timeout / 2
 	if c.ttl > 0 {
-		half = min(half, max(c.patience, c.late()))
+		half = min(half, max(c.patience, c.desks.Late()))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		half = min(half, time.Until(deadline)/2)
@@ -220,10 +182,9 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	return recs, missing, until, c.forgotten.Load()
 }
 
-// fetched is the result of a read: records, and with met the bucket of the name, nil if there is none.
+// fetched is the result of a read: records, and with met the bucket, nil if there is none.
 type fetched struct {
 	records map[cacheKey]cached
-	name    decide.Name
 	met     bool
 	bucket  item.Item
 }
@@ -239,14 +200,16 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	for j, i := range missing {
 		want[j] = keys[i]
 	}
-	n := keys[recEntity].name
-	unmet := c.desks.Unmet(n)
-	flight := c.flight.DoChan(fmt.Sprintf("%#v%t", want, unmet), func() (any, error) {
+	var unmet []decide.Name
+	if n := keys[recEntity].name; c.desks.Unmet(n) {
+		unmet = append(unmet, n)
+	}
+	flight := c.flight.DoChan(fmt.Sprintf("%#v%#v", want, unmet), func() (any, error) {
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 		defer cancel()
 		var got fetched
 		err := desk.Guarded(func() (err error) { // in a goroutine of its own a panic would end the process
-			got, err = c.read(shared, n, want, unmet, now)
+			got, err = c.read(shared, want, unmet, now)
 			return err
 		})
 		return got, err
@@ -262,31 +225,53 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	}
 }
 
-// read reads records for n. Meets says to read its bucket with them, so that the first charge has an image
+// read reads records, and with them a bucket of which nothing is known, so that the first charge has an image
 // to be planned from.
-func (c *configs) read(ctx context.Context, n decide.Name, keys []cacheKey, meets bool, now int64) (fetched, error) {
-	stored := make([]item.Key, len(keys), len(keys)+1)
-	for i, k := range keys {
-		stored[i] = k.item(c.namespace)
+func (c *configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name, now int64) (fetched, error) {
+	stored := make([]item.Key, 0, len(keys)+1)
+	for _, k := range keys {
+		stored = append(stored, k.item(c.namespace))
 	}
-	if meets {
+	for _, n := range unmet {
 		stored = append(stored, c.desks.Key(n, 0))
 	}
 	items, err := c.store.Read(ctx, false, stored...)
 	if err != nil {
 		return fetched{}, err
 	}
-	got := fetched{records: make(map[cacheKey]cached, len(keys)), name: n, met: meets}
-	if meets {
+	got := fetched{records: make(map[cacheKey]cached, len(keys)), met: len(unmet) > 0}
+	if got.met {
 		got.bucket = items[len(keys)]
-	}
-	for i, k := range keys {
-		got.records[k] = decodeRecord(items[i], now)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, r := range got.records {
-		c.cache.Add(k, r)
+	for i, k := range keys {
+		got.records[k] = decodeRecord(items[i], now)
+		c.cache.Add(k, got.records[k])
 	}
 	return got, nil
+}
+
+// ready returns the configuration in force at a desk, as resolve does, if it is known without
+// I/O and without looking at each record.
+func (c *configs) ready(k *desk.Desk, own []bucket.Limit, now int64) (cfg resolved, ok bool) {
+	if k == nil {
+		return cfg, false
+	}
+	w := keptAt(k, own != nil).Load()
+	if w == nil || w.forgotten != c.forgotten.Load() || now < w.from || now >= w.until {
+		return cfg, false
+	}
+	if cfg = w.cfg; own != nil {
+		cfg.limits = own
+	}
+	return cfg, true
+}
+
+// forget drops all cached configuration.
+func (c *configs) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cache.Purge()
+	c.forgotten.Add(1)
 }

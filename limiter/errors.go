@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -185,30 +184,6 @@ func settleError(op string, n decide.Name, errs []error) error {
 	return &SettleError{op, n.Entity, n.Resource, errors.Join(all...)}
 }
 
-// failure is the error of a request that was not granted, nil if it was.
-func failure(t desk.Taken) error {
-	err := t.Err
-	if denied, ok := errors.AsType[*desk.Denied](err); ok {
-		err = refusal(denied.Decision)
-	}
-	if len(t.Others) == 0 {
-		return err
-	}
-	all := []error{err}
-	for _, o := range t.Others {
-		if o.Op == "rollback" {
-			all = append(all, settleError(o.Op, o.Name, o.Errs))
-		} else {
-			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
-		}
-	}
-	setup := store.KindOf(err) == store.Setup
-	if err = errors.Join(all...); !decided(err) && !setup {
-		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
-	}
-	return err
-}
-
 // canceled is the outcome of a call that the caller's context has ended. It says,
 // as outcome does, whether anything may have been taken.
 func canceled(op string, n decide.Name, cause, err error) error {
@@ -238,3 +213,72 @@ var (
 	// the namespace cannot be read.
 	ErrVersion = namespace.ErrVersion
 )
+
+// SettleError is a lease that could not be committed or rolled back. It is no failed acquire: the
+// request had been granted. It wraps what happened. ErrUnavailable: nothing was written on the
+// items that answered so, though it was sent several times within a fraction of a second. The
+// lease may be committed or rolled back again. ErrUnknown: it may have been written. It was not
+// sent again, and the lease is closed.
+type SettleError struct {
+	Op               string // "commit" or "rollback"
+	Entity, Resource string
+	Err              error
+}
+
+func (e *SettleError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SettleError) Unwrap() error { return e.Err }
+
+// refusal is the error of a decision that grants nothing.
+func refusal(d decide.Decision) error {
+	if d.Do == decide.Never {
+		return tooLarge(d)
+	}
+	return limitError(d.Want, d.Denial)
+}
+
+// limitError is a denial as the caller gets it.
+func limitError(w decide.Want, d decide.Denial) *LimitError {
+	e := &LimitError{
+		Entity: w.Name.Entity, Resource: w.Name.Resource, Limit: d.Limit, RetryAfter: wait(0, d.After),
+		Estimated: d.Estimated, full: d.Full, Statuses: statuses(w.Name, d.Levels),
+	}
+	for i, c := range w.Costs {
+		if c.Limit.Name == d.Limit {
+			e.Wanted, e.Remaining = c.Milli/bucket.Milli, e.Statuses[i].Remaining
+		}
+	}
+	return e
+}
+
+// tooLarge explains a request that no shard can ever hold.
+func tooLarge(d decide.Decision) error {
+	cost, _ := table.Find(d.Want.Costs, d.Limit)
+	share := bucket.Share(cost.Largest().Limit.Capacity, 0, d.Count) // no shard has more
+	cause := fmt.Errorf("cost of %q is %d, want at most the %s tokens that one of %d shards holds",
+		d.Limit, cost.Milli/bucket.Milli, bucket.Tokens(share), d.Count)
+	return &opError{"acquire", d.Want.Name, ErrTooLarge, cause}
+}
+
+// blocked returns the denial of a request that takes from a blocked limit, nil if
+// it takes from none. Nothing is looked up for it: the statuses of the other limits
+// are full.
+func blocked(n decide.Name, costs map[string]int64, limits []bucket.Limit) *LimitError {
+	i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return costs[l.Name] > 0 && public(l).IsBlocked() })
+	if i < 0 {
+		return nil
+	}
+	e := &LimitError{
+		Entity: n.Entity, Resource: n.Resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name],
+		RetryAfter: blockedPeriod,
+	}
+	for _, l := range limits {
+		s := statusOf(n, decide.Level{Limit: l, Milli: l.Capacity, Remaining: l.Capacity / bucket.Milli})
+		if public(l).IsBlocked() {
+			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
+		}
+		e.Statuses = append(e.Statuses, s)
+	}
+	return e
+}

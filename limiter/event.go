@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -240,4 +242,49 @@ func (c Costs) plus(more []table.Cost) Costs {
 		c[m.Limit.Name] += m.Milli / bucket.Milli
 	}
 	return c
+}
+
+// eventOf returns an event of a desk as the observer gets it, if it does.
+func eventOf(d desk.Event) (e Event, ok bool) {
+	e = Event{Entity: d.Name.Entity, Resource: d.Name.Resource, Err: d.Err, Writes: d.Writes, Elapsed: d.Elapsed,
+		Open: d.Open, Taken: Costs(nil).plus(d.Taken), Ended: Costs(nil).plus(d.Ended)}
+	if d.Op != "" && d.Err != nil {
+		e.Err = outcome(d.Op, d.Name, d.Err)
+	}
+	switch d.Kind {
+	case desk.Refused:
+		e.Kind = EventRefused
+	case desk.Looked:
+		e.Kind = EventLook
+	case desk.Upkeep:
+		e.Kind = EventUpkeep
+	case desk.Ahead:
+		if e.Kind = EventAhead; e.Writes == 0 && e.Err == nil && e.Taken == nil && e.Ended == nil {
+			return e, false
+		}
+	case desk.Yielded:
+		e.Kind = EventYield
+		for _, lim := range d.Limits {
+			e.Limits = append(e.Limits, public(lim))
+		}
+	case desk.Reshaped:
+		e.Kind, e.Shards = EventSplit, d.After
+		if d.After < d.Before {
+			e.Kind = EventMerge
+		}
+	case desk.Settled:
+		if e.Kind = EventSettle; d.Err != nil { // else the commit has reported them
+			e.Costs = e.Costs.plus(d.Costs)
+		}
+	case desk.Lost:
+		e.Kind = EventLost
+	case desk.Switched:
+		e.Kind = EventBreaker
+	case desk.Returned:
+		if e.Kind = EventRollback; len(d.Errs) > 0 {
+			e.Err = settleError("rollback", d.Name, d.Errs)
+			e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(d.Costs), isSlots))
+		}
+	}
+	return e, true
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // maxLevels is how many entities one request is charged to at most.
@@ -29,14 +31,14 @@ func (l *Limiter) want(n decide.Name, req Request, cfg resolved) (decide.Want, e
 	if err != nil {
 		return decide.Want{}, err
 	}
-	return l.wants(n, priced, cfg, cfg.limits), nil
+	return l.wants(n, priced, cfg), nil
 }
 
-// wants returns the costs wanted of the bucket of one entity, under these limits.
-func (l *Limiter) wants(n decide.Name, costs []table.Cost, cfg resolved, limits []bucket.Limit) decide.Want {
+// wants returns the costs wanted of the bucket of one entity.
+func (l *Limiter) wants(n decide.Name, costs []table.Cost, cfg resolved) decide.Want {
 	w := decide.Want{Namespace: l.namespace, Name: n, Costs: costs, Lifetime: table.Expires,
 		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read,
-		Ahead: l.aheadOf(limits)}
+		Ahead: l.aheadOf(cfg.limits)}
 	if cfg.own {
 		w.Lifetime = table.NeverExpires
 	}
@@ -99,4 +101,50 @@ func chain(wants []decide.Want, parent decide.Name) string {
 		b.WriteString(w.Name.Entity + " -> ")
 	}
 	return b.String() + parent.Entity
+}
+
+// needs resolves the limits in force for all parts of a request, at once, and the wants of all their levels,
+// in the room it is given. With an error it returns the entity that the error is about.
+func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want) (
+	wants []decide.Want, cfg resolved, at decide.Name, err error) {
+	if len(parts) == 1 {
+		return l.levels(ctx, parts[0], room)
+	}
+	type need struct {
+		wants []decide.Want
+		cfg   resolved
+		at    decide.Name
+	}
+	each, all := make([]need, len(parts)), make([]portion, len(parts))
+	copy(all, parts) // the goroutines would put the room of a single part on the heap
+	errs := desk.InParallel(len(all), func(i int) (err error) {
+		e := &each[i]
+		e.at = all[i].name()
+		e.wants, e.cfg, e.at, err = l.levels(ctx, all[i], nil)
+		return err
+	})
+	failed := func(err error) bool { return err != nil }
+	known := func(err error) bool { return failed(err) && store.KindOf(err) == 0 } // which no policy turns into a lease
+	for _, is := range [...]func(error) bool{known, failed} {
+		if i := slices.IndexFunc(errs, is); i >= 0 {
+			return nil, each[i].cfg, each[i].at, errs[i]
+		}
+	}
+	for i, e := range each {
+		if wants, err = besides(wants, e.wants, i); err != nil {
+			return nil, e.cfg, parts[i].name(), err
+		}
+	}
+	return wants, each[0].cfg, parts[0].name(), nil
+}
+
+// besides adds what one more part wants. No bucket is wanted twice.
+func besides(wants, more []decide.Want, part int) ([]decide.Want, error) {
+	for _, w := range more {
+		if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
+			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", part-1), path(more[0].Name),
+				fmt.Sprintf("no part that charges %q once more", path(w.Name)))
+		}
+	}
+	return append(wants, more...), nil
 }

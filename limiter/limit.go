@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -167,88 +166,108 @@ func (l Limit) String() string {
 	return s
 }
 
-// Validate returns nil, or an ErrInvalid that names the field, its value and the
-// accepted ones. Every function that takes limits validates them.
-func (l Limit) Validate() error { return l.validate("Limit") }
+// Quota returns a limit of n tokens in each period of a calendar. At the end of a period it is
+// whole again at once, whatever was left, and a debt is forgiven. Tokens of a period that is over
+// are never given back to a later one. Within a period nothing comes back.
+//
+//	limiter.Quota("budget", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo"))
+//
+// Exactly one request opens each period of a bucket, however many processes there are. In the
+// first second of a period requests may still count in the old one. No period is opened early
+// where all clocks are within a second of the true time.
+func Quota(name string, n int64, c Calendar) Limit { return Limit{Name: name, Capacity: n, Reset: c} }
 
-func (l Limit) validate(field string) error {
-	if validateLimitName(field, l.Name) != nil {
-		return validateLimitName(field+".Name", l.Name)
-	}
-	label := func(part string) string { return fmt.Sprintf("%s %q %s", field, l.Name, part) }
-	switch {
-	case l.Schedule != "" && (l.InFlight || l.IsQuota()):
-		return validate.Invalid(label("Schedule"), l.Schedule, "none: only a rate has a schedule")
-	case l.Capacity < 1 || l.Capacity > MaxTokens:
-		return validate.Invalid(label("Capacity"), l.Capacity, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
-	case !bucket.AreFloors(l.Floors):
-		return validate.Invalid(label("Floors"), l.Floors,
-			fmt.Sprintf("%d classes at most, by name, with 0 to 99 percent, like \"batch=40,free=60\"", bucket.MaxFloors))
-	case l.Ahead != 0 && (!aheadFor(l.Ahead) || l.Ahead%time.Millisecond != 0 || l.Soft || l.InFlight || l.IsQuota()):
-		return validate.Invalid(label("Ahead"), l.Ahead, "10ms to 10m, for a rate that is not soft; or zero")
-	case l.InFlight:
-		return l.validateInFlight(label)
-	case l.IsQuota():
-		return l.validateQuota(label)
-	case l.Refill < 1 || l.Refill > MaxTokens:
-		return validate.Invalid(label("Refill"), l.Refill, fmt.Sprintf("1 to %d tokens", int64(MaxTokens)))
-	case l.Period < time.Second || l.Period > maxPeriod || l.Period%time.Second != 0:
-		return validate.Invalid(label("Period"), l.Period, "a whole number of seconds from 1s to "+maxPeriod.String())
-	case l.Schedule != "":
-		return l.validateSchedule(label)
-	}
-	return nil
+// USD returns an amount of dollars in millionths, the tokens in which money is counted:
+// all arithmetic is of whole numbers. Other currencies do the same with their unit.
+func USD(dollars int64) int64 { return dollars * 1_000_000 }
+
+// IsQuota reports whether the limit is a quota, not a rate.
+func (l Limit) IsQuota() bool { return l.Reset != "" }
+
+// InFlight returns a limit of n slots: requests with costs of n together are at work at once.
+//
+//	limiter.InFlight("jobs", 20, 2*time.Minute)
+//
+// A request takes slots like tokens, in the same write. Commit and Rollback give all of them
+// back. Every lease with slots must be ended by one of them, or be one of [Limiter.Do]. While
+// a lease is open, this process renews its slots, by one write in each epoch for all leases
+// of a bucket. No event reports renewals. [Lease.Lost] reports if one was not possible in time.
+//
+// Slots of a process that has died are free at the end of the epoch after their last renewal:
+// between one and two epochs later. So are slots whose answer was lost. The epoch is 5s to
+// 10m, a whole number of seconds. Short ones free the slots of the dead sooner, long ones
+// cost fewer writes and outlast longer trouble with the table.
+//
+// With Options.Ahead a busy process keeps the slots of a lease that has ended for its next
+// requests, which take them over without a write. It gives them back that long after it took
+// them from the table, but no longer than an epoch, or half of the time in which the fastest
+// limit fills. It keeps none that leave less than half of the slots free. For others, and for
+// requests of a class with a floor, they are at work meanwhile, also if the process ends.
+//
+// A bucket has at most 3 in-flight limits. They cannot be soft. All slots are on one shard,
+// so such a bucket is not split. Slots are no usage. Python clients do not know them.
+//
+// Never more than n are held at once, where clocks are within a second of the true time. A
+// process that was frozen, or whose clock stood still, learns that it has lost its slots when
+// it goes on: see [Lease.Lost].
+func InFlight(name string, n int64, epoch time.Duration) Limit {
+	return Limit{Name: name, Capacity: n, Period: epoch, InFlight: true}
 }
 
-// aheadFor reports whether tokens that are taken ahead may be held for so long.
-func aheadFor(d time.Duration) bool {
-	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
+// During returns the rate with a window of time in which it has the Capacity, Refill and Period of another one,
+// each where that is not zero. The window lasts while the clocks of the zone (of the IANA database, empty: UTC)
+// show a time that a cron expression of five fields matches. Of windows that overlap, the first holds. All windows
+// of a limit are in one zone.
+//
+//	limiter.PerMinute("rpm", 60).
+//		During("* 9-16 * * 1-5", "Europe/Berlin", limiter.PerMinute("", 600)). // from nine to five on working days
+//		During("* * * * 0,6", "Europe/Berlin", limiter.Limit{Capacity: 10})   // weekends: bursts of ten
+//
+// All processes and the functions change over a second behind the edges of a window, as at the edge of a quota: no
+// clock that is ahead begins one early. What came back before is
+// kept, up to the new capacity; a larger capacity begins with what there is and fills at the new rate. Tokens taken
+// ahead ([Options].Ahead) are not held across an edge. A request that the limit in force can never hold, but a
+// later one can, is denied until the edge. [Status].ChangesAfter says how long the limit in force holds.
+func (l Limit) During(cron, zone string, other Limit) Limit {
+	windows, stored, some := strings.Cut(l.Schedule, "@")
+	if zone = orUTC(zone); !some {
+		stored = zone
+	}
+	window, err := calendar.Window(cron, calendar.Change{
+		Capacity: other.Capacity, Refill: other.Refill, Period: int64(other.Period / time.Second)})
+	if err != nil || other.Period%time.Second != 0 || other.Period < 0 {
+		window = fmt.Sprintf("%s %d %d %s", cron, other.Capacity, other.Refill, other.Period) // Validate says why
+	}
+	if some {
+		window = windows + ";" + window
+	}
+	if stored != zone {
+		stored += "@" + zone
+	}
+	l.Schedule = window + "@" + stored
+	return l
 }
 
-func (l Limit) stored() bucket.Limit { return validate.Limit[Calendar](l).Stored() }
-
-// public turns a stored limit back into its public form.
-func public(l bucket.Limit) Limit { return Limit(validate.LimitOf[Calendar](l)) }
-
-// storedLimits validates limits and returns them in order of name.
-func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
-	return validate.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
-		return l.stored(), l.validateAt(field, i)
-	})
+// Unlimited returns a limit that counts and, in practice, denies nothing: MaxTokens can be
+// taken at once and come back every second. It is stored like any other limit, and Python
+// clients serve it.
+func Unlimited(name string) Limit {
+	return Limit{Name: name, Capacity: MaxTokens, Refill: MaxTokens, Period: time.Second}
 }
 
-// isLimitName reports whether s has 1 to 64 bytes: a letter first, then letters,
-// digits, '_', '.' and '-'.
-func isLimitName(s string) bool {
-	if len(s) == 0 || len(s) > 64 || !alpha(s[0]) {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if c := s[i]; !alpha(c) && !num(c) && strings.IndexByte("_.-", c) < 0 {
-			return false
-		}
-	}
-	return true
+// Blocked returns a limit that denies every request that takes anything from it, without a call
+// to the table; a cost of zero passes. LimitError.Never is true then, and RetryAfter ten years. It is
+// stored as one token every ten years, because every client needs a capacity above zero. Python
+// clients do not know blocked limits: they grant that one token once per bucket.
+func Blocked(name string) Limit {
+	return Limit{Name: name, Capacity: 1, Refill: 1, Period: blockedPeriod}
 }
 
-func alpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-func num(c byte) bool   { return c >= '0' && c <= '9' }
+// blockedPeriod distinguishes a blocked limit from the slowest that somebody may mean.
+const blockedPeriod = maxPeriod - time.Second
 
-func validateLimitName(field, s string) error {
-	if !isLimitName(s) {
-		return validate.Invalid(field, s, "1 to 64 letters, digits, '_', '.' or '-', the first a letter")
-	}
-	if s == bucket.WCU {
-		return validate.Invalid(field, s, "a name other than the reserved \"wcu\"")
-	}
-	return nil
-}
+// IsUnlimited reports whether the limit is [Unlimited], whatever its name.
+func (l Limit) IsUnlimited() bool { l.Floors, l.Ahead = "", 0; return l == Unlimited(l.Name) }
 
-// validateAt names the limit's place in a list, which takes time, only when that
-// is needed.
-func (l Limit) validateAt(field string, i int) error {
-	if l.validate("") == nil {
-		return nil
-	}
-	return l.validate(fmt.Sprintf("%s[%d]", field, i))
-}
+// IsBlocked reports whether the limit is [Blocked], whatever its name.
+func (l Limit) IsBlocked() bool { l.Floors, l.Ahead = "", 0; return l == Blocked(l.Name) }

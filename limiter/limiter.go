@@ -7,195 +7,17 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
-
-// DynamoDB is what the limiter needs of a DynamoDB client;
-// *dynamodb.Client of the AWS SDK for Go v2 has it. The limiter turns the
-// client's own retries off for writes, because they would send an update again
-// that may have been applied, and classifies its errors by type and code.
-type DynamoDB interface {
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
-		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput,
-		...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-}
-
-// Options are the settings of a [Limiter]. The zero value of every field means
-// its default; nil Options mean all defaults.
-type Options struct {
-	// Namespace is the tenant within the table, "default" by default.
-	Namespace string
-	// Register makes Open register the namespace if it does not exist, instead
-	// of failing with ErrNamespace. Without it a mistyped name is an error, not
-	// a fresh namespace with nothing in it.
-	Register bool
-	// Ahead is for how long a busy process may hold tokens that it has taken ahead. One write
-	// takes more than a request needs, and the next requests are granted from that, without a
-	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
-	// than the bucket allows. Near full, a level is shown lower by what processes hold. A process
-	// that crashes loses what it holds, and what its leases took stays taken; see [Limiter.Close].
-	// docs/hot-keys.md says which time suits which bucket. The time is at most half of the time
-	// in which the fastest limit of a bucket fills. Nothing is taken ahead if the process asks for
-	// the bucket only a few times in that time, or if a write takes two thirds of it. Nothing is
-	// taken ahead of a bucket with a soft limit, or over the edge of a quota. Unused tokens of a
-	// quota are given back with one write. Wait and Reserve do not use held tokens. Slots of a lease
-	// that has ended serve the next requests of the process: see [InFlight]. Not for buckets that
-	// Python clients or older releases take from: they do not see held tokens, and grant them
-	// once more.
-	Ahead time.Duration
-	// SettleWithin is how long a Commit or Rollback may wait for a charge of the same bucket to
-	// go with. Zero, the default: they wait until it is written. It is sent at once, or with the next
-	// write of the bucket where one of this process is on its way. Else 10ms to 1m: Commit and Rollback
-	// hand the difference over, and return. It goes with the next charge of the bucket, in its write, or
-	// alone when that time is over. Until then the requests of this process are decided as if it were
-	// written; others do not know of it. A crash loses the difference, as one before the Commit does.
-	// What could not be written is tried again; what may have been written, or is refused for good, is
-	// an EventSettle. Slots of in-flight limits, and tokens of the same lease and item, go back at once;
-	// so does all where requests of this process wait for the bucket, and while more buckets than
-	// MaxBuckets are in use. Programs that end call [Limiter.Close]. Not for Lambda, where a process is
-	// frozen between requests.
-	SettleWithin time.Duration
-	// Timeout bounds every call of the limiter, on top of the caller's
-	// context. Default 2s, at least 1ms.
-	Timeout time.Duration
-	// DenyFor is how long the last image of a bucket may deny requests without
-	// asking the table. Default 1s; negative: always ask. It bounds how late
-	// tokens given back by other processes are noticed, and how often a
-	// rejected flood pays for a write.
-	DenyFor time.Duration
-	// Slack bounds by how much the level of a nearly full bucket may be shown too low,
-	// in percent of its capacity, 1 to 100. Default 30. It never shows too much.
-	// A process writes a level from the last image it has seen. In a fleet others have
-	// taken since, and near full one write does not know how much was refilled meanwhile.
-	// Less slack makes such levels exacter in large fleets, and costs second writes. A
-	// request without time for a second write may show the level lower still, instead of
-	// being denied. Levels that are too low fill up by themselves; they matter only to a
-	// burst in that moment.
-	Slack int
-	// ConfigTTL is how long stored configuration is cached. Default 60s;
-	// negative: read on every call.
-	ConfigTTL time.Duration
-	// MaxBuckets is how many buckets are remembered, 3 to 7 KB each, the more where
-	// limits are stored. Default 10,000.
-	// The least recently used is forgotten first; when it is used again, that costs a
-	// read. As many again are kept of which tokens were taken ahead, until they are
-	// written again, to report unused tokens: without them usage would be too high.
-	// Buckets in use are kept in any case: those that requests wait for, those whose slots leases
-	// hold, and up to MaxBuckets of which this process keeps a share under PolicyLocal. They leave room
-	// for half of MaxBuckets of others.
-	MaxBuckets int
-	// MaxShards is the most shards a bucket is split into, a power of two.
-	// Default 32; 1: never split.
-	MaxShards int
-	// OnUnavailable holds when neither the call nor the stored configuration
-	// decides. Default PolicyBlock.
-	OnUnavailable Policy
-	// LocalShare is the part of each limit, in percent, 1 to 100, that this process
-	// grants by itself under [PolicyLocal]. Default 10, which suits ten processes.
-	LocalShare int
-	// Now is the clock, read once per attempt. A clock given here is not corrected. Default:
-	// the system's clock. DynamoDB's answers have the time in whole seconds. If the system's
-	// clock differs from it by more than the seconds leave open, it is corrected, by a day
-	// at most. The first answer is believed; after that three in a row have to agree. If the
-	// system's clock is set, the correction ends. Observe is called for each change.
-	Now func() time.Time
-	// Observe is called for every event (see [Event]), with the context of the call, or the
-	// background context for changes of the clock. It is called synchronously, by several
-	// goroutines at once: it must be quick, and must not call the limiter. Nil: no calls.
-	Observe func(context.Context, Event)
-}
-
-func (o *Options) withDefaults() (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
-	}
-	if out.Namespace == "" {
-		out.Namespace = "default"
-	}
-	if namespace.CheckName(out.Namespace) != nil {
-		return out, validate.Invalid("Options.Namespace", out.Namespace,
-			"up to 256 bytes of text without control characters, other than the reserved \"_\"")
-	}
-	if err := out.durations(); err != nil {
-		return out, err
-	}
-	if out.MaxBuckets == 0 {
-		out.MaxBuckets = 10_000
-	}
-	if out.MaxBuckets < 1 {
-		return out, validate.Invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
-	}
-	if out.Ahead != 0 && !aheadFor(out.Ahead) {
-		return out, validate.Invalid("Options.Ahead", out.Ahead, "10ms to 10m, or zero to take nothing ahead")
-	}
-	if s := out.SettleWithin; s != 0 && (s < 10*time.Millisecond || s > time.Minute) {
-		return out, validate.Invalid("Options.SettleWithin", s, "10ms to 1m, or zero to settle at once")
-	}
-	if out.Slack == 0 {
-		out.Slack = 30
-	}
-	if out.Slack < 1 || out.Slack > 100 {
-		return out, validate.Invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
-	}
-	if out.MaxShards == 0 {
-		out.MaxShards = bucket.DefaultMaxShards
-	}
-	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
-		return out, validate.Invalid("Options.MaxShards", n,
-			fmt.Sprintf("a power of two from 1 to %d, or zero for the default", bucket.MaxShards))
-	}
-	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {
-		return out, validate.Invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
-	}
-	if out.OnUnavailable == PolicyDefault {
-		out.OnUnavailable = PolicyBlock
-	}
-	if out.LocalShare == 0 {
-		out.LocalShare = 10
-	}
-	if out.LocalShare < 1 || out.LocalShare > 100 {
-		return out, validate.Invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
-	}
-	if out.Now == nil {
-		out.Now = time.Now
-	}
-	return out, nil
-}
-
-// durations fills in and checks the options that are durations.
-func (o *Options) durations() error {
-	for _, d := range []struct {
-		name     string
-		v        *time.Duration
-		def      time.Duration
-		negative bool
-	}{
-		{"Options.Timeout", &o.Timeout, 2 * time.Second, false},
-		{"Options.DenyFor", &o.DenyFor, time.Second, true},
-		{"Options.ConfigTTL", &o.ConfigTTL, time.Minute, true},
-	} {
-		switch {
-		case *d.v == 0:
-			*d.v = d.def
-		case *d.v < 0 && d.negative:
-			*d.v = 0
-		case *d.v < time.Millisecond:
-			return validate.Invalid(d.name, *d.v, "zero for the default, or at least 1ms")
-		}
-	}
-	return nil
-}
 
 // Limiter takes tokens from buckets in one namespace of one table. Create it
 // with [Open]; it is safe for concurrent use by any number of goroutines. One Limiter per process and
@@ -220,12 +42,20 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 		Settings: decide.Settings{DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack),
 			MaxShards: opts.MaxShards},
 		Namespace: namespaceID, Timeout: opts.Timeout, SettleWithin: opts.SettleWithin, Size: opts.MaxBuckets,
-		Now: l.now, Observe: l.happened,
+		Now: l.now,
+		Observe: func(ctx context.Context, d desk.Event) {
+			if l.opts.Observe == nil {
+				return
+			}
+			if e, ok := eventOf(d); ok {
+				l.opts.Observe(ctx, e)
+			}
+		},
 		Notes: func() any { return &notes{} },
 	})
 	l.store = l.desks.Store
 	l.locals = desk.NewLocals(opts.LocalShare, l.desks)
-	l.configs = newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks.Late, l.desks)
+	l.configs = newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks)
 	return l
 }
 
@@ -270,3 +100,163 @@ func (l *Limiter) NamespaceID() string { return l.namespace }
 // anew. Call it after changing configuration that must be in force at once in
 // this process.
 func (l *Limiter) ForgetConfig() { l.configs.forget() }
+
+const openAttempts = 6
+
+// Open returns a limiter on a namespace of a table. The namespace must exist,
+// unless Options.Register is set, and the table must be one this package can
+// share with other clients. If a Python client has put the release of its
+// aggregator into the version record, Open takes it out, so that no Python client
+// replaces the table's function. It sends one write whose condition never holds, so
+// that a missing permission is found now. It blocks for one read and that write, or
+// a few calls more when it registers, bounded by ctx and Options.Timeout. The error
+// is ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
+func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
+	if err := validate.Table(db != nil, tableName); err != nil {
+		return nil, err
+	}
+	if twin, ok := db.(store.Store); ok {
+		return open(ctx, twin, opts) // a table in memory, as tests have it
+	}
+	l, err := open(ctx, store.NewDynamo(db, tableName), opts)
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		return nil, fmt.Errorf("%w (%s)", err, where(db, tableName))
+	}
+	return l, err
+}
+
+// where says where the table was looked for: a client of another region, or of AWS
+// instead of an emulator, finds no table, or somebody else's.
+func where(db DynamoDB, tableName string) string {
+	s := fmt.Sprintf("table %q", tableName)
+	client, ok := db.(interface{ Options() dynamodb.Options })
+	if !ok {
+		return s
+	}
+	o := client.Options()
+	if o.Region != "" {
+		s += " in " + o.Region
+	}
+	if o.BaseEndpoint != nil {
+		s += " at " + *o.BaseEndpoint
+	}
+	return s
+}
+
+func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	clock, ok := s.(clock)
+	corrected := ok && (opts == nil || opts.Now == nil)
+	if corrected && o.Observe != nil { // from the first answer on
+		clock.Watch(o.observeClock())
+	}
+	id, err := namespaceID(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	l := newLimiter(s, id, o)
+	if corrected {
+		l.offset = clock.Offset
+	}
+	l.configs.namespaceFound(l.now())
+	if err := mayWrite(ctx, l.store, id); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// mayWrite finds out whether the table can be written to, by an update whose
+// condition never holds: it stores nothing and costs one write unit. A table that
+// does not answer is no matter of setup.
+func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
+	_, err := s.Write(ctx, desk.InVain(layout.BucketKey(namespaceID, "-", "-", 0)))
+	if store.KindOf(err) == store.Setup {
+		return fmt.Errorf("%w: open: %w", ErrSetup, err)
+	}
+	return nil
+}
+
+// clock is a store that knows how far the system's clock is off the table's.
+type clock interface {
+	Offset() time.Duration
+	Watch(func(store.ClockChange))
+}
+
+var errNotRead = errors.New("the namespace is registered, but is not read")
+
+// namespaceID resolves the namespace, or registers it.
+func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) {
+	var err error
+	for try := range openAttempts {
+		var ns config.Namespace
+		if ns, err = namespace.Find(ctx, s, o.Namespace, o.Now()); err == nil {
+			return ns.ID, nil
+		}
+		if errors.Is(err, ErrNamespace) && o.Register {
+			if err = namespace.Register(ctx, s, o.Namespace, o.Now()); err == nil {
+				err = &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: errNotRead}
+				continue // read back what won
+			}
+		}
+		if errors.Is(err, ErrNamespace) && store.KindOf(err) == 0 {
+			return "", fmt.Errorf("%w, want a name that is, or Options.Register", err)
+		}
+		if store.KindOf(err) == 0 {
+			return "", err
+		}
+		if store.KindOf(err) == store.Setup || store.Unreachable(err) || try+1 == openAttempts ||
+			smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
+			break
+		}
+	}
+	return "", fmt.Errorf("%w: open namespace %q: %w", store.Outcome(err), o.Namespace, err)
+}
+
+// begin returns when a call began, for the observer.
+func (l *Limiter) begin() (at time.Time) {
+	if l.opts.Observe != nil {
+		at = time.Now()
+	}
+	return at
+}
+
+// watched is a store that reports throttled calls to the observer.
+type watched struct {
+	store.Store
+	observe func(context.Context, Event)
+}
+
+func (w watched) report(ctx context.Context, key item.Key, err error) {
+	if store.KindOf(err) == store.Throttled {
+		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
+		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
+	}
+}
+
+// Write implements [store.Store].
+func (w watched) Write(ctx context.Context, write item.Write) (item.Item, error) {
+	it, err := w.Store.Write(ctx, write)
+	w.report(ctx, write.Target(), err)
+	return it, err
+}
+
+// Transact implements [store.Store].
+func (w watched) Transact(ctx context.Context, token string, writes []item.Write) error {
+	err := w.Store.Transact(ctx, token, writes)
+	w.report(ctx, writes[0].Target(), err)
+	return err
+}
+
+// Read implements [store.Store].
+func (w watched) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	items, err := w.Store.Read(ctx, consistent, keys...)
+	if len(keys) > 0 {
+		w.report(ctx, keys[0], err)
+	}
+	return items, err
+}

@@ -8,19 +8,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// begin returns when a call began, for the observer.
-func (l *Limiter) begin() (at time.Time) {
-	if l.opts.Observe != nil {
-		at = time.Now()
-	}
-	return at
-}
 
 // observeAcquire reports the result of an acquire to the observer, and a denial to the table, with its next write.
 func (l *Limiter) observeAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
@@ -102,88 +91,4 @@ func (le *Lease) slotsAsked(at *Lease, asked Costs) (all []table.Cost) {
 		}
 	}
 	return all
-}
-
-// happened passes an event of a desk to the observer.
-func (l *Limiter) happened(ctx context.Context, d desk.Event) {
-	if l.opts.Observe == nil {
-		return
-	}
-	e := Event{Entity: d.Name.Entity, Resource: d.Name.Resource, Err: d.Err, Writes: d.Writes, Elapsed: d.Elapsed,
-		Open: d.Open, Taken: Costs(nil).plus(d.Taken), Ended: Costs(nil).plus(d.Ended)}
-	if d.Op != "" && d.Err != nil {
-		e.Err = outcome(d.Op, d.Name, d.Err)
-	}
-	switch d.Kind {
-	case desk.Refused:
-		e.Kind = EventRefused
-	case desk.Looked:
-		e.Kind = EventLook
-	case desk.Upkeep:
-		e.Kind = EventUpkeep
-	case desk.Ahead:
-		if e.Kind = EventAhead; e.Writes == 0 && e.Err == nil && e.Taken == nil && e.Ended == nil {
-			return
-		}
-	case desk.Yielded:
-		e.Kind = EventYield
-		for _, lim := range d.Limits {
-			e.Limits = append(e.Limits, public(lim))
-		}
-	case desk.Reshaped:
-		e.Kind, e.Shards = EventSplit, d.After
-		if d.After < d.Before {
-			e.Kind = EventMerge
-		}
-	case desk.Settled:
-		if e.Kind = EventSettle; d.Err != nil { // else the commit has reported them
-			e.Costs = e.Costs.plus(d.Costs)
-		}
-	case desk.Lost:
-		e.Kind = EventLost
-	case desk.Switched:
-		e.Kind = EventBreaker
-	case desk.Returned:
-		if e.Kind = EventRollback; len(d.Errs) > 0 {
-			e.Err = settleError("rollback", d.Name, d.Errs)
-			e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(d.Costs), isSlots))
-		}
-	}
-	l.opts.Observe(ctx, e)
-}
-
-// watched is a store that reports throttled calls to the observer.
-type watched struct {
-	store.Store
-	observe func(context.Context, Event)
-}
-
-func (w watched) report(ctx context.Context, key item.Key, err error) {
-	if store.KindOf(err) == store.Throttled {
-		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
-		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
-	}
-}
-
-// Write implements [store.Store].
-func (w watched) Write(ctx context.Context, write item.Write) (item.Item, error) {
-	it, err := w.Store.Write(ctx, write)
-	w.report(ctx, write.Target(), err)
-	return it, err
-}
-
-// Transact implements [store.Store].
-func (w watched) Transact(ctx context.Context, token string, writes []item.Write) error {
-	err := w.Store.Transact(ctx, token, writes)
-	w.report(ctx, writes[0].Target(), err)
-	return err
-}
-
-// Read implements [store.Store].
-func (w watched) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
-	items, err := w.Store.Read(ctx, consistent, keys...)
-	if len(keys) > 0 {
-		w.report(ctx, keys[0], err)
-	}
-	return items, err
 }

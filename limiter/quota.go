@@ -84,43 +84,6 @@ func dayOfMonth(day int) string {
 // String returns the calendar as a cron expression with its zone, "0 0 1 * * Asia/Tokyo".
 func (c Calendar) String() string { return calendar.Text(string(c)) }
 
-// Quota returns a limit of n tokens in each period of a calendar. At the end of a period it is
-// whole again at once, whatever was left, and a debt is forgiven. Tokens of a period that is over
-// are never given back to a later one. Within a period nothing comes back.
-//
-//	limiter.Quota("budget", limiter.USD(500), limiter.Monthly(1, "Asia/Tokyo"))
-//
-// Exactly one request opens each period of a bucket, however many processes there are. In the
-// first second of a period requests may still count in the old one. No period is opened early
-// where all clocks are within a second of the true time.
-func Quota(name string, n int64, c Calendar) Limit { return Limit{Name: name, Capacity: n, Reset: c} }
-
-// USD returns an amount of dollars in millionths, the tokens in which money is counted:
-// all arithmetic is of whole numbers. Other currencies do the same with their unit.
-func USD(dollars int64) int64 { return dollars * 1_000_000 }
-
-// IsQuota reports whether the limit is a quota, not a rate.
-func (l Limit) IsQuota() bool { return l.Reset != "" }
-
-// validateQuota is validate for what only quotas have.
-func (l Limit) validateQuota(label func(part string) string) error {
-	switch {
-	case l.Refill != 0 || l.Period != 0:
-		return validate.Invalid(label("Refill and Period"), validate.Plain(fmt.Sprintf("%d per %s", l.Refill, l.Period)),
-			"none beside a Reset: a limit refills or resets")
-	}
-	_, err := calendar.Parse(string(l.Reset))
-	if cron, zone, _ := strings.Cut(string(l.Reset), "@"); strings.Contains(cron, " ") { // it did not become a calendar
-		if _, err = calendar.Cron(cron, zone); err != nil {
-			err = fmt.Errorf("cron %q: %w", cron, err)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", validate.ErrInvalid, label("Reset"), err)
-	}
-	return nil
-}
-
 // words are the calendars that have one, with the expression that they stand for.
 var words = map[string]string{
 	"daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *",
@@ -136,7 +99,8 @@ const calendarsAccepted = "daily, weekly, monthly, quarterly, yearly or a cron e
 func ParseCalendar(text string) (Calendar, error) {
 	if length, ok := strings.CutSuffix(text, " after first use"); ok {
 		d, err := time.ParseDuration(length)
-		if c := FromFirstUse(d); err == nil && Quota("q", 1, c).Validate() == nil {
+		c := FromFirstUse(d)
+		if _, invalid := calendar.Parse(string(c)); err == nil && invalid == nil {
 			return c, nil
 		}
 		return "", validate.Invalid("calendar", text, calendarsAccepted)

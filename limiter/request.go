@@ -1,13 +1,13 @@
 package limiter
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -141,81 +141,32 @@ func (r Request) name() decide.Name { return decide.Name{Entity: r.Entity, Resou
 
 func (p Part) name() decide.Name { return decide.Name{Entity: p.Entity, Resource: p.Resource} }
 
-// parts checks a request, and returns its parts in the room that it is given.
-func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
-	if n := 1 + len(req.Also); n > maxParts {
-		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
-			fmt.Sprintf("at most %d", maxParts-1))
-	}
-	one := req
-	one.Also = nil
-	for i := -1; i < len(req.Also); i++ {
-		if i >= 0 {
-			p := req.Also[i]
-			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
-		}
-		a := portion{Request: one}
-		var err error
-		if a.own, err = one.validate(l.desks.Peek(a.name())); err != nil {
-			if i >= 0 {
-				err = fmt.Errorf("part Also[%d]: %w", i, err)
-			}
-			return nil, err
-		}
-		if slices.ContainsFunc(room, func(o portion) bool { return o.name() == a.name() }) {
-			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(a.name()), "every entity and resource once")
-		}
-		room = append(room, a)
-	}
-	return room, nil
-}
-
-// validate checks everything that can be checked without configuration. It returns the call's
-// own limits, not to be changed, or nil if it has none. A busy process brings the same ones
-// again and again: limits that the last request for the bucket had need no second look.
-func (r Request) validate(k *desk.Desk) ([]bucket.Limit, error) {
+// validate checks everything that can be checked without configuration, except for the limits; see ownLimits.
+func (r Request) validate() error {
 	if err := validate.Entity("Entity", r.Entity); err != nil {
-		return nil, err
+		return err
 	}
 	if err := validate.Resource("Resource", r.Resource); err != nil {
-		return nil, err
+		return err
 	}
 	if len(r.Costs) == 0 {
-		return nil, validate.Invalid("Costs", validate.Plain("empty"), "at least one limit name with its cost")
+		return validate.Invalid("Costs", validate.Plain("empty"), "at least one limit name with its cost")
 	}
 	for name, n := range r.Costs {
 		if err := validateLimitName("Costs key", name); err != nil {
-			return nil, err
+			return err
 		}
 		if n < 0 || n > MaxTokens {
-			return nil, validate.Invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
+			return validate.Invalid(fmt.Sprintf("Costs[%q]", name), n, fmt.Sprintf("0 to %d tokens", int64(MaxTokens)))
 		}
 	}
 	if r.OnUnavailable < PolicyDefault || r.OnUnavailable > PolicyLocal {
-		return nil, validate.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
+		return validate.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
 	}
 	if r.Class != "" && !bucket.IsClass(r.Class) {
-		return nil, validate.Invalid("Class", r.Class, "empty, or 1 to 32 letters, digits, '_', '.' or '-'")
+		return validate.Invalid("Class", r.Class, "empty, or 1 to 32 letters, digits, '_', '.' or '-'")
 	}
-	if r.Limits == nil {
-		return nil, nil
-	}
-	if len(r.Limits) == 0 {
-		return nil, validate.Invalid("Limits", validate.Plain("empty"),
-			"nil for the stored configuration, or at least one limit")
-	}
-	if k == nil {
-		return storedLimits("Limits", r.Limits)
-	}
-	kept := &k.Notes.(*notes).valid
-	if last := kept.Load(); last != nil && slices.Equal(last.limits, r.Limits) {
-		return last.stored, nil
-	}
-	stored, err := storedLimits("Limits", r.Limits)
-	if err == nil {
-		kept.Store(&valid{slices.Clone(r.Limits), stored})
-	}
-	return stored, err
+	return nil
 }
 
 // price turns costs into what the write needs: one per limit in force, zero where the
@@ -251,3 +202,14 @@ func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]
 	}
 	panic("bug: a limit is in force twice")
 }
+
+// Hashed returns a name for an entity that is known by a secret, such as an API key. The secret
+// itself is never stored. The name is "sha256:" and the first 128 bits of the secret's SHA-256 in
+// hexadecimal: 39 bytes that every client accepts. Use it for secrets that nobody can guess.
+// Short ones can be found by trying.
+func Hashed(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return "sha256:" + hex.EncodeToString(sum[:16])
+}
+
+func isSlots(c table.Cost) bool { return c.Limit.Returns() }

@@ -5,7 +5,9 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -127,3 +129,38 @@ func accessOf(recs [records]cached) config.Access {
 
 var errNoLimits = fmt.Errorf("%w: want Request.Limits, or limits stored for the entity, the resource or the namespace",
 	ErrNoLimits)
+
+// cacheKey identifies a record of the namespace; the name distinguishes it from
+// others of its kind.
+type cacheKey struct {
+	rec  int
+	name decide.Name
+}
+
+func keysOf(n decide.Name) [records]cacheKey {
+	return [records]cacheKey{
+		recEntity:        {recEntity, n},
+		recEntityDefault: {recEntityDefault, decide.Name{Entity: n.Entity}},
+		recResource:      {recResource, decide.Name{Resource: n.Resource}},
+		recSystem:        {rec: recSystem},
+		recMeta:          {recMeta, decide.Name{Entity: n.Entity}},
+		recNamespace:     {rec: recNamespace},
+	}
+}
+
+// item returns the key under which the record is stored.
+func (k cacheKey) item(namespace string) item.Key {
+	switch k.rec {
+	case recEntity:
+		return layout.EntityConfigKey(namespace, k.name.Entity, k.name.Resource)
+	case recEntityDefault:
+		return layout.EntityConfigKey(namespace, k.name.Entity, layout.DefaultResource)
+	case recResource:
+		return layout.ResourceConfigKey(namespace, k.name.Resource)
+	case recSystem:
+		return layout.SystemConfigKey(namespace)
+	case recMeta:
+		return layout.EntityKey(namespace, k.name.Entity)
+	}
+	return layout.NamespaceIDKey(namespace)
+}

@@ -126,7 +126,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 	for run := range 10_000 {
 		ttl := []int64{5000, 2000, -1}[r.IntN(3)]
 		recs, given := anyRecords(r, now, 10_000), r.IntN(2) == 0
-		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, nil, newDesks(100))
+		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, newDesks(100))
 		limited, until := given, int64(bucket.Never)
 		for i, k := range keys {
 			if recs[i].at != 0 {
@@ -190,7 +190,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
 		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
 		for i, k := range keys {
 			if recs[i].at != 0 {
 				cfgs.cache.Add(k, recs[i])
@@ -216,7 +216,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 // Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
 func TestHowLongOldConfigurationServes(t *testing.T) {
 	const hung = 1_000_000
-	c := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
+	c := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
 	if c.quiet(5) {
 		t.Error("nothing has hung")
 	}
@@ -242,29 +242,32 @@ func TestDroppedConfigurationIsNotKeptWarm(t *testing.T) {
 		"over":      {warm{from: 5, until: 5, forgotten: 1}, false},
 		"never was": {warm{from: 5, until: 4, forgotten: 1}, false},
 	} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
 		cfgs.forget()
 		cfgs.desks.Of(n)
-		cfgs.keep(n, false, c.w)
+		keep(cfgs.desks.Peek(n), false, c.w)
 		for now, in := range map[int64]bool{4: false, 5: true, 9: true, 10: false} {
-			if _, ok := cfgs.ready(n, false, now); ok != (c.keeps && in) {
+			if _, ok := cfgs.ready(cfgs.desks.Peek(n), nil, now); ok != (c.keeps && in) {
 				t.Errorf("%s: ready at %d: %v", name, now, ok)
 			}
 		}
-		if _, ok := cfgs.ready(n, true, 5); ok {
+		if _, ok := cfgs.ready(cfgs.desks.Peek(n), []bucket.Limit{}, 5); ok {
 			t.Errorf("%s: ready for calls that bring limits", name)
 		}
 	}
-	for own, want := range map[bool]int{false: 1, true: 0} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, nil, newDesks(100))
-		cfgs.keep(n, own, warm{from: 5, until: 10})
-		if _, ok := cfgs.ready(n, own, 5); ok {
-			t.Error("kept without a desk")
+	limits := []bucket.Limit{rpm10.stored()}
+	for _, own := range [][]bucket.Limit{nil, {tpm1000.stored()}} {
+		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
+		if _, ok := cfgs.ready(nil, own, 5); ok {
+			t.Error("ready without a desk")
 		}
-		cfgs.desks.Of(n)
-		cfgs.keep(n, own, warm{cfg: resolved{limits: []bucket.Limit{rpm10.stored()}}, from: 5, until: 10})
-		if cfg, ok := cfgs.ready(n, own, 5); !ok || len(cfg.limits) != want {
-			t.Errorf("of calls that bring limits %v, %v is kept", own, cfg.limits)
+		k, want := cfgs.desks.Of(n), own
+		if own == nil {
+			want = limits
+		}
+		keep(k, own != nil, warm{cfg: resolved{limits: limits}, from: 5, until: 10})
+		if cfg, ok := cfgs.ready(k, own, 5); !ok || !slices.Equal(cfg.limits, want) {
+			t.Errorf("of calls that bring %v, %v are in force", own, cfg.limits)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -71,11 +70,8 @@ func TestEachShardThatIsNotGivenBackCounts(t *testing.T) {
 	if !errors.Is(got, ErrUnknown) || !errors.Is(got, ErrUnavailable) || !errors.Is(got, ErrLimited) {
 		t.Errorf("%v", got)
 	}
-	l := newWorld(t).process(Options{})
-	var told []error
-	l.opts.Observe = func(_ context.Context, e Event) { told = append(told, e.Err) }
-	l.happened(t.Context(), desk.Event{Kind: desk.Returned, Name: acmeGPT, Errs: []error{first, second}})
-	if len(told) != 1 || !errors.Is(told[0], ErrUnknown) || !errors.Is(told[0], ErrUnavailable) {
-		t.Errorf("%v", told)
+	e, ok := eventOf(desk.Event{Kind: desk.Returned, Name: acmeGPT, Errs: []error{first, second}})
+	if !ok || !errors.Is(e.Err, ErrUnknown) || !errors.Is(e.Err, ErrUnavailable) {
+		t.Errorf("%v", e.Err)
 	}
 }

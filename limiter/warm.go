@@ -1,27 +1,48 @@
 package limiter
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
-
-// What the records of one entity and resource come to is kept at the desk of the bucket until the
-// first of them has to be read again: a busy process asks for nothing else. Where there is no desk
-// yet, it is worked out from the records each time.
 
 // notes are what this package keeps at the desk of a bucket.
 type notes struct {
-	valid atomic.Pointer[valid]
-	warm  [2]atomic.Pointer[warm] // see warmFor
+	brought atomic.Pointer[brought]
+	warm    [2]atomic.Pointer[warm] // see keptAt
 }
 
-// valid are limits that requests have brought, as they were passed and as they are stored.
-// Neither is changed any more.
-type valid struct {
+// brought are limits of a request, as they were passed and as they are stored. Neither is changed any more.
+type brought struct {
 	limits []Limit
 	stored []bucket.Limit
+}
+
+// ownLimits returns limits that a request brings as they are stored, not to be changed; nil if it brings none.
+// A busy process brings the same ones again and again: those that the last request for the bucket had need
+// no second look.
+func ownLimits(k *desk.Desk, limits []Limit) ([]bucket.Limit, error) {
+	switch {
+	case limits == nil:
+		return nil, nil
+	case len(limits) == 0:
+		return nil, validate.Invalid("Limits", validate.Plain("empty"),
+			"nil for the stored configuration, or at least one limit")
+	case k == nil:
+		return storedLimits("Limits", limits)
+	}
+	kept := &k.Notes.(*notes).brought
+	if last := kept.Load(); last != nil && slices.Equal(last.limits, limits) {
+		return last.stored, nil
+	}
+	stored, err := storedLimits("Limits", limits)
+	if err == nil {
+		kept.Store(&brought{slices.Clone(limits), stored})
+	}
+	return stored, err
 }
 
 // warm is configuration that holds from one instant until before another, epoch ms, and unless the
@@ -32,45 +53,18 @@ type warm struct {
 	forgotten   int64 // how often the records had been dropped when they were taken
 }
 
-// warmFor returns where the configuration of a desk is kept: calls that bring limits along need
-// fewer records.
-func (n *notes) warmFor(own bool) *atomic.Pointer[warm] {
+// keptAt returns where the configuration of a desk is kept: calls that bring limits along need fewer records.
+func keptAt(k *desk.Desk, own bool) *atomic.Pointer[warm] {
+	kept := &k.Notes.(*notes).warm
 	if own {
-		return &n.warm[1]
+		return &kept[1]
 	}
-	return &n.warm[0]
-}
-
-// ready returns the configuration in force for n, as resolve does, if it is known without
-// I/O and without looking at each record. A call with limits of its own has to set them.
-func (c *configs) ready(n decide.Name, own bool, now int64) (resolved, bool) {
-	k := c.desks.Peek(n)
-	if k == nil {
-		return resolved{}, false
-	}
-	w := k.Notes.(*notes).warmFor(own).Load()
-	if w == nil || w.forgotten != c.forgotten.Load() || now < w.from || now >= w.until {
-		return resolved{}, false
-	}
-	return w.cfg, true
+	return &kept[0]
 }
 
 // keep notes what records come to that are all fresh.
-func (c *configs) keep(n decide.Name, own bool, w warm) {
-	k := c.desks.Peek(n)
-	if k == nil || w.until <= w.from {
-		return
+func keep(k *desk.Desk, own bool, w warm) {
+	if k != nil && w.until > w.from {
+		keptAt(k, own).Store(&w)
 	}
-	if own {
-		w.cfg.limits = nil // the call has them
-	}
-	k.Notes.(*notes).warmFor(own).Store(&w)
-}
-
-// forget drops all cached configuration.
-func (c *configs) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cache.Purge()
-	c.forgotten.Add(1)
 }

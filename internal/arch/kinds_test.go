@@ -22,7 +22,7 @@ var kindSeats = []struct {
 		"internal/table/inflight.go", "internal/config/kind.go"}},
 	{"its stored and its public form", []string{"internal/validate/form.go"}},
 	{"what marks it for users, and its text", []string{"limiter/limit.go"}},
-	{"how users make it, and what is valid", []string{"limiter/quota.go", "limiter/inflight.go"}},
+	{"what is valid", []string{"limiter/validate.go"}},
 	{"how people write it: in manifests, and for the tool", []string{"admin/manifest/kinds.go"}},
 }
 
