@@ -56,15 +56,6 @@ func (a Add) Plan() item.Update {
 	return p.u
 }
 
-// adding is an add while it is being planned.
-type adding struct {
-	Add
-	s    bucket.State // the shard and the count, and no limits
-	age  int64        // how old, in milliseconds, the refill instant may be
-	u    item.Update
-	cond []item.Cond
-}
-
 func (byLevel) add(a *adding, c Cost) {
 	stored := storedAs(c.Limit)
 	if !c.Limit.Refills() { // its amount is 0 over any period; one write has to name 32 of them

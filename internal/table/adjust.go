@@ -33,14 +33,6 @@ func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 	return u
 }
 
-// spend moves a cost from the level to the counter.
-func spend(tk string, c Cost) []item.Attr {
-	return []item.Attr{
-		{Name: tk, Value: item.N(-c.Milli)},
-		{Name: namesOf(c.Limit.Name).used, Value: item.N(c.Milli)},
-	}
-}
-
 var chargeWCU = spend(namesOf(bucket.WCU).tokens, Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite})
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"fmt"
-
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -89,11 +87,6 @@ func (p *planned) holdUntil() {
 	p.after.HeldUntil = until
 }
 
-// heldNotAfter holds while nothing may be held later than an instant.
-func heldNotAfter(until int64) item.Cond {
-	return item.Any(item.Absent(AttrHeldUntil), item.Compare(AttrHeldUntil, item.Le, item.N(until)))
-}
-
 // hold adds the held tokens of slot i, which is stored.
 func (p *planned) hold(i int) {
 	a, sl := p.c.Ahead, p.before.Slots[i]
@@ -150,23 +143,4 @@ func (p *planned) unspent(sl bucket.Slot) int64 {
 	}
 	since := sl.Used - spent.State.Slots[j].Used // counters wrap around
 	return min(sl.Held, max(0, since))
-}
-
-// decodeHeld reads the held tokens of a limit, and the counter of
-// tokens that expired unspent.
-func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (err error) {
-	if v, ok := it[names.held]; ok {
-		held, ok := item.Saturated(v)
-		if !ok {
-			return fmt.Errorf("attribute %q is %s: %w", names.held, item.Shown(v), item.ErrNotInteger)
-		}
-		sl.Held = max(0, bucket.SubSat(0, held))
-	}
-	if sl.Ended, _, err = item.Int(it, names.ended); err != nil {
-		var ok bool
-		if sl.Ended, ok = b.outgrown(it, names.ended); ok {
-			err = nil
-		}
-	}
-	return err
 }

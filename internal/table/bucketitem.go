@@ -12,50 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Shard is one stored shard of a bucket: its identity and its state.
-type Shard struct {
-	Namespace, Entity, Resource string
-	State                       bucket.State
-	TTL                         int64  // epoch seconds, 0: does not expire
-	Cascade                     bool   // copy of the entity's flag, as other clients trust it
-	Parent                      string // copy of the entity's parent, empty: none
-	// Generation is one life of the item under one set of rules, see [Began]; 0 if another client
-	// made it.
-	Generation int64
-	// Born is when the item was created, epoch seconds, by the clock of its
-	// creator: since then the counters have grown from zero. 0: not known, because
-	// another client or an older version made the item.
-	Born int64
-	// Denied is how many requests were denied, in thousandths.
-	Denied int64
-	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits, of
-	// which State has the low ones.
-	Outgrown map[string]item.Value
-	// Calendars holds the stored attributes of quota calendars.
-	Calendars Calendars
-	// NoShardCount is set when the item lacks the attribute and so counts as
-	// one shard.
-	NoShardCount bool
-	// Partial lists limits of which only some attributes are stored, as a
-	// foreign write to a deleted item leaves them. They are no part of State
-	// and are mended by the next charge that wants them.
-	Partial []PartialLimit
-}
-
-// PartialLimit is a limit with attributes missing. It has the level and the counter in millitokens,
-// if they are there.
-type PartialLimit struct {
-	Name      string
-	Tokens    int64
-	Used      int64
-	HasTokens bool
-}
-
-// Key returns the key of the bucket's item.
-func (b Shard) Key() item.Key {
-	return layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.State.Shard)
-}
-
 // Item returns the bucket as it is stored.
 func (b Shard) Item() item.Item {
 	shard := strconv.Itoa(b.State.Shard)
@@ -100,13 +56,6 @@ func (b Shard) Item() item.Item {
 		it[AttrDenied] = item.N(b.Denied)
 	}
 	return it
-}
-
-// identity lists the attributes, besides the key, that identify a bucket item and put it into the
-// indexes.
-var identity = []string{
-	layout.AttrEntityID, layout.AttrResource, layout.AttrCascade, layout.AttrParentID, item.AttrGSI2PK, item.AttrGSI2SK,
-	item.AttrGSI3PK, item.AttrGSI3SK, item.AttrGSI4PK, item.AttrGSI4SK,
 }
 
 // mostShards is the highest count of shards that an item may say.
@@ -276,4 +225,23 @@ func (b *Shard) decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (mi
 		err = b.decodeHeld(it, names, sl)
 	}
 	return false, err
+}
+
+// decodeHeld reads the held tokens of a limit, and the counter of
+// tokens that expired unspent.
+func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (err error) {
+	if v, ok := it[names.held]; ok {
+		held, ok := item.Saturated(v)
+		if !ok {
+			return fmt.Errorf("attribute %q is %s: %w", names.held, item.Shown(v), item.ErrNotInteger)
+		}
+		sl.Held = max(0, bucket.SubSat(0, held))
+	}
+	if sl.Ended, _, err = item.Int(it, names.ended); err != nil {
+		var ok bool
+		if sl.Ended, ok = b.outgrown(it, names.ended); ok {
+			err = nil
+		}
+	}
+	return err
 }

@@ -121,14 +121,6 @@ func (c Charge) Plan() Charged {
 	return out
 }
 
-// taken returns the costs, nil if nothing is to be taken.
-func (c Charge) taken() []Cost {
-	if c.Refill {
-		return nil
-	}
-	return c.Costs
-}
-
 // prepare brings the image to the instant of the charge, with the limits of the costs in force, and
 // decides whether the charge begins a generation. It does when the item
 //

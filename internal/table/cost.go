@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Cost is a limit with the tokens that a write takes from it, in millitokens; negative gives back.
@@ -203,3 +204,11 @@ func (c Cost) Late(sl bucket.Slot) bool {
 }
 
 func percent(n, of int64) int64 { return of/100*n + of%100*n/100 }
+
+// spend moves a cost from the level to the counter.
+func spend(tk string, c Cost) []item.Attr {
+	return []item.Attr{
+		{Name: tk, Value: item.N(-c.Milli)},
+		{Name: namesOf(c.Limit.Name).used, Value: item.N(c.Milli)},
+	}
+}

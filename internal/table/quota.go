@@ -37,15 +37,6 @@ const (
 // noCalendar is the calendar of a limit that does not share the item's.
 const noCalendar = "-"
 
-// Calendars holds the attributes that an item stores for the calendars of its quotas.
-type Calendars struct {
-	Zone  string // of calendars of version 1
-	Until int64  // vu; 0: the next process must look
-	Has   bool   // there is a vu
-	// Schedule is set if there is a schedule for all limits that have none of their own, as Python stores it.
-	Schedule bool
-}
-
 // Quota fields of an item, in the order in which they are removed.
 var quotaFields = [...]string{
 	layout.FieldCalendar, fieldExtra, fieldGranted, layout.FieldLength, fieldStart, fieldApplied, fieldBefore,
@@ -226,4 +217,27 @@ func (b *Shard) decodeEnds(v item.Value) error {
 		}
 	}
 	return nil
+}
+
+// within holds while the item is in the period in which the tokens of a quota were taken
+// that are given back, and no younger.
+func (c Cost) within() (out []item.Cond) {
+	if c.Milli > 0 || c.End == 0 {
+		return nil
+	}
+	if c.Born != 0 {
+		out = append(out, item.Compare(AttrBorn, item.Le, item.N(c.Born)))
+	}
+	if n := c.Limit.FirstUse(); n > 0 {
+		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
+		return append(out,
+			item.Compare(attrLimit(c.Limit.Name, fieldApplied), item.Eq, start),
+			item.Compare(attrLimit(c.Limit.Name, fieldStart), item.Eq, start))
+	}
+	rn := attrLimit(c.Limit.Name, fieldResets)
+	whole := item.Absent(rn)
+	if c.Resets > 0 {
+		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
+	}
+	return append(out, item.Compare(layout.AttrRF, item.Lt, item.N(c.End)), whole)
 }

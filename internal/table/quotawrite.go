@@ -196,29 +196,6 @@ func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
 	return was, was.End != sl.End
 }
 
-// within holds while the item is in the period in which the tokens of a quota were taken
-// that are given back, and no younger.
-func (c Cost) within() (out []item.Cond) {
-	if c.Milli > 0 || c.End == 0 {
-		return nil
-	}
-	if c.Born != 0 {
-		out = append(out, item.Compare(AttrBorn, item.Le, item.N(c.Born)))
-	}
-	if n := c.Limit.FirstUse(); n > 0 {
-		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
-		return append(out,
-			item.Compare(attrLimit(c.Limit.Name, fieldApplied), item.Eq, start),
-			item.Compare(attrLimit(c.Limit.Name, fieldStart), item.Eq, start))
-	}
-	rn := attrLimit(c.Limit.Name, fieldResets)
-	whole := item.Absent(rn)
-	if c.Resets > 0 {
-		whole = item.Compare(rn, item.Eq, item.N(c.Resets))
-	}
-	return append(out, item.Compare(layout.AttrRF, item.Lt, item.N(c.End)), whole)
-}
-
 // change sets attributes and removes the others that are not set.
 func change(u *item.Update, set []item.Attr, others ...string) {
 	u.Set = append(u.Set, set...)

@@ -39,3 +39,11 @@ func (b Shard) Rides(s bucket.State, c Cost) bool {
 	}
 	return i >= 0 && hasLevel(s.Slots[i].Limit) && hasLevel(c.Limit) && !c.late(s.Slots[i]) && !c.Younger(b)
 }
+
+// taken returns the costs, nil if nothing is to be taken.
+func (c Charge) taken() []Cost {
+	if c.Refill {
+		return nil
+	}
+	return c.Costs
+}

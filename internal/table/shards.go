@@ -149,15 +149,6 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 	return r.u
 }
 
-// resized is a shard that becomes another one, while that is being planned.
-type resized struct {
-	b                 Shard
-	at, after, stored bucket.State
-	uncut             []string
-	u                 item.Update
-	cond              []item.Cond
-}
-
 // resize counts from the image, as a charge does.
 func (byLevel) resize(r *resized, i int) {
 	sl := r.stored.Slots[i]

@@ -72,3 +72,8 @@ var (
 	storedConds     sync.Map // bucket.Limit -> []item.Cond, never changed
 	storedCondCount atomic.Int64
 )
+
+// heldNotAfter holds while nothing may be held later than an instant.
+func heldNotAfter(until int64) item.Cond {
+	return item.Any(item.Absent(AttrHeldUntil), item.Compare(AttrHeldUntil, item.Le, item.N(until)))
+}
