@@ -83,11 +83,11 @@ func (le *Lease) due() [][]table.Cost {
 // settle writes one adjustment per item, all at once: one after the other, a lease on many
 // shards would exceed the time of one call. A written adjustment is noted as taken, so that a
 // repeated call does not settle it twice.
-func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost, alone bool) error {
+func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
 	bounded := le.limiter.desks.Bounded(ctx)
 	defer bounded.End()
 	var errs []error
-	for i, err := range together(alone, len(le.items), func(i int) error {
+	for i, err := range desk.InParallel(len(le.items), func(i int) error {
 		return le.settleItem(bounded, &le.items[i], due[i])
 	}) {
 		if err == nil {
@@ -115,14 +115,6 @@ func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Co
 		le.limiter.locals.Adjust(it.name, costs, now)
 	}
 	return nil
-}
-
-// together is [desk.InParallel], but a panic goes to the caller where the lease is on one item alone.
-func together(alone bool, n int, f func(i int) error) []error {
-	if alone {
-		return []error{f(0)}
-	}
-	return desk.InParallel(n, f)
 }
 
 func isFree(c table.Cost) bool { return c.Milli == 0 }
@@ -158,9 +150,7 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 		}
 	}
 	le.limiter.desks.GiveSlots(released) // taken over, with tokens of another shard
-	alone := len(all) == 1 && len(le.items) == 1
-	settle := func(i int) error { return all[i].settle(ctx, op, dues[i], alone) }
-	err := le.settledAll(op, together(alone, len(all), settle))
+	err := le.settledAll(op, desk.InParallel(len(all), func(i int) error { return all[i].settle(ctx, op, dues[i]) }))
 	le.observeSettled(ctx, op, begin, dues, err)
 	return err
 }

@@ -96,14 +96,14 @@ func (k *facts) startQueue(c *Call, at time.Time, e *Effects) {
 
 // land ends a call, and starts the next one of the shard. That comes before the group is answered, so
 // none of the group meets it again.
-func (k *facts) land(c *Call, at time.Time, e *Effects) {
+func (k *facts) land(c *Call, now Now, e *Effects) {
 	c.Next = Over
 	if s := k.at(c.Choice.Shard); s.call == c {
 		s.call = nil
 	}
-	k.startQueue(c, at, e)
-	if all := k.at(c.Choice.Shard).alone(at); len(all) > 0 {
-		e.Alone = append(e.Alone, Settlement{Shard: c.Choice.Shard, All: all})
+	k.startQueue(c, now.At, e)
+	if dues := k.dues(c.Choice.Shard, now); len(dues.All) > 0 || dues.Again > 0 {
+		e.Dues = append(e.Dues, dues)
 	}
 }
 

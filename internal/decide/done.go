@@ -92,7 +92,7 @@ func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	wants := wantsOf(c.riders, few[:0])
 	levels := k.took(*image, c.Planned, Joined(wants), wants, now.Ms)
 	e.settled(c, c.rides, image)
-	k.land(c, now.At, e)
+	k.land(c, now, e)
 	if !c.Takes {
 		for _, w := range c.riders {
 			k.again(w, now, e)
@@ -162,7 +162,7 @@ func (k *facts) end(c *Call, err error, now Now, e *Effects) {
 	for _, w := range c.riders {
 		k.at(c.Choice.Shard).end(w.decided)
 	}
-	k.land(c, now.At, e)
+	k.land(c, now, e)
 	for _, w := range c.riders {
 		switch {
 		case w.gone:

@@ -20,7 +20,7 @@ type seen struct {
 	underWay underWay
 	holding  *holding      // with Settings.Ahead
 	due      []*Difference // to be settled with a charge, or on their way with one
-	minded   bool          // somebody asks for due settlements
+	asks     time.Time     // when the driver calls Due; zero: it does not
 	settling time.Time     // when the last write began that settles alone; zero once it has ended
 	call     *Call         // the last one that others may wait behind; nil once it has landed
 	// confirmed are limits of this process that were seen in force, of some calls.

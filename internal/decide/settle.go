@@ -8,92 +8,100 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What a lease has cost more or less than it took may be handed to the bucket. It rides on the next charge of
-// its shard; after a while it goes alone. Until then it counts as under way, so requests are decided as if it
-// were written: tokens given back may be granted in the same write. Where the caller waits for the result, the
-// difference waits only for the write that is on its way.
+// What a lease has cost more or less than it took is handed to the bucket. It rides on the next charge of its shard,
+// or goes alone: once it is due, and no write of the shard is on its way. Until then it counts as under way, so
+// requests are decided as if it were written: tokens given back may be granted in the same write.
 
 // Difference is what a lease has cost more or less than it took of a shard, with the periods of quotas that
 // it was taken in.
 type Difference struct {
 	Costs []table.Cost
-	At    int64 // by a clock that is never set, ms: when it was handed over
-	Of    any   // of the driver
-	Waits bool  // its caller waits for the result
-	rides bool  // it is on its way with a charge
+	At    time.Time // when it is due
+	Of    any       // of the driver
+	rides bool      // it is on its way with a charge
 }
 
-// Settlement is what became of differences.
+// Settlement is what became of differences that rode with a charge.
 type Settlement struct {
-	Shard int
 	All   []*Difference
 	Image *table.Shard // with all of them; nil: nobody knows whether they were written
 }
 
-// HandOver takes a difference, and reports whether the caller is to mind the shard from now on: [Bucket.Due]
-// has something to settle alone after a while.
-func (b *Bucket) HandOver(shard int, d *Difference) (mind bool) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	s := k.handOver(shard, d)
-	mind, s.minded = !s.minded, true
-	return mind
+// Dues are the differences of a shard to settle alone. [Bucket.Settled] follows, unless there are none.
+type Dues struct {
+	Shard int
+	All   []*Difference
+	Again time.Duration // after so long [Bucket.Due] has more; zero: it is not to be called
 }
 
-func (k *facts) handOver(shard int, d *Difference) *seen {
+// HandOver takes a difference, and returns the dues, as Due.
+func (b *Bucket) HandOver(shard int, d *Difference, now Now) Dues {
+	k := b.lock()
+	defer b.mu.Unlock()
 	s := k.at(shard)
 	s.due = append(s.due, d)
 	s.underWay.add(more(d.Costs))
 	k.denied = nil
-	return s
+	return k.dues(shard, now)
 }
 
-// Join takes a difference whose caller waits, if a write of the shard is on its way that is not late. It goes with
-// the next one. Else the caller is to settle it at once, and [Bucket.Settled] follows.
-func (b *Bucket) Join(shard int, d *Difference, now Now) bool {
+// Due returns the differences that are due.
+func (b *Bucket) Due(shard int, now Now) Dues {
 	k := b.lock()
 	defer b.mu.Unlock()
-	s := k.at(shard)
-	began := s.settling
-	if c := s.call; c != nil && c.began.After(began) {
-		began = c.began
-	}
-	if began.IsZero() || now.At.Sub(began) >= Patience(now.Late) {
-		s.settling = now.At
-		return false
-	}
-	k.handOver(shard, d)
-	return true
+	return k.dues(shard, now)
 }
 
-// Settled ends a write that has settled differences alone, and returns those to settle next, alone again: all that
-// have joined, unless a call is on its way, whose end decides.
-func (b *Bucket) Settled(shard int, now Now) []*Difference {
+// Settled ends a write that has settled differences alone, and returns the next dues.
+func (b *Bucket) Settled(shard int, now Now) Dues {
 	k := b.lock()
 	defer b.mu.Unlock()
-	s := k.at(shard)
-	s.settling = time.Time{}
-	return s.alone(now.At)
+	k.at(shard).settling = time.Time{}
+	return k.dues(shard, now)
 }
 
-// alone begins to settle what has joined, unless that goes with a write that is on its way, or follows it.
-func (s *seen) alone(at time.Time) (all []*Difference) {
-	if s.call != nil || !s.settling.IsZero() {
-		return nil
+// dues begins to settle the differences that are due. While a write of the shard is on its way that is not late, none
+// is: its end decides. Nor is one that rides: the end of its charge decides.
+func (k *facts) dues(shard int, now Now) Dues {
+	s, out := k.at(shard), Dues{Shard: shard}
+	if len(s.due) == 0 {
+		return out
 	}
+	free := latest(now.At, s.settling.Add(Patience(now.Late)))
+	if s.call != nil {
+		free = latest(free, s.call.began.Add(Patience(now.Late)))
+	}
+	var next time.Time
 	for _, d := range s.due {
-		if d.Waits && !d.rides {
-			all = append(all, d)
+		switch at := latest(d.At, free); {
+		case at.After(now.At):
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		case !d.rides:
+			out.All = append(out.All, d)
 		}
 	}
-	if s.arrived(all); len(all) > 0 {
-		s.settling = at
+	if s.arrived(out.All); len(out.All) > 0 {
+		s.settling = now.At
 	}
-	return all
+	if !s.asks.After(now.At) {
+		s.asks = time.Time{}
+	}
+	if !next.IsZero() && (s.asks.IsZero() || next.Before(s.asks)) {
+		s.asks, out.Again = next, next.Sub(now.At)
+	}
+	return out
 }
 
-// TakeBack takes out a difference that has joined, for its caller to settle. It reports false if the difference is
-// on its way, or settled.
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// TakeBack takes a difference out, and reports whether it was neither on its way nor settled.
 func (b *Bucket) TakeBack(shard int, d *Difference) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -103,28 +111,6 @@ func (b *Bucket) TakeBack(shard int, d *Difference) bool {
 	}
 	s.arrived([]*Difference{d})
 	return true
-}
-
-// Due returns the differences to settle alone: handed over so many ms ago or earlier, and not on their way.
-// More says after how many ms to ask again, zero that the shard is minded no longer.
-func (b *Bucket) Due(shard int, now Now, within int64) (all []*Difference, more int64) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	s := k.at(shard)
-	for _, d := range s.due {
-		left := d.At + within - now.Mono
-		if d.rides { // it may come back
-			left = max(left, within, 1)
-		}
-		if left <= 0 {
-			all = append(all, d)
-		} else if more == 0 || left < more {
-			more = left
-		}
-	}
-	s.arrived(all)
-	s.minded = more > 0
-	return all, more
 }
 
 // arrived takes out differences that are written, or not to be written with a charge any more.
@@ -163,14 +149,13 @@ func (k *facts) rode(c *Call, unknown bool) {
 	k.restoreDenials(&c.Planned, unknown)
 }
 
-// DueAll returns all that was handed over and is not on its way, by shard, to be settled alone.
-func (b *Bucket) DueAll() map[int][]*Difference {
+// DueAll returns all that was handed over and is not on its way, to be settled alone.
+func (b *Bucket) DueAll() (out []Dues) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	out := map[int][]*Difference{}
 	for shard, s := range k.shards {
 		if all := slices.DeleteFunc(slices.Clone(s.due), func(d *Difference) bool { return d.rides }); len(all) > 0 {
-			out[shard] = all
+			out = append(out, Dues{Shard: shard, All: all})
 			s.arrived(all)
 		}
 	}

@@ -1,37 +1,67 @@
 package decide
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A difference that rides while its time is over, and whose ride is refused then, is minded on.
-func TestARefusedRideIsMindedOn(t *testing.T) {
+// A difference that rides while its time is over, and whose ride is refused then, goes alone.
+func TestARefusedRideGoesAlone(t *testing.T) {
 	s := newStory(t, 6)
-	d := &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -3000), At: 0}
-	if !s.b.HandOver(0, d) {
-		t.Fatal("not minded")
+	d := &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -3000), At: s.now().At.Add(10 * msec)}
+	if due := s.b.HandOver(0, d, s.now()); due.All != nil || due.Again != 10*msec {
+		t.Fatalf("%+v, want to be asked again in 10 ms", due)
 	}
 	_, c := s.sent(8)
 	s.others(6)
 	s.ms = 10
-	s.b.Due(0, s.now(), 10)
-	s.write(c, false)
-	s.advance(c, 0) // denied
-	k := s.b.lock()
-	due, minded := len(k.at(0).due), k.at(0).minded
-	s.b.mu.Unlock()
-	if due > 0 && !minded {
-		t.Errorf("%d due, and nobody minds", due)
+	if due := s.b.Due(0, s.now()); due.All != nil || due.Again != 0 {
+		t.Errorf("%+v is due of what rides", due)
 	}
+	s.write(c, false)
+	if e := s.advance(c, 0); len(e.Dues) != 1 || !slices.Equal(e.Dues[0].All, []*Difference{d}) {
+		t.Errorf("%+v is due, want the refused ride", e.Dues)
+	}
+}
+
+// What is handed over is asked for once, when the first of it is due.
+func TestDuesAreAskedForOnce(t *testing.T) {
+	s := newStory(t, 6)
+	in := func(d time.Duration) Dues {
+		costs := table.Costs([]bucket.Limit{perSecond}, -1000)
+		return s.b.HandOver(0, &Difference{Costs: costs, At: s.now().At.Add(d)}, s.now())
+	}
+	for i, again := range []time.Duration{20 * msec, 0, 10 * msec} {
+		if due := in([]time.Duration{20 * msec, 30 * msec, 10 * msec}[i]); due.All != nil || due.Again != again {
+			t.Errorf("%d: %+v, want to be asked again in %s", i, due, again)
+		}
+	}
+	s.ms = 10
+	if due := s.b.Due(0, s.now()); len(due.All) != 1 || due.Again != LeastPatience {
+		t.Errorf("%+v: one is due, and the next one once its write is late", due)
+	}
+	if due := in(0); due.All != nil || due.Again != 0 {
+		t.Errorf("%+v, though a write is on its way", due)
+	}
+	if due := s.b.Settled(0, s.now()); len(due.All) != 1 {
+		t.Errorf("%+v follows, want one", due)
+	}
+}
+
+// handOver gives tokens back with the next charge.
+func (s *story) handOver(tokens int64) {
+	costs := table.Costs([]bucket.Limit{perSecond}, -tokens*bucket.Milli)
+	s.b.HandOver(0, &Difference{Costs: costs, At: s.now().At.Add(time.Hour)}, s.now())
 }
 
 // What a call that hangs gives back is not there for the next one.
 func TestRidingRefundIsNotThereForOthers(t *testing.T) {
 	s := newStory(t, 2)
-	s.b.HandOver(0, &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -8000)})
+	s.handOver(8)
 	_, c := s.sent(1) // hangs, with the 8
 	s.ask(5)
 	s.ms = 20
@@ -56,7 +86,7 @@ func TestGroupIsCutDespiteRefunds(t *testing.T) {
 	for range 4 {
 		s.ask(2)
 	}
-	s.b.HandOver(0, &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -5000)})
+	s.handOver(5)
 	for range 2 {
 		s.ask(2) // 12 of 13, where 10 are the most
 	}

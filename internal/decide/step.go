@@ -206,7 +206,7 @@ func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 		}
 	}
 	if len(c.riders) == 0 {
-		k.land(c, now.At, e)
+		k.land(c, now, e)
 	}
 	for _, w := range cut {
 		k.again(w, now, e)

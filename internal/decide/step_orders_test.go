@@ -44,6 +44,7 @@ type orders struct {
 	ticks   int
 	diffs   []*settles
 	alone   []*alone
+	again   []again
 	back    int64 // millitokens that settlements have given back
 }
 
@@ -54,14 +55,20 @@ type settles struct {
 	applied int  // by so many writes
 	ended   int  // the caller has had so many results
 	unknown bool // the last result
+	back    bool // its caller has left in time
 }
 
-// alone is a write that settles alone. Its end is reported unless the caller settles what it has taken back.
+// alone is a write that settles alone.
 type alone struct {
 	proc    int
 	all     []*Difference
 	arrived bool
-	silent  bool
+}
+
+// again is when a process is asked for what is due.
+type again struct {
+	proc int
+	ms   int64
 }
 
 // world says what a run begins with.
@@ -155,7 +162,12 @@ func (o *orders) actions() (all []func()) {
 		}
 	}
 	if i := len(o.diffs); i < o.settle && o.granted >= int64(i+1)*o.cost*bucket.Milli {
-		all = append(all, o.join)
+		all = append(all, o.handOver)
+	}
+	for i := range o.again {
+		if o.faults > 0 {
+			all = append(all, func() { o.faults--; o.due(i) })
+		}
 	}
 	for _, a := range o.alone {
 		if all = append(all, func() { o.write(a) }); o.faults > 0 {
@@ -227,9 +239,9 @@ func (o *orders) do(p int, e *Effects) {
 	for _, s := range e.Settled {
 		o.settled(s.All, s.Image == nil)
 	}
-	for _, s := range e.Alone {
+	for _, dues := range e.Dues {
 		if o.defect != "alone" {
-			o.alone = append(o.alone, &alone{proc: p, all: s.All})
+			o.settleAlone(p, dues)
 		}
 	}
 	for _, c := range e.Calls {
@@ -329,19 +341,35 @@ func (o *orders) lose(c *carried) {
 	}
 }
 
-// join settles with a write that is on its way, or else alone.
-func (o *orders) join() {
-	d := &settles{proc: 0, Difference: &Difference{Waits: true,
-		Costs: table.Costs([]bucket.Limit{perFive}, -bucket.Milli)}}
-	if o.diffs = append(o.diffs, d); !o.procs[0].Join(0, d.Difference, o.now()) {
-		o.alone = append(o.alone, &alone{all: []*Difference{d.Difference}})
+// handOver settles with a write that is on its way, or else alone.
+func (o *orders) handOver() {
+	d := &settles{Difference: &Difference{At: o.now().At, Costs: table.Costs([]bucket.Limit{perFive}, -bucket.Milli)}}
+	o.diffs = append(o.diffs, d)
+	o.settleAlone(0, o.procs[0].HandOver(0, d.Difference, o.now()))
+}
+
+// settleAlone settles what is due, and asks again.
+func (o *orders) settleAlone(p int, dues Dues) {
+	if len(dues.All) > 0 {
+		o.alone = append(o.alone, &alone{proc: p, all: dues.All})
+	}
+	if dues.Again > 0 {
+		o.again = append(o.again, again{p, o.ms + dues.Again.Milliseconds()})
 	}
 }
 
-// takeBack settles alone what has waited for too long.
+// due asks for what is due when its time has come.
+func (o *orders) due(i int) {
+	next := o.again[i]
+	o.again = slices.Delete(o.again, i, i+1)
+	o.ms = max(o.ms, next.ms)
+	o.settleAlone(next.proc, o.procs[next.proc].Due(0, o.now()))
+}
+
+// takeBack lets a caller leave, which has the result that nothing was written if that is so.
 func (o *orders) takeBack(d *settles) {
-	if o.procs[d.proc].TakeBack(0, d.Difference) {
-		o.alone = append(o.alone, &alone{proc: d.proc, all: []*Difference{d.Difference}, silent: true})
+	if d.back = o.procs[d.proc].TakeBack(0, d.Difference); d.back {
+		d.ended++
 	}
 }
 
@@ -384,12 +412,8 @@ func (o *orders) write(a *alone) {
 // end ends a write that settles alone, whose answer may be lost.
 func (o *orders) end(a *alone, lost bool) {
 	o.alone = slices.DeleteFunc(o.alone, func(b *alone) bool { return a == b })
-	if o.settled(a.all, lost); a.silent {
-		return
-	}
-	if next := o.procs[a.proc].Settled(0, o.now()); len(next) > 0 {
-		o.alone = append(o.alone, &alone{proc: a.proc, all: next})
-	}
+	o.settled(a.all, lost)
+	o.settleAlone(a.proc, o.procs[a.proc].Settled(0, o.now()))
 }
 
 func (o *orders) overdue(c *carried) {
@@ -436,7 +460,7 @@ func (o *orders) wrong(end bool) string {
 		}
 	}
 	for _, d := range o.diffs {
-		if d.ended != 1 || d.applied > 1 || d.applied == 0 && !d.unknown {
+		if d.ended != 1 || d.applied > 1 || d.back && d.applied > 0 || d.applied == 0 && !d.unknown && !d.back {
 			return fmt.Sprintf("a settlement is written %d times, with %d results, unknown: %v", d.applied, d.ended, d.unknown)
 		}
 	}

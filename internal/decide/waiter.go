@@ -110,7 +110,7 @@ type Effects struct {
 	Late     []Late
 	Left     []Grant // taken for callers that have left: to be given back
 	Settled  []Settlement
-	Alone    []Settlement // to be settled without a charge; [Bucket.Settled] follows each
+	Dues     []Dues
 
 	few struct { // room for the usual step
 		late     [1]Late
@@ -148,7 +148,7 @@ func (e *Effects) answer(w *Waiter, a Answer) {
 // settled notes what became of differences that rode with a call.
 func (e *Effects) settled(c *Call, all []*Difference, image *table.Shard) {
 	if len(all) > 0 {
-		e.Settled = append(e.Settled, Settlement{Shard: c.Choice.Shard, All: all, Image: image})
+		e.Settled = append(e.Settled, Settlement{All: all, Image: image})
 	}
 	c.rides, c.lost = nil, nil
 }

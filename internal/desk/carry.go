@@ -24,9 +24,7 @@ func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
 		d.observe(ctx, Event{Kind: Yielded, Name: w.Name, Limits: table.LimitsOf(w.Costs)})
 	}
 	for _, s := range e.Settled {
-		if d.SettleWithin > 0 { // else the callers have the result
-			d.observe(ctx, rode(k.Name, s))
-		}
+		d.rode(ctx, k.Name, s)
 	}
 }
 
@@ -48,12 +46,12 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 		})
 	}
 	for _, s := range e.Settled {
-		if finish(s.All, lost(s)); s.Image != nil {
+		if finish(s.All, settled{err: lost(s)}); s.Image != nil {
 			d.wakeBehind(k, s.All, *s.Image)
 		}
 	}
-	for _, s := range e.Alone {
-		d.background.Go(func() { d.settleJoined(k, s.Shard, s.All) })
+	for _, dues := range e.Dues {
+		d.settleDues(k, dues)
 	}
 	for _, g := range e.Left {
 		d.dropped(ctx, g)
@@ -202,6 +200,11 @@ func (d *Desks) Met(n decide.Name, it item.Item) {
 // Key returns the key of a shard.
 func (d *Desks) Key(n decide.Name, shard int) item.Key {
 	return layout.BucketKey(d.namespace, n.Entity, n.Resource, shard)
+}
+
+// part is a shard that has paid.
+func (d *Desks) part(n decide.Name, shard int) decide.Part {
+	return decide.Part{Key: d.Key(n, shard), Shard: shard}
 }
 
 // imageOf returns the image of an item, nil if that is not there.

@@ -84,7 +84,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 	give := func(shard int, r table.Released) {
 		bounded := d.Bounded(ctx)
 		defer bounded.End()
-		s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, table.Shard{}, r.Back)
+		s := d.settling(k.Name, d.part(k.Name, shard), table.Shard{}, r.Back)
 		s.gives, s.ends = r, true
 		e := Event{Kind: Ahead, Name: k.Name, Op: "give back", Writes: 1,
 			Ended: append(table.Negative(slices.DeleteFunc(slices.Clone(r.Back), isSlots)), r.Ended...)}
@@ -93,9 +93,9 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		}
 		d.observe(ctx, e)
 	}
-	for shard, diffs := range k.DueAll() {
+	for _, dues := range k.DueAll() {
 		bounded := d.Bounded(ctx)
-		if err := d.settleDue(bounded, k, shard, diffs); err != nil {
+		if err := d.settleAlone(bounded, k, dues); err != nil {
 			failed = append(failed, err)
 		}
 		bounded.End()

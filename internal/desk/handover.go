@@ -12,138 +12,131 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// A settlement rides on the next charge of its shard. With Options.SettleWithin no caller waits for it, and it goes
-// alone once it has waited for that long. Without, the caller waits, and it waits only while a write of the shard is
-// on its way: those that wait for the same write go together. It goes at once where requests wait for the bucket, if
-// it gives slots back, for which others may wait, or if as many desks are in use as are remembered.
+// A settlement rides on the next charge of its shard, or goes alone. With Options.SettleWithin it waits for a charge
+// for so long, and its caller does not wait. Without, it is due at once, and its caller waits for the result: it waits
+// only for a write of the shard that is on its way, and those that wait for the same write go together. It is due at
+// once, too, where requests wait for the bucket, or if as many desks are in use as are remembered.
 
 // errand is what belongs to a difference here.
 type errand struct {
 	taken waitqueue.Taking
 	image table.Shard     // of the lease, for a bucket that this process does not know any more
-	done  chan error      // gets the result; it has room for one. Nil: no caller waits for it
-	ctx   context.Context // of the caller that waits
+	done  chan settled    // gets the result; it has room for one. Nil: no caller waits for it
+	ctx   context.Context // of a write that settles alone
+}
+
+// settled is the result of a settlement.
+type settled struct {
+	alone bool // by a write of its own
+	err   error
 }
 
 func errandOf(d *decide.Difference) errand { return d.Of.(errand) }
 
-// join settles with the next write of the shard, if one is on its way; else, and if that takes too long, by itself.
-// It reports whether it has written by itself.
-func (d *Desks) join(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken waitqueue.Taking,
-	costs []table.Cost) (wrote bool, err error) {
-	if k := d.Peek(n); k != nil {
-		diff := &decide.Difference{Costs: costs, Waits: true, Of: errand{taken, image, make(chan error, 1), ctx}}
-		if !k.Join(p.Shard, diff, d.Moment()) {
-			defer d.settleNext(k, p.Shard)
-		} else if rode, err := d.ridden(ctx, k, p.Shard, diff); rode {
-			return false, err
+// handOver settles costs, and reports whether by a write of their own.
+func (d *Desks) handOver(ctx context.Context, n decide.Name, shard int, e errand, costs []table.Cost) (bool, error) {
+	within, waits := d.SettleWithin, d.SettleWithin == 0 || d.awaited(n) || d.full()
+	if e.ctx = context.Background(); waits {
+		if ctx.Err() != nil {
+			return false, left(ctx, store.Unavailable).Err
 		}
+		within, e.done, e.ctx = 0, make(chan settled, 1), context.WithoutCancel(ctx)
 	}
-	return true, d.settling(n, p, image, costs).run(ctx, taken)
-}
-
-// ridden waits until a difference is settled, and reports whether it is or may be. If it has to wait for too long,
-// it is the caller's again.
-func (d *Desks) ridden(ctx context.Context, k *Desk, shard int, diff *decide.Difference) (bool, error) {
-	late := time.NewTimer(decide.Patience(d.Late()))
-	defer late.Stop()
-	for {
-		select {
-		case err := <-errandOf(diff).done:
-			return true, err
-		case <-late.C:
-			if k.TakeBack(shard, diff) {
-				return false, nil
-			}
-		case <-ctx.Done():
-			kind := store.Unknown
-			if k.TakeBack(shard, diff) {
-				kind = store.Unavailable
-			}
-			return true, left(ctx, kind).Err
-		}
-	}
-}
-
-// settleNext settles what has joined while a write settled alone.
-func (d *Desks) settleNext(k *Desk, shard int) {
-	if all := k.Settled(shard, d.Moment()); len(all) > 0 {
-		d.background.Go(func() { d.settleJoined(k, shard, all) })
-	}
-}
-
-func (d *Desks) settleJoined(k *Desk, shard int, all []*decide.Difference) {
-	defer d.settleNext(k, shard)
-	bounded := d.Bounded(context.WithoutCancel(errandOf(all[0]).ctx))
-	defer bounded.End()
-	_ = d.settleDue(bounded, k, shard, all)
-}
-
-// keep takes a difference in, until it is settled.
-func (d *Desks) keep(n decide.Name, shard int, image table.Shard, taken waitqueue.Taking, costs []table.Cost) {
 	k := d.Pin(n)
-	if k.HandOver(shard, &decide.Difference{Costs: costs, At: d.Moment().Mono, Of: errand{taken: taken, image: image}}) {
-		d.minds(k, shard, d.SettleWithin)
-	} else {
-		d.Unpin(n)
+	defer d.Unpin(n)
+	diff := d.keep(k, shard, within, e, costs)
+	if !waits {
+		return false, nil
+	}
+	select {
+	case s := <-e.done:
+		return s.alone, s.err
+	case <-d.within(ctx).caller.Done():
+		kind := store.Unknown
+		if k.TakeBack(shard, diff) {
+			kind = store.Unavailable
+		}
+		return false, left(ctx, kind).Err
 	}
 }
 
-// minds settles after a while the differences due on a shard by then. The desk is pinned until none is.
-func (d *Desks) minds(k *Desk, shard int, after time.Duration) {
-	d.later(after, func() {
-		all, more := k.Due(shard, d.Moment(), d.SettleWithin.Milliseconds())
-		if more > 0 {
-			d.minds(k, shard, time.Duration(more)*time.Millisecond)
-		} else {
+// keep hands a difference over to a desk that is pinned.
+func (d *Desks) keep(k *Desk, shard int, within time.Duration, e errand, costs []table.Cost) *decide.Difference {
+	now := d.timing()
+	diff := &decide.Difference{Costs: costs, At: now.At.Add(within), Of: e}
+	d.settleDues(k, k.HandOver(shard, diff, now))
+	return diff
+}
+
+// settleDues settles dues in the background, and asks again when there may be more.
+func (d *Desks) settleDues(k *Desk, dues decide.Dues) {
+	if dues.Again > 0 {
+		d.Pin(k.Name)
+		d.later(dues.Again, func() {
 			defer d.Unpin(k.Name)
-		}
-		bounded := d.Bounded(context.Background())
-		defer bounded.End()
-		_ = d.settleDue(bounded, k, shard, all)
-	})
+			d.settleDues(k, k.Due(dues.Shard, d.timing()))
+		})
+	}
+	if len(dues.All) > 0 {
+		d.background.Go(func() {
+			defer func() { d.settleDues(k, k.Settled(dues.Shard, d.timing())) }()
+			bounded := d.Bounded(errandOf(dues.All[0]).ctx)
+			defer bounded.End()
+			_ = Guarded(func() error { return d.settleAlone(bounded, k, dues) })
+		})
+	}
 }
 
 // awaited reports whether requests wait for the bucket, asleep or in line: a write wakes them.
 func (d *Desks) awaited(n decide.Name) bool { return d.Sleepers.Any(n) || d.Lines.AnyAt(n) }
 
-// settleDue settles differences by themselves. Unwritten ones are handed over once more, or their caller's again.
-func (d *Desks) settleDue(ctx context.Context, k *Desk, shard int, all []*decide.Difference) (failed error) {
-	for len(all) > 0 {
-		var batch []*decide.Difference
+// settleAlone settles differences by themselves. Unwritten ones for which no caller waits are handed over once more.
+func (d *Desks) settleAlone(ctx context.Context, k *Desk, dues decide.Dues) (failed error) {
+	var events []Event
+	for left := dues.All; len(left) > 0; {
+		var all []*decide.Difference
 		var costs []table.Cost
-		batch, costs, all = together(all)
+		all, costs, left = together(left)
 		var err error
 		if len(costs) > 0 {
-			s := d.settling(k.Name, decide.Part{Key: d.Key(k.Name, shard), Shard: shard}, errandOf(batch[0]).image, costs)
+			s := d.settling(k.Name, d.part(k.Name, dues.Shard), errandOf(all[0]).image, costs)
 			err = Guarded(func() error { return s.run(ctx, waitqueue.Taking{}) })
 		}
 		if err == nil {
-			d.wakeBehind(k, batch, k.Seen(shard).Image)
+			d.wakeBehind(k, all, k.Seen(dues.Shard).Image)
 		}
-		e := Event{Kind: Settled, Name: k.Name, Op: "settle", Costs: costs, Writes: 1, Err: err}
-		switch unwritten := store.Passes(err) || store.KindOf(err) == store.Unavailable; {
-		case finish(batch, err):
-			e.Err = nil // the callers have it
-		case unwritten && !d.closed():
-			d.keep(k.Name, shard, errandOf(batch[0]).image, waitqueue.Taking{}, costs)
+		kept := finish(all, settled{len(all) == 1, err})
+		if len(costs) == 0 || len(all) == 1 && len(kept) == 0 {
 			continue
 		}
-		if failed = errors.Join(failed, e.Err); len(costs) > 0 {
-			d.observe(ctx, e)
+		e := Event{Kind: Settled, Name: k.Name, Op: "settle", Costs: kept, Writes: 1, Err: err}
+		if len(kept) == 0 {
+			e.Err = nil // the callers have it
+		} else if unwritten := store.Passes(err) || store.KindOf(err) == store.Unavailable; unwritten && !d.closed() {
+			at := d.Pin(k.Name)
+			d.keep(at, dues.Shard, d.SettleWithin, errand{image: errandOf(all[0]).image, ctx: context.Background()}, kept)
+			d.Unpin(k.Name)
+			continue
 		}
+		failed = errors.Join(failed, e.Err)
+		events = append(events, e)
+	}
+	for _, e := range events { // an observer may panic
+		d.observe(ctx, e)
 	}
 	return failed
 }
 
-// finish gives the callers that wait for differences the result, and reports whether there are any.
-func finish(all []*decide.Difference, err error) (waited bool) {
+// finish gives the callers that wait for differences the result, and returns the costs for which none waits.
+func finish(all []*decide.Difference, s settled) (unwaited []table.Cost) {
 	for _, diff := range all {
-		if waited = diff.Waits; waited {
-			errandOf(diff).done <- err
+		if done := errandOf(diff).done; done != nil {
+			done <- s
+		} else {
+			unwaited = table.Plus(unwaited, diff.Costs)
 		}
 	}
-	return waited
+	return slices.DeleteFunc(unwaited, func(c table.Cost) bool { return c.Milli == 0 })
 }
 
 // wakeBehind wakes requests that sleep behind what differences gave back; the image has them.
@@ -155,13 +148,17 @@ func (d *Desks) wakeBehind(k *Desk, all []*decide.Difference, image table.Shard)
 	d.Lines.Wake(k.Name)
 }
 
-// rode is the event of differences that rode with a charge.
-func rode(n decide.Name, s decide.Settlement) Event {
+// rode reports differences that rode with a charge, unless their callers have the result.
+func (d *Desks) rode(ctx context.Context, n decide.Name, s decide.Settlement) {
 	e := Event{Kind: Settled, Name: n, Op: "settle", Err: lost(s)}
 	for _, diff := range s.All {
-		e.Costs = append(e.Costs, diff.Costs...)
+		if errandOf(diff).done == nil {
+			e.Costs = append(e.Costs, diff.Costs...)
+		}
 	}
-	return e
+	if e.Costs != nil {
+		d.observe(ctx, e)
+	}
 }
 
 // lost is the error of differences that rode with a charge that has no answer.

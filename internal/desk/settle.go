@@ -35,8 +35,8 @@ const (
 // from the last image, planned again when that turns out to be old. If others keep
 // changing the item, a plain update takes it anyway.
 //
-// If it waits, it may go with other writes of the shard, see Options.SettleWithin. Settle reports whether it has
-// written by itself.
+// If it waits, it may go with other writes of the shard, see Options.SettleWithin; but slots, for which others may
+// wait, go by themselves. Settle reports whether it has written by itself.
 func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken waitqueue.Taking,
 	costs []table.Cost, waits bool) (wrote bool, err error) {
 	if image.State.Shard != p.Shard {
@@ -47,14 +47,8 @@ func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image 
 	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) {
 		return false, nil
 	}
-	if waits && !slices.ContainsFunc(costs, isSlots) && !d.awaited(n) {
-		if d.SettleWithin == 0 {
-			return d.join(ctx, n, p, image, taken, costs)
-		}
-		if !d.full() {
-			d.keep(n, p.Shard, image, taken, costs)
-			return false, nil
-		}
+	if waits && !slices.ContainsFunc(costs, isSlots) {
+		return d.handOver(ctx, n, p.Shard, errand{taken: taken, image: image}, costs)
 	}
 	return true, d.settling(n, p, image, costs).run(ctx, taken)
 }
@@ -77,7 +71,7 @@ func (s *settling) run(ctx context.Context, taken waitqueue.Taking) error {
 		write, charges := s.write(try, now)
 		item, err := d.Store.Write(ctx, write)
 		if err == nil {
-			d.settled(ctx, item, all)
+			d.written(ctx, item, all)
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -197,9 +191,9 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// settled remembers the image of a settled item, and wakes the requests that sleep behind the tokens given
+// written remembers the image of a settled item, and wakes the requests that sleep behind the tokens given
 // back. When its debt could outlive it, its expiry is moved.
-func (d *Desks) settled(ctx context.Context, item item.Item, g waitqueue.Return) {
+func (d *Desks) written(ctx context.Context, item item.Item, g waitqueue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say why the item cannot be read

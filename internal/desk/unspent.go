@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
@@ -41,8 +40,7 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
 	n := k.Name
-	p := decide.Part{Key: d.Key(n, shard), Shard: shard}
-	s := d.settling(n, p, table.Shard{}, u.Costs)
+	s := d.settling(n, d.part(n, shard), table.Shard{}, u.Costs)
 	err := s.run(bounded, waitqueue.Taking{})
 	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}
 	switch kind := store.KindOf(err); {
