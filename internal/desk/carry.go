@@ -140,7 +140,7 @@ func (d *Desks) finish(ctx context.Context, k *Desk, out decide.Outcome, e *deci
 func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out decide.Outcome, ok bool) {
 	switch c.Next {
 	case decide.Siblings:
-		err := d.siblings(ctx, creation{c.Wants(), k})
+		err := d.siblings(ctx, k)
 		return decide.Outcome{Err: err}, err != nil
 	case decide.Meet:
 		image, err := d.meet(ctx, k, c.Choice.Shard)

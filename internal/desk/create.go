@@ -2,12 +2,11 @@ package desk
 
 import (
 	"context"
-	"errors"
 	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -28,60 +27,91 @@ func (d *Desks) createAll(ctx context.Context, parts []*Attempt) {
 		return
 	}
 	if len(first) > 1 {
-		created, err := d.create(ctx, first)
-		for _, p := range first {
-			p.err = err
+		grants, err := d.create(ctx, first)
+		for i, p := range first {
+			if p.err = err; grants != nil {
+				p.grant = grants[i]
+			}
 		}
-		if created || err != nil {
+		if grants != nil || err != nil {
 			return
 		}
 	}
 	d.chargeApart(ctx, first)
 }
 
-// create creates the buckets of parts in one transaction. Without an error, it reports whether none of them
-// was there.
-func (d *Desks) create(ctx context.Context, parts []*Attempt) (ok bool, err error) {
-	all := make([]creation, len(parts))
+// create creates the buckets of parts in one transaction. It returns nothing if one of them was there.
+func (d *Desks) create(ctx context.Context, parts []*Attempt) ([]decide.Grant, error) {
+	desks := make([]*Desk, len(parts))
 	for i, p := range parts {
-		all[i] = creation{p.Want, p.desk}
+		desks[i] = p.desk
 	}
-	if err = Guarded(func() error { return d.siblings(ctx, all...) }); err != nil {
-		return false, err
+	if err := Guarded(func() error { return d.siblings(ctx, desks...) }); err != nil {
+		return nil, err
 	}
 	plans, writes := make([]decide.Planned, len(parts)), make([]item.Write, len(parts))
-	for i, c := range all {
-		plans[i] = c.desk.Create(c.want, d.Moment())
-		if !plans[i].Takes { // other shards of it live on
-			return false, nil
+	for i, k := range desks {
+		if plans[i] = k.Create(parts[i].Want, d.Moment()); !plans[i].Takes { // other shards of it live on
+			return nil, nil
 		}
 		writes[i] = plans[i].Write
 	}
-	created := func() []decide.Grant {
+	grants, refused, err := d.transact(ctx, writes, parts[0], func() []decide.Grant {
 		made := make([]decide.Grant, len(parts))
-		for i, c := range all {
-			b, err := table.DecodeShard(plans[i].Write.(item.Put).Item)
-			if err != nil {
-				panic("bug: " + err.Error())
-			}
-			made[i] = c.desk.Created(plans[i], b, c.want, d.clock())
+		for i, k := range desks {
+			made[i] = k.Created(plans[i], parts[i].Want, d.clock())
 		}
 		return made
-	}
-	err = d.transact(ctx, writes, parts[0], created)
-	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
-		for i, r := range canceled.Reasons {
+	})
+	if refused != nil {
+		for i, r := range refused.Reasons {
 			if b, err := table.DecodeShard(r.Old); err == nil {
-				all[i].desk.See(b, d.clock(), decide.Unsent)
+				desks[i].See(b, d.clock(), decide.Unsent)
 			}
 		}
-		return false, nil
 	}
-	if err != nil {
-		return false, err
+	return grants, err
+}
+
+// A bucket whose shard 0 is not there is new, has expired or was deleted. Or shard 0 alone was
+// deleted, by hand or by another client, and the other shards live on. Created full, shard 0 would
+// grant again what they hold. So a process that is about to create a bucket reads its shard 1
+// first. Shard 0 splits that off first and merges it last, so every bucket of several shards has
+// it.
+
+// siblings looks for living shards of buckets whose shard 0 is missing, before they are created. It
+// remembers them with the count that shard 0 had. It costs a consistent read unit for each bucket,
+// in one call. Where shard 1 is found, others are looked for that shard 0 may have split off while
+// shard 1 was not split yet.
+//
+// Nobody can create shard 0 unnoticed after the read: the write that creates it has the
+// condition that it is missing.
+func (d *Desks) siblings(ctx context.Context, all ...*Desk) error {
+	shards := make([]int, len(all)) // to be read next
+	for i := range shards {
+		shards[i] = 1
 	}
-	for i, g := range created() {
-		parts[i].grant = g
+	for len(all) > 0 {
+		keys := make([]item.Key, len(all))
+		for i, k := range all {
+			keys[i] = d.Key(k.Name, shards[i])
+		}
+		items, err := d.Store.Read(ctx, true, keys...)
+		if err != nil {
+			return err
+		}
+		var more []*Desk
+		var next []int
+		for i, k := range all {
+			count, err := k.Survives(shards[i], items[i], d.clock())
+			if err != nil {
+				return err
+			}
+			if count > shards[i] && count < bucket.MaxShards {
+				more, next = append(more, k), append(next, count)
+			}
+		}
+		all, shards = more, next
 	}
-	return true, nil
+	return nil
 }

@@ -79,7 +79,7 @@ func (d *Desks) Drain(ctx context.Context, n decide.Name, until int64) error {
 // not drained to a shard that was.
 func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
 	for try := 1; ; try++ {
-		images, read, err := d.readShards(ctx, k, k.Name)
+		images, read, err := d.readShards(ctx, k)
 		if err != nil || len(images) == 0 {
 			return err // it is not there
 		}

@@ -15,7 +15,7 @@ func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Gran
 	images := []table.Shard{*g.Image}
 	if len(g.Parts) > 1 { // a transaction brings no images
 		var err error
-		if images, _, err = d.readShards(ctx, k, w.Name); err != nil {
+		if images, _, err = d.readShards(ctx, k); err != nil {
 			tries.others = d.giveBack(ctx, []decide.Grant{g})
 			return err
 		}

@@ -26,31 +26,42 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 	tries *Attempt) (g decide.Grant, err error) {
 	k.Gather(w)
 	defer func() { k.Gathered(w, g.Parts != nil, g.Parts == nil && err == nil) }()
-	images, _, err := d.readShards(ctx, k, w.Name)
+	images, _, err := d.readShards(ctx, k)
 	tries.Waited(false)
-	for err == nil {
-		slack, last := int64(1), tries.Last(d.Moment()) // what others may take meanwhile
+	for again := true; err == nil && again; {
+		now, slack, last := d.clock(), int64(1), tries.Last(d.Moment()) // slack is what others may take meanwhile
 		if last {
 			slack = 0 // any
 		}
-		pay := decide.ByLevels(images, w, d.clock())
+		pay := decide.ByLevels(images, w, now)
 		if owe {
 			pay = decide.ByShares(images, w)
 		}
 		if len(pay) == 0 {
 			return g, nil
 		}
-		var refused *store.Canceled
-		if g, refused, err = d.pay(ctx, k, w, pay, slack, tries); err != nil || refused == nil {
+		writes := make([]item.Write, len(pay))
+		for i, p := range pay {
+			writes[i] = p.Write(w, now, slack)
+		}
+		grants, refused, err := d.transact(ctx, writes, tries, func() []decide.Grant {
+			g := k.Paid(pay, writes, w, now, d.clock())
+			g.Turn = d.Sleepers.Turn()
+			return []decide.Grant{g}
+		})
+		switch {
+		case err != nil:
 			return g, err
+		case refused == nil:
+			return grants[0], nil
 		}
 		tries.Waited(true)
-		var again bool
-		if again, err = d.outpaid(k, images, pay, refused); last || !again {
-			break
+		if again, err = d.outpaid(k, images, pay, refused); err != nil {
+			return g, err
 		}
+		again = again && !last
 	}
-	return decide.Grant{}, err
+	return g, err
 }
 
 // outpaid puts the images that a refused transaction brings in the place of the images that it was
@@ -82,10 +93,10 @@ func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 }
 
 // readShards reads the images of all shards that are known of, the first so many, and remembers them.
-func (d *Desks) readShards(ctx context.Context, k *Desk, n decide.Name) (images []table.Shard, count int, err error) {
+func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, count int, err error) {
 	keys := make([]item.Key, k.ReadAll(d.clock()))
 	for i := range keys {
-		keys[i] = d.Key(n, i)
+		keys[i] = d.Key(k.Name, i)
 	}
 	var items []item.Item
 	for part := range slices.Chunk(keys, item.MaxReadKeys) {
@@ -99,34 +110,12 @@ func (d *Desks) readShards(ctx context.Context, k *Desk, n decide.Name) (images 
 	return images, len(keys), err
 }
 
-// pay writes the charges of all shards that pay, as one transaction.
-func (d *Desks) pay(ctx context.Context, k *Desk, w decide.Want, payments []decide.Payment, slack int64,
-	tries *Attempt) (g decide.Grant, refused *store.Canceled, err error) {
-	now, writes := d.clock(), make([]item.Write, len(payments))
-	for i, s := range payments {
-		writes[i] = s.Write(w, now, slack)
-	}
-	paid := func() []decide.Grant {
-		g := k.Paid(payments, writes, w, now, d.clock())
-		g.Turn = d.Sleepers.Turn()
-		return []decide.Grant{g}
-	}
-	err = d.transact(ctx, writes, tries, paid)
-	if refused, ok := errors.AsType[*store.Canceled](err); ok {
-		return g, refused, nil
-	}
-	if err != nil {
-		return g, nil, err
-	}
-	return paid()[0], nil, nil
-}
-
-// transact sends a transaction on a goroutine of its own. If the caller leaves meanwhile, what the
-// transaction then takes is given back: taken says what that is.
+// transact sends a transaction on a goroutine of its own. It returns what that has taken, or what has refused it. If
+// the caller leaves meanwhile, what it then takes is given back.
 func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attempt,
-	taken func() []decide.Grant) error {
+	taken func() []decide.Grant) (grants []decide.Grant, refused *store.Canceled, err error) {
 	if err := ctx.Err(); err != nil {
-		return &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
+		return nil, nil, &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
 	}
 	caller, mine := d.within(ctx), &decide.Attempt{Calls: tries.Calls}
 	answers, left := make(chan error), make(chan struct{})
@@ -143,14 +132,20 @@ func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attemp
 		}
 	})
 	select {
-	case err := <-answers:
+	case err = <-answers:
 		tries.Calls = mine.Calls
-		return err
 	case <-caller.caller.Done():
 		close(left)
 		tries.Calls++
-		return &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: ctx.Err()}
+		return nil, nil, &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: ctx.Err()}
 	}
+	if refused, ok := errors.AsType[*store.Canceled](err); ok {
+		return nil, refused, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return taken(), nil, nil
 }
 
 // transactAs sends a transaction, again with the same token when its answer is lost,
