@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -128,4 +129,109 @@ func (d decider) need() {
 			d.facts.largest[c.Limit.Name] = share
 		}
 	}
+}
+
+// If a process wrote to another shard with every request, it would see each of them seldom. Its
+// images would be old, others would have taken much of a share since, and every second write would
+// be refused. So it stays with a shard for a few writes, as long as that is half full.
+
+// stay is for how many writes a process stays with a shard. A busy one still spreads
+// what it writes over all partitions: at 200 writes a second it visits a dozen of them in
+// a second.
+const stay = 16
+
+// home is the shard that a process visits.
+type home struct {
+	shard int
+	left  int // writes until it goes on
+}
+
+// first returns the shard to try first: the one that is visited, or any. A request whose write was
+// refused for other reasons than that others took the tokens, as when they changed the limits, goes on
+// with that shard: its image is new, and the others' are as old as it was.
+func (d decider) first() int {
+	if d.count > 1 && d.home.shard < d.count {
+		s, again := d.shards[d.home.shard], d.attempt.Trips > 0 && !d.attempt.Lost
+		if again && s.imaged() || d.home.left > 0 && d.halfFull(s) {
+			return d.home.shard
+		}
+	}
+	return int(d.pick % uint64(d.count))
+}
+
+// halfFull reports whether a shard holds the costs, and half of its share or more, of each limit
+// that is asked for. Below that the levels decide, and all shards are tried alike.
+func (d decider) halfFull(s *seen) bool {
+	return s.imaged() && !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
+		return c.Milli > 0 && !c.Limit.Soft &&
+			s.level(c.Limit, d.now) < max(c.Need(s.image.State), s.image.State.RateOf(c.Limit).Capacity/2)
+	})
+}
+
+// visit notes that a write goes to a shard.
+func (k *facts) visit(shard int) {
+	if k.home.shard != shard || k.home.left == 0 {
+		k.home = home{shard: shard, left: stay}
+	}
+	k.home.left--
+}
+
+// Action is what to do next about a request.
+type Action int
+
+// Actions.
+const (
+	Deny    Action = iota // no shard can cover it, and asking again is no use yet
+	Never                 // no shard can ever hold that much
+	Take                  // send a write that takes the costs to a shard, which covers them or has no image
+	Look                  // send a write to a shard to learn its image, which is too old to deny
+	Adopt                 // send a write to a shard that brings the limits in force that deny, and takes nothing
+	Several               // take the costs from several shards
+)
+
+// Choice is what to do next about a request, and with which shard.
+type Choice struct {
+	Do    Action
+	Shard int
+	Owe   bool   // the costs are taken into debt
+	Asks  bool   // the write is also the look at a shard whose image is too old to show what others take
+	Limit string // of a denial: the limit that takes longest, empty if that is not known
+	at    int64  // of a denial: when it ends, epoch ms
+	guess bool   // that instant is an estimate
+	full  bool   // the queue of waiting requests is full
+	taken bool   // the image covers the costs, but they are the share of others: it denies until the next look
+	last  bool   // somebody of the group is denied if the write is refused
+}
+
+// Decision is the choice about a request, and what else came to light.
+type Decision struct {
+	Choice
+	Want    Want // under the limits that it was decided by
+	Yielded bool // the limits of others are in force from now on, in place of this process's
+	Denial  Denial
+	Count   int         // the number of shards, as far as it is known
+	Mend    *shard.Plan // lets more be granted: shards to merge, or to restore; nil: nothing would
+}
+
+// trips is how many round trips it takes: of several shards, all are read first.
+func (c Choice) trips() int {
+	switch c.Do {
+	case Take, Look, Adopt:
+		return 1
+	case Several:
+		return 2
+	}
+	return 0
+}
+
+// Alone reports whether the write is for one request only, and takes no other along.
+func (c Choice) Alone() bool { return c.Do == Look || c.Do == Adopt || c.Owe }
+
+// sooner returns the denial that ends first; one that never ends is returned only if
+// both are so.
+func sooner(a, b Choice) Choice {
+	if b.Do == Deny && (a.Do == Never || b.at < a.at) || a.Limit == "" {
+		return b
+	}
+	return a
 }

@@ -74,3 +74,19 @@ func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 	}
 	return out
 }
+
+// LevelsIn returns the levels of a bucket that is no other process's, at its instant.
+func LevelsIn(s bucket.State, costs []table.Cost) []Level { return local(s).levels(costs, s.RF, false) }
+
+// DenialIn is why such a bucket denies a request, by its verdict.
+func DenialIn(s bucket.State, w Want, v bucket.Verdict, now int64) Denial {
+	k := local(s)
+	d := decider{facts: k, want: w, now: now}
+	return d.deny(Choice{Do: Deny, at: v.At, Limit: s.Slots[v.Slot].Name}).explained(k, now)
+}
+
+// local are the facts about a bucket of this process alone.
+func local(s bucket.State) *facts {
+	image := table.Shard{Entity: "local", State: s}
+	return &facts{Settings: &Settings{}, count: 1, shards: map[int]*seen{0: {image: image, at: s.RF}}}
+}

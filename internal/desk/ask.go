@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -140,4 +141,49 @@ func (t *Attempt) answer(ctx context.Context) decide.Answer {
 // left is the answer of an attempt whose context has ended.
 func left(ctx context.Context, kind store.Kind) decide.Answer {
 	return decide.Answer{Result: decide.Failed, Err: &store.Failure{Kind: kind, Op: "UpdateItem", Err: ctx.Err()}}
+}
+
+// errAbsent: the bucket of a part is not there, and nothing was written.
+var errAbsent = errors.New("no bucket")
+
+// charge decides from the facts about the bucket and writes, until a write holds,
+// the request is denied, or a call fails. It ends: after decide.MaxTrips round trips, or in any
+// case after decide.MaxRounds rounds, the request is denied.
+//
+// Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
+// now. A request for 5 is sent as one write under the condition that others have
+// taken at most 1 since. If they have taken 3, the write is refused and brings the
+// new image: 3 by now. The next round denies without a call, until 2 s later.
+func (d *Desks) charge(ctx context.Context, tries *Attempt) (decide.Grant, error) {
+	k := d.deskOf(tries)
+	for {
+		a := d.ask(ctx, k, tries)
+		switch a.Result {
+		case decide.Failed:
+			return decide.Grant{}, a.Err
+		case decide.Denied: // no shard covers the costs, and the images are fresh
+			return decide.Grant{}, &Denied{a.Decision}
+		case decide.Absent: // of a cascade: all its buckets are created at once
+			return decide.Grant{}, errAbsent
+		}
+		g := a.Grant
+		if a.Result == decide.Gathers {
+			if a.Owes {
+				tries.turn = d.Sleepers.Turn()
+			}
+			var err error
+			if g, err = d.Spread(ctx, k, a.Want, a.Owes, tries); err != nil {
+				return decide.Grant{}, err
+			}
+			if g.Parts == nil { // they do not hold enough: decide again
+				continue
+			}
+		}
+		if a.Owes { // taken into debt by a request that waits: keep its place
+			if err := d.place(ctx, k, a.Want, g, tries); err != nil {
+				return decide.Grant{}, err
+			}
+		}
+		return g, nil
+	}
 }

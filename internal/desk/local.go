@@ -1,7 +1,9 @@
 package desk
 
 import (
+	"container/list"
 	"slices"
+	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
@@ -27,13 +29,13 @@ func Share(whole bucket.Limit, percent int64) bucket.Limit {
 
 // at returns the bucket at now under the limits in force. A limit that is new begins
 // full if there is room for it, else empty.
-func (l *localFacts) at(w decide.Want, room bool, now int64) bucket.State {
-	old, known := l.get(w.Name)
+func (l *localFacts) at(n decide.Name, shares []table.Cost, room bool, now int64) bucket.State {
+	old, known := l.get(n)
 	old = old.At(now)
-	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(w.Costs))}
+	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(shares))}
 	room = (room || known) && len(old.Slots) < bucket.MaxSlots
-	for i, c := range w.Costs {
-		slot := bucket.Slot{Limit: Share(c.Limit, l.percent)}
+	for i, c := range shares {
+		slot := bucket.Slot{Limit: c.Limit}
 		if room {
 			slot.Tokens = slot.Capacity
 		}
@@ -76,22 +78,25 @@ func (all *Locals) Take(wants []decide.Want, now int64) ([]decide.Grant, error) 
 		if w.Bypass {
 			continue
 		}
-		state := l.at(w, room, now)
-		costs, needs := make([]int64, len(w.Costs)), make([]int64, len(w.Costs))
-		for j, c := range w.Costs {
-			costs[j], needs[j] = c.Milli, localCost(c, state).Need(state)
+		shares, costs, needs := l.shares(w.Costs), make([]int64, len(w.Costs)), make([]int64, len(w.Costs))
+		state := l.at(w.Name, shares, room, now)
+		for j, c := range shares {
+			costs[j], needs[j] = c.Milli, c.Need(state)
 		}
 		state = state.Begin(costs)
 		switch v := state.Decide(needs, now); {
 		case v.At == bucket.Never:
 			return nil, &ShareError{w.Costs[v.Slot].Limit, l.percent}
 		case !v.Granted:
-			return nil, localDenial(w, state, v, now)
+			own := w
+			own.Costs = shares
+			denial := decide.DenialIn(state, own, v, now)
+			return nil, &Denied{decide.Decision{Choice: decide.Choice{Do: decide.Deny}, Want: w, Denial: denial}}
 		}
 		state = state.Take(costs)
 		after[i] = state
-		grants[i] = decide.Grant{Name: w.Name, Parts: []decide.Part{{Taken: w.Costs}}, Levels: localLevels(w, state),
-			Limits: table.LimitsOf(w.Costs), Local: &state}
+		grants[i] = decide.Grant{Name: w.Name, Parts: []decide.Part{{Taken: w.Costs}},
+			Levels: decide.LevelsIn(state, shares), Limits: table.LimitsOf(w.Costs), Local: &state}
 	}
 	for i, w := range wants {
 		old, known := l.get(w.Name)
@@ -117,7 +122,7 @@ func (all *Locals) Adjust(n decide.Name, costs []table.Cost, now int64) {
 	if !l.makeRoom(now, n) && !slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 }) {
 		return
 	}
-	state := l.at(decide.Want{Name: n, Costs: costs}, true, now)
+	state := l.at(n, l.shares(costs), true, now)
 	if old, ok := l.get(n); ok {
 		state = old.At(now)
 	}
@@ -130,37 +135,125 @@ func (all *Locals) Adjust(n decide.Name, costs []table.Cost, now int64) {
 	l.set(n, state.Begin(needs).Take(needs))
 }
 
-// localCost is a cost of the share of its limit that a local bucket has.
-func localCost(c table.Cost, state bucket.State) table.Cost {
-	c.Limit = state.Slots[state.Index(c.Limit.Name)].Limit
-	return c
-}
-
-// localLevels are the levels of a local bucket, of the limits in force.
-func localLevels(w decide.Want, state bucket.State) []decide.Level {
-	out := make([]decide.Level, len(state.Slots))
-	for i, sl := range state.Slots {
-		l := decide.Level{Limit: sl.Limit, At: state.RF, Milli: sl.Tokens, Rest: sl.Rest, Edge: state.Rate(i).Edge}
-		if l.Floor = localCost(w.Costs[i], state).FloorIn(state); sl.Soft {
-			l.Floor = 0
-		}
-		l.Remaining = bucket.WholeTokens(l.Milli)
-		if l.Floor > 0 {
-			l.Remaining = bucket.WholeAbove(l.Milli, l.Floor)
-		}
-		out[i] = l
+// shares returns costs with this process's share of their limits.
+func (l *localFacts) shares(costs []table.Cost) []table.Cost {
+	out := slices.Clone(costs)
+	for i, c := range costs {
+		out[i].Limit = Share(c.Limit, l.percent)
 	}
 	return out
 }
 
-func localDenial(w decide.Want, state bucket.State, v bucket.Verdict, now int64) *Denied {
-	denial := decide.Denial{Limit: w.Costs[v.Slot].Limit.Name, After: bucket.SubSat(v.At, now)}
-	denial.Levels = localLevels(w, state)
-	for i, sl := range state.Slots {
-		if !sl.Soft {
-			need := localCost(w.Costs[i], state).Need(state)
-			denial.Levels[i].After = bucket.Wait(sl.Tokens, sl.Rest, state.Rate(i), need)
+// Locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
+// so none is ever fuller than it was. It is safe for concurrent use.
+type Locals struct {
+	mu    sync.Mutex
+	facts localFacts // reached by lock only
+}
+
+// Len returns how many local buckets there are.
+func (all *Locals) Len() int {
+	l := all.lock()
+	defer all.mu.Unlock()
+	return l.all.Len()
+}
+
+// lock locks the buckets, until the caller unlocks mu.
+func (all *Locals) lock() *localFacts {
+	all.mu.Lock()
+	return &all.facts
+}
+
+// localFacts are the buckets themselves. A function that has them holds their lock.
+type localFacts struct {
+	percent int64
+	size    int // how many there are at most
+	desks   *cache
+	all     list.List // of *localBucket, the least recently used first
+}
+
+// localBucket is a bucket of PolicyLocal. Its desk is pinned.
+type localBucket struct {
+	desk  *Desk
+	state bucket.State
+	at    *list.Element // of localFacts.all
+}
+
+// NewLocals returns local buckets, as many as desks at most, with such a share of each limit, in percent.
+func NewLocals(percent int, d *Desks) *Locals {
+	return &Locals{facts: localFacts{percent: int64(percent), size: max(d.Size, MaxLevels), desks: d.cache}}
+}
+
+// State returns a local bucket, which does not count as used by it; ok is false if there is none.
+func (all *Locals) State(n decide.Name) (state bucket.State, ok bool) {
+	l := all.lock()
+	defer all.mu.Unlock()
+	if b := l.of(n); b != nil {
+		return b.state, true
+	}
+	return state, false
+}
+
+// of returns a local bucket, nil if there is none.
+func (l *localFacts) of(n decide.Name) *localBucket {
+	if k := l.desks.Peek(n); k != nil {
+		return k.local
+	}
+	return nil
+}
+
+// get returns the state of a bucket, which counts as used by it.
+func (l *localFacts) get(n decide.Name) (state bucket.State, ok bool) {
+	b := l.of(n)
+	if b == nil {
+		return bucket.State{}, false
+	}
+	l.all.MoveToBack(b.at)
+	return b.state, true
+}
+
+// set changes the state of a bucket, a new one if there is none.
+func (l *localFacts) set(n decide.Name, state bucket.State) {
+	b := l.of(n)
+	if b == nil {
+		b = &localBucket{desk: l.desks.Pin(n)}
+		b.at, b.desk.local = l.all.PushBack(b), b
+	}
+	b.state = state
+	l.all.MoveToBack(b.at)
+}
+
+// forget drops a bucket.
+func (l *localFacts) forget(b *localBucket) {
+	l.all.Remove(b.at)
+	b.desk.local = nil
+	l.desks.Unpin(b.desk.Name)
+}
+
+// maxFullSought is how many buckets that cannot be forgotten are looked at.
+const maxFullSought = 8
+
+// makeRoom forgets full buckets until there is room for the new ones among some, and
+// reports whether there is. Those that are not full go to the end of the line, so that
+// others are looked at the next time. There is room for as many as one request wants.
+func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
+	fresh := 0
+	for _, n := range wants {
+		if l.of(n) == nil {
+			fresh++
 		}
 	}
-	return &Denied{decide.Decision{Choice: decide.Choice{Do: decide.Deny}, Want: w, Denial: denial}}
+	for sought := 0; fresh > 0 && l.all.Len()+fresh > max(l.size, len(wants)); {
+		if sought == maxFullSought {
+			return false
+		}
+		oldest := l.all.Front().Value.(*localBucket)
+		if oldest.state.FullAt(now) <= now && !slices.Contains(wants, oldest.desk.Name) {
+			l.forget(oldest)
+		} else {
+			l.all.MoveToBack(oldest.at)
+			sought++
+		}
+	}
+	return true
 }
