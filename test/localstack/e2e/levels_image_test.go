@@ -44,3 +44,35 @@ func TestAWriteFromAnOldImageIsNoLoss(t *testing.T) {
 		}
 	}
 }
+
+// A full limit that was shown lower once, as far as it may be, and is full again by the time its
+// shard splits: the halves are not short of anything.
+func TestASplitHalvesWhatMayBeMissing(t *testing.T) {
+	limit := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 10_000, Period: 1000}
+	old := table.Shard{Entity: "acme", Resource: "gpt", State: bucket.New([]bucket.Limit{limit}, 0, 1, 0)}
+	exact := map[level]*good{}
+	write := func(to bucket.State, sibling *table.Shard) {
+		t.Helper()
+		next := old
+		next.State = to
+		s := step{at: change{sequence: "1", old: &old, new: &next}, sibling: sibling}
+		if broken := s.unfaithful(to.Index("rpm"), exact, usual); broken != "" {
+			t.Error(broken)
+		}
+		old = next
+	}
+	charged := func(taken, tokens, at int64) bucket.State {
+		to := old.State
+		to.Slots = slices.Clone(to.Slots)
+		sl := &to.Slots[to.Index("rpm")]
+		sl.Used, sl.Tokens, to.RF = sl.Used+taken, tokens, at
+		return to
+	}
+	write(charged(1000, 94_000, 0), nil) // 5,000 lower
+	write(charged(1000, 99_000, 60_000), nil)
+	keep, moved := old.State.Split()
+	sibling := old
+	sibling.State = moved
+	write(keep, &sibling)
+	write(charged(1000, keep.Slots[keep.Index("rpm")].Tokens-1000, 60_000), nil)
+}

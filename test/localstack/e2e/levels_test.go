@@ -135,13 +135,15 @@ func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken st
 		}
 	}
 	g.past = append(g.past, b.State)
-	if sibling != nil && lack.Sign() > 0 { // a split halves what is missing like what is there
+	if sibling != nil { // a split halves what is missing, and what may be, like what is there
 		half := big.NewRat(1, 2)
-		lack.Mul(lack, half)
-		g.least = new(big.Rat).Sub(g.least, lack)
-		sibling.least = new(big.Rat).Add(sibling.least, lack)
 		g.low.Mul(g.low, half)
 		sibling.low.Set(g.low)
+		if lack.Sign() > 0 {
+			lack.Mul(lack, half)
+			g.least = new(big.Rat).Sub(g.least, lack)
+			sibling.least = new(big.Rat).Add(sibling.least, lack)
+		}
 	}
 	if broken == "" {
 		return ""
