@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"internal/nested":            {},                                                           // for grpclimit too
 	"limitertest":                {"admin", "internal/memdynamo", "internal/store", "limiter"}, // for tests of users
 	"internal/bucket":            {"internal/calendar"},
-	"internal/bucket/buckettest": {"internal/bucket"},
+	"internal/bucket/buckettest": {"internal/bucket", "internal/loadcheck"},
 	"internal/calendar":          {},
 	"internal/item":              {},
 	"internal/item/itemtest":     {"internal/item"},

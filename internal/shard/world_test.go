@@ -238,8 +238,8 @@ func (w *world) burst() {
 		}
 	}
 	for _, l := range w.limits {
-		x := w.history[l.Name].Worst(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period})
-		if x.Milli.Sign() > 0 {
+		x := w.history[l.Name].Worst(bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}, 0)
+		if x.Excess > 0 {
 			w.violated("%s: worst excess %s", l.Name, x)
 		}
 	}

@@ -3,41 +3,37 @@ package buckettest
 import (
 	"fmt"
 	"math/big"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
-// History is the history of one limit: tokens taken and given back, by instant. The zero History is
-// empty.
-type History struct {
-	net     map[int64]int64    // taken minus given back, millitokens
-	surplus map[int64]*big.Rat // held above capacity just before the instant
-	taken   int64
-}
+// History is the grants of one limit, by instant. The zero History is empty.
+type History struct{ grants []loadcheck.Event }
 
 // Take records that milli were granted at an instant.
-func (h *History) Take(at, milli int64) { h.taken += milli; h.add(at, milli) }
-
-// Return records that milli were given back at an instant.
-func (h *History) Return(at, milli int64) { h.add(at, -milli) }
-
-func (h *History) add(at, milli int64) {
-	if h.net == nil {
-		h.net = map[int64]int64{}
-	}
-	h.net[at] += milli
+func (h *History) Take(at, milli int64) {
+	h.grants = append(h.grants, loadcheck.Event{Kind: loadcheck.Grant, Sent: at, Answered: at, Tokens: milli})
 }
 
-// Surplus records by how much the bucket was rightly above its capacity just before an instant,
-// because tokens were given back to a full one.
-func (h *History) Surplus(at int64, milli *big.Rat) {
-	if h.surplus == nil {
-		h.surplus = map[int64]*big.Rat{}
+// Excess is the window in which a history goes furthest beyond the limit, or stays closest below it.
+// Its tokens are millitokens.
+type Excess struct{ loadcheck.Result }
+
+// String returns the excess in tokens.
+func (e Excess) String() string {
+	return fmt.Sprintf("%+.6f tokens in [%d, %d]", float64(e.Excess)/1000/bucket.Milli, e.From, e.To)
+}
+
+// Worst returns the worst excess over all windows, each of which may have the refill of so many more
+// milliseconds: a grant is recorded that much later than it was decided.
+func (h *History) Worst(r bucket.Rate, late int64) Excess {
+	rule := loadcheck.Rule{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}
+	worst, err := loadcheck.Worst(loadcheck.Bound{Rules: loadcheck.InForce([]loadcheck.Rule{rule}), Skew: late}, h.grants)
+	if err != nil {
+		panic("bug: " + err.Error())
 	}
-	if _, ok := h.surplus[at]; !ok && milli.Sign() > 0 {
-		h.surplus[at] = milli
-	}
+	return Excess{worst}
 }
 
 // Reference is a bucket of one limit, together with a pool of given-back tokens. Takes draw on the
@@ -111,63 +107,4 @@ func (r *Reference) Set(now int64, level *big.Rat) {
 func (r *Reference) Refills(now int64, rate bucket.Rate) {
 	r.Level(now)
 	r.rate = rate
-}
-
-// Taken returns how many millitokens were granted in all.
-func (h *History) Taken() int64 { return h.taken }
-
-// Excess is the window in which a history goes furthest beyond the limit, or stays closest below it.
-type Excess struct {
-	Milli    *big.Rat // taken - (capacity + rate*(To-From) + given back), may be negative
-	From, To int64
-}
-
-// String returns the excess in tokens.
-func (e Excess) String() string {
-	f, _ := new(big.Rat).Quo(e.Milli, Milli(bucket.Milli)).Float64()
-	return fmt.Sprintf("%+.6f tokens in [%d, %d]", f, e.From, e.To)
-}
-
-// Literal returns the worst excess if nothing that was given back before a window
-// may be taken in it.
-func (h *History) Literal(r bucket.Rate) Excess {
-	bare := *h
-	bare.surplus = nil
-	return bare.Worst(r)
-}
-
-// Worst returns the worst excess over all windows from <= to. A window may also take the tokens
-// given back before it and not spent (see Surplus). One pass is enough: the excess of a window is
-// the difference of two functions of its ends,
-//
-//	(net(<= to) - rate*to) - (net(< from) - rate*from + surplus(from)) - capacity
-//
-// so the best start for every end is the smallest second term so far.
-func (h *History) Worst(r bucket.Rate) Excess {
-	at := make([]int64, 0, len(h.net))
-	for t := range h.net {
-		at = append(at, t)
-	}
-	slices.Sort(at)
-	worst := Excess{Milli: Milli(-r.Capacity)}
-	sum := new(big.Rat)
-	var low *big.Rat
-	var from int64
-	for _, t := range at {
-		earned := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(t), big.NewInt(r.Amount)), big.NewInt(r.Period))
-		start := new(big.Rat).Sub(sum, earned)
-		if s := h.surplus[t]; s != nil {
-			start.Add(start, s)
-		}
-		if low == nil || start.Cmp(low) < 0 {
-			low, from = start, t
-		}
-		sum.Add(sum, Milli(h.net[t]))
-		x := new(big.Rat).Sub(sum, earned)
-		x.Sub(x, low).Sub(x, Milli(r.Capacity))
-		if x.Cmp(worst.Milli) > 0 {
-			worst = Excess{x, from, t}
-		}
-	}
-	return worst
 }
