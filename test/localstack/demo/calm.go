@@ -14,7 +14,7 @@ const calmEvery = 1200 * time.Millisecond
 // exhaust asks the hot bucket for its capacity at once until a request is denied, if none has been:
 // a machine that is too slow sends fewer requests than the bucket allows.
 func (d *demo) exhaust(ctx context.Context) {
-	for d.book.seen().hotDenied == 0 && ctx.Err() == nil {
+	for d.book.Ends(hotEntity).Denied == 0 && ctx.Err() == nil {
 		var all sync.WaitGroup
 		for range hotLimits[0].Capacity {
 			all.Go(func() { d.fleet.one(ctx, request{tenant: &tenants[0], calls: 2, estimate: reserve}) })

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,80 +88,10 @@ func (f *fleet) play(ctx context.Context, requests []request) {
 	}
 }
 
-// one plays one request: acquire, call the model, settle. The result of Do shows how the request
-// ended; the function in it sees the grant and the settlement.
+// one plays one request.
 func (f *fleet) one(ctx context.Context, r request) {
-	lim := f.limiters[int(f.next.Add(1))%len(f.limiters)]
-	costs := limiter.Costs{"rpm": max(r.calls, 1)}
-	if r.estimate > 0 {
-		costs["tpm"] = r.estimate
-	}
-	req := limiter.Request{Entity: r.tenant.entity, Resource: r.tenant.resource, Costs: costs, Limits: r.given()}
-	c := call{tenant: r.tenant, costs: costs, sent: now()}
-	back := call{tenant: r.tenant}
-	count := func(*counts) {}
-	ran := false
-	err := lim.Do(ctx, req, func(_ context.Context, lease *limiter.Lease) error {
-		c.answered, ran = now(), true
-		f.book.granted(c)
-		time.Sleep(r.hold)
-		defer func() { back.sent = now() }()
-		switch {
-		case r.fails:
-			back.costs, count = negative(costs), func(n *counts) { n.rolledBack++ }
-			return errModel
-		case r.settle != 0:
-			back.costs, count = limiter.Costs{"tpm": r.settle}, func(n *counts) { n.adjusted++ }
-			return lease.Settle(limiter.Costs{"tpm": r.estimate + r.settle})
-		}
-		return nil
-	})
-	if !ran {
-		c.answered = now()
-		f.refused(ctx, c, err)
-		return
-	}
-	back.answered = now()
-	switch {
-	case errors.Is(err, limiter.ErrUnavailable): // Do has let go of the lease, and nothing was written
-		f.book.count(func(n *counts) { n.unsettled++ })
-	case errors.Is(err, limiter.ErrUnknown):
-		f.book.settled(back, func(n *counts) { n.lostSettlements++ }, false)
-	case err == nil || errors.Is(err, errModel):
-		f.book.settled(back, count, true)
-	default:
-		f.book.failed(err)
-	}
+	_ = f.book.Make(ctx, f.limiters[int(f.next.Add(1))%len(f.limiters)], r.call())
 }
 
-var errModel = errors.New("the model failed")
-
-// refused books an acquire without a grant.
-func (f *fleet) refused(ctx context.Context, c call, err error) {
-	switch {
-	case errors.Is(err, limiter.ErrLimited):
-		f.book.refused(c, func(n *counts) {
-			n.denied++
-			if c.tenant.entity == hotEntity {
-				n.hotDenied++
-			}
-		}, false)
-	case errors.Is(err, limiter.ErrUnavailable):
-		f.book.refused(c, func(n *counts) { n.unavailable++ }, false)
-	case errors.Is(err, limiter.ErrUnknown):
-		f.book.refused(c, func(n *counts) { n.unknown++ }, true)
-	case ctx.Err() == nil:
-		f.book.failed(err)
-	}
-}
-
-func negative(costs limiter.Costs) limiter.Costs {
-	out := make(limiter.Costs, len(costs))
-	for _, limit := range slices.Sorted(maps.Keys(costs)) {
-		out[limit] = -costs[limit]
-	}
-	return out
-}
-
-// now is the only clock of the clients' observations: epoch milliseconds, as the limiter reads it.
+// now is the clock of the clients, epoch ms.
 func now() int64 { return time.Now().UnixMilli() }

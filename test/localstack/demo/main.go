@@ -158,7 +158,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 
 // seed opens the clients and stores the configuration.
 func (d *demo) seed(ctx context.Context) (err error) {
-	d.book = newBook()
+	d.book = new(book)
 	if d.fleet, err = openFleet(ctx, d.rig.clientEngine, d.rig.Table, processes, d.book); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (d *demo) interrupt(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-time.After(playTime * 2 / 3):
-		return d.rig.trouble.interrupt(ctx, d.rig.clients, func() int { return d.book.seen().unavailable })
+		return d.rig.trouble.interrupt(ctx, d.rig.clients, func() int { return d.book.Ends().Unavailable })
 	}
 }
 
@@ -226,10 +226,10 @@ func (d *demo) background(ctx context.Context) error {
 }
 
 func (d *demo) progress() {
-	c, s := d.book.seen(), d.rig.aggregating.Stats()
+	c, s := d.book.Ends(), d.rig.aggregating.Stats()
 	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: "+
 		"%d records, %d batches, %d crashes",
-		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack, d.rig.watcher.count(),
+		c.Granted, c.Denied, c.Unavailable, c.Unknown, c.Adjusted, c.RolledBack, d.rig.watcher.count(),
 		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
 }
 
@@ -261,7 +261,7 @@ func (d *demo) measure(ctx context.Context) error {
 	}
 	pages := d.book.Pages()
 	r := &result{
-		counts: d.book.seen(), errs: d.book.errs,
+		ends: d.book.Ends(), hotDenied: d.book.Ends(hotEntity).Denied, errs: d.book.Errs(),
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
 		hot: s.watcher.resharded(), hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,

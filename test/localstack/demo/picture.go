@@ -26,30 +26,23 @@ const hotLimit = "rpm"
 // sumEvery is how far apart the sums of the picture are, in ms.
 const sumEvery = 500
 
-// sums returns the outcome of the requests for a limit, from the begin of the run on. Admitted
-// tokens count from the answer on; allowed are the capacity, the refill since the first request,
-// and the give-backs.
-func (l *book) sums(a loadcheck.Account, begin, end int64) (out []sum) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rule, ok := l.rule(a)
-	if !ok || len(l.asked[a]) == 0 {
+// sumsOf returns the outcome of the requests for a limit, which were asked at some instants, from the
+// begin of the run on. Admitted tokens count from the answer on; allowed are the capacity, the refill
+// since the first request, and the give-backs.
+func sumsOf(p loadcheck.Page, asked []int64, begin, end int64) (out []sum) {
+	if len(p.Seen) == 0 || len(asked) == 0 {
 		return nil
 	}
-	events := l.Page(a).Events
-	first := l.asked[a][0]
-	for _, at := range l.asked[a] {
-		first = min(first, at)
-	}
+	rule, first := p.Seen[0], slices.Min(asked)
 	for at := begin; at <= end; at += sumEvery {
 		s := sum{At: float64(at-begin) / 1000}
-		for _, sent := range l.asked[a] {
+		for _, sent := range asked {
 			if sent <= at {
 				s.Asked++
 			}
 		}
 		s.Allowed = float64(rule.Capacity) + float64(rule.Amount)*float64(max(0, at-first))/float64(rule.Period)
-		for _, e := range events {
+		for _, e := range p.Events {
 			switch {
 			case e.Kind == loadcheck.Grant && e.Answered <= at:
 				s.Admitted += float64(e.Tokens)

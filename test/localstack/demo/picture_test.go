@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
-	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
@@ -77,25 +76,20 @@ func TestLabelsOfThePicture(t *testing.T) {
 // A limit of 60 a minute, capacity 10: after ten requests within the first second, two of
 // which give back, twelve and one more per second are allowed.
 func TestSumsOfARun(t *testing.T) {
-	l := newBook()
-	of := &tenant{entity: hotEntity, resource: hotResource, limits: []limiter.Limit{
-		limiter.PerMinute(hotLimit, 60).WithCapacity(10)}}
-	ask := func(at, tokens int64) call {
-		return call{of, limiter.Costs{hotLimit: tokens}, at, at + 100}
+	p := loadcheck.Page{Seen: []loadcheck.Rule{{Capacity: 10, Amount: 60, Period: 60_000}}}
+	asked := []int64{2900} // is denied
+	for at := int64(1000); at < 2000; at += 100 {
+		asked = append(asked, at)
+		p.Events = append(p.Events, loadcheck.Event{Kind: loadcheck.Grant, Sent: at, Answered: at + 100, Tokens: 1})
 	}
-	for i := range int64(10) {
-		l.granted(ask(1000+100*i, 1))
-	}
-	l.settled(ask(1950, -1), func(*counts) {}, true)
-	l.settled(ask(1950, -1), func(*counts) {}, true)
-	l.refused(ask(2900, 1), func(*counts) {}, false)
-	got := l.sums(loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, 1000, 3000)
+	p.Events = append(p.Events, loadcheck.Event{Kind: loadcheck.Return, Sent: 1950, Answered: 2050, Tokens: 2})
+	got := sumsOf(p, asked, 1000, 3000)
 	for i, want := range []sum{{0, 1, 0, 10}, {0.5, 6, 5, 10.5}, {1, 10, 10, 13}, {1.5, 10, 10, 13.5}, {2, 11, 10, 14}} {
 		if i >= len(got) || got[i] != want {
 			t.Fatalf("%+v, want %+v at %d", got, want, i)
 		}
 	}
-	if got := l.sums(loadcheck.Account{Entity: "nobody"}, 0, 1); got != nil {
+	if got := sumsOf(loadcheck.Page{}, nil, 0, 1); got != nil {
 		t.Errorf("of nobody: %v", got)
 	}
 }

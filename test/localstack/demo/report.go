@@ -9,11 +9,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
 // result is everything that was measured. Nothing in it is assumed.
 type result struct {
-	counts      counts
+	ends        clients.Ends
+	hotDenied   int // on the hot bucket
 	errs        []error
 	rpm, tpm    sums
 	worst       loadcheck.Judged
@@ -75,11 +77,11 @@ func (r result) verdict() []string {
 		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did (%s)", u.limit, u.unexplained,
 			strings.Join(u.apart, "; "))
 	}
-	fail(r.counts.unavailable == 0 || r.counts.unknown+r.counts.lostSettlements == 0,
+	fail(r.ends.Unavailable == 0 || r.ends.Unknown+r.ends.Lost == 0,
 		"the outage and the lost answers went unnoticed")
-	fail(r.counts.acquired == 0 || r.counts.denied == 0, "want both granted and denied requests")
-	fail(r.counts.hotDenied == 0, "the hot bucket denied nothing: its limit was never reached, which proves little")
-	fail(r.counts.adjusted == 0 || r.counts.rolledBack == 0, "want both adjusted and rolled back leases")
+	fail(r.ends.Granted == 0 || r.ends.Denied == 0, "want both granted and denied requests")
+	fail(r.hotDenied == 0, "the hot bucket denied nothing: its limit was never reached, which proves little")
+	fail(r.ends.Adjusted == 0 || r.ends.RolledBack == 0, "want both adjusted and rolled back leases")
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worst.Entity, r.worst.Resource, r.worst.Result)
 	if err := r.busy.verdict(); err != nil {
 		fail(true, "%v", err)
@@ -108,14 +110,14 @@ func (r result) verdict() []string {
 // print writes the summary: for each figure its meaning, and a line with the figure for machines.
 func (r result) print(w io.Writer) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-	c := r.counts
+	c := r.ends
 	say("\nWhat the clients got. Denied: nothing taken. Unavailable: no decision, nothing written. Unknown: no answer, " +
 		"perhaps taken.")
 	say("demo: acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d",
-		c.acquired, c.denied, c.unavailable, c.unknown, c.adjusted, c.rolledBack)
-	say("%d settlements got no answer, %d could not be written.", c.lostSettlements, c.unsettled)
+		c.Granted, c.Denied, c.Unavailable, c.Unknown, c.Adjusted, c.RolledBack)
+	say("%d settlements got no answer, %d could not be written.", c.Lost, c.Unsettled)
 	say("The rush sent %d of its %d requests%s. The hot bucket denied %d.", r.planned-r.leftOut, r.planned,
-		map[bool]string{true: "; this machine was too slow for the others"}[r.leftOut > 0], c.hotDenied)
+		map[bool]string{true: "; this machine was too slow for the others"}[r.leftOut > 0], r.hotDenied)
 	say("\nUsage: the aggregator's snapshots against the consumption counters in the buckets, per entity and resource,")
 	say("hourly and daily; and the counters against the clients' own books, as far as lost answers leave those open.")
 	for _, u := range []struct {

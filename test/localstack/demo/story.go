@@ -66,12 +66,13 @@ func byKind(all []incident, until float64) (out []faults) {
 // story makes the story of the run.
 func (d *demo) story(why []string) story {
 	begin := d.begin.UnixMilli()
+	hot := loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}
 	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
 	out := story{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
 		Planned: d.result.planned, LeftOut: d.result.leftOut, Rush: since(d.calmed), Seconds: since(now()),
 		Tenants: d.book.grants(d.calmed, d.busied),
-		Hot:     d.book.sums(loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}, begin, now()),
+		Hot:     sumsOf(d.book.Page(hot), d.book.Asked(hot), begin, now()),
 	}
 	for _, m := range d.rig.watcher.history() {
 		out.Shards = append(out.Shards, step{since(m.at), m.shards})
@@ -88,11 +89,12 @@ func (d *demo) story(why []string) story {
 func (l *book) grants(phases ...int64) []grants {
 	var out []grants
 	for _, a := range l.Accounts() {
-		rule, ok := l.rule(a)
-		events := l.Page(a).Events
-		if !ok || len(events) == 0 {
+		p := l.Page(a)
+		events := p.Events
+		if len(p.Seen) == 0 || len(events) == 0 {
 			continue
 		}
+		rule := p.Seen[0] // which does not change
 		first := slices.MinFunc(events, func(a, b loadcheck.Event) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
 		end := int64(math.MaxInt64)
 		if i := slices.IndexFunc(phases, func(at int64) bool { return at >= first }); i >= 0 {

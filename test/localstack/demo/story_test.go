@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
 // Faults are grouped by their kind, in the order in which the kinds came, as far as they came in time.
@@ -21,10 +21,10 @@ func TestFaultsByKind(t *testing.T) {
 // What a limit was allowed to is that of the phase in which it was asked: a request long afterwards
 // adds neither itself nor the refill until then.
 func TestGrantsOfAPhase(t *testing.T) {
-	l := newBook()
-	of := &tenant{entity: "a", resource: "gpt", limits: []limiter.Limit{limiter.PerSecond("rps", 1).WithCapacity(10)}}
+	var l book
 	for _, at := range []int64{1000, 3000, 9000} {
-		l.granted(call{of, limiter.Costs{"rps": 2}, at, at + 1000})
+		l.Granted(loadcheck.Account{Entity: "a", Resource: "gpt", Limit: "rps"},
+			loadcheck.Rule{From: at, To: at + 1000, Capacity: 10, Amount: 1, Period: 1000}, 2)
 	}
 	for _, c := range []struct {
 		phases []int64

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
 const (
@@ -94,12 +95,18 @@ type request struct {
 	hold     time.Duration // how long the call takes
 }
 
-// given returns the limits that go with the call.
-func (r request) given() []limiter.Limit {
+// call returns the request as clients make it.
+func (r request) call() clients.Call {
+	c := clients.Call{Hold: r.hold, Fails: r.fails, Rules: r.tenant.limits, Request: limiter.Request{
+		Entity: r.tenant.entity, Resource: r.tenant.resource, Costs: limiter.Costs{"rpm": max(r.calls, 1)}}}
 	if r.tenant.level == perCall {
-		return r.tenant.limits
+		c.Limits = r.tenant.limits
 	}
-	return nil
+	if r.estimate > 0 {
+		c.Costs["tpm"] = r.estimate
+		c.Settle = limiter.Costs{"tpm": r.estimate + r.settle}
+	}
+	return c
 }
 
 // byWeight draws tenants.

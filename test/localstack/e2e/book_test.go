@@ -1,30 +1,17 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
-
-// book is the clients' own bookkeeping. It is safe for concurrent use.
-type book struct {
-	loadcheck.Book
-	mu   sync.Mutex
-	errs []error // what nothing explains
-
-	settled atomic.Int64 // leases that settle was given
-
-	granted, denied, unavailable, unknown, adjusted, rolledBack int
-}
 
 // tenant is an entity on a resource.
 type tenant struct {
@@ -33,38 +20,10 @@ type tenant struct {
 	most             int64 // tokens of tpm that a request takes at most
 }
 
-// call is one thing a client asked for: costs are tokens by limit, positive ones
-// are taken, negative ones given back.
-type call struct {
-	tenant         tenant
-	costs          limiter.Costs
-	sent, answered int64
-}
-
-// account is what the tenant has of a limit.
-func (tn tenant) account(limit string) loadcheck.Account {
-	return loadcheck.Account{Entity: tn.entity, Resource: tn.resource, Limit: limit}
-}
-
-// grant books what was granted.
-func (l *book) grant(c call) {
-	l.count(&l.granted)
-	for _, lim := range c.tenant.limits {
-		l.Granted(c.tenant.account(lim.Name), loadcheck.Rule{From: c.sent, To: c.answered, Capacity: lim.Capacity,
-			Amount: lim.Refill, Period: lim.Period.Milliseconds()}, c.costs[lim.Name])
-	}
-}
-
-func (l *book) count(n *int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	*n++
-}
-
-func (l *book) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.errs = append(l.errs, err)
+// call is a request of the tenant.
+func (tn tenant) call(costs limiter.Costs) clients.Call {
+	return clients.Call{
+		Request: limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: costs, Limits: tn.limits}}
 }
 
 // load is what clients do.
@@ -78,15 +37,15 @@ type load struct {
 
 // play lets clients with caches of their own make requests, and returns what
 // they know.
-func (r *rig) play(w load) *book {
+func (r *rig) play(w load) *clients.Book {
 	r.t.Helper()
-	l := new(book)
+	l := new(clients.Book)
 	r.playOn(l, w)
 	return l
 }
 
 // playOn is play, with the same bookkeeping.
-func (r *rig) playOn(l *book, w load) {
+func (r *rig) playOn(l *clients.Book, w load) {
 	r.t.Helper()
 	var wg sync.WaitGroup
 	for i := range w.clients {
@@ -94,18 +53,37 @@ func (r *rig) playOn(l *book, w load) {
 		random := rand.New(rand.NewPCG(w.seed, uint64(i)))
 		wg.Go(func() {
 			for n := range w.calls {
-				l.one(r.t.Context(), lim, w, w.tenants[(i+n)%len(w.tenants)], random)
+				err := l.Make(r.t.Context(), lim, w.call(w.tenants[(i+n)%len(w.tenants)], random))
+				if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
+					time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
+				}
 			}
 		})
 	}
 	wg.Wait()
 }
 
+// call is a request of a client: of eight one is rolled back, and three are adjusted.
+func (w load) call(tn tenant, random *rand.Rand) clients.Call {
+	c := tn.call(limiter.Costs{"rpm": 1})
+	if tn.most > 0 {
+		c.Costs["tpm"] = 1 + random.Int64N(tn.most)
+	}
+	switch n := random.IntN(8); {
+	case !w.settle:
+	case n == 0:
+		c.Fails = true
+	case n < 4:
+		c.Settle = limiter.Costs{"tpm": random.Int64N(c.Costs["tpm"] + 20)}
+	}
+	return c
+}
+
 // calm ends what disturbs functions and clients, and uses the hot bucket until none of its
 // shards is behind the count of shard 0. Trouble may make whoever splits give up half-way:
 // a client takes up what was left once it serves requests there. Nobody writes any more
 // when it returns.
-func (r *rig) calm(l *book) {
+func (r *rig) calm(l *clients.Book) {
 	r.t.Helper()
 	r.Proxy.Clear()
 	r.clients.Clear()
@@ -115,7 +93,9 @@ func (r *rig) calm(l *book) {
 		}
 		lim := r.open()
 		for n := 0; n < 400 && r.behind(hot) != ""; n++ {
-			l.touch(r.t.Context(), lim, hot)
+			c := hot.call(limiter.Costs{"rpm": 1, "tpm": 1})
+			c.Fails = true // gives them back
+			_ = l.Make(r.t.Context(), lim, c)
 		}
 		r.clients.Down() // a split that it cuts off leaves a shard behind once more
 		r.rest()
@@ -141,96 +121,6 @@ func (r *rig) behind(tn tenant) string {
 		}
 	}
 	return ""
-}
-
-// touch takes a token of each limit and gives them back.
-func (l *book) touch(ctx context.Context, lim *limiter.Limiter, tn tenant) {
-	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1, "tpm": 1}}
-	lease := l.take(ctx, lim, &c)
-	if lease == nil {
-		return
-	}
-	l.giveBack(ctx, lease, tn, limiter.Costs{"rpm": -1, "tpm": -1}, lease.Rollback, &l.rolledBack)
-}
-
-// one plays one request: acquire and, in some cases, settle.
-func (l *book) one(ctx context.Context, lim *limiter.Limiter, w load, tn tenant, random *rand.Rand) {
-	c := call{tenant: tn, costs: limiter.Costs{"rpm": 1}}
-	if tn.most > 0 {
-		c.costs["tpm"] = 1 + random.Int64N(tn.most)
-	}
-	if lease := l.take(ctx, lim, &c); lease != nil && w.settle {
-		l.settle(ctx, lease, tn, c.costs, random)
-	}
-}
-
-// take acquires the costs of a call and books what came of it. It returns nil if they were
-// not granted for certain.
-func (l *book) take(ctx context.Context, lim *limiter.Limiter, c *call) *limiter.Lease {
-	c.sent = now()
-	lease, err := lim.Acquire(ctx,
-		limiter.Request{Entity: c.tenant.entity, Resource: c.tenant.resource, Costs: c.costs, Limits: c.tenant.limits})
-	c.answered = now()
-	denied, isDenied := errors.AsType[*limiter.LimitError](err)
-	switch {
-	case isDenied:
-		l.count(&l.denied)
-		time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
-	case errors.Is(err, limiter.ErrUnavailable):
-		l.count(&l.unavailable)
-	case errors.Is(err, limiter.ErrUnknown):
-		l.count(&l.unknown)
-		for limit, n := range c.costs {
-			l.Settled(c.tenant.account(limit), c.sent, c.answered, n, false)
-		}
-	case err != nil:
-		l.fail(err)
-	default:
-		l.grant(*c)
-		return lease
-	}
-	return nil
-}
-
-// settle ends a lease: of eight in a row one is rolled back, three are adjusted.
-func (l *book) settle(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs, random *rand.Rand) {
-	back := limiter.Costs{}
-	switch l.settled.Add(1) % 8 {
-	case 1:
-		for limit, n := range costs {
-			back[limit] = -n
-		}
-		l.giveBack(ctx, lease, tn, back, lease.Rollback, &l.rolledBack)
-	case 2, 4, 6:
-		back["tpm"] = random.Int64N(costs["tpm"]+20) - costs["tpm"]
-		if err := lease.Settle(limiter.Costs{"tpm": costs["tpm"] + back["tpm"]}); err != nil {
-			l.fail(err)
-			return
-		}
-		l.giveBack(ctx, lease, tn, back, lease.Commit, &l.adjusted)
-	}
-}
-
-// giveBack ends a lease by act, which changes what was taken by costs, and books that.
-func (l *book) giveBack(ctx context.Context, lease *limiter.Lease, tn tenant, costs limiter.Costs,
-	act func(context.Context) error, count *int) {
-	back := call{tenant: tn, costs: costs, sent: now()}
-	err := act(ctx)
-	for try := 0; errors.Is(err, limiter.ErrUnavailable) && try < 10; try++ {
-		err = act(ctx)
-	}
-	back.answered = now()
-	switch {
-	case errors.Is(err, limiter.ErrUnknown):
-		count = &l.unknown
-	case err != nil:
-		l.fail(err)
-		return
-	}
-	l.count(count)
-	for limit, n := range back.costs {
-		l.Settled(tn.account(limit), back.sent, back.answered, n, err == nil)
-	}
 }
 
 // stored are limits in the units of the table.

@@ -40,7 +40,7 @@ func (r *rig) hold(o *observation) {
 			r.t.Errorf("%s: %s", c.name, b)
 		}
 	}
-	for _, err := range first(o.book.errs, 3) {
+	for _, err := range first(o.book.Errs(), 3) {
 		r.t.Errorf("a client got %v", err)
 	}
 }
@@ -129,10 +129,10 @@ func findDisagreement(o *observation) (broken []string, figures string) {
 		}
 	}
 	slices.Sort(broken)
-	l := o.book
+	l := o.book.Ends()
 	return broken, fmt.Sprintf("counters=%d clients=%d..%d; granted=%d denied=%d unavailable=%d unknown=%d adjusted=%d "+
-		"rolled_back=%d",
-		counters, low, high, l.granted, l.denied, l.unavailable, l.unknown, l.adjusted, l.rolledBack)
+		"rolled_back=%d lost=%d",
+		counters, low, high, l.Granted, l.Denied, l.Unavailable, l.Unknown, l.Adjusted, l.RolledBack, l.Lost)
 }
 
 // step is one write as the stream shows it: one change, or the two of a split.

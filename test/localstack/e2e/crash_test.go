@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -280,7 +281,7 @@ func TestABatchIsExactWhateverHappensAtEveryWrite(t *testing.T) {
 func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 	crashed, steps := 0, 0
 	r := start(t, setup{shards: 2})
-	l := new(book)
+	l := new(clients.Book)
 	for at := 1; ; at++ {
 		for _, applied := range []bool{false, true} {
 			tn := tenant{entity: fmt.Sprintf("grow-%d-%v", at, applied), resource: "gpt", limits: hot.limits}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -50,7 +51,7 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 	for i := range 3 {
 		entity := fmt.Sprint("e", i)
 		var sum int64
-		for _, s := range r.observe(new(book)).snapshots {
+		for _, s := range r.observe(new(clients.Book)).snapshots {
 			if s.Entity == entity && s.Window == "daily" {
 				sum += s.Counts["rpm"]
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
 // change is one stream record of a bucket shard. old is nil for an INSERT.
@@ -27,13 +28,13 @@ type change struct {
 type observation struct {
 	changes   []change
 	snapshots []ledger.Snapshot
-	book      *book
+	book      *clients.Book
 	namespace string
 	tolerance tolerance
 }
 
 // observe reads the stream from its beginning, and the table.
-func (r *rig) observe(l *book) *observation {
+func (r *rig) observe(l *clients.Book) *observation {
 	r.t.Helper()
 	o := &observation{book: l, namespace: r.ns(), tolerance: usual}
 	for _, rec := range r.stream() {

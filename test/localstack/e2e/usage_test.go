@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -69,7 +70,7 @@ func (s *usageScenario) play(t *testing.T) *observation {
 // has minted is one too many.
 var halved = tenant{entity: "halved", resource: "gpt", limits: []limiter.Limit{limiter.PerHour("rpm", 10)}}
 
-func (s *usageScenario) halve(l *book) {
+func (s *usageScenario) halve(l *clients.Book) {
 	r := s.rig
 	r.t.Helper()
 	r.clients.Clear()
@@ -77,7 +78,7 @@ func (s *usageScenario) halve(l *book) {
 	take := func(n int) {
 		lim := r.open()
 		for range n {
-			l.take(r.t.Context(), lim, &call{tenant: halved, costs: limiter.Costs{"rpm": 1}})
+			_ = l.Make(r.t.Context(), lim, halved.call(limiter.Costs{"rpm": 1}))
 		}
 	}
 	take(6)
@@ -108,7 +109,8 @@ func TestUsageIsExactUnderTrouble(t *testing.T) {
 				host.Crashes, host.Invocations, s.half.Hits())
 			for what, n := range map[string]int{
 				"duplicates": stats.Duplicates, "bisections": stats.Bisections, "retries": stats.Retries, "crashes": host.Crashes,
-				"partial failures": s.half.Hits(), "clients' lost answers": o.book.unknown, "rollbacks": o.book.rolledBack,
+				"partial failures": s.half.Hits(), "clients' lost answers": o.book.Ends().Unknown + o.book.Ends().Lost,
+				"rollbacks": o.book.Ends().RolledBack,
 			} {
 				if n == 0 {
 					t.Errorf("there were no %s", what)
