@@ -3,78 +3,54 @@
 package interop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
-
-// call is one granted acquire: its tokens were taken between begin and end,
-// microseconds of the wall clock.
-type call struct{ begin, end int64 }
 
 // load is what clients got out of one bucket.
 type load struct {
+	clients.Book
+	account loadcheck.Account
+	rule    limiter.Limit // which none of the windows may exceed
+	from    time.Time
+
 	mu     sync.Mutex
-	calls  []call
-	theirs int // of calls, by Python
-	denied int
-	failed map[string]int // other errors
-	from   time.Time
-	took   time.Duration
+	theirs int            // grants of Python
+	denied int            // by Python
+	failed map[string]int // its other errors
 }
 
-func newLoad() *load { return &load{failed: map[string]int{}, from: time.Now()} }
-
-// worst is the largest excess over all windows, in tokens: what was granted by
-// calls that lie in the window as a whole, less capacity and refill. Above zero
-// it is proof of over-admission, however the calls were timed.
-func (o *load) worst(limit limiter.Limit) float64 {
-	calls := slices.Clone(o.calls)
-	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.end, b.end) })
-	perMicro := float64(limit.Refill) / float64(limit.Period.Microseconds())
-	worst := -float64(limit.Capacity)
-	for _, first := range calls {
-		granted := 0
-		for _, c := range calls {
-			if c.begin < first.begin {
-				continue
-			}
-			granted++
-			worst = max(worst, float64(granted)-float64(limit.Capacity)-perMicro*float64(c.end-first.begin))
-		}
-	}
-	return worst
-}
-
-// delivered is the share of capacity and refill that was granted.
-func (o *load) delivered(limit limiter.Limit) float64 {
-	return float64(len(o.calls)) / (float64(limit.Capacity) +
-		float64(limit.Refill)*o.took.Seconds()/limit.Period.Seconds())
+func newLoad(entity string, rule limiter.Limit) *load {
+	return &load{account: loadcheck.Account{Entity: entity, Resource: "api", Limit: rule.Name}, rule: rule,
+		from: time.Now(), failed: map[string]int{}}
 }
 
 // python loads a bucket with tasks of one Python process until a time is over.
-func (o *load) python(p *python, entity string, workers int, d time.Duration) error {
+func (o *load) python(p *python, workers int, d time.Duration) error {
 	var got struct {
-		Grants [][2]int64
+		Grants [][2]int64 // microseconds
 		Denied int
 		Errors map[string]string
 	}
 	err := p.driver.ask(&got, "load", kv{
-		"client": p.id, "entity": entity, "resource": "api", "consume": limiter.Costs{"rpm": 1},
+		"client": p.id, "entity": o.account.Entity, "resource": "api", "consume": limiter.Costs{"rpm": 1},
 		"workers": workers, "seconds": d.Seconds(), "pause": 0,
 	})
+	for _, g := range got.Grants {
+		o.Granted(o.account, loadcheck.Rule{From: g[0] / 1000, To: g[1] / 1000, Capacity: o.rule.Capacity,
+			Amount: o.rule.Refill, Period: o.rule.Period.Milliseconds()}, 1)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, g := range got.Grants {
-		o.calls = append(o.calls, call{g[0], g[1]})
-	}
 	o.theirs += len(got.Grants)
 	o.denied += got.Denied
 	for name, text := range got.Errors {
@@ -84,37 +60,39 @@ func (o *load) python(p *python, entity string, workers int, d time.Duration) er
 }
 
 // ours loads a bucket with goroutines of one client of ours.
-func (o *load) ours(ctx context.Context, l *limiter.Limiter, entity string, workers int, d time.Duration) {
+func (o *load) ours(ctx context.Context, l *limiter.Limiter, workers int, d time.Duration) {
 	until := time.Now().Add(d)
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for time.Now().Before(until) {
-				begin := time.Now().UnixMicro()
-				_, err := l.Acquire(ctx, limiter.Request{Entity: entity, Resource: "api", Costs: limiter.Costs{"rpm": 1}})
-				end := time.Now().UnixMicro()
-				pause := time.Duration(0)
-				o.mu.Lock()
+				err := o.Make(ctx, l, clients.Call{Rules: []limiter.Limit{o.rule},
+					Request: limiter.Request{Entity: o.account.Entity, Resource: "api", Costs: limiter.Costs{"rpm": 1}}})
 				if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-					o.denied++
-					pause = min(max(denied.RetryAfter, 5*time.Millisecond), 200*time.Millisecond)
+					time.Sleep(min(max(denied.RetryAfter, 5*time.Millisecond), 200*time.Millisecond))
 				} else if err != nil {
-					o.failed["Go: "+err.Error()]++
-					pause = 20 * time.Millisecond
-				} else {
-					o.calls = append(o.calls, call{begin, end})
+					time.Sleep(20 * time.Millisecond)
 				}
-				o.mu.Unlock()
-				time.Sleep(pause)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func (o *load) String() string {
-	return fmt.Sprintf("%d granted (Python %d, Go %d), %d denied, failed %v", len(o.calls), o.theirs,
-		len(o.calls)-o.theirs, o.denied, o.failed)
+// became returns the grants, by how many millitokens the worst window exceeds the rule, and all of it in words.
+func (o *load) became(t *testing.T) (granted, excess int64, said string) {
+	t.Helper()
+	all, err := o.Judge(0, false)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v: %v, %v", o.account, all, err)
+	}
+	p := o.Page(o.account)
+	granted, excess = p.Granted(), all[0].Excess
+	earned := float64(o.rule.Capacity) + float64(o.rule.Refill)*time.Since(o.from).Seconds()/o.rule.Period.Seconds()
+	said = fmt.Sprintf("delivered %.1f %%, worst excess %s tokens, %d granted (Python %d), Go %+v %v, Python denied %d, "+
+		"failed %v", 100*float64(granted)/earned, bucket.Tokens(excess), granted, o.theirs, o.Ends(), o.Errs(), o.denied,
+		o.failed)
+	return granted, excess, said
 }
 
 // Thirty seconds of several times the rate on three buckets at once: one that
@@ -127,35 +105,34 @@ func TestConcurrentLoad(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		processes := []*python{w.python(), w.anotherPython(1)}
 		processes[0].call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(limit)})
-		loads := map[string]*load{"Python": newLoad(), "Go": newLoad(), "mixed": newLoad()}
+		loads := map[string]*load{}
 		var wg sync.WaitGroup
-		for name, o := range loads {
-			clients := []*limiter.Limiter{w.open(), w.open()}
-			for i := range 2 {
+		for _, name := range []string{"Python", "Go", "mixed"} {
+			o := newLoad(name, limit)
+			loads[name] = o
+			for i, client := range []*limiter.Limiter{w.open(), w.open()} {
 				if name != "Go" {
 					wg.Go(func() {
-						if err := o.python(processes[i], name, 3, seconds); err != nil {
+						if err := o.python(processes[i], 3, seconds); err != nil {
 							w.Error(err)
 						}
 					})
 				}
 				if name != "Python" {
-					wg.Go(func() { o.ours(w.Context(), clients[i], name, 3, seconds) })
+					wg.Go(func() { o.ours(w.Context(), client, 3, seconds) })
 				}
 			}
 		}
 		wg.Wait()
-		for _, name := range []string{"Python", "Go", "mixed"} {
-			o := loads[name]
-			o.took = time.Since(o.from)
-			excess := o.worst(limit)
-			w.Logf("interop: load, %s: delivered %.1f %%, worst excess %+.2f tokens; %v", name, 100*o.delivered(limit), excess,
-				o)
-			if name != "Python" && excess > 0.1 {
-				w.Errorf("%s: %.2f tokens more than allowed in some window", name, excess)
+		for name, o := range loads {
+			got, excess, said := o.became(w.T)
+			w.Logf("interop: load, %s: %s", name, said)
+			if name != "Python" && excess > 100 {
+				w.Errorf("%s: %d thousandths of a token more than allowed in some window", name, excess)
 			}
-			if used := w.counted(name); len(o.failed) == 0 && used != int64(len(o.calls))*1000 {
-				w.Errorf("%s: %d millitokens are counted for %d grants of one token", name, used, len(o.calls))
+			failed := len(o.failed) + len(o.Errs()) + o.Ends().Unavailable + o.Ends().Unknown
+			if used := w.counted(name); failed == 0 && used != got*1000 {
+				w.Errorf("%s: %d millitokens are counted for %d grants of one token", name, used, got)
 			}
 		}
 	})
