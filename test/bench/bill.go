@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -95,24 +93,4 @@ func (w *world) metered(n int, f func(i int) error) (map[string]fault.Usage, err
 		}
 	}
 	return w.proxy.Usage(), nil
-}
-
-// each runs f for the entities of a path, before its bill.
-func each(ctx context.Context, n int, prefix string, f func(ctx context.Context, entity string) error) error {
-	for i := range n {
-		if err := f(ctx, fmt.Sprintf("%s-%d", prefix, i)); err != nil {
-			return fmt.Errorf("%s: %w", prefix, err)
-		}
-	}
-	return nil
-}
-
-// path sets up entities, lets some time pass, and bills one run for each.
-func (f fleet) path(ctx context.Context, prefix string, pass time.Duration, setUp,
-	run func(ctx context.Context, entity string) error) (Bill, error) {
-	if err := each(ctx, entities, prefix, setUp); err != nil {
-		return Bill{}, err
-	}
-	f.w.advance(pass)
-	return f.w.billed(entities, func(i int) error { return run(ctx, fmt.Sprintf("%s-%d", prefix, i)) })
 }

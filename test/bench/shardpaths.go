@@ -15,18 +15,19 @@ func (f fleet) halves(ctx context.Context, entity string) error {
 	if err := taken(ctx, f.a, entity, 1); err != nil {
 		return err
 	}
-	it, err := f.w.item(ctx, entity)
-	if err != nil {
-		return err
-	}
-	b, err := table.DecodeShard(it)
-	if err != nil {
-		return err
-	}
-	if _, err = shard.Run(ctx, f.w.store, shard.Double(b), f.w.clock.Load); err != nil {
+	if err := f.double(ctx, entity); err != nil {
 		return err
 	}
 	return taken(ctx, f.a, entity, 600)
+}
+
+// double doubles the shards of a bucket, as its shard 0 begins to.
+func (f fleet) double(ctx context.Context, entity string) error {
+	b, err := f.stored(ctx, entity)
+	if err == nil {
+		_, err = shard.Run(ctx, f.w.store, shard.Double(b), f.w.clock.Load)
+	}
+	return err
 }
 
 // lagging splits a shard that is behind the count of shard 0, from a newer image than shard 0's. A
@@ -45,15 +46,7 @@ func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 		return row, err
 	}
 	for range 2 { // to two shards, and on: the second one is left behind
-		it, err := f.w.item(ctx, "lagging")
-		if err != nil {
-			return row, err
-		}
-		zero, err := table.DecodeShard(it)
-		if err != nil {
-			return row, err
-		}
-		if _, err = shard.Run(ctx, f.w.store, shard.Double(zero), f.w.clock.Load); err != nil {
+		if err := f.double(ctx, "lagging"); err != nil {
 			return row, err
 		}
 	}
