@@ -72,17 +72,3 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 		}
 	}
 }
-
-// A life that begins and ends in one batch is looked up before it is counted.
-func TestWholeLivesAreLookedUp(t *testing.T) {
-	born, gone := ran("3", "4", 0, 2), ran("5", "6", 2, 2)
-	born.Born, gone.Gone = true, true
-	total := hourOf(Part{Oldest: t0, Runs: []Run{born, gone}})
-	if step := total.Next(Snapshots{}); step.Action != ReadCurrent {
-		t.Errorf("%+v", step)
-	}
-	total.NotesRead = true
-	if step := total.Next(Snapshots{}); step.Action != Add {
-		t.Errorf("once it is looked up: %+v", step)
-	}
-}

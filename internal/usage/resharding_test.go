@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -191,59 +190,6 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	}
 }
 
-// A shard that was left behind, and whose records never come in one batch with those of
-// shard 0, catches up within a minute in which it is used; at the count of shard 0 it
-// costs a look a minute.
-func TestShardWithoutShard0CatchesUp(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		elapsed int64 // between two writes of shard 1
-		count   int   // of shard 1
-		want    int
-		looks   int
-	}{
-		{"within a minute", 1000, 2, 2, 0},
-		{"nearly a minute", 59_999, 2, 2, 0},
-		{"behind", 60_000, 2, 4, 1},
-		{"long unused", 100 * askEvery, 2, 4, 1},
-		{"not behind", askEvery, 4, 4, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			at := t0 - t0%askEvery
-			c := spends(1, tt.count, 1)
-			c.Refilled, c.OldRF, c.OldShards = true, at, tt.count
-			c.New.State.RF, c.New.Generation = at+tt.elapsed, at<<12 // younger than shard 0
-			zero := spends(0, 4, 1).New
-			zero.State.RF, zero.Generation = at+tt.elapsed, (at-5)<<12
-			db := memdynamo.New(func() int64 { return at + tt.elapsed })
-			db.Store(zero.Item())
-			db.Store(c.New.Item())
-			for _, r := range decide(at+tt.elapsed, c).Reshardings {
-				if r.Resume() != c.Sequence {
-					t.Errorf("it resumes at %q", r.Resume())
-				}
-			}
-			looks := 0
-			db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if op.Name == memdynamo.UpdateItem {
-					looks++
-				}
-				return true, nil
-			})
-			for _, r := range decide(at+tt.elapsed, c).Reshardings {
-				if _, err := shard.Run(context.Background(), db, r.Steps, func() int64 { return at + tt.elapsed }); err != nil {
-					t.Fatal(err)
-				}
-			}
-			b, err := table.DecodeShard(db.Item(c.New.Key()))
-			if err != nil || b.State.Shards != tt.want || looks != tt.looks {
-				t.Errorf("shard 1 has the count %d after %d looks (%v), want %d after %d", b.State.Shards, looks, err, tt.want,
-					tt.looks)
-			}
-		})
-	}
-}
-
 // A cool bucket whose shard 0 nobody writes to merges when another shard is written, as
 // soon after the last merge as one that is seen with shard 0.
 func TestCoolBucketMergesWithoutShard0(t *testing.T) {
@@ -344,32 +290,6 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 	}
 }
 
-// The largest cost is that of any record of any shard; of a limit that the bucket has no more there
-// is none.
-func TestLargestCosts(t *testing.T) {
-	one, two := spends(0, 2, 5), spends(1, 2, 7)
-	two.Deltas = append(two.Deltas, stream.Delta{Limit: "gone", Milli: 99_000})
-	if got := largest(Fold([]stream.Change{one, two}), one.New.State); !slices.Equal(got, []int64{7000, 0, 1000}) {
-		t.Errorf("%v", got)
-	}
-}
-
-// A shard 0 that was asked for merges if it is at rest; what is stored in part cannot be added up.
-func TestShard0ThatRests(t *testing.T) {
-	const after = 600_000
-	b := quiet(4).New
-	b.State.RF, b.Generation = t0, (t0-after)<<12
-	for now, want := range map[int64]bool{t0 + 999: false, t0 + 1000: true} {
-		if got := rested(b, now, after); got != want {
-			t.Errorf("%d ms after it was written: %v", now-t0, got)
-		}
-	}
-	b.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
-	if rested(b, t0+1000, after) {
-		t.Error("it merges with a limit stored in part")
-	}
-}
-
 // A shard is due to look at shard 0 with its first write of another minute since its generation
 // began, or of another time after which buckets merge, if that is less; but of no less than a second.
 func TestWhenAShardLooksAtShard0(t *testing.T) {
@@ -399,17 +319,6 @@ func TestWhenAShardLooksAtShard0(t *testing.T) {
 	second.OldRF, second.New.State.RF, second.New.Generation = began+119_500, began+120_000, t0<<12
 	if due, late := asksAgain([]*stream.Change{&first, &second}, 600_000); !due || !late {
 		t.Errorf("after a second change: due %v, late %v", due, late)
-	}
-}
-
-// A shard that is to look at the count of shard 0 is refilled all the same: it is seldom behind.
-func TestShardThatLooksAtShard0IsKeptWarm(t *testing.T) {
-	at := t0 - t0%askEvery
-	c := spends(1, 4, 40)
-	c.OldRF, c.New.State.RF, c.New.Generation = at-askEvery, at, (at-askEvery)<<12
-	c.New.State.Slots[0].Tokens = 0
-	if p := decide(at+1000, c); len(p.Reshardings) != 1 || !p.Reshardings[0].asks || len(p.Refills) != 1 {
-		t.Errorf("%d reshardings, %d refills", len(p.Reshardings), len(p.Refills))
 	}
 }
 
@@ -462,22 +371,6 @@ func TestLively(t *testing.T) {
 	}
 }
 
-// A write that takes nothing from the meter, as a refill, is a write all the same.
-func TestWritesThatTakeNothingAreLively(t *testing.T) {
-	for n, want := range map[int]bool{100: false, 101: true} {
-		var changes []*stream.Change
-		for i := range n {
-			c := spends(0, 1, 1)
-			c.Created = t0 - t0%1000 + int64(i)*1000/int64(n)
-			c.New.State.RF, c.Deltas = c.Created, nil
-			changes = append(changes, &c)
-		}
-		if got := lively(changes); got != want {
-			t.Errorf("%d in a second: %v", n, got)
-		}
-	}
-}
-
 // What is written is counted second by second: 60 and 60 writes are lively, and 400 and 400 at
 // a limit of 1000 are busy, if they lie in one second, and not if they lie in two.
 func TestWritesAreCountedBySeconds(t *testing.T) {
@@ -508,25 +401,6 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 	}
 }
 
-// A change that refills nothing does not say when it was made: its refill instant is of a change before.
-// The writes of a second are counted however long ago that was.
-func TestAChangeThatRefillsNothingSaysNotWhen(t *testing.T) {
-	second := t0 - t0%1000
-	at := func(created, refilled int64, moved bool) *stream.Change {
-		c := spends(0, 1, 1)
-		c.Created, c.New.State.RF, c.Refilled = created, refilled, moved
-		c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: 300 * bucket.WCUPerWrite}}
-		return &c
-	}
-	old, one, two := at(second, second-9000, false), at(second, second+100, true), at(second, second+900, true)
-	if !busy([]*stream.Change{old, one, two}, 1) {
-		t.Error("900 writes of a second are not busy")
-	}
-	if two.New.State.RF += 1000; busy([]*stream.Change{old, one, two}, 1) {
-		t.Error("900 writes of two seconds are busy")
-	}
-}
-
 // A meter is exhausted if it cannot pay one more write.
 func TestExhaustedMeters(t *testing.T) {
 	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
@@ -544,19 +418,5 @@ func TestExhaustedMeters(t *testing.T) {
 				t.Errorf("%d are left beside %s: it has not refilled in the next second", left, name)
 			}
 		}
-	}
-}
-
-// A shard that is seen behind splits, from its own record on, not from that of another.
-func TestAStragglerResumesAtItsRecord(t *testing.T) {
-	zero, behind := spends(0, 4, 1), spends(1, 2, 1)
-	zero.Sequence, behind.Sequence = "7", "6"
-	p := decide(t0, zero, behind)
-	if len(p.Reshardings) != 1 || p.Reshardings[0].Resume() != "6" || p.Reshardings[0].Zero.State.Shard != 1 ||
-		p.Reshardings[0].Count != 4 {
-		t.Fatalf("%+v", p.Reshardings)
-	}
-	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Split {
-		t.Errorf("step %v %v", step, ok)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
@@ -70,23 +69,6 @@ func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: part %d has %d tokens, want %d", c.name, i, got, want)
 			}
-		}
-	}
-}
-
-// The creation of a shard tells by itself that no snapshot has counted it: its hour is written
-// without a read, and gets all that was taken.
-func TestACreationIsCountedWithoutARead(t *testing.T) {
-	for _, total := range AllTotals(Fold([]stream.Change{created("1", t0, 5)}), Hourly) {
-		total.TTL = 1_800_000_000
-		step := total.Next(Snapshots{})
-		if step.Action != Add {
-			t.Fatalf("action %d", step.Action)
-		}
-		after, held, err := step.Update.Apply(nil)
-		if err != nil || !held || ledger.AmountOf(after).Tokens["rpm"] != 5 ||
-			!reflect.DeepEqual(after[layout.AttrTTL], item.N(1_800_000_000)) {
-			t.Errorf("held %v, %v, %v", held, err, after)
 		}
 	}
 }
@@ -164,18 +146,6 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 func TestARefillIsNoPart(t *testing.T) {
 	if parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly); len(parts) != 0 {
 		t.Errorf("%+v", parts)
-	}
-}
-
-// What stood before a run is of the life that the run begins with, and counts nothing.
-func TestWhatStoodBeforeARun(t *testing.T) {
-	r := ran("20", "30", 100, 110)
-	r.FromGen, r.ToGen = 4, 5
-	got := justBefore(r)
-	if got.FromGen != 4 || got.ToGen != 4 || got.First != got.Last || got.First.Compare(r.First) >= 0 ||
-		got.Events != 0 ||
-		got.From[0].Tokens != 100 || got.To[0].Tokens != 100 || got.Born || got.Gone {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -248,20 +248,6 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 	}
 }
 
-// What a chain that goes on from the part before it brings is written without a look, to a snapshot
-// that has no mark of the shard: that part has counted all up to here.
-func TestWhatFollowsAnotherPartBeginsAMark(t *testing.T) {
-	total := hourOf(Part{Follows: Hourly.Start(t0) - hourMillis, Clock: t0, Runs: []Run{ran("20", "30", 100, 110)}})
-	step := total.Next(Snapshots{})
-	after, held, err := step.Update.Apply(nil)
-	if step.Action != Add || !held || err != nil || ledger.AmountOf(after).Tokens["rpm"] != 10 {
-		t.Errorf("%d, held %v, %v: %v, want 10 tokens", step.Action, held, err, after)
-	}
-	if _, held, err := step.Update.Apply(marked(0, "10", 100)); held || err != nil {
-		t.Errorf("beside a mark: held %v, %v", held, err)
-	}
-}
-
 // Whatever kind of window is counted, what was consumed before the first record is not known if
 // another aggregator has counted in a window since the creation, be it the first; what it has
 // counted before does not matter.
@@ -286,28 +272,6 @@ func TestOthersSinceTheCreation(t *testing.T) {
 				t.Errorf("%s: %s: %d, want %d", w, c.name, step.Action, c.want)
 			}
 		}
-	}
-}
-
-// What was lost before a removal is of the hour of the last record before it: a shard had taken
-// 100 tokens, took 10 more, which no record told, and is gone in the next hour, with 110.
-func TestWhatWasLostBeforeARemovalIsOfTheHourBefore(t *testing.T) {
-	gone := ran("20", "20", 110, 110)
-	gone.Gone, gone.Events = true, 0
-	total := hourOf(Part{Runs: []Run{gone}})
-	known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{marked(1, "10", 100)}}
-	step := total.Next(known)
-	after, held, err := step.Update.Apply(known.Previous[0])
-	if step.Action != Complete || !held || err != nil || ledger.AmountOf(after).Tokens["rpm"] != 10 {
-		t.Fatalf("%d, held %v, %v: %v, want that the hour before gets 10", step.Action, held, err, ledger.AmountOf(after))
-	}
-	if m, _ := ledger.MarksOf(after).Shard(0); !m.Gone {
-		t.Errorf("its mark is %+v, want that the shard is gone", m)
-	}
-	known.Previous[0] = after
-	if step = total.Next(known); step.Action != Done || len(step.Completed) != 1 ||
-		step.Completed[0] != total.Start-hourMillis {
-		t.Errorf("then %+v, want that nothing is left, and that the day of the hour before is summed", step)
 	}
 }
 

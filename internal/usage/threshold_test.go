@@ -114,45 +114,6 @@ func TestBatchesWithoutThresholds(t *testing.T) {
 	}
 }
 
-// Of two quotas that several changes show, each reports its highest threshold and the lower ones,
-// once.
-func TestEachQuotaReportsItsThresholdsOnce(t *testing.T) {
-	other := budget
-	other.Name = "other"
-	both := func(budgetLeft, otherLeft int64, sequence int) stream.Change {
-		b := left(budget, 0, 1, budgetLeft)
-		b.State = bucket.New([]bucket.Limit{budget, other}, 0, 1, t0)
-		b.State.Slots[b.State.Index("budget")].Tokens, b.State.Slots[b.State.Index("other")].Tokens = budgetLeft, otherLeft
-		return shows(b, sequence)
-	}
-	got := told(both(5_000, 4_000, 1), both(2_000, 3_000, 2), both(1_000, 9_000, 3))
-	if want := []string{"budget 50 8/10", "budget 80 8/10", "other 50 6/10"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// Rates and quotas of which little is spent stand beside the quota that has reached a threshold, of a
-// whole bucket and of a divided one.
-func TestThresholdsAmongOtherLimits(t *testing.T) {
-	rate, little := limits()[0], budget
-	rate.Name, little.Name = "a-rate", "a-quota"
-	image := func(k, n int) table.Shard {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r",
-			State: bucket.New([]bucket.Limit{rate, little, budget}, k, n, t0)}
-		b.State.Slots[b.State.Index("budget")].Tokens = 4_000 / int64(n)
-		return b
-	}
-	want := []string{"budget 50 6/10"}
-	if got := told(shows(image(0, 1), 1)); !slices.Equal(got, want) {
-		t.Errorf("a whole bucket: %v, want %v", got, want)
-	}
-	s := Spending{Shards: 2}.Sum([]table.Shard{image(0, 2), image(1, 2)})
-	i := slices.IndexFunc(s.Spent, func(x Spent) bool { return x.Limit.Name == "budget" })
-	if len(s.Spent) != 2 || i < 0 || s.Spent[i].Spent != 6_000 || s.Spent[i].Of != 10_000 {
-		t.Errorf("a divided one: %+v", s.Spent)
-	}
-}
-
 // A bucket above a threshold is looked at again only when it reaches the next one, when an
 // hour begins, and when it was divided.
 func TestWhenThresholdsAreLookedFor(t *testing.T) {

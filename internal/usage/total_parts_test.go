@@ -1,16 +1,13 @@
 package usage
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
 // ran is a run of records from one sequence number to another, by which the counter of rpm
@@ -136,25 +133,5 @@ func TestWhatAQueryFoundIsSifted(t *testing.T) {
 	}
 	if got := total.Sift(items[1:]); got.Current != nil || len(got.Previous) != 2 {
 		t.Errorf("without its own: %+v", got)
-	}
-}
-
-// A batch of two buckets has totals of each, however alike they are called.
-func TestTotalsOfTwoBuckets(t *testing.T) {
-	for _, entities := range []string{"aab", "abb", "ab", "aabb"} {
-		var changes []stream.Change
-		chains := map[string]int{}
-		for i, entity := range strings.Split(entities, "") {
-			c := change(i, fmt.Sprint(i+1), t0, 2)
-			c.New.Entity = entity
-			c.Used = []stream.Used{{Limit: "rpm", Before: 5, After: 7, Was: true, Is: true}}
-			changes = append(changes, c)
-			chains[entity]++
-		}
-		got := AllTotals(Fold(changes), Hourly)
-		if len(got) != 2 || got[0].Entity != "a" || len(got[0].Chains) != chains["a"] || got[1].Entity != "b" ||
-			len(got[1].Chains) != chains["b"] {
-			t.Errorf("%s: %+v", entities, got)
-		}
 	}
 }

@@ -111,39 +111,3 @@ func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
 		}
 	}
 }
-
-// A record is counted if it moves a counter, begins or ends a life, or changes the generation;
-// one that only refills is not. It is an event if it changed what is consumed.
-func TestSignificant(t *testing.T) {
-	used := func(u ...stream.Used) stream.Change {
-		return stream.Change{Operation: stream.Modify, OldGeneration: 1, NewGeneration: 1, Used: u}
-	}
-	in := func(op stream.Operation, u ...stream.Used) stream.Change {
-		return stream.Change{Operation: op, Used: u}
-	}
-	same := stream.Used{Limit: "rpm", Before: 5, After: 5, Was: true, Is: true}
-	for name, c := range map[string]struct {
-		change stream.Change
-		want   bool
-		events int64
-	}{
-		"nothing":         {used(), false, 0},
-		"a refill":        {used(same), false, 0},
-		"a counter moves": {used(same, stream.Used{Limit: "tpm", Before: 5, After: 6, Was: true, Is: true}), true, 1},
-		"a counter falls": {used(stream.Used{Limit: "tpm", Before: 5, After: 4, Was: true, Is: true}), true, 1},
-		"two move": {used(stream.Used{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true},
-			stream.Used{Limit: "tpm", Before: 5, After: 6, Was: true, Is: true}), true, 1},
-		"a limit goes":  {used(stream.Used{Limit: "tpm", Before: 5, Was: true}), true, 0},
-		"a limit comes": {used(stream.Used{Limit: "tpm", Is: true}), false, 0},
-		"another generation": {
-			stream.Change{Operation: stream.Modify, OldGeneration: 1, NewGeneration: 2}, true, 0},
-		"the shard is created":           {in(stream.Insert, stream.Used{Limit: "rpm", Is: true}), true, 0},
-		"it is created and consumes":     {in(stream.Insert, stream.Used{Limit: "rpm", After: 2, Is: true}), true, 1},
-		"the shard is removed":           {in(stream.Remove, stream.Used{Limit: "rpm", Before: 5, Was: true}), true, 0},
-		"it is removed as none is known": {in(stream.Remove), true, 0},
-	} {
-		if got := significant(&c.change); got != c.want || event(&c.change) != c.events {
-			t.Errorf("%s: counted %v, %d events, want %v, %d", name, got, event(&c.change), c.want, c.events)
-		}
-	}
-}

@@ -55,26 +55,6 @@ func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
 	}
 }
 
-// W17: the write that moves the clock credits every limit, wcu included.
-func TestRefillCreditsAllLimits(t *testing.T) {
-	c := spends(0, 1, 400)
-	c.New.State.Slots[1].Tokens = 0
-	now := t0 + 500
-	r := decide(now, c).Refills[0]
-	it, held, err := r.Update.Apply(c.New.Item())
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
-	got, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := c.New.State.At(now)
-	if got.State.String() != want.String() || got.State.Slots[1].Tokens == 0 || got.State.Slots[2].Tokens != 1_000_000 {
-		t.Errorf("got  %s\nwant %s", got.State, want)
-	}
-}
-
 // A refill comes from an image that is as old as the stream is late. If others took up to 2 % of the
 // capacity of a full limit since, that limit shows so much less. If they took more, the refill is refused.
 func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
@@ -138,15 +118,6 @@ func TestRemovedShardsNeedNothing(t *testing.T) {
 	}
 }
 
-func TestRefillIsDecidedAgainFromTheImageThatComesBack(t *testing.T) {
-	r := decide(t0+1000, spends(0, 1, 400)).Refills[0]
-	other := r.last().New
-	other.State = other.State.At(t0 + 60_000)
-	if _, due := r.Again(other, t0+60_000); due {
-		t.Error("refilled by somebody else, but still due")
-	}
-}
-
 func TestHotShardZeroDoubles(t *testing.T) {
 	c := spends(0, 1, 1)
 	c.New.State.Slots[2].Tokens = 999
@@ -170,37 +141,6 @@ func TestHotShardZeroDoubles(t *testing.T) {
 	c.New.State.Slots[0].Capacity = 1999
 	if p := decide(t0+5000, c); len(p.Reshardings) != 0 {
 		t.Errorf("share below a token: %+v", p.Reshardings)
-	}
-}
-
-// W22: the growth of the count is in the stream once; it must be followed even
-// if the record, or the whole batch, consumed nothing.
-func TestGrowthIsPropagatedWithoutConsumption(t *testing.T) {
-	c := spends(0, 4, 0)
-	c.Deltas, c.OldShards = nil, 2
-	other := spends(1, 2, 3)
-	p := decide(t0, c)
-	if len(p.Reshardings) != 1 || p.Reshardings[0].double || p.Reshardings[0].Count != 4 ||
-		p.Reshardings[0].Resume() != "5" {
-		t.Fatalf("plan %+v", p)
-	}
-	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Look {
-		t.Errorf("step %v %v", step, ok)
-	}
-	p = decide(t0, c, other)
-	if step, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || step.Shard != 1 || step.Action != shard.Split {
-		t.Errorf("with the image of shard 1: step %v %v", step, ok)
-	}
-}
-
-// W46: the newest count of the batch is the one that matters.
-func TestTheNewestCountIsUsed(t *testing.T) {
-	first, last := spends(0, 2, 1), spends(0, 8, 1)
-	first.OldShards, first.Sequence = 1, "1"
-	last.OldShards, last.Sequence = 4, "2"
-	p := decide(t0, last, first)
-	if len(p.Reshardings) != 1 || p.Reshardings[0].Count != 8 || p.Reshardings[0].Resume() != "1" {
-		t.Errorf("splits %+v", p.Reshardings)
 	}
 }
 
@@ -290,35 +230,5 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 			t.Errorf("%d writes a second over %d s: %d splits, want %d", tt.perSecond, tt.spread, len(got.Reshardings),
 				tt.splits)
 		}
-	}
-}
-
-// What is stored in part cannot be divided: a bucket with such limits is not split,
-// nor does a shard with them catch up.
-func TestShardsWithIncompleteLimitsAreNotSplit(t *testing.T) {
-	partial := []table.PartialLimit{{Name: "x", HasTokens: true}}
-	hot := spends(0, 1, 1)
-	hot.New.State.Slots[2].Tokens = 999
-	grown := spends(0, 4, 1)
-	grown.OldShards = 2
-	for name, c := range map[string]stream.Change{"hot": hot, "grown": grown} {
-		if p := decide(t0+900, c); len(p.Reshardings) == 0 {
-			t.Errorf("%s: nothing to split", name)
-		}
-		c.New.Partial = partial
-		if p := decide(t0+900, c); len(p.Reshardings) != 0 {
-			t.Errorf("%s: splits %+v", name, p.Reshardings)
-		}
-	}
-	behind := spends(1, 2, 1)
-	behind.New.Partial = partial
-	if p := decide(t0, spends(0, 4, 1), behind); len(p.Reshardings) != 0 {
-		t.Errorf("left behind: splits %+v", p.Reshardings)
-	}
-	if behind.OldRF = t0 - 2*askEvery; len(decide(t0, behind).Reshardings) != 0 {
-		t.Errorf("left behind, without shard 0: %+v", decide(t0, behind).Reshardings)
-	}
-	if behind.New.Partial = nil; len(decide(t0, behind).Reshardings) != 1 {
-		t.Error("a complete one does not look at shard 0")
 	}
 }
