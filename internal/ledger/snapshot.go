@@ -35,10 +35,9 @@ func (s Snapshot) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity,
 func (s Snapshot) Item() item.Item {
 	k := s.Key()
 	it := layout.NewItem(k)
-	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(s.Entity), item.S(s.Resource)
-	it[layout.AttrWindow], it[attrWindowStart] = item.S(s.Window), item.S(s.Start)
-	it[item.AttrGSI2PK] = item.S(layout.ResourcePK(s.Namespace, s.Resource))
-	it[item.AttrGSI2SK] = item.S("USAGE#" + s.Part + "#" + s.Entity)
+	for _, a := range newSnapshot(k, s.Namespace, s.Entity, s.Resource, s.Window, s.Start, s.Part, s.TTL) {
+		it[a.Name] = a.Value
+	}
 	it[attrTotalEvents] = item.N(s.Events)
 	for limit, n := range s.Counts {
 		it[attrCount(limit)] = item.N(n)
@@ -52,10 +51,10 @@ func (s Snapshot) Item() item.Item {
 	for shard, mark := range s.Marks {
 		it[attrMark(shard)] = item.B(s.Legend.mark(mark))
 	}
-	if s.TTL > 0 {
-		it[layout.AttrTTL] = item.N(s.TTL)
+	if s.TTL <= 0 {
+		delete(it, layout.AttrTTL)
 	}
-	return layout.WithGSI4(item.Item(it), s.Namespace, k.PK)
+	return item.Item(it)
 }
 
 // DecodeSnapshot reads a usage snapshot, also one of another client. Window and
