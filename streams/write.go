@@ -65,7 +65,7 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 // refill refills a shard. When others were faster, the image says whether a
 // refill is still called for. A shard that keeps changing is refilled by the clients
 // that change it.
-func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, err error) {
+func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err error) {
 	for range refillRounds {
 		if err := checked(r.Update); err != nil {
 			return 0, err
@@ -86,7 +86,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Refill) (writes int, er
 			return 0, nil
 		}
 		due := false
-		if r, due = r.Again(image, a.now()); !due {
+		if r, due = r.Refill(image, a.now()); !due {
 			return 0, nil
 		}
 	}

@@ -114,18 +114,9 @@ func (im *image) spentOf(name string) (c table.Counter) {
 	return im.limits[i].spent()
 }
 
-// sortLimits orders the limits by name. Nearly always there are few, so that
-// insertion will do.
+// sortLimits orders the limits by name.
 func (im *image) sortLimits() {
-	if len(im.limits) > searched {
-		slices.SortFunc(im.limits, func(a, b limit) int { return strings.Compare(a.name, b.name) })
-		return
-	}
-	for i := 1; i < len(im.limits); i++ {
-		for j := i; j > 0 && im.limits[j].name < im.limits[j-1].name; j-- {
-			im.limits[j], im.limits[j-1] = im.limits[j-1], im.limits[j]
-		}
-	}
+	slices.SortFunc(im.limits, func(a, b limit) int { return strings.Compare(a.name, b.name) })
 }
 
 // limitOf returns the named limit, added if it is new.

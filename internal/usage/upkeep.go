@@ -23,9 +23,9 @@ type Config struct {
 // do not depend on each other: each is conditional, and each may be written twice, or half, or not
 // at all, without harm to the others.
 type Upkeep struct {
-	Refills     []Refill     // shards that would run dry
+	Refills     []Write      // of shards that would run dry
 	Reshardings []Resharding // buckets whose count of shards changes
-	Lifetimes   []Lifetime   // ttls that would end too early
+	Lifetimes   []Write      // of ttls that would end too early, or of split buckets, which must not expire
 	Spendings   []Spending   // buckets whose quotas may have reached a threshold
 }
 
@@ -61,7 +61,7 @@ func (p *Upkeep) keepWarm(b History, now int64, changes []Resharding) {
 			return
 		}
 	}
-	if r, due := b.refill(b.last().New, now); due {
+	if r, due := b.Refill(b.last().New, now); due {
 		p.Refills = append(p.Refills, r)
 	} else if l, due := b.lifetime(now); due {
 		p.Lifetimes = append(p.Lifetimes, l)
@@ -72,29 +72,23 @@ func (p *Upkeep) keepWarm(b History, now int64, changes []Resharding) {
 // too low: its image is as old as the stream is late.
 const refillSlack = 2
 
-// Refill is the refill of one shard.
-type Refill struct {
+// Write is one write that a shard needs.
+type Write struct {
 	History
 	Update item.Update
 }
 
-// Resume is the sequence number to resume from if the refill is not written.
-func (r Refill) Resume() string { return r.last().Sequence }
+// Resume is the sequence number to resume from if it is not written.
+func (w Write) Resume() string { return w.last().Sequence }
 
-// Again returns the refill of the shard as it is in image, because it was not as the
-// batch showed it; due is false if it needs none any more.
-func (r Refill) Again(image table.Shard, now int64) (again Refill, due bool) {
-	return r.refill(image, now)
-}
-
-// refill returns the refill of the shard as it is in image; due is false if it needs none. It needs
+// Refill returns the refill of the shard as it is in image; due is false if it needs none. It needs
 // one when a stored level is low, and a refill gives this limit a token or more: less is not worth
 // a write. A level is low if it could not pay this batch once more: 6 tokens left after a batch
 // that took 10. The write meter is low below half. All limits are credited. If some limits of the
 // image cannot be refilled, the clients must do it: they know the limits.
-func (b History) refill(image table.Shard, now int64) (r Refill, due bool) {
+func (b History) Refill(image table.Shard, now int64) (w Write, due bool) {
 	if len(image.Partial) > 0 {
-		return Refill{}, false
+		return w, false
 	}
 	spent := b.spent(image.State)
 	var low []bucket.Slot
@@ -105,36 +99,27 @@ func (b History) refill(image table.Shard, now int64) (r Refill, due bool) {
 		}
 	}
 	if low == nil {
-		return Refill{}, false // as nearly always, and a plan takes longer than all else here
+		return w, false // as nearly always, and a plan takes longer than all else here
 	}
 	plan := table.Charge{Image: image, Now: now, Slack: refillSlack}.Plan()
 	for _, sl := range low {
 		if j := plan.Before.Index(sl.Name); j >= 0 && plan.Before.Slots[j].Tokens-sl.Tokens >= bucket.Milli {
-			return Refill{History: b, Update: plan.Update}, true
+			return Write{b, plan.Update}, true
 		}
 	}
-	return Refill{}, false
+	return w, false
 }
 
-// Lifetime mends the ttl of one shard: a split bucket must not expire at all,
-// an unsplit one not before it is full.
-type Lifetime struct {
-	History
-	Update item.Update
-}
-
-// Resume is the sequence number to resume from if it is not written.
-func (l Lifetime) Resume() string { return l.last().Sequence }
-
-// lifetime returns the mending of the ttl; due is false if the ttl is right.
-func (b History) lifetime(now int64) (l Lifetime, due bool) {
+// lifetime returns the mending of the ttl; due is false if the ttl is right. A split bucket must
+// not expire at all, an unsplit one not before it is full.
+func (b History) lifetime(now int64) (w Write, due bool) {
 	image := b.last().New
-	l.History = b
+	w.History = b
 	switch {
 	case image.TTL != 0 && image.State.Shards > 1:
-		l.Update, due = table.KeepForever(b.key()), true
+		w.Update, due = table.KeepForever(b.key()), true
 	case len(image.Partial) == 0:
-		l.Update, due = table.Prolong(image, now)
+		w.Update, due = table.Prolong(image, now)
 	}
-	return l, due
+	return w, due
 }
