@@ -121,9 +121,9 @@ func (d *decoder) change() Change {
 	}
 	r.new.sortLimits()
 	old.sortLimits()
-	d.limits(&c.New, &r.new)
-	c.Used = d.counters(old, &r.new)
-	c.Deltas = d.growth(&r.new, old)
+	limitsOf(&c.New, &r.new)
+	c.Used = counters(old, &r.new)
+	c.Deltas = growth(&r.new, old)
 	return c
 }
 
@@ -136,32 +136,27 @@ func (d *decoder) removal(c Change) Change {
 	c.OldBorn = r.old.born
 	r.old.sortLimits()
 	r.new.reset()
-	c.Used = d.counters(&r.old, &r.new)
+	c.Used = counters(&r.old, &r.new)
 	return c
 }
 
-// limits gives a shard the limits of its image, those that are whole as slots.
-func (d *decoder) limits(b *table.Shard, im *image) {
+// limitsOf gives a shard the limits of its image, those that are whole as slots.
+func limitsOf(b *table.Shard, im *image) {
 	if im.quota != nil {
 		b.Calendars = table.CalendarsOf(im.quota)
 	}
-	n := len(im.limits)
-	if cap(d.slots)-len(d.slots) < n {
-		d.slots = make([]bucket.Slot, 0, max(128, n))
-	}
-	start := len(d.slots)
+	b.State.Slots = make([]bucket.Slot, 0, len(im.limits))
 	for i := range im.limits {
 		l := &im.limits[i]
 		b.Outgrow(l.name, l.used, l.ended)
 		if sl, ok := im.slot(l, b.Calendars); ok {
-			d.slots = append(d.slots, sl)
+			b.State.Slots = append(b.State.Slots, sl)
 		} else if l.has&(1<<tokens) != 0 {
 			b.Partial = append(b.Partial, table.PartialLimit{
 				Name: l.name, Tokens: l.v[tokens], Used: l.v[used], HasTokens: true,
 			})
 		}
 	}
-	b.State.Slots = d.slots[start:len(d.slots):len(d.slots)]
 }
 
 // slot returns a limit as a slot, if it is whole.
@@ -187,11 +182,8 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 }
 
 // counters returns the counters of two images whose limits are sorted.
-func (d *decoder) counters(old, im *image) []Used {
-	if n := len(im.limits) + len(old.limits); cap(d.used)-len(d.used) < n {
-		d.used = make([]Used, 0, max(128, n))
-	}
-	start := len(d.used)
+func counters(old, im *image) []Used {
+	out := make([]Used, 0, max(len(im.limits), len(old.limits)))
 	for i, j := 0, 0; i < len(old.limits) || j < len(im.limits); {
 		var u Used
 		switch {
@@ -207,10 +199,10 @@ func (d *decoder) counters(old, im *image) []Used {
 			i, j = i+1, j+1
 		}
 		if u.Limit != bucket.WCU && (u.Was || u.Is) {
-			d.used = append(d.used, u)
+			out = append(out, u)
 		}
 	}
-	return d.used[start:len(d.used):len(d.used)]
+	return out
 }
 
 func (u *Used) read(l *limit, tokens *int64, has *bool) {
@@ -222,19 +214,16 @@ func (u *Used) read(l *limit, tokens *int64, has *bool) {
 
 // growth returns how the counters grew from old to im, whose limits are sorted.
 // A counter that old lacks counts from zero; one that im lacks not at all.
-func (d *decoder) growth(im, old *image) []Delta {
-	if cap(d.deltas)-len(d.deltas) < len(im.limits) {
-		d.deltas = make([]Delta, 0, max(128, len(im.limits)))
-	}
-	start := len(d.deltas)
+func growth(im, old *image) []Delta {
+	out := make([]Delta, 0, len(im.limits))
 	for i := range im.limits {
 		l := &im.limits[i]
 		if l.has&(1<<used) == 0 || l.name == bucket.Denied {
 			continue
 		}
 		if grown := l.spent().Minus(old.spentOf(l.name)).Milli(); grown != 0 {
-			d.deltas = append(d.deltas, Delta{Limit: l.name, Milli: grown})
+			out = append(out, Delta{Limit: l.name, Milli: grown})
 		}
 	}
-	return d.deltas[start:len(d.deltas):len(d.deltas)]
+	return out
 }

@@ -1,12 +1,11 @@
 package stream
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
@@ -34,16 +33,9 @@ type decoder struct {
 
 	keys  map[string]*shardKey // partition keys seen, parsed
 	names map[string]string    // limits and parents seen
-	long  strings.Builder      // backs the sequence numbers and arn
 
 	arn    string // name of the last record's stream, which nearly all records share
 	stream int64  // when that stream was enabled
-
-	slots  []bucket.Slot // free space for slots and deltas of changes
-	deltas []Delta
-	used   []Used
-
-	nameBuf, valueBuf []byte // decoded text that had escapes
 }
 
 // shardKey is a parsed partition key; ok is false if it is none of a bucket.
@@ -56,14 +48,15 @@ type shardKey struct {
 var errNoRecords = errors.New(`no array "Records"`)
 
 func (d *decoder) batch() error {
-	if d.s.peek() != '{' {
-		d.s.skip()
-		return errors.Join(d.s.err, errNoRecords)
+	if !json.Valid(d.s.data) {
+		return json.Unmarshal(d.s.data, new(json.RawMessage)) // says where
 	}
-	d.s.open('{')
+	if !d.s.open('{') {
+		return errNoRecords
+	}
 	found, bad := false, false
 	for first := true; d.s.more('}', &first); {
-		if name := d.name(d.s.key()); string(name) != "Records" {
+		if name := d.s.key(); string(name) != "Records" {
 			d.windowPart(name)
 			continue
 		}
@@ -74,12 +67,6 @@ func (d *decoder) batch() error {
 		}
 		found = true
 		d.records()
-	}
-	if d.s.err == nil && (d.s.peek() != 0 || d.s.pos != len(d.s.data)) {
-		d.s.fail("text after the payload")
-	}
-	if d.s.err != nil {
-		return d.s.err
 	}
 	if !found || bad {
 		return errNoRecords
@@ -93,9 +80,6 @@ func (d *decoder) records() {
 		d.s.peek()
 		start := d.s.pos
 		d.record()
-		if d.s.err != nil {
-			return
-		}
 		d.finish(d.s.data[start:d.s.pos])
 		d.out.Records++
 	}
@@ -127,18 +111,6 @@ func (d *decoder) finish(raw []byte) {
 	}
 }
 
-// name returns the text of an object key, valid until the next name.
-func (d *decoder) name(t text) (name []byte) {
-	name, d.nameBuf = t.decoded(d.nameBuf)
-	return name
-}
-
-// value returns the text of a string value, valid until the next value.
-func (d *decoder) value(t text) (value []byte) {
-	value, d.valueBuf = t.decoded(d.valueBuf)
-	return value
-}
-
 // intern returns b as a string, the same one for equal bytes.
 func (d *decoder) intern(b []byte) string {
 	if s, ok := d.names[string(b)]; ok {
@@ -160,16 +132,4 @@ func (d *decoder) shardKey(pk []byte) *shardKey {
 	k.ok = k.ok && k.shard < math.MaxInt32
 	d.keys[s] = k
 	return k
-}
-
-// keep copies b behind the strings kept before, so that many small strings
-// share few allocations.
-func (d *decoder) keep(b []byte) string {
-	if d.long.Cap()-d.long.Len() < len(b) {
-		d.long = strings.Builder{}
-		d.long.Grow(max(1024, len(b)))
-	}
-	start := d.long.Len()
-	d.long.Write(b)
-	return d.long.String()[start:]
 }

@@ -34,7 +34,7 @@ func (d *decoder) image(im *image, full bool) {
 		return
 	}
 	for first := true; d.s.more('}', &first); {
-		name := d.name(d.s.key())
+		name := d.s.key()
 		if rest, ok := bytes.CutPrefix(name, []byte(table.LimitPrefix)); ok {
 			d.limitPart(im, rest, full)
 			continue
@@ -164,8 +164,8 @@ func (d *decoder) cascade(im *image, full bool) {
 	members := 0
 	for first := true; d.s.more('}', &first); {
 		members++
-		if string(d.name(d.s.key())) == "BOOL" && d.s.peek() == 't' {
-			im.cascade = d.s.literal("true")
+		if string(d.s.key()) == "BOOL" && d.s.peek() == 't' {
+			im.cascade = string(d.s.word()) == "true"
 			continue
 		}
 		d.s.skip()
@@ -184,7 +184,7 @@ func (d *decoder) parent(im *image, full bool) {
 	}
 	im.hasParent = true
 	if ok {
-		im.parent = d.intern(d.value(t))
+		im.parent = d.intern(t)
 	}
 }
 
@@ -241,13 +241,13 @@ func (d *decoder) members(rr *remainders, each func(name []byte)) {
 	maps := 0
 	for first := true; d.s.more('}', &first); {
 		maps++
-		if string(d.name(d.s.key())) != "M" || !d.s.open('{') {
+		if string(d.s.key()) != "M" || !d.s.open('{') {
 			rr.bad = true
 			d.s.skip()
 			continue
 		}
 		for inner := true; d.s.more('}', &inner); {
-			each(d.name(d.s.key()))
+			each(d.s.key())
 		}
 	}
 	rr.bad = rr.bad || maps != 1

@@ -1,7 +1,9 @@
 package stream
 
 import (
-	"math"
+	"bytes"
+	"math/big"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -30,60 +32,16 @@ const maxMillis = 253402300799_999
 // millis converts a JSON number of epoch seconds to milliseconds, rounding
 // down. It is exact: no floating point. ok is false outside 1 to maxMillis.
 func millis(num []byte) (ms int64, ok bool) {
-	exp, fraction := 3, false
-	for i, c := range num {
-		switch {
-		case c == '.':
-			fraction = true
-		case c == 'e' || c == 'E':
-			e, ok := smallInt(num[i+1:])
-			if !ok {
-				return 0, false
-			}
-			return scale(ms, exp+e)
-		case c == '-':
-			return 0, false
-		case ms >= math.MaxInt64/100: // digits beyond that cannot matter within range
-			if !fraction {
-				exp++
-			}
-		default:
-			ms = ms*10 + int64(c-'0')
-			if fraction {
-				exp--
-			}
+	if i := bytes.IndexAny(num, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(string(num[i+1:])); err != nil || e > 10_000 || e < -10_000 {
+			return 0, false // it would take long
 		}
 	}
-	return scale(ms, exp)
-}
-
-func scale(m int64, exp int) (int64, bool) {
-	for ; exp > 0 && m != 0; exp-- {
-		if m > maxMillis {
-			return 0, false
-		}
-		m *= 10
+	r, ok := new(big.Rat).SetString(string(num))
+	if !ok {
+		return 0, false
 	}
-	for ; exp < 0 && m != 0; exp++ {
-		m /= 10
-	}
-	return m, m >= 1 && m <= maxMillis
-}
-
-// smallInt reads an exponent of a JSON number.
-func smallInt(b []byte) (int, bool) {
-	sign := 1
-	if b[0] == '-' || b[0] == '+' {
-		if b[0] == '-' {
-			sign = -1
-		}
-		b = b[1:]
-	}
-	n := 0
-	for _, c := range b {
-		if n = n*10 + int(c-'0'); n > 10_000 {
-			return 0, false
-		}
-	}
-	return sign * n, true
+	r.Mul(r, big.NewRat(1000, 1))
+	n := new(big.Int).Quo(r.Num(), r.Denom())
+	return n.Int64(), n.IsInt64() && n.Int64() >= 1 && n.Int64() <= maxMillis
 }

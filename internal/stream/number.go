@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"math"
+	"strconv"
 
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -23,7 +24,7 @@ func (d *decoder) whole() (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return parseInt(d.value(t))
+	return parseInt(t)
 }
 
 // saturated reads a number attribute that must be whole; a number beyond 64 bits becomes the
@@ -54,7 +55,7 @@ func (d *decoder) digits() (n int64, long string, ok bool) {
 	if !ok {
 		return 0, "", false
 	}
-	b := d.value(t)
+	b := t
 	if n, ok := parseInt(b); ok {
 		return n, "", true
 	}
@@ -67,26 +68,6 @@ func (d *decoder) digits() (n int64, long string, ok bool) {
 
 // parseInt reads an optional minus sign and digits.
 func parseInt(b []byte) (int64, bool) {
-	neg := len(b) > 0 && b[0] == '-'
-	if neg {
-		b = b[1:]
-	}
-	if len(b) == 0 {
-		return 0, false
-	}
-	n := int64(0) // negative, because the least number has no positive twin
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		digit := int64(c - '0')
-		if n < (-1<<63+digit)/10 {
-			return 0, false
-		}
-		n = n*10 - digit
-	}
-	if neg {
-		return n, true
-	}
-	return -n, n != -1<<63
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return n, err == nil && b[0] != '+'
 }

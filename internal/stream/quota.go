@@ -16,14 +16,14 @@ func (d *decoder) quota(im *image, name []byte) {
 	}
 	var v item.Value
 	for first := true; d.s.more('}', &first); {
-		kind := string(d.name(d.s.key()))
+		kind := string(d.s.key())
 		switch {
 		case d.s.peek() != '"' || v != nil:
 			d.s.skip()
 		case kind == "S":
-			v = item.S(string(d.value(d.s.text())))
+			v = item.S(string(d.s.text()))
 		case kind == "N":
-			v = &types.AttributeValueMemberN{Value: string(d.value(d.s.text()))}
+			v = &types.AttributeValueMemberN{Value: string(d.s.text())}
 		default:
 			d.s.skip()
 		}

@@ -18,7 +18,7 @@ func (d *decoder) record() {
 		return
 	}
 	for first := true; d.s.more('}', &first); {
-		switch string(d.name(d.s.key())) {
+		switch string(d.s.key()) {
 		case "eventName":
 			d.operation(r)
 		case "eventSourceARN":
@@ -41,7 +41,7 @@ func (d *decoder) operation(r *record) {
 		d.s.skip()
 		return
 	}
-	switch string(d.value(d.s.text())) {
+	switch string(d.s.text()) {
 	case "INSERT":
 		r.operation = Insert
 	case "MODIFY":
@@ -61,8 +61,8 @@ func (d *decoder) source(r *record) {
 		d.s.skip()
 		return
 	}
-	if arn := d.value(d.s.text()); string(arn) != d.arn {
-		d.arn = d.keep(arn)
+	if arn := d.s.text(); string(arn) != d.arn {
+		d.arn = string(arn)
 		d.stream = enabled(d.arn)
 	}
 	r.stream = d.stream
@@ -76,7 +76,7 @@ func (d *decoder) streamRecord(r *record) {
 		return
 	}
 	for first := true; d.s.more('}', &first); {
-		switch string(d.name(d.s.key())) {
+		switch string(d.s.key()) {
 		case "ApproximateCreationDateTime":
 			d.created(r)
 		case "Keys":
@@ -107,13 +107,13 @@ func (d *decoder) sequence(r *record) {
 		d.s.skip()
 		return
 	}
-	t := d.value(d.s.text())
+	t := d.s.text()
 	if len(t) == 0 || len(t) > sequence.MaxDigits ||
 		bytes.ContainsFunc(t, func(c rune) bool { return c < '0' || c > '9' }) {
 		r.wrong(`"SequenceNumber" is not 1 to 40 digits`)
 		return
 	}
-	r.sequence = d.keep(t)
+	r.sequence = string(t)
 }
 
 func (d *decoder) created(r *record) {
@@ -123,7 +123,7 @@ func (d *decoder) created(r *record) {
 		d.s.skip()
 		return
 	}
-	ms, ok := millis(d.s.number())
+	ms, ok := millis(d.s.word())
 	if !ok {
 		r.wrong(`"ApproximateCreationDateTime" is no instant in seconds before the year 10000`)
 		return
@@ -139,21 +139,21 @@ func (d *decoder) itemKeys(r *record) {
 		return
 	}
 	for first := true; d.s.more('}', &first); {
-		switch string(d.name(d.s.key())) {
+		switch string(d.s.key()) {
 		case item.AttrPK:
 			t, ok := d.attr("S")
 			if !r.once(seenPK, `"PK" twice in "Keys"`) || !ok {
 				r.wrong(`"PK" in "Keys" is no string`)
 				continue
 			}
-			r.key = d.shardKey(d.value(t))
+			r.key = d.shardKey(t)
 		case item.AttrSK:
 			t, ok := d.attr("S")
 			if !r.once(seenSK, `"SK" twice in "Keys"`) || !ok {
 				r.wrong(`"SK" in "Keys" is no string`)
 				continue
 			}
-			r.isState = string(d.value(t)) == layout.SKBucketState
+			r.isState = string(t) == layout.SKBucketState
 		default:
 			d.s.skip()
 		}
@@ -162,19 +162,19 @@ func (d *decoder) itemKeys(r *record) {
 
 // attr reads an attribute value and returns its text if it is of the wanted
 // type, one whose JSON form is a string.
-func (d *decoder) attr(want string) (t text, ok bool) {
+func (d *decoder) attr(want string) (text []byte, ok bool) {
 	if !d.s.open('{') {
 		d.s.skip()
-		return text{}, false
+		return nil, false
 	}
 	members := 0
 	for first := true; d.s.more('}', &first); {
 		members++
-		if string(d.name(d.s.key())) == want && d.s.peek() == '"' {
-			t, ok = d.s.text(), true
+		if string(d.s.key()) == want && d.s.peek() == '"' {
+			text, ok = d.s.text(), true
 			continue
 		}
 		d.s.skip()
 	}
-	return t, ok && members == 1
+	return text, ok && members == 1
 }

@@ -23,7 +23,7 @@ import (
 // naiveDecode is the second decoder: slow, built on encoding/json and maps, and
 // written from the description of the payload instead of from the first one.
 func naiveDecode(payload []byte) (Batch, error) {
-	if !json.Valid(payload) || nesting(payload) > maxDepth {
+	if !json.Valid(payload) {
 		return Batch{}, errors.New("not JSON")
 	}
 	top, ok := members(payload)
@@ -109,24 +109,6 @@ func elements(raw json.RawMessage) (list []json.RawMessage, ok bool) {
 	return list, json.Unmarshal(raw, &list) == nil
 }
 
-func nesting(raw []byte) int {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	deepest, depth := 0, 0
-	for {
-		t, err := dec.Token()
-		if err != nil {
-			return deepest
-		}
-		switch t {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-			deepest = max(deepest, depth)
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-	}
-}
-
 func isString(raw json.RawMessage) (s string, ok bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
@@ -202,7 +184,7 @@ func naiveRecord(raw json.RawMessage) (c Change, seq string, ignored bool, err e
 		bad("SK")
 	}
 	created, ok := body.once("ApproximateCreationDateTime")
-	ms, valid := naiveMillis(created)
+	ms, valid := millis(created)
 	if ok && !valid || body.twice("ApproximateCreationDateTime") {
 		bad("created %s", created)
 	}
@@ -235,27 +217,6 @@ func naiveEnabled(arn string) int64 {
 		return 0
 	}
 	return t.Unix()
-}
-
-func naiveMillis(raw json.RawMessage) (int64, bool) {
-	if len(raw) == 0 || !strings.Contains("-0123456789", string(raw[:1])) {
-		return 0, false
-	}
-	if i := strings.IndexAny(string(raw), "eE"); i >= 0 {
-		if e, err := strconv.Atoi(string(raw[i+1:])); err != nil || e > 10_000 || e < -10_000 {
-			return 0, false
-		}
-	}
-	r, ok := new(big.Rat).SetString(string(raw))
-	if !ok {
-		return 0, false
-	}
-	r.Mul(r, big.NewRat(1000, 1))
-	if r.Sign() < 0 {
-		return 0, false
-	}
-	q := new(big.Int).Quo(r.Num(), r.Denom())
-	return q.Int64(), q.IsInt64() && q.Int64() >= 1 && q.Int64() <= 253402300799999
 }
 
 func naiveChange(event, pk string, body object) (Change, error) {

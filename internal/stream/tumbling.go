@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -14,21 +15,19 @@ func (d *decoder) windowPart(name []byte) {
 	case "window":
 		isObject := d.s.peek() == '{'
 		start := d.s.pos
-		if d.s.skip(); isObject && d.s.err == nil {
+		if d.s.skip(); isObject {
 			w.On, w.Length = true, length(d.s.data[start:d.s.pos])
 		}
 	case "state":
 		isObject := d.s.peek() == '{'
 		start := d.s.pos
-		if d.s.skip(); isObject && d.s.err == nil {
+		if d.s.skip(); isObject {
 			w.State = d.s.data[start:d.s.pos]
 		}
 	case "isFinalInvokeForWindow", "isWindowTerminatedEarly":
-		if d.s.peek() == 't' {
-			w.Final = d.s.literal("true") || w.Final
-			return
-		}
+		start := d.s.pos
 		d.s.skip()
+		w.Final = w.Final || string(bytes.TrimSpace(d.s.data[start:d.s.pos])) == "true"
 	default:
 		d.s.skip()
 	}
