@@ -206,16 +206,6 @@ func TestAttributesThatCountALimit(t *testing.T) {
 	}
 }
 
-// A mark that cannot be read is none, and leaves the others as they are.
-func TestAMarkThatCannotBeReadIsNone(t *testing.T) {
-	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
-	it[attrMark(3)] = item.B([]byte{9})
-	s, err := DecodeSnapshot(it)
-	if _, has := s.Marks[3]; err != nil || has || len(s.Marks) != 1 {
-		t.Errorf("%+v, %v", s.Marks, err)
-	}
-}
-
 // A write that was not preceded by a look goes on from a mark whose limit has vanished since: the
 // legend that it expects has that limit.
 func TestALimitThatVanishesIsExpected(t *testing.T) {
@@ -264,19 +254,6 @@ func TestHowManyLimitsALegendTakesUp(t *testing.T) {
 		after, held, err := u.Update().Apply(nil)
 		if got := len(MarksOf(after).Legend.Limits); err != nil || !held || got != want {
 			t.Errorf("of %d limits it has %d, want %d: held %v, %v", n, got, want, held, err)
-		}
-	}
-}
-
-// A mark whose position has another length than it says is none.
-func TestAMarkOfAnotherLengthIsNone(t *testing.T) {
-	l := Legend{Stream: 7, Limits: []string{"rpm"}}
-	for _, stream := range []int64{6, 7, 8} {
-		whole := l.mark(Mark{At: PositionOf(stream, "123456789"), Used: []Count{{"rpm", 5}}, Gen: 3})
-		for _, b := range [][]byte{whole[:len(whole)-1], append(slices.Clone(whole), 1)} {
-			if m, ok := l.parse(b); ok {
-				t.Errorf("%x is %+v", b, m)
-			}
 		}
 	}
 }

@@ -125,28 +125,6 @@ func TestATokenOfOthers(t *testing.T) {
 	}
 }
 
-// A shard that was not counted is expected not to be, whatever was seen: with a mark, the write is
-// refused.
-func TestNoMarkIsExpected(t *testing.T) {
-	rpm := []Count{{"rpm", 5}}
-	to := Mark{At: PositionOf(1, "10"), Used: rpm, Gen: 3}
-	for _, look := range []bool{false, true} {
-		var it item.Item
-		for shard, want := range map[int]bool{0: true, 1: true} {
-			for range 2 {
-				var seen *Marks
-				if m := MarksOf(it); look && it != nil {
-					seen = &m
-				}
-				if held := attempt(t, &it, seen, rpm, Move{Shard: shard, To: to}); held != want {
-					t.Errorf("shard %d, seen %v: held %v", shard, look, held)
-				}
-				want = false
-			}
-		}
-	}
-}
-
 // A limit that is new to a snapshot is in the marks from then on, beside those that were there.
 func TestALimitThatIsNewToASnapshot(t *testing.T) {
 	var it item.Item
@@ -270,20 +248,6 @@ func TestWhatGivesAnOriginUp(t *testing.T) {
 		}
 		if _, ok := MarksOf(after).origin(); ok != c.known {
 			t.Errorf("%s: the origin is known: %v", c.name, ok)
-		}
-	}
-}
-
-// Wherever in the stream an origin is given up, it reads as none.
-func TestAnOriginThatIsGivenUpIsNone(t *testing.T) {
-	for _, at := range []string{"0", "1", "255", "256", "511", "65536", "72057594037927936"} {
-		u := Usage{Moves: []Move{{To: Mark{At: PositionOf(1, at)}}}}
-		for limits := range 4 {
-			m := Marks{Legend: Legend{Limits: []string{"a", "b", "c"}[:limits]}, Any: true,
-				snapshot: item.Item{attrOrigin: item.B(u.givenUp())}}
-			if origin, ok := m.origin(); ok {
-				t.Errorf("at %s, of %d limits: %v", at, limits, origin)
-			}
 		}
 	}
 }
