@@ -341,7 +341,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 			}
 			return true, nil
 		})
-		l.desks.Restore(t.Context(), k, 1)
+		l.desks.Mend(t.Context(), k)
 		l.desks.Wait()
 		w.db.SetHook(nil)
 		if n := len(w.shards(l, acme, gpt)); calls != c.calls || (n == 2) != (calls > 0 && !c.fails) {
@@ -393,7 +393,7 @@ func TestOtherMissingShardsAreLookedFor(t *testing.T) {
 		}
 		return true, nil
 	})
-	l.desks.Restore(t.Context(), l.desks.Of(acmeGPT), 1)
+	l.desks.Mend(t.Context(), l.desks.Of(acmeGPT))
 	l.desks.Wait()
 	if s := seen(l); s[1].Absent || !s[3].Absent || transactions < 2 {
 		t.Errorf("after %d transactions: known %+v", transactions, s)

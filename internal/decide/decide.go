@@ -46,9 +46,7 @@ func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 		}
 	}
 	if c.Do == Deny || c.Do == Never {
-		if out.Mend = k.repair(); out.Mend == nil {
-			out.Mend = k.complete()
-		}
+		out.Mend = k.mend()
 	}
 	return out
 }

@@ -24,29 +24,19 @@ func (b *Bucket) Growth(image table.Shard, now int64) (plan *shard.Plan, count i
 	return plan, k.count
 }
 
-// Restorable returns the image of shard 0 if a shard that was found missing can be put back,
-// empty: its parent has split it off, as an image shows. Until then the parent holds its
-// share, and a shard put there would hold that once more.
-func (b *Bucket) Restorable(missing int) (like table.Shard, ok bool) {
+// Mend returns the plan that lets more be granted: it merges shards, or restores some that are missing. It is nil if
+// nothing would. Count is the count of shards that is known.
+func (b *Bucket) Mend() (plan *shard.Plan, count int) {
 	k := b.lock()
 	defer b.mu.Unlock()
-	if !k.due(missing) || k.repair() != nil {
-		return table.Shard{}, false
-	}
-	return k.shards[0].image, true
+	return k.mend(), k.count
 }
 
-// Restored remembers a shard that was put back, and returns the plan that looks at all that
-// are not known: if one shard was deleted, others may have been too. Like is the image of
-// shard 0 that it was made by.
-func (b *Bucket) Restored(image, like table.Shard, now int64) (plan *shard.Plan, count int) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	k.see(image, now, Unsent, nil)
-	if zero := k.shards[0]; zero.imaged() { // else it was found missing meanwhile
-		like, plan = zero.image, shard.Propagate(zero.image, k.siblings()...)
+func (k *facts) mend() *shard.Plan {
+	if plan := k.repair(); plan != nil {
+		return plan
 	}
-	return plan, like.State.Count()
+	return k.complete()
 }
 
 // grown is Growth where nothing is to be repaired.
@@ -102,8 +92,9 @@ func (k *facts) repair() *shard.Plan {
 }
 
 // complete returns the plan that restores shards that are missing although their parents
-// have split them off. A younger shard of a lower count says that shard 0 has merged since
-// it was seen, and then nothing is known to be missing.
+// have split them off. Until then the parent holds its share, and a shard put there would hold that once more. If
+// one was deleted, others may have been too: the plan looks at all that are not known. A younger shard of a lower
+// count says that shard 0 has merged since it was seen, and then nothing is known to be missing.
 func (k *facts) complete() *shard.Plan {
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.image.Partial) > 0 {
@@ -114,12 +105,16 @@ func (k *facts) complete() *shard.Plan {
 			return nil
 		}
 	}
+	var missing []int
 	for i, s := range k.shards {
 		if s.absent && k.due(i) { // never shard 0, which is imaged
-			return shard.Propagate(zero.image, k.siblings()...)
+			missing = append(missing, i)
 		}
 	}
-	return nil
+	if missing == nil {
+		return nil
+	}
+	return shard.Propagate(zero.image, k.siblings()...).Without(missing...)
 }
 
 // due reports whether a shard other than 0 should be there: the count of shard 0 has it,

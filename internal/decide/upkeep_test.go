@@ -84,43 +84,35 @@ func TestYieldsAreBounded(t *testing.T) {
 	}
 }
 
-// A missing shard can be put back once its parent has split it off, as its count tells.
+// A missing shard can be put back once its parent has split it off, as its count tells, but not where shards are
+// to merge, or shard 0 is missing.
 func TestSplitOffShardCanBePutBack(t *testing.T) {
-	for parent, want := range map[int]bool{4: false, 8: true} {
+	step := func(b *Bucket) string {
+		plan, _ := b.Mend()
+		if plan == nil {
+			return ""
+		}
+		s, _ := plan.Next(noon, 1)
+		return s.String()
+	}
+	for parent, want := range map[int]string{4: "", 8: "restore 5"} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		b.See(imageOf(0, 8, 1), noon, Unsent)
+		for k := range 5 {
+			b.See(imageOf(k, 8, 1), noon, Unsent)
+		}
 		b.See(imageOf(1, parent, 1), noon, Unsent)
 		b.Missing(noon, 5)
-		if _, ok := b.Restorable(5); ok != want {
-			t.Errorf("its parent has %d shards: can be put back %v", parent, ok)
+		if got := step(b); got != want {
+			t.Errorf("its parent has %d shards: %q, want %q", parent, got, want)
+		}
+		if b.Missing(noon, 0); step(b) != "" {
+			t.Error("a shard is put back of a bucket that is not there")
 		}
 	}
-}
-
-// A shard that was put back is known, and with it where the others are to be looked for.
-func TestRestored(t *testing.T) {
-	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	b.See(imageOf(0, 4, 3), noon, Unsent)
-	b.Missing(noon, 1)
-	like, ok := b.Restorable(1)
-	if !ok || like.State.Count() != 4 {
-		t.Fatalf("it can be put back: %v, like %+v", ok, like)
-	}
-	plan, count := b.Restored(imageOf(1, 4, 0), like, noon)
-	if got := b.Seen(1); got.Absent || got.Image.State.Shard != 1 || plan == nil || count != 4 {
-		t.Errorf("%+v, a plan %v for %d", got, plan != nil, count)
-	}
-	b.Missing(noon, 0)
-	if plan, count = b.Restored(imageOf(1, 4, 0), like, noon); plan != nil || count != 4 {
-		t.Errorf("without shard 0: a plan %v for %d", plan != nil, count)
-	}
-	if _, ok = b.Restorable(2); ok {
-		t.Error("a shard is put back of a bucket that is not there")
-	}
 	few := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
-	b = seenAs(few, 1, 1, 0, 0) // four shards for two tokens: they are to merge
-	b.Missing(noon, 1)
-	if _, ok = b.Restorable(1); ok {
+	b := seenAs(few, 1, 1, 0, 0) // four shards for two tokens: they are to merge
+	if b.Missing(noon, 1); step(b) == "restore 1" {
 		t.Error("a shard is put back that is to merge")
 	}
 }

@@ -223,7 +223,7 @@ func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *ca
 	if r, refused := errors.AsType[*store.Refused](cause); refused {
 		if r.Old == nil {
 			k.Missing(d.clock(), c.Shard)
-			d.Restore(ctx, k, c.Shard)
+			d.Mend(ctx, k)
 			return out, true
 		}
 		b, err := table.DecodeShard(r.Old)

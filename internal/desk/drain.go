@@ -110,9 +110,14 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 		all = all && b.State.Count() <= read
 	}
 	for shard := range read {
-		if restores && k.Seen(shard).Absent {
-			d.Restore(ctx, k, shard)
-			all = false
+		if !restores || !k.Seen(shard).Absent {
+			continue
+		}
+		all = false
+		if plan, count := k.Mend(); plan != nil {
+			if at := d.StartGrowing(k.Name); at != nil {
+				d.reshape(ctx, at, plan, count)
+			}
 		}
 	}
 	return all

@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"crypto/rand"
 	"slices"
 	"time"
 
@@ -21,35 +20,44 @@ func (d *Desks) grow(ctx context.Context, k *Desk, b table.Shard) {
 	d.work(ctx, decide.Name{Entity: b.Entity, Resource: b.Resource}, plan, count)
 }
 
+// Mend lets more be granted of a bucket of which a shard was found missing. Best effort, like grow.
+func (d *Desks) Mend(ctx context.Context, k *Desk) {
+	plan, count := k.Mend()
+	d.work(ctx, k.Name, plan, count)
+}
+
 // work carries a plan out in the background, one at a time for each bucket.
 func (d *Desks) work(ctx context.Context, n decide.Name, plan *shard.Plan, before int) {
 	if plan == nil {
 		return
 	}
-	k := d.StartGrowing(n)
-	if k == nil {
-		return
+	if k := d.StartGrowing(n); k != nil {
+		d.background.Go(func() {
+			ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), time.Now().Add(d.Timeout).Add(longestPlan))
+			defer cancel()
+			d.reshape(ctx, k, plan, before)
+		})
 	}
-	d.background.Go(func() {
-		defer d.StopGrowing(k)
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), time.Now().Add(d.Timeout).Add(longestPlan))
-		defer cancel()
-		given := plan.Images()
-		steps, err := shard.Run(ctx, each{d.Store, d}, plan, d.clock)
-		if err != nil {
-			d.observe(ctx, Event{Kind: Upkeep, Name: n, Op: "split", Err: err})
+}
+
+// reshape carries a plan out, and is StopGrowing at its end.
+func (d *Desks) reshape(ctx context.Context, k *Desk, plan *shard.Plan, before int) {
+	defer d.StopGrowing(k)
+	given := plan.Images()
+	steps, err := shard.Run(ctx, each{d.Store, d}, plan, d.clock)
+	if err != nil {
+		d.observe(ctx, Event{Kind: Upkeep, Name: k.Name, Op: "split", Err: err})
+	}
+	now := d.clock()
+	k.Missing(now, plan.Absent()...)
+	for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
+		if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
+			d.see(image, now, decide.Unsent)
+		} // else it is no news, and must not look fresh: without another look a request waits for ever
+		if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
+			d.observe(ctx, Event{Kind: Reshaped, Name: k.Name, Before: before, After: image.State.Shards})
 		}
-		now := d.clock()
-		k.Missing(now, plan.Absent()...)
-		for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
-			if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
-				d.see(image, now, decide.Unsent)
-			} // else it is no news, and must not look fresh: without another look a request waits for ever
-			if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
-				d.observe(ctx, Event{Kind: Reshaped, Name: n, Before: before, After: image.State.Shards})
-			}
-		}
-	})
+	}
 }
 
 // StartGrowing returns the desk of a bucket whose shards the caller may change until StopGrowing,
@@ -96,36 +104,4 @@ func (e each) Transact(ctx context.Context, token string, writes []item.Write) e
 func (e each) bounded(ctx context.Context) (within context.Context, end func()) {
 	b := e.desks.Bounded(ctx)
 	return b, b.End
-}
-
-// Restore puts back a shard that is missing, if that is safe (see
-// [decide.Bucket.Restorable]). Best effort, like grow. If one shard was deleted, others may
-// have been too, so it looks at all that are not known.
-func (d *Desks) Restore(ctx context.Context, k *Desk, missing int) {
-	if missing == 0 {
-		return
-	}
-	like, ok := k.Restorable(missing)
-	if !ok {
-		return
-	}
-	writes := table.Restore(like, missing, like.State.Shards, d.clock(), store.Random())
-	n := decide.Name{Entity: like.Entity, Resource: like.Resource}
-	at := d.StartGrowing(n)
-	if at == nil {
-		return
-	}
-	err := func() error {
-		defer d.StopGrowing(at)
-		return d.Store.Transact(ctx, rand.Text(), writes)
-	}()
-	if err != nil {
-		return // somebody else restored it, shard 0 has moved on, or nobody answered
-	}
-	b, err := table.DecodeShard(writes[0].(item.Put).Item)
-	if err != nil {
-		return
-	}
-	plan, count := k.Restored(b, like, d.clock())
-	d.work(ctx, n, plan, count)
 }
