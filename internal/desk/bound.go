@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -129,4 +130,18 @@ func InParallel(n int, f func(i int) error) []error {
 	}
 	all.Wait()
 	return errs
+}
+
+// troubles calls f for buckets concurrently, waits for all, and returns what has failed, see [Guarded].
+func troubles(op string, buckets []decide.Name, f func(i int) []error) (failed []Trouble) {
+	came := make([][]error, len(buckets))
+	for i, panicked := range InParallel(len(buckets), func(i int) error { came[i] = f(i); return nil }) {
+		if panicked != nil {
+			came[i] = []error{panicked}
+		}
+		if len(came[i]) > 0 {
+			failed = append(failed, Trouble{op, buckets[i], came[i]})
+		}
+	}
+	return failed
 }

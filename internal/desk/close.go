@@ -50,29 +50,13 @@ func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 			return []Trouble{{"close", decide.Name{}, []error{gone}}}
 		}
 	}
-	desks, next := d.all(), make(chan *Desk)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range min(closers, len(desks)) {
-		all.Go(func() {
-			for k := range next {
-				var errs []error
-				if p := Guarded(func() error { errs = d.release(ctx, k); return nil }); p != nil {
-					errs = append(errs, p)
-				}
-				if len(errs) > 0 {
-					mu.Lock()
-					failed = append(failed, Trouble{"close", k.Name, errs})
-					mu.Unlock()
-				}
-			}
-		})
+	for some := range slices.Chunk(d.all(), closers) {
+		names := make([]decide.Name, len(some))
+		for i, k := range some {
+			names[i] = k.Name
+		}
+		failed = append(failed, troubles("close", names, func(i int) []error { return d.release(ctx, some[i]) })...)
 	}
-	for _, k := range desks {
-		next <- k
-	}
-	close(next)
-	all.Wait()
 	d.ObserveLost()
 	return failed
 }

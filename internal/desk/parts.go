@@ -188,19 +188,11 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 
 // giveBack gives back grants, also if ctx has ended. It returns the failures.
 func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
-	came := make([][]error, len(grants))
-	for i, panicked := range InParallel(len(grants), func(i int) error {
-		came[i] = d.giveBackOne(ctx, grants[i])
-		return nil
-	}) {
-		if panicked != nil {
-			came[i] = []error{panicked}
-		}
-		if len(came[i]) > 0 {
-			failed = append(failed, Trouble{"rollback", grants[i].Name, came[i]})
-		}
+	names := make([]decide.Name, len(grants))
+	for i, g := range grants {
+		names[i] = g.Name
 	}
-	return failed
+	return troubles("rollback", names, func(i int) []error { return d.giveBackOne(ctx, grants[i]) })
 }
 
 // giveBackOne gives back the grant of one bucket, to all shards at once. It returns the failures.
