@@ -41,15 +41,10 @@ func TestTake(t *testing.T) {
 		left  int64
 	}{
 		"all of it":                 {threes(2000), at(0), true, 0},
-		"a part":                    {threes(500), at(1999), true, 1500},
-		"a thousandth":              {threes(1), at(0), true, 1999},
-		"more than there is":        {threes(2001), at(0), false, 2000},
-		"over":                      {threes(1), at(2000), false, 0},
 		"over by the steady clock":  {threes(1), Instant{Wall: began, Mono: 2000}, false, 0},
 		"over by the clock on wall": {threes(1), Instant{Wall: began + 2000}, false, 0},
 		"other limits":              {table.Costs([]bucket.Limit{wider}, 1), at(0), false, 2000},
 		"one limit more":            {table.Costs([]bucket.Limit{three, requests}, 1), at(0), false, 2000},
-		"for nothing":               {threes(0), at(0), true, 2000},
 		"for nothing when it is over, there is no allotment": {threes(0), at(2000), false, 0},
 	} {
 		h := holds(t)
@@ -308,15 +303,7 @@ func TestANewGenerationDeclaresOwnTokensOnly(t *testing.T) {
 // Tokens of others are not this process's: leases settle into its own tokens, and the life of these
 // counts.
 func TestLeasesSettleIntoOwnTokens(t *testing.T) {
-	h := &Holding{}
-	h.See(shardOf(0, 0), 1000)
-	image := shardOf(0, 3000)
-	image.State.Slots[image.State.Index("a")].Held = 3000
-	h.Ask(image, threes(1000), 1000, at(3000))
-	mended := shardOf(3000, 3000)
-	mended.State.HeldUntil = began + 9000
-	mended.State.Slots[mended.State.Index("a")].Held = 1700
-	h.Done(Written, mended)
+	h := mends(t, 700)
 	if !h.Take(threes(600), at(3000)) || !h.Settle(threes(500), at(3001)) || h.Left("a", at(3001)) != 900 {
 		t.Errorf("%d are left, want 900", h.Left("a", at(3001)))
 	}

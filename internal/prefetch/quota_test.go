@@ -293,22 +293,6 @@ func TestAnOldImageEndsNothing(t *testing.T) {
 	}
 }
 
-// An unwritten give-back is of before a reset; tokens that expired since are of after it.
-func TestOnlyTokensOfTheLastResetGoBack(t *testing.T) {
-	const at = began/120_000*120_000 + 30_000
-	b, limits := quotaBucket(at)
-	end := b.State.Slots[1].End
-	old := table.Cost{Limit: limits[1], Milli: -3000, End: end}
-	now := table.Cost{Limit: limits[1], Milli: -4000, End: end, Resets: 1}
-	for _, order := range [][]table.Cost{{now, old}, {old, now}} {
-		h := Holding{}
-		h.GoesBack(order, Instant{Wall: at})
-		if back := h.Back(Instant{Wall: at}); len(back) != 1 || back[0] != now || h.ended.of("rpy") != 3000 {
-			t.Errorf("goes back %+v, ended %+v", back, h.ended)
-		}
-	}
-}
-
 // A quota cuts the life whatever stands behind it, and of several allotments the first that ends
 // gives back.
 func TestQuotasAmongOtherLimits(t *testing.T) {
