@@ -10,8 +10,16 @@ import (
 )
 
 // What lives on of a bucket whose shard 0 is gone: a shard says what the count was, an item
-// that is none says nothing, and one that cannot be read is an error.
+// that is none, as it has neither a refill instant nor a count of shards, says nothing, and one that cannot be read
+// is an error.
 func TestSurvivingShardsGiveTheCount(t *testing.T) {
+	without := func(attribute string) func() item.Item {
+		return func() item.Item {
+			it := imageOf(1, 4, 3).Item()
+			delete(it, attribute)
+			return it
+		}
+	}
 	for _, c := range []struct {
 		name   string
 		stored func() item.Item
@@ -20,6 +28,8 @@ func TestSurvivingShardsGiveTheCount(t *testing.T) {
 	}{
 		{"nothing", func() item.Item { return nil }, 1, false},
 		{"a shard of four", func() item.Item { return imageOf(1, 4, 3).Item() }, 4, false},
+		{"without a refill instant", without("rf"), 4, false},
+		{"without a count", without("shard_count"), 2, false},
 		{"a shard with a count that cannot be its own", func() item.Item { return imageOf(1, 1, 3).Item() }, 2, false},
 		{"what a settlement left behind", func() item.Item {
 			it := item.KeyOf(imageOf(1, 4, 3).Item()).Item()
@@ -284,23 +294,6 @@ func TestLevelsShowTheRest(t *testing.T) {
 		b.See(image, noon, Unsent)
 		if l := b.Levels(asks(1, perSecond), noon)[0]; l.Rest != want {
 			t.Errorf("%d shards: %+v, want a rest of %d", count, l, want)
-		}
-	}
-}
-
-// An item that has a refill instant, or a count of shards, is a shard: only one that has neither was
-// left behind.
-func TestItemWithRefillInstantOrCountIsAShard(t *testing.T) {
-	for _, gone := range []string{"rf", "shard_count"} {
-		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-		b.Missing(noon, 0)
-		it := imageOf(1, 4, 3).Item()
-		if _, ok := it[gone]; !ok {
-			t.Fatalf("an item has no %s", gone)
-		}
-		delete(it, gone)
-		if _, err := b.Survives(1, it, noon); err != nil || b.Seen(1).Image.Entity == "" {
-			t.Errorf("without %s: %v, %+v", gone, err, b.Seen(1))
 		}
 	}
 }
@@ -643,6 +636,22 @@ func TestYieldsFollowTheNewestLimits(t *testing.T) {
 	}
 }
 
+// under is the image of a shard in a generation that has given it a limit.
+func under(shard, shards int, limit bucket.Limit, generation int64) table.Shard {
+	b := imageOf(shard, shards, 3)
+	b.Generation = generation << 40
+	b.State.Slots[b.State.Index("rps")].Limit = limit
+	return b
+}
+
+// confirmedBy is a process that has seen its limits in force on a shard.
+func confirmedBy(image table.Shard, w Want) *Bucket {
+	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
+	b.See(image, noon, Unsent)
+	b.Took(image, Planned{Takes: true, since: Unsent}, w, nil, noon)
+	return b
+}
+
 // A shard that is new here, and that others changed after those that are known, displaces too.
 func TestANewShardDisplaces(t *testing.T) {
 	faster := perSecond
@@ -652,14 +661,9 @@ func TestANewShardDisplaces(t *testing.T) {
 		limit      bucket.Limit
 		want       bool
 	}{{2, faster, true}, {2, perSecond, false}, {1, faster, false}, {0, faster, false}} {
-		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
-		zero := imageOf(0, 2, 3)
-		zero.Generation = 1 << 40
-		b.See(zero, noon, Unsent)
-		b.Took(zero, Planned{Takes: true, since: Unsent}, w, nil, noon)
-		image := imageOf(1, 2, 3)
-		image.Generation = c.generation << 40
-		image.State.Slots[image.State.Index("rps")].Limit = c.limit
+		w := asks(1, perSecond)
+		b := confirmedBy(under(0, 2, perSecond, 1), w)
+		image := under(1, 2, c.limit, c.generation)
 		if got := b.Refused(image, Planned{Shard: 1, since: Unsent}, noon); got != c.want {
 			t.Errorf("%+v: displaced %v", c, got)
 		}
@@ -674,20 +678,13 @@ func TestANewShardDisplaces(t *testing.T) {
 func TestNoPlanBringsReplacedLimits(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
-	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
-	first := imageOf(0, 1, 3)
-	first.Generation = 1 << 40
-	b.See(first, noon, Unsent)
-	b.Took(first, Planned{Takes: true, since: Unsent}, w, nil, noon)
-	theirs := asks(1, faster)
+	w, theirs := asks(1, perSecond), asks(1, faster)
+	b := confirmedBy(under(0, 1, perSecond, 1), w)
 	group := []Want{theirs, w, theirs}
 	for _, want := range group {
 		b.Begin(Choice{Do: Take}, want, noon)
 	}
-	image := imageOf(0, 1, 3)
-	image.Generation = 2 << 40
-	image.State.Slots[image.State.Index("rps")].Limit = faster
-	if !b.Refused(image, Planned{since: Unsent}, noon) {
+	if !b.Refused(under(0, 1, faster, 2), Planned{since: Unsent}, noon) {
 		t.Fatal("others have replaced nothing")
 	}
 	if n, p := b.Plan(Choice{Do: Take}, group, 3, clock(noon)); n != 1 || !p.Takes || !p.Replaced {
@@ -706,18 +703,11 @@ func TestNoPlanBringsReplacedLimits(t *testing.T) {
 func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 	old := perSecond
 	old.Amount *= 2
-	image := func(shard int, limit bucket.Limit, generation int64) table.Shard {
-		b := imageOf(shard, 2, 3)
-		b.Generation = generation << 40
-		b.State.Slots[b.State.Index("rps")].Limit = limit
-		return b
-	}
-	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
-	for _, generation := range []int64{2, 6} { // shard 0 was given the limits at 2, and has split at 6
-		b.See(image(0, perSecond, generation), noon, Unsent)
-		b.Took(image(0, perSecond, generation), Planned{Takes: true, since: Unsent}, w, nil, noon)
-	}
-	if b.Refused(image(1, old, 3), Planned{Shard: 1, since: Unsent}, noon) { // split at 3, with what it had
+	w := asks(1, perSecond)
+	b, split := confirmedBy(under(0, 2, perSecond, 2), w), under(0, 2, perSecond, 6)
+	b.See(split, noon, Unsent)
+	b.Took(split, Planned{Takes: true, since: Unsent}, w, nil, noon)
+	if b.Refused(under(1, 2, old, 3), Planned{Shard: 1, since: Unsent}, noon) { // split at 3, with what it had
 		t.Error("displaced")
 	}
 	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
@@ -725,12 +715,10 @@ func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 	}
 
 	theirs := asks(1, old) // a process of the old release: it yields, and goes on yielding
-	b = NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
-	b.See(image(0, old, 1), noon, Unsent)
-	b.Took(image(0, old, 1), Planned{Takes: true, since: Unsent}, theirs, nil, noon)
-	b.Refused(image(0, perSecond, 2), Planned{since: Unsent}, noon)
-	b.Refused(image(0, perSecond, 6), Planned{since: Unsent}, noon)
-	b.Refused(image(1, old, 3), Planned{Shard: 1, since: Unsent}, noon)
+	b = confirmedBy(under(0, 2, old, 1), theirs)
+	b.Refused(under(0, 2, perSecond, 2), Planned{since: Unsent}, noon)
+	b.Refused(split, Planned{since: Unsent}, noon)
+	b.Refused(under(1, 2, old, 3), Planned{Shard: 1, since: Unsent}, noon)
 	if d := b.Decide(theirs, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
 		t.Errorf("the old release goes by %v again", d.Want.Costs[0].Limit)
 	}
@@ -741,24 +729,18 @@ func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 	old := perSecond
 	old.Amount *= 2
-	image := func(shard, shards int, limit bucket.Limit, generation int64) table.Shard {
-		b := imageOf(shard, shards, 3)
-		b.Generation = generation << 40
-		b.State.Slots[b.State.Index("rps")].Limit = limit
-		return b
-	}
 	b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(1, perSecond)
-	b.See(image(1, 4, old, 1), noon, Unsent)
-	zero := image(0, 2, perSecond, 2)
+	b.See(under(1, 4, old, 1), noon, Unsent)
+	zero := under(0, 2, perSecond, 2)
 	b.See(zero, noon, Unsent)
 	b.Took(zero, Planned{Takes: true, since: Unsent}, w, nil, noon)
 	for i, c := range []struct {
 		image     table.Shard
 		displaced bool
 	}{
-		{image(1, 2, old, 3), false}, // it has merged with shard 3
-		{image(1, 2, perSecond, 4), false},
-		{image(1, 2, old, 5), true}, // others have changed it back
+		{under(1, 2, old, 3), false}, // it has merged with shard 3
+		{under(1, 2, perSecond, 4), false},
+		{under(1, 2, old, 5), true}, // others have changed it back
 	} {
 		if got := b.Refused(c.image, Planned{Shard: 1, since: Unsent}, noon); got != c.displaced {
 			t.Errorf("image %d: displaced %v", i, got)
@@ -767,7 +749,7 @@ func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 			t.Errorf("image %d: decided by %v", i, d.Want.Costs[0].Limit)
 		}
 	}
-	b.Refused(image(0, 1, perSecond, 6), Planned{since: Unsent}, noon) // it has merged with shard 1
+	b.Refused(under(0, 1, perSecond, 6), Planned{since: Unsent}, noon) // it has merged with shard 1
 	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != old {
 		t.Errorf("goes by %v, and others have changed that on a shard", d.Want.Costs[0].Limit)
 	}
