@@ -246,7 +246,7 @@ func (d *demo) drain(ctx context.Context) error {
 // measure compares the stored items with the clients' records.
 func (d *demo) measure(ctx context.Context) error {
 	s := d.rig
-	stored, err := readTable(ctx, s.Engine.DynamoDB(), s.Table)
+	stored, err := readTable(ctx, s.Engine, s.Table)
 	if err != nil {
 		return err
 	}

@@ -1,20 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -24,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // stored is the table's content at the end, in whole tokens.
@@ -34,23 +27,19 @@ type stored struct {
 	uneven        []string                    // buckets whose shards disagree about their number
 }
 
-func readTable(ctx context.Context, db *dynamodb.Client, name string) (stored, error) {
+func readTable(ctx context.Context, e *engine.Engine, name string) (stored, error) {
 	s := stored{
 		hourly: map[loadcheck.Account]int64{}, daily: map[loadcheck.Account]int64{}, counters: map[loadcheck.Account]int64{},
 		shards: map[[2]string]int{},
 	}
 	counts := map[[2]string][]int{}
-	pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: aws.String(name),
-		ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return s, fmt.Errorf("scan table: %w", err)
-		}
-		for _, it := range page.Items {
-			if err := s.add(it, counts); err != nil {
-				return s, err
-			}
+	items, err := e.Items(ctx, name)
+	if err != nil {
+		return s, err
+	}
+	for _, it := range items {
+		if err := s.add(it, counts); err != nil {
+			return s, err
 		}
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(counts),
@@ -153,65 +142,31 @@ type archived struct {
 // functions are in the same bucket as the archive, under another prefix.
 func readArchive(ctx context.Context, s *rig) (archived, error) {
 	out := archived{lines: map[string]int{}}
-	err := eachLine(ctx, s.S3.Client(), s.S3.Bucket, func(key string, line []byte) error {
-		if strings.HasPrefix(key, archive.PrefixMalformed) {
-			out.kept = out.kept || bytes.Contains(line, []byte(malformedMark))
-			return nil
-		}
-		var event struct {
-			ID string `json:"event_id"`
-		}
-		if err := json.Unmarshal(line, &event); err != nil || event.ID == "" ||
-			!strings.HasPrefix(key, archive.PrefixAudit) {
-			return fmt.Errorf("object %q: %q is no audit event", key, line)
-		}
-		out.lines[event.ID]++
-		return nil
-	})
-	return out, err
-}
-
-// eachLine calls fn for every line of every object, unpacked.
-func eachLine(ctx context.Context, client *awss3.Client, bucket string, fn func(key string, line []byte) error) error {
-	pages := awss3.NewListObjectsV2Paginator(client, &awss3.ListObjectsV2Input{Bucket: aws.String(bucket)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return fmt.Errorf("list bucket %q: %w", bucket, err)
-		}
-		for _, o := range page.Contents {
-			if err := objectLines(ctx, client, bucket, aws.ToString(o.Key), fn); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func objectLines(ctx context.Context, client *awss3.Client, bucket, key string,
-	fn func(key string, line []byte) error) error {
-	got, err := client.GetObject(ctx, &awss3.GetObjectInput{Bucket: aws.String(bucket), Key: aws.String(key)})
+	keys, err := s.S3.Keys(ctx)
 	if err != nil {
-		return fmt.Errorf("get object %q: %w", key, err)
+		return out, err
 	}
-	defer got.Body.Close()
-	var in io.Reader = got.Body
-	if strings.HasSuffix(key, ".gz") {
-		if in, err = gzip.NewReader(got.Body); err != nil {
-			return fmt.Errorf("object %q: %w", key, err)
+	for _, key := range keys {
+		text, err := s.S3.Text(ctx, key)
+		if err != nil {
+			return out, err
+		}
+		if strings.HasPrefix(key, archive.PrefixMalformed) {
+			out.kept = out.kept || strings.Contains(text, malformedMark)
+			continue
+		}
+		for line := range strings.Lines(text) {
+			var event struct {
+				ID string `json:"event_id"`
+			}
+			if err := json.Unmarshal([]byte(line), &event); err != nil || event.ID == "" ||
+				!strings.HasPrefix(key, archive.PrefixAudit) {
+				return out, fmt.Errorf("object %q: %q is no audit event", key, line)
+			}
+			out.lines[event.ID]++
 		}
 	}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		if err := fn(key, lines.Bytes()); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("object %q: %w", key, err)
-	}
-	return nil
+	return out, nil
 }
 
 // writesPerThousand is how many writes the aggregator made per 1,000 records

@@ -1,20 +1,13 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -45,7 +38,11 @@ func (r *rig) archive() archived {
 	}
 	out.objects = len(keys)
 	for _, key := range keys {
-		for _, line := range r.lines(key) {
+		text, err := r.S3.Text(r.t.Context(), key)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
 			if strings.HasPrefix(key, archive.PrefixMalformed) {
 				out.malformed = append(out.malformed, line)
 				continue
@@ -59,32 +56,6 @@ func (r *rig) archive() archived {
 			}
 			out.events[event.ID]++
 		}
-	}
-	return out
-}
-
-func (r *rig) lines(key string) (out []string) {
-	r.t.Helper()
-	got, err := r.S3.Client().GetObject(r.t.Context(),
-		&awss3.GetObjectInput{Bucket: aws.String(r.S3.Bucket), Key: aws.String(key)})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer got.Body.Close()
-	packed, err := io.ReadAll(got.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		r.t.Fatalf("object %q: %v", key, err)
-	}
-	lines := bufio.NewScanner(unpacked)
-	for lines.Scan() {
-		out = append(out, lines.Text())
-	}
-	if err := lines.Err(); err != nil {
-		r.t.Fatalf("object %q: %v", key, err)
 	}
 	return out
 }

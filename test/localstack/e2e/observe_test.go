@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
@@ -55,16 +54,11 @@ func (r *rig) observe(l *clients.Book) *observation {
 }
 
 // items reads the whole table.
-func (r *rig) items() (all []item.Item) {
+func (r *rig) items() []item.Item {
 	r.t.Helper()
-	pages := dynamodb.NewScanPaginator(r.Engine.DynamoDB(),
-		&dynamodb.ScanInput{TableName: aws.String(r.Table), ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(r.t.Context())
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		all = append(all, page.Items...)
+	all, err := r.Engine.Items(r.t.Context(), r.Table)
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	return all
 }

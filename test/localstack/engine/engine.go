@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
@@ -105,6 +106,20 @@ func (e *Engine) At(endpoint string) *Engine {
 // DynamoDB returns a new client with the SDK's defaults and opts applied.
 func (e *Engine) DynamoDB(opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.NewFromConfig(e.cfg, opts...)
+}
+
+// Items reads a whole table.
+func (e *Engine) Items(ctx context.Context, table string) (all []map[string]types.AttributeValue, err error) {
+	in := &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)}
+	pages := dynamodb.NewScanPaginator(e.DynamoDB(), in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("scan table %q: %w", table, err)
+		}
+		all = append(all, page.Items...)
+	}
+	return all, nil
 }
 
 // Streams returns a new client for the engine's streams.

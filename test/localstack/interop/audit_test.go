@@ -3,17 +3,11 @@
 package interop
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -78,16 +72,10 @@ func (d *deployment) archived() map[string]auditEvent {
 	d.must(err)
 	out := map[string]auditEvent{}
 	for _, key := range keys {
-		object, err := d.stack.S3.Client().GetObject(d.Context(),
-			&s3.GetObjectInput{Bucket: aws.String(d.stack.S3.Bucket), Key: aws.String(key)})
-		d.must(err)
-		packed, err := io.ReadAll(object.Body)
-		object.Body.Close()
-		d.must(err)
-		lines, err := gzip.NewReader(bytes.NewReader(packed))
+		text, err := d.stack.S3.Text(d.Context(), key)
 		d.must(err)
 		var e auditEvent
-		if err := json.NewDecoder(lines).Decode(&e); err != nil || !strings.HasPrefix(key, archive.PrefixAudit) ||
+		if err := json.Unmarshal([]byte(text), &e); err != nil || !strings.HasPrefix(key, archive.PrefixAudit) ||
 			out[e.ID].ID != "" {
 			d.Fatalf("object %q: %v, event %+v: want an audit event that is archived once", key, err, e)
 		}

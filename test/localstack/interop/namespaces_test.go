@@ -9,10 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -37,16 +33,10 @@ func (w *world) manage() *admin.Namespace {
 // items counts what is stored under a namespace id, by a scan past all indexes.
 func (w *world) items(id string) (keys []string) {
 	w.Helper()
-	pages := dynamodb.NewScanPaginator(w.engine.DynamoDB(), &dynamodb.ScanInput{
-		TableName: &w.table, ConsistentRead: aws.Bool(true),
-		FilterExpression:          aws.String("begins_with(PK, :id)"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":id": &types.AttributeValueMemberS{Value: id + "/"}},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(w.Context())
-		w.must(err)
-		for _, it := range page.Items {
-			k := item.KeyOf(it)
+	all, err := w.engine.Items(w.Context(), w.table)
+	w.must(err)
+	for _, it := range all {
+		if k := item.KeyOf(it); strings.HasPrefix(k.PK, id+"/") {
 			keys = append(keys, k.PK+" "+k.SK)
 		}
 	}

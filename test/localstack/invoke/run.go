@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -158,19 +156,12 @@ func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 
 // items reads the whole table, rendered, by key.
 func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, error) {
+	all, err := r.engine.Items(ctx, name)
 	out := map[item.Key]string{}
-	pages := dynamodb.NewScanPaginator(r.engine.DynamoDB(),
-		&dynamodb.ScanInput{TableName: aws.String(name), ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read table %q: %w", name, err)
-		}
-		for _, it := range page.Items {
-			out[item.KeyOf(it)] = string(itemtest.JSON(it))
-		}
+	for _, it := range all {
+		out[item.KeyOf(it)] = string(itemtest.JSON(it))
 	}
-	return out, nil
+	return out, err
 }
 
 // printItems shows the function's writes: new items whole, of others the attributes that changed.
@@ -206,35 +197,15 @@ func (r *runner) printObjects(ctx context.Context, objects *s3.Server) error {
 	}
 	fmt.Fprintf(r.out, "--- %d objects stored\n", len(keys))
 	for _, key := range keys {
-		lines, err := unpacked(ctx, objects, key)
+		text, err := objects.Text(ctx, key)
 		if err != nil {
-			return fmt.Errorf("object %q: %w", key, err)
+			return err
 		}
-		fmt.Fprintf(r.out, "%s\n  %s\n", key, strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n  "))
+		var indented bytes.Buffer
+		if json.Indent(&indented, []byte(text), "", "  ") == nil {
+			text = indented.String()
+		}
+		fmt.Fprintf(r.out, "%s\n  %s\n", key, strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  "))
 	}
 	return nil
-}
-
-func unpacked(ctx context.Context, objects *s3.Server, key string) (string, error) {
-	got, err := objects.Client().GetObject(ctx,
-		&awss3.GetObjectInput{Bucket: aws.String(objects.Bucket), Key: aws.String(key)})
-	if err != nil {
-		return "", err
-	}
-	defer got.Body.Close()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		return "", err
-	}
-	if in, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
-		if body, err = io.ReadAll(in); err != nil {
-			return "", err
-		}
-	}
-	var line any
-	if err := json.Unmarshal(body, &line); err != nil {
-		return string(body), nil
-	}
-	indented, err := json.MarshalIndent(line, "  ", "  ")
-	return string(indented), err
 }

@@ -2,8 +2,10 @@
 package s3
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -124,6 +126,26 @@ func (s *Server) Keys(ctx context.Context) ([]string, error) {
 		}
 	}
 	return keys, nil
+}
+
+// Text returns the content of an object, unpacked.
+func (s *Server) Text(ctx context.Context, key string) (string, error) {
+	got, err := s.Client().GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String(s.Bucket), Key: aws.String(key)})
+	if err != nil {
+		return "", fmt.Errorf("get object %q: %w", key, err)
+	}
+	defer got.Body.Close()
+	var in io.Reader = got.Body
+	if strings.HasSuffix(key, ".gz") {
+		if in, err = gzip.NewReader(in); err != nil {
+			return "", fmt.Errorf("object %q: %w", key, err)
+		}
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return "", fmt.Errorf("object %q: %w", key, err)
+	}
+	return string(text), nil
 }
 
 func (s *Server) front(next http.Handler) http.Handler {
