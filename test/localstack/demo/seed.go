@@ -6,38 +6,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
 // namespace is the one that the demo's clients share.
 const namespace = "demo"
 
-// storedLimits are limits in the units of the table.
-func storedLimits(limits []limiter.Limit) []bucket.Limit {
-	out := make([]bucket.Limit, 0, len(limits))
-	for _, l := range limits {
-		out = append(out, bucket.Limit{
-			Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli, Period: l.Period.Milliseconds(),
-		})
-	}
-	return out
-}
-
 // seedConfig stores the limits of every level, and the hot bucket with a write
 // meter that a laptop can exhaust. The tenants' other buckets are created by
 // the clients.
 func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error {
-	writes := []item.Write{config.Config{Namespace: ns, Limits: storedLimits(systemLimits)}.Replace()}
+	writes := []item.Write{config.Config{Namespace: ns, Limits: clients.Stored(systemLimits...)}.Replace()}
 	resources := map[string]bool{}
 	for _, t := range tenants {
-		c := config.Config{Namespace: ns, Limits: storedLimits(t.limits)}
+		c := config.Config{Namespace: ns, Limits: clients.Stored(t.limits...)}
 		switch t.level {
 		case byResource:
 			if resources[t.resource] {
@@ -53,23 +40,14 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 		}
 		writes = append(writes, c.Replace())
 	}
-	writes = append(writes, item.Put{Item: hotBucket(ns, now).Item(), If: item.Absent(item.AttrPK)})
+	hot := clients.Full(ns, hotEntity, hotResource, hotLimits, hotWCU, now)
+	writes = append(writes, item.Put{Item: hot.Item(), If: item.Absent(item.AttrPK)})
 	for _, w := range writes {
 		if _, err := s.Write(ctx, w); err != nil {
 			return fmt.Errorf("seed %q: %w", w.Target().PK, err)
 		}
 	}
 	return nil
-}
-
-// hotBucket is the hot bucket before its first request: full, one shard.
-func hotBucket(ns string, now int64) table.Shard {
-	b := table.Shard{Namespace: ns, Entity: hotEntity, Resource: hotResource}
-	b.State = bucket.New(storedLimits(hotLimits), 0, 1, now)
-	meter := &b.State.Slots[b.State.Index(bucket.WCU)]
-	meter.Capacity, meter.Amount, meter.Period = hotWCU*bucket.Milli, hotWCU*bucket.Milli, 1000
-	meter.Tokens = meter.Capacity
-	return b
 }
 
 // audits writes audit events and deletes some by hand while the sweeper removes

@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
@@ -133,23 +131,8 @@ func (t *trouble) archiveBatch(b eventsource.Batch) eventsource.Trouble {
 // malformedRecord is a change of a bucket whose level is no number.
 func malformedRecord() eventsource.Record {
 	key := layout.BucketKey("demo", malformedMark, "gpt-large", 0)
-	text := func(s string) map[string]string { return map[string]string{"S": s} }
-	image := map[string]any{
-		item.AttrPK: text(key.PK), item.AttrSK: text(key.SK), layout.AttrRF: map[string]string{"N": "soon"},
-		table.LimitPrefix + "rpm_" + table.FieldTokens: map[string]string{"N": "many"},
-	}
-	body, err := json.Marshal(map[string]any{
-		"eventID": malformedMark, "eventName": "MODIFY", "eventSource": "aws:dynamodb", "eventVersion": "1.1",
-		"dynamodb": map[string]any{
-			"ApproximateCreationDateTime": time.Now().Unix(),
-			"Keys":                        map[string]any{item.AttrPK: text(key.PK), item.AttrSK: text(key.SK)},
-			"NewImage":                    image, "OldImage": image, "StreamViewType": "NEW_AND_OLD_IMAGES",
-		},
-	})
-	if err != nil {
-		panic("bug: " + err.Error())
-	}
-	return eventsource.RawRecord(string(body), now())
+	return eventsource.Malformed("MODIFY", key.PK, key.SK, fmt.Sprintf(`%q:{"N":"soon"},%q:{"N":"many"}`,
+		layout.AttrRF, table.LimitPrefix+"rpm_"+table.FieldTokens), now())
 }
 
 // disturb makes the clients' way to the table unreliable: a few throttles, a

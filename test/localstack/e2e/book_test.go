@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
@@ -123,24 +122,8 @@ func (r *rig) behind(tn tenant) string {
 	return ""
 }
 
-// stored are limits in the units of the table.
-func stored(limits []limiter.Limit) []bucket.Limit {
-	out := make([]bucket.Limit, 0, len(limits))
-	for _, l := range limits {
-		out = append(out, bucket.Limit{Name: l.Name, Capacity: l.Capacity * bucket.Milli, Amount: l.Refill * bucket.Milli,
-			Period: l.Period.Milliseconds()})
-	}
-	return out
-}
-
 // seeded returns a tenant's bucket, full, with a write meter of so many writes per second; zero is
 // DynamoDB's own.
 func (r *rig) seeded(tn tenant, meter int64) table.Shard {
-	b := table.Shard{Namespace: r.ns(), Entity: tn.entity, Resource: tn.resource,
-		State: bucket.New(stored(tn.limits), 0, 1, now())}
-	if i := b.State.Index(bucket.WCU); meter > 0 {
-		sl := &b.State.Slots[i]
-		sl.Capacity, sl.Amount, sl.Period, sl.Tokens = meter*bucket.Milli, meter*bucket.Milli, 1000, meter*bucket.Milli
-	}
-	return b
+	return clients.Full(r.ns(), tn.entity, tn.resource, tn.limits, meter, now())
 }

@@ -89,7 +89,7 @@ func (b *batchOf) take(i int, entity string, tokens, at int64) {
 	if known {
 		rec.Old = old.Item()
 	} else {
-		limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
+		limits := clients.Stored(limiter.PerSecond("rpm", 100))
 		old = table.Shard{Namespace: b.namespace, Entity: entity, Resource: "gpt",
 			State: bucket.New(limits, 0, 1, batchStart)}
 	}
@@ -102,7 +102,7 @@ func (b *batchOf) take(i int, entity string, tokens, at int64) {
 
 // double lets a bucket of two shards double its shard 0.
 func (b *batchOf) double(sequence int) {
-	limits := stored([]limiter.Limit{limiter.PerSecond("rpm", 100)})
+	limits := clients.Stored(limiter.PerSecond("rpm", 100))
 	name := func(s bucket.State) table.Shard {
 		return table.Shard{Namespace: b.namespace, Entity: "grown", Resource: "gpt", State: s}
 	}

@@ -2,12 +2,11 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -143,37 +142,12 @@ const malformedMark = "e2e-malformed-record"
 // malformedBucket is a record of a bucket whose level is no number.
 func malformedBucket() eventsource.Record {
 	key := layout.BucketKey("x", malformedMark, "gpt", 0)
-	return malformed("MODIFY", key,
-		map[string]any{layout.AttrRF: number("soon"), table.LimitPrefix + "rpm_" + table.FieldTokens: number("many")}, nil)
+	return eventsource.Malformed("MODIFY", key.PK, key.SK, fmt.Sprintf(`%q:{"N":"soon"},%q:{"N":"many"}`,
+		layout.AttrRF, table.LimitPrefix+"rpm_"+table.FieldTokens), now())
 }
 
 // malformedAudit is a record of an expired audit event that nobody can read.
 func malformedAudit() eventsource.Record {
 	key := ledger.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
-	return malformed("REMOVE", key, map[string]any{"details": number("none")},
-		map[string]string{"type": "Service", "principalId": "dynamodb.amazonaws.com"})
-}
-
-func text(s string) map[string]string   { return map[string]string{"S": s} }
-func number(s string) map[string]string { return map[string]string{"N": s} }
-
-func malformed(event string, key item.Key, image map[string]any, identity any) eventsource.Record {
-	keys := map[string]any{item.AttrPK: text(key.PK), item.AttrSK: text(key.SK)}
-	for name, v := range keys {
-		image[name] = v
-	}
-	change := map[string]any{"ApproximateCreationDateTime": now() / 1000, "Keys": keys, "OldImage": image}
-	if event != "REMOVE" {
-		change["NewImage"] = image
-	}
-	body := map[string]any{"eventID": malformedMark, "eventName": event, "eventSource": "aws:dynamodb",
-		"dynamodb": change}
-	if identity != nil {
-		body["userIdentity"] = identity
-	}
-	out, err := json.Marshal(body)
-	if err != nil {
-		panic("bug: " + err.Error())
-	}
-	return eventsource.RawRecord(string(out), now())
+	return eventsource.Malformed("REMOVE", key.PK, key.SK, `"details":{"N":"none"}`, now())
 }

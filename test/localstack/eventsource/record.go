@@ -2,6 +2,7 @@ package eventsource
 
 import (
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
 	"strings"
 
@@ -105,6 +106,19 @@ func RawRecord(body string, created int64) Record {
 	_ = json.Unmarshal([]byte(body), &peek)
 	sequence, _ := peek.Dynamodb.SequenceNumber.(string)
 	return Record{Sequence: sequence, Created: created, Body: json.RawMessage(body)}
+}
+
+// Malformed is a record, to be injected, of the change of an item. Its image has attributes, given in
+// JSON, that nobody can read. A REMOVE is by time to live.
+func Malformed(event, pk, sk, attributes string, created int64) Record {
+	keys := fmt.Sprintf(`"PK":{"S":%q},"SK":{"S":%q}`, pk, sk)
+	image := "{" + keys + "," + attributes + "}"
+	images, by := `"NewImage":`+image+`,"OldImage":`+image, ""
+	if event == "REMOVE" {
+		images, by = `"OldImage":`+image, `,"userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"}`
+	}
+	return RawRecord(fmt.Sprintf(`{"eventID":"malformed","eventName":%q,"eventSource":"aws:dynamodb","dynamodb":{`+
+		`"ApproximateCreationDateTime":%d,"Keys":{%s},%s}%s}`, event, created/1000, keys, images, by), created)
 }
 
 // Payload is the event of an invocation with these records.
