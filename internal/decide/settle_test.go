@@ -28,6 +28,27 @@ func TestARefusedRideGoesAlone(t *testing.T) {
 	}
 }
 
+// What is due while a write is on its way goes alone once that has landed, or is late.
+func TestDuesFollowAWrite(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		s := newStory(t, 6)
+		_, c := s.sent(1)
+		d := &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -1000), At: s.now().At}
+		due := s.b.HandOver(0, d, s.now())
+		if due.All != nil || due.Again != LeastPatience {
+			t.Errorf("%+v is due while a write is on its way", due)
+		}
+		if s.ms = 10; late {
+			due = s.b.Due(0, s.now())
+		} else if e := s.write(c, true); len(e.Dues) == 1 {
+			due = e.Dues[0]
+		}
+		if !slices.Equal(due.All, []*Difference{d}) {
+			t.Errorf("late %v: %+v is due", late, due)
+		}
+	}
+}
+
 // What is handed over is asked for once, when the first of it is due.
 func TestDuesAreAskedForOnce(t *testing.T) {
 	s := newStory(t, 6)
