@@ -154,6 +154,14 @@ func (p *Plan) see(k int, item item.Item) {
 	delete(p.absent, k)
 }
 
+// Without saves a look at shards that were found missing.
+func (p *Plan) Without(missing ...int) *Plan {
+	for _, k := range missing {
+		p.absent[k] = true
+	}
+	return p
+}
+
 // Absent returns the shards that the plan has found, or made, missing.
 func (p *Plan) Absent() []int {
 	var out []int

@@ -123,14 +123,6 @@ func (p *Plan) Sweep(count int) *Plan {
 	return p
 }
 
-// Without saves a look at shards that were found missing.
-func (p *Plan) Without(missing ...int) *Plan {
-	for _, k := range missing {
-		p.absent[k] = true
-	}
-	return p
-}
-
 func (p *Plan) add(others []table.Shard) {
 	for _, b := range others {
 		p.known[b.State.Shard] = b
