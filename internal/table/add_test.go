@@ -155,29 +155,3 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 		}
 	}
 }
-
-// An add holds on an item whose only quotas run from their first use: it has no zone.
-func TestAnAddToQuotasFromTheirFirstUse(t *testing.T) {
-	quota := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}}
-	put, _ := create(sampleNow, Costs(quota, 4_000))
-	for after, want := range map[int64]bool{500: true, 3_600_001: false} { // within the period, and behind it
-		add := addAt(sampleNow+after, Costs(quota, 1_000))
-		it, held, err := add.Plan().Apply(put.Item)
-		if err != nil || held != want || held && !item.Equal(it["b_q_tk"], item.N(5_000)) {
-			t.Errorf("%d ms later: held %v, %v, %v", after, held, err, it["b_q_tk"])
-		}
-	}
-}
-
-// In a crowd a charge leaves room for plain adds. A quota does not refill: it loses nothing by that.
-func TestRoomTakesNothingOfAQuota(t *testing.T) {
-	const now = sampleNow
-	quota := bucket.Limit{Name: "day", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	costs := Costs([]bucket.Limit{quota, tenLimit}, 1_000)
-	_, full := create(now, Costs([]bucket.Limit{quota, tenLimit}, 0))
-	full = decode(t, full.Item())
-	b, held := written(t, full, Charge{Image: full, Costs: costs, Now: now + 1, Slack: 30, Room: 12})
-	if got := b.State.Slots[b.State.Index("day")].Tokens; !held || got != 999_000 {
-		t.Errorf("held %v: %d millitokens of the quota are left, want 999000", held, got)
-	}
-}

@@ -102,40 +102,6 @@ func TestTakingAheadAsAPeriodBegins(t *testing.T) {
 	}
 }
 
-// A late write does not set hu back, and an add does not hold where tokens may be held.
-func TestWritesAreRefusedWhereTokensAreHeldLonger(t *testing.T) {
-	const at = sampleNow
-	full := tenAt(at)
-	late := Charge{Image: full, Costs: tenCosts(2_000), Now: at, Ahead: &Ahead{Life: 3_000, Take: tenCosts(1_000)}}
-	long := late
-	long.Now, long.Ahead = at+500, &Ahead{Life: 3_000, Take: tenCosts(1_000)}
-	first, held := written(t, full, long)
-	if !held {
-		t.Fatal("refused")
-	}
-	if _, held = written(t, first, late); held {
-		t.Error("hu was set back")
-	}
-	late.Image = first
-	if b, held := written(t, first, late); !held || b.State.HeldUntil != at+3_625 {
-		t.Errorf("held %v: until %d", held, b.State.HeldUntil-at)
-	}
-	none := Charge{Image: full, Costs: tenCosts(1_000), Now: at} // it leaves hu alone
-	if b, held := written(t, first, none); !held || b.State.HeldUntil != at+3_625 || b.State.Slots[0].Held != 1_000 {
-		t.Errorf("held %v: %+v until %d", held, b.State.Slots[0], b.State.HeldUntil-at)
-	}
-
-	add := addAt(at+600, tenCosts(1_000))
-	for name, b := range map[string]Shard{"held": first, "not held": func() Shard {
-		b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(5_000), Now: at + 500})
-		return b
-	}()} {
-		if _, held, err := add.Plan().Apply(b.Item()); err != nil || held != (name == "not held") {
-			t.Errorf("%s: the add holds %v, %v", name, held, err)
-		}
-	}
-}
-
 // The steps that change shards and limits keep what is held, or end it.
 func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	const at = sampleNow
@@ -229,23 +195,6 @@ func TestHostileHeld(t *testing.T) {
 	}
 }
 
-// A split hands over only what is there, also where the shard that it splits holds more ahead
-// than its share, and is left with a negative level.
-func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
-	full := tenAt(sampleNow)
-	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
-		Ahead: &Ahead{Life: 5_000, Take: tenCosts(8_000)}})
-	split := Split(image, sampleNow)[0]
-	after, held, err := split.Apply(image.Item())
-	if err != nil || !held || !item.Equal(after["b_rpm_tk"], item.N(-3_000)) {
-		t.Fatalf("held %v, %v: %v", held, err, after["b_rpm_tk"])
-	}
-	other, _ := written(t, image, Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow})
-	if _, held, err := split.Apply(other.Item()); err != nil || held {
-		t.Errorf("2 were there, 1 was taken, and 2 are handed over: %v", err)
-	}
-}
-
 // Until when tokens are held is said for whichever limit they are of: of two, one may need none.
 func TestTakingAheadOfSomeLimits(t *testing.T) {
 	limits := []bucket.Limit{tenLimit, {Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
@@ -257,25 +206,6 @@ func TestTakingAheadOfSomeLimits(t *testing.T) {
 		if some := take[0]+take[1] > 0; err != nil || !held || (after[AttrHeldUntil] != nil) != some {
 			t.Errorf("%v: held %v, %v, until %v", take, held, err, after[AttrHeldUntil])
 		}
-	}
-}
-
-// A split does not depend on until when tokens are held: a process may take more ahead meanwhile, for
-// longer, and both shards leave room for it.
-func TestASplitLetsHoldsGoOn(t *testing.T) {
-	full := tenAt(sampleNow)
-	ahead := func(image Shard, now int64) (Shard, bool) {
-		return written(t, image, Charge{Image: image, Costs: tenCosts(2_000), Now: now,
-			Ahead: &Ahead{Life: 5_000, Take: tenCosts(1_000)}})
-	}
-	image, _ := ahead(full, sampleNow)
-	stored, held := ahead(image, sampleNow+3_000)
-	if !held || stored.State.HeldUntil <= image.State.HeldUntil {
-		t.Fatalf("held %v until %d", held, stored.State.HeldUntil)
-	}
-	after, held, err := Split(image, sampleNow+2_500)[0].Apply(stored.Item())
-	if err != nil || !held || !item.Equal(after[AttrHeldUntil], item.N(stored.State.HeldUntil)) {
-		t.Errorf("held %v, %v: until %v", held, err, after[AttrHeldUntil])
 	}
 }
 
@@ -381,5 +311,22 @@ func TestALongerHoldStays(t *testing.T) {
 	b, _ := written(t, c.Image, c)
 	if until := b.State.HeldAfter(sampleNow + 1); until < sampleNow+1+bucket.MaxAhead {
 		t.Errorf("held until %d", until-sampleNow)
+	}
+}
+
+// A split hands over only what is there, also where the shard that it splits holds more ahead
+// than its share, and is left with a negative level.
+func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
+	full := tenAt(sampleNow)
+	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
+		Ahead: &Ahead{Life: 5_000, Take: tenCosts(8_000)}})
+	split := Split(image, sampleNow)[0]
+	after, held, err := split.Apply(image.Item())
+	if err != nil || !held || !item.Equal(after["b_rpm_tk"], item.N(-3_000)) {
+		t.Fatalf("held %v, %v: %v", held, err, after["b_rpm_tk"])
+	}
+	other, _ := written(t, image, Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow})
+	if _, held, err := split.Apply(other.Item()); err != nil || held {
+		t.Errorf("2 were there, 1 was taken, and 2 are handed over: %v", err)
 	}
 }

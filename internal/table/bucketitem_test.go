@@ -148,18 +148,3 @@ func TestSlotsThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
-
-// When a shard was created is not known where another client has an attribute of that name.
-func TestForeignBirthsAreNotKnown(t *testing.T) {
-	for name, c := range map[string]struct {
-		value item.Value
-		want  int64
-	}{"seconds": {item.N(1_700_000_000), 1_700_000_000}, "negative": {item.N(-5), 0}, "a text": {item.S("5"), 0}} {
-		it := sampleBucket().Item()
-		it[AttrBorn] = c.value
-		b, err := DecodeShard(it)
-		if err != nil || b.Born != c.want {
-			t.Errorf("%s: %d, %v, want %d", name, b.Born, err, c.want)
-		}
-	}
-}

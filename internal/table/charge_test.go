@@ -147,21 +147,6 @@ func TestWhatIsOwedIsTakenIntoDebt(t *testing.T) {
 	}
 }
 
-// A meter that another client has stored with other numbers stays as it is: it begins no generation.
-func TestAMeterOfOtherNumbersStays(t *testing.T) {
-	const now, s = 1_700_000_000_000, 1_000
-	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
-		ten := []bucket.Limit{{Name: name, Capacity: 10 * s, Amount: s, Period: s}}
-		b := imageOf(1, ten, 0, 1, now)
-		i := b.State.Index(bucket.WCU)
-		b.State.Slots[i].Capacity, b.State.Slots[i].Amount, b.State.Slots[i].Tokens = 500*s, 500*s, 400*s
-		got := decode(t, applied(t, table.Charge{Image: b, Costs: table.Costs(ten, s), Now: now}.Plan().Update, b.Item()))
-		if sl := got.State.Slots[i]; got.Generation != 1 || sl.Limit != b.State.Slots[i].Limit || sl.Tokens != 399*s {
-			t.Errorf("beside %s: generation %d, %+v", name, got.Generation, sl)
-		}
-	}
-}
-
 // Planning a charge leaves its image as it is, whatever is asked for.
 func TestAPlanLeavesItsImage(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000

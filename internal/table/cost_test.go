@@ -134,23 +134,6 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 	}
 }
 
-// What takes nothing and gives nothing back is not late, whatever period it names: a debt denies it.
-func TestACostOfNothingIsNeverLate(t *testing.T) {
-	const now, hour = 1_800_000_010_000, 3_600_000
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"}
-	for taken, want := range map[int64]bool{10_000: true, 10_001: false} {
-		_, b := create(now, Costs([]bucket.Limit{quota}, taken))
-		end := b.State.Slots[b.State.Index("q")].End
-		for _, end := range []int64{0, end, end - hour} {
-			costs := Costs([]bucket.Limit{quota})
-			costs[0].End = end
-			if got := (Charge{Image: b, Costs: costs, Now: now + 1}).Plan().Verdict.Granted; got != want {
-				t.Errorf("%d of 10000 are taken, in the period that ends at %d: granted %v", taken, end, got)
-			}
-		}
-	}
-}
-
 // A cost needs what it leaves beside it, if it takes anything, and only of its own limit.
 func TestWhatCostsNeed(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},

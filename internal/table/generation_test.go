@@ -15,39 +15,6 @@ import (
 
 var rpm80 = []bucket.Limit{{Name: "rpm", Capacity: 80_000, Amount: 80_000, Period: 60_000}}
 
-// An image of an earlier life of a shard is good for nothing, though all of its lives
-// lie within one millisecond: of 80 tokens no more than 80 are granted.
-func TestImageOfAnEarlierLifeGrantsNothing(t *testing.T) {
-	const now = 1_700_000_000_000
-	l := &lives{t: t, items: map[int]item.Item{}, had: map[numbered]bool{}}
-	do := func(steps ...string) {
-		t.Helper()
-		for _, s := range steps {
-			if !l.step(s, now) {
-				t.Fatalf("%s is not possible", s)
-			}
-		}
-	}
-	granted := int64(0)
-	take := func(image table.Shard, milli int64) {
-		plan := table.Charge{Image: image, Costs: table.Costs(rpm80, milli), Now: now}.Plan()
-		if after, held, _ := plan.Update.Apply(l.items[image.State.Shard]); plan.Verdict.Granted && held {
-			granted += milli
-			l.items[image.State.Shard] = after
-		}
-	}
-	do("create", "split", "raise 1", "raise 1")
-	old := l.image(1) // 40 tokens, of which nothing was taken
-	take(l.image(0), 40_000)
-	do("merge")
-	take(l.image(0), 40_000)
-	do("split")
-	take(old, 40_000)
-	if granted != 80_000 {
-		t.Errorf("granted %s of 80", bucket.Tokens(granted))
-	}
-}
-
 // numbered is a generation of a shard.
 type numbered struct {
 	shard      int

@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // A period from the first use that another shard has begun, and that is not applied to this one
@@ -145,22 +144,6 @@ func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
 	}
 }
 
-// When a period from the first use began leaves the item with its calendar, also where the next one
-// ends at the same instant.
-func TestStartsLeaveWithTheirCalendar(t *testing.T) {
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	const hour = 1_700_002_800_000
-	put, b := create(hour, Costs([]bucket.Limit{quota}, 3000))
-	quota.Reset = "m0@UTC"
-	plan := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 1000), Now: hour + 2000}.Plan()
-	after := applied(t, plan.Update, put.Item)
-	got := decode(t, after)
-	if sl := got.State.Slots[got.State.Index("q")]; sl.End != hour+3_600_000 ||
-		put.Item["b_q_ws"] == nil || after["b_q_ws"] != nil || after["b_q_wa"] != nil {
-		t.Errorf("%+v, %v", sl, after)
-	}
-}
-
 // How often an operator has made a quota whole is counted in its item.
 func TestResetsAreCounted(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -175,69 +158,18 @@ func TestResetsAreCounted(t *testing.T) {
 	}
 }
 
-// A period from the first use of which an item does not say whether it is applied goes by the refill
-// instant: that is within it, so the level is of it.
-func TestAPeriodThatSaysNotWhetherItIsApplied(t *testing.T) {
+// When a period from the first use began leaves the item with its calendar, also where the next one
+// ends at the same instant.
+func TestStartsLeaveWithTheirCalendar(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	put, _ := create(sampleNow, Costs([]bucket.Limit{quota}, 4_000))
-	for start, told := range map[int64]bool{sampleNow - 1: false, sampleNow: false, sampleNow + 1: true} {
-		delete(put.Item, attrLimit("q", fieldApplied))
-		put.Item[attrLimit("q", fieldStart)] = item.N(start)
-		b := decode(t, put.Item)
-		if sl := b.State.Slots[b.State.Index("q")]; sl.PeriodPending != told || (sl.Tokens == 6_000) == told {
-			t.Errorf("begun %d ms after it: %+v", start-sampleNow, sl)
-		}
-	}
-}
-
-// The first use of a quota begins its period in the very millisecond in which the item was written
-// before: the level is whole then, less what is used.
-func TestTheFirstUseInTheMillisecondOfAWrite(t *testing.T) {
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
-	limits := []bucket.Limit{quota, rate}
-	put, b := create(sampleNow, Costs(limits, 0, 1000))
-	again := Charge{Image: b, Costs: Costs(limits, 4_000, 0), Now: sampleNow}.Plan()
-	after := applied(t, again.Update, put.Item)
+	const hour = 1_700_002_800_000
+	put, b := create(hour, Costs([]bucket.Limit{quota}, 3000))
+	quota.Reset = "m0@UTC"
+	plan := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 1000), Now: hour + 2000}.Plan()
+	after := applied(t, plan.Update, put.Item)
 	got := decode(t, after)
-	if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 6_000 || sl.End != sampleNow+3_600_000 {
-		t.Errorf("%+v", sl)
-	}
-	other, held, err := again.Update.Apply(after)
-	if err != nil || held {
-		t.Errorf("the period is begun twice: %v, %v", other, err)
-	}
-}
-
-// Nobody takes of an item without a look while one of its quotas waits for its first use, whatever its
-// others do. An item whose quotas have all become rates has nothing of theirs any more.
-func TestUntilWhenNobodyNeedsToLook(t *testing.T) {
-	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	waits := bucket.Limit{Name: "w", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	rate := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 10_000, Period: 60_000}
-	put, b := create(sampleNow, Costs([]bucket.Limit{day, rate}, 1000, 1000))
-	it := put.Item
-	charge := func(costs []Cost) {
-		t.Helper()
-		it = applied(t, (Charge{Image: b, Costs: costs, Now: sampleNow}).Plan().Update, it)
-		b = decode(t, it)
-	}
-	end := b.State.Slots[b.State.Index("day")].End
-	for _, c := range []struct{ first, want int64 }{{0, 0}, {1000, min(end, sampleNow+3_600_000)}} {
-		charge(Costs([]bucket.Limit{day, waits, rate}, 1000, c.first, 1000))
-		if !item.Equal(it[attrValidUntil], item.N(c.want)) {
-			t.Errorf("the first use takes %d: until %v, want %d", c.first, it[attrValidUntil], c.want)
-		}
-	}
-	for _, l := range []*bucket.Limit{&day, &waits} {
-		l.Amount, l.Period, l.Reset = 10_000, 60_000, ""
-	}
-	charge(Costs([]bucket.Limit{day, waits, rate}, 0, 0, 1000))
-	for _, attr := range []string{attrValidUntil, attrLimit("day", layout.FieldCalendar), attrLimit("w",
-		layout.FieldLength),
-		attrLimit("w", fieldStart), attrLimit("w", fieldApplied)} {
-		if it[attr] != nil {
-			t.Errorf("there is %s: %v", attr, it[attr])
-		}
+	if sl := got.State.Slots[got.State.Index("q")]; sl.End != hour+3_600_000 ||
+		put.Item["b_q_ws"] == nil || after["b_q_ws"] != nil || after["b_q_wa"] != nil {
+		t.Errorf("%+v, %v", sl, after)
 	}
 }

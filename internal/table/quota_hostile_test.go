@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -36,36 +35,6 @@ func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, gr
 }
 
 const noon = 1_800_014_400_000 // 2027-01-15 12:00 UTC
-
-// A period that another shard began, as Python clients tell it, is begun once.
-func TestAPeriodThatAnotherShardBeganIsBegunOnce(t *testing.T) {
-	const told = noon + 18_000_500
-	for name, change := range map[string]item.Item{
-		"told with the counter": {"b_q_wa": item.N(noon), "b_q_ws": item.N(told), "b_q_wtc": item.N(4_000), "vu": item.N(0)},
-		"told without":          {"b_q_wa": item.N(noon), "b_q_ws": item.N(told), "vu": item.N(0)},
-		"in the far future":     {"b_q_wa": item.N(noon), "b_q_ws": item.N(noon * 2), "vu": item.N(0)},
-	} {
-		it := shardWith(t, "+18000", noon, change)
-		taken, now, ok := 0, int64(noon+18_002_000), true
-		for range 20 {
-			if it, ok = chargeOf(t, it, 1_000, now); ok {
-				taken++
-			}
-			now += 10
-		}
-		if taken > 10 {
-			t.Errorf("%s: %d of 10 taken in one period", name, taken)
-		}
-		// What the period before has given is not given back to this one.
-		back := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{{
-			Limit: bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+18000"},
-			Milli: -4_000, End: noon + 18_000_000,
-		}})
-		if _, held, err := back.Apply(it); held || err != nil {
-			t.Errorf("%s: given back to a later period: %v", name, err)
-		}
-	}
-}
 
 // An end that no zone data can explain does not close a quota for ever.
 func TestAnEndThatCannotBeDoesNotKeepAQuotaClosed(t *testing.T) {

@@ -165,38 +165,3 @@ func TestWhatWasGivenBackToAPeriodEndsWithIt(t *testing.T) {
 		t.Errorf("held %v: %d of 10 tokens in the next period", held, whole.Tokens/1000)
 	}
 }
-
-// A quota becomes one from the first use, or one of another length, by a write that takes nothing of
-// it and is planned from an image before others took 8 of 10. What is spent stays spent.
-func TestAQuotaThatChangesItsCalendarKeepsWhatIsSpent(t *testing.T) {
-	const start = theEdge + 5000
-	rate := bucket.Limit{Name: "r", Capacity: 100_000, Amount: 100_000, Period: 1000}
-	for name, c := range map[string]struct{ was, is string }{
-		"calendar to first use": {"m*/2@UTC", "+60"}, "another length": {"+60", "+120"},
-	} {
-		was := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.was}
-		is := was
-		is.Reset = c.is
-		_, stale := create(start, table.Costs([]bucket.Limit{was, rate}, 1000))
-		b := stale
-		write := func(image table.Shard, costs []table.Cost) (held bool) {
-			after, held, err := table.Charge{Image: image, Costs: costs, Now: start + 100}.Plan().Update.Apply(b.Item())
-			if err == nil {
-				b, err = table.DecodeShard(after)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return held
-		}
-		for range 2 {
-			if !write(b, table.Costs([]bucket.Limit{was, rate}, 4000)) {
-				t.Fatal("refused")
-			}
-		}
-		held := write(stale, table.Costs([]bucket.Limit{is, rate}, 0, 1000))
-		if sl := b.State.Slots[b.State.Index("q")]; sl.Tokens > 1000 {
-			t.Errorf("%s: held %v: 9 of 10 are spent, and there are %d", name, held, sl.Tokens)
-		}
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
-	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -229,15 +228,5 @@ func TestAWindowThatHasPassedSinceTheImage(t *testing.T) {
 	u = table.Charge{Image: stale, Now: hourOf + 16*60_000, Costs: table.Costs(limits, 1000), Force: true}.Plan()
 	if after, held, err := u.Update.Apply(it); err != nil || held {
 		t.Errorf("stored as %d, %v, want a refusal, which brings an image", slotNamed(decode(t, after), "r").Tokens, err)
-	}
-}
-
-// A charge that brings a schedule in force holds nothing over its first edge.
-func TestTheLifeOfTokensUnderANewSchedule(t *testing.T) {
-	now := hourOf + 10*60_000 - 5000
-	_, it := began(t, now, 100, "")
-	l, _ := began(t, now, 100, "m10-14c10@UTC")
-	if life := prefetch.LifeFrom(decode(t, it), table.Costs([]bucket.Limit{l}, 1000), 60_000, now); life != 5000 {
-		t.Errorf("held for %d ms, the window begins in 5000", life)
 	}
 }

@@ -50,27 +50,6 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 	}
 }
 
-// No zone moves by more than a day or so. Where an item says that its period ended in the middle
-// of a month, by a calendar that it had before perhaps, the next month begins the quota again.
-func TestPeriodThatEndedAtNoEdge(t *testing.T) {
-	const day = 86_400_000
-	const march = (20_819 + 59) * day
-	it := shardWith(t, "m0h0D1@UTC", march-40*day, item.Item{"vu": item.N(march - 10*day)})
-	for i, tt := range []struct {
-		at   int64
-		want int
-	}{{march - 9*day, 10}, {march + day, 10}, {march + 30*day, 0}, {march + 32*day, 10}} {
-		granted := 0
-		for after, ok := chargeAs(t, it, "UTC", tt.at); ok; after, ok = chargeAs(t, it, "UTC", tt.at) {
-			it = after
-			granted += 2
-		}
-		if granted != tt.want {
-			t.Fatalf("look %d: %d granted, want %d", i, granted, tt.want)
-		}
-	}
-}
-
 // A day and a month end at different edges, and by zone data of others perhaps an hour later. Both
 // ends are stored: whoever reads the bucket goes by them. A quota that never ends has none.
 func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {

@@ -3,7 +3,6 @@ package table_test
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -11,56 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// A shard without a refill instant, as another client leaves it, is split into two
-// without one: an instant of zero would refill the new shard since 1970.
-func TestSplitWithoutClockMintsNothing(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	b := imageOf(0, limits, 0, 1, now)
-	b.State.NoClock, b.State.RF = true, 0
-	b.State.Slots[b.State.Index("rpm")].Tokens = 10_000
-	writes := table.Split(b, now)
-	held := int64(0)
-	before := b.Item()
-	delete(before, "rf")
-	for i, it := range []item.Item{before, nil} {
-		half := decode(t, applied(t, writes[i], it))
-		at := half.State.At(now)
-		held += at.Slots[at.Index("rpm")].Tokens
-	}
-	if held != 10_000 {
-		t.Errorf("the halves hold %s, want what there was: 10", bucket.Tokens(held))
-	}
-}
-
-// What a shard takes back from another one of a limit that it has not got yet is stored with all that
-// belongs to it: level, parameters, a counter from zero, and what processes hold.
-func TestMergeBringsALimitThatIsNew(t *testing.T) {
-	const now = 1_700_000_000_000
-	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
-	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
-	for _, held := range []int64{0, 7_000} {
-		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
-		other := b
-		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, now)
-		i := other.State.Index("tpm")
-		other.State.Slots[i].Tokens, other.State.Slots[i].Held = 10_000, held
-		if held > 0 {
-			other.State.HeldUntil = now + 5000
-		}
-		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
-		got := decode(t, after)
-		j := got.State.Index("tpm")
-		if j < 0 {
-			t.Fatalf("the limit is not there: %v", after)
-		}
-		sl := got.State.Slots[j]
-		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40 and 10
-			t.Errorf("%+v, want 50 tokens of which none was taken, and %d held", sl, held)
-		}
-	}
-}
 
 // The clocks of the shards may differ: what a merge adds up is what both hold by the later one. Else a
 // shard that is behind would earn once more what the other brings.
@@ -123,25 +72,6 @@ func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	}
 }
 
-// A count is lowered only where every sibling above the new one is missing.
-func TestWhichSiblingsMustBeMissing(t *testing.T) {
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 64_000, Amount: 64_000, Period: 60_000}}
-	for _, c := range []struct {
-		shard, count, to int
-		missing          []int
-	}{{0, 2, 1, []int{1}}, {0, 8, 1, []int{1, 2, 4}}, {1, 8, 2, []int{3, 5}}, {0, 8, 4, []int{4}}} {
-		b := imageOf(1, limits, c.shard, c.count, 1_700_000_000_000)
-		var got []int
-		for _, w := range table.Discount(b, c.to, b.State.RF)[1:] {
-			_, _, _, shard, _ := layout.ParseBucketPK(w.Target().PK)
-			got = append(got, shard)
-		}
-		if !slices.Equal(got, c.missing) {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
 // A split that was long on its way, or comes from a clock that is behind, must
 // not move the refill instant back behind what was taken meanwhile: the time
 // between would be refilled twice.
@@ -181,25 +111,6 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	}
 }
 
-// A split that was planned in debt hands half of the debt on. If tokens have been
-// given back since, shard 0 must not spend at once what the sibling owes.
-func TestSplitOfDebtIsRefusedWhenItWasPaid(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
-	_, image := create(now, table.Costs(limits, 13_000))
-	split := table.Split(image, now)[0].(item.Update)
-	for back, want := range map[int64]bool{0: true, 1_000: true, 2_000: false, 3_000: false, 8_000: false} {
-		stored := image.Item()
-		if back > 0 {
-			stored, _, _ = table.Adjust(image.Key(), table.Costs(limits, -back)).Apply(stored)
-		}
-		_, held, err := split.Apply(stored)
-		if err != nil || held != want {
-			t.Errorf("3 owed, %s given back: split held %v, %v, want %v", bucket.Tokens(back), held, err, want)
-		}
-	}
-}
-
 // A shard is restored beside shard 0, which loses what it holds for it, and beside the shard that it
 // was split off, if that is another one: both must be as they were seen. Its generation is later than
 // that of the shard it is like, by whatever clock. It has denied nobody yet, and does not expire.
@@ -224,43 +135,6 @@ func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
 		}
 		if b := decode(t, writes[0].(item.Put).Item); table.Began(b.Generation) != now+5001 || b.TTL != 0 || b.Denied != 0 {
 			t.Errorf("%+v: a generation of %d, %d denied, expires at %d", c, table.Began(b.Generation), b.Denied, b.TTL)
-		}
-	}
-}
-
-// What has been counted so far stays with the shard that counted it: usage is read
-// from the growth of the counters, and a new shard's begins at zero.
-func TestNewShardsBeginToCountAtZero(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now,
-		Costs: table.Costs(limits, 4_000)}
-	_, b := table.Create(n)
-	split := table.Split(b, now+1)
-	keep, _, _ := split[0].Apply(b.Item())
-	moved, _, _ := split[1].Apply(nil)
-	zero := decode(t, keep)
-	opened, _, _ := table.Restore(zero, 1, 2, now+2, 3)[0].Apply(nil)
-	empty, _ := table.CreateEmpty(n, 2)
-	for _, tt := range []struct {
-		name string
-		it   item.Item
-		used int64
-	}{{"shard 0", keep, 4_000}, {"split off", moved, 0}, {"opened", opened, 0}, {"created empty", empty.Item, 0}} {
-		b := decode(t, tt.it)
-		for _, sl := range b.State.Slots {
-			if sl.Name != bucket.WCU && sl.Used != tt.used || sl.Name == bucket.WCU && tt.used == 0 && sl.Used != 0 {
-				t.Errorf("%s: %s has counted %d, want %d", tt.name, sl.Name, sl.Used, tt.used)
-			}
-			if sl.Name == bucket.WCU && tt.name != "shard 0" && sl.Tokens != sl.Capacity {
-				t.Errorf("%s: the meter shows %d", tt.name, sl.Tokens)
-			}
-		}
-		if b.Born != now/1000 {
-			t.Errorf("%s: created at %d", tt.name, b.Born)
-		}
-		if b.TTL != 0 || b.Generation == 0 || b.State.RF < now {
-			t.Errorf("%s: ttl %d, generation %d, rf %d", tt.name, b.TTL, b.Generation, b.State.RF)
 		}
 	}
 }
@@ -363,5 +237,55 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 		if got := len(decode(t, after).State.Slots) - 1; got != want {
 			t.Errorf("%d limits and 3 others are %d, want %d", own, got, want)
 		}
+	}
+}
+
+// What a shard takes back from another one of a limit that it has not got yet is stored with all that
+// belongs to it: level, parameters, a counter from zero, and what processes hold.
+func TestMergeBringsALimitThatIsNew(t *testing.T) {
+	const now = 1_700_000_000_000
+	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
+	for _, held := range []int64{0, 7_000} {
+		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
+		other := b
+		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, now)
+		i := other.State.Index("tpm")
+		other.State.Slots[i].Tokens, other.State.Slots[i].Held = 10_000, held
+		if held > 0 {
+			other.State.HeldUntil = now + 5000
+		}
+		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
+		got := decode(t, after)
+		j := got.State.Index("tpm")
+		if j < 0 {
+			t.Fatalf("the limit is not there: %v", after)
+		}
+		sl := got.State.Slots[j]
+		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40 and 10
+			t.Errorf("%+v, want 50 tokens of which none was taken, and %d held", sl, held)
+		}
+	}
+}
+
+// A shard without a refill instant, as another client leaves it, is split into two
+// without one: an instant of zero would refill the new shard since 1970.
+func TestSplitWithoutClockMintsNothing(t *testing.T) {
+	const now = 1_700_000_000_000
+	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
+	b := imageOf(0, limits, 0, 1, now)
+	b.State.NoClock, b.State.RF = true, 0
+	b.State.Slots[b.State.Index("rpm")].Tokens = 10_000
+	writes := table.Split(b, now)
+	held := int64(0)
+	before := b.Item()
+	delete(before, "rf")
+	for i, it := range []item.Item{before, nil} {
+		half := decode(t, applied(t, writes[i], it))
+		at := half.State.At(now)
+		held += at.Slots[at.Index("rpm")].Tokens
+	}
+	if held != 10_000 {
+		t.Errorf("the halves hold %s, want what there was: 10", bucket.Tokens(held))
 	}
 }
