@@ -54,7 +54,9 @@ func TestWhatClientsSeeIsBooked(t *testing.T) {
 		{"settled without an answer", settled(5, 1), lost, true, 1, nil, 43, 49},
 		{"given back without an answer", failing(4), lost, true, 1, nil, 43, 53},
 		{"not settled", settled(3, 1), away, false, 1, nil, 46, 56},
-		{"impossible", settled(1, -1), nil, true, 0, nil, 47, 57},
+		{"as acquired", ask(1), nil, true, 0, nil, 47, 57},
+		{"impossible", settled(1, -1), nil, true, 0, nil, 48, 58},
+		{"invalid", ask(-1), nil, true, 0, limiter.ErrInvalid, 48, 58},
 	} {
 		writes := 0
 		db.SetHook(func(op memdynamo.Op) (bool, error) {
@@ -73,12 +75,12 @@ func TestWhatClientsSeeIsBooked(t *testing.T) {
 			t.Errorf("%s: %d to %d, want %d to %d", step.name, p.Low, p.High, step.low, step.high)
 		}
 	}
-	want := Ends{Granted: 7, Denied: 1, Unavailable: 1, Unknown: 1, Adjusted: 2, RolledBack: 1, Lost: 2, Unsettled: 1}
+	want := Ends{Granted: 8, Denied: 1, Unavailable: 1, Unknown: 1, Adjusted: 2, RolledBack: 1, Lost: 2, Unsettled: 1}
 	if got := b.Ends(); got != want || b.Ends("acme") != want || b.Ends("nobody") != (Ends{}) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	a := loadcheck.Account{Entity: "acme", Resource: "gpt", Limit: "tpd"}
-	if at := b.Asked(a); len(at) != 10 || !slices.IsSorted(at) || len(b.Errs()) != 1 {
+	if at := b.Asked(a); len(at) != 11 || !slices.IsSorted(at) || len(b.Errs()) != 2 {
 		t.Errorf("asked at %d, errors %q", at, b.Errs())
 	}
 }
