@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -260,4 +262,35 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 func (d *Desks) dropped(ctx context.Context, grants ...decide.Grant) {
 	ctx = context.WithoutCancel(ctx)
 	d.background.Go(func() { d.giveBack(ctx, grants) }) // which reports the result
+}
+
+// DynamoDB slows us down where a table or a partition is written to more than it may be.
+// That passes within fractions of a second, or it lasts; then trying on makes it worse.
+
+const (
+	// ThrottleRetries is how often a write is sent again for an acquire because it was
+	// throttled.
+	ThrottleRetries = 3
+	// ThrottlePause is the longest pause before the first of them; it doubles.
+	ThrottlePause = 25 * time.Millisecond
+	// contentionPause is the base of the jittered pause after a transaction held the item.
+	contentionPause = 2 * time.Millisecond
+)
+
+// pause waits until a write that was throttled, or met a transaction, may be sent again, and reports whether it
+// may: not after other errors, not for ever, and not when ctx has ended. It counts in throttled.
+func pause(ctx context.Context, err error, sent int, throttled *int) bool {
+	var d time.Duration
+	switch store.KindOf(err) {
+	case store.Conflict:
+		d = store.Jitter(sent, 5*contentionPause, 100*contentionPause)
+	case store.Throttled:
+		if *throttled++; *throttled > ThrottleRetries {
+			return false
+		}
+		d = store.Jitter(*throttled-1, ThrottlePause, 4*ThrottlePause)
+	default:
+		return false
+	}
+	return smithytime.SleepWithContext(ctx, d) == nil
 }

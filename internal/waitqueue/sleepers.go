@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -19,7 +20,7 @@ import (
 // the level is back at zero. A lease of this process may give back tokens that were taken earlier,
 // because its caller leaves or the work has cost less. Then the level gets there sooner, and the
 // sleeper is woken. Tokens that other processes give back serve the requests that follow. A look
-// (looks.go) finds the rest.
+// (below) finds the rest.
 
 // Owed is the debt of a request on one shard.
 type Owed struct {
@@ -169,4 +170,118 @@ func (all *Sleepers) Any(n decide.Name) bool {
 	defer all.mu.Unlock()
 	room := all.Rooms.Find(n)
 	return room != nil && len(room.sleepers) > 0
+}
+
+// Moment is a point in the history of a shard. The zero value is not known.
+type Moment struct {
+	shard      int
+	generation int64
+	writes     int64 // that the meter has counted
+	known      bool
+}
+
+// MomentOf returns the moment of an image.
+func MomentOf(b table.Shard) Moment {
+	i := b.State.Index(bucket.WCU)
+	if i < 0 || b.Entity == "" {
+		return Moment{}
+	}
+	return Moment{b.State.Shard, b.Generation, b.State.Slots[i].Used, true}
+}
+
+// before reports whether a point was certainly before another.
+func (m Moment) before(o Moment) bool {
+	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
+}
+
+// Taking is when a lease had taken all that it has: on the shard that one write has charged, and
+// in the order of this process, see [Sleepers.Turn]. Each may be zero, which is not known.
+type Taking struct {
+	Moment Moment
+	Turn   int64
+}
+
+// before reports whether all was certainly taken before an image that a call has brought which
+// began at a turn.
+func (t Taking) before(image Moment, asked int64) bool {
+	return t.Moment.before(image) || t.Turn > 0 && t.Turn < asked
+}
+
+// Return is a lease's give-back on one shard.
+type Return struct {
+	Name  decide.Name
+	Taken Taking
+	Given Moment // when it was given back
+	Costs []table.Cost
+}
+
+// No message reports tokens that other processes or an operator put back. So one of a shard's
+// sleepers reads it now and then, and all of them use the result. Once the level of a shard is back
+// at zero, all costs that it was charged before are paid, whichever sleeper owes them. A sleeper
+// goes on then, or at its own time, whichever comes first.
+//
+// Example: a level of -50 that refills by 1 a second. The last one in the queue sleeps for 50 s.
+// After 10 s an operator resets the bucket. At 15 s a sleeper reads a level at which nothing is
+// owed, and all go on.
+
+// LongestPause is the longest time between two looks of a shard's sleepers, and of the first in a
+// line. For so long they may miss that an operator or another process has put tokens back.
+const LongestPause = 15 * time.Second
+
+// Look is a shard that is about to be read, with the sleepers that use the result: those charged to
+// it before. The image does not show later ones.
+type Look struct {
+	Key item.Key
+	who []debtOf
+}
+
+// debtOf is a sleeper's debt on the shard.
+type debtOf struct {
+	by   *Sleeper
+	part *debtor
+}
+
+// Due returns the sleeper's shards without a look for LongestPause, and after which time to ask
+// again. From now on they count as looked at.
+func (all *Sleepers) Due(s *Sleeper) (looks []Look, next time.Duration) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	now := time.Now()
+	next = LongestPause
+	for i := range s.parts {
+		mine := &s.parts[i]
+		if since := now.Sub(mine.looked); since < LongestPause {
+			next = min(next, LongestPause-since)
+			continue
+		}
+		k := Look{Key: mine.image.Key()}
+		for _, o := range mine.room.sleepers {
+			for j := range o.parts {
+				if o.parts[j].image.Key() == k.Key {
+					o.parts[j].looked = now
+					k.who = append(k.who, debtOf{o, &o.parts[j]})
+				}
+			}
+		}
+		looks = append(looks, k)
+	}
+	return looks, next
+}
+
+// Saw gives the sleepers of a shard its image. If the bucket has split or merged since, part of
+// their debt is elsewhere, so they sleep on. A sleeper that learns nothing is not woken: it would
+// use the clock then, and go on too early if the clock was set ahead meanwhile.
+func (all *Sleepers) Saw(k Look, b table.Shard) {
+	if b.State.NoClock || len(b.Partial) > 0 {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, o := range k.who {
+		paid := decide.PaidBack(b, o.part.limits)
+		if b.State.Count() == o.part.image.State.Count() && paid < o.part.until() {
+			o.part.paid = paid
+			o.by.wake()
+		}
+	}
 }
