@@ -88,52 +88,21 @@ func read(text []byte) (doc document, err error) {
 	if err = d.Decode(&node); errors.Is(err, io.EOF) {
 		return doc, nil // nothing there, which says no namespace
 	}
-	if err == nil {
-		err = unique(&node)
-	}
-	look := newSurvey()
-	if err == nil {
-		err = look.check(&node, reflect.TypeFor[document](), nil)
-	}
-	if err == nil {
-		err = node.Load(&doc, yaml.WithKnownFields(), yaml.WithUniqueKeys(false))
+	if err == nil { // finds aliases without end; keys that are there twice are found below
+		err = node.Load(new(any), yaml.WithUniqueKeys(false))
 	}
 	if err != nil {
-		return doc, worded(err, look.at)
+		return doc, err
 	}
-	doc.lines = look.lines
+	r := reader{lines: map[string]int{}}
+	if r.read(node.Content[0], reflect.ValueOf(&doc).Elem(), nil); r.wrong != nil {
+		return doc, errors.New(strings.Join(r.wrong, "; "))
+	}
+	doc.lines = r.lines
 	if more := d.Decode(&node); !errors.Is(more, io.EOF) {
 		err = errors.New("more than one document")
 	}
 	return doc, err
-}
-
-// unique returns an error if a key is there twice, or is null, which the parser passes
-// over with all that is below it. The parser compares each key with
-// each other, which takes minutes for 50,000.
-func unique(node *yaml.Node) error {
-	if node.Kind == yaml.MappingNode {
-		seen := make(map[string]int, len(node.Content)/2)
-		for i := 0; i < len(node.Content); i += 2 {
-			key := node.Content[i]
-			if key.Kind == yaml.AliasNode {
-				key = key.Alias
-			}
-			if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!null" {
-				return fmt.Errorf("line %d: the key is null; in quotes it is a name: %q", node.Content[i].Line, key.Value)
-			}
-			if line, twice := seen[key.Value]; twice {
-				return fmt.Errorf("line %d: %q is there already, in line %d", node.Content[i].Line, key.Value, line)
-			}
-			seen[key.Value] = key.Line
-		}
-	}
-	for _, n := range node.Content {
-		if err := unique(n); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (d document) manifest() (admin.Manifest, error) {

@@ -158,10 +158,12 @@ func FuzzParse(f *testing.F) {
 func TestKeysThatAreNoNames(t *testing.T) {
 	const head, limits = "namespace: a\nresources:\n", "{limits: {rpm: {capacity: 1}}}\n"
 	for text, want := range map[string]string{
-		head + "  &x gpt-4: " + limits + "  *x : " + limits: `line 4: "gpt-4" is there already, in line 3`,
-		head + "  null: " + limits:                          `line 3: the key is null; in quotes it is a name: "null"`,
-		head + "  ~: " + limits:                             `line 3: the key is null`,
-		head + "  &x null: " + limits:                       `line 3: the key is null`,
+		head + "  &x gpt-4: " + limits + "  *x : " + limits: `line 4: resources: "gpt-4" is there already, in line 3`,
+		head + "  null: " + limits:                          `line 3: resources: the key is null; in quotes it is a name: "null"`,
+		head + "  ~: " + limits:                             `line 3: resources: the key is null`,
+		"namespace: a\nentities: {a: {metadata: {t: {b: 1,\n b: 2}}}}": `line 3: entities: a: metadata: t: "b" is there already, ` +
+			"in line 2",
+		head + "  &x null: " + limits: `line 3: resources: the key is null`,
 	} {
 		if _, err := Parse([]byte(text)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want %s", text, err, want)
