@@ -175,7 +175,7 @@ func TestAnApplicationThatCannotBegin(t *testing.T) {
 				}
 				for _, s := range p.Steps {
 					if (s.Err != nil) != (!c.done && s.Action != ActionUnchanged) {
-						t.Errorf("%s, %s: %s: %v", name, size, s, s.Err)
+						t.Errorf("%s, %s: %s: %v", name, size, s.Subject(), s.Err)
 					}
 				}
 				if n := len(w.events(Scope{Entity: "acme"})); (n == 4) != c.done || (n == 2) == c.done {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -80,7 +79,7 @@ func TestApplyThatCannotGoOn(t *testing.T) {
 				want = c.first + c.cause
 			}
 			if s.Err == nil || s.Err.Error() != want {
-				t.Errorf("%s: %s: %v\nwant %s", c.what, s, s.Err, want)
+				t.Errorf("%s: %s: %v\nwant %s", c.what, s.Subject(), s.Err, want)
 			}
 			if stored := w.db.Item(w.ns.config(s.Scope).Key()) != nil; stored != (i == 0 && c.stored) {
 				t.Errorf("%s: %s is stored: %v", c.what, s.Scope, stored)
@@ -116,33 +115,5 @@ func TestScopesThatShareARegistry(t *testing.T) {
 		if w.must(err); len(names) != len(m.Resources) {
 			t.Errorf("%s: listed %q", actions(p), names)
 		}
-	}
-}
-
-// What is created stands before anything is deleted, the most specific scope first, so that nobody is
-// without limits in between.
-func TestOrderOfAnApplication(t *testing.T) {
-	w := newWorld(t)
-	w.apply(declare())
-	p := w.plan(Manifest{Namespace: "prod", System: &Config{Limits: []limiter.Limit{rpm20}},
-		Resources: map[string][]limiter.Limit{"new": {rpm10}},
-		Entities:  map[string]map[string][]limiter.Limit{"acme": {"": {rpm20}}, "beta": {"gpt-4": {rpm10}}}})
-	var order []string
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		for _, write := range op.Writes {
-			for _, s := range p.Steps {
-				if write.Target() == w.ns.config(s.Scope).Key() {
-					_, gone := write.(item.Delete)
-					order = append(order, fmt.Sprintf("%s %v", s.Scope, gone))
-				}
-			}
-		}
-		return true, nil
-	})
-	w.must(w.ns.Apply(t.Context(), p))
-	w.db.SetHook(nil)
-	want := []string{"beta/gpt-4 false", "acme/* false", "*/new false", "*/* false", "acme/gpt-4 true", "*/gpt-4 true"}
-	if !slices.Equal(order, want) {
-		t.Errorf("order %q\nwant  %q", order, want)
 	}
 }

@@ -122,21 +122,6 @@ func TestParentsOfParents(t *testing.T) {
 	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})
 }
 
-func TestChildrenGoOverPages(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "org"})
-	for _, id := range []string{"e", "d", "c", "b", "a"} {
-		w.create(Entity{ID: id, Parent: "org"})
-	}
-	var ids string
-	for _, e := range collect(t, w.ns.Children(t.Context(), "org")) {
-		ids += e.ID
-	}
-	if ids != "abcde" {
-		t.Errorf("children %q", ids)
-	}
-}
-
 // Buckets that exist learn of parent and flag: Python clients look there.
 func TestBucketsLearnOfTheirParent(t *testing.T) {
 	w := newWorld(t)

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -275,53 +273,6 @@ func TestAHierarchyOverwritesNothing(t *testing.T) {
 			t.Errorf("%s: b is no longer managed: %v", name, s.Described)
 		}
 	}
-}
-
-// Whichever call fails, nothing is half done that a second application does not make up for.
-func TestAHalfAppliedHierarchyGoesOn(t *testing.T) {
-	m := tree(Entity{ID: "org"})
-	for i := range 100 {
-		m.Described = append(m.Described, Entity{ID: fmt.Sprintf("t%03d", i), Parent: "org", Cascade: i%2 == 0})
-		set(&m.Entities, fmt.Sprintf("t%03d", i), map[string][]limiter.Limit{"gpt-4": {rpm10}})
-	}
-	for fail := 2; fail < 20; fail += 2 {
-		for _, applied := range []bool{false, true} {
-			w := newWorld(t)
-			w.db.PageSize = 1000
-			p := w.plan(m)
-			var mu sync.Mutex
-			calls := 0
-			w.db.SetSerialHook(func(memdynamo.Op) (bool, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if calls++; calls >= fail {
-					return applied, memdynamo.Fail(store.Setup)
-				}
-				return true, nil
-			})
-			err := w.ns.Apply(context.Background(), p)
-			w.db.SetHook(nil)
-			if err == nil {
-				t.Fatalf("call %d fails, and that is not told", fail)
-			}
-			w.apply(m)
-			counts, err := w.ns.resourcesWithEntityLimits(t.Context())
-			w.must(err)
-			if n := len(w.described()); n != 101 || counts["gpt-4"] != 100 || w.plan(m).Changes() != 0 {
-				t.Errorf("call %d fails: %d entities, %v", fail, n, counts)
-			}
-			if e := w.events(Scope{Entity: "t007"}); len(e) != 2 {
-				t.Errorf("call %d fails: %d events", fail, len(e))
-			}
-		}
-	}
-}
-
-func set[K comparable, V any](m *map[K]V, key K, v V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[key] = v
 }
 
 // Thousands of entities, with limits and parents, are a few calls for each hundred.

@@ -236,7 +236,7 @@ func TestSettingsSurviveOddLimits(t *testing.T) {
 	w.wants(w.ns.ChangeLimits(ctx, Config{Scope: own}, rpm20), ErrBusy)
 	plan, err := w.ns.Plan(ctx, Manifest{Namespace: "prod", System: &Config{Limits: []limiter.Limit{rpm10}}})
 	if err != nil || len(plan.Steps) != 1 || plan.Steps[0].Action != ActionUpdate ||
-		!strings.Contains(plan.Steps[0].String(), `what is not served (`) {
+		!strings.Contains(fmt.Sprint(plan.Steps[0].Before()), `what is not served (`) {
 		t.Errorf("planned %v, %v", plan, err)
 	}
 	w.must(w.ns.SetLimits(ctx, Scope{}, rpm10)) // the same as before, but for the schedule

@@ -2,7 +2,6 @@ package limitertable
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -32,23 +31,20 @@ type Repaired struct {
 	Recovery   bool // point-in-time recovery
 }
 
-// ErrNotActive is the error of a table that is being made, restored or deleted.
-var ErrNotActive = errors.New("limitertable: table is not active")
-
 // Repair switches on what a restored table lacks: deletion protection, point-in-time recovery,
 // time to live and the stream. AWS restores items, keys and indexes only. It may be repeated, and
 // goes on where an earlier call stopped. The result says what this call has done, also where it failed,
 // and the description is of the table afterwards, with the ARN of its stream.
 //
 // A table with other keys or indexes, or whose stream or time to live is another one, is left alone:
-// the error is a *[DiffError]. One that is not active yet is ErrNotActive. Repair blocks until the
+// the error is a *[DiffError]. One that is not active yet is refused. Repair blocks until the
 // stream is on, five minutes at most.
 func Repair(ctx context.Context, db Repairable, name string) (d Description, done Repaired, err error) {
 	if d, err = Describe(ctx, db, name); err != nil {
 		return d, done, err
 	}
 	if d.Status != types.TableStatusActive && d.Status != types.TableStatusUpdating {
-		return d, done, fmt.Errorf("%w: table %q is %s", ErrNotActive, name, d.Status)
+		return d, done, fmt.Errorf("limitertable: table is not active: table %q is %s", name, d.Status)
 	}
 	must := Deployed()
 	if err := must.repairable(d).Check(d); err != nil {
