@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"html"
@@ -206,14 +205,8 @@ func TestDashboardRefuses(t *testing.T) {
 // The command serves the page until it is interrupted. What is not accepted is named.
 func TestDashboardCommand(t *testing.T) {
 	s, _ := dashboardRig(t, 1)
-	in, out := io.Pipe()
-	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: s.table}
-	ctx, stop := context.WithCancel(t.Context())
-	code := make(chan int, 1)
-	go func() { code <- a.run(ctx, []string{"dashboard", "--http", "localhost:0"}) }()
-	lines := bufio.NewScanner(in)
-	lines.Scan()
-	resp, err := http.Get(lines.Text())
+	line, end := s.begins("dashboard", "--http", "localhost:0")
+	resp, err := http.Get(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +214,7 @@ func TestDashboardCommand(t *testing.T) {
 	if resp.Body.Close(); err != nil || !strings.Contains(string(page), "<title>Limits of default</title>") {
 		t.Errorf("%v: %s", err, page)
 	}
-	stop()
-	if got := <-code; got != 0 {
+	if got := end(); got != 0 {
 		t.Errorf("ended in %d", got)
 	}
 	for flags, want := range map[string]string{

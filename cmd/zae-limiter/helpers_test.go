@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -62,6 +65,18 @@ func (s *shell) end(args ...string) (out, errs string, code int) {
 	a := &app{in: strings.NewReader(s.stdin), out: &stdout, errs: &stderr, memory: s.memory}
 	code = a.run(s.Context(), args)
 	return stdout.String(), stderr.String(), code
+}
+
+// begins runs a command that goes on until end, which returns its status, and returns its first line.
+func (s *shell) begins(args ...string) (line string, end func() int) {
+	in, out := io.Pipe()
+	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: s.memory}
+	ctx, stop := context.WithCancel(s.Context())
+	code := make(chan int, 1)
+	go func() { code <- a.run(ctx, args) }()
+	lines := bufio.NewScanner(in)
+	lines.Scan()
+	return lines.Text(), func() int { stop(); return <-code }
 }
 
 // run runs a command, which must end in the status.

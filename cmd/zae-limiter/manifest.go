@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -120,11 +119,7 @@ func (a *app) read(file string) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(a.in)
 	}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s", file)
-	}
-	return text, err
+	return os.ReadFile(file)
 }
 
 type shownStep struct {

@@ -49,7 +49,7 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	s.says(0, "apply --yes "+file, "2 changes applied")
-	s.says(1, "plan no-such-file", "there is no file no-such-file")
+	s.says(1, "plan no-such-file", "open no-such-file: no such file")
 	s.says(1, "plan "+filepath.Dir(file), "is a directory")
 	write("novelty: 1\n")
 	s.says(2, "plan "+file, "novelty")

@@ -427,18 +427,10 @@ func TestServeGivesUpWhatItHolds(t *testing.T) {
 
 // Without rules there is the API, and nothing of Envoy.
 func TestServeWithoutEnvoy(t *testing.T) {
-	table := limitertest.New(t)
-	table.Admin("")
-	in, out := io.Pipe()
-	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: table}
-	ctx, stop := context.WithCancel(t.Context())
-	code := make(chan int, 1)
-	go func() { code <- a.run(ctx, []string{"serve", "--http", "127.0.0.1:0"}) }()
-	lines := bufio.NewScanner(in)
-	lines.Scan()
-	address, ok := strings.CutPrefix(lines.Text(), "HTTP on ")
+	line, end := newShell(t).begins("serve", "--http", "127.0.0.1:0")
+	address, ok := strings.CutPrefix(line, "HTTP on ")
 	if !ok {
-		t.Fatal(lines.Text())
+		t.Fatal(line)
 	}
 	for path, want := range map[string]int{"/openapi.yaml": http.StatusOK, "/json": http.StatusNotFound} {
 		resp, err := http.Get("http://" + address + path)
@@ -449,8 +441,7 @@ func TestServeWithoutEnvoy(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
 		}
 	}
-	stop()
-	if got := <-code; got != 0 {
+	if got := end(); got != 0 {
 		t.Errorf("ended in %d", got)
 	}
 }

@@ -440,6 +440,17 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 		}
 		begin.stdin = "y\n"
 		begin.says(failed, "limits set -r gpt-4 rpm=7", "--replace stores others in their place")
+		begin.db.SetSerialHook(func(o memdynamo.Op) (bool, error) { // without an answer nobody sees what would leave
+			if slices.ContainsFunc(o.Keys, func(k item.Key) bool { return strings.HasSuffix(k.PK, "/RESOURCE#gpt-4") }) {
+				return false, memdynamo.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		for _, command := range []string{"limits set -r gpt-4 --replace rpm=7", "limits delete -r gpt-4"} {
+			if _, errs, code := begin.end(strings.Fields(command)...); code != failed || strings.Contains(errs, "[y/N]") {
+				t.Errorf("zae-limiter %s on a table that does not answer: %d\n%s", command, code, errs)
+			}
+		}
 	})
 }
 
