@@ -62,6 +62,8 @@ func TestMoneyIsMoney(t *testing.T) {
 func TestDollarsAreForQuotas(t *testing.T) {
 	s := newShell(t)
 	s.says(0, "limits set -y -r api spend=$5@daily", "spend $5")
+	s.says(0, "limits set -y -r rates spend=5000000/d")
+	s.says(0, "peek acme rates", "spend 5000000 0 5000000")
 	s.says(2, "limits set -y -r api spend=$5/d", "dollars are for quotas, like budget=$500@monthly")
 	s.says(2, "limits set -y -r api spend=5:$5", "dollars are for quotas, like budget=$500@monthly")
 	s.says(2, "limits set -y -r api jobs=$5@in-flight/1m", "dollars are for quotas, like budget=$500@monthly")

@@ -67,7 +67,6 @@ func TestSchedulesAreShown(t *testing.T) {
 func TestPeekAtABlockedLimit(t *testing.T) {
 	s := newShell(t)
 	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "images=blocked")
-	s.says(0, "peek acme gpt-4", "never")
-	s.says(0, "peek acme gpt-4 -o csv", "never")
+	s.says(0, "peek acme gpt-4 -o csv", "acme,gpt-4,images,blocked,0,,0,never")
 	s.says(0, "peek acme gpt-4 -o json", `"full_in_seconds": null`)
 }

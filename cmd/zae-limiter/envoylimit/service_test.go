@@ -378,41 +378,6 @@ func TestLookAtASoftLimit(t *testing.T) {
 	}
 }
 
-// Limits that are stored for a bucket in use are in force within 15 seconds.
-func TestStoredLimitsAreFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := limitertest.NewLive(t)
-		s := envoylimit.New(table.Limiter(nil), parse(t, rules), envoylimit.Options{})
-		ask := func() string {
-			t.Helper()
-			out, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
-				Descriptors: []*common.RateLimitDescriptor{from("a")}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return inOneLine(out)
-		}
-		for range 4 {
-			if got := ask(); !strings.Contains(got, " 3/MINUTE") {
-				t.Error(got)
-			}
-		}
-		entity, resource := envoylimit.BucketOf("edge", "remote_address", "a")
-		err := table.Admin("").SetLimits(t.Context(), admin.Scope{Entity: entity, Resource: resource},
-			limiter.PerMinute(envoylimit.LimitName, 600))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 15 {
-			time.Sleep(time.Second)
-			ask()
-		}
-		if got := ask(); !strings.HasPrefix(got, "OK | OK 600/MINUTE") {
-			t.Errorf("after 15 seconds: %s", got)
-		}
-	})
-}
-
 // Where there is no decision, the error leaves it to Envoy, unless another descriptor decides.
 func TestNoDecision(t *testing.T) {
 	r := newRig(t)
