@@ -22,31 +22,17 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 	if err := validate.Entity("ID", id); err != nil {
 		return 0, err
 	}
-	for it, err := range n.calls.query(ctx, config.ConfigsOfEntity(n.id, id)) {
-		if err != nil {
-			return removed, fail(err, "delete entity %q: its limits", id)
-		}
-		c, _ := config.DecodeConfig(it)
-		if c.Entity == "" {
-			continue // it is something else, and goes with the rest
-		}
-		dropped, err := n.dropConfig(ctx, c)
-		if err != nil {
-			return removed, fail(err, "delete entity %q: its limits", id)
-		}
-		removed += dropped
-	}
 	seen := map[item.Key]bool{}
 	for range deletePasses {
 		before := len(seen)
 		if err := n.sweepEntity(ctx, id, seen); err != nil {
-			return removed + len(seen), fail(err, "delete entity %q", id)
+			return len(seen), fail(err, "delete entity %q", id)
 		}
 		if len(seen) == before {
 			break
 		}
 	}
-	removed += len(seen)
+	removed = len(seen)
 	dropped, err := n.dropEntity(ctx, id, removed)
 	return removed + dropped, fail(err, "delete entity %q", id)
 }
@@ -57,9 +43,9 @@ func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, e
 const deletePasses = 5
 
 // sweepEntity removes what can be found of an entity now, but its description, and
-// adds the keys to seen. Limits that were set meanwhile leave the counts, too.
+// adds the keys to seen. Limits go first, and leave the counts too.
 func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Key]bool) error {
-	for _, q := range []item.Query{table.BucketsOfEntity(n.id, id), config.OfEntity(n.id, id)} {
+	for _, q := range []item.Query{config.OfEntity(n.id, id), table.BucketsOfEntity(n.id, id)} {
 		for items, err := range n.calls.pages(ctx, q) {
 			if err != nil {
 				return err

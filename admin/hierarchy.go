@@ -94,7 +94,7 @@ func (n *Namespace) planEntities(ctx context.Context, m Manifest, managed []stri
 	if err := h.read(ctx, slices.Concat(all, gone)); err != nil {
 		return nil, err
 	}
-	if err := h.readAbove(ctx, all); err != nil {
+	if err := h.readAbove(ctx); err != nil {
 		return nil, err
 	}
 	var steps []Step
@@ -124,26 +124,19 @@ func (h hierarchy) read(ctx context.Context, ids []string) error {
 }
 
 // readAbove reads the entities above those that are declared, which are not declared themselves.
-func (h hierarchy) readAbove(ctx context.Context, ids []string) error {
+func (h hierarchy) readAbove(ctx context.Context) error {
 	for range maxAncestors + 1 {
 		above := map[string]bool{}
-		for _, id := range ids {
-			p := h.parent[id]
-			_, known := h.parent[p]
-			above[p] = above[p] || p != "" && !known
-		}
-		maps.DeleteFunc(above, func(_ string, unknown bool) bool { return !unknown })
-		ids = slices.Sorted(maps.Keys(above))
-		if len(ids) == 0 {
-			return nil
-		}
-		var unread []string
-		for _, id := range ids {
-			if _, read := h.stored[id]; !read {
-				unread = append(unread, id)
+		for _, p := range h.parent {
+			if _, known := h.parent[p]; p != "" && !known {
+				above[p] = true
 			}
 		}
-		if err := h.read(ctx, unread); err != nil {
+		if len(above) == 0 {
+			return nil
+		}
+		ids := slices.Sorted(maps.Keys(above))
+		if err := h.read(ctx, ids); err != nil {
 			return err
 		}
 		for _, id := range ids {
