@@ -22,7 +22,7 @@ var refused = map[reflect.Type]map[string]string{
 	reflect.TypeFor[section](): {config.AttrOnUnavailable: "only system has it"},
 }
 
-// reader reads a manifest into the types that say what stands where. It collects what is wrong, in words of
+// reader reads a manifest into the types that say what stands where. It collects mistakes, in words of
 // manifests, and notes where limits stand.
 type reader struct {
 	wrong []string
@@ -103,7 +103,7 @@ func (r *reader) field(p pair, of reflect.Value, where []string) {
 // pair is a key of a mapping with its value.
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys of a mapping, and then those of the mappings that it merges.
+// pairs returns the keys of a mapping, its own before merged ones.
 func (r *reader) pairs(n *yaml.Node, where []string) (out []pair) {
 	var merged []*yaml.Node
 	lines := make(map[string]int, len(n.Content)/2)

@@ -108,7 +108,7 @@ func TestAliasesAreCheckedOnce(t *testing.T) {
 	}
 }
 
-// What is refused is said in words of manifests: the line once, and what is accepted there.
+// Errors are in words of manifests: the line once, and the values that are accepted there.
 func TestWordsOfErrors(t *testing.T) {
 	limitKeys := strings.Join(keys(reflect.TypeFor[limit]()), ", ")
 	in := func(rest string) string { return "namespace: a\nsystem:\n  limits:\n    rpm: " + rest }
