@@ -1,8 +1,10 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -127,43 +129,29 @@ func (o *Options) withDefaults() (Options, error) {
 	if err := out.durations(); err != nil {
 		return out, err
 	}
-	if out.MaxBuckets == 0 {
-		out.MaxBuckets = 10_000
-	}
-	if out.MaxBuckets < 1 {
-		return out, validate.Invalid("Options.MaxBuckets", out.MaxBuckets, "a positive number, or zero for the default")
-	}
-	if out.Ahead != 0 && !aheadFor(out.Ahead) {
-		return out, validate.Invalid("Options.Ahead", out.Ahead, "10ms to 10m, or zero to take nothing ahead")
-	}
-	if s := out.SettleWithin; s != 0 && (s < 10*time.Millisecond || s > time.Minute) {
-		return out, validate.Invalid("Options.SettleWithin", s, "10ms to 1m, or zero to settle at once")
-	}
-	if out.Slack == 0 {
-		out.Slack = 30
-	}
-	if out.Slack < 1 || out.Slack > 100 {
-		return out, validate.Invalid("Options.Slack", out.Slack, "1 to 100 percent, or zero for the default")
-	}
-	if out.MaxShards == 0 {
-		out.MaxShards = bucket.DefaultMaxShards
-	}
-	if n := out.MaxShards; n < 1 || n > bucket.MaxShards || n&(n-1) != 0 {
-		return out, validate.Invalid("Options.MaxShards", n,
-			fmt.Sprintf("a power of two from 1 to %d, or zero for the default", bucket.MaxShards))
+	for _, n := range []struct {
+		name      string
+		v         *int
+		def, most int
+		accepted  string
+	}{
+		{"Options.MaxBuckets", &out.MaxBuckets, 10_000, math.MaxInt, "a positive number"},
+		{"Options.Slack", &out.Slack, 30, 100, "1 to 100 percent"},
+		{"Options.MaxShards", &out.MaxShards, bucket.DefaultMaxShards, bucket.MaxShards,
+			fmt.Sprintf("a power of two from 1 to %d", bucket.MaxShards)},
+		{"Options.LocalShare", &out.LocalShare, 10, 100, "1 to 100 percent"},
+	} {
+		if *n.v == 0 {
+			*n.v = n.def
+		}
+		if *n.v < 1 || *n.v > n.most || n.v == &out.MaxShards && *n.v&(*n.v-1) != 0 {
+			return out, validate.Invalid(n.name, *n.v, n.accepted+", or zero for the default")
+		}
 	}
 	if out.OnUnavailable < PolicyDefault || out.OnUnavailable > PolicyLocal {
 		return out, validate.Invalid("Options.OnUnavailable", int(out.OnUnavailable), policies)
 	}
-	if out.OnUnavailable == PolicyDefault {
-		out.OnUnavailable = PolicyBlock
-	}
-	if out.LocalShare == 0 {
-		out.LocalShare = 10
-	}
-	if out.LocalShare < 1 || out.LocalShare > 100 {
-		return out, validate.Invalid("Options.LocalShare", out.LocalShare, "1 to 100 percent, or zero for the default")
-	}
+	out.OnUnavailable = cmp.Or(out.OnUnavailable, PolicyBlock)
 	if out.Now == nil {
 		out.Now = time.Now
 	}
@@ -172,23 +160,27 @@ func (o *Options) withDefaults() (Options, error) {
 
 // durations fills in and checks the options that are durations.
 func (o *Options) durations() error {
+	const ms, longest = time.Millisecond, time.Duration(math.MaxInt64)
 	for _, d := range []struct {
-		name     string
-		v        *time.Duration
-		def      time.Duration
-		negative bool
+		name             string
+		v                *time.Duration
+		def, least, most time.Duration
+		negative         bool
+		accepted         string
 	}{
-		{"Options.Timeout", &o.Timeout, 2 * time.Second, false},
-		{"Options.DenyFor", &o.DenyFor, time.Second, true},
-		{"Options.ConfigTTL", &o.ConfigTTL, time.Minute, true},
+		{"Options.Timeout", &o.Timeout, 2 * time.Second, ms, longest, false, "zero for the default, or at least 1ms"},
+		{"Options.DenyFor", &o.DenyFor, time.Second, ms, longest, true, "zero for the default, or at least 1ms"},
+		{"Options.ConfigTTL", &o.ConfigTTL, time.Minute, ms, longest, true, "zero for the default, or at least 1ms"},
+		{"Options.Ahead", &o.Ahead, 0, 10 * ms, bucket.MaxAhead * ms, false, "10ms to 10m, or zero to take nothing ahead"},
+		{"Options.SettleWithin", &o.SettleWithin, 0, 10 * ms, time.Minute, false, "10ms to 1m, or zero to settle at once"},
 	} {
 		switch {
 		case *d.v == 0:
 			*d.v = d.def
 		case *d.v < 0 && d.negative:
 			*d.v = 0
-		case *d.v < time.Millisecond:
-			return validate.Invalid(d.name, *d.v, "zero for the default, or at least 1ms")
+		case *d.v < d.least || *d.v > d.most:
+			return validate.Invalid(d.name, *d.v, d.accepted)
 		}
 	}
 	return nil

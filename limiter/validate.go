@@ -27,7 +27,8 @@ func (l Limit) validate(field string) error {
 	case !bucket.AreFloors(l.Floors):
 		return validate.Invalid(label("Floors"), l.Floors,
 			fmt.Sprintf("%d classes at most, by name, with 0 to 99 percent, like \"batch=40,free=60\"", bucket.MaxFloors))
-	case l.Ahead != 0 && (!aheadFor(l.Ahead) || l.Ahead%time.Millisecond != 0 || l.Soft || l.InFlight || l.IsQuota()):
+	case l.Ahead != 0 && (l.Ahead < 10*time.Millisecond || l.Ahead > bucket.MaxAhead*time.Millisecond ||
+		l.Ahead%time.Millisecond != 0 || l.Soft || l.InFlight || l.IsQuota()):
 		return validate.Invalid(label("Ahead"), l.Ahead, "10ms to 10m, for a rate that is not soft; or zero")
 	case l.InFlight:
 		return l.validateInFlight(label)
@@ -95,7 +96,9 @@ func (l Limit) validateSchedule(label func(part string) string) error {
 				fmt.Sprintf("some of Capacity and Refill, 1 to %d, and Period, a whole number of seconds", int64(MaxTokens)))
 		}
 	}
-	stored, err := l.withoutSchedule().stored().WithSchedule(l.Schedule)
+	bare := l
+	bare.Schedule = ""
+	stored, err := bare.stored().WithSchedule(l.Schedule)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", validate.ErrInvalid, label("Schedule"), err)
 	}
@@ -105,16 +108,6 @@ func (l Limit) validateSchedule(label func(part string) string) error {
 			fmt.Sprintf("at most %d tokens and a period of %s in each window", int64(MaxTokens), maxPeriod))
 	}
 	return nil
-}
-
-func (l Limit) withoutSchedule() Limit {
-	l.Schedule = ""
-	return l
-}
-
-// aheadFor reports whether tokens that are taken ahead may be held for so long.
-func aheadFor(d time.Duration) bool {
-	return d >= 10*time.Millisecond && d <= time.Duration(bucket.MaxAhead)*time.Millisecond
 }
 
 func validateLimitName(field, s string) error {
