@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -42,10 +43,12 @@ import (
 // that were throttled or had no answer, calls are ErrUnavailable at once. Four times a second
 // one of them probes first, for at most 100 ms. Once the table answers, all are sent again.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	begin := l.begin()
 	if lease := l.atHand(ctx, req); lease != nil {
+		l.observeAcquire(ctx, req, begin, &desk.Attempt{Held: true}, lease, nil)
 		return lease, nil
 	}
-	begin, tries := l.begin(), &desk.Attempt{}
+	tries := &desk.Attempt{}
 	lease, err := l.acquire(ctx, req, tries)
 	l.observeAcquire(ctx, req, begin, tries, lease, err)
 	return lease, err
@@ -66,33 +69,30 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	}
 	req.Also = slices.Clone(req.Also) // the lease keeps it, and the caller may use its own again
 	if !l.answers(ctx, parts) {       // the table has been silent: do not wait for a timeout once more
-		return l.unanswered(ctx, req, parts)
+		at, stored, err := l.unasked(parts)
+		return l.undecided(ctx, req, parts, at, stored, err)
 	}
 	bounded := l.desks.Begin(ctx, tries)
 	defer bounded.End()
 	wants, cfg, at, err := l.needs(bounded, parts, tries.Room[:0])
-	if err != nil { // which limits are in force is not known, so nothing was asked for
-		if store.KindOf(err) != 0 { // else it may come from the cache, or no call was made
-			l.heard(ctx, req, parts, nil, at, err)
-		}
-		return l.unresolved(ctx, req, parts, at, cfg.policy, err)
+	got, reused := desk.Taken{}, (*inflight.Lease)(nil)
+	if err == nil {
+		reused = l.desks.Reuse(wants)
+		defer func() { l.desks.Unused(reused, tries.Kept()) }() // unless a lease has them
+		got = l.desks.Take(bounded, wants, tries)
+		at, err = got.At, failure(got)
+	} else { // which limits are in force is not known, or they never grant it: nothing was asked for
+		err = unresolved(at, err)
 	}
-	reused := l.desks.Reuse(wants)
-	defer func() { l.desks.Unused(reused, tries.Kept()) }() // unless a lease has them
-	got := l.desks.Take(bounded, wants, tries)
-	err = failure(got)
 	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
 		denied.addReused(wants, reused.Of)
 	}
-	// Else nothing was asked: it is bypassed, granted from prefetched tokens, or denied by the last image.
+	// Else no call was made: it is bypassed, granted from prefetched tokens, or denied by the last image.
 	if err == nil && !tries.Held && charged(got.Grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
-		l.heard(ctx, req, parts, wants, got.At, err)
-	}
-	if !decided(err) { // unavailable or unknown
-		return l.undecided(ctx, req, parts, got.At, cfg.policy, err)
+		l.heard(ctx, req, parts, wants, at, err)
 	}
 	if err != nil {
-		return nil, err
+		return l.undecided(ctx, req, parts, at, cfg.policy, err)
 	}
 	lease := l.leaseOf(got.Grants)
 	lease.request = req

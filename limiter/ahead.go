@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -26,7 +25,6 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 		return nil
 	}
 	defer l.desks.Leave()
-	begin := l.begin()
 	own, err := ownLimits(k, req.Limits)
 	if err != nil || req.validate() != nil {
 		return nil
@@ -38,8 +36,7 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	granted := &struct { // one piece of memory
 		Lease
 		costs [2]table.Cost
-	}{Lease: Lease{limiter: l, request: req, ahead: true}}
-	lease := &granted.Lease
+	}{}
 	costs, err := price(granted.costs[:0], req, cfg.limits, l.now())
 	if err != nil {
 		return nil
@@ -54,9 +51,10 @@ func (l *Limiter) atHand(ctx context.Context, req Request) *Lease {
 	if !ok {
 		return nil
 	}
+	lease := &granted.Lease
+	lease.limiter, lease.request, lease.ahead = l, req, true
 	lease.fill(n, h.Image, h.Limits, h.Part())
 	l.hold(lease, nil, reused)
 	reused = nil
-	l.observeAcquire(ctx, req, begin, &desk.Attempt{Held: true}, lease, nil)
 	return lease
 }

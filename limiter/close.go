@@ -25,7 +25,7 @@ func (le *Lease) Commit(ctx context.Context) error {
 	if le.closed {
 		return le.errClosed("commit")
 	}
-	return le.entered(ctx, "commit", (*Lease).commit)
+	return le.end(ctx, "commit", (*Lease).due)
 }
 
 // Rollback ends the lease of work that failed. It gives back everything that the lease has
@@ -40,15 +40,9 @@ func (le *Lease) Rollback(ctx context.Context) error {
 	case le.closed:
 		return nil
 	case le.kept:
-		return le.entered(context.WithoutCancel(ctx), "commit", (*Lease).commit)
+		return le.end(context.WithoutCancel(ctx), "commit", (*Lease).due)
 	}
-	return le.entered(ctx, "rollback", (*Lease).rollback)
-}
-
-func (le *Lease) commit(ctx context.Context) error { return le.settleAll(ctx, "commit", (*Lease).due) }
-
-func (le *Lease) rollback(ctx context.Context) error {
-	return le.settleAll(context.WithoutCancel(ctx), "rollback", (*Lease).back)
+	return le.end(context.WithoutCancel(ctx), "rollback", (*Lease).back)
 }
 
 // back returns, by item, the costs that give back everything.
@@ -127,17 +121,17 @@ func (le *Lease) taken() waitqueue.Taking {
 	return waitqueue.Taking{Moment: waitqueue.MomentOf(le.image()), Turn: le.turn}
 }
 
-// entered settles the lease, unless the Limiter is closed.
-func (le *Lease) entered(ctx context.Context, op string, settle func(*Lease, context.Context) error) error {
+// end settles the lease by the amounts due of each item, unless the Limiter is closed.
+func (le *Lease) end(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
 	if !le.limiter.desks.Enter() {
 		return &SettleError{op, le.name.Entity, le.name.Resource, closed(op, le.name)}
 	}
 	defer le.limiter.desks.Leave()
-	return settle(le, ctx)
+	return le.settleAll(ctx, op, due)
 }
 
-// settleAll settles the lease on every level. It stays open if that can be repeated.
-func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
+// settleAll settles the lease on every level, and closes it, unless that can be repeated.
+func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) (err error) {
 	begin, all := le.limiter.begin(), le.levels()
 	dues := make([][][]table.Cost, len(all))
 	released := le.limiter.desks.Release(le.slots)
@@ -150,20 +144,14 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 		}
 	}
 	le.limiter.desks.GiveSlots(released) // taken over, with tokens of another shard
-	err := le.settledAll(op, desk.InParallel(len(all), func(i int) error { return all[i].settle(ctx, op, dues[i]) }))
+	failed := slices.DeleteFunc(desk.InParallel(len(all), func(i int) error { return all[i].settle(ctx, op, dues[i]) }),
+		func(err error) bool { return err == nil })
+	if len(failed) == 1 {
+		err = failed[0]
+	} else if len(failed) > 1 {
+		err = &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(failed...)}
+	}
+	le.closed = err == nil || errors.Is(err, ErrUnknown)
 	le.observeSettled(ctx, op, begin, dues, err)
 	return err
-}
-
-// settledAll closes the lease unless settling can be repeated, and joins what failed.
-func (le *Lease) settledAll(op string, errs []error) error {
-	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	le.closed = len(failed) == 0 || errors.Is(errors.Join(failed...), ErrUnknown)
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return failed[0]
-	}
-	return &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(failed...)}
 }

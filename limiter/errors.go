@@ -197,9 +197,23 @@ func canceled(op string, n decide.Name, cause, err error) error {
 // closed is the error of a call of a Limiter that was closed.
 func closed(op string, n decide.Name) error { return &opError{op, n, ErrUnavailable, ErrClosed} }
 
-// decided reports whether a request was granted or denied, whatever else happened.
+// unresolved names the bucket in the error of a request that no limits in force can grant.
+func unresolved(n decide.Name, err error) error {
+	for _, kind := range never {
+		if errors.Is(err, kind) {
+			return &opError{"acquire", n, kind, err}
+		}
+	}
+	return err
+}
+
+// never are the errors of requests that the configuration never grants as they are.
+var never = [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace, ErrDisabled}
+
+// decided reports whether a request was granted, was denied or can never be granted, whatever else happened.
 func decided(err error) bool {
-	return err == nil || errors.Is(err, ErrLimited) || errors.Is(err, ErrTooLarge)
+	return err == nil || errors.Is(err, ErrLimited) ||
+		slices.ContainsFunc(never[:], func(kind error) bool { return errors.Is(err, kind) })
 }
 
 // Errors of the table rather than of a call. No policy turns them into a lease:

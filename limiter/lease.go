@@ -278,10 +278,6 @@ func (le *Lease) held(limit string) int64 {
 	return milli
 }
 
-func hasLimit(limits []bucket.Limit, name string) bool {
-	return slices.ContainsFunc(limits, func(l bucket.Limit) bool { return l.Name == name })
-}
-
 func (le *Lease) errClosed(op string) error {
 	return &opError{op, le.name, ErrLeaseClosed, nil}
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,41 +12,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// unanswered decides a request that is not sent. That a part is disabled may be known all the same.
-func (l *Limiter) unanswered(ctx context.Context, req Request, parts []portion) (*Lease, error) {
-	var policy Policy
+// unasked is the outcome of a request that is not sent, and the stored policy for it. That a part is disabled
+// may be known all the same.
+func (l *Limiter) unasked(parts []portion) (at decide.Name, stored Policy, err error) {
 	for _, a := range parts {
 		cfg, err := l.configs.last(a.name(), a.own)
-		if policy = cfg.policy; errors.Is(err, ErrDisabled) {
-			return l.unresolved(ctx, req, parts, a.name(), policy, err)
+		if stored = cfg.policy; errors.Is(err, ErrDisabled) {
+			return a.name(), stored, unresolved(a.name(), err)
 		}
 	}
-	return l.undecided(ctx, req, parts, req.name(), policy, desk.ErrOpen)
+	return parts[0].name(), stored, desk.ErrOpen
 }
 
-// unresolved turns a failed resolution into the caller's error or policy.
-func (l *Limiter) unresolved(ctx context.Context, req Request, parts []portion, n decide.Name, stored Policy,
-	err error) (*Lease, error) {
-	if errors.Is(err, ErrLimited) {
-		return nil, err
-	}
-	for _, kind := range [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace, ErrDisabled} {
-		if errors.Is(err, kind) {
-			return nil, &opError{"acquire", n, kind, err}
-		}
-	}
-	return l.undecided(ctx, req, parts, n, stored, err)
-}
-
-// undecided turns a call that got no decision or no answer into the caller's error,
-// or applies the policy.
+// undecided returns the error of a request that was denied or can never be granted. It turns a call that
+// got no decision or no answer into the caller's error, or applies the policy.
 func (l *Limiter) undecided(ctx context.Context, req Request, parts []portion, n decide.Name, stored Policy,
 	err error) (*Lease, error) {
+	if decided(err) {
+		return nil, err
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrUnreadable) {
 		return nil, canceled("acquire", n, cause, err)
 	}
 	err = outcome("acquire", n, err)
-	policy := l.policy(req, stored)
+	policy := cmp.Or(req.OnUnavailable, stored, l.opts.OnUnavailable)
 	switch {
 	case errors.Is(err, ErrSetup), errors.Is(err, ErrUnreadable): // no policy: somebody has to act
 	case policy == PolicyAllow:
@@ -54,16 +44,6 @@ func (l *Limiter) undecided(ctx context.Context, req Request, parts []portion, n
 		return l.grant(req, parts, err)
 	}
 	return nil, err
-}
-
-// policy returns the policy for a request without a decision.
-func (l *Limiter) policy(req Request, stored Policy) Policy {
-	for _, p := range []Policy{req.OnUnavailable, stored} {
-		if p != PolicyDefault {
-			return p
-		}
-	}
-	return l.opts.OnUnavailable
 }
 
 // Under PolicyLocal a request without a decision is decided by buckets that this process keeps in memory, each

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -195,7 +196,7 @@ func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]
 		return out, nil
 	}
 	for name, n := range costs {
-		if _, ok := table.Find(out, name); !ok {
+		if !hasLimit(limits, name) {
 			return nil, validate.Invalid(fmt.Sprintf("Costs[%q]", name), n,
 				"only limits in force: "+strings.Join(table.NamesOf(out), ", "))
 		}
@@ -213,3 +214,7 @@ func Hashed(secret string) string {
 }
 
 func isSlots(c table.Cost) bool { return c.Limit.Returns() }
+
+func hasLimit(limits []bucket.Limit, name string) bool {
+	return slices.ContainsFunc(limits, func(l bucket.Limit) bool { return l.Name == name })
+}

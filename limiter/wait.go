@@ -74,7 +74,8 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 	if l.desks.Sleep(ctx, tries.Owed, after) {
 		return lease, nil
 	}
-	return nil, errors.Join(awoken(ctx, lease.name), lease.rollback(ctx))
+	err = awoken(ctx, lease.name)
+	return nil, errors.Join(err, lease.settleAll(context.WithoutCancel(ctx), "rollback", (*Lease).back))
 }
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go

@@ -407,7 +407,7 @@ func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 }
 
 // A request that finds the queue of one level full, and may have been charged at another, is told so at once:
-// emulatorg in line would hide it.
+// standing in line would hide it.
 func TestALevelThatMayBeChargedEndsTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
