@@ -50,17 +50,3 @@ func TestAllowShares(t *testing.T) {
 		t.Errorf("error %v, want a denial", err)
 	}
 }
-
-func TestAllowRefusesBadLimits(t *testing.T) {
-	l := limitertest.New(t).Limiter(nil)
-	for name, limits := range map[string][]limiter.Limit{
-		"no limit": nil, "one twice": {limiter.PerMinute("rpm", 2), limiter.PerHour("rpm", 9)}, "zero": {{}},
-	} {
-		if err := l.Allow(t.Context(), "acme", limits...); !errors.Is(err, limiter.ErrInvalid) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
-	if err := l.Allow(t.Context(), "", limiter.PerMinute("rpm", 2)); !errors.Is(err, limiter.ErrInvalid) {
-		t.Errorf("no entity: error %v", err)
-	}
-}

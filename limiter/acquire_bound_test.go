@@ -3,9 +3,12 @@ package limiter
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // The bound of a call ends with its caller's context or after Timeout, whichever is first, whether
@@ -27,9 +30,7 @@ func TestBoundEndsWithItsCallerOrInTime(t *testing.T) {
 		{"its caller has gone, waited for", true, true, time.Second, context.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{Timeout: 2 * time.Second})
+			inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 				ctx, leave := context.WithCancelCause(t.Context())
 				defer leave(nil)
 				b := l.desks.Bounded(ctx)
@@ -92,4 +93,67 @@ func TestBoundKnowsItsDeadline(t *testing.T) {
 			end()
 		}
 	})
+}
+
+// After a request is over, nothing is left of what bounded its calls, whatever they were for: the caller's own
+// context goes on.
+func TestBoundsEndWithTheRequest(t *testing.T) {
+	for name, play := range map[string]func(t *testing.T, w *world, l *Limiter){
+		"configuration": func(t *testing.T, w *world, l *Limiter) { must(t, l, stored(Costs{"rpm": 1})) },
+		"configuration that is old": func(t *testing.T, w *world, l *Limiter) {
+			must(t, l, stored(Costs{"rpm": 1}))
+			w.pass(time.Hour)
+			must(t, l, stored(Costs{"rpm": 1}))
+		},
+		"a commit": func(t *testing.T, w *world, l *Limiter) {
+			lease := must(t, l, stored(Costs{"rpm": 1}))
+			fine(t, lease.Settle(Costs{"rpm": 2}))
+			fine(t, lease.Commit(t.Context()))
+		},
+		"what is taken ahead": func(t *testing.T, w *world, l *Limiter) {
+			w.busy(l, asks(Costs{"rps": 1}, rps1000), 200)
+		},
+		"a group": func(t *testing.T, w *world, l *Limiter) {
+			must(t, l, stored(Costs{"rpm": 1}))
+			for range 5 {
+				go l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
+			}
+			time.Sleep(time.Second)
+		},
+		"a look": func(t *testing.T, w *world, l *Limiter) {
+			must(t, l, stored(Costs{"rpm": 10}))
+			go l.Wait(t.Context(), stored(Costs{"rpm": 10}))
+			time.Sleep(30 * time.Second)
+			w.advance(time.Hour)
+			time.Sleep(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
+				w.configure(l, "", "", rpm10)
+				var mu sync.Mutex
+				var bounds []<-chan struct{}
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+					time.Sleep(4 * time.Millisecond)
+					mu.Lock()
+					defer mu.Unlock()
+					bounds = append(bounds, op.Done)
+					return true, nil
+				})
+				play(t, w, l)
+				l.desks.Wait()
+				synctest.Wait()
+				for i, done := range bounds {
+					select {
+					case <-done:
+					default:
+						t.Errorf("call %d of %d is still bounded", i, len(bounds))
+					}
+				}
+				if len(bounds) < 2 {
+					t.Errorf("%d calls", len(bounds))
+				}
+			})
+		})
+	}
 }

@@ -58,8 +58,7 @@ func TestTheSeldomCallerBehindAnOutage(t *testing.T) {
 }
 
 func seldom(t *testing.T, outage memdynamo.Hook, policy Policy, warm, cascades bool) {
-	w := newWorld(t)
-	l := w.process(Options{Timeout: 2 * time.Second, OnUnavailable: policy, LocalShare: 50})
+	w, l := newProcess(t, Options{Timeout: 2 * time.Second, OnUnavailable: policy, LocalShare: 50})
 	w.configure(l, "", "", PerHour("rph", 1000))
 	req, levels := stored(Costs{"rph": 1}), 1
 	if cascades {
@@ -122,9 +121,7 @@ func (w *world) breaks(l *Limiter, req Request, trouble memdynamo.Hook) {
 // The same where all come at once and no probe is answered: whoever comes while one is under way
 // sends none.
 func TestOneOfManyAtOnceProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 2 * time.Second})
+	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		var calls atomic.Int64
@@ -254,9 +251,7 @@ func TestSilenceAndThrottlesOpenTheBreaker(t *testing.T) {
 		store.Unknown: {all: true}, store.Unavailable: {all: true}, store.Throttled: {bucket: true},
 		store.Conflict: {}, store.Setup: {},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Timeout: 2 * time.Second})
+		inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 			must(t, l, asks(Costs{"rpm": 1}, rpm10))
 			w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
 			for range 2 * desk.BreaksAfter {
@@ -290,9 +285,8 @@ func TestSilenceAndThrottlesOpenTheBreaker(t *testing.T) {
 // The table has answered where a call was answered: a denial that asked counts, and one that did not,
 // a grant from what is held and a request that is no use do not.
 func TestAnsweredCallsCountAsAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond})
+	opts := Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond}
+	inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
 		held, full := asks(Costs{"rps": 1}, rps1000), asks(Costs{"rpm": 10}, rpm10)
 		full.Resource = "full"
 		orphan := asks(Costs{"rpm": 1}, rpm10)
@@ -388,15 +382,11 @@ func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
 // A lease from before the outage is settled by what its caller sends; the breaker keeps
 // nothing of it back.
 func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 2 * time.Second})
+	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		lease := must(t, l, req)
 		w.breaks(l, req, outages["down"])
-		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("rollback: %v", err)
-		}
+		wantIs(t, lease.Rollback(t.Context()), ErrUnavailable)
 		w.db.SetHook(nil)
 		if err := lease.Rollback(t.Context()); err != nil || w.used(l, "rpm") != 0 {
 			t.Errorf("rollback when the table answers: %v, %d used", err, w.used(l, "rpm"))
@@ -407,9 +397,7 @@ func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
 // A client that panics in a probe is one that does not answer: nobody is let through, and the next probe
 // that is answered ends that.
 func TestAProbeThatPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 2 * time.Second})
+	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		must(t, l, req)
 		w.breaks(l, req, outages["lost"])

@@ -65,8 +65,7 @@ func TestCascadePoliciesAreObeyed(t *testing.T) {
 
 // A policy without a parent charges nobody else.
 func TestACascadePolicyNeedsAParent(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, rpm10)
 	w.says(l, "", gpt, "cascade", item.Bool(true))
 	if lease := must(t, l, stored(Costs{"rpm": 1})); len(lease.Status()) != 1 {
@@ -120,12 +119,8 @@ func TestABypassedEntityIsGranted(t *testing.T) {
 		if s := lease.Status(); len(s) != 1 || s[0].Entity != "org" {
 			t.Errorf("status %v, want that of the parent alone", s)
 		}
-		if err := lease.Settle(Costs{"rpm": 2}); err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Settle(Costs{"rpm": 2}))
+		fine(t, lease.Commit(t.Context()))
 	}
 	w.wantSpent(l, "settled", map[string]int64{acme: 0, "org": 4})
 	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2})); !errors.Is(err, ErrLimited) {

@@ -133,9 +133,7 @@ func (d damage) unharmed(t *testing.T) {
 	if n := d.w.db.Stats().Calls(); n != 1 {
 		t.Errorf("%d calls for another bucket", n)
 	}
-	if n := drain(t, d.w.process(Options{}), both("new")); n != 10 {
-		t.Errorf("another bucket grants %d of 10", n)
-	}
+	wantGranted(t, d.w.process(Options{}), both("new"), 10)
 }
 
 // One bucket that somebody has damaged is the trouble of its own callers, who are told
@@ -233,8 +231,7 @@ func TestAQuotaByCalendarIsRefusedByName(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		for _, stored := range []bool{true, false} {
-			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: PolicyAllow, ConfigTTL: time.Second})
+			w, l := newProcess(t, Options{OnUnavailable: PolicyAllow, ConfigTTL: time.Second})
 			w.configure(l, "", gpt, PerDay("rpd", 100))
 			req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpd": 1}}
 			must(t, l, req)
@@ -295,9 +292,7 @@ func TestDamagedConfiguration(t *testing.T) {
 		}, []string{acme}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{OnUnavailable: PolicyAllow})
+			inBubble(t, Options{OnUnavailable: PolicyAllow}, func(t *testing.T, w *world, l *Limiter) {
 				w.configure(l, "", "", rpm10)
 				w.configure(l, "own", gpt, rpm10) // whatever the others have
 				key := c.damage(w, l)
@@ -382,9 +377,7 @@ func TestTokensOfADamagedBucketAreGivenBack(t *testing.T) {
 		"given back, the caller left": {true, false, ErrCanceled, true, 6},
 		"not given back":              {false, true, ErrUnreadable, true, 7},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{})
+		inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 			must(t, l, asks(Costs{"rpm": 6}, rpm10))
 			w.edit(l, 0, item.Item{"b_tpm_tk": item.S("many")})
 			before := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -439,5 +440,119 @@ func TestPanicInAGroup(t *testing.T) {
 		c.next().by(true, nil)
 		c.want(e, "granted")
 		c.settled(5)
+	})
+}
+
+// Every write is told of once: those of acquires that go out together, with the first of them.
+func TestWritesOfGroupsAreReported(t *testing.T) {
+	for name, answer := range map[string]func(c *crowd, a *answer){
+		"granted": func(c *crowd, a *answer) { a.by(true, nil) },
+		"lost":    func(c *crowd, a *answer) { a.by(true, &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}) },
+		"sent again": func(c *crowd, a *answer) {
+			a.by(false, c.w.refusedNow(a.op))
+			c.next().by(true, nil)
+		},
+		"sent again without the first": func(c *crowd, a *answer) {
+			c.calls[1].cancel()
+			synctest.Wait()
+			a.by(false, c.w.refusedNow(a.op))
+			c.next().by(true, nil) // for those whose callers still wait
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrowd(t)
+				var told atomic.Int64
+				c.l.opts.Observe = func(_ context.Context, e Event) { told.Add(int64(e.Writes)) }
+				first, _ := c.behind(2, 3, 4)
+				first.by(true, nil)
+				answer(c, c.next())
+				c.quiet()
+				for _, one := range c.calls {
+					if !one.over {
+						t.Error("an acquire is not over")
+					}
+				}
+				sent := int64(2)
+				switch name {
+				case "sent again", "sent again without the first":
+					sent = 3
+				}
+				if told.Load() != sent {
+					t.Errorf("%d writes were told of, and %d sent", told.Load(), sent)
+				}
+			})
+		})
+	}
+}
+
+// A caller that is answered meets nothing of its own write: the next acquire would count as a round trip
+// that it waits for what is over.
+func TestAnAnsweredCallerMeetsNoWriteOfItsOwn(t *testing.T) {
+	_, l := newProcess(t, Options{})
+	for n := range 5000 {
+		must(t, l, asks(Costs{"rph": 0}, rph100))
+		if !l.desks.Of(acmeGPT).Seen(0).Idle {
+			t.Fatalf("after %d acquires, the last one is under way still", n+1)
+		}
+	}
+}
+
+// An observer that panics does not close the bucket to this process.
+func TestPanicOfTheObserverClosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		panics := true
+		l := w.process(Options{Ahead: 500 * time.Millisecond, Observe: func(_ context.Context, e Event) {
+			if e.Kind == EventAhead && panics {
+				panics = false
+				panic("observer")
+			}
+		}})
+		for range 600 {
+			_, err := l.Acquire(t.Context(), asks(Costs{"rps": 1}, rps1000))
+			if kindName(err) == "denied" {
+				t.Fatal(err)
+			}
+			w.pass(time.Millisecond)
+		}
+		if panics {
+			t.Error("nothing was taken ahead")
+		}
+		l.desks.Wait()
+	})
+}
+
+// An observer that panics when it hears that limits were replaced loses no tokens.
+func TestAnObserverThatPanicsOnAYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		panics := 0
+		l := w.process(Options{Observe: func(_ context.Context, e Event) {
+			if e.Kind == EventYield {
+				panics++
+				panic("observer")
+			}
+		}})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		must(t, w.bystander(l), asks(Costs{"rpm": 1}, PerMinute("rpm", 20)))
+		for range 3 {
+			func() {
+				defer func() { _ = recover() }()
+				lease, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+				if err == nil {
+					err = lease.Rollback(t.Context())
+				}
+				if err != nil && !errors.Is(err, ErrUnknown) {
+					t.Error(err)
+				}
+			}()
+			l.desks.Wait()
+		}
+		b := w.shards(l, acme, gpt)[0]
+		if used := b.State.Slots[b.State.Index("rpm")].Used; used != 2000 || panics == 0 {
+			t.Errorf("%d millitokens are used after %d panics, want 2000", used, panics)
+		}
+		reservesNothing(t, l)
 	})
 }

@@ -189,9 +189,7 @@ func TestCascadeLevelsFromPrefetchOrTable(t *testing.T) {
 				}
 			}
 			want("taken", 2)
-			if err := errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			fine(t, errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())))
 			want("settled", 1)
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -28,8 +29,7 @@ func (w *world) entity(l *Limiter, id, parent string) {
 
 // family is acme below org, with 10 and parent tokens a minute.
 func family(t *testing.T, parent int64, o Options) (*world, *Limiter) {
-	w := newWorld(t)
-	l := w.process(o)
+	w, l := newProcess(t, o)
 	w.entity(l, acme, "org")
 	w.entity(l, "org", "")
 	w.configure(l, "", "", rpm10)
@@ -122,8 +122,7 @@ func TestCascadeDenied(t *testing.T) {
 // TestCascadeSeenLate: a flag, a parent and limits that appear later take effect
 // within the cache time.
 func TestCascadeSeenLate(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.configure(l, "", "", PerMinute("rpm", 100))
 	must(t, l, stored(Costs{"rpm": 1}))
 	w.entity(l, "org", "")
@@ -134,13 +133,9 @@ func TestCascadeSeenLate(t *testing.T) {
 	w.entity(l, "org", "root")
 	w.entity(l, "root", "")
 	w.advance(time.Minute)
-	if err := lease.Charge(t.Context(), Costs{"rpm": 4}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Charge(t.Context(), Costs{"rpm": 4}))
 	w.wantSpent(l, "later", map[string]int64{acme: 7, "org": 6, "root": 4})
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Rollback(t.Context()))
 	w.wantSpent(l, "rolled back", map[string]int64{acme: 1, "org": 0, "root": 0})
 	w = newWorld(t)
 	l = w.process(Options{})
@@ -150,13 +145,9 @@ func TestCascadeSeenLate(t *testing.T) {
 	w.entity(l, "org", "root") // both at once
 	w.entity(l, "root", "")
 	w.advance(time.Minute)
-	if err := lease.Charge(t.Context(), Costs{"rpm": 2}); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
 	w.wantSpent(l, "two levels later", map[string]int64{acme: 3, "org": 2, "root": 2})
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, lease.Rollback(t.Context()))
 	w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0, "root": 0})
 }
 
@@ -165,8 +156,7 @@ func TestCascadeSeenLate(t *testing.T) {
 func TestCascadeLevels(t *testing.T) {
 	all := []string{acme, "team", "org", "root", "world"}
 	for levels := 1; levels <= 5; levels++ {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		w.configure(l, "", "", PerMinute("rpm", 100), PerMinute("tpm", 100))
 		for i, id := range all {
 			if i < levels-1 {
@@ -182,9 +172,7 @@ func TestCascadeLevels(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fine(t, err)
 		want := func(step string, n int64) {
 			t.Helper()
 			for i, id := range all {
@@ -195,13 +183,9 @@ func TestCascadeLevels(t *testing.T) {
 			}
 		}
 		want("taken", 5)
-		if err := lease.Charge(t.Context(), Costs{"rpm": 2}); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
 		want("charged", 7)
-		if err := errors.Join(lease.Settle(Costs{"rpm": 20, "tpm": 3}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(lease.Settle(Costs{"rpm": 20, "tpm": 3}), lease.Commit(t.Context())))
 		want("settled", 20)
 		fails := func(context.Context, *Lease) error { return errStop }
 		if err := l.Do(t.Context(), stored(Costs{"rpm": 6}), fails); err != errStop {
@@ -244,8 +228,7 @@ func TestCascadeToNowhere(t *testing.T) {
 			w.configure(l, "org", gpt, Blocked("rpm"))
 		}, ErrLimited, `acquire "org/gpt-4": limit rpm`},
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		w.configure(l, "", "", rpm10)
 		c.store(w, l)
 		before := w.db.Snapshot()
@@ -257,8 +240,7 @@ func TestCascadeToNowhere(t *testing.T) {
 		}
 		w.sameTable(before)
 	}
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	w.entity(l, acme, "org")
 	w.entity(l, "org", "")
 	_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
@@ -337,9 +319,7 @@ func TestCascadeWaits(t *testing.T) {
 			t.Fatalf("reserved after %s: %v, want %s", after, err, want)
 		}
 		w.wantSpent(l, "reserved", map[string]int64{acme: 12, "org": 12})
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, lease.Rollback(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_, err = l.Wait(ctx, stored(Costs{"rpm": 4}))
 		cancel()
@@ -368,9 +348,7 @@ func TestCascadesWaitInLine(t *testing.T) {
 		synctest.Wait()
 		w.wantSpent(l, "the first", map[string]int64{acme: 12, "org": 12})
 		cancel()
-		if err := <-ended; !errors.Is(err, ErrCanceled) {
-			t.Error(err)
-		}
+		wantIs(t, <-ended, ErrCanceled)
 	})
 }
 
@@ -466,9 +444,131 @@ func TestSettlingFailsOnSeveralLevels(t *testing.T) {
 			t.Errorf("%v, want that both have failed", err)
 		}
 		w.db.SetHook(nil)
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
+		report(t, lease.Rollback(t.Context()))
 		w.wantSpent(l, "after all", map[string]int64{acme: 1, "org": 1})
 	})
+}
+
+// calls counts the calls of f by name, in the order in which they were first made.
+func (w *world) calls(f func()) string {
+	var mu sync.Mutex
+	calls := map[string]int{}
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[string(op.Name)]++
+		return true, nil
+	})
+	f()
+	w.db.SetHook(nil)
+	return fmt.Sprint(calls)
+}
+
+// The first use of an entity and its parents is one transaction, after the reads
+// of their limits, which found no bucket, and one that looks for other shards of all of them.
+func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
+	if got != "map[BatchGetItem:3 TransactWriteItems:1]" {
+		t.Errorf("calls %s", got)
+	}
+	w.wantSpent(l, "first use", map[string]int64{acme: 3, "org": 3})
+	got = w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
+	if got != "map[UpdateItem:2]" {
+		t.Errorf("calls %s when warm", got)
+	}
+	w.entity(l, "bob", "org")
+	got = w.calls(func() { must(t, l, Request{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}) })
+	if got != "map[BatchGetItem:2 PutItem:1 UpdateItem:1]" {
+		t.Errorf("calls %s where the parent has a bucket", got)
+	}
+	w.wantSpent(l, "second child", map[string]int64{acme: 6, "bob": 2, "org": 8})
+}
+
+// So is the first use after buckets known with several shards have gone as a whole.
+func TestCascadeGoneAsAWholeIsOneTransaction(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.configure(l, acme, gpt, PerMinute("rpm", 100))
+	for _, e := range []string{acme, "org"} {
+		must(t, l, Request{Entity: e, Resource: gpt, Costs: Costs{"rpm": 1}})
+		w.splitOf(l, e, 2)
+		w.advance(time.Second)
+	}
+	for range 8 { // it sees all shards
+		must(t, l, stored(Costs{"rpm": 1}))
+	}
+	for _, e := range []string{acme, "org"} {
+		for _, it := range w.shards(l, e, gpt) {
+			w.db.Delete(it.Key())
+		}
+	}
+	w.advance(2 * time.Second)
+	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 1})) })
+	if !strings.Contains(got, "TransactWriteItems") || strings.Contains(got, "PutItem") {
+		t.Errorf("calls %s", got)
+	}
+	w.wantSpent(l, "created", map[string]int64{acme: 1, "org": 1})
+}
+
+// Somebody else creates one or all of the buckets first. The refusal brings what there is: a bucket that
+// is there is charged, and only one that is not is created. One that cannot be read is an error.
+func TestCascadeFirstUseRaces(t *testing.T) {
+	for _, c := range []struct {
+		rivals []string
+		spoils bool
+		calls  string // behind the transaction that is refused
+	}{
+		{rivals: []string{acme}, calls: "map[UpdateItem:2]"}, // which cascades
+		{rivals: []string{"org"}, calls: "map[BatchGetItem:1 PutItem:1 UpdateItem:1]"},
+		{rivals: []string{acme, "org"}, calls: "map[UpdateItem:2]"},
+		{rivals: []string{acme}, spoils: true},
+	} {
+		w, l := family(t, 100, Options{})
+		other := w.bystander(l)
+		calls, met := map[memdynamo.OpName]int{}, false
+		w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
+			switch {
+			case met:
+				calls[op.Name]++
+			case isTransaction(op):
+				met = true
+				for _, e := range c.rivals {
+					must(t, other, Request{Entity: e, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})
+				}
+				if c.spoils {
+					w.edit(l, 0, item.Item{"b_rpm_tk": item.S("many")})
+				}
+			}
+			return true, nil
+		}))
+		_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 3}))
+		w.db.SetHook(nil)
+		if c.spoils {
+			if !errors.Is(err, ErrUnreadable) || w.spent(l, "org") != 1 {
+				t.Errorf("a bucket that cannot be read: %v, and its parent is charged %d", err, w.spent(l, "org"))
+			}
+			continue
+		}
+		if child, org := w.spent(l, acme), w.spent(l, "org"); err != nil || child < 3 || org < 3 || child > 4 || org > 5 {
+			t.Errorf("%s created by somebody else: %v, %d and %d were charged", c.rivals, err, child, org)
+		}
+		if got := fmt.Sprint(calls); got != c.calls {
+			t.Errorf("%s created by somebody else: %s, want %s", c.rivals, got, c.calls)
+		}
+	}
+}
+
+// A child that is used for the first time is not created where its parent denies.
+func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
+	w, l := family(t, 10, Options{})
+	must(t, l, stored(Costs{"rpm": 10}))
+	w.entity(l, "child", "org")
+	other := w.process(Options{})
+	_, err := other.Acquire(t.Context(), Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}})
+	if denied, ok := errors.AsType[*LimitError](err); !ok || denied.Entity != "org" {
+		t.Errorf("got %v, want denied by org", err)
+	}
+	if b := w.shards(l, "child", gpt); len(b) > 0 {
+		t.Errorf("created %+v", b)
+	}
 }

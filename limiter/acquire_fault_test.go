@@ -235,9 +235,7 @@ func TestDeadlinesAreBounds(t *testing.T) {
 		for _, caller := range []time.Duration{0, 50 * time.Millisecond, time.Hour} {
 			for _, policy := range []Policy{PolicyBlock, PolicyAllow} {
 				t.Run(fmt.Sprintf("%s/caller %s/%s", p.name, caller, policy), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						w := newWorld(t)
-						l := w.process(Options{Timeout: 300 * time.Millisecond})
+					inBubble(t, Options{Timeout: 300 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 						req := asks(Costs{"rpm": 1}, rpm10)
 						req.OnUnavailable = policy
 						if p.warm {
@@ -295,8 +293,7 @@ func TestPolicyPrecedence(t *testing.T) {
 	for _, c := range cases {
 		for _, path := range []string{"expired configuration", "first write", "spend", "refill"} {
 			t.Run(fmt.Sprintf("%s/call %s, stored %q, options %s", path, c.call, c.stored, c.options), func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{OnUnavailable: c.options})
+				w, l := newProcess(t, Options{OnUnavailable: c.options})
 				w.configurePolicy(l, c.stored, rpm10)
 				req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 10}, OnUnavailable: c.call}
 				switch path {
@@ -328,8 +325,7 @@ func TestPolicyPrecedence(t *testing.T) {
 			allowed       bool
 		}{{PolicyDefault, PolicyDefault, false}, {PolicyDefault, PolicyAllow, true}, {PolicyAllow, PolicyBlock, true},
 			{PolicyBlock, PolicyAllow, false}} {
-			w := newWorld(t)
-			l := w.process(Options{OnUnavailable: c.options})
+			w, l := newProcess(t, Options{OnUnavailable: c.options})
 			w.configurePolicy(l, "allow", rpm10)
 			w.db.SetHook(down)
 			req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, OnUnavailable: c.call}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -77,9 +79,7 @@ func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
 							}
 						}
 						held := w.held(l, limit)
-						if err := lease.Rollback(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						fine(t, lease.Rollback(t.Context()))
 						if after := w.held(l, limit); after.Sub(after, held).Cmp(whole(cost)) != 0 {
 							t.Fatalf("a rollback of %d gave back %s", cost, after.FloatString(3))
 						}
@@ -97,9 +97,7 @@ func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
 	other := PerMinute("other", 10)
 	for _, stored := range []item.Item{nil, {"b_other_tk": item.N(0)}} { // by others, in part
 		for _, knows := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{DenyFor: -1})
+			inBubble(t, Options{DenyFor: -1}, func(t *testing.T, w *world, l *Limiter) {
 				must(t, l, asks(Costs{"rpm": 1}, rpm10))
 				w.split(l, 4)
 				w.edit(l, 0, stored)
@@ -157,9 +155,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 		{"half are missing", 8, func(w *world, l *Limiter) { w.remove(l, 4, 5, 6, 7) }, 0},
 		{"a shard ahead of shard 0", 4, func(w *world, l *Limiter) {
 			for _, b := range w.shards(l, acme, gpt)[1:2] {
-				if err := w.db.Bare().Transact(t.Context(), "ahead", table.Split(b, w.now.Load())); err != nil {
-					t.Fatal(err)
-				}
+				fine(t, w.db.Bare().Transact(t.Context(), "ahead", table.Split(b, w.now.Load())))
 			}
 		}, 0},
 		{"a shard behind shard 0", 4, func(w *world, l *Limiter) { w.half(l) }, 0},
@@ -173,9 +169,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 	} {
 		for _, knows := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, client knows %v", c.name, knows), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					l := w.process(Options{})
+				inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 					limit := PerHour("rpm", capacity)
 					one := asks(Costs{"rpm": 1}, limit)
 					must(t, l, one)
@@ -242,9 +236,7 @@ func (f *follower) plan(c usage.Config) usage.Upkeep {
 		}
 	}
 	batch, err := stream.Decode(streamtest.Payload(records...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine(t, err)
 	return usage.Decide(usage.Fold(batch.Changes), w.now.Load(), c)
 }
 
@@ -323,8 +315,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 		"at work on one of org":  {at("org", gpt), 1, false},
 		"not known to be missed": {func(w *world, l *Limiter) { *l = *w.process(Options{}) }, 0, false},
 	} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		limit := PerHour("rph", 80)
 		must(t, l, asks(Costs{"rph": 1}, limit))
 		w.split(l, 2)
@@ -353,8 +344,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 			t.Errorf("%s: busy %v", name, busy)
 		}
 	}
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
 	w.heat(l, 0)
 	k := l.desks.StartGrowing(acmeGPT)
@@ -374,8 +364,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 // If one shard was deleted, others may have been too: they are looked for. One that cannot be put back is known to
 // be missing.
 func TestOtherMissingShardsAreLookedFor(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	limit := PerHour("rph", 80)
 	must(t, l, asks(Costs{"rph": 1}, limit))
 	w.split(l, 4)
@@ -442,5 +431,203 @@ func TestMergesAndFailedSplitsAreReported(t *testing.T) {
 	if len(told) == 0 || told[0].Kind != EventMerge || told[0].Shards > 2 || told[0].Entity != acme ||
 		told[0].Resource != gpt {
 		t.Errorf("of a merge: %+v", told)
+	}
+}
+
+// I9: shards are split, merged half-way and deleted by hand while three processes
+// acquire, with or without an aggregator. When that is over, each process is granted
+// what a full bucket holds, within 100 s and without a stream of writes.
+func TestShardsWithHolesHeal(t *testing.T) {
+	for seed := range 300 {
+		if testing.Short() && seed == 60 {
+			break
+		}
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newHoles(t, seed).play(t) })
+		})
+	}
+}
+
+// A shard that was left behind by a split is taken up by the third request that it serves
+// at the latest, also if it was changed since and so is younger than shard 0. One that
+// only seems to be behind, because shard 0 has merged, is left alone.
+func TestShardLeftBehindIsTakenUp(t *testing.T) {
+	limit := PerMinute("rpm", 80_000)
+	for _, tt := range []struct {
+		name            string
+		younger, merged bool
+	}{{"older", false, false}, {"younger", true, false}, {"shard 0 has merged", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, l := newProcess(t, Options{})
+			must(t, l, asks(Costs{"rpm": 1}, limit))
+			at := func(k int) table.Shard { return w.shards(l, acme, gpt)[k] }
+			run := func(p *shard.Plan) {
+				t.Helper()
+				if _, err := shard.Run(t.Context(), w.db.Bare(), p, w.now.Load); err != nil {
+					t.Fatal(err)
+				}
+				w.advance(time.Second)
+			}
+			run(shard.Double(at(0)))
+			run(shard.Double(at(0))) // shard 1 is behind
+			l.desks.Of(acmeGPT).See(at(0), w.now.Load(), decide.Unsent)
+			if tt.merged {
+				run(shard.Shrink(at(0), 2))
+			}
+			if tt.younger {
+				if _, err := w.db.Write(t.Context(), table.Raise(at(1), nil, w.now.Load())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := 4
+			if tt.merged {
+				want = 2
+			}
+			served := func() int64 { return at(1).State.Slots[at(1).State.Index("rpm")].Used / bucket.Milli }
+			// A process stays with a shard for up to 16 writes: 3,000 requests are 180 draws or more.
+			for try := 0; served() < 3 && try < 3000; try++ {
+				must(t, l, asks(Costs{"rpm": 1}, limit))
+			}
+			if served() != 3 || at(1).State.Shards != want {
+				t.Errorf("after %d requests shard 1 has the count %d, want %d", served(), at(1).State.Shards, want)
+			}
+		})
+	}
+}
+
+// holes is a world whose shards are treated badly.
+type holes struct {
+	*world
+	rng       *rand.Rand
+	processes []*Limiter
+	capacity  int64
+	limit     Limit
+	stream    *follower
+	follows   bool
+	trace     string
+}
+
+func newHoles(t *testing.T, seed int) *holes {
+	h := &holes{world: newWorld(t), rng: rand.New(rand.NewPCG(uint64(seed), 7))}
+	h.capacity = []int64{3, 10, 40, 640}[h.rng.IntN(4)]
+	h.limit = PerMinute("rpm", h.capacity)
+	for range 3 {
+		h.processes = append(h.processes, h.process(Options{}))
+	}
+	h.stream, h.follows = &follower{w: h.world}, h.rng.IntN(2) == 0
+	return h
+}
+
+func (h *holes) play(t *testing.T) {
+	must(t, h.processes[0], asks(Costs{"rpm": 1}, h.limit))
+	for range 12 {
+		h.harm()
+		for range h.rng.IntN(6) {
+			p := h.processes[h.rng.IntN(len(h.processes))]
+			_, _ = p.Acquire(t.Context(), asks(Costs{"rpm": 1 + h.rng.Int64N(h.capacity)}, h.limit))
+			if h.rng.IntN(2) == 0 {
+				p.desks.Wait()
+			}
+		}
+		h.advance(time.Duration(h.rng.IntN(5000)) * time.Millisecond)
+	}
+	for _, p := range h.processes {
+		p.desks.Wait()
+	}
+	h.limit = []Limit{h.limit, h.limit, PerMinute("other", h.capacity), PerMinute("rpm", 3*h.capacity)}[h.rng.IntN(4)]
+	cost := 1 + h.rng.Int64N(h.capacity)
+	p := h.processes[h.rng.IntN(len(h.processes))]
+	h.trace += fmt.Sprintf("| %v, cost %d, with an aggregator: %v", h.limit, cost, h.follows)
+	seconds, units, err := h.quiet(t, p, cost)
+	if err != nil || seconds > 100 || units > 1500 {
+		t.Errorf("%v after %d s and %d units:%s; counts %v", err, seconds, units, h.trace, h.counts(p))
+	}
+}
+
+// harm does one thing to the shards.
+func (h *holes) harm() {
+	l := h.processes[0]
+	all := h.shards(l, acme, gpt)
+	run := func(p *shard.Plan) { _, _ = shard.Run(context.Background(), h.db.Bare(), p, h.now.Load) }
+	propagate := func() {
+		if h.rng.IntN(2) == 0 {
+			all = h.shards(l, acme, gpt)
+			run(shard.Propagate(all[0], all[1:]...))
+			h.trace += " propagated"
+		}
+	}
+	switch op := h.rng.IntN(7); {
+	case len(all) == 0:
+	case op == 0 && all[0].State.Shard == 0 && all[0].State.Count() < 32 && h.capacity >= 10:
+		h.trace += " doubled"
+		run(shard.Double(all[0]))
+		propagate()
+	case op == 1 && all[0].State.Shard == 0:
+		h.trace += " merged"
+		run(shard.Shrink(all[0], max(all[0].State.Count()/(2<<h.rng.IntN(3)), 1)))
+		propagate()
+	case op == 2:
+		for _, b := range all {
+			if h.rng.IntN(3) == 0 {
+				h.remove(l, b.State.Shard)
+				h.trace += fmt.Sprintf(" -%d", b.State.Shard)
+			}
+		}
+	case op == 3:
+		h.remove(l, all[0].State.Shard)
+		h.trace += fmt.Sprintf(" -%d", all[0].State.Shard)
+	case op == 4 && h.follows:
+		h.stream.follow(l)
+		h.trace += " followed"
+	}
+}
+
+// quiet asks once a second until the costs are granted, and returns for how long and
+// how many write units that took.
+func (h *holes) quiet(t *testing.T, p *Limiter, cost int64) (seconds, units int, err error) {
+	var sent atomic.Int64 // also by what other processes do in the background
+	h.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.TransactWriteItems {
+			sent.Add(2 * int64(len(op.Writes)))
+		} else if isWrite(op) {
+			sent.Add(1)
+		}
+		return true, nil
+	})
+	for seconds = range 400 {
+		_, err = p.Acquire(t.Context(), asks(Costs{h.limit.Name: cost}, h.limit))
+		p.desks.Wait()
+		if !errors.Is(err, ErrLimited) {
+			return seconds, int(sent.Load()), err
+		}
+		if h.follows {
+			h.stream.follow(p)
+		}
+		h.advance(time.Second)
+	}
+	return seconds, int(sent.Load()), err
+}
+
+// Shard 1 of 32 lives on alone, of a bucket with another limit. The process that
+// brings shard 0 back and merges it does not take its count from the shard that is
+// left: it did, and was denied for ever, for two units each time.
+func TestLoneShardOfAnotherLimitIsOvercome(t *testing.T) {
+	for _, aggregator := range []bool{false, true} {
+		t.Run(fmt.Sprintf("aggregator %v", aggregator), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, dead := headless(t, 32, PerHour("rph", 640))
+				for k := 2; k < 32; k++ {
+					w.remove(dead, k)
+				}
+				w.advance(time.Hour)
+				h := &holes{world: w, limit: PerMinute("other", 3), follows: aggregator, stream: &follower{w: w}}
+				changes := w.db.Changes(0)
+				h.stream.seq = changes[len(changes)-1].Seq
+				p := w.process(Options{})
+				if seconds, units, err := h.quiet(t, p, 2); err != nil {
+					t.Errorf("%v after %d s and %d units; counts %v", err, seconds, units, w.counts(p))
+				}
+			})
+		})
 	}
 }

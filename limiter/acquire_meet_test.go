@@ -11,10 +11,12 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // blind is a table that does not answer the first read.
@@ -99,40 +101,6 @@ func TestFirstTouchOfALaggingTable(t *testing.T) {
 	}
 }
 
-// A read that fails does not fail the request: a plain add takes its place. One that hangs takes the time of
-// the request, and nothing is written.
-func TestFirstTouchUnderFaults(t *testing.T) {
-	for name, c := range map[string]struct {
-		fault func(memdynamo.Op) (bool, error)
-		want  error
-	}{
-		"throttled": {func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Throttled) }, nil},
-		"down":      {func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, nil},
-		"lost":      {func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, nil},
-		"hung":      {func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }, ErrUnavailable},
-		"panic":     {func(memdynamo.Op) (bool, error) { panic("client") }, ErrUnknown},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			must(t, w.process(Options{}), asks(Costs{"rpm": 6}, rpm10))
-			l := w.process(Options{Timeout: time.Second})
-			l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
-			l.desks.Of(acmeGPT).Bucket = decide.NewBucket(&l.desks.Settings)
-			w.db.SetHook(onCall(func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }, 0, c.fault))
-			w.db.ResetStats()
-			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
-			l.desks.Wait()
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s: %v, want %v", name, err, c.want)
-			}
-			if s := w.db.Stats(); c.want == nil && s.Updates != 1 || c.want != nil && s.Updates != 0 {
-				t.Errorf("%s: %+v", name, s)
-			}
-			atRest(t, l)
-		})
-	}
-}
-
 // What a first read shows may deny without a write. Where nothing older than the request may deny, it is
 // consistent, and what comes with the limits is looked at once more.
 func TestFirstTouchDenies(t *testing.T) {
@@ -151,8 +119,7 @@ func TestFirstTouchDenies(t *testing.T) {
 // Requests that are refused, because there are no limits or the entity is bypassed, read a bucket in vain. They
 // leave what is known of others as it is.
 func TestRefusedStrangersEvictNobody(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{MaxBuckets: 10})
+	w, l := newProcess(t, Options{MaxBuckets: 10})
 	w.configure(l, acme, gpt, rpm10)
 	must(t, l, asks(Costs{"rpm": 1}))
 	for i := range 20 {
@@ -169,8 +136,7 @@ func TestRefusedStrangersEvictNobody(t *testing.T) {
 // Where more buckets are in use than a process remembers, each request meets its bucket anew, and writes once.
 func TestMoreBucketsThanAreRemembered(t *testing.T) {
 	const buckets, rounds = 40, 10
-	w := newWorld(t)
-	l := w.process(Options{MaxBuckets: buckets / 4})
+	w, l := newProcess(t, Options{MaxBuckets: buckets / 4})
 	ask := func(i int) {
 		t.Helper()
 		must(t, l, Request{Entity: fmt.Sprint("tenant ", i%buckets), Resource: gpt, Costs: Costs{"rpm": 1},
@@ -187,4 +153,139 @@ func TestMoreBucketsThanAreRemembered(t *testing.T) {
 	if n := w.db.Stats().WriteUnits; n != rounds*buckets {
 		t.Errorf("%v write units for %d requests", n, rounds*buckets)
 	}
+}
+
+// forget drops what is known of buckets, as if they had been evicted.
+func forget(l *Limiter, all ...decide.Name) {
+	for _, n := range all {
+		l.desks.Of(n).Bucket = decide.NewBucket(&decide.Settings{DenyFor: l.opts.DenyFor.Milliseconds(),
+			Slack: int64(l.opts.Slack), MaxShards: l.opts.MaxShards})
+		l.desks.Of(n) // its lock orders what was set before all later uses
+	}
+}
+
+// newDesks returns desks of a limiter, without a table.
+func newDesks(size int) *desk.Desks {
+	return desk.New(nil, desk.Options{Size: size, Notes: func() any { return &notes{} }})
+}
+
+// remembered counts the desks of some buckets.
+func remembered(l *Limiter, entities ...string) (n int) {
+	for _, entity := range entities {
+		if l.desks.Peek(decide.Name{Entity: entity, Resource: gpt}) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// What was taken ahead of a bucket and ended unspent is told when it is written again, also where others
+// have pushed it out meanwhile: usage is what was granted.
+func TestUsageOfForgottenBuckets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const buckets = 6
+		w, l := newProcess(t, Options{Ahead: 2 * time.Second, MaxBuckets: buckets / 2})
+		asking := func(i int, n int64) Request {
+			return Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": n}, Limits: rpm(6000)}
+		}
+		granted := int64(0)
+		for range 5 {
+			for i := range buckets {
+				for range 60 { // a hundred a second
+					w.pass(10 * time.Millisecond)
+					must(t, l, asking(i, 1))
+					l.desks.Wait()
+					granted++
+				}
+			}
+			w.pass(time.Minute)
+		}
+		var used, ended int64
+		for i := range buckets {
+			must(t, l, asking(i, 0)) // all that ended is told by now
+			u, x := w.countedOf(l, fmt.Sprint("t", i))
+			used, ended = used+u, ended+x
+		}
+		if used-ended != granted || ended == 0 {
+			t.Errorf("%d granted; usage is %d, of which %d were never granted", granted, used, ended)
+		}
+	})
+}
+
+// As many buckets are kept that owe something as are remembered, and nobody's is kept twice.
+func TestForgottenBucketsAreBounded(t *testing.T) {
+	_, l := newProcess(t, Options{Ahead: time.Second, MaxBuckets: 2})
+	for i := range 10 {
+		must(t, l, Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(6000)})
+	}
+	var entities []string
+	for i := range 10 {
+		entities = append(entities, fmt.Sprint("t", i))
+	}
+	if n := remembered(l, entities...); n != 4 || remembered(l, entities[6:]...) != 4 {
+		t.Errorf("%d buckets are kept, want the last four", n)
+	}
+	n := decide.Name{Entity: "t7", Resource: gpt}
+	k := l.desks.Peek(n)
+	if k == nil || !k.TakesAhead() {
+		t.Fatal("a bucket that owes something is not kept")
+	}
+	if l.desks.Of(n) != k || remembered(l, "t6", "t7", "t8", "t9") != 4 {
+		t.Error("a bucket that is used again does not come back")
+	}
+	must(t, l, Request{Entity: "more", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(6000)})
+	if remembered(l, "t6") != 0 || remembered(l, "t7", "t8", "t9", "more") != 4 {
+		t.Error("the bucket that was kept for the longest time is not the one that goes")
+	}
+}
+
+// A bucket is not forgotten while requests wait for it, leases hold its slots, or this process keeps a share of
+// it, whatever others are asked for. Then it is.
+func TestBucketsInUseAreNotForgotten(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		l.desks.Size = 1
+		entities := []string{acme, "busy", "alone"}
+		for i := range 20 {
+			entities = append(entities, fmt.Sprint("t", i))
+		}
+		flood := func() {
+			for i := range 20 {
+				must(t, l, Request{Entity: fmt.Sprint("t", i), Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10)})
+			}
+		}
+		first := must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		begin, ended := time.Now(), make(chan string)
+		for _, n := range []int64{5, 8, 1} { // the last one finds the queue full
+			go func() {
+				_, err := l.Wait(t.Context(), asks(Costs{"rpm": n}, rpm10))
+				ended <- fmt.Sprint(n, " ", kindName(err), " ", time.Since(begin).Round(time.Second))
+			}()
+			time.Sleep(time.Second)
+		}
+		job := Request{Entity: "busy", Resource: gpt, Costs: Costs{"jobs": 1},
+			Limits: []Limit{InFlight("jobs", 1, time.Minute)}}
+		lease := must(t, l, job)
+		l.locals.Take([]decide.Want{{Name: decide.Name{Entity: "alone", Resource: gpt},
+			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, l.now())
+		flood()
+		if !l.desks.Lines.Any(acmeGPT, "") || remembered(l, entities...) != 4 {
+			t.Errorf("%d desks are kept, want 3 that are in use, and one", remembered(l, entities...))
+		}
+		time.Sleep(5 * time.Second)
+		fine(t, first.Rollback(t.Context()))
+		if got := <-ended + ", " + <-ended + ", " + <-ended; got != "5 granted 8s, 8 granted 18s, 1 granted 24s" {
+			t.Error(got)
+		}
+		time.Sleep(3 * time.Minute)
+		flood()
+		if remembered(l, entities...) != 3 || isLost(lease) {
+			t.Errorf("%d desks are kept, want 2 that are in use, and one; lost: %v", remembered(l, entities...), isLost(lease))
+		}
+		fine(t, lease.Commit(t.Context()))
+		l.desks.Wait()
+		if flood(); remembered(l, entities...) != 2 {
+			t.Errorf("%d desks are kept, want the one of a share, and one", remembered(l, entities...))
+		}
+	})
 }

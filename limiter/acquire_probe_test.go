@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -78,9 +79,7 @@ func TestProbingRequestWaitsForAMoment(t *testing.T) {
 		{500 * time.Millisecond, time.Second, desk.ProbeWait, ErrUnavailable},
 		{500 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond, ErrCanceled},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			l := w.process(Options{Timeout: 2 * time.Second})
+		inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 			req := asks(Costs{"rpm": 1}, rpm10)
 			must(t, l, req)
 			w.breaks(l, req, outages["lost"])
@@ -113,9 +112,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 			_, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}})
 			return err
 		}
-		if err := errors.Join(ask(acme), ask("sister"), ask("calm")); err != nil {
-			t.Fatal(err)
-		}
+		fine(t, errors.Join(ask(acme), ask("sister"), ask("calm")))
 		hot := layout.BucketKey(l.namespace, "org", gpt, 0)
 		w.db.SetHook(onEvery(isWrite, func(op memdynamo.Op) (bool, error) {
 			if op.Writes[0].Target() == hot {
@@ -129,9 +126,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 					t.Errorf("%s: %v, want ErrUnavailable", child, err)
 				}
 			}
-			if err := ask("calm"); err != nil {
-				t.Error(err)
-			}
+			report(t, ask("calm"))
 		}
 		for _, child := range []string{acme, "sister"} {
 			if !l.desks.Of(decide.Name{Entity: child, Resource: gpt}).Throttled.Open() {
@@ -178,9 +173,7 @@ func TestFailedProbesAreNotReported(t *testing.T) {
 
 // Reads that are throttled say nothing of a bucket that is known: as soon as they are served, so are its requests.
 func TestThrottledReadsDoNotStopAKnownBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.process(Options{Timeout: 2 * time.Second})
+	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		w.configure(l, "", "", rpm10)
 		must(t, l, stored(Costs{"rpm": 1}))
 		l.ForgetConfig()
@@ -198,4 +191,192 @@ func TestThrottledReadsDoNotStopAKnownBucket(t *testing.T) {
 		w.db.SetHook(nil)
 		must(t, l, stored(Costs{"rpm": 1}))
 	})
+}
+
+// A write that meets a transaction is sent again, after pauses that double up to a bound, for as many rounds
+// as a request may have.
+func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
+	for met, pauses := range map[int]time.Duration{0: 0, 1: 20, 2: 20 + 40, 3: 20 + 40 + 80,
+		6: 20 + 40 + 80 + 160 + 200 + 200} {
+		inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
+			must(t, l, asks(Costs{"rpm": 1}, rpm10))
+			left := met
+			w.db.SetHook(func(memdynamo.Op) (bool, error) {
+				if left--; left >= 0 {
+					return false, memdynamo.Fail(store.Conflict)
+				}
+				return true, nil
+			})
+			w.db.ResetStats()
+			longestPauses(t)
+			begin := time.Now()
+			must(t, l, asks(Costs{"rpm": 1}, rpm10))
+			if took := time.Since(begin).Round(time.Millisecond); took != pauses*time.Millisecond ||
+				w.db.Stats().Calls() != met+1 {
+				t.Errorf("%d times: %s and %d calls, want %d ms", met, took, w.db.Stats().Calls(), pauses)
+			}
+		})
+	}
+}
+
+// Who observes is told of every call that was throttled, and of which bucket: of a transaction, that of the
+// first write, and of a read, that of the first key, if it is a bucket's. Other errors are not told.
+func TestEveryThrottledCallIsReported(t *testing.T) {
+	ns := "ns"
+	bucket := layout.BucketKey(ns, acme, gpt, 3)
+	write := item.Delete{Key: bucket}
+	other := item.Delete{Key: layout.BucketKey(ns, "other", gpt, 0)}
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		call func(store.Store) error
+		want []string
+	}{
+		"write": {func(s store.Store) error { _, err := s.Write(ctx, write); return err }, []string{"acme/gpt-4"}},
+		"transact": {func(s store.Store) error { return s.Transact(ctx, "t", []item.Write{write, other}) },
+			[]string{"acme/gpt-4"}},
+		"read": {func(s store.Store) error { _, err := s.Read(ctx, true, bucket, other.Key); return err },
+			[]string{"acme/gpt-4"}},
+		"read of configuration": {func(s store.Store) error {
+			_, err := s.Read(ctx, true, layout.EntityKey(ns, acme))
+			return err
+		}, []string{"/"}},
+		"read of nothing": {func(s store.Store) error { _, err := s.Read(ctx, true); return err }, nil},
+	} {
+		for _, kind := range []store.Kind{store.Throttled, store.Unavailable} {
+			var told []string
+			db := memdynamo.New(func() int64 { return 1 })
+			db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
+			s := watched{db, func(_ context.Context, e Event) {
+				if e.Kind != EventThrottled || store.KindOf(e.Err) != store.Throttled {
+					t.Errorf("%s: told %+v", name, e)
+				}
+				told = append(told, fmt.Sprint(e.Entity, "/", e.Resource))
+			}}
+			err := c.call(s)
+			if want := c.want; kind == store.Throttled && !slices.Equal(told, want) || kind != store.Throttled && told != nil {
+				t.Errorf("%s, %v: told of %q, want %q", name, err, told, want)
+			}
+			if c.want != nil && store.KindOf(err) != kind {
+				t.Errorf("%s: %v, want the error of the call", name, err)
+			}
+		}
+	}
+}
+
+// A role that may not write, or not read stored limits, is found by Open, and later is no reason to grant,
+// whatever the policy; nor is a bucket that is not there.
+func TestMissingPermissionIsNoPolicy(t *testing.T) {
+	for name, forbidden := range map[string]func(memdynamo.Op) bool{
+		"write": isWrite, "read": func(op memdynamo.Op) bool { return !isWrite(op) },
+	} {
+		w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
+		w.configure(l, "", "", rpm10)
+		must(t, w.process(Options{}), stored(Costs{"rpm": 1}))
+		w.db.SetHook(onEvery(forbidden, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }))
+		for n := range 100 {
+			if n == 50 {
+				w.remove(l, 0)
+			}
+			req := stored(Costs{"rpm": 1})
+			req.OnUnavailable = []Policy{PolicyDefault, PolicyAllow, PolicyLocal}[n%3]
+			if lease, err := l.Acquire(t.Context(), req); lease != nil || !errors.Is(err, ErrSetup) {
+				t.Fatalf("%s, policy %s: got %v, %v; want ErrSetup", name, req.OnUnavailable, lease, err)
+			}
+		}
+		opts := Options{Timeout: ages, OnUnavailable: PolicyAllow}
+		if _, err := open(t.Context(), w.db, &opts); !errors.Is(err, ErrSetup) {
+			t.Errorf("%s: open: %v, want ErrSetup", name, err)
+		}
+		w.db.SetHook(nil)
+		must(t, l, stored(Costs{"rpm": 1}))
+	}
+}
+
+func onEvery(which func(memdynamo.Op) bool, do func(memdynamo.Op) (bool, error)) func(memdynamo.Op) (bool, error) {
+	return func(op memdynamo.Op) (bool, error) {
+		if which(op) {
+			return do(op)
+		}
+		return true, nil
+	}
+}
+
+// The caller's own cancellation and deadline are its own, never policy, and
+// say nothing about the table: the breaker stays closed.
+func TestCanceledCallersAreNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		failed, canceled := 0, 0
+		l := w.process(Options{OnUnavailable: PolicyAllow, Observe: only(EventAcquire, func(e Event) {
+			switch e.Outcome() {
+			case "ok":
+			case "canceled":
+				canceled++
+			default:
+				failed++
+			}
+		})})
+		req := asks(Costs{"rpm": 1}, rpm10)
+		must(t, l, req)
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) { time.Sleep(5 * time.Millisecond); return true, nil })
+		const calls = 97
+		for range calls {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+			if lease, err := l.Acquire(ctx, req); lease != nil || !errors.Is(err, ErrCanceled) ||
+				!errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got %v, %v; want the caller's deadline", lease, err)
+			}
+			cancel()
+		}
+		if failed != 0 || canceled != calls {
+			t.Errorf("told of %d failures and %d canceled calls, want 0 and %d", failed, canceled, calls)
+		}
+		if l.desks.Breaker.Silent != 0 {
+			t.Error("the breaker has heard silences")
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A limit that another client has left half written hides no missing permission: not from who acquires, who
+// is not denied for it, and not from who settles.
+func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
+	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
+	back := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	costs := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+	w.edit(l, 0, item.Item{"b_tpm_tk": item.N(7000)})
+	writes := 0
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if !isWrite(op) {
+			if !op.Consistent {
+				t.Errorf("why a write is rejected is read from %v as it was", op.Keys)
+			}
+			return true, nil
+		}
+		writes++
+		return false, memdynamo.Fail(store.Setup)
+	})
+	for name, c := range map[string]struct {
+		call func() error
+		most int
+	}{
+		"acquire": {func() error { _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10)); return err }, 2},
+		"acquire of both limits": {func() error {
+			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1, "tpm": 1}, rpm10, tpm1000))
+			return err
+		}, 2},
+		"rollback": {func() error { return back.Rollback(t.Context()) }, 2},
+		"commit":   {func() error { return errors.Join(more(costs, Costs{"rpm": 2}), costs.Commit(t.Context())) }, 2},
+	} {
+		writes = 0
+		if err := c.call(); !errors.Is(err, ErrSetup) || writes > c.most {
+			t.Errorf("%s: %v after %d writes, want ErrSetup after %d at most", name, err, writes, c.most)
+		}
+	}
+	w.db.SetHook(nil)
+	fine(t, errors.Join(back.Rollback(t.Context()), costs.Commit(t.Context())))
+	must(t, l, asks(Costs{"rpm": 1, "tpm": 7}, rpm10, tpm1000))
+	if got := w.used(l, "rpm"); got != 5 {
+		t.Errorf("%d tokens are used, want 5", got)
+	}
 }

@@ -29,8 +29,7 @@ func isPut(op memdynamo.Op) bool { return op.Name == memdynamo.PutItem }
 // headless returns a world with a bucket of so many shards whose shard 0 is deleted, and a
 // process that has never seen it. Of every shard something has been taken.
 func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{limit.Name: 1}, limit)).Rollback(t.Context())
 	w.split(l, shards)
 	for range 3 * shards {
@@ -43,8 +42,7 @@ func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
 // Before a bucket is created, and at no other time, shard 1 is read, consistently. What
 // was found missing longer ago is read again.
 func TestOneReadBeforeABucketIsCreated(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
 	var calls []memdynamo.OpName
 	fails := true

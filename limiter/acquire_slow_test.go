@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // far returns a world whose calls take a round trip each, carried out half-way, and a
@@ -150,29 +149,6 @@ func TestWaitIsNotOutrun(t *testing.T) {
 	}
 }
 
-// A second write whose answer is lost is unknown, whether it was applied or not: only
-// what was refused is known.
-func TestRefusedThenLost(t *testing.T) {
-	for _, applied := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			var w *world
-			w, l, writes := far(t, 60*time.Millisecond, Options{}, func(n int64, op memdynamo.Op) (bool, error) {
-				if n == 1 {
-					return false, w.refusedNow(op)
-				}
-				return applied, &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.New("no answer")}
-			})
-			if _, err := l.Acquire(t.Context(), asks(Costs{"rph": 1}, rph100)); !errors.Is(err, ErrUnknown) {
-				t.Errorf("applied %v: got %v", applied, err)
-			}
-			if n := writes.Load(); n != 2 {
-				t.Errorf("applied %v: %d writes", applied, n)
-			}
-			atRest(t, l)
-		})
-	}
-}
-
 // Requests of one process meet more often the longer a write takes, and wait for it: they
 // cost a write for each round trip, not one every ten milliseconds.
 func TestGroupsFollowTheRoundTrip(t *testing.T) {
@@ -195,9 +171,7 @@ func TestGroupsFollowTheRoundTrip(t *testing.T) {
 					time.Sleep(trip / 20)
 				}
 				for range requests {
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
+					report(t, <-done)
 				}
 				most := int64(time.Since(begin)/trip) + 1
 				if n := writes.Load(); n > most {

@@ -3,13 +3,17 @@ package limiter
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // lateWrites is a table that transactions reach late: late is called before each.
@@ -101,4 +105,313 @@ func TestADamagedShardPaysNothingTogether(t *testing.T) {
 		t.Errorf("%v after %d transactions, want ErrUnreadable after one", err, sent)
 	}
 	w.sameTable(before)
+}
+
+// A request of two limits on shards of which some owe one limit and hold the other: what
+// they hold is not theirs to give while they owe. The denial names the first instant at
+// which the request can be granted, to the millisecond, and repeated it costs nothing
+// before the images are due for a look.
+func TestShardsInDebtDoNotPay(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 4))
+	denials := 0
+	for range 100 {
+		w := newWorld(t)
+		rpm, tpm := PerMinute("rpm", 80), PerMinute("tpm", 800)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm)).Rollback(t.Context())
+		count := int64(2 << rng.IntN(3))
+		w.split(l, int(count))
+		for k := range count {
+			tokens := rng.Int64N(800 / count)
+			if rng.IntN(2) == 0 {
+				tokens = -1 - rng.Int64N(1600/count)
+			}
+			w.edit(l, int(k), item.Item{
+				"b_rpm_tk": item.N(rng.Int64N(80/count+1) * 1000), "b_tpm_tk": item.N(tokens * 1000),
+			})
+		}
+		// More than a share, so that all shards are read.
+		req := asks(Costs{"rpm": 80/count + 1 + rng.Int64N(20), "tpm": 1 + rng.Int64N(30)}, rpm, tpm)
+		l = w.process(Options{})
+		_, err := l.Acquire(t.Context(), req)
+		if err == nil {
+			continue
+		}
+		denials++
+		d, ok := errors.AsType[*LimitError](err)
+		if !ok || d.Estimated {
+			t.Fatalf("%v, want an exact denial: all shards are known", err)
+		}
+		after := d.RetryAfter
+		w.db.ResetStats()
+		for ; after > 20*time.Millisecond && d.RetryAfter-after < 900*time.Millisecond; after -= 10 * time.Millisecond {
+			w.advance(10 * time.Millisecond)
+			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) || w.db.Stats().Calls() > 0 {
+				t.Fatalf("denied for %s, %s before: %v after %+v", d.RetryAfter, after, err, w.db.Stats())
+			}
+		}
+		w.advance(after - time.Millisecond)
+		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
+			t.Fatalf("denied for %s, a millisecond before: %v", d.RetryAfter, err)
+		}
+		w.advance(time.Millisecond)
+		must(t, l, req)
+	}
+	if denials < 50 {
+		t.Fatalf("%d denials show nothing", denials)
+	}
+}
+
+// A limit that was changed, on shards at any levels that have the old one stored: whoever
+// obeys the denials is granted after a few, each of which costs a read of the shards at
+// most. A lowered limit leaves no room for what a fuller shard holds; a raised one has to
+// be brought to every shard first, at one a second.
+func TestChangedLimitOnASplitBucketIsGrantedSoon(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 5))
+	for range 100 {
+		w := newWorld(t)
+		tpm := PerMinute("tpm", 800)
+		l := w.process(Options{})
+		must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, PerMinute("rpm", 800), tpm)).Rollback(t.Context())
+		count := int64(2 << rng.IntN(3))
+		w.split(l, int(count))
+		for k := range count {
+			level := func() item.Value { return item.N(rng.Int64N(800/count+1) * 1000 * rng.Int64N(2)) }
+			w.edit(l, int(k), item.Item{"b_rpm_tk": level(), "b_tpm_tk": level()})
+		}
+		capacity := []int64{50, 80, 400, 2000}[rng.IntN(4)]
+		cost := capacity/count + 1 + rng.Int64N(capacity-capacity/count)
+		l = w.process(Options{})
+		w.db.ResetStats()
+		w.eventually(l, asks(Costs{"rpm": cost, "tpm": 1}, PerMinute("rpm", capacity), tpm), int(count)+3)
+		if n := w.db.Stats().Reads; n > int(count)+4 {
+			t.Errorf("%d shards, 800 changed to %d, cost %d: %d reads", count, capacity, cost, n)
+		}
+	}
+}
+
+// TestGiftsAreFoundOnAllShards: a process denies by images of 32 empty shards, when
+// all of them are filled by others, as a reset does. The first look shows tokens that
+// no refill explains: all shards are read then, once, and all tokens can be had.
+func TestGiftsAreFoundOnAllShards(t *testing.T) {
+	for _, cascade := range []bool{false, true} {
+		testGifts(t, cascade)
+	}
+}
+
+func testGifts(t *testing.T, cascade bool) {
+	const shards = 32
+	w, l := newProcess(t, Options{})
+	if cascade {
+		w.entity(l, acme, "org")
+		w.entity(l, "org", "")
+	}
+	w.configure(l, "", "", PerHour("rph", 3200))
+	w.configure(l, "org", gpt, PerHour("rph", 1_000_000))
+	one := stored(Costs{"rph": 1})
+	must(t, l, one).Rollback(t.Context())
+	w.split(l, shards)
+	for drain(t, l, stored(Costs{"rph": 50})) > 0 {
+		w.advance(time.Second)
+	}
+	drain(t, l, one)
+	w.advance(time.Second)
+	for k := range shards {
+		w.edit(l, k, item.Item{"b_rph_tk": item.N(100_000)})
+	}
+	w.db.ResetStats()
+	granted := 0
+	for range 3 { // two seconds
+		granted += drain(t, l, one)
+		w.advance(time.Second)
+	}
+	st := w.db.Stats()
+	t.Logf("cascade %v: %d granted for %d updates, %d transactions and %.0f read units", cascade, granted, st.Updates,
+		st.Transactions, st.ReadUnits)
+	if granted < 3200 {
+		t.Errorf("cascade %v: %d of 3200 granted in two seconds", cascade, granted)
+	}
+	if st.ReadUnits > 3*shards {
+		t.Errorf("cascade %v: %.0f read units, want at most %d", cascade, st.ReadUnits, 3*shards)
+	}
+}
+
+// A request that is larger than a shard's share, and that others are faster than each time, is
+// denied after three round trips, too: it reads all shards, and sends two transactions. One
+// whose caller would not wait for the second is denied by the first.
+func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
+	const trip = 150 * time.Millisecond
+	for _, c := range []struct {
+		deadline     time.Duration // zero: none
+		took         time.Duration
+		reads, trans int
+	}{{0, 3 * trip, 1, 2}, {2 * time.Second, 3 * trip, 1, 2}, {500 * time.Millisecond, 2 * trip, 1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l, limit := emptyFour(t)
+			w.advance(time.Hour)
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				time.Sleep(trip)
+				return true, nil
+			})
+			for range 15 {
+				must(t, l, asks(Costs{"rpm": 1}, limit))
+			}
+			w.advance(50 * time.Second) // what is known of the limits stays so
+			w.db.ResetStats()
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				time.Sleep(trip)
+				if op.Name == memdynamo.TransactWriteItems { // a token more is taken of each
+					for shard := range 4 {
+						b := w.shards(l, acme, gpt)[shard]
+						sl := b.State.Slots[b.State.Index("rpm")]
+						w.edit(l, shard, item.Item{"b_rpm_tk": item.N(sl.Tokens - 1000), "b_rpm_tc": item.N(sl.Used + 1000)})
+					}
+					return false, w.refusedNow(op)
+				}
+				return true, nil
+			})
+			ctx, begin := t.Context(), time.Now()
+			if c.deadline > 0 {
+				within, cancel := context.WithTimeout(ctx, c.deadline)
+				defer cancel()
+				ctx = within
+			}
+			_, err := l.Acquire(ctx, asks(Costs{"rpm": 40}, limit))
+			denied, ok := errors.AsType[*LimitError](err)
+			if !ok || !denied.Estimated || errors.Is(err, ErrCanceled) || ctx.Err() != nil {
+				t.Errorf("within %s: %v, want denied with an estimate", c.deadline, err)
+			}
+			s, took := w.db.Stats(), time.Since(begin)
+			if took != c.took || s.Reads != c.reads || s.Transactions != c.trans || s.Updates > 0 {
+				t.Errorf("within %s: denied after %s and %+v, want %+v", c.deadline, took, s, c)
+			}
+			atRest(t, l)
+		})
+	}
+}
+
+// A transaction that is refused because its shards have split, or one is gone, is not sent
+// again: its images do not tell what there is. Nor is that of a request which others have
+// outrun on single shards before; it is not refused for less than that its tokens are gone.
+// What a refusal tells of any shard is known afterwards.
+func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
+	take := func(w *world, l *Limiter, shard int, milli int64) {
+		s := w.shards(l, acme, gpt)[shard].State
+		sl := s.Slots[s.Index("rpm")]
+		w.edit(l, shard, item.Item{"b_rpm_tk": item.N(sl.Tokens - milli), "b_rpm_tc": item.N(sl.Used + milli)})
+	}
+	for name, c := range map[string]struct {
+		late          func(w *world, l *Limiter)
+		cost          int64 // in tokens
+		trips, sent   int
+		gone, granted bool
+		left          int64 // what shard 3 is known to hold then, in millitokens
+	}{
+		"split": {late: func(w *world, l *Limiter) {
+			fine(t, w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())))
+		}, cost: 40, sent: 1, left: 7500},
+		"gone": {late: func(w *world, l *Limiter) { w.remove(l, 3) }, cost: 40, sent: 1, gone: true},
+		"another is gone": {late: func(w *world, l *Limiter) { take(w, l, 3, 5000); w.remove(l, 1) }, cost: 60, sent: 1,
+			left: 10_000},
+		"outrun": {late: func(w *world, l *Limiter) { take(w, l, 3, 15_000) }, cost: 40, sent: 2, granted: true},
+		// all of a shard is taken, and 45 are left
+		"outrun before": {late: func(w *world, l *Limiter) { take(w, l, 3, 15_000) },
+			cost: 40, trips: 1, sent: 1},
+		"outrun before, and enough is left": {late: func(w *world, l *Limiter) { take(w, l, 1, 4000) }, cost: 40, trips: 1,
+			sent: 1, granted: true}, // shard 1 pays 10 of 11
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, l, limit := emptyFour(t)
+			w.advance(time.Hour)
+			must(t, l, asks(Costs{"rpm": 0}, limit)) // what is known of the limits is fresh
+			for shard := range 4 {                   // as of now
+				w.edit(l, shard, item.Item{"rf": item.N(w.now.Load()), "b_rpm_tk": item.N(15_000)})
+			}
+			sent := 0
+			l.store.Store = lateWrites{l.store.Store, func() {
+				if sent++; sent == 1 {
+					c.late(w, l)
+				}
+			}}
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name == memdynamo.BatchGetItem && !op.Consistent {
+					t.Error("the shards are read as they were")
+				}
+				return true, nil
+			})
+			costs := []table.Cost{{Limit: limit.stored(), Milli: c.cost * 1000}}
+			me, want := &desk.Attempt{}, decide.Want{Namespace: l.namespace, Name: acmeGPT, Costs: costs}
+			for range c.trips {
+				me.Waited(false)
+			}
+			g, err := l.desks.Spread(t.Context(), l.desks.Of(acmeGPT), want, false, me)
+			if (g.Parts != nil) != c.granted || err != nil || sent != c.sent {
+				t.Errorf("grant %+v, %v after %d transactions, want %v after %d", g, err, sent, c.granted, c.sent)
+			}
+			trips, lost := c.trips+1+c.sent, true
+			if c.granted {
+				trips, lost = trips-1, c.sent > 1
+			}
+			if gotTrips, gotLost := me.Spent(l.desks.Moment()); gotTrips != trips || gotLost != lost {
+				t.Errorf("it has waited for %d round trips, and others were faster: %v; want %d and %v", gotTrips, gotLost,
+					trips, lost)
+			}
+			seen := l.desks.Of(acmeGPT).Seen(3)
+			if seen.Absent != c.gone {
+				t.Errorf("shard 3 is known to be absent: %v", seen.Absent)
+			}
+			if s := seen.Image.State; !c.gone && s.Slots[s.Index("rpm")].Tokens != c.left {
+				t.Errorf("shard 3 is known to hold %d, want %d", s.Slots[s.Index("rpm")].Tokens, c.left)
+			}
+		})
+	}
+}
+
+// A transaction that meets another one is sent again a few times, after pauses that double. One whose answer
+// is lost is asked for again, and carried out once. If it never is answered, nobody knows what was taken, also
+// if the last attempt was not sent.
+func TestTransactionsAreSentAgain(t *testing.T) {
+	const lost, met, down = store.Unknown, store.Conflict, store.Unavailable
+	for _, c := range []struct {
+		applied bool // the first
+		fails   []store.Kind
+		want    string
+		sent    int
+		pauses  time.Duration // in milliseconds
+	}{
+		{false, nil, "granted", 1, 0}, {false, []store.Kind{met, met, met}, "granted", 4, 2 + 4 + 8},
+		{false, []store.Kind{met, met, met, met}, "unavailable", 4, 2 + 4 + 8},
+		{false, []store.Kind{down}, "unavailable", 1, 0},
+		{false, []store.Kind{lost}, "granted", 2, 0}, {true, []store.Kind{lost}, "granted", 2, 0},
+		{true, []store.Kind{lost, lost, met}, "granted", 4, 2}, {true, []store.Kind{lost, down}, "unknown", 2, 0},
+		{false, []store.Kind{lost, lost, down}, "unknown", 3, 0},
+		{true, []store.Kind{lost, met, met, met, met}, "unknown", 5, 14},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l, limit := emptyFour(t)
+			w.advance(time.Hour)
+			must(t, l, asks(Costs{"rpm": 0}, limit))
+			used, sent := w.used(l, "rpm"), 0
+			longestPauses(t)
+			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name != memdynamo.TransactWriteItems {
+					return true, nil
+				}
+				if sent++; sent > len(c.fails) {
+					return true, nil
+				}
+				return c.applied && sent == 1, memdynamo.Fail(c.fails[sent-1])
+			})
+			begin := time.Now()
+			_, err := l.Acquire(t.Context(), asks(Costs{"rpm": 40}, limit))
+			took := time.Since(begin).Round(time.Millisecond)
+			if kindName(err) != c.want || sent != c.sent || took != c.pauses*time.Millisecond {
+				t.Errorf("%v: %v after %d and %s, want %s after %d and %d ms", c.fails, err, sent, took, c.want, c.sent, c.pauses)
+			}
+			took40 := w.used(l, "rpm")-used == 40
+			if want := c.want == "granted" || c.applied; took40 != want {
+				t.Errorf("%v: %d are taken, want 40 of it: %v", c.fails, w.used(l, "rpm")-used, want)
+			}
+		})
+	}
 }

@@ -18,8 +18,7 @@ import (
 // TestLifeOfAnAcquire plays the story that docs/life.md tells, in the in-memory
 // twin, and fails when docs/life.md tells another.
 func TestLifeOfAnAcquire(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	cfg := config.Config{Namespace: l.NamespaceID(), Resource: "gpt-4", Limits: []bucket.Limit{
 		PerMinute("rpm", 10).stored(), PerMinute("tpm", 1000).stored(),
 	}}
@@ -60,12 +59,8 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	acquire(Costs{"rpm": 1, "tpm": 400})
 	lease := acquire(Costs{"rpm": 1, "tpm": 400})
 	w.advance(2 * time.Second)
-	if err := more(lease, Costs{"tpm": 300}); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fine(t, more(lease, Costs{"tpm": 300}))
+	fine(t, lease.Commit(t.Context()))
 	tell("adjust tpm=+300, commit", "settled, into debt")
 	acquire(Costs{"rpm": 1, "tpm": 100})
 	acquire(Costs{"rpm": 1, "tpm": 100})
@@ -75,9 +70,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	acquire(Costs{"rpm": 1, "tpm": 100})
 
 	readme, err := os.ReadFile("../docs/life.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine(t, err)
 	if !strings.Contains(string(readme), story.String()) {
 		t.Errorf("docs/life.md tells another story than this:\n%s", story.String())
 	}

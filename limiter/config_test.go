@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
@@ -30,37 +32,6 @@ var levels = []struct{ name, entity, resource string }{
 	{"entity", acme, layout.DefaultResource},
 	{"resource", "", gpt},
 	{"system", "", ""},
-}
-
-// TestPrecedence: of all subsets of levels, the most specific one that has
-// limits holds, whole.
-func TestPrecedence(t *testing.T) {
-	for set := 1; set < 1<<len(levels); set++ {
-		w, l := newProcess(t, Options{})
-		winner := -1
-		for i, lv := range levels {
-			if set&(1<<i) == 0 {
-				continue
-			}
-			if winner < 0 {
-				winner = i
-			}
-			// Every level has a limit of its own and a common one.
-			w.configure(l, lv.entity, lv.resource, PerMinute("common", int64(10*(i+1))), PerMinute(fmt.Sprint("own", i), 7))
-		}
-		lease := must(t, l, stored(Costs{"common": 1}))
-		if got := lease.Status(); len(got) != 2 || got[0].Capacity != int64(10*(winner+1)) ||
-			got[1].Limit != fmt.Sprint("own", winner) {
-			t.Errorf("levels %04b: %v, want those of level %d", set, got, winner)
-		}
-		// Limits of another level are not merged in.
-		for i := range levels {
-			_, err := l.Acquire(t.Context(), stored(Costs{fmt.Sprint("own", i): 1}))
-			if (err == nil) != (i == winner) || err != nil && !errors.Is(err, ErrInvalid) {
-				t.Errorf("levels %04b: cost in the limit of level %d: %v", set, i, err)
-			}
-		}
-	}
 }
 
 // TestConfigIsReadOnce: one BatchGetItem of at most 3 read units when cold, with the image of the bucket,
@@ -109,29 +80,6 @@ func TestConfigIsReadOnce(t *testing.T) {
 				t.Fatalf("forgotten: %d reads", n)
 			}
 		})
-	}
-}
-
-// TestSharedLevelsAreReadOnce: a second entity on a known resource reads only
-// what is its own.
-func TestSharedLevelsAreReadOnce(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	w.configure(l, "", "", rpm10)
-	must(t, l, stored(Costs{"rpm": 1}))
-	must(t, w.process(Options{}), Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
-	var keys []item.Key
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		keys = append(keys, op.Keys...)
-		return true, nil
-	})
-	must(t, l, Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
-	if len(keys) != 4 {
-		t.Fatalf("read %v, want the two levels, the metadata and the bucket of the entity", keys)
-	}
-	for _, k := range keys {
-		if !strings.Contains(k.PK, "other") {
-			t.Fatalf("read %v again", k)
-		}
 	}
 }
 
@@ -396,30 +344,6 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	}
 }
 
-// TestCachesAreBounded: a flood of entities leaves no more than MaxBuckets
-// behind, and those that were forgotten are still limited.
-func TestCachesAreBounded(t *testing.T) {
-	w, l := newProcess(t, Options{MaxBuckets: 10})
-	w.configure(l, "", "", rpm10)
-	for range 3 {
-		for i := range 100 {
-			must(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 3}})
-		}
-	}
-	var entities []string
-	for i := range 100 {
-		entities = append(entities, fmt.Sprint("e", i))
-	}
-	if b, c := remembered(l, entities...), l.configs.cache.Len(); b > 10 || c > 60 {
-		t.Fatalf("%d buckets and %d configuration items remembered", b, c)
-	}
-	for i := range 100 {
-		if n := drain(t, l, Request{Entity: fmt.Sprint("e", i), Resource: gpt, Costs: Costs{"rpm": 1}}); n != 1 {
-			t.Fatalf("entity %d: %d granted, want the 1 that is left", i, n)
-		}
-	}
-}
-
 // Where configuration was never seen and cannot be read, the policy that is stored for the namespace decides, if
 // that is known. A call that has ended reads nothing, and says for what it had no time.
 func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
@@ -482,4 +406,116 @@ func TestAGoneCallerDoesNotSpoilTheSharedRead(t *testing.T) {
 			w.wantHeld(l, rpm10, 9)
 		})
 	}
+}
+
+// Configuration that has outlived its time is read anew by the next call, however slow the table is:
+// a read is waited for as long as calls take, not for a constant time.
+func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
+	for _, trip := range []time.Duration{4 * time.Millisecond, 150 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l, _ := far(t, trip, Options{ConfigTTL: time.Minute}, nil)
+			store := func(capacity int64) {
+				w.db.Store(config.Config{Namespace: l.NamespaceID(), Resource: gpt,
+					Limits: []bucket.Limit{PerHour("rph", capacity).stored()}}.Item())
+			}
+			req := Request{Entity: "other", Resource: gpt, Costs: Costs{"rph": 1}}
+			for capacity := int64(100); capacity <= 400; capacity += 100 {
+				store(capacity)
+				time.Sleep(time.Minute)
+				if got := must(t, l, req).Status()[0].Capacity; got != capacity {
+					t.Errorf("behind %s: goes by a capacity of %d, want %d", trip, got, capacity)
+				}
+			}
+		})
+	}
+}
+
+// While reads hang, a call that has old configuration waits no longer for a read than for a probe, or half of
+// its time if that is less, or if every call reads. For a second after that no call reads, and what is read
+// late serves then. A call without any waits for all of its time, and says for what.
+func TestHowLongACallWaitsForConfiguration(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl, timeout, left time.Duration // left 0: its caller waits for ever
+		waits              time.Duration
+	}{
+		"no longer than for a probe":       {time.Second, 2 * time.Second, 0, desk.ProbeWait},
+		"half of the time of a call":       {time.Second, 100 * ms, 0, 50 * ms},
+		"half of the time of its caller":   {time.Second, 2 * time.Second, 60 * ms, 30 * ms},
+		"every call reads":                 {-1, 2 * time.Second, 0, time.Second},
+		"every call reads, in little time": {-1, 2 * time.Second, 500 * ms, 250 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{Timeout: c.timeout, ConfigTTL: c.ttl}, func(t *testing.T, w *world, l *Limiter) {
+				w.configure(l, "", "", rpm10)
+				must(t, l, stored(Costs{"rpm": 1}))
+				answer, reads := make(chan struct{}), atomic.Int64{}
+				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+					if isWrite(op) {
+						return true, nil
+					}
+					reads.Add(1)
+					select {
+					case <-answer:
+						return true, nil
+					case <-op.Done:
+						return false, context.DeadlineExceeded
+					}
+				})
+				ask := func(entity string) (took time.Duration, err error) {
+					ctx, begin := t.Context(), time.Now()
+					if c.left > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.left)
+						defer cancel()
+					}
+					_, err = l.Acquire(ctx, Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}})
+					return time.Since(begin), err
+				}
+				w.advance(2 * time.Second)
+				for _, waits := range []time.Duration{c.waits, 0} {
+					if took, err := ask(acme); err != nil || took != waits || reads.Load() != 1 {
+						t.Errorf("took %s with %d reads, %v; want %s and one", took, reads.Load(), err, waits)
+					}
+				}
+				w.configure(l, "", "", PerMinute("rpm", 20))
+				close(answer)
+				synctest.Wait()
+				lease := must(t, l, stored(Costs{"rpm": 0}))
+				if got := lease.Status()[0].Capacity; got != 20 && c.ttl > 0 {
+					t.Errorf("goes by a capacity of %d, and 20 was read", got)
+				}
+				answer = make(chan struct{})
+				most := c.timeout
+				if c.left > 0 {
+					most = c.left
+				}
+				took, err := ask("new")
+				if took != most || !errors.Is(err, ErrUnavailable) ||
+					c.left == 0 && !strings.Contains(err.Error(), "BatchGetItem: unavailable: context deadline exceeded") {
+					t.Errorf("without any it took %s: %v, want unavailable after %s", took, err, most)
+				}
+				time.Sleep(c.timeout)
+			})
+		})
+	}
+}
+
+// A client that panics in a read of configuration fails that request, and not the process. Old configuration serves.
+func TestConfigurationReadPanics(t *testing.T) {
+	w, l := newProcess(t, Options{ConfigTTL: time.Second})
+	w.configure(l, "", "", rpm10)
+	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}}
+	panics := func() {
+		w.db.SetHook(onCall(func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem }, 0,
+			func(memdynamo.Op) (bool, error) { panic("client") }))
+	}
+	panics()
+	_, err := l.Acquire(t.Context(), req)
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "panic: client") {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+	must(t, l, req)
+	w.advance(time.Minute)
+	panics()
+	must(t, l, req)
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,13 +89,9 @@ func TestSlotsAreGivenBackOnce(t *testing.T) {
 			w, other := o.worker(0, Options{}), o.worker(0, Options{})
 			mine, theirs := o.must(w, takesJob(1)), o.must(other, takesJob(1))
 			w.on(func(string, []item.Write) fate { return fate{apply: applied, err: memdynamo.Fail(store.Unknown)} })
-			if err := mine.Commit(t.Context()); !errors.Is(err, ErrUnknown) {
-				t.Errorf("committed: %v", err)
-			}
+			wantIs(t, mine.Commit(t.Context()), ErrUnknown)
 			w.on(nil)
-			if err := mine.Commit(t.Context()); !errors.Is(err, ErrLeaseClosed) {
-				t.Errorf("committed again: %v", err)
-			}
+			wantIs(t, mine.Commit(t.Context()), ErrLeaseClosed)
 			report(t, mine.Rollback(t.Context()))
 			want := int64(0)
 			if applied {

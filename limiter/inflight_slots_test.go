@@ -561,9 +561,7 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 				}
 				return fate{apply: true}
 			})
-			if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnavailable) {
-				t.Fatal(err)
-			}
+			wantIs(t, lease.Rollback(t.Context()), ErrUnavailable)
 			w.on(nil)
 			fine(t, lease.Rollback(t.Context()))
 			for entity, slots := range map[string]int64{acme: 8, "org": 6} {

@@ -368,9 +368,7 @@ func TestSlotsOfACascade(t *testing.T) {
 			}
 			return fate{apply: true}
 		})
-		if err := first.Commit(t.Context()); !errors.Is(err, ErrUnavailable) {
-			t.Fatalf("committed: %v", err)
-		}
+		wantIs(t, first.Commit(t.Context()), ErrUnavailable)
 		o.free("given back on one level", 2)
 		w.on(nil)
 		fine(t, first.Commit(t.Context()))
@@ -597,9 +595,7 @@ func TestInvalidInFlight(t *testing.T) {
 			t.Error(err)
 		}
 		lease := o.must(w, takesJob(1))
-		if err := lease.Settle(Costs{"jobs": 2}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("settled slots: %v", err)
-		}
+		wantIs(t, lease.Settle(Costs{"jobs": 2}), ErrInvalid)
 		before := w.count("write")
 		if err := lease.Charge(t.Context(), Costs{"jobs": 1}); !errors.Is(err, ErrInvalid) || w.count("write") != before {
 			t.Errorf("charged slots: %v, with %d writes", err, w.count("write")-before)

@@ -75,19 +75,6 @@ func TestLeaseShowsWhatItHolds(t *testing.T) {
 	}
 }
 
-// Status tells what there was right after the charge, whenever it is asked for.
-func TestStatusIsAsOfTheCharge(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	first := must(t, l, asks(Costs{"rph": 2}, rph100))
-	second := must(t, l, asks(Costs{"rph": 30}, rph100))
-	w.advance(time.Minute)
-	for lease, want := range map[*Lease]int64{first: 98, second: 68} {
-		if got := lease.Status(); len(got) != 1 || got[0].Remaining != want {
-			t.Errorf("%+v, want %d left", got, want)
-		}
-	}
-}
-
 // more settles so many tokens more than was taken or settled before, or fewer.
 func more(le *Lease, costs Costs) error {
 	actual := Costs{}
@@ -257,18 +244,12 @@ func TestDoWhenNotGranted(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	never := func(context.Context, *Lease) error { t.Error("fn ran"); return nil }
 	must(t, l, asks(Costs{"rpm": 10}, rpm10))
-	if err := l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), never); !errors.Is(err, ErrLimited) {
-		t.Fatalf("got %v, want denied", err)
-	}
-	if err := l.Do(t.Context(), Request{}, never); !errors.Is(err, ErrInvalid) {
-		t.Fatalf("got %v, want invalid", err)
-	}
+	wantIs(t, l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), never), ErrLimited)
+	wantIs(t, l.Do(t.Context(), Request{}, never), ErrInvalid)
 	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	w.advance(time.Minute)
 	req := asks(Costs{"rpm": 1}, rpm10)
-	if err := l.Do(t.Context(), req, never); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("got %v, want unavailable", err)
-	}
+	wantIs(t, l.Do(t.Context(), req, never), ErrUnavailable)
 	req.OnUnavailable = PolicyAllow
 	ran := false
 	if err := l.Do(t.Context(), req, func(_ context.Context, le *Lease) error {

@@ -93,62 +93,20 @@ func report(t testing.TB, err error) {
 	}
 }
 
+// wantIs checks of which kind an error is.
+func wantIs(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+}
+
+// wantGranted checks how many requests are granted at one instant.
+func wantGranted(t testing.TB, l *Limiter, req Request, want int) {
+	t.Helper()
+	if n := drain(t, l, req); n != want {
+		t.Fatalf("%d granted, want %d", n, want)
+	}
+}
+
 func rpm(n int64) []Limit { return []Limit{PerMinute("rpm", n)} }
-
-func TestDeniedRequestIsGrantedAfterRetryAfter(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}, Limits: rpm(10)}
-	for i := range 10 {
-		if _, err := l.Acquire(t.Context(), req); err != nil {
-			t.Fatalf("acquire %d: %v", i, err)
-		}
-	}
-	denied := deniedBy(t, l, req)
-	if !errors.Is(denied, ErrLimited) {
-		t.Fatalf("11th acquire: %v, want a *LimitError", denied)
-	}
-	if denied.RetryAfter != 6*time.Second || denied.Limit != "rpm" || denied.Remaining != 0 || denied.Wanted != 1 {
-		t.Fatalf("denial %+v, want rpm, 1 wanted, 0 left, retry after 6s", denied)
-	}
-	w.advance(denied.RetryAfter - time.Millisecond)
-	deniedBy(t, l, req)
-	w.advance(time.Millisecond)
-	if _, err := l.Acquire(t.Context(), req); err != nil {
-		t.Fatalf("at the told instant: %v", err)
-	}
-	deniedBy(t, l, req)
-}
-
-func TestWarmAcquireIsOneWriteAndNoRead(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 1}, Limits: rpm(1000)}
-	must(t, l, req)
-	w.db.ResetStats()
-	for range 100 {
-		w.advance(17 * time.Millisecond)
-		must(t, l, req)
-	}
-	st := w.db.ResetStats()
-	t.Logf("100 warm acquires: %+v", st)
-	if st.Updates != 100 || st.Calls() != 100 {
-		t.Fatalf("100 warm acquires took %+v, want 100 writes and no reads", st)
-	}
-}
-
-func TestRepeatedDenialCostsNothing(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"rpm": 10}, Limits: rpm(10)}
-	must(t, l, req)
-	w.db.ResetStats()
-	for range 1000 {
-		deniedBy(t, l, req)
-	}
-	if st := w.db.ResetStats(); st.Calls() != 0 {
-		t.Fatalf("1000 denials took %+v, want no call", st)
-	}
-	w.advance(time.Second)
-	deniedBy(t, l, req)
-	if st := w.db.ResetStats(); st.Updates != 1 || st.Calls() != 1 {
-		t.Fatalf("a denial by an old image took %+v, want one write", st)
-	}
-}

@@ -91,9 +91,7 @@ func testLocalLeaseSettles(t *testing.T) {
 	remaining(450)
 	lease = must(t, l, req(100))
 	fine(t, lease.Charge(t.Context(), Costs{"tpm": 300}))
-	if err := lease.Charge(t.Context(), Costs{"tpm": 300}); !errors.Is(err, ErrLimited) {
-		t.Fatalf("more than the share: %v", err)
-	}
+	wantIs(t, lease.Charge(t.Context(), Costs{"tpm": 300}), ErrLimited)
 	remaining(50)
 	w.advance(time.Minute) // full again
 	lease.Settle(Costs{"tpm": 1400})
@@ -298,9 +296,7 @@ func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
 			w.pass(30 * time.Minute)
 			must(t, l, req)
 			w.pass(29 * time.Minute)
-			if n := drain(t, l, req); n != 3 {
-				t.Errorf("%d granted, want 3", n)
-			}
+			wantGranted(t, l, req, 3)
 			denied := deniedBy(t, l, req)
 			if d := denied.RetryAfter; d < time.Minute || d > time.Minute+2*time.Second {
 				t.Errorf("denied for %v, want a minute", d)

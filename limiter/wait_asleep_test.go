@@ -2,15 +2,21 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
 // Those who sleep go on sooner when somebody leaves from before them, and only those.
@@ -252,5 +258,131 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A denial a moment ago says nothing of a request that waits.
+func TestWaitRightAfterADenial(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		w.db.SetHook(nil)
+		must(t, l, asks(Costs{"rpm": 10}, rpm10))
+		req := asks(Costs{"rpm": 1}, rpm10)
+		for range 2 {
+			deniedBy(t, l, req)
+		}
+		begin := time.Now()
+		w.db.ResetStats()
+		if _, err := l.Wait(t.Context(), req); err != nil || time.Since(begin) != 6*time.Second ||
+			w.db.Stats().Calls() != 1 {
+			t.Errorf("%v after %s, %+v; want the 6s of one token, and one write", err, time.Since(begin), w.db.Stats())
+		}
+	})
+}
+
+// What a charge has taken for a lease that was closed meanwhile is given back.
+func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
+	for name, end := range map[string]func(*Lease, context.Context) error{
+		"rollback": (*Lease).Rollback, "commit": (*Lease).Commit,
+	} {
+		w, l := newProcess(t, Options{})
+		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
+		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
+			report(t, end(lease, t.Context()))
+			return true, nil
+		}))
+		err := lease.Charge(t.Context(), Costs{"rpm": 3})
+		w.db.SetHook(nil)
+		want := map[string]int64{"rollback": 0, "commit": 2}[name]
+		if got := w.used(l, "rpm"); !errors.Is(err, ErrLeaseClosed) || got != want {
+			t.Errorf("%s: %v, %d used, want ErrLeaseClosed and %d", name, err, got, want)
+		}
+	}
+}
+
+// A request that waits for one limit has taken from the other when it asked: that is full
+// again when the request begins.
+func TestWaitTakesFromAllLimitsAtTheCall(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+		l := process()
+		w.db.SetHook(nil)
+		tps := PerSecond("tps", 10)
+		must(t, l, asks(Costs{"rpm": 10}, rpm10, tps))
+		lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 1, "tps": 10}, rpm10, tps))
+		if err != nil || after != 6*time.Second {
+			t.Fatalf("%v, after %s", err, after)
+		}
+		for _, s := range lease.Status() {
+			if s.Limit == "tps" && s.Remaining != 0 {
+				t.Errorf("%+v, want none left when it asks", s)
+			}
+		}
+		time.Sleep(after)
+		must(t, l, asks(Costs{"tps": 10}, rpm10, tps))
+	})
+}
+
+// Where the costs of a request that has failed could not be given back, they may be taken, whatever else went
+// wrong. A missing permission stays that, and so does everything where they were given back.
+func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
+	notBack := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Unavailable)}}}
+	notSetUp := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Setup)}}}
+	for _, c := range []struct {
+		err  error
+		back []desk.Trouble
+		want store.Kind
+	}{
+		{memdynamo.Fail(store.Unavailable), nil, store.Unavailable},
+		{memdynamo.Fail(store.Throttled), notBack, store.Unknown},
+		{memdynamo.Fail(store.Unavailable), notBack, store.Unknown}, {memdynamo.Fail(store.Setup), notBack, store.Setup},
+		{memdynamo.Fail(store.Setup), nil, store.Setup}, {ErrUnreadable, notBack, store.Unknown}, {ErrUnreadable, nil, 0},
+		{ErrUnreadable, notSetUp, store.Unknown}, // of the costs, nobody knows
+	} {
+		got := failure(desk.Taken{Err: c.err, Others: c.back})
+		_, told := errors.AsType[*SettleError](got)
+		if store.KindOf(got) != c.want || !errors.Is(got, c.err) || told != (c.back != nil) ||
+			told && !strings.Contains(got.Error(), c.err.Error()+"\n"+outcome("rollback", acmeGPT, c.back[0].Errs[0]).Error()) {
+			t.Errorf("%v, and given back: %v: got %v, want %v", c.err, c.back, got, c.want)
+		}
+	}
+}
+
+// A request that waits and has no decision on one level owes nothing on another: all is given back, and a lease
+// by policy may go on at once.
+func TestWaitOwesNothingWithoutADecision(t *testing.T) {
+	for _, policy := range []Policy{PolicyAllow, PolicyLocal} {
+		w, l := family(t, 100, Options{})
+		must(t, l, stored(Costs{"rpm": 10}))
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if isWrite(op) {
+				if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity == "org" {
+					return false, memdynamo.Fail(store.Unknown)
+				}
+			}
+			return true, nil
+		})
+		req := stored(Costs{"rpm": 1})
+		req.OnUnavailable = policy
+		lease, after, err := l.Reserve(t.Context(), req)
+		w.db.SetHook(nil)
+		if err != nil || lease.Charged() || after != 0 {
+			t.Errorf("%v: charged %v, goes on after %s, %v", policy, lease.Charged(), after, err)
+		}
+		w.wantSpent(l, policy.String(), map[string]int64{acme: 10})
+	}
+}
+
+// Each shard that could not be given back is classified by itself: the caller and the observer learn that one
+// may have been written, whatever another has answered first.
+func TestEachShardThatIsNotGivenBackCounts(t *testing.T) {
+	first, second := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
+	got := failure(desk.Taken{Err: &desk.Denied{}, Others: []desk.Trouble{
+		{Op: "rollback", Name: acmeGPT, Errs: []error{first, second}}}})
+	if !errors.Is(got, ErrUnknown) || !errors.Is(got, ErrUnavailable) || !errors.Is(got, ErrLimited) {
+		t.Errorf("%v", got)
+	}
+	e, ok := eventOf(desk.Event{Kind: desk.Returned, Name: acmeGPT, Errs: []error{first, second}})
+	if !ok || !errors.Is(e.Err, ErrUnknown) || !errors.Is(e.Err, ErrUnavailable) {
+		t.Errorf("%v", e.Err)
 	}
 }

@@ -268,9 +268,7 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 			}()
 			time.Sleep(time.Millisecond)
 		}
-		if err := <-got; !errors.Is(err, ErrUnavailable) {
-			t.Errorf("the first: %v, want ErrUnavailable", err)
-		}
+		wantIs(t, <-got, ErrUnavailable)
 		if err := <-got; err != nil {
 			t.Errorf("the second: %v", err)
 		}

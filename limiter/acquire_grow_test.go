@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 var rpm80 = PerMinute("rpm", 80)
@@ -93,9 +97,7 @@ func TestSplitConserves(t *testing.T) {
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
+			inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 				must(t, l, asks(Costs{"rpm": 3}, rpm80))
 				w.heat(l, 0)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -195,15 +197,12 @@ func TestSplitStopsAtOneToken(t *testing.T) {
 // TestEveryShardIsUsed: a client that knows of 8 shards takes from all of them,
 // and denies only when none is left, to the millisecond.
 func TestEveryShardIsUsed(t *testing.T) {
-	w := newWorld(t)
-	l := w.process(Options{})
+	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm80)
 	must(t, l, req).Rollback(t.Context())
 	w.split(l, 8)
 	for _, p := range []*Limiter{l, w.process(Options{}), w.process(Options{})} {
-		if n := drain(t, p, req); n != 80 {
-			t.Fatalf("%d granted, want all 80", n)
-		}
+		wantGranted(t, p, req, 80)
 		for _, b := range w.shards(l, acme, gpt) {
 			if tk := b.State.Slots[b.State.Index("rpm")].Tokens; tk >= 1000 {
 				t.Fatalf("denied while shard %d holds %d", b.State.Shard, tk)
@@ -219,13 +218,9 @@ func TestEveryShardIsUsed(t *testing.T) {
 			t.Fatalf("denial %+v, want 0 left and 6s, when a shard has a token of its 10 per minute", d)
 		}
 		w.advance(d.RetryAfter - 1*time.Millisecond)
-		if n := drain(t, p, req); n != 0 {
-			t.Fatalf("%d granted a millisecond early", n)
-		}
+		wantGranted(t, p, req, 0)
 		w.advance(time.Millisecond)
-		if n := drain(t, p, req); n != 8 {
-			t.Fatalf("%d granted at the told instant, want one from each shard", n)
-		}
+		wantGranted(t, p, req, 8)
 		w.advance(time.Hour)
 	}
 }
@@ -239,8 +234,7 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 				continue // without shard 0 there is no bucket for whoever has not seen more
 			}
 			t.Run(fmt.Sprintf("shard %d, client knows %v", missing, knows), func(t *testing.T) {
-				w := newWorld(t)
-				l := w.process(Options{})
+				w, l := newProcess(t, Options{})
 				req := asks(Costs{"rpm": 1}, rpm80)
 				must(t, l, req).Rollback(t.Context())
 				w.split(l, 4)
@@ -252,9 +246,7 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 					l = w.process(Options{})
 				}
 				w.db.Delete(layout.BucketKey(l.namespace, acme, gpt, missing))
-				if n := drain(t, l, req); n != 60 {
-					t.Fatalf("%d granted, want the 60 of the other three shards", n)
-				}
+				wantGranted(t, l, req, 60)
 				w.advance(11 * time.Second)
 				drain(t, l, req)
 				if b := w.shards(l, acme, gpt); len(b) != 4 || b[0].State.Shards != 4 {
@@ -266,9 +258,7 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 					}
 				}
 				w.advance(10 * time.Minute)
-				if n := drain(t, l, req); n != 80 {
-					t.Fatalf("%d granted when all has been refilled, want 80", n)
-				}
+				wantGranted(t, l, req, 80)
 			})
 		}
 	}
@@ -283,8 +273,7 @@ func TestLoadSplits(t *testing.T) {
 		within time.Duration
 		shards int
 	}{{1100, 0, 2}, {1100, 500 * time.Millisecond, 1}, {900, 0, 1}, {3000, 6 * time.Second, 1}} {
-		w := newWorld(t)
-		l := w.process(Options{})
+		w, l := newProcess(t, Options{})
 		req := asks(Costs{"rps": 1}, limit)
 		must(t, l, req)
 		begin := w.now.Load()
@@ -319,5 +308,206 @@ func TestAPlanOfManyCallsBehindASlowTable(t *testing.T) {
 				t.Errorf("%d ms: %d shards, failed %v", trip, zero.State.Count(), failed)
 			}
 		})
+	}
+}
+
+// TestOldViewSplitsNothing: a bucket of eight shards has merged down to four, which
+// processes that have seen eight learn one shard after the other. They must not split
+// what has merged.
+func TestOldViewSplitsNothing(t *testing.T) {
+	w := newWorld(t)
+	first := w.process(Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, first, req).Rollback(t.Context())
+	w.split(first, 8)
+	var fleet []*Limiter
+	for range 8 {
+		l := w.process(Options{})
+		for range 40 { // sees most shards
+			must(t, l, req).Rollback(t.Context())
+		}
+		fleet = append(fleet, l)
+	}
+	w.advance(time.Second)
+	w.merge(first, 4)
+	w.advance(time.Second)
+	for i := range 160 {
+		must(t, fleet[i%len(fleet)], req).Rollback(t.Context())
+		fleet[i%len(fleet)].desks.Wait()
+		if c := w.counts(first); len(c) != 4 || !even(c) {
+			t.Fatalf("after %d requests of processes with an old view the shards count %v, want four of four", i+1, c)
+		}
+	}
+	w.wantHeld(first, rpm80, 80)
+}
+
+// merge brings the bucket down to a count, as the aggregator does.
+func (w *world) merge(l *Limiter, count int) {
+	w.t.Helper()
+	zero := w.shards(l, acme, gpt)[0]
+	if _, err := shard.Run(w.t.Context(), w.db.Bare(), shard.Shrink(zero, count), l.now); err != nil {
+		w.t.Fatal(err)
+	}
+	all := w.shards(l, acme, gpt)
+	if _, err := shard.Run(w.t.Context(), w.db.Bare(), shard.Propagate(all[0], all[1:]...), l.now); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A limit came into force after the bucket was split, and only one of two shards was
+// charged for it before they merge: what is left is what the other would have had.
+func TestLimitNewToASplitBucketMerges(t *testing.T) {
+	added := PerHour("added", 10)
+	for _, charged := range []int{0, 1} {
+		w, l := newProcess(t, Options{})
+		must(t, l, asks(Costs{"rpm": 1}, rpm80)).Rollback(t.Context())
+		w.split(l, 2)
+		five := table.Charge{Image: w.shards(l, acme, gpt)[charged], Now: w.now.Load(),
+			Costs: table.Costs([]bucket.Limit{added.stored(), rpm80.stored()}, 5*bucket.Milli)}
+		if _, err := w.db.Bare().Write(t.Context(), five.Plan().Update); err != nil {
+			t.Fatal(err)
+		}
+		w.merge(l, 1)
+		w.wantHeld(l, added, 5)
+		if n := drain(t, w.process(Options{}), asks(Costs{"added": 1}, added, rpm80)); n != 5 {
+			t.Errorf("shard %d had granted 5 of 10, and once merged %d more are granted", charged, n)
+		}
+	}
+}
+
+// So does what the work has cost more, and what that shard has gained since is reckoned with.
+func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	must(t, l, asks(Costs{"rpm": 1}, rpm80))
+	w.split(l, 2)
+	known := map[int]*Lease{}
+	for n := 0; len(known) < 2 && n < 1000; n++ {
+		lease := must(t, l, asks(Costs{"rpm": 3}, rpm80))
+		if shard := lease.items[0].Shard; known[shard] == nil {
+			known[shard] = lease
+		} else if err := lease.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.merge(l, 1)
+	w.advance(time.Minute)
+	fine(t, errors.Join(more(known[1], Costs{"rpm": 5}), known[1].Commit(t.Context())))
+	w.wantHeld(l, rpm80, 75)
+}
+
+// A bucket of shards does not expire: a ttl that was there is taken away, and stays away whatever is
+// written. One that has merged into a single shard has a ttl again with its next charge.
+func TestOnlyWholeBucketsExpire(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	req := asks(Costs{"rpm": 1}, rpm80)
+	must(t, l, req)
+	if w.shards(l, acme, gpt)[0].TTL == 0 {
+		t.Fatal("an unsplit bucket has no ttl")
+	}
+	w.split(l, 4)
+	for range 20 {
+		w.advance(7 * time.Minute)
+		for range 5 {
+			must(t, l, req)
+		}
+		if w.db.Sweep(w.now.Load()/1000) != 0 || len(w.shards(l, acme, gpt)) != 4 {
+			t.Fatal("a shard expired")
+		}
+	}
+	w.merge(l, 1)
+	must(t, w.process(Options{}), req)
+	must(t, l, req)
+	all := w.shards(l, acme, gpt)
+	if len(all) != 1 || all[0].TTL == 0 || w.db.Sweep(all[0].TTL+1) != 1 {
+		t.Fatalf("%d shards, the first expires at %d, and does not", len(all), all[0].TTL)
+	}
+}
+
+// A limit of which only a part is stored, as a foreign write leaves it, cannot be
+// divided: the new shard would lack it, and a limit that is lacking starts full. So a
+// bucket is not split while it is lacking on the hot shard, on shard 0, or on one that is
+// behind the count. Nor are shards merged: what the other holds could not be added to anything.
+func TestLimitStoredInPartKeepsTheShards(t *testing.T) {
+	lacking := item.Item{"b_tpm_cp": nil, "b_tpm_tk": item.N(-500_000)}
+	for name, c := range map[string]struct {
+		shards, lacks int
+		hot           int // -1: none
+		behind        bool
+		rpm           int64
+	}{
+		"hot":                     {1, 0, 0, false, 1000},
+		"on shard 0, another hot": {2, 0, 1, false, 1000},
+		"on a shard behind":       {2, 1, -1, true, 1000},
+		"too many shards":         {4, 0, -1, false, 2}, // of rpm four shards hold less than a token each
+	} {
+		w, l := newProcess(t, Options{})
+		rpm, tpm := PerMinute("rpm", c.rpm), PerMinute("tpm", 1000)
+		must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm))
+		w.split(l, c.shards)
+		if c.behind {
+			fine(t, w.db.Bare().Transact(t.Context(), "zero", table.Split(w.shards(l, acme, gpt)[0], l.now())))
+		}
+		w.edit(l, c.lacks, lacking)
+		if c.hot >= 0 {
+			w.heat(l, c.hot)
+		}
+		before := w.counts(l)
+		l = w.process(Options{})
+		for range 40 {
+			l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm))
+			l.desks.Wait()
+			w.advance(50 * time.Millisecond)
+		}
+		if got := w.counts(l); !maps.Equal(got, before) {
+			t.Errorf("%s: shards %v, want %v", name, got, before)
+		}
+		for _, b := range w.shards(l, acme, gpt) {
+			if len(b.Partial) == 0 && b.State.Index("tpm") < 0 {
+				t.Errorf("%s: shard %d has lost tpm", name, b.State.Shard)
+			}
+		}
+	}
+}
+
+// Python clients double the shards of a bucket, and nobody splits it. A doubling that leaves a
+// share of a token or more is followed: shard 0 keeps its share of what it held, and the others
+// begin with nothing. That is lost, and earned again at the rate of the whole. Beyond what a token
+// can be divided by, the bucket is whole again within seconds, and has all its tokens; without an
+// aggregator too.
+func TestDoublingsByOthers(t *testing.T) {
+	for _, c := range []struct{ count, atOnce, shards int }{
+		{2, 5, 2}, {4, 2, 4}, {8, 1, 8}, {16, 10, 1}, {64, 10, 1}, {256, 10, 1}, {4096, 10, 1},
+	} {
+		for _, aggregated := range []bool{true, false} {
+			if !aggregated && c.shards > 1 {
+				continue
+			}
+			w, l := newProcess(t, Options{})
+			one := asks(Costs{"rph": 1}, PerHour("rph", 10))
+			must(t, l, one).Rollback(t.Context())
+			changes := w.db.Changes(0)
+			agg := &follower{w: w, seq: changes[len(changes)-1].Seq}
+			w.edit(l, 0, item.Item{"shard_count": item.N(int64(c.count))})
+			if aggregated && c.shards == 1 { // it is the first to see the count
+				agg.follow(l)
+			}
+			granted := 0
+			for range 80 {
+				if _, err := l.Acquire(t.Context(), one); err == nil {
+					granted++
+				}
+				l.desks.Wait()
+				if aggregated {
+					agg.follow(l)
+				}
+				w.advance(100 * time.Millisecond)
+			}
+			if counts := w.counts(l); granted != c.atOnce || len(counts) != c.shards || !even(counts) {
+				t.Errorf("count %d, aggregator %v: %d of 10 granted in 8 s, want %d; shards %v", c.count, aggregated, granted,
+					c.atOnce, counts)
+			}
+			w.advance(time.Hour)
+			w.wantHeld(l, PerHour("rph", 10), 10)
+		}
 	}
 }
