@@ -6,12 +6,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
-	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
 // TestSaturation (I6): clients that always want more get all that the limit
@@ -36,23 +34,12 @@ func TestSaturation(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s/%d shards/%d clients/own caches %v", c.limit, c.shards, c.clients, c.processes),
 			func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
-					w := &world{t: t, db: db}
-					process := func() *Limiter {
-						l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
-						fine(t, err)
-						return l
-					}
+				inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 					first := process()
 					req := asks(Costs{c.limit.Name: 1}, c.limit)
 					must(t, first, req).Rollback(t.Context())
 					w.split(first, c.shards)
-					db.SetHook(func(op memdynamo.Op) (bool, error) {
-						time.Sleep(2 * time.Millisecond)
-						return true, nil
-					})
-					db.ResetStats()
+					w.db.ResetStats()
 					// What is there when the time is over, and would be had a moment later, counts as not
 					// delivered: up to half a second's worth, where a denial has said to wait so long.
 					length := 72 * time.Second
@@ -95,7 +82,7 @@ func TestSaturation(t *testing.T) {
 					}
 					wg.Wait()
 					took := time.Since(begin)
-					calls := db.Stats().Calls()
+					calls := w.db.Stats().Calls()
 					earned := float64(c.limit.Capacity) + float64(c.limit.Refill)*length.Seconds()/c.limit.Period.Seconds()
 					delivered := 100 * float64(granted+1) / earned
 					stored := c.limit.stored()

@@ -1,16 +1,11 @@
 package limiter
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -26,59 +21,6 @@ func several4(t *testing.T, w *world, l *Limiter) *Lease {
 		t.Fatalf("%d shards have paid, want several", len(lease.items))
 	}
 	return lease
-}
-
-// TestSettlingSeveralShardsAgain: one of the writes of a settlement is refused or
-// throttled out; the second try settles what is missing, and only that. A lost
-// answer closes the lease, and the other shards are settled all the same.
-func TestSettlingSeveralShardsAgain(t *testing.T) {
-	for name, s := range map[string]struct {
-		say  Costs // nil: Settle is not called
-		end  func(*Lease, context.Context) error
-		left int64
-	}{
-		"less":     {Costs{"rpm": 1}, (*Lease).Commit, 7},
-		"more":     {Costs{"rpm": 9}, (*Lease).Commit, -1},
-		"nothing":  {Costs{"rpm": 0}, (*Lease).Rollback, 8},
-		"rollback": {nil, (*Lease).Rollback, 8},
-	} {
-		for nth := range 3 {
-			for _, kind := range []store.Kind{store.Unavailable, store.Unknown} {
-				t.Run(fmt.Sprintf("%s/write %d/%v", name, nth, kind), func(t *testing.T) {
-					w, l := newProcess(t, Options{})
-					lease := several4(t, w, l)
-					if s.say != nil {
-						fine(t, lease.Settle(s.say))
-					}
-					met, writes := false, 0
-					var away item.Key // fails from then on
-					w.db.SetHook(oneByOne(func(op memdynamo.Op) (bool, error) {
-						if writes == nth && isWrite(op) {
-							met, away = true, op.Writes[0].Target()
-						}
-						if writes++; !met || op.Writes[0].Target() != away {
-							return true, nil
-						}
-						return kind == store.Unknown, memdynamo.Fail(kind)
-					}))
-					err := s.end(lease, t.Context())
-					w.db.SetHook(nil)
-					failed, ok := errors.AsType[*SettleError](err)
-					if ok != met || met && (failed.Entity != acme || failed.Resource != gpt) {
-						t.Fatalf("got %v, want a *SettleError: %v", err, met)
-					}
-					switch again := s.end(lease, t.Context()); {
-					case met && kind == store.Unavailable && again != nil:
-						t.Fatalf("the second try: %v", again)
-					case met && kind == store.Unknown && (!errors.Is(err, ErrUnknown) ||
-						again != nil && !errors.Is(again, ErrLeaseClosed)):
-						t.Fatalf("%v, then %v; want unknown and a closed lease", err, again)
-					}
-					w.wantHeld(l, PerMinute("rpm", 8), s.left)
-				})
-			}
-		}
-	}
 }
 
 // TestCharge: what is charged while work goes on is taken at once or denied, counts

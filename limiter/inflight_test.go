@@ -173,12 +173,7 @@ func (o *office) must(w *worker, req Request) *Lease {
 
 func (o *office) denied(w *worker, req Request) *LimitError {
 	o.t.Helper()
-	_, err := w.Acquire(context.Background(), req)
-	denied, ok := errors.AsType[*LimitError](err)
-	if !ok {
-		o.t.Fatalf("not denied: %v", err)
-	}
-	return denied
+	return deniedBy(o.t, w.Limiter, req)
 }
 
 // bucket is the one shard of a bucket.

@@ -240,26 +240,6 @@ func TestDo(t *testing.T) {
 	}
 }
 
-func TestDoWhenNotGranted(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	never := func(context.Context, *Lease) error { t.Error("fn ran"); return nil }
-	must(t, l, asks(Costs{"rpm": 10}, rpm10))
-	wantIs(t, l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), never), ErrLimited)
-	wantIs(t, l.Do(t.Context(), Request{}, never), ErrInvalid)
-	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
-	w.advance(time.Minute)
-	req := asks(Costs{"rpm": 1}, rpm10)
-	wantIs(t, l.Do(t.Context(), req, never), ErrUnavailable)
-	req.OnUnavailable = PolicyAllow
-	ran := false
-	if err := l.Do(t.Context(), req, func(_ context.Context, le *Lease) error {
-		ran = !le.Charged()
-		return more(le, Costs{"rpm": 1})
-	}); err != nil || !ran {
-		t.Fatalf("allowed without a decision: %v, ran uncharged: %v", err, ran)
-	}
-}
-
 // TestDoReportsAFailedSettlement: fn's error and that of the rollback are both
 // found; a commit that fails is returned.
 func TestDoReportsAFailedSettlement(t *testing.T) {

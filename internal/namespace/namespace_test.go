@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -122,11 +123,12 @@ func TestWhatCannotBeFound(t *testing.T) {
 		t.Errorf("%v, want %s", err, missing)
 	}
 	const unreadable = `limiter: incompatible table: `
-	bad := config.Namespace{ID: "a/b", Name: "prod"}.Forward()
-	db.Store(bad)
-	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) ||
-		!strings.HasPrefix(err.Error(), unreadable) || !strings.Contains(err.Error(), `"a/b"`) {
-		t.Errorf("%v", err)
+	for _, id := range []string{"a/b", "_"} {
+		db.Store(config.Namespace{ID: id, Name: "prod"}.Forward())
+		if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) ||
+			!strings.HasPrefix(err.Error(), unreadable) || !strings.Contains(err.Error(), strconv.Quote(id)) {
+			t.Errorf("%v", err)
+		}
 	}
 	for _, silent := range []memdynamo.OpName{memdynamo.BatchGetItem, memdynamo.PutItem, memdynamo.TransactWriteItems} {
 		db.SetHook(func(op memdynamo.Op) (bool, error) {
