@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -21,12 +23,15 @@ func TestStepsThatGoTogether(t *testing.T) {
 	described := func(n int, a Action, generation int) []Step {
 		return slices.Repeat([]Step{{Action: a, Scope: entity, entity: &description{generation: generation}}}, n)
 	}
+	large := &description{want: config.Entity{ID: "e", Metadata: item.Item{"x": item.S(strings.Repeat("x", 300_000))}}}
 	for _, c := range []struct {
 		name  string
 		steps [][]Step
 		want  string // how many are in each group, and the first and last of them
 	}{
 		{"none", nil, ""},
+		{"a megabyte", [][]Step{slices.Repeat([]Step{{Action: ActionCreate, Scope: entity, entity: large}}, 5)},
+			"3:0-2 2:3-4"},
 		{"unchanged", [][]Step{steps(3, ActionUnchanged, pair)}, ""},
 		{"one", [][]Step{steps(1, ActionCreate, pair)}, "1:0-0"},
 		{"as many as fit", [][]Step{steps(48, ActionUpdate, pair)}, "48:0-47"},

@@ -173,4 +173,10 @@ func TestKeysThatAreNoNames(t *testing.T) {
 	if m, err := Parse([]byte(text)); err != nil || len(m.Resources) != 3 {
 		t.Errorf("%v, %v", m.Resources, err)
 	}
+	text = "namespace: a\nx-l: &l {rpm: {capacity: 1}, tpm: {capacity: 2}}\n" +
+		"resources: {g: {limits: {<<: *l, rpm: {capacity: 3}}}}"
+	want := []limiter.Limit{limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 2)} // its own key wins
+	if m, err := Parse([]byte(text)); err != nil || !reflect.DeepEqual(m.Resources["g"], want) {
+		t.Errorf("%v, %v, want %v", m.Resources, err, want)
+	}
 }

@@ -129,6 +129,7 @@ func TestWordsOfErrors(t *testing.T) {
 		"namespace: a\nresources: [x]":                  `line 2: resources: found a list, want names, each with a mapping with any of `,
 		"namespace: a\nnovelty: 1":                      `line 2: "novelty" is not known here, accepted are namespace, system, `,
 		"namespace: [a]\nnovelty: 1":                    `line 1: namespace: found a list, want text; line 2: "novelty"`,
+		"namespace: a\n'': 1":                           `line 2: "" is not known here`,
 		"- a":                                           `line 1: found a list, want a mapping with any of namespace, `,
 		"namespace: a\nsystem: [a":                      "did not find expected",
 	} {
