@@ -9,20 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// several4 returns a lease that four shards have paid for, 6 of 8 tokens.
-func several4(t *testing.T, w *world, l *Limiter) *Lease {
-	limit := PerMinute("rpm", 8)
-	l.desks.Settings.MaxShards = 4
-	must(t, l, asks(Costs{"rpm": 0}, limit))
-	w.split(l, 4)
-	must(t, l, asks(Costs{"rpm": 0}, limit))
-	lease := must(t, l, asks(Costs{"rpm": 6}, limit))
-	if len(lease.items) < 3 {
-		t.Fatalf("%d shards have paid, want several", len(lease.items))
-	}
-	return lease
-}
-
 // TestCharge: what is charged while work goes on is taken at once or denied, counts
 // on top of what was settled, and is given back with the rest.
 func TestCharge(t *testing.T) {
