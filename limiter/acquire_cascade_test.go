@@ -307,6 +307,30 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 	}
 }
 
+// A lease that PolicyAllow grants because a parent has no answer is of the request's own entity.
+func TestAllowedLeaseNamesTheEntityOfTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := family(t, 100, Options{OnUnavailable: PolicyAllow})
+		must(t, l, stored(Costs{"rpm": 1}))
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if isWrite(op) {
+				if _, entity, _, _, _ := layout.ParseBucketPK(op.Writes[0].Target().PK); entity == "org" {
+					return false, memdynamo.Fail(store.Unavailable)
+				}
+			}
+			return true, nil
+		})
+		lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2}))
+		if err != nil || lease.Charged() || lease.Entity() != acme || lease.Resource() != gpt {
+			t.Errorf("got a lease of %q and %q, %v", lease.Entity(), lease.Resource(), err)
+		}
+		if !strings.Contains(lease.Cause().Error(), "org/gpt-4") {
+			t.Errorf("the cause %v does not name the parent", lease.Cause())
+		}
+		w.db.SetHook(nil)
+	})
+}
+
 // TestCascadeWaits for the level that is paid back last, and owes nothing to any
 // when that is too late.
 func TestCascadeWaits(t *testing.T) {

@@ -132,7 +132,7 @@ func (le *Lease) Charged() bool { return le.cause == nil }
 // the tokens may have been taken after all, or ErrBypassed. It is nil for a lease that has.
 func (le *Lease) Cause() error { return le.cause }
 
-// Entity returns the entity that was charged.
+// Entity returns the entity of the request, which was charged unless there is a Cause.
 func (le *Lease) Entity() string { return le.name.Entity }
 
 // Resource returns what for.

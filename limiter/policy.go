@@ -39,7 +39,7 @@ func (l *Limiter) undecided(ctx context.Context, req Request, parts []portion, n
 	switch {
 	case errors.Is(err, ErrSetup), errors.Is(err, ErrUnreadable): // no policy: somebody has to act
 	case policy == PolicyAllow:
-		return &Lease{limiter: l, request: req, name: n, cause: err}, nil
+		return &Lease{limiter: l, request: req, name: req.name(), cause: err}, nil
 	case policy == PolicyLocal:
 		return l.grant(req, parts, err)
 	}
