@@ -51,33 +51,60 @@ func Open(t testing.TB, url string, s Screen) *Page {
 	if _, err := os.Stat(binary); err != nil {
 		t.Fatalf("the browser is not installed: %v (make browser)", err)
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
-		chromedp.WSURLReadTimeout(patience),
-		chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(folder, "lib"), "FONTCONFIG_FILE="+fonts(t, folder)))
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(stop)
-	ctx, stop = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(stop)
-	ctx, stop = chromedp.NewContext(ctx)
-	t.Cleanup(func() { stop() })
-	p := &Page{t: t, ctx: ctx}
-	p.must(chromedp.Listen(ctx, p.listen))
-	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
-	p.must(err)
+	p := &Page{t: t}
+	p.begin(binary, folder)
 	scheme := "light"
 	if s.Dark {
 		scheme = "dark"
 	}
-	_, err = chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 	p.must(err)
-	p.must(chromedp.Do(ctx, chromedp.EmulateViewport(s.Width, s.Height), chromedp.Navigate(url)))
+	p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(s.Width, s.Height), chromedp.Navigate(url)))
 	if !Eval[bool](p, `document.createElement("canvas").getContext("2d").measureText("text").width > 0`) {
 		t.Fatal("the browser finds no font: text has no width")
 	}
 	return p
+}
+
+// starts is how often the browser is started at most: about one start in a thousand ends with a fault in
+// the browser's own threads, before any page is asked for.
+const starts = 3
+
+// begin starts the browser.
+func (p *Page) begin(binary, folder string) {
+	p.t.Helper()
+	for try := 1; ; try++ {
+		err := p.start(binary, folder)
+		if err == nil {
+			return
+		}
+		if try == starts {
+			p.must(err)
+		}
+		p.t.Logf("browser, try %d: %v", try, err)
+	}
+}
+
+// start starts the browser once, with an empty tab.
+func (p *Page) start(binary, folder string) error {
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(binary), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(p.t.TempDir()),
+		chromedp.WSURLReadTimeout(patience),
+		chromedp.Env("LD_LIBRARY_PATH="+filepath.Join(folder, "lib"), "FONTCONFIG_FILE="+fonts(p.t, folder)))
+	ctx, stop := context.WithTimeout(p.t.Context(), patience)
+	p.t.Cleanup(stop)
+	ctx, stop = chromedp.NewExecAllocator(ctx, options...)
+	p.t.Cleanup(stop)
+	ctx, stop = chromedp.NewContext(ctx)
+	p.t.Cleanup(func() { stop() })
+	p.ctx = ctx
+	if err := chromedp.Listen(ctx, p.listen); err != nil {
+		return err
+	}
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	return err
 }
 
 // fonts writes the configuration by which the browser in the folder finds its fonts, and
