@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -120,10 +119,10 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 			}
 			if paid { // of what several shards paid, the image is of another one, which owes nothing
 				image := w.shards(l, acme, gpt)[0]
-				part, back := decide.Part{Key: image.Key()}, table.Costs([]bucket.Limit{limit.stored()}, -1000)
+				back := table.Costs([]bucket.Limit{limit.stored()}, -1000)
 				image.State.Shard, image.State.Shards = 1, 2
 				image.State.Slots[image.State.Index("rps")].Tokens = 0
-				if _, err := l.desks.Settle(t.Context(), acmeGPT, part, image, waitqueue.Taking{}, back, false); err != nil {
+				if _, err := l.desks.Settle(t.Context(), acmeGPT, 0, image, waitqueue.Taking{}, back, false); err != nil {
 					t.Error(err)
 				}
 				if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel+1000 {

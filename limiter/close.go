@@ -100,7 +100,7 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 
 func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Cost) (err error) {
 	if it.local == nil {
-		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Part, le.image(), le.taken(), costs, true)
+		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Shard, le.image(), le.taken(), costs, true)
 		return err
 	}
 	now := le.limiter.now()

@@ -84,13 +84,13 @@ func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, sent, now
 
 // Created is the grant of a request for which p has created the bucket, and nothing was under way.
 func (b *Bucket) Created(p Planned, w Want, now int64) Grant {
-	k := b.lock()
-	defer b.mu.Unlock()
 	it, _, _ := p.Write.Apply(nil)
 	image, err := table.DecodeShard(it)
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
+	k := b.lock()
+	defer b.mu.Unlock()
 	levels := k.took(image, p, w, nil, now)
 	b.holds.Store(k.holds())
 	return Grant{Name: w.Name, Parts: []Part{{Key: image.Key(), Taken: w.Costs}}, Image: &image, Levels: levels}

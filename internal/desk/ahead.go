@@ -108,7 +108,7 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
 	n := k.Name
-	s := d.settling(n, d.part(n, shard), table.Shard{}, u.Costs)
+	s := d.settling(n, shard, table.Shard{}, u.Costs)
 	err := s.run(bounded, waitqueue.Taking{})
 	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}
 	switch kind := store.KindOf(err); {

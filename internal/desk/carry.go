@@ -204,11 +204,6 @@ func (d *Desks) Key(n decide.Name, shard int) item.Key {
 	return layout.BucketKey(d.namespace, n.Entity, n.Resource, shard)
 }
 
-// part is a shard that has paid.
-func (d *Desks) part(n decide.Name, shard int) decide.Part {
-	return decide.Part{Key: d.Key(n, shard), Shard: shard}
-}
-
 // imageOf returns the image of an item, nil if that is not there.
 func imageOf(it item.Item) (*table.Shard, error) {
 	if it == nil {
@@ -250,8 +245,7 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	bounded := d.Bounded(context.WithoutCancel(ctx))
 	defer bounded.End()
 	w := c.Wants()
-	p := decide.Part{Key: c.Write.Target(), Shard: c.Shard}
-	_, err := d.Settle(bounded, w.Name, p, table.Shard{}, waitqueue.Taking{}, table.Negative(w.Costs), false)
+	_, err := d.Settle(bounded, w.Name, c.Shard, table.Shard{}, waitqueue.Taking{}, table.Negative(w.Costs), false)
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}

@@ -68,7 +68,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 	give := func(shard int, r table.Released) {
 		bounded := d.Bounded(ctx)
 		defer bounded.End()
-		s := d.settling(k.Name, d.part(k.Name, shard), table.Shard{}, r.Back)
+		s := d.settling(k.Name, shard, table.Shard{}, r.Back)
 		s.gives, s.ends = r, true
 		e := Event{Kind: Ahead, Name: k.Name, Op: "give back", Writes: 1,
 			Ended: append(table.Negative(slices.DeleteFunc(slices.Clone(r.Back), isSlots)), r.Ended...)}

@@ -113,12 +113,12 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 		if !restores || !k.Seen(shard).Absent {
 			continue
 		}
-		all = false
-		if plan, count := k.Mend(); plan != nil {
+		if plan, count := k.Mend(); plan != nil { // for all that are missing
 			if at := d.StartGrowing(k.Name); at != nil {
 				d.reshape(ctx, at, plan, count)
 			}
 		}
+		return false
 	}
 	return all
 }

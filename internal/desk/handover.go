@@ -99,7 +99,7 @@ func (d *Desks) settleAlone(ctx context.Context, k *Desk, dues decide.Dues) (fai
 		all, costs, left = together(left)
 		var err error
 		if len(costs) > 0 {
-			s := d.settling(k.Name, d.part(k.Name, dues.Shard), errandOf(all[0]).image, costs)
+			s := d.settling(k.Name, dues.Shard, errandOf(all[0]).image, costs)
 			err = Guarded(func() error { return s.run(ctx, waitqueue.Taking{}) })
 		}
 		if err == nil {

@@ -62,7 +62,7 @@ func (d *Desks) GiveSlots(all map[item.Key][]table.Cost) {
 		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
 		d.background.Go(func() {
 			n := decide.Name{Entity: entity, Resource: resource}
-			err := d.backOf(n, key, costs)
+			err := d.backOf(n, costs)
 			d.observe(context.Background(), Event{Kind: Ahead, Name: n, Op: "give back", Writes: 1, Err: err})
 		})
 	}
@@ -118,7 +118,7 @@ func (d *Desks) keepUp(n decide.Name) {
 	}
 	err := Guarded(func() error { return d.move(r) })
 	came, b := moved(err)
-	_ = d.backOf(n, r.Key(), d.Slots.Moved(r, came, b, d.clock()))
+	_ = d.backOf(n, d.Slots.Moved(r, came, b, d.clock()))
 	d.ObserveLost()
 	if err != nil {
 		d.observe(context.Background(), Event{Kind: Upkeep, Name: n, Op: "renew", Err: err})
@@ -174,15 +174,14 @@ func moved(err error) (came inflight.Outcome, b *table.Shard) {
 
 // backOf gives back slots of leases that have ended, which those did not give back: they were just
 // moved, or idle. What cannot be given back is free when its epochs are over.
-func (d *Desks) backOf(n decide.Name, key item.Key, back []table.Cost) error {
+func (d *Desks) backOf(n decide.Name, back []table.Cost) error {
 	if len(back) == 0 {
 		return nil
 	}
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
-	part := decide.Part{Key: key}
 	return Guarded(func() error {
-		_, err := d.Settle(bounded, n, part, table.Shard{}, waitqueue.Taking{}, back, false)
+		_, err := d.Settle(bounded, n, 0, table.Shard{}, waitqueue.Taking{}, back, false)
 		return err
 	})
 }

@@ -211,7 +211,7 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	}
 	taken := takingOf(g)
 	e.Errs = slices.DeleteFunc(InParallel(len(g.Parts), func(i int) error {
-		_, err := d.Settle(bounded, g.Name, g.Parts[i], *g.Image, taken, back[i], false)
+		_, err := d.Settle(bounded, g.Name, g.Parts[i].Shard, *g.Image, taken, back[i], false)
 		return err
 	}), func(err error) bool { return err == nil })
 	e.Elapsed = time.Since(begin)

@@ -37,27 +37,27 @@ const (
 //
 // If it waits, it may go with other writes of the shard, see Options.SettleWithin; but slots, for which others may
 // wait, go by themselves. Settle reports whether it has written by itself.
-func (d *Desks) Settle(ctx context.Context, n decide.Name, p decide.Part, image table.Shard, taken waitqueue.Taking,
+func (d *Desks) Settle(ctx context.Context, n decide.Name, shard int, image table.Shard, taken waitqueue.Taking,
 	costs []table.Cost, waits bool) (wrote bool, err error) {
-	if image.State.Shard != p.Shard {
+	if image.State.Shard != shard {
 		image.Born = 0 // of another shard that paid, which may be older
 	}
 	costs = Pinned(costs, image, d.clock())
 	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
-	if len(costs) == 0 || d.absorb(n, p.Shard, image, costs) {
+	if len(costs) == 0 || d.absorb(n, shard, image, costs) {
 		return false, nil
 	}
 	if waits && !slices.ContainsFunc(costs, isSlots) {
-		return d.handOver(ctx, n, p.Shard, errand{taken: taken, image: image}, costs)
+		return d.handOver(ctx, n, shard, errand{taken: taken, image: image}, costs)
 	}
-	return true, d.settling(n, p, image, costs).run(ctx, taken)
+	return true, d.settling(n, shard, image, costs).run(ctx, taken)
 }
 
 // settling begins to settle costs, none of them zero, on one item.
-func (d *Desks) settling(n decide.Name, p decide.Part, image table.Shard, costs []table.Cost) *settling {
-	s := &settling{d: d, name: n, key: p.Key, shard: p.Shard, image: image, since: decide.Unsent, costs: costs}
+func (d *Desks) settling(n decide.Name, shard int, image table.Shard, costs []table.Cost) *settling {
+	s := &settling{d: d, name: n, key: d.Key(n, shard), shard: shard, image: image, since: decide.Unsent, costs: costs}
 	s.more = slices.ContainsFunc(costs, func(c table.Cost) bool { return c.Milli > 0 })
-	if !s.known() && image.State.Shard != p.Shard {
+	if !s.known() && image.State.Shard != shard {
 		s.image = table.Shard{} // of another shard that paid
 	}
 	return s

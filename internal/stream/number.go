@@ -55,15 +55,14 @@ func (d *decoder) digits() (n int64, long string, ok bool) {
 	if !ok {
 		return 0, "", false
 	}
-	b := t
-	if n, ok := parseInt(b); ok {
+	if n, ok := parseInt(t); ok {
 		return n, "", true
 	}
-	digits := bytes.TrimPrefix(b, []byte("-"))
+	digits := bytes.TrimPrefix(t, []byte("-"))
 	if len(digits) == 0 || bytes.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' }) {
 		return 0, "", false
 	}
-	return 0, string(b), true
+	return 0, string(t), true
 }
 
 // parseInt reads an optional minus sign and digits.
