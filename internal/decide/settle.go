@@ -19,6 +19,7 @@ type Difference struct {
 	At    time.Time // when it is due
 	Of    any       // of the driver
 	rides bool      // it is on its way with a charge
+	free  time.Time // when it waits no longer for the write that was on its way when it was due; zero: it did not
 }
 
 // Settlement is what became of differences that rode with a charge.
@@ -60,20 +61,28 @@ func (b *Bucket) Settled(shard int, now Now) Dues {
 	return k.dues(shard, now)
 }
 
-// dues begins to settle the differences that are due. While a write of the shard is on its way that is not late, none
-// is: its end decides. Nor is one that rides: the end of its charge decides.
+// dues begins to settle the differences that are due. Each waits for the write of the shard that is on its way then,
+// until that ends or is late: it may ride on the next one. Nor is one due that rides: the end of its charge decides.
 func (k *facts) dues(shard int, now Now) Dues {
 	s, out := k.at(shard), Dues{Shard: shard}
 	if len(s.due) == 0 {
 		return out
 	}
-	free := latest(now.At, s.settling.Add(Patience(now.Late)))
+	began := s.settling
 	if s.call != nil {
-		free = latest(free, s.call.began.Add(Patience(now.Late)))
+		began = latest(began, s.call.began)
 	}
+	free := began.Add(Patience(now.Late))
 	var next time.Time
 	for _, d := range s.due {
-		switch at := latest(d.At, free); {
+		at := d.At
+		if !at.After(now.At) && free.After(now.At) {
+			if d.free.IsZero() {
+				d.free = free
+			}
+			at = d.free
+		}
+		switch {
 		case at.After(now.At):
 			if next.IsZero() || at.Before(next) {
 				next = at

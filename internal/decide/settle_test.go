@@ -49,6 +49,35 @@ func TestDuesFollowAWrite(t *testing.T) {
 	}
 }
 
+// What can ride on no charge waits for the write that was on its way when it came due, and for no later one: on a
+// busy shard there is always another.
+func TestDuesThatCannotRide(t *testing.T) {
+	s := newStory(t, 60)
+	_, c := s.sent(1)
+	other := perSecond
+	other.Name = "of another time"
+	d := &Difference{Costs: table.Costs([]bucket.Limit{other}, -1000), At: s.now().At}
+	if due := s.b.HandOver(0, d, s.now()); due.All != nil || due.Again != LeastPatience {
+		t.Fatalf("%+v is due while a write is on its way", due)
+	}
+	for s.ms = 5; s.ms < 40; s.ms += 5 {
+		if due := s.b.Due(0, s.now()); len(due.All) > 0 {
+			if s.ms != 10 {
+				t.Errorf("due after %d ms, want 10", s.ms)
+			}
+			return
+		}
+		s.ask(1)
+		e := s.write(c, true)
+		if len(e.Calls) != 1 || len(e.Dues) > 0 && len(e.Dues[0].All) > 0 {
+			t.Fatalf("%d calls, %+v", len(e.Calls), e.Dues)
+		}
+		c = e.Calls[0]
+		s.advance(c, 1)
+	}
+	t.Error("it is never due")
+}
+
 // What is handed over is asked for once, when the first of it is due.
 func TestDuesAreAskedForOnce(t *testing.T) {
 	s := newStory(t, 6)

@@ -72,7 +72,7 @@ func (d *Desks) keep(k *Desk, shard int, within time.Duration, e errand, costs [
 func (d *Desks) settleDues(k *Desk, dues decide.Dues) {
 	if dues.Again > 0 {
 		d.Pin(k.Name)
-		d.later(dues.Again, func() {
+		d.later(dues.Again+1, func() { // requests that wait for the same write go first, and may take them along
 			defer d.Unpin(k.Name)
 			d.settleDues(k, k.Due(dues.Shard, d.timing()))
 		})
