@@ -8,7 +8,7 @@
 //	}
 //
 // [CloudFormation] and [Terraform] return templates of the same table and the
-// policies of applications, and [PolicyDocument] returns one policy.
+// policies of applications, and [Policies] returns the policies alone.
 //
 // Create needs dynamodb:CreateTable, DescribeTable, DescribeTimeToLive and
 // UpdateTimeToLive on the table; Describe and Check need the two in the middle.

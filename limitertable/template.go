@@ -32,50 +32,37 @@ func CloudFormation() string { return cloudFormation }
 // set the capacity of indexes back that auto scaling has changed. Its variables are
 // table_name, policy_name_prefix and deletion_protection; its outputs are
 // table_name, table_arn, stream_arn and policy_arns, a map by the names of
-// [Policy].
+// [Policies].
 func Terraform() string { return terraform }
-
-// Policy names one of the policies for applications. Each allows all that a
-// program of its kind asks of DynamoDB, and no more.
-type Policy string
-
-// The policies. One of a namespace is for the namespace that the principal's tag
-// zael_namespace_id names, so that one policy serves all; the tag has the id of a
-// namespace, not its name.
-const (
-	PolicyAcquire          Policy = "acquire" // acquire, settle, give back, split and merge buckets
-	PolicyAdmin            Policy = "admin"   // and change entities, limits and namespaces, and read everything
-	PolicyRead             Policy = "read"    // read everything
-	PolicyNamespaceAcquire Policy = "namespace-acquire"
-	PolicyNamespaceAdmin   Policy = "namespace-admin"
-	PolicyNamespaceRead    Policy = "namespace-read"
-)
-
-// Policies returns all policies, in a fixed order.
-func Policies() []Policy {
-	return []Policy{PolicyAcquire, PolicyAdmin, PolicyRead, PolicyNamespaceAcquire, PolicyNamespaceAdmin,
-		PolicyNamespaceRead}
-}
 
 // tableARN stands for the table's ARN in policies.json.
 const tableARN = "<table>"
 
-// PolicyDocument returns the IAM policy, in JSON, for the table of an ARN. An
-// unknown policy is an error, and an ARN that is not a table's. If the table is
-// encrypted by a key of yours, principals need rights on that key too.
-func PolicyDocument(p Policy, arn string) (string, error) {
-	var all map[Policy]json.RawMessage
+// Policies returns the IAM policies of applications, in JSON by their names, for the table of an ARN. Each allows all
+// that a program of its kind asks of DynamoDB, and no more:
+//
+//	acquire  to acquire, settle, give back, split and merge buckets
+//	admin    also to change entities, limits and namespaces, and to read everything
+//	read     to read limits, buckets, usage and audit events
+//
+// and namespace-acquire, namespace-admin and namespace-read the same in the namespace that the principal's tag
+// zael_namespace_id names, so that one policy serves all; the tag has the id of a namespace, not its name.
+//
+// An ARN that is not a table's is an error. If the table is encrypted by a key of yours, principals need rights on
+// that key too.
+func Policies(arn string) (map[string]string, error) {
+	var all map[string]json.RawMessage
 	if err := json.Unmarshal(policyDocuments, &all); err != nil {
 		panic("bug: policies.json: " + err.Error())
-	}
-	document, ok := all[p]
-	if !ok {
-		return "", fmt.Errorf("policy %q: accepted are %v", p, Policies())
 	}
 	parts := strings.Split(arn, ":")
 	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "dynamodb" || !strings.HasPrefix(parts[5], "table/") ||
 		strings.ContainsAny(arn, "\"\\* ") || strings.Count(arn, "/") != 1 {
-		return "", fmt.Errorf("table ARN %q: want one like arn:aws:dynamodb:us-east-1:123456789012:table/zae-limiter", arn)
+		return nil, fmt.Errorf("table ARN %q: want one like arn:aws:dynamodb:us-east-1:123456789012:table/zae-limiter", arn)
 	}
-	return strings.ReplaceAll(string(document), tableARN, arn), nil
+	out := make(map[string]string, len(all))
+	for name, document := range all {
+		out[name] = strings.ReplaceAll(string(document), tableARN, arn)
+	}
+	return out, nil
 }

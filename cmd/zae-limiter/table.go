@@ -119,10 +119,7 @@ func tableTemplate(a *app) *cobra.Command {
 
 func tablePolicy(a *app) *cobra.Command {
 	var arn string
-	var names []string
-	for _, p := range limitertable.Policies() {
-		names = append(names, string(p))
-	}
+	names := []string{"acquire", "admin", "read", "namespace-acquire", "namespace-admin", "namespace-read"}
 	cmd := a.does(&cobra.Command{
 		Use: "policy " + strings.Join(names, "|"), Short: "print the IAM policy of an application",
 		Args: args(1, 1), ValidArgs: names,
@@ -137,12 +134,12 @@ func tablePolicy(a *app) *cobra.Command {
 			}
 			arn = d.ARN
 		}
-		text, err := limitertable.PolicyDocument(limitertable.Policy(c.args[0]), arn)
+		all, err := limitertable.Policies(arn)
 		if err != nil {
 			return answer{}, err
 		}
 		var indented bytes.Buffer
-		if err := json.Indent(&indented, []byte(text), "", "  "); err != nil {
+		if err := json.Indent(&indented, []byte(all[c.args[0]]), "", "  "); err != nil {
 			return answer{}, err
 		}
 		_, err = fmt.Fprintln(a, indented.String())

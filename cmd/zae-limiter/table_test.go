@@ -18,8 +18,10 @@ func TestTemplatesAndPolicies(t *testing.T) {
 	s.says(2, "cost", "--rate is 0, want more than 0")
 	s.says(2, "table template pulumi", `template "pulumi": accepted are cloudformation and terraform`)
 	s.says(2, "table policy write", "accepted are acquire, admin, read")
-	s.says(0, "table policy acquire --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x", "dynamodb:UpdateItem",
-		`"Resource": "arn:aws:dynamodb:eu-west-1:123456789012:table/x"`)
+	for _, name := range tablePolicy(&app{}).ValidArgs {
+		s.says(0, "table policy "+name+" --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x",
+			`"Resource": "arn:aws:dynamodb:eu-west-1:123456789012:table/x"`)
+	}
 	s.says(1, "table policy read --arn table/x", "want one like arn:aws:dynamodb")
 }
 
