@@ -117,7 +117,7 @@ rehearsal: $(EMULATORS) $(LOCAL) $(PYTHON) # play docs/migrating.md under load, 
 
 .PHONY: test-deploy
 test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/installed # deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 4 minutes)
-	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/template.golden.json infra/cdk/app/testdata/provisioned.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
+	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/app/template.golden.json infra/cdk/app/testdata/provisioned.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
 	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-envoy

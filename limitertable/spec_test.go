@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "take the table of the committed templat
 
 // The table here is the one of the template that is deployed.
 func TestTableIsTheOneOfTheTemplate(t *testing.T) {
-	text, err := os.ReadFile("../infra/cdk/template.golden.json")
+	text, err := os.ReadFile("../infra/cdk/app/template.golden.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type object = map[string]any
 // golden is the template that the stack is deployed from.
 func golden(t *testing.T) map[string]object {
 	t.Helper()
-	return template(t, "../infra/cdk/template.golden.json")
+	return template(t, "../infra/cdk/app/template.golden.json")
 }
 
 // template returns the resources of a template.

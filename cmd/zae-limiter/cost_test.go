@@ -45,7 +45,7 @@ func TestCost(t *testing.T) {
 	got := map[string]map[string]pricing.Line{}
 	for name, flags := range map[string]string{
 		"default": "", "table": "--table-only", "provisioned": "--provisioned --utilization 0.7",
-		"template": "--template ../../infra/cdk/template.golden.json",
+		"template": "--template ../../infra/cdk/app/template.golden.json",
 		"bare":     "--template ../../infra/cdk/app/testdata/bare.golden.json",
 		"alone":    "--template " + alone,
 	} {

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
 // alarm is an alarm on one metric: it goes off when the metric is at or above
@@ -98,9 +100,9 @@ func (l *Limiter) functionAlarms(
 		{id + "DestinationFailures", who + " could not write to the failed records bucket.",
 			metric("AWS/Lambda", "DestinationDeliveryFailures", "Sum", 1, byFunction), 1, 1, 1},
 		{id + "Malformed", who + " met records that can never be decoded, kept them and went on; its log names each.",
-			l.MetricMalformed(fn, nil), 1, 1, 1},
+			l.Metric(fn, function.MetricMalformed, nil), 1, 1, 1},
 		{id + "WritesFailed", who + " has had failing writes for ten minutes; their records are delivered again.",
-			l.MetricWritesFailed(fn, nil), 1, 10, 10},
+			l.Metric(fn, function.MetricWritesFailed, nil), 1, 10, 10},
 	}
 }
 
@@ -109,8 +111,7 @@ func (l *Limiter) functionAlarms(
 // function that is not invoked neither fails nor is late. A refused update, such as a denial, is no
 // successful request and no stream record.
 func (l *Limiter) deadMapping() alarm {
-	writes := metric("AWS/DynamoDB", "SuccessfulRequestLatency", "SampleCount", 5,
-		dimensions{"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")})
+	writes := l.updates("SampleCount", 5)
 	invocations := metric("AWS/Lambda", "Invocations", "Sum", 5, dimensions{"FunctionName": l.Aggregator.FunctionName()})
 	return alarm{"AggregatorDeadMapping",
 		"The table is written to and the aggregator has not been invoked for 15 minutes.",

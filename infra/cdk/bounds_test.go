@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
@@ -30,7 +31,7 @@ func TestOptionsAreWhatTheAggregatorAccepts(t *testing.T) {
 		{"writeConcurrency", function.EnvWriteConcurrency, &parsed.WriteConcurrency},
 	} {
 		for _, n := range []int{-1, 1, 2, 3, 256, 257, 1024, 2048, 3650, 3651, 86_400, 86_401} {
-			_, err := cdk.Set(&cdk.Props{}, o.key, fmt.Sprint(n))
+			_, err := option.Set(&cdk.Props{}, o.key, fmt.Sprint(n))
 			if takes := accepts(o.variable, strconv.Itoa(n)); takes != (err == nil) {
 				t.Errorf("%s %d: the function accepts it: %v, the option: %v", o.key, n, takes, err)
 			}
@@ -38,9 +39,9 @@ func TestOptionsAreWhatTheAggregatorAccepts(t *testing.T) {
 		if !accepts(o.variable, "") {
 			t.Fatalf("%s is not accepted when it is empty", o.variable)
 		}
-		for _, option := range cdk.Options(cdk.Props{}) {
-			if option.Key == o.key && option.Default != strconv.Itoa(*o.parsed) {
-				t.Errorf("%s: the default of the option is %s, that of the function %d", o.key, option.Default, *o.parsed)
+		for _, is := range option.Of(cdk.Props{}) {
+			if is.Key == o.key && is.Default != strconv.Itoa(*o.parsed) {
+				t.Errorf("%s: the default of the option is %s, that of the function %d", o.key, is.Default, *o.parsed)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
@@ -22,7 +24,7 @@ func (l *Limiter) addDashboard() {
 	})
 	if len(l.Alarms) > 0 {
 		var all []interfacesawscloudwatch.IAlarmRef
-		for _, name := range sorted(l.Alarms) {
+		for _, name := range slices.Sorted(maps.Keys(l.Alarms)) {
 			all = append(all, l.Alarms[name])
 		}
 		l.Dashboard.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{
@@ -31,8 +33,8 @@ func (l *Limiter) addDashboard() {
 		}))
 	}
 	l.Dashboard.AddWidgets(
-		graph("Requests", "a minute", l.MetricUpdates(label("written: granted, settled, given back")),
-			l.MetricRefused(label("refused: denied, or decided again"))),
+		graph("Requests", "a minute", with(label("written: granted, settled, given back"), l.updates("SampleCount", 1)),
+			with(label("refused: denied, or decided again"), l.tableMetric("ConditionalCheckFailedRequests", ""))),
 		graph("Latency of UpdateItem", "ms", l.latency("p50"), l.latency("p99")),
 	)
 	l.Dashboard.AddWidgets(l.functionGraphs()...)
@@ -54,15 +56,17 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 		batches = append(batches,
 			with(label(who+" batches"), metric("AWS/Lambda", "Invocations", "Sum", 1, by)),
 			with(label(who+" failed"), metric("AWS/Lambda", "Errors", "Sum", 1, by)),
-			l.MetricMalformed(fn, label(who+" malformed records")),
-			l.MetricWritesFailed(fn, label(who+" failed writes")))
+			l.Metric(fn, function.MetricMalformed, label(who+" malformed records")),
+			l.Metric(fn, function.MetricWritesFailed, label(who+" failed writes")))
 		ages = append(ages,
 			with(label(who+" age"), metric("AWS/Lambda", "IteratorAge", "Maximum", 1, by)),
 			with(label(who+" duration"), metric("AWS/Lambda", "Duration", "Maximum", 1, by)))
 	}
 	if l.Aggregator != nil {
-		ages = append(ages, l.MetricUsageLag(label("Usage not written yet")))
-		work = append(work, l.MetricChanges(nil), l.MetricRefills(nil), l.MetricShardSteps(nil))
+		ages = append(ages, l.Metric(l.Aggregator, function.MetricUsageLagMs, label("Usage not written yet")))
+		for _, name := range []string{function.MetricChanges, function.MetricRefills, function.MetricShardSteps} {
+			work = append(work, l.Metric(l.Aggregator, name, nil))
+		}
 	}
 	var out []awscloudwatch.IWidget
 	if len(batches) > 0 {
@@ -80,7 +84,7 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 	if l.Aggregator == nil {
 		return nil
 	}
-	return []awscloudwatch.IMetric{l.MetricWriteUnits(label("of these the aggregator's"))}
+	return []awscloudwatch.IMetric{l.Metric(l.Aggregator, function.MetricWriteUnits, label("of these the aggregator's"))}
 }
 
 // cost estimates the cost of the last hours over a month of 30 days.
@@ -115,9 +119,13 @@ func (l *Limiter) functions() (out []awslambda.Function) {
 
 // latency is a percentile of the duration of updates.
 func (l *Limiter) latency(percentile string) awscloudwatch.IMetric {
-	return l.MetricUpdates(&awscloudwatch.MetricOptions{
-		Statistic: jsii.String(percentile), Label: jsii.String(percentile),
-	})
+	return with(label(percentile), l.updates(percentile, 1))
+}
+
+// updates is a statistic of the updates that were carried out; a request that is denied is none.
+func (l *Limiter) updates(statistic string, minutes int) awscloudwatch.Metric {
+	return metric("AWS/DynamoDB", "SuccessfulRequestLatency", statistic, minutes,
+		dimensions{"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")})
 }
 
 // tableMetric is a metric of the table, or of an index if it is not empty.
@@ -146,13 +154,4 @@ func graph(title, unit string, metrics ...awscloudwatch.IMetric) awscloudwatch.I
 		Title: jsii.String(title), Left: &metrics, Width: jsii.Number(8), Height: jsii.Number(6),
 		LeftYAxis: &awscloudwatch.YAxisProps{Label: jsii.String(unit), ShowUnits: jsii.Bool(false), Min: jsii.Number(0)},
 	})
-}
-
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -3,7 +3,7 @@
 // properties is fit for production.
 //
 //	limits := cdk.New(stack, "Limits", &cdk.Props{TableName: "prod-limits"})
-//	limits.GrantAcquire(service.TaskDefinition().TaskRole())
+//	limits.Grant(service.TaskDefinition().TaskRole(), cdk.Acquire)
 //
 // Names of keys, indexes, metrics and environment variables come from the root module, so that a
 // template and the code that runs against it cannot disagree. Synthesis needs no credentials and

@@ -18,7 +18,7 @@ func ExampleNew() {
 			TableName: "prod-limits",
 			Alarms:    cdk.AlarmProps{Topic: onCall},
 		})
-		limits.GrantAcquire(appRole)
+		limits.Grant(appRole, cdk.Acquire)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
@@ -117,7 +118,7 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		// Else three lines of Lambda's own are billed for each invocation.
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 	}
-	if !unresolved(l.props.LogLevel) {
+	if !option.IsToken(l.props.LogLevel) {
 		props.ApplicationLogLevelV2 = awslambda.ApplicationLogLevel(l.props.LogLevel)
 	}
 	if n := l.props.Network; n.VPC != nil {
@@ -133,7 +134,7 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 	accept(fn, everywhere("LambdaDLQ", "It is not invoked asynchronously: what its mapping gives up is kept in a "+
 		"bucket, and CloudFormation waits for the answer of setup.")...)
 	resource := fn.Node().DefaultChild().(awslambda.CfnFunction)
-	if level := l.props.LogLevel; unresolved(level) { // the construct takes none that it does not know
+	if level := l.props.LogLevel; option.IsToken(level) { // the construct takes none that it does not know
 		resource.AddPropertyOverride(jsii.String("LoggingConfig.ApplicationLogLevel"), level)
 	}
 	if key := l.props.EnvironmentKey; key != nil {

@@ -65,7 +65,7 @@ func main() {
 				SecurityGroups: []awsec2.ISecurityGroup{group}},
 			Tags:       map[string]string{"stage": *stage},
 		})
-		limits.GrantAcquire(role)
+		limits.Grant(role, cdk.Acquire)
 	}
 	app.Synth(nil)
 }

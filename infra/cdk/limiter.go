@@ -36,7 +36,9 @@ type Limiter struct {
 	// NamespaceIDs is name=id of the registered namespaces, separated by commas,
 	// known when the stack is deployed; empty if that is longer than 3 KB.
 	NamespaceIDs *string
-	Policies     map[Policy]awsiam.ManagedPolicy
+	// Policies are managed policies for applications. NamespacePolicies allow the namespace that the principal's
+	// tag [NamespaceTag] names, so that one policy serves all namespaces.
+	Policies, NamespacePolicies map[Policy]awsiam.ManagedPolicy
 
 	props *Props // with defaults
 }

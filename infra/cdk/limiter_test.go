@@ -1,7 +1,6 @@
 package cdk_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -25,17 +24,26 @@ func TestALimiterIsAConstruct(t *testing.T) {
 	topic := awssns.NewTopic(s.limits, jsii.String("After"), nil)
 	topic.Node().AddDependency(l)
 	role := awsiam.NewRole(s.limits, jsii.String("App"), &awsiam.RoleProps{AssumedBy: awsiam.NewAccountRootPrincipal()})
-	grant := l.GrantAcquire(role)
+	grant := l.Grant(role, cdk.Acquire)
 	if !*grant.Success() || len(*grant.PrincipalStatements()) != 2 {
 		t.Errorf("%d statements", len(*grant.PrincipalStatements()))
 	}
 	grant.ApplyBefore(topic)
-	for i, m := range []awscloudwatch.Metric{l.MetricUpdates(nil), l.MetricRefused(nil), l.MetricUsageLag(nil),
-		l.MetricChanges(nil), l.MetricRefills(nil), l.MetricShardSteps(nil), l.MetricWriteUnits(nil),
-		l.MetricMalformed(l.Archiver, nil), l.MetricWritesFailed(l.Aggregator, &awscloudwatch.MetricOptions{
-			Label: jsii.String("mine")})} {
-		m.CreateAlarm(s.limits, jsii.String(fmt.Sprintf("Alarm%d", i)), &awscloudwatch.CreateAlarmOptions{
+	alarms := func(m awscloudwatch.Metric) {
+		m.CreateAlarm(s.limits, jsii.String("AlarmOf"+*m.MetricName()), &awscloudwatch.CreateAlarmOptions{
 			Threshold: jsii.Number(1), EvaluationPeriods: jsii.Number(1)})
+	}
+	for _, name := range metrics {
+		alarms(l.Metric(l.Aggregator, name, nil))
+	}
+	// The writes of the table that were carried out, and those that were refused.
+	alarms(l.Table.MetricSuccessfulRequestLatency(&awscloudwatch.MetricOptions{
+		Statistic: jsii.String("SampleCount"), DimensionsMap: &map[string]*string{
+			"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")}}))
+	alarms(l.Table.MetricConditionalCheckFailedRequests(nil))
+	if m := l.Metric(l.Archiver, "Malformed", &awscloudwatch.MetricOptions{Label: jsii.String("mine")}); *m.Label() !=
+		"mine" || *m.Statistic() != "Sum" || (*m.Dimensions())["Function"] != *l.Archiver.FunctionName() {
+		t.Errorf("the metric is %v %v %v", *m.Label(), *m.Statistic(), *m.Dimensions())
 	}
 	if err := s.synth(); err != nil {
 		t.Fatal(err)
@@ -53,19 +61,23 @@ func TestALimiterIsAConstruct(t *testing.T) {
 	}
 }
 
-// Without functions there are no metrics of theirs, and those of the table are there.
+// metrics are the names that the page of Metric has.
+var metrics = []string{"Malformed", "WritesFailed", "Changes", "UsageLagMs", "Refills", "ShardSteps", "WriteUnits"}
+
+// Without functions there are no metrics of theirs. A name that they do not report is refused.
 func TestMetricsWithoutFunctions(t *testing.T) {
 	s := newStacks(t)
 	s.props.Aggregator.Off, s.props.Archiver.Off = true, true
 	l := cdk.New(s.limits, "Limits", &s.props)
-	for _, m := range []awscloudwatch.Metric{l.MetricUsageLag(nil), l.MetricChanges(nil), l.MetricRefills(nil),
-		l.MetricShardSteps(nil), l.MetricWriteUnits(nil), l.MetricMalformed(l.Archiver, nil),
-		l.MetricWritesFailed(l.Aggregator, nil)} {
-		if m != nil {
+	for _, name := range metrics {
+		if m := l.Metric(l.Aggregator, name, nil); m != nil {
 			t.Errorf("%s", *m.MetricName())
 		}
 	}
-	if l.MetricUpdates(nil) == nil || l.MetricRefused(nil) == nil {
-		t.Error("the table has none")
-	}
+	defer func() {
+		if err, ok := recover().(error); !ok || !strings.Contains(err.Error(), `metric "Records": the functions do not`) {
+			t.Errorf("another metric: %v", err)
+		}
+	}()
+	l.Metric(l.Aggregator, "Records", nil)
 }

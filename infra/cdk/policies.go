@@ -2,6 +2,7 @@ package cdk
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 
@@ -11,19 +12,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Policy names one of the managed policies for applications. Each allows all
-// that a program of its kind asks of DynamoDB, and no more.
+// Policy names the rights of a program. Each allows all that a program of its kind asks of DynamoDB, and no more.
 type Policy string
 
-// The policies. The namespace policies allow the namespaces in the principal's tag [NamespaceTag],
-// so that one policy serves all of them.
+// The policies, which [Limiter.Grant] grants, and of which a stack has managed ones.
 const (
-	Acquire          Policy = "acquire"           // acquire, settle, give back, split and merge buckets
-	Admin            Policy = "admin"             // and change entities, limits and namespaces, and read everything
-	Read             Policy = "read"              // read everything
-	NamespaceAcquire Policy = "namespace-acquire" // acquire within one namespace
-	NamespaceAdmin   Policy = "namespace-admin"   // admin within one namespace
-	NamespaceRead    Policy = "namespace-read"    // read one namespace
+	Acquire Policy = "acquire" // acquire, settle, give back, split and merge buckets
+	Admin   Policy = "admin"   // and change entities, limits and namespaces, and read everything
+	Read    Policy = "read"    // read limits, buckets, usage and audit events
 )
 
 // NamespaceTag is the tag of a principal that holds the id, not the name, of
@@ -47,88 +43,66 @@ var (
 
 // policy has the properties in which the policies differ.
 type policy struct {
-	id, description string
+	id, description string   // of the managed policy
+	inNamespace     string   // description of the one for the namespace of the principal's tag
 	read, write     []string // actions on items
 	query           bool     // and queries of the table and its indexes, and its description
 	everything      bool     // it writes more than buckets
-	namespaced      bool
 }
 
 var policies = map[Policy]policy{
 	Acquire: {id: "AcquirePolicy", description: "Acquire from every bucket of the limiter.",
-		read: configActions, write: chargeActions},
+		inNamespace: "Acquire within the namespace that the principal is tagged with.",
+		read:        configActions, write: chargeActions},
 	Admin: {id: "AdminPolicy",
 		description: "Change limits, entities and namespaces of the limiter, and read everything.",
+		inNamespace: "Change and read what is in the namespace that the principal is tagged with.",
 		read:        getActions, write: adminActions, query: true, everything: true},
 	Read: {id: "ReadPolicy", description: "Read limits, buckets, usage and audit events of the limiter.",
-		read: getActions, query: true},
-	NamespaceAcquire: {id: "NamespaceAcquirePolicy",
-		description: "Acquire within the namespace that the principal is tagged with.",
-		read:        configActions, write: chargeActions, namespaced: true},
-	NamespaceAdmin: {id: "NamespaceAdminPolicy",
-		description: "Change and read what is in the namespace that the principal is tagged with.",
-		read:        getActions, write: adminActions, query: true, everything: true, namespaced: true},
-	NamespaceRead: {id: "NamespaceReadPolicy",
-		description: "Read what is in the namespace that the principal is tagged with.",
-		read:        getActions, query: true, namespaced: true},
+		inNamespace: "Read what is in the namespace that the principal is tagged with.",
+		read:        getActions, query: true},
 }
 
 // namespaceID is the form of an id: in a policy, a star would stand for others too, and the id _
 // for the records of the table itself.
 var namespaceID = regexp.MustCompile(`\A([A-Za-z0-9-][A-Za-z0-9_-]*|_[A-Za-z0-9_-]+)\z`)
 
-// PolicyNames are the policies, in a fixed order.
-func PolicyNames() []Policy {
-	return []Policy{Acquire, Admin, Read, NamespaceAcquire, NamespaceAdmin, NamespaceRead}
-}
-
-// addPolicies declares the managed policies.
+// addPolicies declares the managed policies, of all namespaces and of the one of the principal's tag.
 func (l *Limiter) addPolicies() {
-	l.Policies = map[Policy]awsiam.ManagedPolicy{}
-	for _, name := range PolicyNames() {
+	l.Policies, l.NamespacePolicies = map[Policy]awsiam.ManagedPolicy{}, map[Policy]awsiam.ManagedPolicy{}
+	tagged := []string{"${aws:PrincipalTag/" + NamespaceTag + "}"}
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		p := policies[name]
-		var namespaces []string
-		if p.namespaced {
-			namespaces = []string{"${aws:PrincipalTag/" + NamespaceTag + "}"}
-		}
-		m := awsiam.NewManagedPolicy(l.Construct, jsii.String(p.id), &awsiam.ManagedPolicyProps{
-			Description:       jsii.String(p.description),
-			ManagedPolicyName: l.name(l.props.IAM.PolicyNameFormat, string(name)),
-			Statements:        policyStatements(l.statements(p, namespaces)),
-		})
-		accept(m, finding{"AwsSolutions-IAM5", "AWS documents the rights on a key in these families.", keyFamilies})
-		l.Policies[name] = m
+		l.Policies[name] = l.newPolicy(p.id, string(name), p.description, l.statements(p, nil))
+		l.NamespacePolicies[name] = l.newPolicy("Namespace"+p.id, "namespace-"+string(name), p.inNamespace,
+			l.statements(p, tagged))
 	}
 }
 
-// GrantAcquire lets the grantee acquire, settle and give back: in the
-// namespaces of these ids, or in all if none is given.
-func (l *Limiter) GrantAcquire(grantee awsiam.IGrantable, namespaceIDs ...string) awsiam.Grant {
-	return l.grant(grantee, policies[Acquire], namespaceIDs)
+func (l *Limiter) newPolicy(id, name, description string, statements []statement) awsiam.ManagedPolicy {
+	m := awsiam.NewManagedPolicy(l.Construct, jsii.String(id), &awsiam.ManagedPolicyProps{
+		Description:       jsii.String(description),
+		ManagedPolicyName: l.name(l.props.IAM.PolicyNameFormat, name),
+		Statements:        policyStatements(statements),
+	})
+	accept(m, finding{"AwsSolutions-IAM5", "AWS documents the rights on a key in these families.", keyFamilies})
+	return m
 }
 
-// GrantAdmin lets the grantee change limits, entities and, without ids, also
-// namespaces, and read everything: in the namespaces of these ids, or in all if
-// none is given.
-func (l *Limiter) GrantAdmin(grantee awsiam.IGrantable, namespaceIDs ...string) awsiam.Grant {
-	return l.grant(grantee, policies[Admin], namespaceIDs)
-}
-
-// GrantRead lets the grantee read limits, buckets, usage and audit events: in
-// the namespaces of these ids, or in all if none is given.
-func (l *Limiter) GrantRead(grantee awsiam.IGrantable, namespaceIDs ...string) awsiam.Grant {
-	return l.grant(grantee, policies[Read], namespaceIDs)
-}
-
-func (l *Limiter) grant(grantee awsiam.IGrantable, p policy, namespaces []string) (all awsiam.Grant) {
-	for _, id := range namespaces {
+// Grant gives the grantee the rights of a policy: in the namespaces of these ids, or in all if none is given. With
+// ids, [Admin] changes no namespaces. It panics for an unknown policy, and for text that is no id.
+func (l *Limiter) Grant(grantee awsiam.IGrantable, p Policy, namespaceIDs ...string) (all awsiam.Grant) {
+	granted, ok := policies[p]
+	if !ok {
+		panic(fmt.Errorf("policy %q: accepted: Acquire, Admin, Read", p))
+	}
+	for _, id := range namespaceIDs {
 		if !namespaceID.MatchString(id) {
 			panic(fmt.Errorf("namespace id %q: accepted: letters, digits, hyphens and underscores, not _ alone", id))
 		}
 	}
-	p.namespaced = len(namespaces) > 0
 	to := l.whereRightsGo(grantee)
-	for _, s := range l.statements(p, namespaces) {
+	for _, s := range l.statements(granted, namespaceIDs) {
 		g := awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
 			Grantee: to, Actions: jsii.Strings(s.actions...), ResourceArns: &s.resources, Conditions: &s.conditions,
 		})
@@ -150,7 +124,7 @@ func (l *Limiter) statements(p policy, namespaces []string) []statement {
 	var out []statement
 	on := func(actions []string) statement { return allow(actions, l.Table.TableArn()) }
 	key, acquires := l.keyOfTable(len(p.write) > 0), len(p.write) > 0 && !p.everything
-	if !p.namespaced {
+	if len(namespaces) == 0 {
 		switch {
 		case p.everything:
 			out = append(out, on(slices.Concat(p.read, p.write)))

@@ -11,7 +11,7 @@ import (
 )
 
 // Props are the choices of a deployment. The zero value of every field is its default, named by the
-// tag. A field with a tag "key" is also an option of the app, see [Options]; the other tags hold
+// tag. A field with a tag "key" is also an option of the app; the other tags hold
 // the accepted values, see [Props.Validate]. Texts may be tokens, such as an attribute of another
 // construct; their resolved values are not checked. Manifests and fields tagged known may not be
 // tokens: they decide which resources are declared.

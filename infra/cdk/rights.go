@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 )
 
 // statement allows actions on resources, under conditions: the accepted values by operator and key.
@@ -102,7 +104,7 @@ func same(a, b constructs.IConstruct) bool { return *a.Node().Path() == *b.Node(
 // texts are all texts of the properties, and the names of resources made elsewhere: where they
 // refer to another stack, they hold tokens.
 func (p *Props) texts() (out []string) {
-	walk(p, func(_ reflect.StructField, is reflect.Value) { out = append(out, fmt.Sprint(is)) })
+	option.Walk(p, func(_ reflect.StructField, is reflect.Value) { out = append(out, fmt.Sprint(is)) })
 	add := func(s *string) { out = append(out, *s) }
 	if p.Key != nil {
 		add(p.Key.KeyArn())

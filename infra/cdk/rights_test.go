@@ -29,42 +29,42 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 		{"one role for all", func(s *stacks) {
 			role := s.role("All")
 			s.props.Aggregator.Role, s.props.Archiver.Role, s.props.Setup.Role = role, role, role
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(role)
+			cdk.New(s.limits, "Limits", &s.props).Grant(role, cdk.Acquire)
 		}, "Limits"},
 		{"a grant to a role whose stack owns the key", func(s *stacks) {
 			s.props.Key = s.key(s.platform, "Key")
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a grant to a role whose stack owns the topic, with a key of the limiter's stack", func(s *stacks) {
 			s.props.Alarms.Topic, s.props.Key = s.topic("Mail"), s.key(s.limits, "Key")
 			l := cdk.New(s.limits, "Limits", &s.props)
 			role := s.role("App")
-			l.GrantAcquire(role)
-			l.GrantRead(role, "ns1")
+			l.Grant(role, cdk.Acquire)
+			l.Grant(role, cdk.Read, "ns1")
 		}, "Limits"},
 		{"a topic of alerts", func(s *stacks) {
 			s.props.Alerts.Topic = s.topic("Alerts")
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a user, and a function as the grantee", func(s *stacks) {
 			s.props.Alarms.UrgentTopic = s.topic("Page")
 			l := cdk.New(s.limits, "Limits", &s.props)
-			l.GrantAdmin(awsiam.NewUser(s.platform, jsii.String("User"), nil))
-			l.GrantAcquire(awslambda.NewFunction(s.platform, jsii.String("App"), &awslambda.FunctionProps{
+			l.Grant(awsiam.NewUser(s.platform, jsii.String("User"), nil), cdk.Admin)
+			l.Grant(awslambda.NewFunction(s.platform, jsii.String("App"), &awslambda.FunctionProps{
 				Runtime: awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"),
-				Code: s.code().Setup}))
+				Code: s.code().Setup}), cdk.Acquire)
 		}, "Limits"},
 		{"a key of logs", func(s *stacks) {
 			s.props.LogKey = s.key(s.platform, "Logs")
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a key of environments", func(s *stacks) {
 			s.props.EnvironmentKey = s.key(s.platform, "Environments")
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a network", func(s *stacks) {
 			s.props.Network.VPC = awsec2.NewVpc(s.platform, jsii.String("VPC"), nil)
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a security group of a network that is imported", func(s *stacks) {
 			zones := jsii.Strings("eu-west-1a")
@@ -72,35 +72,35 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 				VpcId: jsii.String("vpc-1"), AvailabilityZones: zones, PrivateSubnetIds: jsii.Strings("subnet-1")})
 			s.props.Network = cdk.NetworkProps{VPC: vpc, SecurityGroups: []awsec2.ISecurityGroup{
 				awsec2.NewSecurityGroup(s.platform, jsii.String("Group"), &awsec2.SecurityGroupProps{Vpc: vpc})}}
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a boundary", func(s *stacks) {
 			s.props.IAM.PermissionBoundary = awsiam.NewManagedPolicy(s.platform, jsii.String("Bounds"),
 				&awsiam.ManagedPolicyProps{Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(
 					&awsiam.PolicyStatementProps{Actions: jsii.Strings("*"), Resources: jsii.Strings("*")})}})
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a table", func(s *stacks) {
 			s.props.ExistingTable = existing(s.platform, nil)
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a text", func(s *stacks) {
 			s.props.TableName = "limits-" + *s.topic("Named").TopicName()
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"an order that the app gives", func(s *stacks) {
 			s.limits.AddDependency(s.platform, nil)
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(s.role("App"))
+			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		}, "Limits"},
 		{"a grant to a role whose stack names the table", func(s *stacks) {
 			l := cdk.New(s.limits, "Limits", &s.props)
-			l.GrantAcquire(s.role("App"))
+			l.Grant(s.role("App"), cdk.Acquire)
 			awscdk.NewCfnOutput(s.platform, jsii.String("Out"), &awscdk.CfnOutputProps{Value: l.Table.TableName()})
 		}, "Platform"},
 		{"a role that is imported where the key is made", func(s *stacks) {
 			s.props.Key = s.key(s.platform, "Key")
-			cdk.New(s.limits, "Limits", &s.props).GrantAcquire(awsiam.Role_FromRoleArn(s.platform, jsii.String("App"),
-				jsii.String("arn:aws:iam::123456789012:role/app"), nil))
+			cdk.New(s.limits, "Limits", &s.props).Grant(awsiam.Role_FromRoleArn(s.platform, jsii.String("App"),
+				jsii.String("arn:aws:iam::123456789012:role/app"), nil), cdk.Acquire)
 		}, "Limits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

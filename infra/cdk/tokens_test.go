@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 )
 
 // TestTokensPass where a text is only written into the template. What decides what is
@@ -20,7 +21,7 @@ func TestTokensPass(t *testing.T) {
 		if key == "tags" {
 			value += "=" + token
 		}
-		known, err := cdk.Set(&props, key, value)
+		known, err := option.Set(&props, key, value)
 		if err = errors.Join(err, props.Validate()); !known {
 			t.Fatalf("no option %s", key)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
@@ -18,7 +19,7 @@ func (p *Props) Validate() error {
 	if p == nil {
 		return nil
 	}
-	problems := check(p)
+	problems := option.Check(p)
 	if t := p.ExistingTable; t != nil && t.TableStreamArn() == nil && !(p.Aggregator.Off && p.Archiver.Off) {
 		problems = append(problems, errors.New("ExistingTable: it has no stream that the functions could read: give the "+
 			"ARN of its stream (awsdynamodb.Table_FromTableAttributes), or turn both functions off"))
@@ -34,7 +35,7 @@ func (p *Props) Validate() error {
 	table := p.withDefaults().TableName
 	for _, format := range []string{p.IAM.RoleNameFormat, p.IAM.PolicyNameFormat} {
 		name := strings.ReplaceAll(format, "{}", table+"-namespace-acquire")
-		if len(name) > maxNameLength && !unresolved(name) {
+		if len(name) > maxNameLength && !option.IsToken(name) {
 			problems = append(problems, fmt.Errorf("name format %q: %q has %d letters, IAM takes %d", format, name, len(name),
 				maxNameLength))
 		}
@@ -114,8 +115,8 @@ func (p *Props) declared() (namespaces []string, err error) {
 	size := 0
 	for _, text := range p.Manifests {
 		size += len(text)
-		if unresolved(text) {
-			problems = append(problems, fmt.Errorf("manifests: %w", errToken))
+		if option.IsToken(text) {
+			problems = append(problems, fmt.Errorf("manifests: %w", option.ErrToken))
 			continue
 		}
 		m, err := manifest.Parse([]byte(text))
@@ -148,7 +149,7 @@ func (p *Props) withDefaults() *Props {
 	if p != nil {
 		out = *p
 	}
-	walk(&out, func(f reflect.StructField, is reflect.Value) {
+	option.Walk(&out, func(f reflect.StructField, is reflect.Value) {
 		text, ok := f.Tag.Lookup("default")
 		if !ok || !is.IsZero() {
 			return

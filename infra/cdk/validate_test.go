@@ -11,6 +11,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 )
 
 // Properties of which each is right, and which do not go together, are refused with both; up to the bound
@@ -111,7 +112,7 @@ func TestOptionsThatAreGivenTwice(t *testing.T) {
 		"maxShards":       {"8", "8,16"},
 	} {
 		for i, value := range values {
-			if _, err := cdk.Set(&props, key, value); (err != nil) != (i == 1) {
+			if _, err := option.Set(&props, key, value); (err != nil) != (i == 1) {
 				t.Errorf("%s=%s: %v", key, value, err)
 			}
 		}

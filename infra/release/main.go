@@ -210,7 +210,7 @@ func pack(dist, function, version string) error {
 
 // template writes the stack as a template for CloudFormation alone.
 func (r *run) template(dist string) error {
-	text, err := os.ReadFile(filepath.Join(r.tree, "infra", "cdk", "template.golden.json"))
+	text, err := os.ReadFile(filepath.Join(r.tree, "infra", "cdk", "app", "template.golden.json"))
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 func synthesized(t *testing.T) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "infra", "cdk", "template.golden.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "infra", "cdk", "app", "template.golden.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -104,16 +107,20 @@ func newStack(scope constructs.Construct, opts options, dist string) awscdk.Stac
 	if l.NamespaceIDs != nil {
 		output(stack, "NamespaceIds", "Namespaces that the deployment has registered: name=id.", l.NamespaceIDs)
 	}
-	for _, name := range cdk.PolicyNames() {
-		if p := l.Policies[name]; p != nil {
-			output(stack, policyOutput(name), "Managed policy: "+string(name)+".", p.ManagedPolicyArn())
-		}
-	}
+	policyOutputs(stack, "", l.Policies)
+	policyOutputs(stack, "namespace-", l.NamespacePolicies)
 	return stack
 }
 
 func programIn(dist, function string) awslambda.Code {
 	return awslambda.Code_FromAsset(jsii.String(filepath.Join(dist, function)), nil)
+}
+
+func policyOutputs(scope constructs.Construct, prefix string, all map[cdk.Policy]awsiam.ManagedPolicy) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
+		output(scope, *p.Node().Id()+"Arn", "Managed policy: "+prefix+string(name)+".", p.ManagedPolicyArn())
+	}
 }
 
 func output(scope constructs.Construct, name, description string, value *string) {

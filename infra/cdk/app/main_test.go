@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write template.golden.json instead of comparing with it")
 
 const (
-	goldenPath  = "../template.golden.json"
+	goldenPath  = "template.golden.json"
 	changedPath = "testdata/every-option.golden.json"
 	barePath    = "testdata/bare.golden.json"
 	paidPath    = "testdata/provisioned.golden.json"

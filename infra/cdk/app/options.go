@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 )
 
 // contextPrefix starts the context keys of this app, so that a misspelt one is
@@ -68,7 +69,7 @@ func optionsFromContext(context map[string]any) (options, error) {
 			}
 			continue
 		}
-		known, err := cdk.Set(&opts, name, context[key])
+		known, err := option.Set(&opts, name, context[key])
 		switch {
 		case !known && resembled(name) != "":
 			problems = append(problems, fmt.Errorf("context %s: did you mean %s%s?", key, contextPrefix, resembled(name)))
@@ -113,7 +114,7 @@ func tableOfStream(arn string) string {
 }
 
 func optionKeys() (keys []string) {
-	for _, o := range cdk.Options(options{}) {
+	for _, o := range option.Of(options{}) {
 		keys = append(keys, o.Key)
 	}
 	slices.Sort(keys)
@@ -129,7 +130,7 @@ func resembled(key string) string {
 		plain = strings.TrimPrefix(plain, prefix)
 	}
 	best, distance := "", 3
-	for _, o := range cdk.Options(options{}) {
+	for _, o := range option.Of(options{}) {
 		name := letters(o.Key)
 		if d := edits(plain, name); d < distance && d < len(name)/3 {
 			best, distance = o.Key, d
@@ -171,13 +172,4 @@ func differ(a, b byte) int {
 		return 0
 	}
 	return 1
-}
-
-// policyOutput is the name of the output that has a policy's ARN.
-func policyOutput(name cdk.Policy) string {
-	var b strings.Builder
-	for word := range strings.SplitSeq(string(name), "-") {
-		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
-	}
-	return b.String() + "PolicyArn"
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 )
 
 func TestOptionsDefaultWithoutContext(t *testing.T) {
@@ -28,7 +29,7 @@ func TestOptionsDefaultWithoutContext(t *testing.T) {
 // TestChangedContextChangesEveryOption keeps the second template of the tests
 // complete: what is new must be in one of them.
 func TestChangedContextChangesEveryOption(t *testing.T) {
-	for _, o := range cdk.Options(options{}) {
+	for _, o := range option.Of(options{}) {
 		key := contextPrefix + o.Key
 		if changedContext[key] == nil && bareContext[key] == nil && provisionedContext[key] == nil {
 			t.Errorf("no test sets %s", key)
@@ -143,7 +144,7 @@ func TestTableOfOptionsInTheREADME(t *testing.T) {
 	const path, begin, end = "../README.md", "<!-- options: written by make golden -->\n", "<!-- end of options -->"
 	var b strings.Builder
 	b.WriteString("| key | default | accepted |\n|---|---|---|\n")
-	for _, o := range cdk.Options(options{}) {
+	for _, o := range option.Of(options{}) {
 		accepted := o.Accepts
 		if o.Note != "" {
 			accepted += "; " + o.Note

@@ -17,7 +17,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"github.com/zeroae/zae-limiter-go/infra/cdk"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/deployed"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
@@ -32,7 +31,7 @@ const lookTime = 10 * time.Second
 // but not of the options.
 func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	if os.Getenv("CDK_DEFAULT_ACCOUNT") == "" {
-		return cdk.CheckRelease(cdk.Golden(), template)
+		return checkRelease(template)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -47,9 +46,9 @@ func checkUpdate(ctx context.Context, opts options, template []byte) error {
 		return fmt.Errorf("the deployed template could not be read, nor compared with this one: %w; "+
 			"or name all that may be lost: -c %smayLose=%s", err, contextPrefix, strings.Join(holding.IDs(), ","))
 	case was == nil:
-		return cdk.CheckRelease(cdk.Golden(), template)
+		return checkRelease(template)
 	}
-	if err := cdk.CheckUpdate(was, template, opts.MayLose...); err != nil {
+	if err := checkLosses(was, template, opts.MayLose...); err != nil {
 		return fmt.Errorf("%w\nif that is meant, name what may be lost: -c %smayLose=Table", err, contextPrefix)
 	}
 	return nil

@@ -27,7 +27,7 @@ import (
 // plain returns the template of a release, checked by cfn-lint and made fit for the emulator.
 func (e *emulator) plain(t *testing.T, version string) string {
 	t.Helper()
-	golden, err := os.ReadFile(filepath.Join(e.root, "infra", "cdk", "template.golden.json"))
+	golden, err := os.ReadFile(filepath.Join(e.root, "infra", "cdk", "app", "template.golden.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type resource struct {
 
 // GoldenPath is the committed template of the deployed stack.
 func GoldenPath() string {
-	return filepath.Join(engine.Root(), "..", "..", "infra", "cdk", "template.golden.json")
+	return filepath.Join(engine.Root(), "..", "..", "infra", "cdk", "app", "template.golden.json")
 }
 
 // Load reads the template file at path.

@@ -1,4 +1,6 @@
-package cdk
+// Package option reads and checks the options of a deployment: fields of a struct with a tag "key". Their other
+// tags name the accepted values.
+package option
 
 import (
 	"errors"
@@ -63,11 +65,11 @@ var forms = map[string]form{
 		"name=value, separated by commas"},
 }
 
-// Options returns the options of a struct, or of a pointer to one, in the order
+// Of returns the options of a struct, or of a pointer to one, in the order
 // of its fields.
-func Options(v any) []Option {
+func Of(v any) []Option {
 	var out []Option
-	walk(v, func(f reflect.StructField, _ reflect.Value) {
+	Walk(v, func(f reflect.StructField, _ reflect.Value) {
 		out = append(out, Option{
 			Key: f.Tag.Get("key"), Default: or(f.Tag.Get("default"), "none"), Accepts: accepts(f), Note: f.Tag.Get("note"),
 		})
@@ -79,7 +81,7 @@ func Options(v any) []Option {
 // command line: text, a number, a truth value, a list of texts, an object of texts. known is false
 // if there is no such option; the error names the accepted values.
 func Set(v any, key string, value any) (known bool, err error) {
-	walk(v, func(f reflect.StructField, to reflect.Value) {
+	Walk(v, func(f reflect.StructField, to reflect.Value) {
 		if f.Tag.Get("key") != key {
 			return
 		}
@@ -94,14 +96,14 @@ func Set(v any, key string, value any) (known bool, err error) {
 	return known, err
 }
 
-// check returns the errors of a struct's fields that are not zero.
-func check(v any) []error {
+// Check returns the errors of a struct's fields that are not zero.
+func Check(v any) []error {
 	var problems []error
-	walk(v, func(f reflect.StructField, is reflect.Value) {
+	Walk(v, func(f reflect.StructField, is reflect.Value) {
 		switch {
 		case is.IsZero():
-		case is.Kind() == reflect.String && f.Tag.Get("known") != "" && unresolved(is.String()):
-			problems = append(problems, fmt.Errorf("%s: %w", f.Name, errToken))
+		case is.Kind() == reflect.String && f.Tag.Get("known") != "" && IsToken(is.String()):
+			problems = append(problems, fmt.Errorf("%s: %w", f.Name, ErrToken))
 		case !holds(f, is):
 			problems = append(problems, fmt.Errorf("%s=%v: accepted: %s", f.Name, is.Interface(), accepts(f)))
 		}
@@ -109,8 +111,8 @@ func check(v any) []error {
 	return problems
 }
 
-// walk calls do for every field with a key, also of structs in the struct.
-func walk(v any, do func(reflect.StructField, reflect.Value)) {
+// Walk calls do for every field with a key, also of structs in the struct.
+func Walk(v any, do func(reflect.StructField, reflect.Value)) {
 	s := reflect.Indirect(reflect.ValueOf(v))
 	for i := range s.NumField() {
 		f := s.Type().Field(i)
@@ -118,9 +120,9 @@ func walk(v any, do func(reflect.StructField, reflect.Value)) {
 		case f.Tag.Get("key") != "":
 			do(f, s.Field(i))
 		case f.Type.Kind() == reflect.Struct && s.Field(i).CanAddr():
-			walk(s.Field(i).Addr().Interface(), do)
+			Walk(s.Field(i).Addr().Interface(), do)
 		case f.Type.Kind() == reflect.Struct:
-			walk(s.Field(i).Interface(), do)
+			Walk(s.Field(i).Interface(), do)
 		}
 	}
 }
@@ -171,17 +173,17 @@ func holds(f reflect.StructField, is reflect.Value) bool {
 	return true
 }
 
-// errToken refuses a token for a field that decides which resources are declared.
-var errToken = errors.New("want a value that is known while the app runs, not a token: it decides what is declared")
+// ErrToken refuses a token for a field that decides which resources are declared.
+var ErrToken = errors.New("want a value that is known while the app runs, not a token: it decides what is declared")
 
-// unresolved reports whether a text holds a token of the construct library, which
+// IsToken reports whether a text holds a token of the construct library, which
 // becomes a value only in the template.
-func unresolved(s string) bool {
+func IsToken(s string) bool {
 	return strings.Contains(s, "${Token[") || strings.Contains(s, "#{Token[")
 }
 
 func one(f reflect.StructField, s string) bool {
-	if unresolved(s) {
+	if IsToken(s) {
 		return true
 	}
 	if list := f.Tag.Get("oneOf"); list != "" {

@@ -1,4 +1,4 @@
-package cdk
+package main
 
 import (
 	_ "embed"
@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
+// released is the template of the app with its default options, as released.
+//
 //go:embed template.golden.json
-var golden []byte
-
-// Golden is the template of the app with its default options, as released.
-func Golden() []byte { return slices.Clone(golden) }
+var released []byte
 
 // shape has the properties of a table or a bucket that CloudFormation cannot change without making
 // another one, or not at all.
@@ -23,12 +22,12 @@ type shape struct {
 	kind                   string // table, bucket
 	TableName, BucketName  any
 	KeySchema              any
-	AttributeDefinitions   []attribute
+	AttributeDefinitions   []attributeType
 	LocalSecondaryIndexes  any
 	GlobalSecondaryIndexes []index
 }
 
-type attribute struct{ AttributeName, AttributeType string }
+type attributeType struct{ AttributeName, AttributeType string }
 
 type index struct {
 	IndexName  string
@@ -39,17 +38,17 @@ type index struct {
 	}
 }
 
-// CheckUpdate compares the tables and buckets of a template with the deployed ones. The error names
+// checkLosses compares the tables and buckets of a template with the deployed ones. The error names
 // every change that would replace or drop one, which leaves its data behind unused, or that
 // CloudFormation refuses half-way through the update. It skips the logical ids in mayLose. Both
 // templates are JSON.
-func CheckUpdate(deployed, next []byte, mayLose ...string) error {
+func checkLosses(deployed, next []byte, mayLose ...string) error {
 	return compare(deployed, next, true, mayLose)
 }
 
-// CheckRelease compares the tables of two templates, except for the choices of an option: whether a
-// table is there, its name, and the projection of GSI2.
-func CheckRelease(released, next []byte) error { return compare(released, next, false, nil) }
+// checkRelease compares the tables of a template with the released ones, except for the choices of an option:
+// whether a table is there, its name, and the projection of GSI2.
+func checkRelease(next []byte) error { return compare(released, next, false, nil) }
 
 func compare(deployed, next []byte, options bool, mayLose []string) error {
 	was, err := shapes(deployed)

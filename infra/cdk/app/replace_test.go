@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestUpdatesThatLoseATableAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		old, new string // replaced in the golden
+		want     []string
+	}{
+		{`"TimeToLiveSpecification"`, `"TimeToLiveSpecification"`, nil},
+		{`"BillingMode": "PAY_PER_REQUEST"`, `"BillingMode": "PROVISIONED"`, nil},
+		{`"TableName": "zae-limiter"`, `"TableName": "other"`, []string{"its name would change from zae-limiter to other"}},
+		{`"KeyType": "RANGE"`, `"KeyType": "HASH"`, []string{"its key would change", "the key of index GSI1 would change"}},
+		{`"AttributeType": "S"`, `"AttributeType": "N"`, []string{"the type of PK would change"}},
+		{`"ProjectionType": "KEYS_ONLY"`, `"ProjectionType": "ALL"`, []string{
+			"the projection of index GSI2 would change from KEYS_ONLY to ALL", "the projection of index GSI3"}},
+		{`"IndexName": "GSI4"`, `"IndexName": "GSI5"`, []string{"indexes GSI4, GSI5 would be made or dropped at once"}},
+	} {
+		next := bytes.ReplaceAll(released, []byte(c.old), []byte(c.new))
+		err := checkLosses(released, next)
+		if (err != nil) != (c.want != nil) {
+			t.Errorf("%s -> %s: error %v", c.old, c.new, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s -> %s: error %v, want it to say %q", c.old, c.new, err, want)
+			}
+		}
+	}
+}
+
+// What our templates do not say, and those of others do, cannot be changed either.
+func TestUpdatesOfOtherTemplatesAreRefused(t *testing.T) {
+	holding := func(kind, property, value string) []byte {
+		return fmt.Appendf(nil, `{"Resources":{"It":{"Type":%q,"Properties":{%q:%s}}}}`, kind, property, value)
+	}
+	const bucket, table = "AWS::S3::Bucket", "AWS::DynamoDB::Table"
+	types := func(a, b string) string {
+		return fmt.Sprintf(`[{"AttributeName":"a","AttributeType":%q},{"AttributeName":"b","AttributeType":%q}]`, a, b)
+	}
+	for _, c := range []struct{ kind, property, old, new, want string }{
+		{bucket, "BucketName", `"a"`, `"b"`, "bucket It: its name would change from a to b"},
+		{bucket, "BucketName", `"a"`, "null", "bucket It: its name would change from a to <nil>"},
+		{table, "LocalSecondaryIndexes", `[{"IndexName":"L"}]`, "[]", "table It: its local indexes would change"},
+		{table, "AttributeDefinitions", types("S", "N"), types("S", "B"), "table It: the type of b would change"},
+		{table, "LocalSecondaryIndexes", "null", `[{"IndexName":"L"}]`, "table It: its local indexes would change"},
+	} {
+		old, next := holding(c.kind, c.property, c.old), holding(c.kind, c.property, c.new)
+		if err := checkLosses(old, next); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s -> %s: error %v, want it to say %q", old, next, err, c.want)
+		}
+		if err := errors.Join(checkLosses(old, old), checkLosses(old, next, "It")); err != nil {
+			t.Errorf("%s, unchanged or meant: %v", old, err)
+		}
+	}
+}
+
+func TestOptionsAreNoChangeOfTheRelease(t *testing.T) {
+	chosen := bytes.Replace(released, []byte(`"TableName": "zae-limiter"`), []byte(`"TableName": "other"`), 1)
+	if err := checkRelease(chosen); err != nil {
+		t.Error(err)
+	}
+	if err := checkRelease(
+		bytes.ReplaceAll(chosen, []byte(`"AttributeType": "S"`), []byte(`"AttributeType": "N"`))); err == nil {
+		t.Error("a changed key of the release is accepted")
+	}
+}
+
+func TestTemplatesThatAreNone(t *testing.T) {
+	if err := checkLosses([]byte("Resources:\n  Table:"), released); err == nil {
+		t.Error("YAML is accepted")
+	}
+	if err := checkLosses([]byte(`{}`), released); err != nil {
+		t.Error(err)
+	}
+}

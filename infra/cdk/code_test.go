@@ -1,0 +1,49 @@
+package cdk
+
+import (
+	"debug/elf"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestVersionsShareNoProgram: the source of each version has a folder of its own in the cache
+// of modules, and so do its programs.
+func TestVersionsShareNoProgram(t *testing.T) {
+	seen := map[string]bool{}
+	for _, source := range []string{"/mod/zae-limiter-go@v0.9.0", "/mod/zae-limiter-go@v0.10.0"} {
+		for _, function := range []string{"aggregator", "archiver"} {
+			folder := programFolder("/cache", source, function)
+			if seen[folder] || folder != programFolder("/cache", source, function) {
+				t.Errorf("%s of %s is built to %s", function, source, folder)
+			}
+			seen[folder] = true
+		}
+	}
+}
+
+// TestFunctionsAreBuiltFromTheSource: without programs of their own, properties
+// mean those of the required version.
+func TestFunctionsAreBuiltFromTheSource(t *testing.T) {
+	compiled, err := goTool("", "env", "GOCACHE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", compiled) // which would be in the next one, and empty
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, err := build("archiver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := elf.Open(filepath.Join(dir, "bootstrap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if program.Machine != elf.EM_AARCH64 {
+		t.Errorf("built for %v", program.Machine)
+	}
+	if _, err := build("none"); err == nil || !strings.Contains(err.Error(), "go build") {
+		t.Errorf("error %v, want what the go tool said", err)
+	}
+}

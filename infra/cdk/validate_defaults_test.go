@@ -1,0 +1,47 @@
+package cdk
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPropsWithoutAnythingAreValid(t *testing.T) {
+	var none *Props
+	if err := none.Validate(); err != nil {
+		t.Error(err)
+	}
+	p := none.withDefaults()
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	if p.TableName != "zae-limiter" || p.MaxShards != 32 || len(p.SnapshotWindows) != 2 || p.Key != nil ||
+		p.Namespaces[0] != "default" {
+		t.Errorf("defaults %+v", p)
+	}
+	if none := (&Props{Namespaces: []string{}}).withDefaults(); len(none.Namespaces) != 0 {
+		t.Error("no namespaces became the default")
+	}
+}
+
+// Namespaces of manifests are registered with the others, each once, and the caller's list stays as it is.
+func TestNamespacesOfManifestsAreRegistered(t *testing.T) {
+	list := []string{"a", "b", "kept"}
+	p := &Props{Namespaces: list[:2], Manifests: []string{"namespace: b", "namespace: c"}}
+	if got := p.withDefaults().Namespaces; strings.Join(got, " ") != "a b c" {
+		t.Errorf("registered %q", got)
+	}
+	if list[2] != "kept" || len(p.Namespaces) != 2 {
+		t.Errorf("the list is %q", list)
+	}
+}
+
+func TestAllPropsThatAreWrongAreNamed(t *testing.T) {
+	err := (&Props{TableName: "a b", MaxShards: 3, Aggregator: AggregatorProps{BatchSize: 10001},
+		LogLevel: "debug"}).Validate()
+	for _, want := range []string{"TableName=a b: accepted: 3 to 255", "MaxShards=3", "BatchSize=10001",
+		"LogLevel=debug"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want it to say %q", err, want)
+		}
+	}
+}
