@@ -86,7 +86,7 @@ long-simulation:
 long-decide:
 	LONG=1 SEEDS=10000 $(GOTEST) -run OrdersOfSteps ./internal/decide
 long-table:
-	LONG=1 $(GOTEST) -run TestEveryInterleavingAtAnEdge ./internal/table
+	LONG=1 $(GOTEST) -run "TestEveryInterleaving(AtAnEdge|OfSlots)" ./internal/table
 long-fleet: $(EMULATORS)
 	cd test/bench/fleet && LONG=1 $(GOTEST) -count=1 -run 'TestTakenAhead$$|TestSlowTables' .
 long-connections: $(EMULATORS)

@@ -206,18 +206,18 @@ func testGifts(t *testing.T, cascade bool) {
 		w.entity(l, acme, "org")
 		w.entity(l, "org", "")
 	}
-	w.configure(l, "", "", PerHour("rph", 3200))
+	w.configure(l, "", "", PerHour("rph", 640))
 	w.configure(l, "org", gpt, PerHour("rph", 1_000_000))
 	one := stored(Costs{"rph": 1})
 	must(t, l, one).Rollback(t.Context())
 	w.split(l, shards)
-	for drain(t, l, stored(Costs{"rph": 50})) > 0 {
+	for drain(t, l, stored(Costs{"rph": 10})) > 0 {
 		w.advance(time.Second)
 	}
 	drain(t, l, one)
 	w.advance(time.Second)
 	for k := range shards {
-		w.edit(l, k, item.Item{"b_rph_tk": item.N(100_000)})
+		w.edit(l, k, item.Item{"b_rph_tk": item.N(20_000)})
 	}
 	w.db.ResetStats()
 	granted := 0
@@ -228,8 +228,8 @@ func testGifts(t *testing.T, cascade bool) {
 	st := w.db.Stats()
 	t.Logf("cascade %v: %d granted for %d updates, %d transactions and %.0f read units", cascade, granted, st.Updates,
 		st.Transactions, st.ReadUnits)
-	if granted < 3200 {
-		t.Errorf("cascade %v: %d of 3200 granted in two seconds", cascade, granted)
+	if granted < 640 {
+		t.Errorf("cascade %v: %d of 640 granted in two seconds", cascade, granted)
 	}
 	if st.ReadUnits > 3*shards {
 		t.Errorf("cascade %v: %.0f read units, want at most %d", cascade, st.ReadUnits, 3*shards)

@@ -202,7 +202,7 @@ func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
 // Whatever becomes of each write, processes that take ahead never grant more than there is:
 // refused, applied without an answer, not applied without one; applied, and the answer is strange.
 func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			rng := rand.New(rand.NewPCG(seed, 1))
@@ -452,7 +452,7 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 // then if nobody else has come, in a process that takes ahead too.
 func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 	told := 0
-	for seed := range uint64(600) {
+	for seed := range uint64(120) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(11, seed))
 			w, l := newProcess(t, Options{Ahead: time.Duration(1+r.IntN(3)) * time.Second})

@@ -349,7 +349,7 @@ func TestFloodOnAnExhaustedKey(t *testing.T) {
 			}
 			w.db.ResetStats()
 			const seconds = 4
-			denied := flood(t, l, req, 1000, seconds*time.Second, 50*time.Millisecond, func(err error) bool {
+			denied := flood(t, l, req, 300, seconds*time.Second, 50*time.Millisecond, func(err error) bool {
 				d, ok := errors.AsType[*LimitError](err)
 				if !ok || d.RetryAfter <= 0 || d.RetryAfter > 24*time.Hour {
 					t.Errorf("got %v", err)
@@ -430,7 +430,7 @@ func TestDenialsCostNoWrite(t *testing.T) {
 // Whatever is refused, lost or split, a denial is counted once, or not at all if an answer was lost or its process
 // has ended.
 func TestDenialsAreCountedOnce(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			w, r := virtual(t), rand.New(rand.NewPCG(seed, 51))
 			procs := []*Limiter{w.started(Options{}), w.started(Options{Ahead: time.Second}), w.started(Options{})}

@@ -161,7 +161,7 @@ func TestSoftQuotaMadeHard(t *testing.T) {
 // Beside a soft limit in any debt the hard one grants to the token what it would grant alone,
 // on shards, from many processes at once, with settlements and answers that are lost.
 func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			w := newWorld(t)
@@ -227,7 +227,7 @@ func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 // A limit that changes to and fro while its tokens, or those of another limit, are held: usage
 // counts each request once, and the hard one lets no more pass than it has.
 func TestSoftAndTokensTakenAhead(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) { softAndAhead(t, seed) })
 	}
 }

@@ -173,7 +173,7 @@ func leavers(ctx context.Context, processes []*Limiter, clients int, r *rand.Ran
 // early one, each for another request, so the two see up to the capacity on top. That those who
 // sleep behind several shards are woken is played below.
 func TestWakingAdmitsNoMore(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 			limit := PerSecond("rpm", 20)
 			l := process()

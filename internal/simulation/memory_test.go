@@ -74,7 +74,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		perBucket = 7_000   // bytes, with configuration of an entity of its own, images and PolicyLocal
 		fixed     = 500_000 // bytes
 	)
-	keys, remembered := 40_000, 10_000
+	keys, remembered := 12_000, 3_000
 	if testing.Short() {
 		keys, remembered = 6_000, 1_000
 	}

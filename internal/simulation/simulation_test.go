@@ -51,14 +51,14 @@ func play(t *testing.T, seed uint64, bad defect, verbose bool) (out played) {
 	return out
 }
 
-// TestSimulation plays worlds: SEEDS of them, 2,500 if that is not set, fewer with
+// TestSimulation plays worlds: SEEDS of them, 1,000 if that is not set, fewer with
 // -short; or the one of -seed. `make test-long` plays 10,000.
 func TestSimulation(t *testing.T) {
 	if *seedFlag >= 0 {
 		report(t, uint64(*seedFlag), "")
 		return
 	}
-	seeds := uint64(2_500)
+	seeds := uint64(1_000)
 	if testing.Short() {
 		seeds = 150
 	}
@@ -118,7 +118,7 @@ func report(t *testing.T, seed uint64, was string) {
 func TestTheSameSeedPlaysTheSameWorld(t *testing.T) {
 	// Of two calls that are answered at one instant, one after the other, either could report first.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	seeds := uint64(150)
+	seeds := uint64(60)
 	if testing.Short() {
 		seeds = 10
 	}

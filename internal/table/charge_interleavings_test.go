@@ -386,7 +386,7 @@ func TestEveryInterleaving(t *testing.T) {
 		steps int
 		bound int
 	}{
-		{"charges", explorer{}, 7, 0},
+		{"charges", explorer{}, 6, 0},
 		{"a clock ahead", explorer{ahead: 1}, 5, parts},
 		{"everything", explorer{more: true}, 5, 0},
 	} {

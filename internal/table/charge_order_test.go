@@ -180,7 +180,7 @@ func (n *naive) take(costs []table.Cost) {
 // refills and counters near their ends.
 func TestChargesOfOneProcessAreExact(t *testing.T) {
 	var granted, denied int
-	for seed := range uint64(200) {
+	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		now := int64(1_700_000_000_000)
 		image := randomBucket(rng, now)
@@ -233,7 +233,7 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 		}
 	}
 	t.Logf("%d granted, %d denied", granted, denied)
-	if granted < 1000 || denied < 500 {
+	if granted < 500 || denied < 250 {
 		t.Error("too little has happened to prove anything")
 	}
 }

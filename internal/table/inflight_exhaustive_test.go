@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -187,9 +188,9 @@ func (m slotsMoment) next() (out []slotsMoment, err error) {
 }
 
 func TestEveryInterleavingOfSlots(t *testing.T) {
-	depth := 5
-	if testing.Short() {
-		depth = 4
+	depth := 4
+	if os.Getenv("LONG") != "" {
+		depth = 5
 	}
 	put, b := create(firstEpoch*smallEpoch+2000, table.Costs(twoSlots, 0))
 	first := slotsMoment{now: 2000, it: put.Item, b: b, images: [2]table.Shard{b, b}}

@@ -183,11 +183,8 @@ func interleavings[M smallModel[M]](t *testing.T, first M, depth int, visit func
 }
 
 func TestEveryInterleavingAtAnEdge(t *testing.T) {
-	depth := 7
-	switch {
-	case testing.Short():
-		depth = 6
-	case os.Getenv("LONG") != "":
+	depth := 6
+	if os.Getenv("LONG") != "" {
 		depth = 8
 	}
 	put, b := create(theEdge-60_000, table.Costs(edgeQuota, 0))

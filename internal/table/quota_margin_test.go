@@ -37,7 +37,7 @@ func around(r *rand.Rand, now int64) int64 {
 // true time. Denials come true to the millisecond.
 func TestRatesGoOnBehindAnEdge(t *testing.T) {
 	granted, inMargin, told := 0, 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 20))
 		now := theEdge + r.Int64N(periodMs)
 		put, b := create(now, table.Costs(marginLimits))
@@ -94,7 +94,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 			}
 		}
 	}
-	if granted < 3000 || inMargin < 1000 || told < 500 {
+	if granted < 1000 || inMargin < 300 || told < 150 {
 		t.Errorf("%d granted, %d writes behind an edge, %d denials, want more", granted, inMargin, told)
 	}
 }

@@ -56,7 +56,7 @@ func (d *drained) charge(b table.Shard, rpm, tpm int64) (held bool) {
 func TestDrainIsALeast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(40, 7))
 	var held, refused, nothing int
-	for range 20_000 {
+	for range 5000 {
 		d := newDrained(t)
 		costs := func() []table.Cost {
 			return table.Costs(d.limits, rng.Int64N(8)*1_000, rng.Int64N(300)*1_000)
@@ -122,7 +122,7 @@ func TestDrainIsALeast(t *testing.T) {
 		}
 	}
 	t.Logf("%d held, %d refused, %d with nothing to do", held, refused, nothing)
-	if min(held, refused, nothing) < 500 {
+	if min(held, refused, nothing) < 125 {
 		t.Error("too few of one kind")
 	}
 }
