@@ -17,36 +17,16 @@ type Denial struct {
 	Request limiter.Request
 }
 
-// Wait is how long to wait, in the unit of its field. It is negative, and null in JSON, where no wait
-// helps: see [limiter.LimitError.Never].
-type Wait float64
-
-// MarshalJSON implements [json.Marshaler].
-func (w Wait) MarshalJSON() ([]byte, error) {
-	if w < 0 {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(w))
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (w *Wait) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		*w = -1
-		return nil
-	}
-	return json.Unmarshal(text, (*float64)(w))
-}
-
-// Body is the JSON of a denial, with the fields of the Python zae-limiter.
+// Body is the JSON of a denial, with the fields of the Python zae-limiter. How long to wait is nil, and null in JSON,
+// where no wait helps: see [limiter.LimitError.Never].
 type Body struct {
 	Error   string `json:"error"` // "rate_limit_exceeded"
 	Message string `json:"message"`
 	// Contended is true if no limit is exceeded, but too many others wrote to the bucket at the
 	// same time.
 	Contended         bool        `json:"contended"`
-	RetryAfterSeconds Wait        `json:"retry_after_seconds"`
-	RetryAfterMS      Wait        `json:"retry_after_ms"`
+	RetryAfterSeconds *float64    `json:"retry_after_seconds"`
+	RetryAfterMS      *int64      `json:"retry_after_ms"`
 	Limits            []BodyLimit `json:"limits"`
 }
 
@@ -63,19 +43,17 @@ type BodyLimit struct {
 	Requested    int64   `json:"requested"`
 	// ResetsAtMS is when a quota is whole again, in milliseconds since 1970 by DynamoDB's clock.
 	// It is left out where nobody knows.
-	ResetsAtMS        int64 `json:"resets_at_ms,omitempty"`
-	Exceeded          bool  `json:"exceeded"`
-	RetryAfterSeconds Wait  `json:"retry_after_seconds"` // 0: it would cover its cost now
-	Soft              bool  `json:"soft"`                // it counts, and denies nothing
+	ResetsAtMS        int64    `json:"resets_at_ms,omitempty"`
+	Exceeded          bool     `json:"exceeded"`
+	RetryAfterSeconds *float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
+	Soft              bool     `json:"soft"`                // it counts, and denies nothing
 }
 
 // Body returns the body of the answer.
 func (d Denial) Body() Body {
-	b := Body{
-		Error: "rate_limit_exceeded", Message: d.Error(), RetryAfterSeconds: -1, RetryAfterMS: -1, Limits: []BodyLimit{},
-	}
+	b := Body{Error: "rate_limit_exceeded", Message: d.Error(), Limits: []BodyLimit{}}
 	if !d.Never() {
-		b.RetryAfterSeconds, b.RetryAfterMS = Wait(d.RetryAfter.Seconds()), Wait(d.RetryAfter.Milliseconds())
+		b.RetryAfterSeconds, b.RetryAfterMS = new(d.RetryAfter.Seconds()), new(d.RetryAfter.Milliseconds())
 	}
 	costs := d.costs()
 	b.Contended = len(d.Statuses) > 0
@@ -91,9 +69,9 @@ func (d Denial) Body() Body {
 		if kind == "quota" && s.ResetAfter > 0 && !never(s.ResetAfter) {
 			resetsAt = instant(s, s.ResetAfter).UnixMilli()
 		}
-		retryAfter := Wait(-1)
+		var retryAfter *float64
 		if !never(s.RetryAfter) {
-			retryAfter = Wait(s.RetryAfter.Seconds())
+			retryAfter = new(s.RetryAfter.Seconds())
 		}
 		requested := costs[s.Limit]
 		if costs == nil && s.Limit == d.Limit {

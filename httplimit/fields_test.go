@@ -125,8 +125,8 @@ func TestNeverIsNoNumber(t *testing.T) {
 	}
 	var body httplimit.Body
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil ||
-		body.RetryAfterSeconds >= 0 || body.RetryAfterMS >= 0 ||
-		body.Limits[0].RetryAfterSeconds >= 0 || body.Limits[2].RetryAfterSeconds != 0 ||
+		body.RetryAfterSeconds != nil || body.RetryAfterMS != nil ||
+		body.Limits[0].RetryAfterSeconds != nil || *body.Limits[2].RetryAfterSeconds != 0 ||
 		!strings.HasSuffix(body.Message, "never granted") {
 		t.Errorf("%+v: %v", body, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -84,10 +85,10 @@ func TestGrantedAndDenied(t *testing.T) {
 	}
 	want := httplimit.BodyLimit{
 		Entity: "a", Resource: "api", Limit: "rpm", Kind: "rate", Capacity: 2, RefillAmount: 2, RefillPeriod: 60,
-		Requested: 1, Exceeded: true, RetryAfterSeconds: 30,
+		Requested: 1, Exceeded: true, RetryAfterSeconds: new(30.0),
 	}
-	if body.Error != "rate_limit_exceeded" || body.RetryAfterMS != 30_000 || body.RetryAfterSeconds != 30 ||
-		len(body.Limits) != 2 || body.Limits[0] != want || body.Limits[1].Exceeded {
+	if body.Error != "rate_limit_exceeded" || *body.RetryAfterMS != 30_000 || *body.RetryAfterSeconds != 30 ||
+		len(body.Limits) != 2 || !reflect.DeepEqual(body.Limits[0], want) || body.Limits[1].Exceeded {
 		t.Errorf("body: %s", w.Body)
 	}
 	wants(t, get(h, "b"), 200, nil)
@@ -359,7 +360,7 @@ func TestKindsAndWordsOfABody(t *testing.T) {
 		{Limit: "jobs", Capacity: 1, InFlight: true, ResetAfter: time.Minute, RetryAfter: -1},
 		{Limit: "tpm", Capacity: 1, Refill: 1, Soft: true}, {Limit: "none"},
 	}}}.Body()
-	if l := body.Limits[2]; !l.Exceeded || l.RetryAfterSeconds >= 0 {
+	if l := body.Limits[2]; !l.Exceeded || l.RetryAfterSeconds != nil {
 		t.Errorf("nobody knows how long it takes: %+v", l)
 	}
 	if body.Contended {

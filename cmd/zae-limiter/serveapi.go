@@ -111,12 +111,12 @@ type peekBody struct {
 }
 
 type peekedLimit struct {
-	Entity    string         `json:"entity_id"`
-	Limit     string         `json:"limit_name"`
-	Capacity  int64          `json:"capacity"`
-	Available int64          `json:"available"`
-	Held      int64          `json:"held"`
-	FullAfter httplimit.Wait `json:"full_after_seconds"`
+	Entity    string   `json:"entity_id"`
+	Limit     string   `json:"limit_name"`
+	Capacity  int64    `json:"capacity"`
+	Available int64    `json:"available"`
+	Held      int64    `json:"held"`
+	FullAfter *float64 `json:"full_after_seconds"` // null: no wait helps
 }
 
 // peekWithin bounds a peek, as the limiter's default bounds its calls: reads are repeated for longer.
@@ -129,8 +129,11 @@ func (s *api) peek(ctx context.Context, in peekBody) (any, error) {
 	out := []peekedLimit{}
 	for _, b := range buckets {
 		for _, l := range b.Levels {
-			out = append(out, peekedLimit{b.Entity, l.Name, l.Capacity, l.Remaining, l.Held,
-				httplimit.Wait(l.FullIn.Seconds())})
+			one := peekedLimit{b.Entity, l.Name, l.Capacity, l.Remaining, l.Held, nil}
+			if l.FullIn >= 0 {
+				one.FullAfter = new(l.FullIn.Seconds())
+			}
+			out = append(out, one)
 		}
 	}
 	return map[string]any{"limits": out}, err
