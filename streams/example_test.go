@@ -20,7 +20,7 @@ func ExampleNew() {
 	}
 	agg, err := streams.New(streams.Options{
 		DynamoDB: dynamodb.NewFromConfig(cfg), Table: "zae-limiter",
-		Windows:   []streams.Window{streams.Hourly, streams.Daily, streams.Monthly},
+		Windows:   []string{"hourly", "daily", "monthly"},
 		MaxShards: 1,
 		Metrics:   os.Stdout,
 	})

@@ -32,16 +32,6 @@ type DynamoDB interface {
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Window is a kind of span that usage is counted in. Windows are cut in UTC.
-type Window string
-
-// The kinds of windows.
-const (
-	Hourly  Window = "hourly"
-	Daily   Window = "daily"
-	Monthly Window = "monthly"
-)
-
 // Object is a malformed record on its way to where it is kept: one line of JSON
 // with the record and the reason why it is malformed, compressed.
 type Object struct {
@@ -59,9 +49,9 @@ type Options struct {
 	DynamoDB DynamoDB
 	Table    string
 
-	// Windows are the kinds of windows to count usage in, none twice. Default:
-	// hourly and daily.
-	Windows []Window
+	// Windows are the kinds of windows to count usage in, of "hourly", "daily" and "monthly", none twice. Windows are
+	// cut in UTC. Default: hourly and daily.
+	Windows []string
 	// SnapshotTTLDays is how many days a snapshot outlives its window, 1 to 3650.
 	// Default 90.
 	SnapshotTTLDays int
@@ -172,7 +162,7 @@ func listing(o Options) store.Lister {
 
 func (o *Options) setDefaults() {
 	if len(o.Windows) == 0 {
-		o.Windows = []Window{Hourly, Daily}
+		o.Windows = []string{"hourly", "daily"}
 	}
 	if o.Thresholds == nil {
 		o.Thresholds = function.DefaultThresholds()
@@ -210,7 +200,7 @@ func (o *Options) check() error {
 	want(o.DynamoDB != nil, "DynamoDB", o.DynamoDB, "a client")
 	want(o.Table != "", "Table", `""`, "the name of a table")
 	for i, w := range o.Windows {
-		_, err := usage.ParseWindow(string(w))
+		_, err := usage.ParseWindow(w)
 		want(err == nil && !slices.Contains(o.Windows[:i], w), "Windows", o.Windows,
 			"hourly, daily and monthly, each at most once")
 	}

@@ -35,7 +35,7 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 
 func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
 	_, err := New(Options{
-		Windows: []Window{Hourly, "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond,
+		Windows: []string{"hourly", "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond,
 		Concurrency: -1, MaxWriteUnits: -1,
 	})
 	if err == nil {
@@ -52,7 +52,7 @@ streams: MaxWriteUnits=-1: want 0 to 40000`
 	if err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	_, err = New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Windows: []Window{Daily, Daily}})
+	_, err = New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Windows: []string{"daily", "daily"}})
 	if err == nil || strings.Count(err.Error(), "streams:") != 1 {
 		t.Errorf("a window named twice: %v", err)
 	}

@@ -118,7 +118,7 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 func (a *app) aggregate(ctx context.Context, s *emulator.Server, d limitertable.Description) (stop func(), err error) {
 	aggregator, err := streams.New(streams.Options{
 		DynamoDB: dynamodb.NewFromConfig(s.Config(), noChecksums), Table: d.Name,
-		Windows: []streams.Window{streams.Hourly, streams.Daily, streams.Monthly},
+		Windows: []string{"hourly", "daily", "monthly"},
 	})
 	if err != nil {
 		return nil, err

@@ -91,13 +91,9 @@ func client(writes int) *awshttp.BuildableClient {
 
 // settings are the options that the configuration holds.
 func settings(conf function.Aggregator) streams.Options {
-	o := streams.Options{
-		Table: conf.TableName, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
+	return streams.Options{
+		Table: conf.TableName, Windows: conf.Windows, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,
 		MergeAfter: time.Duration(conf.MergeAfter) * time.Second, Concurrency: conf.WriteConcurrency,
 		MaxWriteUnits: conf.MaxWriteUnits, Thresholds: conf.Thresholds,
 	}
-	for _, name := range conf.Windows {
-		o.Windows = append(o.Windows, streams.Window(name))
-	}
-	return o
 }

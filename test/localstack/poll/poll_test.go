@@ -42,7 +42,7 @@ func TestUsageWithoutLambda(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	agg, err := streams.New(streams.Options{DynamoDB: db, Table: name, Windows: []streams.Window{streams.Daily}})
+	agg, err := streams.New(streams.Options{DynamoDB: db, Table: name, Windows: []string{"daily"}})
 	if err != nil {
 		t.Fatal(err)
 	}
