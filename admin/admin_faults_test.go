@@ -138,7 +138,7 @@ func TestNothingIsChanged(t *testing.T) {
 			continue
 		}
 		w = changeable(t, name)
-		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 		before = w.everything()
 		if err = do(w); !errors.Is(err, limiter.ErrNamespace) && !slices.Contains(unchanged, name) ||
 			!slices.Equal(w.everything(), before) {

@@ -106,8 +106,8 @@ func readable(t *testing.T) *world {
 		_, err := w.table.Register(t.Context(), id)
 		w.must(err)
 	}
-	w.must(w.table.DeleteNamespace(t.Context(), "gone"))
-	w.must(w.table.DeleteNamespace(t.Context(), "beta"))
+	w.deleteNamespace("gone")
+	w.deleteNamespace("beta")
 	for _, at := range []Scope{{}, {Resource: "gpt-4"}, {Resource: "o3"}, {Entity: "acme"}, {"acme", "gpt-4"},
 		{"org", "gpt-4"}} {
 		w.set(at, rpm10)

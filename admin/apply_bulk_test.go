@@ -188,7 +188,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	if err := w.ns.Apply(t.Context(), stale); !errors.Is(err, ErrBusy) {
 		t.Errorf("a stale plan: %v", err)
 	}
-	w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+	w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 	w.must(err)
 	for _, it := range w.db.Items() {

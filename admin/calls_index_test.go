@@ -96,7 +96,7 @@ func TestKeysOfAnIndexAreNotTrusted(t *testing.T) {
 		}
 		_, err = other.DeleteEntity(ctx, "umbrella")
 		if w.must(err); !within {
-			w.must(w.table.DeleteNamespace(ctx, "other"))
+			w.must(w.table.DeleteNamespace(ctx, other.ID()))
 			_, err = w.table.PurgeNamespace(ctx, other.ID())
 			w.must(err)
 		}

@@ -6,8 +6,8 @@
 // [Namespace], which manages all that is in one. Both are safe for concurrent use and
 // hold nothing that must be closed. By topic, with the types that only this topic has:
 //
-//	namespaces  Register, Lookup, Namespaces; DeleteNamespace, DeleteNamespaceID, Orphans,
-//	            RecoverNamespace, PurgeNamespace: NamespaceInfo, NamespaceStatus
+//	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace,
+//	            PurgeNamespace: NamespaceInfo, NamespaceStatus
 //	limits      SetLimits, ChangeLimits, DeleteLimits at a Scope; Reach: Reached. Stored
 //	            ones: Config, Configs. In force for a request: Resolve: Resolved
 //	access      SetAccess: Access, whether requests are served at all; SetCascade: Cascade, whether

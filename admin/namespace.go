@@ -162,38 +162,20 @@ func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 	}
 }
 
-// DeleteNamespace is DeleteNamespaceID for the namespace that has the name now; the error
-// is limiter.ErrNamespace if there is none.
-func (t *Table) DeleteNamespace(ctx context.Context, name string) error {
-	ns, err := t.find(ctx, name)
-	if err != nil {
-		return fail(err, "delete namespace %q", name)
-	}
-	return t.retire(ctx, ns)
-}
-
-// DeleteNamespaceID takes the name away from a namespace. Its items stay until it is
-// purged, and it can be recovered. Running Go clients stop within their
-// Options.ConfigTTL; Python clients go on. The error is limiter.ErrNamespace if there
-// is no namespace with that id, ErrState if it is deleted already, or if its name
-// belongs to another one.
-func (t *Table) DeleteNamespaceID(ctx context.Context, id string) error {
+// DeleteNamespace takes the name away from the namespace with an id, which [Table.Lookup] has. Its items stay until
+// it is purged, and it can be recovered. Running Go clients stop within their Options.ConfigTTL; Python clients go
+// on. The error is limiter.ErrNamespace if there is no namespace with that id, ErrState if it is deleted already, or
+// if its name belongs to another one.
+func (t *Table) DeleteNamespace(ctx context.Context, id string) error {
 	ns, err := t.byID(ctx, id)
 	if err != nil {
 		return fail(err, "delete namespace")
 	}
-	return t.retire(ctx, ns)
-}
-
-func (t *Table) retire(ctx context.Context, ns config.Namespace) error {
-	err := t.calls.transact(ctx, ns.Retire(layout.Timestamp(t.now()))...)
+	err = t.calls.transact(ctx, ns.Retire(layout.Timestamp(t.now()))...)
 	if reasons, ok := refused(err); ok {
 		why := "its record by id says that it is not active"
-		switch {
-		case reasons[0].Refused:
+		if reasons[0].Refused {
 			why = fmt.Sprintf("the name does not belong to id %q any more", ns.ID)
-		case reasons[1].Old == nil:
-			why = "its record by id is missing"
 		}
 		err = fmt.Errorf("%w: %s", ErrState, why)
 	}

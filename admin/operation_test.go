@@ -106,7 +106,7 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 		"reset": reset, "reset of what cannot be read": reset, "reset of many shards that cannot be read": reset,
 		"register a namespace": func(w *world) error { return second(w.table.Register(ctx, "new")) },
 		"register one that is": func(w *world) error { return second(w.table.Register(ctx, "prod")) },
-		"delete a namespace":   func(w *world) error { return w.table.DeleteNamespace(ctx, "acme") },
+		"delete a namespace":   func(w *world) error { return w.table.DeleteNamespace(ctx, w.ns.ID()) },
 		"recover a namespace": func(w *world) error {
 			for ns, err := range w.table.Orphans(ctx) {
 				if err == nil && ns.Name == "beta" {
@@ -132,7 +132,7 @@ func changeable(t *testing.T, name string) *world {
 	w.split("acme", "gpt-4", 1)
 	switch name {
 	case "purge":
-		w.must(w.table.DeleteNamespace(t.Context(), "prod"))
+		w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 	case "reset of what cannot be read":
 		w.spoil("acme", 0, item.Item{"rf": item.S("x")})
 	case "reset of many shards that cannot be read":

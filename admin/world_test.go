@@ -133,6 +133,13 @@ func (w *world) events(about Scope) []Event {
 	return collect(w.T, w.ns.Events(w.Context(), about, ""))
 }
 
+func (w *world) deleteNamespace(name string) {
+	w.Helper()
+	ns, err := w.table.Lookup(w.Context(), name)
+	w.must(err)
+	w.must(w.table.DeleteNamespace(w.Context(), ns.ID))
+}
+
 // hasNoOrphans checks that every item is where a purge finds it.
 func (w *world) hasNoOrphans() {
 	w.Helper()

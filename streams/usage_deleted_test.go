@@ -94,7 +94,7 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 	const day = 24 * 3_600_000
 	entity := func(w *tenant) error { _, err := w.made.DeleteEntity(context.Background(), "acme"); return err }
 	purge := func(w *tenant) error {
-		err := w.all.DeleteNamespace(context.Background(), w.made.Name())
+		err := w.all.DeleteNamespace(context.Background(), w.made.ID())
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func namespaceDelete(a *app) *cobra.Command {
 		a.leaves(spaceLine(info))
 		question := fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name)
 		return c.sure(yes, question, func(c *call) (answer, error) {
-			if err := c.all.DeleteNamespaceID(c.ctx, info.ID); err != nil {
+			if err := c.all.DeleteNamespace(c.ctx, info.ID); err != nil {
 				return answer{}, err
 			}
 			a.say("deleted; zae-limiter namespace recover %s brings it back", info.ID)

@@ -152,7 +152,7 @@ func administration() []site {
 		{name: "register namespace", again: true, done: stored(layout.NamespaceKey("new")), prepare: func(*rig) {},
 			call: func(r *rig, ctx context.Context) error { _, err := r.tab.Register(ctx, "new"); return err }},
 		{name: "delete namespace", done: gone(layout.NamespaceKey("default")), prepare: func(*rig) {},
-			call: func(r *rig, ctx context.Context) error { return r.tab.DeleteNamespace(ctx, "default") }},
+			call: func(r *rig, ctx context.Context) error { return r.tab.DeleteNamespace(ctx, namespaceID) }},
 		{name: "reset", prepare: func(r *rig) { r.take(r.l, "key", 8) },
 			done: func(r *rig) bool { return level(r) == 10*bucket.Milli },
 			call: func(r *rig, ctx context.Context) error { _, err := r.ns.Reset(ctx, "key", resource); return err }},

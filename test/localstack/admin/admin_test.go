@@ -240,14 +240,14 @@ func TestNamespaces(t *testing.T) {
 			return err
 		}
 		w.must(ask())
-		w.must(w.table.DeleteNamespace(w.Context(), "prod"))
+		w.must(w.table.DeleteNamespace(w.Context(), w.ns.ID()))
 		if err := ask(); !errors.Is(err, limiter.ErrNamespace) {
 			w.Errorf("in a deleted namespace: %v", err)
 		}
 		_, err = w.table.RecoverNamespace(w.Context(), w.ns.ID())
 		w.must(err)
 		w.must(ask())
-		w.must(w.table.DeleteNamespace(w.Context(), "prod"))
+		w.must(w.table.DeleteNamespace(w.Context(), w.ns.ID()))
 		n, err := w.table.PurgeNamespace(w.Context(), w.ns.ID())
 		if err != nil || n < 63 {
 			w.Errorf("%d removed, %v", n, err)

@@ -73,7 +73,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			if byPython {
 				p.repository(nil, "delete_namespace", kv{"namespace": namespace})
 			} else {
-				d.must(a.DeleteNamespace(ctx, namespace))
+				d.must(a.DeleteNamespace(ctx, id))
 			}
 			if _, err := a.Namespace(ctx, namespace); !errors.Is(err, limiter.ErrNamespace) {
 				d.Errorf("deleted by Python %v: administration finds it: %v", byPython, err)
@@ -99,7 +99,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			}
 
 			if byPython {
-				d.must(a.DeleteNamespace(ctx, namespace))
+				d.must(a.DeleteNamespace(ctx, id))
 				p.repository(nil, "purge_namespace", kv{"namespace_id": id})
 				d.wantUsageOnly(id)
 			} else {

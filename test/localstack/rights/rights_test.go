@@ -76,8 +76,8 @@ func administering(t *testing.T) (id string, within, whole []Right) {
 	use(t, plain, name) // not by the administration
 	workOnBuckets(t, ns)
 	within = take(t, recorder)
-	steps(t, all.DeleteNamespace(t.Context(), "default"), one(all.RecoverNamespace(t.Context(), ns.ID())),
-		all.DeleteNamespace(t.Context(), "default"), one(all.PurgeNamespace(t.Context(), ns.ID())))
+	steps(t, all.DeleteNamespace(t.Context(), ns.ID()), one(all.RecoverNamespace(t.Context(), ns.ID())),
+		all.DeleteNamespace(t.Context(), ns.ID()), one(all.PurgeNamespace(t.Context(), ns.ID())))
 	return ns.ID(), within, append(whole, take(t, recorder)...)
 }
 
