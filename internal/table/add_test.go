@@ -103,27 +103,6 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 	}
 }
 
-// An add goes by the share of its own shard. Of 9.001 tokens on four shards the first has 2.251, and
-// its level may be a millitoken higher than the others' before it may have overflowed.
-func TestAddUsesItsOwnShare(t *testing.T) {
-	rate := bucket.Limit{Name: "l", Capacity: 9_001, Amount: 9_000, Period: 60_000}
-	for shard, highest := range []int64{1_125, 1_124, 1_124, 1_124} {
-		for level, want := range map[int64]bool{highest: true, highest + 1: false} {
-			put, _ := create(sampleNow, Costs([]bucket.Limit{rate}, 0))
-			put.Item["b_l_tk"], put.Item["shard_count"] = item.N(level), item.N(4)
-			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: shard, Shards: 4, Now: sampleNow, Room: 50,
-				Costs: Costs([]bucket.Limit{rate}, 100)}
-			plan := add.Plan()
-			if plan.Key != layout.BucketKey("ns", "e", "r", shard) {
-				t.Errorf("shard %d: written to %v", shard, plan.Key)
-			}
-			if _, held, err := plan.Apply(put.Item); err != nil || held != want {
-				t.Errorf("shard %d at a level of %d: held %v, %v", shard, level, held, err)
-			}
-		}
-	}
-}
-
 // An add of as many soft limits as a bucket may have is one that DynamoDB takes. Up to sixteen are asked
 // for one by one whether they are soft.
 func TestAnAddOfManySoftLimits(t *testing.T) {

@@ -90,18 +90,6 @@ func TestTakingAheadByExample(t *testing.T) {
 	}
 }
 
-// The charge that begins a period of a quota declares what it takes ahead, too.
-func TestTakingAheadAsAPeriodBegins(t *testing.T) {
-	daily := bucket.Limit{Name: "rpm", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	costs := func(milli int64) []Cost { return Costs([]bucket.Limit{daily}, milli) }
-	_, b := create(sampleNow, costs(7_000))
-	b, held := written(t, b, Charge{Image: b, Costs: costs(2_000), Now: sampleNow + 86_400_000,
-		Ahead: &Ahead{Life: 5_000, Take: costs(1_000)}})
-	if sl := b.State.Slots[0]; !held || sl.Tokens != 8_000 || sl.Used != 9_000 || sl.Held != 1_000 {
-		t.Errorf("held %v: %+v", held, sl)
-	}
-}
-
 // The steps that change shards and limits keep what is held, or end it.
 func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	const at = sampleNow

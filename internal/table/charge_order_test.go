@@ -13,58 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// foreignRefill is the slow path of a Python client at now: it credits by its own
-// image, under a lock on the refill instant.
-func foreignRefill(image table.Shard, milli, now int64) item.Update {
-	sl := image.State.Slots[0]
-	gained := min(sl.Capacity, sl.Tokens+(now-image.State.RF)*sl.Amount/sl.Period) - sl.Tokens
-	return item.Update{
-		Key: image.Key(), Set: []item.Attr{{Name: "rf", Value: item.N(now)}},
-		Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(gained - milli)}, {Name: "b_rpm_tc", Value: item.N(milli)}},
-		If:  item.Compare("rf", item.Eq, item.N(image.State.RF)),
-	}
-}
-
-// A charge moves the refill instant without a lock on it, which other clients
-// have. In each order with their writes nothing is credited twice.
-func TestChargeAmongForeignWrites(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
-	costs := table.Costs(limits, 2_000)
-	_, image := create(now, table.Costs(limits, 8_000))
-	charge := table.Charge{Image: image, Costs: costs, Now: now + 2_000}.Plan().Update
-	refill := foreignRefill(image, 1_000, now+1_500)
-	adds := item.Update{Key: image.Key(), Add: []item.Attr{{Name: "b_rpm_tk", Value: item.N(-1_000)},
-		{Name: "b_rpm_tc", Value: item.N(1_000)}}}
-	for _, tt := range []struct {
-		name   string
-		writes []item.Update
-		held   []bool
-		level  int64 // at 2 s: 2 and 2 refilled, less what was taken
-	}{
-		{"refill first: overwritten by the line", []item.Update{refill, charge}, []bool{true, true}, 1_000},
-		{"charge first: the refill is refused", []item.Update{charge, refill}, []bool{true, false}, 2_000},
-		{"add first: counted", []item.Update{adds, charge}, []bool{true, true}, 1_000},
-		{"add last: counted", []item.Update{charge, adds}, []bool{true, true}, 1_000},
-		{"refill, add, charge", []item.Update{refill, adds, charge}, []bool{true, true, true}, 0},
-		{"refill, adds, charge of what is gone",
-			[]item.Update{refill, adds, adds, charge}, []bool{true, true, true, false}, 1_000},
-	} {
-		stored := image.Item()
-		for i, u := range tt.writes {
-			after, held, err := u.Apply(stored)
-			if err != nil || held != tt.held[i] {
-				t.Fatalf("%s: write %d held %v, %v", tt.name, i, held, err)
-			}
-			stored = after
-		}
-		b := decode(t, stored)
-		if level := buckettest.LevelAt(b.State, 0, now+2_000); level.Cmp(buckettest.Milli(tt.level)) != 0 {
-			t.Errorf("%s: holds %s, want %d", tt.name, level.FloatString(3), tt.level)
-		}
-	}
-}
-
 // Two charges from one image leave the same item in either order, except for what
 // belongs to the later instant when they are of different ones.
 func TestChargesCommute(t *testing.T) {

@@ -215,34 +215,6 @@ func TestTheNextGenerationLooksAnother(t *testing.T) {
 	}
 }
 
-// A generation begins at an instant, also by a clock that says 1970 or before; both halves of a split
-// begin theirs at the same one.
-func TestWhenTheNextGenerationBegins(t *testing.T) {
-	_, b := create(when, table.Costs(rpm80))
-	last := table.Began(b.Generation)
-	for now, want := range map[int64]int64{when + 500: when + 500, when: max(when, last+1), 0: last + 1} {
-		var halves [2]table.Shard
-		for i, on := range []item.Item{b.Item(), nil} {
-			after := applied(t, table.Split(b, now)[i], on)
-			halves[i] = decode(t, after)
-		}
-		for i, half := range halves {
-			if got := table.Began(half.Generation); got < want || got > want+1 {
-				t.Errorf("at %d: half %d began at %d, want %d", now, i, got, want)
-			}
-		}
-		if table.Began(halves[0].Generation) != table.Began(halves[1].Generation) {
-			t.Errorf("at %d: %d and %d", now, halves[0].Generation, halves[1].Generation)
-		}
-	}
-	for _, now := range []int64{0, -5} {
-		_, b := create(now, table.Costs(rpm80))
-		if got := b.Generation; got != 1<<12|7 {
-			t.Errorf("created at %d: generation %d", now, got)
-		}
-	}
-}
-
 // A generation that foreign hands have made the last one is followed by one that begins now.
 func TestAfterTheLastGeneration(t *testing.T) {
 	_, b := create(when, table.Costs(rpm80))

@@ -145,27 +145,6 @@ func TestSlotsStayOnShardZero(t *testing.T) {
 	}
 }
 
-// What slots store is read back, if it is all there.
-func TestSlotsSurviveTheirItem(t *testing.T) {
-	b := slotsBucket(3, 2, slotsLimit("fly", 10), sampleLimits[0])
-	again, err := DecodeShard(b.Item())
-	if err != nil || again.State.String() != b.State.String() || again.State.Slots[0] != b.State.Slots[0] {
-		t.Errorf("read back as %v (%v), want %v", again.State, err, b.State)
-	}
-	it := b.Item()
-	delete(it, "s_fly_2")
-	if _, err := DecodeShard(it); err == nil {
-		t.Error("read without one of the counts")
-	}
-	it = b.Item()
-	for _, field := range fields {
-		it["b_fly_"+field] = item.N(1)
-	}
-	if got, err := DecodeShard(it); err != nil || got.State.Slots[0] != b.State.Slots[0] || len(got.State.Slots) != 3 {
-		t.Errorf("with a rate of that name too it is %v (%v)", got.State, err)
-	}
-}
-
 // An item that would expire before slots that are moved would be lost lives until then; one that lives
 // for ever, or longer, does so on.
 func TestMovedSlotsKeepTheirItem(t *testing.T) {

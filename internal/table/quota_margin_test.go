@@ -1,7 +1,6 @@
 package table_test
 
 import (
-	"fmt"
 	"math/big"
 	"math/rand/v2"
 	"testing"
@@ -117,29 +116,6 @@ func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.I
 		}
 	}
 	return it, b
-}
-
-// What Create returns is an image like any other: nobody need be refused once to learn what
-// is stored.
-func TestACreatedBucketIsChargedAtOnce(t *testing.T) {
-	for _, reset := range []string{"m*/2@UTC", "m0h0@Asia/Tokyo", "+3600", ""} {
-		limit := bucket.Limit{Name: "q", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: reset}
-		if reset == "" {
-			limit.Amount = limit.Capacity
-		}
-		for _, now := range []int64{theEdge - 1, theEdge, theEdge + 999, theEdge + 1000} {
-			costs := table.Costs([]bucket.Limit{limit}, bucket.Milli)
-			put, b := create(now, costs)
-			stored, err := table.DecodeShard(put.Item)
-			if err != nil || fmt.Sprint(stored) != fmt.Sprint(b) {
-				t.Errorf("%q at %d: created %+v, stored %+v, %v", reset, now, b, stored, err)
-			}
-			plan := table.Charge{Image: b, Costs: costs, Now: now + 1}.Plan()
-			if _, held, err := plan.Update.Apply(put.Item); !held || err != nil {
-				t.Errorf("%q at %d: the second request is refused, %v", reset, now, err)
-			}
-		}
-	}
 }
 
 // A period from the first use is over, and nothing is taken of the next one yet. What was given
