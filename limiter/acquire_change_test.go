@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
@@ -92,68 +90,6 @@ func TestLimitDroppedAndAddedAgain(t *testing.T) {
 	wantGranted(t, l, asks(Costs{"tpm": 1}, both...), 16)
 }
 
-// TestSkeletonIsMended (W6): what an unconditional write of another client has
-// left of a bucket is completed. Nothing but counters counts from a full bucket.
-func TestSkeletonIsMended(t *testing.T) {
-	key := func(l *Limiter) item.Key { return layout.BucketKey(l.namespace, acme, gpt, 0) }
-	cases := []struct {
-		name  string
-		item  item.Item // besides the key
-		edit  item.Item // or changes to a whole bucket of 10
-		grant int
-	}{
-		{"adjust of a deleted bucket", item.Item{"b_rpm_tk": item.N(-3000), "b_rpm_tc": item.N(3000)}, nil, 7},
-		{"rollback of a deleted bucket", item.Item{"b_rpm_tk": item.N(3000), "b_rpm_tc": item.N(-3000)}, nil, 10},
-		{"rollback of much", item.Item{"b_rpm_tk": item.N(3_000_000), "b_rpm_tc": item.N(-3_000_000)}, nil, 10},
-		{"shard count alone", item.Item{"shard_count": item.N(1)}, nil, 10},
-		{"without capacity", nil, item.Item{"b_rpm_cp": nil}, 10},
-		{"without period", nil, item.Item{"b_rpm_rp": nil}, 10},
-		{"without counter", nil, item.Item{"b_rpm_tc": nil}, 10},
-		{"without clock", nil, item.Item{"rf": nil}, 10},
-		{"without shard count", nil, item.Item{"shard_count": nil}, 10},
-		{"without write meter", nil, item.Item{"b_wcu_tk": nil, "b_wcu_cp": nil, "b_wcu_ra": nil, "b_wcu_rp": nil,
-			"b_wcu_tc": nil}, 10},
-		{"with half a write meter", nil, item.Item{"b_wcu_cp": nil}, 10},
-		{"tokens without parameters for another limit", nil, item.Item{"b_tpm_tk": item.N(0)}, 10},
-		{"parameters without tokens (W2)", nil, item.Item{"b_rpm_tk": nil}, 10},
-		{"clock in the far future", nil, item.Item{"rf": item.N(1 << 45)}, 10},
-		{"clock in the far future, empty", nil, item.Item{"rf": item.N(1 << 45), "b_rpm_tk": item.N(0)}, 0},
-		{"without clock, empty", nil, item.Item{"rf": nil, "b_rpm_tk": item.N(0)}, 0},
-		{"clock a little ahead", nil, item.Item{"rf": item.N(1_700_000_000_500)}, 10},
-	}
-	for _, c := range cases {
-		for _, fresh := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/fresh process %v", c.name, fresh), func(t *testing.T) {
-				inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
-					must(t, l, asks(Costs{"rpm": 0}, rpm10))
-					if c.item != nil {
-						it := key(l).Item()
-						for k, v := range c.item {
-							it[k] = v
-						}
-						w.db.Store(it)
-					} else {
-						w.edit(l, 0, c.edit)
-					}
-					if fresh {
-						l = w.process(Options{})
-					}
-					if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); n != c.grant {
-						t.Fatalf("%d granted, want %d", n, c.grant)
-					}
-					w.advance(2 * time.Minute)
-					wantGranted(t, l, asks(Costs{"rpm": 1}, rpm10), 10)
-					b := w.shards(l, acme, gpt)[0]
-					if len(b.Partial) > 0 && c.name != "tokens without parameters for another limit" || b.State.NoClock ||
-						b.State.Index(bucket.WCU) < 0 {
-						t.Fatalf("not mended: %+v", b)
-					}
-				})
-			})
-		}
-	}
-}
-
 // TestLifetimes (wire format 1.4): a bucket by limits of the entity on the
 // resource never expires; by any other it does, after seven times what it takes
 // to fill, and every refill renews that.
@@ -187,26 +123,6 @@ func TestLifetimes(t *testing.T) {
 				t.Fatalf("after the level changed: ttl in %d s", ttl()-now())
 			}
 		})
-	}
-}
-
-// TestExpiredButPresent: the sweeper takes its time; a bucket whose ttl is past
-// is revived with its old tokens and clock, by processes that know it or not.
-func TestExpiredButPresent(t *testing.T) {
-	for _, fresh := range []bool{true, false} {
-		w, l := newProcess(t, Options{})
-		must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		w.edit(l, 0, item.Item{"ttl": item.N(w.now.Load()/1000 - 1)})
-		w.advance(12 * time.Second)
-		if fresh {
-			l = w.process(Options{})
-		}
-		if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); n != 2 {
-			t.Fatalf("fresh process %v: %d granted, want the 2 that 12s have earned", fresh, n)
-		}
-		if b := w.shards(l, acme, gpt)[0]; b.TTL <= w.now.Load()/1000 {
-			t.Fatalf("fresh process %v: still expired", fresh)
-		}
 	}
 }
 
@@ -245,56 +161,6 @@ func TestRaisedLimitFillsWithoutAGrant(t *testing.T) {
 			}
 		}
 		w.sharesAddUp(l)
-	}
-}
-
-// Two releases that want different limits of an exhausted bucket pay for bringing
-// theirs in force, but no more often than for looks.
-func TestDeniedOverridesDoNotFlapForEveryRequest(t *testing.T) {
-	for _, processes := range []int{1, 2} {
-		w := newWorld(t)
-		ls := []*Limiter{w.process(Options{}), w.process(Options{})}[:processes]
-		reqs := []Request{asks(Costs{"rph": 5}, PerHour("rph", 5)), asks(Costs{"rph": 10}, PerHour("rph", 10))}
-		must(t, ls[0], reqs[0])
-		w.db.ResetStats()
-		const seconds = 20
-		for range seconds * 20 {
-			for i := range reqs {
-				if _, err := ls[i%processes].Acquire(t.Context(), reqs[i]); !errors.Is(err, ErrLimited) {
-					t.Fatal(err)
-				}
-			}
-			w.advance(50 * time.Millisecond)
-		}
-		if n := w.db.Stats().Calls(); n > 4*processes*seconds {
-			t.Errorf("%d processes: %d calls in %d s", processes, n, seconds)
-		}
-	}
-}
-
-// A request that is denied brings its limits in force on one shard at most, also if it may always ask.
-func TestADenialBringsItsLimitsToOneShard(t *testing.T) {
-	w := newWorld(t)
-	old, limit := PerHour("rpm", 40), PerHour("rpm", 44)
-	first := w.process(Options{MaxShards: 4})
-	must(t, first, asks(Costs{"rpm": 0}, old))
-	w.split(first, 4)
-	must(t, first, asks(Costs{"rpm": 0}, old))
-	drain(t, first, asks(Costs{"rpm": 1}, old))
-	l := w.process(Options{MaxShards: 4, DenyFor: -1})
-	for range 3 {
-		if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 5}, limit)); !errors.Is(err, ErrLimited) {
-			t.Fatal(err)
-		}
-		n := 0
-		for _, b := range w.shards(l, acme, gpt) {
-			if b.State.Slots[b.State.Index("rpm")].Limit.Amount == limit.stored().Amount {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("%d shards have the limits, want 1", n)
-		}
 	}
 }
 
@@ -358,23 +224,6 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		if yielded == 0 || yielded > 24 || seen[c.new[0].Capacity] < 300 {
 			t.Errorf("%s: told %d times, capacity %v", c.name, yielded, seen)
 		}
-	}
-}
-
-// Two places of one process that give different limits do not flip the bucket either.
-func TestOneProcessWithTwoLimits(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	writes, flips, last := 0, 0, int64(0)
-	w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
-	for step := range 240 {
-		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 600+600*int64(step%2))))
-		if now := w.capacity(l); now != last {
-			flips, last = flips+1, now
-		}
-		w.advance(500 * time.Millisecond)
-	}
-	if flips > 8 || writes > 250 {
-		t.Errorf("%d flips, %d writes for 240 grants", flips, writes)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -354,28 +353,7 @@ func (w *world) merge(l *Limiter, count int) {
 	}
 }
 
-// A limit came into force after the bucket was split, and only one of two shards was
-// charged for it before they merge: what is left is what the other would have had.
-func TestLimitNewToASplitBucketMerges(t *testing.T) {
-	added := PerHour("added", 10)
-	for _, charged := range []int{0, 1} {
-		w, l := newProcess(t, Options{})
-		must(t, l, asks(Costs{"rpm": 1}, rpm80)).Rollback(t.Context())
-		w.split(l, 2)
-		five := table.Charge{Image: w.shards(l, acme, gpt)[charged], Now: w.now.Load(),
-			Costs: table.Costs([]bucket.Limit{added.stored(), rpm80.stored()}, 5*bucket.Milli)}
-		if _, err := w.db.Bare().Write(t.Context(), five.Plan().Update); err != nil {
-			t.Fatal(err)
-		}
-		w.merge(l, 1)
-		w.wantHeld(l, added, 5)
-		if n := drain(t, w.process(Options{}), asks(Costs{"added": 1}, added, rpm80)); n != 5 {
-			t.Errorf("shard %d had granted 5 of 10, and once merged %d more are granted", charged, n)
-		}
-	}
-}
-
-// So does what the work has cost more, and what that shard has gained since is reckoned with.
+// A lease of a shard that has merged settles more into the shard that is left, with what that one has gained since.
 func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))

@@ -17,7 +17,7 @@ import (
 // says, if it is not nil.
 func far(t *testing.T, trip time.Duration, opts Options,
 	fail func(n int64, op memdynamo.Op) (bool, error)) (*world, *Limiter, *atomic.Int64) {
-	w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
+	w := virtual(t, trip)
 	writes := &atomic.Int64{}
 	var armed atomic.Bool
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {

@@ -126,38 +126,25 @@ func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
 	})
 }
 
-// oddly is a table that answers some writes which it has carried out with an item that nobody can
-// read, or by a panic of the client.
+// oddly is a table whose answers to the writes that it has carried out are odd: unreadable items, or panics of
+// the client.
 type oddly struct {
 	store.Store
-	rng *rand.Rand
+	odd func(item.Item) item.Item // nil: all answers are as they should be
 }
 
-func (s oddly) Write(ctx context.Context, w item.Write) (item.Item, error) {
+func (s *oddly) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	it, err := s.Store.Write(ctx, w)
-	if err != nil || s.rng.IntN(10) > 0 {
-		return it, err
-	}
-	if s.rng.IntN(2) == 0 {
-		panic("planned")
-	}
-	return unreadable(it), err
-}
-
-// one is a table that answers one write, which it carries out, in an odd way: by a panic of the client, or
-// with an item that nobody can read.
-type one struct {
-	store.Store
-	odd func(item.Item) item.Item
-}
-
-func (s *one) Write(ctx context.Context, w item.Write) (item.Item, error) {
-	it, err := s.Store.Write(ctx, w)
-	if odd := s.odd; err == nil && odd != nil {
-		s.odd = nil
-		it = odd(it)
+	if err == nil && s.odd != nil {
+		it = s.odd(it)
 	}
 	return it, err
+}
+
+// once makes the next answer odd, and no other.
+func (s *oddly) once(odd func(item.Item) item.Item) *oddly {
+	s.odd = func(it item.Item) item.Item { s.odd = nil; return odd(it) }
+	return s
 }
 
 // unreadable returns an item that nobody can read.
@@ -175,12 +162,12 @@ func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
 		"panic":      func(item.Item) item.Item { panic("planned") },
 	} {
 		inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
-			table := &one{Store: l.store.Store}
+			table := &oddly{Store: l.store.Store}
 			l.store.Store = table
 			req := asks(Costs{"rps": 1}, rps1000)
 			granted, _ := w.busy(l, req, 200)
 			w.pass(2 * time.Second) // the next write tells what of it has ended
-			table.odd = odd
+			table.once(odd)
 			err := desk.Guarded(func() error { _, err := l.Acquire(context.Background(), req); return err })
 			if err == nil || table.odd != nil {
 				t.Errorf("%s: granted, or without a write", name)
@@ -211,7 +198,15 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 			for range 3 {
 				l := w.process(Options{Ahead: 400 * time.Millisecond, MaxShards: 1})
 				if seed%2 == 1 {
-					l.store.Store = oddly{l.store.Store, rng}
+					l.store.Store = &oddly{l.store.Store, func(it item.Item) item.Item {
+						switch rng.IntN(20) {
+						case 0:
+							panic("planned")
+						case 1:
+							return unreadable(it)
+						}
+						return it
+					}}
 				}
 				ps = append(ps, l)
 			}

@@ -322,10 +322,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 		l := w.process(Options{Observe: s.observe})
 		req := asks(Costs{"tpd": 500}, Quota("tpd", 10_000_000, Daily("")))
 		settled(t, l, req, nil)
-		w.db.SetHook(func(memdynamo.Op) (bool, error) {
-			time.Sleep(5 * time.Millisecond)
-			return true, nil
-		})
+		w.db.SetHook(takes(5 * ms))
 		w.db.ResetStats()
 		before := s.sent()
 		const goroutines, each = 64, 20

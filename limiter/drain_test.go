@@ -261,7 +261,7 @@ func TestDrainsOfOneProcessAreShared(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		must(t, l, asks(Costs{"rpm": 1}, rpm80))
 		w.db.ResetStats()
-		w.db.SetHook(slow)
+		w.db.SetHook(takes(2 * ms))
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {

@@ -146,25 +146,6 @@ func TestDenialIsOfItsLimits(t *testing.T) {
 	}
 }
 
-// A request whose writes are refused again and again is denied in the end, for the
-// time in which its costs refill, and says how often it wrote.
-func TestRefusedAgainAndAgain(t *testing.T) {
-	w := newWorld(t)
-	calls := 0
-	l := w.process(Options{Observe: only(EventAcquire, func(e Event) { calls = e.Writes })})
-	limits := []Limit{PerMinute("rpm", 60), PerMinute("tpm", 600)}
-	must(t, l, asks(Costs{"rpm": 1}, limits...))
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) { return false, w.refusedNow(op) })
-	d := deniedBy(t, l, asks(Costs{"rpm": 2, "tpm": 40}, limits...))
-	if d.Limit != "tpm" || d.RetryAfter != 4*time.Second {
-		t.Errorf("got %v, want denied by tpm for 4s", d)
-	}
-	if calls != 3 {
-		t.Errorf("denied after %d writes, want 3", calls)
-	}
-	reservesNothing(t, l)
-}
-
 // exhausted returns a process that knows all shards of an exhausted bucket, and a
 // request that is denied.
 func exhausted(t testing.TB, count int) (*world, *Limiter, Request) {
@@ -297,23 +278,6 @@ func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	t.Errorf("never granted, after %d writes", w.db.Stats().Updates)
 }
 
-// virtual returns a world whose clock is that of the test's bubble, in which every
-// call takes four milliseconds.
-func virtual(t *testing.T) *world {
-	w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
-	w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(4 * time.Millisecond); return true, nil })
-	return w
-}
-
-// started returns a process of a virtual world.
-func (w *world) started(opts Options) *Limiter {
-	w.t.Helper()
-	opts.Register = true
-	l, err := open(w.t.Context(), w.db, &opts)
-	fine(w.t, err)
-	return l
-}
-
 // exhausted returns a bucket of a limit, of so many shards, that holds nothing.
 func (w *world) exhausted(limit Limit, shards int) {
 	w.t.Helper()
@@ -338,7 +302,7 @@ func (w *world) exhausted(limit Limit, shards int) {
 func TestFloodOnAnExhaustedKey(t *testing.T) {
 	for _, shards := range []int{1, 32} {
 		t.Run(fmt.Sprint(shards, " shards"), bubble(func(t *testing.T) {
-			w := virtual(t)
+			w := virtual(t, 4*ms)
 			limit := PerDay("rpd", 320)
 			w.exhausted(limit, shards)
 			l := w.started(Options{})
@@ -404,7 +368,7 @@ func TestDenialsCostNoWrite(t *testing.T) {
 		Quota("spend", 5, Monthly(1, "UTC")): 5 + 62, // each is granted, and a look a second
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := virtual(t)
+			w := virtual(t, 4*ms)
 			l := w.started(Options{})
 			denied, before := int64(0), w.db.Stats().WriteUnits
 			for range 600 { // a minute, ten requests a second
@@ -432,7 +396,7 @@ func TestDenialsCostNoWrite(t *testing.T) {
 func TestDenialsAreCountedOnce(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
-			w, r := virtual(t), rand.New(rand.NewPCG(seed, 51))
+			w, r := virtual(t, 4*ms), rand.New(rand.NewPCG(seed, 51))
 			procs := []*Limiter{w.started(Options{}), w.started(Options{Ahead: time.Second}), w.started(Options{})}
 			limits := []Limit{PerSecond("rps", 5), PerDay("rpd", 100000)}
 			denied := int64(0)

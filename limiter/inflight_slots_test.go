@@ -105,7 +105,7 @@ func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
 		fine(t, o.must(w, takesJob(1)).Commit(t.Context()))
-		w.store.Store = &one{Store: w.store.Store, odd: unreadable}
+		w.store.Store = (&oddly{Store: w.store.Store}).once(unreadable)
 		if lease, err := w.Acquire(t.Context(), takesJob(1)); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("got %v, %v", lease, err)
 		}
@@ -345,20 +345,6 @@ func TestWaiterForMoreThanIdleSlotsSleeps(t *testing.T) {
 			})
 		}
 		all.Wait()
-	})
-}
-
-// For a request that leaves a part to others idle slots are at work.
-func TestIdleSlotsCountAgainstFloors(t *testing.T) {
-	inOffice(t, func(t *testing.T, o *office) {
-		ten := InFlight("jobs", 10, epoch).WithFloor("batch", 50)
-		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
-		o.busy(w, takesJob(4, ten))
-		beside := o.must(other, takesJob(3, ten))
-		batch := takesJob(3, ten)
-		batch.Class = "batch"
-		o.denied(w, batch)
-		fine(t, beside.Commit(t.Context()))
 	})
 }
 

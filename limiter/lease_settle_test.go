@@ -149,7 +149,7 @@ func TestSettlingManyShards(t *testing.T) {
 		if len(lease.items) != 8 {
 			t.Fatalf("taken from %d shards, want 8", len(lease.items))
 		}
-		w.db.SetHook(func(memdynamo.Op) (bool, error) { time.Sleep(2 * time.Second); return true, nil })
+		w.db.SetHook(takes(2 * time.Second))
 		report(t, lease.Rollback(t.Context()))
 		for _, b := range w.shards(l, acme, gpt) {
 			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != 10*bucket.Milli {

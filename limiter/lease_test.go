@@ -311,20 +311,6 @@ func TestLeaseConcurrently(t *testing.T) {
 	w.wantHeld(l, tpm1000, 700)
 }
 
-// TestLeaseOfAnExpiredBucket: a lease outlives its bucket without harm, also
-// when somebody has created the bucket anew.
-func TestLeaseOfAnExpiredBucket(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-	w.advance(24 * time.Hour)
-	if w.db.Sweep(w.now.Load()/1000) != 1 {
-		t.Fatal("not swept")
-	}
-	must(t, w.bystander(l), asks(Costs{"rpm": 1}, rpm10))
-	fine(t, adjustThenCommit(Costs{"rpm": 4})(t.Context(), lease))
-	w.wantHeld(l, rpm10, 5)
-}
-
 // What is due of a lease on several items makes each limit cost what was said, and no item pays back more
 // than it has paid. More is due of the first item only, and a limit of which nothing was said stays.
 func TestDuesAddUp(t *testing.T) {

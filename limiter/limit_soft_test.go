@@ -111,19 +111,6 @@ func TestSoftAndHardAgain(t *testing.T) {
 	must(t, l, stored(Costs{"rph": 5000}))
 }
 
-// A soft quota goes into debt in its period, and is whole in the next one.
-func TestSoftQuota(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	limit := Quota("rpd", 10, Daily("")).AsSoft()
-	for range 3 {
-		must(t, l, asks(Costs{"rpd": 7}, limit))
-	}
-	w.advance(25 * time.Hour)
-	if lease := must(t, l, asks(Costs{"rpd": 4}, limit)); lease.Status()[0].Remaining != 6 || lease.Overdrawn() != nil {
-		t.Errorf("status %+v", lease.Status())
-	}
-}
-
 // Processes that send one request each, and so never see an image, make the limit soft in the
 // bucket too: what they owe is forgotten when it is made to deny.
 func TestDebtOfShortProcesses(t *testing.T) {
@@ -141,20 +128,6 @@ func TestDebtOfShortProcesses(t *testing.T) {
 	w.advance(time.Minute)
 	if got := deniedBy(t, w.process(Options{}), stored(Costs{"rph": 1})); got.RetryAfter > time.Second {
 		t.Errorf("denied for %v, want 1s", got.RetryAfter)
-	}
-}
-
-// A soft quota that is made hard and raised denies from what there is: what is spent stays spent.
-func TestSoftQuotaMadeHard(t *testing.T) {
-	for raised, left := range map[int64]int64{5: 0, 10: 0, 12: 0, 40: 25} {
-		w, l := newProcess(t, Options{ConfigTTL: time.Millisecond})
-		w.configure(l, "", gpt, Quota("rpd", 10, Daily("")).AsSoft())
-		must(t, l, stored(Costs{"rpd": 15}))
-		w.configure(l, "", gpt, Quota("rpd", raised, Daily("")))
-		w.advance(time.Second)
-		if got := drain(t, l, stored(Costs{"rpd": 1})); int64(got) != left {
-			t.Errorf("made hard with %d: %d granted, want %d", raised, got, left)
-		}
 	}
 }
 

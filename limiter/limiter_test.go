@@ -77,6 +77,35 @@ func bubble(f func(t *testing.T)) func(t *testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
+// virtual returns a world within a bubble: its clock is that of the bubble, and a call takes a trip.
+func virtual(t testing.TB, trip time.Duration) *world {
+	w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
+	w.db.SetHook(takes(trip))
+	return w
+}
+
+// takes returns a hook with which every call takes so long.
+func takes(trip time.Duration) memdynamo.Hook {
+	return func(memdynamo.Op) (bool, error) { time.Sleep(trip); return true, nil }
+}
+
+// started returns a process of a virtual world.
+func (w *world) started(opts Options) *Limiter {
+	w.t.Helper()
+	opts.Register = true
+	l, err := open(w.t.Context(), w.db, &opts)
+	fine(w.t, err)
+	return l
+}
+
+// inTime runs f in a virtual world, in which a call takes two milliseconds.
+func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := virtual(t, 2*ms)
+		f(t, w, func() *Limiter { return w.started(Options{Timeout: 10 * time.Second}) })
+	})
+}
+
 // fine ends the test if there is an error.
 func fine(t testing.TB, err error) {
 	t.Helper()

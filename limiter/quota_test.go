@@ -121,35 +121,6 @@ func TestWaitingForAQuota(t *testing.T) {
 	})
 }
 
-func TestPeriodsFromTheFirstUse(t *testing.T) {
-	w, l := newProcess(t, Options{})
-	w.configure(l, "", gpt, Quota("session", 2, FromFirstUse(5*time.Hour)))
-	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"session": 1}}
-	take := func(want int) {
-		t.Helper()
-		n := 0
-		for range 4 {
-			if _, err := l.Acquire(t.Context(), req); err == nil {
-				n++
-			} else if !errors.Is(err, ErrLimited) {
-				t.Fatal(err)
-			}
-		}
-		if n != want {
-			t.Errorf("%d granted, want %d", n, want)
-		}
-	}
-	take(2)
-	w.advance(5*time.Hour - time.Minute)
-	take(0)
-	w.advance(2 * time.Minute)
-	take(2) // begins the second period, not earlier
-	w.advance(5*time.Hour - time.Minute)
-	take(0)
-	w.advance(20 * time.Hour)
-	take(2)
-}
-
 // Months begin on their day, or on their last one where they have no such day.
 func TestMonthsThatAreTooShort(t *testing.T) {
 	for day, want := range map[int]string{
@@ -290,21 +261,6 @@ func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A quota by the calendar becomes one from the first use. The process that brings that takes nothing
-// of it, and has an image from before others took 9 of 10.
-func TestAQuotaChangesItsCalendar(t *testing.T) {
-	w := newWorld(t)
-	one, two := w.process(Options{}), w.process(Options{})
-	was := []Limit{PerSecond("rps", 1000), Quota("q", 10, Daily(""))}
-	is := []Limit{PerSecond("rps", 1000), Quota("q", 10, FromFirstUse(time.Hour))}
-	must(t, two, asks(Costs{"rps": 1}, was...))
-	must(t, one, asks(Costs{"q": 9}, was...))
-	must(t, two, asks(Costs{"rps": 1}, is...))
-	if more := drain(t, one, asks(Costs{"q": 1}, is...)); 9+more > 10 {
-		t.Errorf("%d of 10 granted", 9+more)
 	}
 }
 

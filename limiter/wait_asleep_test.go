@@ -261,25 +261,6 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 	}
 }
 
-// A denial a moment ago says nothing of a request that waits.
-func TestWaitRightAfterADenial(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		l := process()
-		w.db.SetHook(nil)
-		must(t, l, asks(Costs{"rpm": 10}, rpm10))
-		req := asks(Costs{"rpm": 1}, rpm10)
-		for range 2 {
-			deniedBy(t, l, req)
-		}
-		begin := time.Now()
-		w.db.ResetStats()
-		if _, err := l.Wait(t.Context(), req); err != nil || time.Since(begin) != 6*time.Second ||
-			w.db.Stats().Calls() != 1 {
-			t.Errorf("%v after %s, %+v; want the 6s of one token, and one write", err, time.Since(begin), w.db.Stats())
-		}
-	})
-}
-
 // What a charge has taken for a lease that was closed meanwhile is given back.
 func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(*Lease, context.Context) error{

@@ -17,21 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// inTime runs f in virtual time: the clock of table and limiters is that of the
-// bubble, and every call takes two milliseconds.
-func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter)) {
-	synctest.Test(t, func(t *testing.T) {
-		db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
-		w := &world{t: t, db: db}
-		db.SetHook(slow)
-		f(t, w, func() *Limiter {
-			l, err := open(t.Context(), db, &Options{Register: true, Timeout: 10 * time.Second})
-			fine(t, err)
-			return l
-		})
-	})
-}
-
 // waits waits until the request is granted.
 func waits(t testing.TB, l *Limiter, req Request) {
 	t.Helper()
@@ -45,11 +30,6 @@ func reserved(t testing.TB, l *Limiter, req Request) (*Lease, time.Duration) {
 	lease, after, err := l.Reserve(t.Context(), req)
 	fine(t, err)
 	return lease, after
-}
-
-func slow(memdynamo.Op) (bool, error) {
-	time.Sleep(2 * time.Millisecond)
-	return true, nil
 }
 
 // TestLargeWaiterGetsItsShare: eight that want 5 tokens again and again stand
