@@ -3,14 +3,10 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Words of this file: a want is what a request needs of one bucket, limits and costs. A desk decides about
@@ -44,90 +40,70 @@ import (
 // one of them probes first, for at most 100 ms. Once the table answers, all are sent again.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	begin := l.begin()
-	if lease := l.atHand(ctx, req); lease != nil {
-		l.observeAcquire(ctx, req, begin, &desk.Attempt{Held: true}, lease, nil)
-		return lease, nil
-	}
-	tries := &desk.Attempt{}
-	lease, err := l.acquire(ctx, req, tries)
-	l.observeAcquire(ctx, req, begin, tries, lease, err)
+	lease, writes, err := l.acquire(ctx, req, nil)
+	l.observeAcquire(ctx, req, begin, writes, lease, err)
 	return lease, err
 }
 
-// acquire resolves a request and takes its costs. Three outcomes are errors: denied,
+// acquire takes the costs of a request, and returns how many writes were sent for it. The tries are of one that
+// waits; nil is one that does not, and may be granted from held tokens. Three outcomes are errors: denied,
 // unavailable and unknown; the policy of the call decides about the last two.
-func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, error) {
-	n := req.name()
+func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt) (lease *Lease, writes int,
+	err error) {
 	if !l.desks.Enter() {
-		return nil, closed("acquire", n)
+		return nil, 0, closed("acquire", req.name())
 	}
 	defer l.desks.Leave()
-	var few [1]portion
+	var few [1]part
 	parts, err := l.parts(req, few[:0])
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	if tries == nil {
+		if lease = l.atHand(ctx, req, parts); lease != nil {
+			return lease, 0, nil
+		}
+		tries = &desk.Attempt{}
 	}
 	req.Also = slices.Clone(req.Also) // the lease keeps it, and the caller may use its own again
-	if !l.answers(ctx, parts) {       // the table has been silent: do not wait for a timeout once more
-		at, stored, err := l.unasked(parts)
-		return l.undecided(ctx, req, parts, at, stored, err)
+	got := l.take(ctx, parts, tries)
+	err = failure(got)
+	for _, p := range parts { // all, or the one that has failed
+		if got.Called && (err == nil || p.charges(got.At)) {
+			l.desks.Heard(ctx, p.name(), got.At, err)
+		}
+	}
+	if err != nil {
+		lease, err = l.undecided(ctx, req, parts, got.At, err)
+		return lease, tries.Calls, err
+	}
+	lease = l.leaseOf(got.Grants)
+	lease.request = req
+	l.hold(lease, got.Wants, got.Reused)
+	return lease, tries.Calls, nil
+}
+
+// take takes what all parts of a request need, or nothing.
+func (l *Limiter) take(ctx context.Context, parts []part, tries *desk.Attempt) desk.Taken {
+	for _, p := range parts { // the table may have been silent: do not wait for a timeout once more
+		if !l.desks.Sends(p.name()) && !l.probes(ctx, p) {
+			return desk.Taken{At: parts[0].name(), Err: desk.ErrOpen}
+		}
 	}
 	bounded := l.desks.Begin(ctx, tries)
 	defer bounded.End()
-	wants, cfg, at, err := l.needs(bounded, parts, tries.Room[:0])
-	got, reused := desk.Taken{}, (*inflight.Lease)(nil)
-	if err == nil {
-		reused = l.desks.Reuse(wants)
-		defer func() { l.desks.Unused(reused, tries.Kept()) }() // unless a lease has them
-		got = l.desks.Take(bounded, wants, tries)
-		at, err = got.At, failure(got)
-	} else { // which limits are in force is not known, or they never grant it: nothing was asked for
-		err = unresolved(at, err)
+	wants, at, err := l.needs(bounded, parts, tries.Room[:0])
+	if err != nil { // which limits are in force is not known, or they never grant it: nothing was asked for
+		return desk.Taken{At: at, Err: err, Called: store.KindOf(err) != 0}
 	}
-	if denied, ok := errors.AsType[*LimitError](err); ok && reused != nil {
-		denied.addReused(wants, reused.Of)
-	}
-	// Else no call was made: it is bypassed, granted from prefetched tokens, or denied by the last image.
-	if err == nil && !tries.Held && charged(got.Grants) || store.KindOf(err) != 0 || tries.Calls > 0 {
-		l.heard(ctx, req, parts, wants, at, err)
-	}
-	if err != nil {
-		return l.undecided(ctx, req, parts, at, cfg.policy, err)
-	}
-	lease := l.leaseOf(got.Grants)
-	lease.request = req
-	l.hold(lease, wants, reused)
-	reused = nil
-	return lease, nil
+	return l.desks.Take(bounded, wants, tries)
 }
 
-// answers reports whether a request may be sent: not while a bucket that it names is throttled, nor while
-// nothing has an answer.
-func (l *Limiter) answers(ctx context.Context, parts []portion) bool {
-	for _, a := range parts {
-		if !l.desks.Sends(a.name()) && !l.probes(ctx, a) {
-			return false
-		}
-	}
-	return true
-}
-
-func (l *Limiter) probes(ctx context.Context, a portion) bool {
-	return l.desks.Probes(ctx, a.name(), func(ctx context.Context) error {
-		_, _, _, err := l.levels(ctx, a, nil)
+func (l *Limiter) probes(ctx context.Context, p part) bool {
+	return l.desks.Probes(ctx, p.name(), func(ctx context.Context) error {
+		_, err := l.levels(ctx, &p, nil, true)
 		return err
 	})
-}
-
-// heard passes the end of the calls of a request to the breakers: of all parts, or of the one that has failed.
-func (l *Limiter) heard(ctx context.Context, req Request, parts []portion, wants []decide.Want, at decide.Name,
-	err error) {
-	of := req.partOf(wants, at)
-	for _, a := range parts {
-		if n := a.name(); err == nil || n == of {
-			l.desks.Heard(ctx, n, at, err)
-		}
-	}
 }
 
 // Do acquires, runs fn with the lease, and commits the lease. When fn returns an error while ctx
@@ -184,61 +160,5 @@ func (l *Limiter) Allow(ctx context.Context, entity string, limits ...Limit) err
 		costs[limit.Name] = 1
 	}
 	_, err := l.Acquire(ctx, Request{Entity: entity, Resource: AllowResource, Costs: costs, Limits: limits})
-	return err
-}
-
-// parts checks a request, and returns its parts in the room that it is given.
-func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
-	if n := 1 + len(req.Also); n > maxParts {
-		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
-			fmt.Sprintf("at most %d", maxParts-1))
-	}
-	one := req
-	one.Also = nil
-	for i := -1; i < len(req.Also); i++ {
-		if i >= 0 {
-			p := req.Also[i]
-			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
-		}
-		a := portion{Request: one}
-		var err error
-		if err = one.validate(); err == nil {
-			a.own, err = ownLimits(l.desks.Peek(a.name()), one.Limits)
-		}
-		if err != nil {
-			if i >= 0 {
-				err = fmt.Errorf("part Also[%d]: %w", i, err)
-			}
-			return nil, err
-		}
-		if slices.ContainsFunc(room, func(o portion) bool { return o.name() == a.name() }) {
-			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(a.name()), "every entity and resource once")
-		}
-		room = append(room, a)
-	}
-	return room, nil
-}
-
-// failure is the error of a request that was not granted, nil if it was.
-func failure(t desk.Taken) error {
-	err := t.Err
-	if denied, ok := errors.AsType[*desk.Denied](err); ok {
-		err = refusal(denied.Decision)
-	}
-	if len(t.Others) == 0 {
-		return err
-	}
-	all := []error{err}
-	for _, o := range t.Others {
-		if o.Op == "rollback" {
-			all = append(all, settleError(o.Op, o.Name, o.Errs))
-		} else {
-			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
-		}
-	}
-	setup := store.KindOf(err) == store.Setup
-	if err = errors.Join(all...); !decided(err) && !setup {
-		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
-	}
 	return err
 }

@@ -152,7 +152,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	s.prepare(t, w, l)
 	req := asks(Costs{"rpm": 2}, rpm10)
 	req.OnUnavailable = policy
-	l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
+	l.configs.resolve(t.Context(), acmeGPT, &brought{stored: []bucket.Limit{}}, l.now(), true)
 
 	used := w.used(l, "rpm")
 	w.wantHeld(l, rpm10, s.holds)
@@ -298,7 +298,7 @@ func TestPolicyPrecedence(t *testing.T) {
 				req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 10}, OnUnavailable: c.call}
 				switch path {
 				case "first write": // the configuration is read, the bucket does not exist
-					l.configs.resolve(t.Context(), acmeGPT, nil, l.now())
+					l.configs.resolve(t.Context(), acmeGPT, nil, l.now(), true)
 				case "spend":
 					req.Costs = Costs{"rpm": 1}
 					must(t, l, req)

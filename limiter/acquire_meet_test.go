@@ -34,7 +34,7 @@ func (s *blind) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]
 
 // blinds makes a process forget a bucket, and fails its read of it: it begins with a plain add.
 func (w *world) blinds(l *Limiter, n decide.Name) *Limiter {
-	l.configs.resolve(w.t.Context(), n, []bucket.Limit{}, l.now())
+	l.configs.resolve(w.t.Context(), n, &brought{stored: []bucket.Limit{}}, l.now(), true)
 	l.desks.Of(n).Bucket = decide.NewBucket(&l.desks.Settings)
 	l.store.Store = &blind{Store: l.store.Store}
 	return l
@@ -166,7 +166,7 @@ func forget(l *Limiter, all ...decide.Name) {
 
 // newDesks returns desks of a limiter, without a table.
 func newDesks(size int) *desk.Desks {
-	return desk.New(nil, desk.Options{Size: size, Notes: func() any { return &notes{} }})
+	return desk.New(nil, desk.Options{Size: size, Notes: func() any { return new(atomic.Pointer[kept]) }})
 }
 
 // remembered counts the desks of some buckets.

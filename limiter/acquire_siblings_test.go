@@ -43,7 +43,7 @@ func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
 // was found missing longer ago is read again.
 func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	w, l := newProcess(t, Options{})
-	l.configs.resolve(t.Context(), acmeGPT, []bucket.Limit{}, l.now())
+	l.configs.resolve(t.Context(), acmeGPT, &brought{stored: []bucket.Limit{}}, l.now(), true)
 	var calls []memdynamo.OpName
 	fails := true
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {

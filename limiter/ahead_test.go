@@ -554,8 +554,8 @@ func TestTheShortestTimeHolds(t *testing.T) {
 	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c, d, e}, 500}, {[]Limit{c}, 3000}} {
 		stored, err := storedLimits("limits", tt.limits)
 		fine(t, err)
-		if got := l.aheadOf(stored); got != tt.want {
-			t.Errorf("%v: %d ms, want %d", tt.limits, got, tt.want)
+		if w, err := l.want(acmeGPT, Request{}, resolved{limits: stored}, nil); err != nil || w.Ahead != tt.want {
+			t.Errorf("%v: %d ms, want %d", tt.limits, w.Ahead, tt.want)
 		}
 	}
 }

@@ -61,53 +61,43 @@ func (c *configs) namespaceFound(now int64) {
 	c.cache.Add(cacheKey{rec: recNamespace}, cached{found: true, at: now})
 }
 
-// resolve returns the configuration in force for n. Warm, it does no I/O; cold,
-// one BatchGetItem. With limits of its own the call needs no stored ones, only what else
-// is stored with them. If reading fails, configuration that has outlived its time
-// in the cache still serves; without it the error is a *store.Failure or names
-// the stored value that is not acceptable.
-func (c *configs) resolve(ctx context.Context, n decide.Name, own []bucket.Limit, now int64) (resolved, error) {
+// resolve returns the configuration in force for n, with the limits that the call brings or, for nil, stored ones.
+// Warm, it does no I/O; cold, one BatchGetItem. With limits of its own the call needs no stored ones, only what else
+// is stored with them. If reading fails, configuration that has outlived its time in the cache still serves; without
+// it the error is a *store.Failure or names the stored value that is not acceptable.
+//
+// Unless fresh, it reads nothing, and uses the records that were read last, however old. It fails then if no limits
+// follow from them, and with ErrDisabled if it grants nothing.
+func (c *configs) resolve(ctx context.Context, n decide.Name, own *brought, now int64, fresh bool) (resolved, error) {
 	if out, ok := c.ready(c.desks.Peek(n), own, now); ok {
 		return out, nil
 	}
 	keys := keysOf(n)
 	recs, missing, until, forgotten := c.cached(keys, own != nil, now)
 	var got fetched
-	if stale := allSeen(recs, missing); len(missing) > 0 && !(stale && c.quiet(now)) {
-		var err error
+	err := errNoLimits
+	if stale := allSeen(recs, missing); fresh && len(missing) > 0 && !(stale && c.quiet(now)) {
 		got, err = c.refresh(ctx, stale, keys, missing, now)
-		for _, i := range missing {
-			switch {
-			case err == nil:
-				recs[i] = got.records[keys[i]]
-			case recs[i].at == 0: // never seen
-				return resolved{policy: recs[recSystem].policy()}, err
-			}
+	}
+	for _, i := range missing {
+		switch {
+		case got.records != nil:
+			recs[i] = got.records[keys[i]]
+		case recs[i].at != 0: // an old record serves
+		case !fresh && (own != nil || i >= recMeta): // nothing says that the entity or the namespace is gone
+			recs[i].found = true
+		default:
+			return resolved{policy: recs[recSystem].policy(), exists: true}, err
 		}
 	}
-	out, err := combine(recs, own)
+	out, err := combine(recs, own.inForce())
 	if err == nil && got.met && !out.bypass { // else nothing asks for the bucket
 		c.desks.Met(n, got.bucket)
 	}
-	if err == nil && len(missing) == 0 {
-		keep(c.desks.Peek(n), own != nil, warm{out, now, until, forgotten})
+	if k := c.desks.Peek(n); err == nil && len(missing) == 0 && until > now && k != nil {
+		keptAt(k).Store(&kept{own, out, now, until, forgotten})
 	}
 	return out, err
-}
-
-// last returns the configuration that was read last, however old, without I/O. It fails
-// if no limits follow from it, and with ErrDisabled if it grants nothing.
-func (c *configs) last(n decide.Name, own []bucket.Limit) (resolved, error) {
-	recs, _, _, _ := c.cached(keysOf(n), own != nil, 0)
-	for i := range recMeta {
-		if own == nil && recs[i].at == 0 {
-			return resolved{policy: recs[recSystem].policy()}, errNoLimits
-		}
-	}
-	if recs[recNamespace].at == 0 {
-		recs[recNamespace].found = true // or it would not have been opened
-	}
-	return combine(recs, own)
 }
 
 // allSeen reports whether there is an old record for everything that is missing.
@@ -252,20 +242,30 @@ func (c *configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name
 	return got, nil
 }
 
-// ready returns the configuration in force at a desk, as resolve does, if it is known without
+// kept is the configuration in force for the last request for a bucket, at whose desk it is kept. It holds from
+// one instant until before another, epoch ms, and unless the records were dropped since it was worked out. It is
+// not changed any more.
+type kept struct {
+	own         *brought // the limits that the request brought; nil: none
+	cfg         resolved
+	from, until int64
+	forgotten   int64 // how often the records had been dropped when they were taken
+}
+
+// keptAt is all that this package keeps at a desk; it has nil at first.
+func keptAt(k *desk.Desk) *atomic.Pointer[kept] { return k.Notes.(*atomic.Pointer[kept]) }
+
+// ready returns the configuration in force at a desk, as resolve does, if that is known without
 // I/O and without looking at each record.
-func (c *configs) ready(k *desk.Desk, own []bucket.Limit, now int64) (cfg resolved, ok bool) {
+func (c *configs) ready(k *desk.Desk, own *brought, now int64) (cfg resolved, ok bool) {
 	if k == nil {
 		return cfg, false
 	}
-	w := keptAt(k, own != nil).Load()
-	if w == nil || w.forgotten != c.forgotten.Load() || now < w.from || now >= w.until {
+	last := keptAt(k).Load()
+	if last == nil || last.own != own || last.forgotten != c.forgotten.Load() || now < last.from || now >= last.until {
 		return cfg, false
 	}
-	if cfg = w.cfg; own != nil {
-		cfg.limits = own
-	}
-	return cfg, true
+	return last.cfg, true
 }
 
 // forget drops all cached configuration.

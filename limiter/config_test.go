@@ -363,7 +363,7 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	cancel()
 	reads = 0
 	n := decide.Name{Entity: "another", Resource: gpt}
-	_, err := l.configs.resolve(ended, n, nil, l.now())
+	_, err := l.configs.resolve(ended, n, nil, l.now(), true)
 	if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Unavailable || f.Op != "BatchGetItem" ||
 		!errors.Is(err, context.Canceled) || reads > 0 {
 		t.Errorf("ended: %v after %d reads", err, reads)

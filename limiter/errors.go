@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -124,21 +125,6 @@ func (e *LimitError) Never() bool {
 	return e.RetryAfter >= longestWait || slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.RetryAfter < 0 })
 }
 
-// addReused adds the slots that this process has reused to those that it asked the table for, in tokens.
-func (e *LimitError) addReused(asked []decide.Want, had func(n decide.Name, limit string) int64) {
-	n := e.name()
-	for _, w := range asked {
-		c, ok := table.Find(w.Costs, e.Limit)
-		if ok && w.Name == n && e.Wanted <= c.Milli/bucket.Milli { // else other limits decided, of which it had none
-			more := had(n, e.Limit)
-			e.Wanted, e.Remaining = e.Wanted+more, e.Remaining+more
-		}
-	}
-	for i, s := range e.Statuses {
-		e.Statuses[i].Remaining += had(n, s.Limit)
-	}
-}
-
 // Is reports that every LimitError is ErrLimited, and some are ErrQueueFull.
 func (e *LimitError) Is(target error) bool {
 	return target == ErrLimited || target == ErrQueueFull && e.full
@@ -244,6 +230,30 @@ func (e *SettleError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SettleError) Unwrap() error { return e.Err }
 
+// failure is the error of a request that was not granted, nil if it was.
+func failure(t desk.Taken) error {
+	err := unresolved(t.At, t.Err)
+	if denied, ok := errors.AsType[*desk.Denied](err); ok {
+		err = refusal(denied.Decision)
+	}
+	if len(t.Others) == 0 {
+		return err
+	}
+	all := []error{err}
+	for _, o := range t.Others {
+		if o.Op == "rollback" {
+			all = append(all, settleError(o.Op, o.Name, o.Errs))
+		} else {
+			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
+		}
+	}
+	setup := store.KindOf(err) == store.Setup
+	if err = errors.Join(all...); !decided(err) && !setup {
+		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
+	}
+	return err
+}
+
 // refusal is the error of a decision that grants nothing.
 func refusal(d decide.Decision) error {
 	if d.Do == decide.Never {
@@ -259,8 +269,13 @@ func limitError(w decide.Want, d decide.Denial) *LimitError {
 		Estimated: d.Estimated, full: d.Full, Statuses: statuses(w.Name, d.Levels),
 	}
 	for i, c := range w.Costs {
+		own := int64(0) // slots that the request has without asking for them
+		if w.Reused != nil {
+			own = w.Reused[i] / bucket.Milli
+		}
+		e.Statuses[i].Remaining += own
 		if c.Limit.Name == d.Limit {
-			e.Wanted, e.Remaining = c.Milli/bucket.Milli, e.Statuses[i].Remaining
+			e.Wanted, e.Remaining = c.Milli/bucket.Milli+own, e.Statuses[i].Remaining
 		}
 	}
 	return e

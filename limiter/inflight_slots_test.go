@@ -367,6 +367,27 @@ func TestStatusCountsReusedSlots(t *testing.T) {
 	})
 }
 
+// Idle slots of this process make no share of an in-flight limit: without a decision a request that takes them over
+// fails under PolicyLocal, also as one part of several, and they are idle again.
+func TestNoLocalShareHasReusedSlots(t *testing.T) {
+	also := Part{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
+	for _, parts := range [][]Part{nil, {also}} {
+		inOffice(t, func(t *testing.T, o *office) {
+			w := o.worker(0, Options{Ahead: 5 * time.Second, OnUnavailable: PolicyLocal})
+			six := InFlight("jobs", 6, epoch)
+			req := o.busy(w, takesJob(2, six))
+			req.Also = parts
+			o.db.SetHook(func(op memdynamo.Op) (bool, error) { return !isWrite(op), memdynamo.Fail(store.Unavailable) })
+			if lease, err := w.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%d parts: %v, %v", 1+len(parts), lease, err)
+			}
+			o.db.SetHook(nil)
+			o.free("idle", 4)
+			fine(t, o.must(w, takesJob(2, six)).Commit(t.Context()))
+		})
+	}
+}
+
 // A process that goes quiet keeps no slot for longer than an epoch, however long tokens may be held.
 func TestIdleSlotsLastAnEpochAtMost(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {

@@ -89,10 +89,6 @@ func (l *Limiter) leaseOf(grants []decide.Grant) *Lease {
 	return le
 }
 
-func charged(grants []decide.Grant) bool {
-	return slices.ContainsFunc(grants, func(g decide.Grant) bool { return len(g.Parts) > 0 })
-}
-
 // settles returns the limits that can be settled: all that the written item has, not only those in force.
 func (le *Lease) settles() []bucket.Limit {
 	if le.limits == nil && le.after != nil {
@@ -159,6 +155,12 @@ func (le *Lease) of(n decide.Name) []*Lease {
 // nothing reports whether the lease holds nothing, on no level.
 func (le *Lease) nothing() bool {
 	return len(le.items) == 0 && !slices.ContainsFunc(le.above, func(a *Lease) bool { return len(a.items) > 0 })
+}
+
+// wasHeld reports whether all that the lease has taken was prefetched.
+func (le *Lease) wasHeld() bool {
+	return !le.nothing() &&
+		!slices.ContainsFunc(le.levels(), func(a *Lease) bool { return len(a.items) > 0 && !a.ahead })
 }
 
 // Status returns the limits in force, in order of name, as they were right after

@@ -19,132 +19,147 @@ import (
 // maxLevels is how many entities one request is charged to at most.
 const maxLevels = desk.MaxLevels
 
-// want works out what a request needs of the bucket of one entity.
-func (l *Limiter) want(n decide.Name, req Request, cfg resolved) (decide.Want, error) {
+// want works out what a request needs of the bucket of one entity. Its costs are in the room that it is given,
+// if that is enough.
+func (l *Limiter) want(n decide.Name, req Request, cfg resolved, room []table.Cost) (decide.Want, error) {
+	w := decide.Want{Namespace: l.namespace, Name: n, Bypass: cfg.bypass}
 	if cfg.bypass {
-		return decide.Want{Namespace: l.namespace, Name: n, Bypass: true}, nil
+		return w, nil
 	}
 	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
-		return decide.Want{}, denied
+		return w, denied
 	}
-	priced, err := price(make([]table.Cost, 0, len(cfg.limits)), req, cfg.limits, l.now())
-	if err != nil {
-		return decide.Want{}, err
+	if cap(room) < len(cfg.limits) {
+		room = make([]table.Cost, 0, len(cfg.limits))
 	}
-	return l.wants(n, priced, cfg), nil
-}
-
-// wants returns the costs wanted of the bucket of one entity.
-func (l *Limiter) wants(n decide.Name, costs []table.Cost, cfg resolved) decide.Want {
-	w := decide.Want{Namespace: l.namespace, Name: n, Costs: costs, Lifetime: table.Expires,
-		Parent: cfg.parent, Cascade: cfg.cascade, Read: cfg.read,
-		Ahead: l.aheadOf(cfg.limits)}
+	costs, err := price(room, req, cfg.limits, l.now())
+	w.Costs, w.Lifetime, w.Parent, w.Cascade, w.Read = costs, table.Expires, cfg.parent, cfg.cascade, cfg.read
 	if cfg.own {
 		w.Lifetime = table.NeverExpires
 	}
-	return w
-}
-
-// aheadOf returns for how long, in milliseconds, tokens taken ahead of a bucket with these limits
-// may be held. It is the shortest time that a limit says, or else the options' time.
-func (l *Limiter) aheadOf(limits []bucket.Limit) (ms int64) {
-	for _, lim := range limits {
-		if lim.Ahead > 0 && (ms == 0 || lim.Ahead < ms) {
-			ms = lim.Ahead
+	for _, lim := range cfg.limits { // the shortest time that a limit says, or else the options' time
+		if lim.Ahead > 0 && (w.Ahead == 0 || lim.Ahead < w.Ahead) {
+			w.Ahead = lim.Ahead
 		}
 	}
-	return cmp.Or(ms, l.opts.Ahead.Milliseconds())
+	w.Ahead = cmp.Or(w.Ahead, l.opts.Ahead.Milliseconds())
+	return w, err
+}
+
+// price turns costs into what the write needs: one per limit in force, zero where the
+// request names none. They are in the room it is given, if that is enough.
+func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]table.Cost, error) {
+	out, costs, named := room, req.Costs, 0
+	for i, l := range limits {
+		l = l.InForce(now)
+		n, ok := costs[l.Name]
+		if ok {
+			named++
+		}
+		out = append(out, table.Cost{Limit: l.Bare(), Milli: n * bucket.Milli, Floor: l.Floor(req.Class)})
+		if l.Soft {
+			out[i].Floor = 0
+		} else if most := l.Slowest().Capacity; out[i].Milli > most { // in any window of its schedule
+			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
+				ErrTooLarge, l.Name, costs[l.Name], most/bucket.Milli)
+		} else if whole, largest := (bucket.State{}), out[i].Largest(); largest.Need(whole) > most {
+			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most %s: class %q leaves %d percent of %d tokens",
+				ErrTooLarge, l.Name, costs[l.Name], bucket.Tokens(most-largest.FloorIn(whole)), req.Class,
+				out[i].Floor, most/bucket.Milli)
+		}
+	}
+	if named == len(costs) {
+		return out, nil
+	}
+	for name, n := range costs {
+		if !hasLimit(limits, name) {
+			return nil, validate.Invalid(fmt.Sprintf("Costs[%q]", name), n,
+				"only limits in force: "+strings.Join(table.NamesOf(out), ", "))
+		}
+	}
+	panic("bug: a limit is in force twice")
 }
 
 // levels works out the wants of a part of a request, of its entity and of the parents that it cascades
-// to, in the room it is given. Warm, it does no I/O. It returns the entity's configuration in force.
-// With an error it returns the entity that the error is about.
-func (l *Limiter) levels(ctx context.Context, a portion, room []decide.Want) (wants []decide.Want, own resolved,
-	at decide.Name, err error) {
-	n := a.name()
-	if own, err = l.configs.resolve(ctx, n, a.own, l.now()); err != nil {
-		return nil, own, n, err
-	}
-	w, err := l.want(n, a.Request, own)
-	if err != nil {
-		return nil, own, n, err
-	}
-	wants = append(room, w)
-	for cfg := own; cfg.cascade; wants = append(wants, w) {
-		parent := decide.Name{Entity: cfg.parent, Resource: n.Resource}
-		circle := slices.ContainsFunc(wants, func(w decide.Want) bool { return w.Name == parent })
-		if circle || len(wants) == maxLevels {
-			return nil, own, n, fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid,
-				n.Entity, chain(wants, parent), maxLevels)
-		}
-		if cfg, err = l.configs.resolve(ctx, parent, nil, l.now()); err != nil && !errors.Is(err, errNoLimits) {
-			return nil, own, parent, err
-		}
-		if !cfg.exists {
-			return nil, own, n, fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid,
-				wants[len(wants)-1].Name.Entity, parent.Entity)
+// to, in the room it is given. Warm, it does no I/O; unless fresh, it never does, and uses the configuration
+// that was read last, however old. If nothing is known of a level, it returns those before, with the error.
+func (l *Limiter) levels(ctx context.Context, p *part, room []decide.Want, fresh bool) ([]decide.Want, error) {
+	wants := room
+	p.at = p.name()
+	for own := p.own; ; own = nil {
+		cfg, err := l.configs.resolve(ctx, p.at, own, l.now(), fresh)
+		if len(wants) == 0 {
+			p.policy = cfg.policy
+		} else if !cfg.exists && (err == nil || errors.Is(err, errNoLimits)) {
+			err = fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid, wants[len(wants)-1].Name.Entity,
+				p.at.Entity)
+			p.at = p.name()
+			return nil, err
 		}
 		if err != nil {
-			return nil, own, parent, err
+			return wants, err
 		}
-		if w, err = l.want(parent, a.Request, cfg); err != nil {
-			return nil, own, parent, err
+		w, err := l.want(p.at, p.Request, cfg, nil)
+		if err != nil {
+			return nil, err
+		}
+		if wants = append(wants, w); !cfg.cascade {
+			p.wants = wants
+			return wants, nil
+		}
+		p.at.Entity = cfg.parent
+		circle := slices.ContainsFunc(wants, func(w decide.Want) bool { return w.Name == p.at })
+		if circle || len(wants) == maxLevels {
+			err = fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid, p.Entity,
+				chain(wants, cfg.parent), maxLevels)
+			p.at = p.name()
+			return nil, err
 		}
 	}
-	return wants, own, n, nil
 }
 
 // chain names the entities of levels and the parent after them.
-func chain(wants []decide.Want, parent decide.Name) string {
+func chain(wants []decide.Want, parent string) string {
 	var b strings.Builder
 	for _, w := range wants {
 		b.WriteString(w.Name.Entity + " -> ")
 	}
-	return b.String() + parent.Entity
+	return b.String() + parent
 }
 
 // needs resolves the limits in force for all parts of a request, at once, and the wants of all their levels,
 // in the room it is given. With an error it returns the entity that the error is about.
-func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want) (
-	wants []decide.Want, cfg resolved, at decide.Name, err error) {
+func (l *Limiter) needs(ctx context.Context, parts []part, room []decide.Want) ([]decide.Want, decide.Name, error) {
 	if len(parts) == 1 {
-		return l.levels(ctx, parts[0], room)
+		wants, err := l.levels(ctx, &parts[0], room, true)
+		return wants, parts[0].at, err
 	}
-	type need struct {
-		wants []decide.Want
-		cfg   resolved
-		at    decide.Name
-	}
-	each, all := make([]need, len(parts)), make([]portion, len(parts))
-	copy(all, parts) // the goroutines would put the room of a single part on the heap
-	errs := desk.InParallel(len(all), func(i int) (err error) {
-		e := &each[i]
-		e.at = all[i].name()
-		e.wants, e.cfg, e.at, err = l.levels(ctx, all[i], nil)
+	each := slices.Clone(parts) // the goroutines would put the room of a single part on the heap
+	errs := desk.InParallel(len(each), func(i int) error {
+		_, err := l.levels(ctx, &each[i], nil, true)
 		return err
 	})
+	copy(parts, each)
 	failed := func(err error) bool { return err != nil }
 	known := func(err error) bool { return failed(err) && store.KindOf(err) == 0 } // which no policy turns into a lease
 	for _, is := range [...]func(error) bool{known, failed} {
 		if i := slices.IndexFunc(errs, is); i >= 0 {
-			return nil, each[i].cfg, each[i].at, errs[i]
+			return nil, parts[i].at, errs[i]
 		}
 	}
-	for i, e := range each {
-		if wants, err = besides(wants, e.wants, i); err != nil {
-			return nil, e.cfg, parts[i].name(), err
-		}
-	}
-	return wants, each[0].cfg, parts[0].name(), nil
+	return together(parts)
 }
 
-// besides adds what one more part wants. No bucket is wanted twice.
-func besides(wants, more []decide.Want, part int) ([]decide.Want, error) {
-	for _, w := range more {
-		if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
-			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", part-1), path(more[0].Name),
-				fmt.Sprintf("no part that charges %q once more", path(w.Name)))
+// together returns the wants of all parts. No bucket is wanted twice: with an error it returns the part that does.
+func together(parts []part) (wants []decide.Want, at decide.Name, err error) {
+	for i, p := range parts {
+		for _, w := range p.wants {
+			if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {
+				return nil, p.name(), validate.Invalid(fmt.Sprintf("Also[%d]", i-1), path(p.name()),
+					fmt.Sprintf("no part that charges %q once more", path(w.Name)))
+			}
 		}
+		wants = append(wants, p.wants...)
 	}
-	return append(wants, more...), nil
+	return wants, parts[0].name(), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -51,7 +52,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 				l.opts.Observe(ctx, e)
 			}
 		},
-		Notes: func() any { return &notes{} },
+		Notes: func() any { return new(atomic.Pointer[kept]) },
 	})
 	l.store = l.desks.Store
 	l.locals = desk.NewLocals(opts.LocalShare, l.desks)

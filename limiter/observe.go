@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // observeAcquire reports the result of an acquire to the observer, and a denial to the table, with its next write.
-func (l *Limiter) observeAcquire(ctx context.Context, req Request, begin time.Time, tries *desk.Attempt, lease *Lease,
+func (l *Limiter) observeAcquire(ctx context.Context, req Request, begin time.Time, writes int, lease *Lease,
 	err error) {
 	if denied, ok := errors.AsType[*LimitError](err); ok {
 		l.desks.Denied(denied.name())
@@ -21,9 +20,9 @@ func (l *Limiter) observeAcquire(ctx context.Context, req Request, begin time.Ti
 		return
 	}
 	e := Event{Kind: EventAcquire, Entity: req.Entity, Resource: req.Resource, Costs: req.Costs, Also: req.Also, Err: err,
-		Writes: tries.Calls, Ahead: err == nil && tries.Held, Elapsed: time.Since(begin)}
+		Writes: writes, Elapsed: time.Since(begin)}
 	if lease != nil {
-		e.Overdrawn = lease.Overdrawn()
+		e.Overdrawn, e.Ahead = lease.Overdrawn(), err == nil && lease.wasHeld()
 		lease.observed = err == nil
 		if lease.cause == ErrBypassed {
 			e.Costs = nil

@@ -427,7 +427,9 @@ func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
 		if lease, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrDisabled) {
 			t.Errorf("the table is down %v: %v, %v", down, lease, err)
 		}
-		if _, err := l.grant(req, []portion{{Request: req}}, ErrUnavailable); !errors.Is(err, ErrDisabled) {
+		down := &store.Failure{Kind: store.Unavailable}
+		_, err := l.undecided(t.Context(), req, []part{{Request: req}}, acmeGPT, down)
+		if !errors.Is(err, ErrDisabled) {
 			t.Errorf("the table is down %v: granted by this process, %v", down, err)
 		}
 	}
@@ -598,8 +600,11 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
 			t.Errorf("granted %v", lease.Status())
 		}
-		portions := []portion{{Request: stored(Costs{"rpm": 1})}}
-		if lease, err := l.grant(Request{}, portions, ErrUnavailable); err != ErrUnavailable {
+		req := stored(Costs{"rpm": 1})
+		req.OnUnavailable = PolicyLocal
+		down := &store.Failure{Kind: store.Unavailable}
+		lease, err := l.undecided(t.Context(), req, []part{{Request: req}}, acmeGPT, down)
+		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) {
 			t.Errorf("%v: %v, %v", parents, lease, err)
 		}
 	}

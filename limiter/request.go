@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
@@ -111,38 +110,88 @@ func (r Request) also(n decide.Name) *Part {
 	return nil
 }
 
-// partOf returns the name of the part that a bucket belongs to. The wants are of all parts, if known.
-func (r Request) partOf(wants []decide.Want, at decide.Name) decide.Name {
-	of := r.name()
-	if r.also(at) != nil {
-		return at
-	}
-	for _, w := range wants {
-		if r.also(w.Name) != nil {
-			of = w.Name
-		}
-		if w.Name == at {
-			break
-		}
-	}
-	return of
-}
-
 // maxParts is how many parts a request has at most.
 const maxParts = 16
 
-// portion is one part of a request: without the others, and with the limits that it brings, not to
-// be changed; nil if it brings none.
-type portion struct {
+// part is one part of a request: without the others, and with all that is known of its needs.
+type part struct {
 	Request
-	own []bucket.Limit
+	own    *brought      // the limits that it brings; nil: none
+	wants  []decide.Want // of all its levels, once they are worked out
+	at     decide.Name   // the level that was worked out last: with an error, the one that it is about
+	policy Policy        // as stored for the namespace, as far as that is known
+}
+
+// charges reports whether the part charges a bucket, or would as far as that is known.
+func (p part) charges(n decide.Name) bool {
+	return p.at == n || slices.ContainsFunc(p.wants, func(w decide.Want) bool { return w.Name == n })
+}
+
+// brought are limits that a request brings, as they were passed and as they are stored. Neither is changed any more.
+type brought struct {
+	limits []Limit
+	stored []bucket.Limit
+}
+
+// inForce returns the limits as they are stored, nil for none.
+func (b *brought) inForce() []bucket.Limit {
+	if b == nil {
+		return nil
+	}
+	return b.stored
+}
+
+// parts checks a request, and returns its parts in the room that it is given.
+func (l *Limiter) parts(req Request, room []part) ([]part, error) {
+	if n := 1 + len(req.Also); n > maxParts {
+		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
+			fmt.Sprintf("at most %d", maxParts-1))
+	}
+	one := req
+	one.Also = nil
+	for i := -1; i < len(req.Also); i++ {
+		if i >= 0 {
+			p := req.Also[i]
+			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
+		}
+		p, err := l.part(one)
+		if err != nil && i >= 0 {
+			err = fmt.Errorf("part Also[%d]: %w", i, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(room, func(o part) bool { return o.name() == p.name() }) {
+			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(p.name()), "every entity and resource once")
+		}
+		room = append(room, p)
+	}
+	return room, nil
+}
+
+// part checks one part of a request. A busy process brings the same limits again and again: those that the last
+// request for the bucket had need no second look.
+func (l *Limiter) part(req Request) (p part, err error) {
+	p.Request = req
+	if err = req.validate(); err != nil || req.Limits == nil {
+		return p, err
+	}
+	if k := l.desks.Peek(p.name()); k != nil {
+		if last := keptAt(k).Load(); last != nil && last.own != nil && slices.Equal(last.own.limits, req.Limits) {
+			p.own = last.own
+			return p, nil
+		}
+	}
+	stored, err := storedLimits("Limits", req.Limits)
+	p.own = &brought{slices.Clone(req.Limits), stored}
+	return p, err
 }
 
 func (r Request) name() decide.Name { return decide.Name{Entity: r.Entity, Resource: r.Resource} }
 
 func (p Part) name() decide.Name { return decide.Name{Entity: p.Entity, Resource: p.Resource} }
 
-// validate checks everything that can be checked without configuration, except for the limits; see ownLimits.
+// validate checks everything that can be checked without configuration, except for each limit; see part.
 func (r Request) validate() error {
 	if err := validate.Entity("Entity", r.Entity); err != nil {
 		return err
@@ -164,44 +213,14 @@ func (r Request) validate() error {
 	if r.OnUnavailable < PolicyDefault || r.OnUnavailable > PolicyLocal {
 		return validate.Invalid("OnUnavailable", int(r.OnUnavailable), policies)
 	}
+	if r.Limits != nil && len(r.Limits) == 0 {
+		return validate.Invalid("Limits", validate.Plain("empty"),
+			"nil for the stored configuration, or at least one limit")
+	}
 	if r.Class != "" && !bucket.IsClass(r.Class) {
 		return validate.Invalid("Class", r.Class, "empty, or 1 to 32 letters, digits, '_', '.' or '-'")
 	}
 	return nil
-}
-
-// price turns costs into what the write needs: one per limit in force, zero where the
-// request names none. They are in the room it is given, if that is enough.
-func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]table.Cost, error) {
-	out, costs, named := room, req.Costs, 0
-	for i, l := range limits {
-		l = l.InForce(now)
-		n, ok := costs[l.Name]
-		if ok {
-			named++
-		}
-		out = append(out, table.Cost{Limit: l.Bare(), Milli: n * bucket.Milli, Floor: l.Floor(req.Class)})
-		if l.Soft {
-			out[i].Floor = 0
-		} else if most := l.Slowest().Capacity; out[i].Milli > most { // in any window of its schedule
-			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most the capacity of %d tokens",
-				ErrTooLarge, l.Name, costs[l.Name], most/bucket.Milli)
-		} else if whole, largest := (bucket.State{}), out[i].Largest(); largest.Need(whole) > most {
-			return nil, fmt.Errorf("%w: Costs[%q] is %d, want at most %s: class %q leaves %d percent of %d tokens",
-				ErrTooLarge, l.Name, costs[l.Name], bucket.Tokens(most-largest.FloorIn(whole)), req.Class,
-				out[i].Floor, most/bucket.Milli)
-		}
-	}
-	if named == len(costs) {
-		return out, nil
-	}
-	for name, n := range costs {
-		if !hasLimit(limits, name) {
-			return nil, validate.Invalid(fmt.Sprintf("Costs[%q]", name), n,
-				"only limits in force: "+strings.Join(table.NamesOf(out), ", "))
-		}
-	}
-	panic("bug: a limit is in force twice")
 }
 
 // Hashed returns a name for an entity that is known by a secret, such as an API key. The secret

@@ -167,10 +167,10 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 	n := decide.Name{Entity: acme, Resource: gpt}
 	keys := keysOf(n)
-	own := []bucket.Limit{rpm10.stored()}
+	own := &brought{stored: []bucket.Limit{rpm10.stored()}}
 	for name, c := range map[string]struct {
 		change func(recs *[records]cached)
-		own    []bucket.Limit
+		own    *brought
 		err    error
 	}{
 		"all":                        {func(*[records]cached) {}, nil, nil},
@@ -196,7 +196,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 				cfgs.cache.Add(k, recs[i])
 			}
 		}
-		got, err := cfgs.last(n, c.own)
+		got, err := cfgs.resolve(t.Context(), n, c.own, 1_000_000, false)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
@@ -205,7 +205,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 		}
 		want := recs[recSystem].config.Limits
 		if c.own != nil {
-			want = own
+			want = own.stored
 		}
 		if err == nil && !slices.Equal(got.limits, want) {
 			t.Errorf("%s: %v, want %v", name, got.limits, want)
@@ -230,44 +230,36 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 	}
 }
 
-// What was taken from the cache before it was dropped is not kept, nor is what is over already.
-func TestDroppedConfigurationIsNotKeptWarm(t *testing.T) {
+// What was taken from the cache before it was dropped is not kept, nor is what is over already, or is of other limits
+// that requests bring.
+func TestDroppedConfigurationIsNotKept(t *testing.T) {
 	n := decide.Name{Entity: acme, Resource: gpt}
+	one, other := &brought{}, &brought{}
 	for name, c := range map[string]struct {
-		w     warm
+		kept  kept
 		keeps bool
 	}{
-		"fresh":     {warm{from: 5, until: 10, forgotten: 1}, true},
-		"dropped":   {warm{from: 5, until: 10}, false},
-		"over":      {warm{from: 5, until: 5, forgotten: 1}, false},
-		"never was": {warm{from: 5, until: 4, forgotten: 1}, false},
+		"stored":    {kept{from: 5, until: 10, forgotten: 1}, true},
+		"brought":   {kept{own: one, from: 5, until: 10, forgotten: 1}, true},
+		"dropped":   {kept{from: 5, until: 10}, false},
+		"over":      {kept{from: 5, until: 5, forgotten: 1}, false},
+		"never was": {kept{from: 5, until: 4, forgotten: 1}, false},
 	} {
 		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
 		cfgs.forget()
-		cfgs.desks.Of(n)
-		keep(cfgs.desks.Peek(n), false, c.w)
+		k := cfgs.desks.Of(n)
+		c.kept.cfg.limits = []bucket.Limit{rpm10.stored()}
+		keptAt(k).Store(&c.kept)
 		for now, in := range map[int64]bool{4: false, 5: true, 9: true, 10: false} {
-			if _, ok := cfgs.ready(cfgs.desks.Peek(n), nil, now); ok != (c.keeps && in) {
-				t.Errorf("%s: ready at %d: %v", name, now, ok)
+			for _, own := range []*brought{nil, one, other} {
+				cfg, ok := cfgs.ready(k, own, now)
+				if ok != (c.keeps && in && own == c.kept.own) || ok && !slices.Equal(cfg.limits, c.kept.cfg.limits) {
+					t.Errorf("%s: ready at %d: %v, %v", name, now, ok, cfg.limits)
+				}
 			}
 		}
-		if _, ok := cfgs.ready(cfgs.desks.Peek(n), []bucket.Limit{}, 5); ok {
-			t.Errorf("%s: ready for calls that bring limits", name)
-		}
-	}
-	limits := []bucket.Limit{rpm10.stored()}
-	for _, own := range [][]bucket.Limit{nil, {tpm1000.stored()}} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
-		if _, ok := cfgs.ready(nil, own, 5); ok {
+		if _, ok := cfgs.ready(nil, nil, 5); ok {
 			t.Error("ready without a desk")
-		}
-		k, want := cfgs.desks.Of(n), own
-		if own == nil {
-			want = limits
-		}
-		keep(k, own != nil, warm{cfg: resolved{limits: limits}, from: 5, until: 10})
-		if cfg, ok := cfgs.ready(k, own, 5); !ok || !slices.Equal(cfg.limits, want) {
-			t.Errorf("of calls that bring %v, %v are in force", own, cfg.limits)
 		}
 	}
 }

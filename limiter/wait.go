@@ -51,7 +51,7 @@ func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	end, _ := ctx.Deadline()
 	begin, tries := l.begin(), waiting(end)
 	lease, err := l.wait(ctx, req, tries)
-	l.observeAcquire(ctx, req, begin, tries, lease, err)
+	l.observeAcquire(ctx, req, begin, tries.Calls, lease, err)
 	return lease, err
 }
 
@@ -85,7 +85,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
 	begin, tries := l.begin(), waiting(time.Time{})
 	lease, after, err := l.reserve(ctx, req, tries)
-	l.observeAcquire(ctx, req, begin, tries, lease, err)
+	l.observeAcquire(ctx, req, begin, tries.Calls, lease, err)
 	return lease, after, err
 }
 
@@ -99,7 +99,7 @@ func awoken(ctx context.Context, n decide.Name) error {
 
 // reserve takes the costs, into debt if that is paid back in time.
 func (l *Limiter) reserve(ctx context.Context, req Request, tries *desk.Attempt) (*Lease, time.Duration, error) {
-	lease, err := l.acquire(ctx, req, tries)
+	lease, _, err := l.acquire(ctx, req, tries)
 	if err != nil {
 		return lease, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
@@ -14,15 +15,25 @@ import (
 // With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
 // next requests from that, without a call. See docs/hot-keys.md.
 
-// FromHeld grants a request from what this process has taken ahead, if that covers it. It makes no call.
-func (d *Desks) FromHeld(ctx context.Context, k *Desk, w decide.Want) (h decide.Held, ok bool) {
+// Grant grants a request from what this process has taken ahead, and from its idle slots, which it returns
+// too, if both cover it. It makes no call.
+func (d *Desks) Grant(ctx context.Context, k *Desk, w decide.Want) (h decide.Held, s *inflight.Lease, ok bool) {
+	if slices.ContainsFunc(w.Costs, isSlots) {
+		wants := []decide.Want{w}
+		s, w = d.reuse(wants), wants[0]
+		defer func() {
+			if !ok {
+				d.unused(s, false)
+			}
+		}()
+	}
 	if h, ok = k.Grant(w, d.Moment); ok && h.Renew {
 		d.takeMore(ctx, k, w, h)
 	}
-	return h, ok
+	return h, s, ok
 }
 
-// takeMore takes more ahead of the shard that a request was granted from. It is no part of FromHeld: what
+// takeMore takes more ahead of the shard that a request was granted from. It is no part of Grant: what
 // its goroutine needs would be made for each grant.
 func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.Held) {
 	ctx = context.WithoutCancel(ctx)

@@ -18,8 +18,8 @@ type Attempt struct {
 	GoesOn   int64            // of a request that waits: when it may go on, epoch ms; zero: at once
 	Owed     []waitqueue.Owed // of a request that waits: on which shards
 	Standing bool             // it is a request that waits, and stands in line
-	Held     bool             // it was granted from prefetched tokens, without a call
 	Room     [1]decide.Want   // for the wants of one entity, as long as it does not cascade
+	held     bool             // it was granted from prefetched tokens, without a call
 	turn     int64            // of a request that waits: when it went to take into debt, see waitqueue.Sleepers.Turn
 	grant    decide.Grant     // once it was granted; given back if the request fails elsewhere
 	err      error            // or why it was not
@@ -52,10 +52,10 @@ func (d *Desks) Begin(ctx context.Context, t *Attempt) *Bound {
 	return &t.bound
 }
 
-// Kept reports whether others may have missed what the attempt had while it made calls. An attempt that
+// kept reports whether others may have missed what the attempt had while it made calls. An attempt that
 // stands in line keeps nothing from others: the first of two lines would wake each other for ever. Nor does
 // an attempt without a call: in a flood of such denials, the first in line would ask for each.
-func (t *Attempt) Kept() bool { return !t.Standing && t.Calls+t.Trips > 0 }
+func (t *Attempt) kept() bool { return !t.Standing && t.Calls+t.Trips > 0 }
 
 // prepare sets what the waiter of an attempt needs to know of its caller, whose context is ctx.
 func (d *Desks) prepare(ctx context.Context, t *Attempt) {

@@ -20,7 +20,7 @@ func TestWhatOthersMayHaveMissed(t *testing.T) {
 		"one in the line": {decide.Attempt{Calls: 1, Trips: 1}, true, false},
 	} {
 		a := &Attempt{Waiter: decide.Waiter{Attempt: c.did}, Standing: c.emulatorg}
-		if got := a.Kept(); got != c.kept {
+		if got := a.kept(); got != c.kept {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

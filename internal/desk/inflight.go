@@ -20,10 +20,10 @@ import (
 // a transaction of one write: sent again with the same token it is carried out once. So an
 // answer that is lost is asked for again, until the slots are lost.
 
-// Reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
+// reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
 // nil if there are none. A request that leaves a part to others takes none over: for it, idle slots are at
 // work, too.
-func (d *Desks) Reuse(wants []decide.Want) (s *inflight.Lease) {
+func (d *Desks) reuse(wants []decide.Want) (s *inflight.Lease) {
 	for i, w := range wants {
 		for j, c := range w.Costs {
 			if !isSlots(c) || c.Milli <= 0 || c.Floor > 0 {
@@ -43,9 +43,9 @@ func (d *Desks) Reuse(wants []decide.Want) (s *inflight.Lease) {
 	return s
 }
 
-// Unused makes slots idle again that a request has taken over and that was not granted. If wake,
+// unused makes slots idle again that a request has taken over and that was not granted. If wake,
 // the first request in the line asks for them.
-func (d *Desks) Unused(s *inflight.Lease, wake bool) {
+func (d *Desks) unused(s *inflight.Lease, wake bool) {
 	if s == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
@@ -21,16 +22,33 @@ const MaxLevels = 4
 
 // Taken is what became of a request.
 type Taken struct {
-	Grants []decide.Grant // of each level; one that is bypassed gives nothing. Nil if not all were granted
-	At     decide.Name    // the level that Err is about, or the first one
-	Err    error          // a *Denied, or the error of a call without a decision
-	Others []Trouble      // what may be taken all the same
+	Grants []decide.Grant  // of each level; one that is bypassed gives nothing. Nil if not all were granted
+	At     decide.Name     // the level that Err is about, or the first one
+	Err    error           // a *Denied, or the error of a call without a decision
+	Others []Trouble       // what may be taken all the same
+	Called bool            // a call was made for it: else it is bypassed, held, or denied by the last image
+	Wants  []decide.Want   // as they were asked for
+	Reused *inflight.Lease // if it was granted: the slots of this process that it has taken over; nil: none
 }
 
 // Take takes from all levels of a request or from none. Err is the gravest error of all levels. A request
 // that waits does so for the level that is paid back last. Take blocks until the calls are answered or ctx
-// ends. What a call takes for a caller that has left is given back.
-func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) Taken {
+// ends. What a call takes for a caller that has left is given back. Idle slots of this process are taken over.
+func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) (out Taken) {
+	reused := d.reuse(wants)
+	defer func() {
+		if out.Grants == nil {
+			d.unused(reused, tries.kept())
+		}
+	}()
+	out = d.takeAll(ctx, wants, tries)
+	out.Wants, out.Reused = wants, reused
+	charged := slices.ContainsFunc(out.Grants, func(g decide.Grant) bool { return len(g.Parts) > 0 })
+	out.Called = tries.Calls > 0 || store.KindOf(out.Err) != 0 || len(out.Others) > 0 || charged && !tries.held
+	return out
+}
+
+func (d *Desks) takeAll(ctx context.Context, wants []decide.Want, tries *Attempt) Taken {
 	parts := tries.split(wants)
 	if len(parts) > 1 {
 		d.foresee(ctx, parts)
@@ -78,13 +96,13 @@ func (t *Attempt) split(wants []decide.Want) []*Attempt {
 // join notes what the parts of a request have done.
 func (t *Attempt) join(parts []*Attempt) {
 	if len(parts) == 1 && parts[0] == t {
-		t.Held = t.grant.Ahead
+		t.held = t.grant.Ahead
 		return
 	}
-	t.Held = len(parts) > 0
+	t.held = len(parts) > 0
 	for _, p := range parts {
 		t.Calls, t.Trips = t.Calls+p.Calls, max(t.Trips, p.Trips)
-		t.Held = t.Held && p.grant.Ahead
+		t.held = t.held && p.grant.Ahead
 	}
 	if slices.ContainsFunc(parts, failed) { // nothing is owed: all is given back
 		return
