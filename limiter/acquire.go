@@ -86,7 +86,14 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 // take takes what all parts of a request need, or nothing.
 func (l *Limiter) take(ctx context.Context, parts []part, tries *desk.Attempt) desk.Taken {
 	for _, p := range parts { // the table may have been silent: do not wait for a timeout once more
-		if !l.desks.Sends(p.name()) && !l.probes(ctx, p) {
+		if l.desks.Sends(p.name()) {
+			continue
+		}
+		own := p // on the heap, for the probe may last longer than this call
+		if !l.desks.Probes(ctx, p.name(), func(ctx context.Context) error {
+			_, err := l.levels(ctx, &own, nil, true)
+			return err
+		}) {
 			return desk.Taken{At: parts[0].name(), Err: desk.ErrOpen}
 		}
 	}
@@ -97,13 +104,6 @@ func (l *Limiter) take(ctx context.Context, parts []part, tries *desk.Attempt) d
 		return desk.Taken{At: at, Err: err, Called: store.KindOf(err) != 0}
 	}
 	return l.desks.Take(bounded, wants, tries)
-}
-
-func (l *Limiter) probes(ctx context.Context, p part) bool {
-	return l.desks.Probes(ctx, p.name(), func(ctx context.Context) error {
-		_, err := l.levels(ctx, &p, nil, true)
-		return err
-	})
 }
 
 // Do acquires, runs fn with the lease, and commits the lease. When fn returns an error while ctx

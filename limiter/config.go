@@ -79,10 +79,10 @@ func (c *configs) resolve(ctx context.Context, n decide.Name, own *brought, now 
 	if stale := allSeen(recs, missing); fresh && len(missing) > 0 && !(stale && c.quiet(now)) {
 		got, err = c.refresh(ctx, stale, keys, missing, now)
 	}
-	for _, i := range missing {
+	for j, i := range missing {
 		switch {
 		case got.records != nil:
-			recs[i] = got.records[keys[i]]
+			recs[i] = got.records[j]
 		case recs[i].at != 0: // an old record serves
 		case !fresh && (own != nil || i >= recMeta): // nothing says that the entity or the namespace is gone
 			recs[i].found = true
@@ -172,9 +172,9 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	return recs, missing, until, c.forgotten.Load()
 }
 
-// fetched is the result of a read: records, and with met the bucket, nil if there is none.
+// fetched is the result of a read: records in the order of their keys, and with met the bucket, nil if there is none.
 type fetched struct {
-	records map[cacheKey]cached
+	records []cached
 	met     bool
 	bucket  item.Item
 }
@@ -229,15 +229,15 @@ func (c *configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name
 	if err != nil {
 		return fetched{}, err
 	}
-	got := fetched{records: make(map[cacheKey]cached, len(keys)), met: len(unmet) > 0}
+	got := fetched{records: make([]cached, len(keys)), met: len(unmet) > 0}
 	if got.met {
 		got.bucket = items[len(keys)]
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, k := range keys {
-		got.records[k] = decodeRecord(items[i], now)
-		c.cache.Add(k, got.records[k])
+		got.records[i] = decodeRecord(items[i], now)
+		c.cache.Add(k, got.records[i])
 	}
 	return got, nil
 }

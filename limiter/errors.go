@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -154,10 +153,16 @@ func path(n decide.Name) string { return n.Entity + "/" + n.Resource }
 
 // outcome is the error of a failed call as the caller gets it.
 func outcome(op string, n decide.Name, err error) error {
-	if store.KindOf(err) == 0 && errors.Is(err, ErrUnreadable) {
-		return &opError{op, n, ErrUnreadable, err}
+	kind := store.Outcome(err)
+	if store.KindOf(err) == 0 {
+		for _, is := range append(never[:], ErrUnreadable) {
+			if errors.Is(err, is) {
+				kind = is
+				break
+			}
+		}
 	}
-	return &opError{op, n, store.Outcome(err), err}
+	return &opError{op, n, kind, err}
 }
 
 // settleError is the error of a lease that could not be settled. Each item is
@@ -182,16 +187,6 @@ func canceled(op string, n decide.Name, cause, err error) error {
 
 // closed is the error of a call of a Limiter that was closed.
 func closed(op string, n decide.Name) error { return &opError{op, n, ErrUnavailable, ErrClosed} }
-
-// unresolved names the bucket in the error of a request that no limits in force can grant.
-func unresolved(n decide.Name, err error) error {
-	for _, kind := range never {
-		if errors.Is(err, kind) {
-			return &opError{"acquire", n, kind, err}
-		}
-	}
-	return err
-}
 
 // never are the errors of requests that the configuration never grants as they are.
 var never = [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace, ErrDisabled}
@@ -229,30 +224,6 @@ func (e *SettleError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *SettleError) Unwrap() error { return e.Err }
-
-// failure is the error of a request that was not granted, nil if it was.
-func failure(t desk.Taken) error {
-	err := unresolved(t.At, t.Err)
-	if denied, ok := errors.AsType[*desk.Denied](err); ok {
-		err = refusal(denied.Decision)
-	}
-	if len(t.Others) == 0 {
-		return err
-	}
-	all := []error{err}
-	for _, o := range t.Others {
-		if o.Op == "rollback" {
-			all = append(all, settleError(o.Op, o.Name, o.Errs))
-		} else {
-			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
-		}
-	}
-	setup := store.KindOf(err) == store.Setup
-	if err = errors.Join(all...); !decided(err) && !setup {
-		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
-	}
-	return err
-}
 
 // refusal is the error of a decision that grants nothing.
 func refusal(d decide.Decision) error {

@@ -244,44 +244,39 @@ func (c Costs) plus(more []table.Cost) Costs {
 	return c
 }
 
+// kindOf has the kinds of events of desks as the observer gets them.
+var kindOf = [...]EventKind{
+	desk.Refused: EventRefused, desk.Looked: EventLook, desk.Upkeep: EventUpkeep, desk.Ahead: EventAhead,
+	desk.Yielded: EventYield, desk.Reshaped: EventSplit, desk.Lost: EventLost, desk.Switched: EventBreaker,
+	desk.Settled: EventSettle, desk.Returned: EventRollback,
+}
+
 // eventOf returns an event of a desk as the observer gets it, if it does.
 func eventOf(d desk.Event) (e Event, ok bool) {
-	e = Event{Entity: d.Name.Entity, Resource: d.Name.Resource, Err: d.Err, Writes: d.Writes, Elapsed: d.Elapsed,
-		Open: d.Open, Taken: Costs(nil).plus(d.Taken), Ended: Costs(nil).plus(d.Ended)}
+	e = Event{Kind: kindOf[d.Kind], Entity: d.Name.Entity, Resource: d.Name.Resource, Err: d.Err, Writes: d.Writes,
+		Elapsed: d.Elapsed, Open: d.Open, Taken: Costs(nil).plus(d.Taken), Ended: Costs(nil).plus(d.Ended)}
 	if d.Op != "" && d.Err != nil {
 		e.Err = outcome(d.Op, d.Name, d.Err)
 	}
 	switch d.Kind {
-	case desk.Refused:
-		e.Kind = EventRefused
-	case desk.Looked:
-		e.Kind = EventLook
-	case desk.Upkeep:
-		e.Kind = EventUpkeep
 	case desk.Ahead:
-		if e.Kind = EventAhead; e.Writes == 0 && e.Err == nil && e.Taken == nil && e.Ended == nil {
+		if e.Writes == 0 && e.Err == nil && e.Taken == nil && e.Ended == nil {
 			return e, false
 		}
 	case desk.Yielded:
-		e.Kind = EventYield
 		for _, lim := range d.Limits {
 			e.Limits = append(e.Limits, public(lim))
 		}
 	case desk.Reshaped:
-		e.Kind, e.Shards = EventSplit, d.After
-		if d.After < d.Before {
+		if e.Shards = d.After; d.After < d.Before {
 			e.Kind = EventMerge
 		}
 	case desk.Settled:
-		if e.Kind = EventSettle; d.Err != nil { // else the commit has reported them
+		if d.Err != nil { // else the commit has reported them
 			e.Costs = e.Costs.plus(d.Costs)
 		}
-	case desk.Lost:
-		e.Kind = EventLost
-	case desk.Switched:
-		e.Kind = EventBreaker
 	case desk.Returned:
-		if e.Kind = EventRollback; len(d.Errs) > 0 {
+		if len(d.Errs) > 0 {
 			e.Err = settleError("rollback", d.Name, d.Errs)
 			e.Costs = e.Costs.plus(slices.DeleteFunc(slices.Clone(d.Costs), isSlots))
 		}

@@ -9,8 +9,35 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
+
+// failure is the error of a request that was not granted, nil if it was.
+func failure(t desk.Taken) error {
+	err := t.Err
+	if denied, ok := errors.AsType[*desk.Denied](err); ok {
+		err = refusal(denied.Decision)
+	} else if err != nil && decided(err) && !errors.Is(err, ErrLimited) {
+		err = outcome("acquire", t.At, err)
+	}
+	if len(t.Others) == 0 {
+		return err
+	}
+	all := []error{err}
+	for _, o := range t.Others {
+		if o.Op == "rollback" {
+			all = append(all, settleError(o.Op, o.Name, o.Errs))
+		} else {
+			all = append(all, outcome(o.Op, o.Name, errors.Join(o.Errs...)))
+		}
+	}
+	setup := store.KindOf(err) == store.Setup
+	if err = errors.Join(all...); !decided(err) && !setup {
+		err = &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: err}
+	}
+	return err
+}
 
 // undecided returns the error of a request that was denied or can never be granted. It turns a call that
 // got no decision or no answer into the caller's error, or applies the policy.
@@ -48,8 +75,11 @@ func (l *Limiter) recall(ctx context.Context, parts []part) error {
 			continue
 		}
 		known, err := l.levels(ctx, p, nil, false)
-		if errors.Is(err, ErrDisabled) || errors.Is(err, ErrLimited) {
-			return unresolved(p.at, err)
+		if errors.Is(err, ErrDisabled) {
+			return outcome("acquire", p.at, err)
+		}
+		if errors.Is(err, ErrLimited) {
+			return err
 		}
 		p.wants = known
 	}
@@ -71,7 +101,7 @@ func (l *Limiter) grant(req Request, parts []part, cause error) (*Lease, error) 
 	}
 	wants, at, err := together(parts)
 	if err != nil {
-		return nil, unresolved(at, err)
+		return nil, outcome("acquire", at, err)
 	}
 	for i, w := range wants {
 		wants[i].Costs = slices.DeleteFunc(slices.Clone(w.Costs), isSlots)

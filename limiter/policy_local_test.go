@@ -631,3 +631,31 @@ func TestLocalLeasesAreSettledInTheirPeriod(t *testing.T) {
 		})
 	}
 }
+
+// A parent that is disabled and a limit that is blocked need no decision of the table: they hold under every policy,
+// whether calls are sent and have no answer or are not sent any more.
+func TestNoPolicyGrantsWhatIsRefusedForCertain(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.says(l, "org", gpt, "disabled", item.Bool(true))
+	blocked := asks(Costs{"rpm": 1, "none": 1}, rpm10, Blocked("none"))
+	blocked.Entity = "alone"
+	l.Acquire(t.Context(), stored(Costs{"rpm": 1})) // reads what is stored
+	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	w.down()
+	for range desk.BreaksAfter + 1 {
+		for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
+			child, other := stored(Costs{"rpm": 1}), blocked
+			child.OnUnavailable, other.OnUnavailable = policy, policy
+			if lease, err := l.Acquire(t.Context(), child); !errors.Is(err, ErrDisabled) {
+				t.Errorf("%v: below a parent that is disabled: %v, %v", policy, lease, err)
+			}
+			if lease, err := l.Acquire(t.Context(), other); !errors.Is(err, ErrLimited) {
+				t.Errorf("%v: of a limit that is blocked: %v, %v", policy, lease, err)
+			}
+		}
+		l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
+	}
+	if !l.desks.Breaker.Open() {
+		t.Error("calls are sent")
+	}
+}

@@ -93,7 +93,8 @@ func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 	if bad := recs[recMeta].bad; bad != nil { // whom else to charge is not known
 		return out, bad
 	}
-	access := accessOf(recs)
+	access := config.Combined(recs[recEntity].config.Access, recs[recEntityDefault].config.Access,
+		recs[recResource].config.Access, config.Access{Cascade: &recs[recMeta].entity.Cascade})
 	out.exists = recs[recMeta].found
 	out.parent = recs[recMeta].entity.Parent
 	out.cascade = *access.Cascade && out.parent != ""
@@ -114,17 +115,6 @@ func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 		}
 	}
 	return out, errNoLimits
-}
-
-// accessOf returns what holds besides limits: whether nothing is granted, or everything,
-// and whether the parent is charged too. The metadata of the entity come last.
-func accessOf(recs [records]cached) config.Access {
-	a := config.Combined(
-		recs[recEntity].config.Access, recs[recEntityDefault].config.Access, recs[recResource].config.Access)
-	if a.Cascade == nil {
-		a.Cascade = &recs[recMeta].entity.Cascade
-	}
-	return a
 }
 
 var errNoLimits = fmt.Errorf("%w: want Request.Limits, or limits stored for the entity, the resource or the namespace",
