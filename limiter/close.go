@@ -45,19 +45,19 @@ func (le *Lease) Rollback(ctx context.Context) error {
 	return le.end(context.WithoutCancel(ctx), "rollback", (*Lease).back)
 }
 
-// back returns, by item, the costs that give back everything.
-func (le *Lease) back() [][]table.Cost {
-	back := make([][]table.Cost, len(le.items))
-	for i, it := range le.items {
-		back[i] = table.Negative(it.Taken)
+// back makes all items due to give back everything.
+func (le *Lease) back() {
+	for i := range le.items {
+		le.items[i].due = table.Negative(le.items[i].Taken)
 	}
-	return back
 }
 
-// due returns, by item, the settled costs less the taken ones. If more is due, the first item pays.
+// due makes the settled costs due, less the taken ones. If more is due, the first item pays.
 // If less, those that paid get it back, each at most what it paid.
-func (le *Lease) due() [][]table.Cost {
-	out := make([][]table.Cost, len(le.items))
+func (le *Lease) due() {
+	for i := range le.items {
+		le.items[i].due = nil
+	}
 	for _, limit := range le.settles() {
 		actual, said := le.actual[limit.Name]
 		if !said {
@@ -66,27 +66,26 @@ func (le *Lease) due() [][]table.Cost {
 		left := bucket.SubSat(actual*bucket.Milli, le.held(limit.Name))
 		for i, it := range le.items {
 			if part := max(left, -it.Of(limit.Name)); part != 0 {
-				out[i] = append(out[i], table.Cost{Limit: limit, Milli: part})
+				le.items[i].due = append(le.items[i].due, table.Cost{Limit: limit, Milli: part})
 				left -= part
 			}
 		}
 	}
-	return out
 }
 
 // settle writes one adjustment per item, all at once: one after the other, a lease on many
 // shards would exceed the time of one call. A written adjustment is noted as taken, so that a
 // repeated call does not settle it twice.
-func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) error {
+func (le *Lease) settle(ctx context.Context, op string) error {
 	bounded := le.limiter.desks.Bounded(ctx)
 	defer bounded.End()
 	var errs []error
 	for i, err := range desk.InParallel(len(le.items), func(i int) error {
-		return le.settleItem(bounded, &le.items[i], due[i])
+		return le.settleItem(bounded, &le.items[i])
 	}) {
 		if err == nil {
 			it := &le.items[i]
-			it.Taken = table.Plus(it.Taken, due[i][:len(due[i])-len(it.slots)])
+			it.Taken = table.Plus(it.Taken, it.due[:len(it.due)-len(it.slots)])
 			it.slots = nil
 			continue
 		}
@@ -98,13 +97,13 @@ func (le *Lease) settle(ctx context.Context, op string, due [][]table.Cost) erro
 	return nil
 }
 
-func (le *Lease) settleItem(ctx context.Context, it *leaseItem, costs []table.Cost) (err error) {
+func (le *Lease) settleItem(ctx context.Context, it *leaseItem) (err error) {
 	if it.local == nil {
-		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Shard, le.image(), le.taken(), costs, true)
+		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Shard, le.image(), le.taken(), it.due, true)
 		return err
 	}
 	now := le.limiter.now()
-	costs = desk.Pinned(costs, table.Shard{State: *it.local}, now)
+	costs := desk.Pinned(it.due, table.Shard{State: *it.local}, now)
 	if costs = slices.DeleteFunc(costs, isFree); len(costs) > 0 {
 		le.limiter.locals.Adjust(it.name, costs, now)
 	}
@@ -122,7 +121,7 @@ func (le *Lease) taken() waitqueue.Taking {
 }
 
 // end settles the lease by the amounts due of each item, unless the Limiter is closed.
-func (le *Lease) end(ctx context.Context, op string, due func(*Lease) [][]table.Cost) error {
+func (le *Lease) end(ctx context.Context, op string, due func(*Lease)) error {
 	if !le.limiter.desks.Enter() {
 		return &SettleError{op, le.name.Entity, le.name.Resource, closed(op, le.name)}
 	}
@@ -131,20 +130,20 @@ func (le *Lease) end(ctx context.Context, op string, due func(*Lease) [][]table.
 }
 
 // settleAll settles the lease on every level, and closes it, unless that can be repeated.
-func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]table.Cost) (err error) {
+func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease)) (err error) {
 	begin, all := le.limiter.begin(), le.levels()
-	dues := make([][][]table.Cost, len(all))
 	released := le.limiter.desks.Release(le.slots)
-	for i, a := range all {
-		dues[i] = due(a)
-		for j := range a.items {
-			a.items[j].slots = append(a.items[j].slots, released[a.items[j].Key]...)
-			dues[i][j] = append(dues[i][j], a.items[j].slots...)
-			delete(released, a.items[j].Key)
+	for _, a := range all {
+		due(a)
+		for i := range a.items {
+			it := &a.items[i]
+			it.slots = append(it.slots, released[it.Key]...)
+			it.due = append(it.due, it.slots...)
+			delete(released, it.Key)
 		}
 	}
 	le.limiter.desks.GiveSlots(released) // taken over, with tokens of another shard
-	failed := slices.DeleteFunc(desk.InParallel(len(all), func(i int) error { return all[i].settle(ctx, op, dues[i]) }),
+	failed := slices.DeleteFunc(desk.InParallel(len(all), func(i int) error { return all[i].settle(ctx, op) }),
 		func(err error) bool { return err == nil })
 	if len(failed) == 1 {
 		err = failed[0]
@@ -152,6 +151,6 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease) [][]
 		err = &SettleError{op, le.name.Entity, le.name.Resource, errors.Join(failed...)}
 	}
 	le.closed = err == nil || errors.Is(err, ErrUnknown)
-	le.observeSettled(ctx, op, begin, dues, err)
+	le.observeSettled(ctx, op, begin, err)
 	return err
 }

@@ -18,6 +18,7 @@ type leaseItem struct {
 	decide.Part
 	name  decide.Name
 	local *bucket.State // of a bucket of this process, which has no key, after it was charged; nil: of the table
+	due   []table.Cost  // the last settling was to write it
 	slots []table.Cost  // what the next settling gives back besides
 	wrote bool          // the last settling has written it by itself
 }

@@ -43,8 +43,8 @@ func (l *Limiter) observeAcquire(ctx context.Context, req Request, begin time.Ti
 	l.opts.Observe(ctx, e)
 }
 
-// observeSettled reports the result of a commit or a rollback, from the dues of every item of every level.
-func (le *Lease) observeSettled(ctx context.Context, op string, begin time.Time, dues [][][]table.Cost, err error) {
+// observeSettled reports the result of a commit or a rollback, by the dues of every item of every level.
+func (le *Lease) observeSettled(ctx context.Context, op string, begin time.Time, err error) {
 	if le.limiter.opts.Observe == nil || le.nothing() {
 		return
 	}
@@ -55,15 +55,15 @@ func (le *Lease) observeSettled(ctx context.Context, op string, begin time.Time,
 	}
 	for level, a := range le.levels() {
 		var differ Costs
-		for i, costs := range dues[level] {
-			if a.items[i].local != nil {
+		for _, it := range a.items {
+			if it.local != nil {
 				continue
 			}
-			if a.items[i].wrote {
+			if it.wrote {
 				e.Writes++
 			}
 			if le.observed || err != nil {
-				differ = differ.plus(slices.DeleteFunc(slices.Clone(costs), isSlots))
+				differ = differ.plus(slices.DeleteFunc(slices.Clone(it.due), isSlots))
 			}
 		}
 		p := le.request.also(a.name)
