@@ -176,11 +176,11 @@ func (w *scheduleWorld) Step() {
 	}}, func() {})
 }
 
-var schedules = loadchecktest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps: 600, Worlds: 90, Short: 30,
+var schedules = loadchecktest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps: 600, Worlds: 45, Short: 30,
 	Env:   "KINDS",
 	Least: map[string]float64{"writes": 100, "edges": 10}}
 
-// TestAScheduleIsExact plays KINDS worlds, 90 if that is not set.
+// TestAScheduleIsExact plays KINDS worlds, 45 if that is not set.
 func TestAScheduleIsExact(t *testing.T) { schedules.Keeps(t) }
 
 func TestScheduleWorldSeesPlantedDefects(t *testing.T) {

@@ -219,15 +219,15 @@ func (w *quotaWorld) reshard(p *process, b table.Shard) {
 }
 
 var (
-	quotas = loadchecktest.Kind[*quotaWorld]{New: newQuotaWorld, Steps: 600, Worlds: 100, Short: 40, Env: "KINDS",
+	quotas = loadchecktest.Kind[*quotaWorld]{New: newQuotaWorld, Steps: 600, Worlds: 60, Short: 40, Env: "KINDS",
 		Least: map[string]float64{"grants": 50, "periods": 10}}
 	quotasOfShards = loadchecktest.Kind[*quotaWorld]{
 		New:   func(seed uint64, planted string) *quotaWorld { return quotaWorldOf(4, seed, planted) },
-		Steps: 800, Worlds: 60, Least: map[string]float64{"splits and merges": 10, "periods": 20},
+		Steps: 800, Worlds: 40, Least: map[string]float64{"splits and merges": 10, "periods": 20},
 	}
 )
 
-// TestQuotaIsExactPerPeriod plays KINDS worlds, 100 if that is not set. `make test-worlds`
+// TestQuotaIsExactPerPeriod plays KINDS worlds, 60 if that is not set. `make test-worlds`
 // plays 10,000.
 func TestQuotaIsExactPerPeriod(t *testing.T) { quotas.Keeps(t) }
 
