@@ -240,6 +240,34 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 	}
 }
 
+// What a shard takes back from another one of a limit that it has not got yet is stored with all that
+// belongs to it: level, parameters, a counter from zero, and what processes hold.
+func TestMergeBringsALimitThatIsNew(t *testing.T) {
+	const now = 1_700_000_000_000
+	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
+	for _, held := range []int64{0, 7_000} {
+		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
+		other := b
+		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, now)
+		i := other.State.Index("tpm")
+		other.State.Slots[i].Tokens, other.State.Slots[i].Held = 10_000, held
+		if held > 0 {
+			other.State.HeldUntil = now + 5000
+		}
+		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
+		got := decode(t, after)
+		j := got.State.Index("tpm")
+		if j < 0 {
+			t.Fatalf("the limit is not there: %v", after)
+		}
+		sl := got.State.Slots[j]
+		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40 and 10
+			t.Errorf("%+v, want 50 tokens of which none was taken, and %d held", sl, held)
+		}
+	}
+}
+
 // A shard without a refill instant, as another client leaves it, is split into two
 // without one: an instant of zero would refill the new shard since 1970.
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
