@@ -49,17 +49,14 @@ func TestAccessIsDeclared(t *testing.T) {
 			w.set(Scope{}, rpm10)
 			m := Manifest{Namespace: "prod"}
 			if limits {
-				switch at {
-				case resource:
-					m.Resources = map[string][]limiter.Limit{"gpt-4": {rpm20}}
-				default:
-					m.Entities = map[string]map[string][]limiter.Limit{"acme": {at.Resource: {rpm20}}}
-				}
+				m.set(scope(at.Entity, at.Resource, rpm20))
 			}
 			with := func(a Access, c Cascade) Manifest {
-				m := m
-				m.Access, m.Cascades = map[Scope]Access{at: a}, map[Scope]Cascade{at: c}
-				return m
+				says := Config{Scope: at, Access: a, Cascade: c}
+				if limits {
+					says.Limits = []limiter.Limit{rpm20}
+				}
+				return Manifest{Namespace: "prod", Scopes: []Config{says}}
 			}
 			acquire := func(want error) {
 				t.Helper()
@@ -141,7 +138,7 @@ func TestBucketsLearnWhatIsDeclared(t *testing.T) {
 		{AccessBypassed, CascadeOff, fmt.Sprint("false ", w.now.Load()+60_000, " false")},
 		{AccessEnabled, CascadeOn, "false 0 true"},
 	} {
-		w.apply(Manifest{Namespace: "prod", Access: map[Scope]Access{at: c.a}, Cascades: map[Scope]Cascade{at: c.c}})
+		w.apply(Manifest{Namespace: "prod", Scopes: []Config{{Scope: at, Access: c.a, Cascade: c.c}}})
 		if got := stamps(); got != c.want {
 			t.Errorf("%v, %v: stamps are %s, want %s", c.a, c.c, got, c.want)
 		}

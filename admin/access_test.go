@@ -167,7 +167,7 @@ func TestAccessIsListed(t *testing.T) {
 	if r, err := w.ns.Resolve(t.Context(), "other", "free"); err != nil || r.Access != AccessInherited {
 		t.Errorf("on another resource: %s, %v", r.Access, err)
 	}
-	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {tpm500}}})
+	w.apply(Manifest{Namespace: "prod", Scopes: []Config{scope("", "gpt-4", tpm500)}})
 	c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"})
 	if err != nil || c.Access != AccessDisabled || c.Limits[0] != tpm500 {
 		t.Errorf("after a manifest: %+v, %v", c, err)

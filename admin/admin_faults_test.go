@@ -155,7 +155,7 @@ func TestWhatOthersStoredStays(t *testing.T) {
 			continue
 		}
 		w := changeable(t, name)
-		w.apply(declare(func(m *Manifest) { m.Resources["o3"] = []limiter.Limit{tpm500} }))
+		w.apply(declare(func(m *Manifest) { m.set(scope("", "o3", tpm500)) }))
 		before := w.db.Items()
 		for _, it := range before {
 			it["x_others"] = item.S("kept")

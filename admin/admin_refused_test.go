@@ -31,7 +31,6 @@ func TestWhatIsRefused(t *testing.T) {
 	entity := func(e Entity) (any, error) { return ns.CreateEntity(ctx, e) }
 	meta := func(v any) (any, error) { return entity(Entity{ID: "a", Metadata: map[string]any{"k": v}}) }
 	valid := func(m Manifest) (any, error) { m.Namespace = "prod"; return ns.Plan(ctx, m) }
-	limits := map[string][]limiter.Limit{"x": {rpm10}}
 	opened := func(o Options) (any, error) { return open(ctx, w.db, &o) }
 	feb := time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC)
 	const (
@@ -143,26 +142,29 @@ func TestWhatIsRefused(t *testing.T) {
 
 	refused(`namespace is "_", want 1 to 256 bytes`)(ns.Plan(ctx, Manifest{Namespace: "_"}))
 	refused(`namespace is "test", want "prod", which it is applied to`)(ns.Plan(ctx, Manifest{Namespace: "test"}))
-	refused(`System is "a/*", want only Limits and OnUnavailable`)(
-		valid(Manifest{System: &Config{Scope: Scope{Entity: "a"}}}))
-	refused("want only Limits and")(valid(Manifest{System: &Config{AuditRetention: day}}))
-	refused("want only Limits and")(valid(Manifest{System: &Config{Access: AccessDisabled}}))
-	refused("want only Limits and")(valid(Manifest{System: &Config{Cascade: CascadeOn}}))
-	refused(`Access or Cascade of is "*/*"`)(valid(Manifest{Access: map[Scope]Access{{}: AccessDisabled}}))
-	refused(`access is "Access(9)"`)(valid(Manifest{Access: map[Scope]Access{{Resource: "a"}: 9}}))
-	refused(`Access is "inherited"`)(valid(Manifest{Access: map[Scope]Access{{Resource: "a"}: AccessInherited}}))
-	refused(`Cascade is "inherited"`)(valid(Manifest{Cascades: map[Scope]Cascade{{Resource: "a"}: CascadeInherited}}))
-	refused(`entity "": limiter: invalid: ID is`)(valid(Manifest{Described: []Entity{{}}}))
-	refused(`OnUnavailable is "Policy(9)", want ` + policies)(valid(Manifest{System: &Config{OnUnavailable: 9}}))
-	refused(`resources is "", want ` + resources)(valid(Manifest{Resources: map[string][]limiter.Limit{"": {rpm10}}}))
-	refused("limits of */r: limiter: invalid: limits is empty, want at least one")(
-		valid(Manifest{Resources: map[string][]limiter.Limit{"r": {}}}))
-	refused(`limits of */r: limiter: invalid: limits is "rpm" twice, want every limit name once`)(
-		valid(Manifest{Resources: map[string][]limiter.Limit{"r": {rpm10, rpm10}}}))
-	refused(`entities is "", want ` + entities)(
-		valid(Manifest{Entities: map[string]map[string][]limiter.Limit{"": limits}}))
-	refused("limits of \n/x: limiter: invalid: Entity is \"\\n\", want " + entities)(
-		valid(Manifest{Entities: map[string]map[string][]limiter.Limit{"\n": limits}}))
+	everybodys, of := Scope{}, Scope{Resource: "r"}
+	for _, c := range []struct {
+		want string
+		says Config
+	}{
+		{`AuditRetention, Raises or Err of is "*/*", want none`, Config{Scope: everybodys, AuditRetention: day}},
+		{`AuditRetention, Raises or Err of is "*/r", want none`, Config{Scope: of, Raises: []Raise{{}}}},
+		{`AuditRetention, Raises or Err of is "*/r", want none`, Config{Scope: of, Err: ErrConfig}},
+		{`Access or Cascade of is "*/*", want an entity, `, Config{Scope: everybodys, Access: AccessDisabled}},
+		{`Access or Cascade of is "*/*", want an entity, `, Config{Scope: everybodys, Cascade: CascadeOn}},
+		{`access is "Access(9)"`, Config{Scope: of, Access: 9}},
+		{`OnUnavailable is "Policy(9)", want ` + policies, Config{Scope: everybodys, OnUnavailable: 9}},
+		{`OnUnavailable of is "*/r", want the zero Scope`, Config{Scope: of, OnUnavailable: limiter.PolicyAllow}},
+		{"limits of */r: limiter: invalid: limits is empty, want at least one", scope("", "r")},
+		{`limits of */r: limiter: invalid: limits is "rpm" twice, want every limit name once`,
+			scope("", "r", rpm10, rpm10)},
+		{"limits of \n/x: limiter: invalid: Entity is \"\\n\", want " + entities, scope("\n", "x", rpm10)},
+	} {
+		refused(c.want)(valid(Manifest{Scopes: []Config{c.says}}))
+	}
+	refused("Scopes is */r twice, want every scope once")(
+		valid(Manifest{Scopes: []Config{scope("", "r", rpm10), scope("", "r", rpm20)}}))
+	refused(`entity "": limiter: invalid: ID is`)(valid(Manifest{Entities: []Entity{{}}}))
 }
 
 // What only a look at the table shows is refused in the same words, and nothing is told.

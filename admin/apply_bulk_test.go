@@ -20,7 +20,7 @@ import (
 func many(n int) Manifest {
 	m := declare()
 	for i := range n {
-		m.Entities[fmt.Sprintf("tenant-%05d", i)] = map[string][]limiter.Limit{"gpt-4": {rpm20, tpm500}}
+		m.Scopes = append(m.Scopes, scope(fmt.Sprintf("tenant-%05d", i), "gpt-4", rpm20, tpm500))
 	}
 	return m
 }
@@ -81,8 +81,10 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		t.Errorf("%d calls to change nothing", calls)
 	}
 	m := many(n)
-	for i := range n {
-		m.Entities[fmt.Sprintf("tenant-%05d", i)] = map[string][]limiter.Limit{"gpt-4": {rpm10}}
+	for i := range m.Scopes {
+		if strings.HasPrefix(m.Scopes[i].Entity, "tenant-") {
+			m.Scopes[i].Limits = []limiter.Limit{rpm10}
+		}
 	}
 	// To change all of them, or to delete them, costs the same; that they are gone is counted once in each wave.
 	for _, c := range []struct {
@@ -160,7 +162,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	m := declare()
 	for i := range n {
 		name := fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i)
-		m.Entities[name] = map[string][]limiter.Limit{"gpt-4": {rpm20}}
+		m.Scopes = append(m.Scopes, scope(name, "gpt-4", rpm20))
 	}
 	p := w.plan(m)
 	// The first application fails after it has stored some pages.
@@ -212,10 +214,10 @@ func TestWhatWasAddedSinceThePlanIsLeftAlone(t *testing.T) {
 	} {
 		for _, action := range []Action{ActionUpdate, ActionDelete} {
 			w := newWorld(t)
-			m := Manifest{Namespace: w.ns.name, Entities: map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {rpm10}}}}
+			m := Manifest{Namespace: w.ns.name, Scopes: []Config{scope("acme", "gpt-4", rpm10)}}
 			w.apply(m)
-			if m.Entities["acme"]["gpt-4"] = []limiter.Limit{rpm20}; action == ActionDelete {
-				m.Entities = nil
+			if m.set(scope("acme", "gpt-4", rpm20)); action == ActionDelete {
+				m.Scopes = nil
 			}
 			p := w.plan(m)
 			add(w)
@@ -279,19 +281,11 @@ func TestManyScopesAreListed(t *testing.T) {
 
 // Limits of a whole entity or resource come to the buckets that exist, as those of a pair do.
 func TestWideScopesOfAManifestReachTheirBuckets(t *testing.T) {
-	for _, c := range []struct {
-		entity, resource string
-		limits           map[string][]limiter.Limit
-	}{{"", "gpt-4", nil}, {"acme", "", map[string][]limiter.Limit{"": {rpm20}}},
-		{"acme", "gpt-4", map[string][]limiter.Limit{"gpt-4": {rpm20}}}} {
+	for _, at := range []Scope{{Resource: "gpt-4"}, {Entity: "acme"}, {"acme", "gpt-4"}} {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		m := Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}}}
-		if c.limits != nil {
-			m.Resources, m.Entities = nil, map[string]map[string][]limiter.Limit{"acme": c.limits}
-		}
-		w.apply(m)
+		w.apply(Manifest{Namespace: "prod", Scopes: []Config{scope(at.Entity, at.Resource, rpm20)}})
 		w.holds("acme", "gpt-4", 1, rpm20)
 	}
 }

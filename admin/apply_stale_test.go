@@ -19,15 +19,16 @@ import (
 // declaring is the manifest with other limits at the scopes that it declares.
 func declaring(l limiter.Limit) func(*Manifest) {
 	return func(m *Manifest) {
-		m.Resources["gpt-4"] = []limiter.Limit{l}
-		m.Entities["acme"] = map[string][]limiter.Limit{"gpt-4": {l}, "": {l}}
+		for _, at := range []Scope{{Resource: "gpt-4"}, {"acme", "gpt-4"}, {Entity: "acme"}} {
+			m.set(Config{Scope: at, Limits: []limiter.Limit{l}})
+		}
 	}
 }
 
 // crowd declares so many entities that what is managed stands in pages.
 func crowd(m *Manifest) {
 	for i := range 800 {
-		m.Entities[fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i)] = map[string][]limiter.Limit{"gpt-4": {rpm20}}
+		m.Scopes = append(m.Scopes, scope(fmt.Sprintf("%s-%05d", strings.Repeat("x", 300), i), "gpt-4", rpm20))
 	}
 }
 
@@ -51,16 +52,18 @@ func (w *world) refusesWhole(p *Plan) {
 // done: also where both manifests declare the scopes that are managed already.
 func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
 	const l = 111
-	first := func(m *Manifest) { m.Resources["gpt-4"] = []limiter.Limit{limiter.PerMinute("rpm", l)} }
-	less := func(m *Manifest) { first(m); delete(m.Entities["acme"], "") }
+	first := func(m *Manifest) { m.set(scope("", "gpt-4", limiter.PerMinute("rpm", l))) }
+	less := func(m *Manifest) { first(m); m.unset(Scope{Entity: "acme"}) }
 	few := func(*Manifest) {}
-	more := func(m *Manifest) { m.Entities["new"] = map[string][]limiter.Limit{"": {rpm10}} }
+	more := func(m *Manifest) { m.set(scope("new", "", rpm10)) }
 	for _, c := range []struct {
 		name         string
 		base, second func(*Manifest)
 	}{
 		{"other limits at the same scopes", few, declaring(limiter.PerMinute("rpm", 222))},
-		{"a scope that stays is deleted", few, func(m *Manifest) { delete(m.Entities, "acme") }},
+		{"a scope that stays is deleted", few, func(m *Manifest) {
+			m.unset(Scope{"acme", "gpt-4"}, Scope{Entity: "acme"})
+		}},
 		{"an entity more", few, more},
 		{"nothing to change", few, few},
 		{"other limits, many", crowd, declaring(limiter.PerMinute("rpm", 222))},

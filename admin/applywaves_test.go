@@ -108,7 +108,8 @@ func TestHowLongEventsOfAnApplicationAreKept(t *testing.T) {
 // Scopes that share a registry are one transaction all the same.
 func TestScopesThatShareARegistry(t *testing.T) {
 	w := newWorld(t)
-	m := Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"a": {rpm10}, "b": {rpm10}, "c": {rpm10}}}
+	m := Manifest{Namespace: "prod", Scopes: []Config{scope("", "a", rpm10), scope("", "b", rpm10),
+		scope("", "c", rpm10)}}
 	for _, m := range []Manifest{m, {Namespace: "prod"}} {
 		p := w.plan(m)
 		const want = "BatchGetItem:1 Query:3 TransactWriteItems:3" // what is managed is recorded before and after
@@ -117,7 +118,7 @@ func TestScopesThatShareARegistry(t *testing.T) {
 			t.Errorf("%s costs %s, want %s", actions(p), got, want)
 		}
 		names, err := w.ns.resourcesWithLimits(t.Context())
-		if w.must(err); len(names) != len(m.Resources) {
+		if w.must(err); len(names) != len(m.Scopes) {
 			t.Errorf("%s: listed %q", actions(p), names)
 		}
 	}

@@ -37,13 +37,13 @@ func line(id string, parentOf func(string) (string, error)) ([]string, error) {
 
 // checkDescribed validates the entities that are described, and that none is above itself.
 func (m Manifest) checkDescribed() error {
-	parents := make(map[string]string, len(m.Described))
-	for _, e := range m.Described {
+	parents := make(map[string]string, len(m.Entities))
+	for _, e := range m.Entities {
 		if _, err := storedEntity(m.Namespace, e); err != nil {
 			return fmt.Errorf("entity %q: %w", e.ID, err)
 		}
 		if _, twice := parents[e.ID]; twice {
-			return validate.Invalid("Described", validate.Plain(fmt.Sprintf("%q twice", e.ID)), "every entity once")
+			return validate.Invalid("Entities", validate.Plain(fmt.Sprintf("%q twice", e.ID)), "every entity once")
 		}
 		parents[e.ID] = e.Parent
 	}
@@ -80,7 +80,7 @@ type hierarchy struct {
 // before their children, then those that no longer are, the children first.
 func (n *Namespace) planEntities(ctx context.Context, m Manifest, managed []string) ([]Step, error) {
 	h := hierarchy{n, map[string]config.Entity{}, map[string]bool{}, map[string]item.Item{}, map[string]string{}}
-	for _, e := range m.Described {
+	for _, e := range m.Entities {
 		h.want[e.ID], _ = storedEntity(n.id, e) // Validate has accepted it
 		h.parent[e.ID] = e.Parent
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // hierarchy declares entities, and nothing else.
-func tree(all ...Entity) Manifest { return Manifest{Namespace: "prod", Described: all} }
+func tree(all ...Entity) Manifest { return Manifest{Namespace: "prod", Entities: all} }
 
 // described returns the entities that are stored, by ID, as "name parent cascade metadata".
 func (w *world) described() map[string]string {
@@ -113,7 +113,7 @@ func TestBucketsLearnWhatAManifestSaysOfParents(t *testing.T) {
 	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org", Cascade: true}))
 	holds("org", true, true)
 	m := tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org", Cascade: true})
-	m.Cascades = map[Scope]Cascade{{Resource: "o3"}: CascadeOff}
+	m.Scopes = []Config{{Scope: Scope{Resource: "o3"}, Cascade: CascadeOff}}
 	w.apply(m)
 	holds("org", true, false)
 	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme"}))
@@ -152,7 +152,7 @@ func TestCirclesAreRefusedAtTheDoor(t *testing.T) {
 		{tree(Entity{ID: "a", Parent: "c"}), ErrParent, `entity "a": parent "c": a circle, a -> c -> b -> a`},
 		{tree(Entity{ID: "x", Parent: "nobody"}), ErrParent, `entity "x": parent "nobody": no such entity`},
 		{tree(deep...), limiter.ErrInvalid, "more than 32 generations"},
-		{tree(Entity{ID: "x"}, Entity{ID: "x"}), limiter.ErrInvalid, `Described is "x" twice`},
+		{tree(Entity{ID: "x"}, Entity{ID: "x"}), limiter.ErrInvalid, `Entities is "x" twice`},
 	} {
 		items := len(w.db.Items())
 		_, err := w.ns.Plan(t.Context(), c.m)
@@ -212,8 +212,8 @@ func TestParentsAreStoredBeforeTheirChildren(t *testing.T) {
 		})
 		w.must(w.ns.Apply(t.Context(), p))
 		w.db.SetHook(nil)
-		if n := len(w.described()); n != len(m.Described) {
-			t.Errorf("%d entities are stored, want %d", n, len(m.Described))
+		if n := len(w.described()); n != len(m.Entities) {
+			t.Errorf("%d entities are stored, want %d", n, len(m.Entities))
 		}
 	}
 }
@@ -280,9 +280,9 @@ func TestManyEntitiesAreCreatedInBulk(t *testing.T) {
 	const n = 1920
 	w := newWorld(t)
 	m := many(n)
-	m.Described = []Entity{{ID: "org"}}
+	m.Entities = []Entity{{ID: "org"}}
 	for i := range n {
-		m.Described = append(m.Described, Entity{ID: fmt.Sprintf("tenant-%05d", i), Parent: "org", Cascade: true})
+		m.Entities = append(m.Entities, Entity{ID: fmt.Sprintf("tenant-%05d", i), Parent: "org", Cascade: true})
 	}
 	p := w.plan(m)
 	if calls := w.calls(func() { w.must(w.ns.Apply(t.Context(), p)) }); calls > 2*n/48*3+50 {

@@ -196,7 +196,7 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 		p.Steps = append(p.Steps, n.step(items[i], to, i < declared))
 	}
 	p.Steps = slices.Insert(p.Steps, declared, entities...)
-	for _, e := range m.Described {
+	for _, e := range m.Entities {
 		p.described = append(p.described, e.ID)
 	}
 	return p, nil

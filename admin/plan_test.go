@@ -20,14 +20,29 @@ import (
 func declare(change ...func(*Manifest)) Manifest {
 	m := Manifest{
 		Namespace: "prod",
-		System:    &Config{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow},
-		Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}},
-		Entities:  map[string]map[string][]limiter.Limit{"acme": {"gpt-4": {tpm500, rpm20}, "": {rpm10}}},
+		Scopes: []Config{{Limits: []limiter.Limit{rpm10}, OnUnavailable: limiter.PolicyAllow},
+			scope("", "gpt-4", rpm20), scope("acme", "gpt-4", tpm500, rpm20), scope("acme", "", rpm10)},
 	}
 	for _, f := range change {
 		f(&m)
 	}
 	return m
+}
+
+// scope declares limits.
+func scope(entity, resource string, limits ...limiter.Limit) Config {
+	return Config{Scope: Scope{entity, resource}, Limits: limits}
+}
+
+// set declares a scope, in place of an earlier declaration.
+func (m *Manifest) set(c Config) {
+	m.unset(c.Scope)
+	m.Scopes = append(m.Scopes, c)
+}
+
+// unset declares nothing of scopes.
+func (m *Manifest) unset(scopes ...Scope) {
+	m.Scopes = slices.DeleteFunc(slices.Clone(m.Scopes), func(c Config) bool { return slices.Contains(scopes, c.Scope) })
 }
 
 func (w *world) plan(m Manifest) *Plan {
@@ -99,9 +114,7 @@ func TestManifest(t *testing.T) {
 	}
 
 	less := declare(func(m *Manifest) {
-		m.System = nil
-		m.Resources["gpt-4"] = []limiter.Limit{rpm10}
-		m.Entities = nil
+		m.Scopes = []Config{scope("", "gpt-4", rpm10)}
 	})
 	p = w.plan(less)
 	if got, want := actions(p), "update */gpt-4, delete acme/gpt-4, delete acme/*, delete */*"; got != want {
@@ -137,12 +150,12 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 		t.Errorf("plan %s, want %s", got, want)
 	}
 	w.apply(declare())
-	w.apply(declare(func(m *Manifest) { m.System = nil }))
+	w.apply(declare(func(m *Manifest) { m.unset(Scope{}) }))
 	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 ||
 		c.OnUnavailable != limiter.PolicyDefault {
 		t.Errorf("system %+v, %v", c, err)
 	}
-	if p := w.plan(declare(func(m *Manifest) { m.System = nil })); p.Changes() != 0 {
+	if p := w.plan(declare(func(m *Manifest) { m.unset(Scope{}) })); p.Changes() != 0 {
 		t.Errorf("plan %s", actions(p))
 	}
 	// Items of the Python provisioner, which nobody can find, are made whole.
@@ -152,7 +165,7 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	w.apply(declare())
 	w.hasNoOrphans()
 	// So is one that has a policy only, once.
-	m := Manifest{Namespace: "prod", System: &Config{OnUnavailable: limiter.PolicyBlock}}
+	m := Manifest{Namespace: "prod", Scopes: []Config{{OnUnavailable: limiter.PolicyBlock}}}
 	w.apply(m)
 	it = w.db.Item(layout.SystemConfigKey(w.ns.ID()))
 	delete(it, item.AttrGSI4SK)
@@ -166,12 +179,12 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 // Whatever call fails, and however, planning and applying again makes up for it, also in the buckets,
 // and nothing that was created is ever forgotten.
 func TestApplyUnderFaults(t *testing.T) {
-	first := declare(func(m *Manifest) { m.Described = []Entity{{ID: "acme"}, {ID: "other"}} })
+	first := declare(func(m *Manifest) { m.Entities = []Entity{{ID: "acme"}, {ID: "other"}} })
 	second := declare(func(m *Manifest) {
-		m.System, m.Entities = nil, map[string]map[string][]limiter.Limit{"other": {"": {rpm10}}}
-		m.Described = []Entity{{ID: "acme"}, {ID: "other", Parent: "acme"}}
-		m.Access = map[Scope]Access{{Resource: "gpt-4"}: AccessDisabled}
-		m.Cascades = map[Scope]Cascade{{Resource: "gpt-4"}: CascadeOn}
+		gpt := scope("", "gpt-4", rpm20)
+		gpt.Access, gpt.Cascade = AccessDisabled, CascadeOn
+		m.Scopes = []Config{scope("other", "", rpm10), gpt}
+		m.Entities = []Entity{{ID: "acme"}, {ID: "other", Parent: "acme"}}
 	})
 	for _, f := range []struct {
 		apply   bool
@@ -229,8 +242,8 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 	w := newWorld(t)
 	w.apply(declare())
 	m := declare(func(m *Manifest) {
-		m.Resources["gpt-4"] = []limiter.Limit{rpm10}
-		m.Resources["gpt-5"] = []limiter.Limit{rpm10}
+		m.set(scope("", "gpt-4", rpm10))
+		m.set(scope("", "gpt-5", rpm10))
 	})
 	p := w.plan(m)
 	w.set(Scope{Resource: "gpt-4"}, tpm500) // changed meanwhile
@@ -301,7 +314,7 @@ const unlisted = "admin: limits are stored, but not in all buckets: " +
 func TestADeletionThatFindsNoBuckets(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
-	w.apply(Manifest{Namespace: "prod", Resources: map[string][]limiter.Limit{"gpt-4": {rpm20}}})
+	w.apply(Manifest{Namespace: "prod", Scopes: []Config{scope("", "gpt-4", rpm20)}})
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	p := w.plan(Manifest{Namespace: "prod"})
 	w.failOn(store.Setup, false, func(op memdynamo.Op) bool { return op.Name == memdynamo.Query })

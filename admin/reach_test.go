@@ -280,9 +280,9 @@ func TestHowManyBucketsAreChangedAtOnce(t *testing.T) {
 			return err
 		},
 		"apply": func(w *world) error {
-			m := Manifest{Namespace: "prod", Entities: map[string]map[string][]limiter.Limit{}}
+			m := Manifest{Namespace: "prod"}
 			for i := range 20 {
-				m.Entities[fmt.Sprint("e", i)] = map[string][]limiter.Limit{"gpt-4": {rpm20}}
+				m.Scopes = append(m.Scopes, scope(fmt.Sprint("e", i), "gpt-4", rpm20))
 			}
 			return w.ns.Apply(w.Context(), w.plan(m))
 		},

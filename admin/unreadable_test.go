@@ -234,7 +234,7 @@ func TestSettingsSurviveOddLimits(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	w.wants(w.ns.ChangeLimits(ctx, Config{Scope: own}, rpm20), ErrBusy)
-	plan, err := w.ns.Plan(ctx, Manifest{Namespace: "prod", System: &Config{Limits: []limiter.Limit{rpm10}}})
+	plan, err := w.ns.Plan(ctx, Manifest{Namespace: "prod", Scopes: []Config{scope("", "", rpm10)}})
 	if err != nil || len(plan.Steps) != 1 || plan.Steps[0].Action != ActionUpdate ||
 		!strings.Contains(fmt.Sprint(plan.Steps[0].Before()), `what is not served (`) {
 		t.Errorf("planned %v, %v", plan, err)

@@ -41,8 +41,8 @@ func TestQuotasInManifests(t *testing.T) {
 			limiter.Cron("0 6 * * 1-5;0 8 * * 6", "")),
 	} {
 		m, err := Parse([]byte("namespace: n\nsystem:\n  limits:\n    q: " + text + "\n"))
-		if err != nil || m.System == nil || len(m.System.Limits) != 1 || m.System.Limits[0] != want {
-			t.Errorf("%s: %v, %v, want %v", text, m.System, err, want)
+		if err != nil || len(m.Scopes) != 1 || len(m.Scopes[0].Limits) != 1 || m.Scopes[0].Limits[0] != want {
+			t.Errorf("%s: %v, %v, want %v", text, m.Scopes, err, want)
 		}
 	}
 	const (

@@ -108,60 +108,71 @@ func read(text []byte) (doc document, err error) {
 func (d document) manifest() (admin.Manifest, error) {
 	m := admin.Manifest{Namespace: d.Namespace}
 	if d.System != nil {
-		limits, err := d.limits(d.System.Limits, "system")
-		if err != nil {
+		c := admin.Config{}
+		var err error
+		if c.Limits, err = d.limits(d.System.Limits, "system"); err != nil {
 			return m, err
 		}
-		m.System = &admin.Config{Limits: limits}
-		if m.System.OnUnavailable, err = policy(d.System.OnUnavailable); err != nil {
+		if c.OnUnavailable, err = policy(d.System.OnUnavailable); err != nil {
+			return m, err
+		}
+		m.Scopes = append(m.Scopes, c)
+	}
+	declare := func(at admin.Scope, s *section, where ...string) error {
+		c, err := d.section(s, where...)
+		c.Scope = at
+		m.Scopes = append(m.Scopes, c)
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
+		if err := declare(admin.Scope{Resource: name}, d.Resources[name], "resources", name); err != nil {
 			return m, err
 		}
 	}
-	for name, s := range d.Resources {
-		limits, err := d.section(s, "resources", name)
-		if err != nil {
-			return m, err
-		}
-		set(&m.Resources, name, limits)
-		s.says(&m, admin.Scope{Resource: name})
-	}
-	for name, e := range d.Entities {
+	for _, name := range slices.Sorted(maps.Keys(d.Entities)) {
+		e := d.Entities[name]
 		if e == nil {
 			return m, fmt.Errorf("%w: entities: %s is empty, want resources, name, parent, cascade or metadata",
 				limiter.ErrInvalid, name)
 		}
-		of := map[string][]limiter.Limit{}
-		for resource, s := range e.Resources {
-			limits, err := d.section(s, "entities", name, "resources", resource)
-			if err != nil {
+		if name == "" {
+			return m, validate.Invalid("entities", name, layout.EntityNames)
+		}
+		for _, resource := range slices.Sorted(maps.Keys(e.Resources)) {
+			at := admin.Scope{Entity: name, Resource: resource}
+			if resource == layout.DefaultResource {
+				at.Resource = ""
+			}
+			if err := declare(at, e.Resources[resource], "entities", name, "resources", resource); err != nil {
 				return m, err
 			}
-			if resource == layout.DefaultResource {
-				resource = ""
-			}
-			of[resource] = limits
-			s.says(&m, admin.Scope{Entity: name, Resource: resource})
 		}
-		set(&m.Entities, name, of)
 	}
-	m.Described = d.described()
+	m.Entities = d.described()
 	return m, nil
 }
 
-func (d document) section(s *section, where ...string) ([]limiter.Limit, error) {
+// section returns what a section declares.
+func (d document) section(s *section, where ...string) (c admin.Config, err error) {
+	if where[len(where)-1] == "" {
+		return c, validate.Invalid("resources", "", layout.ResourceNames)
+	}
 	if s == nil {
-		return nil, fmt.Errorf("%w: %s is empty, want limits, disabled or cascade", limiter.ErrInvalid,
+		return c, fmt.Errorf("%w: %s is empty, want limits, disabled or cascade", limiter.ErrInvalid,
 			strings.Join(where, ": "))
 	}
-	return d.limits(s.Limits, where...)
-}
-
-// set adds to a map, which is made if there is none.
-func set[K comparable, V any](m *map[K]V, key K, value V) {
-	if *m == nil {
-		*m = map[K]V{}
+	if s.Disabled != nil {
+		c.Access = admin.Access(*s.Disabled)
 	}
-	(*m)[key] = value
+	switch {
+	case s.Cascade == nil:
+	case bool(*s.Cascade):
+		c.Cascade = admin.CascadeOn
+	default:
+		c.Cascade = admin.CascadeOff
+	}
+	c.Limits, err = d.limits(s.Limits, where...)
+	return c, err
 }
 
 func policy(s *string) (limiter.Policy, error) {

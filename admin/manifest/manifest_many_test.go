@@ -33,8 +33,8 @@ func TestReadingIsLinear(t *testing.T) {
 	read := func(n int) float64 {
 		text := manifestOf(n)
 		return work(func() {
-			if m, err := Parse(text); err != nil || len(m.Entities) != n {
-				t.Fatalf("%d entities, %v", len(m.Entities), err)
+			if m, err := Parse(text); err != nil || len(m.Scopes) != n {
+				t.Fatalf("%d scopes, %v", len(m.Scopes), err)
 			}
 		})
 	}

@@ -37,10 +37,11 @@ func TestParse(t *testing.T) {
 	one := []limiter.Limit{limiter.PerMinute("rpm", 1)}
 	want := admin.Manifest{
 		Namespace: "default",
-		System: &admin.Config{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)},
-			OnUnavailable: limiter.PolicyAllow},
-		Resources: map[string][]limiter.Limit{"gpt-4": {{Name: "tpm", Capacity: 5, Refill: 2, Period: time.Second}}},
-		Entities:  map[string]map[string][]limiter.Limit{"kéy": {"gpt-4": one, "": one}},
+		Scopes: []admin.Config{{Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)}, OnUnavailable: limiter.PolicyAllow},
+			{Scope: admin.Scope{Resource: "gpt-4"}, Limits: []limiter.Limit{{Name: "tpm", Capacity: 5, Refill: 2,
+				Period: time.Second}}},
+			{Scope: admin.Scope{Entity: "kéy"}, Limits: one},
+			{Scope: admin.Scope{Entity: "kéy", Resource: "gpt-4"}, Limits: one}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v", got)
@@ -105,6 +106,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"{namespace: a, resources: {_default_: " + ok + "}}",
 			"manifest: limits of */_default_: limiter: invalid: Resource is "},
 		{"{namespace: a, resources: {'': " + ok + "}}", invalid + `resources is "", want `},
+		{"{namespace: a, entities: {x: {resources: {'': " + ok + "}}}}", invalid + `resources is "", want `},
 		{"{namespace: a, entities: {'': {resources: {g: " + ok + "}}}}", invalid + `entities is "", want `},
 	} {
 		if _, err := Parse([]byte(c.text)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
@@ -118,8 +120,8 @@ func TestNumbers(t *testing.T) {
 	m, err := Parse([]byte("namespace: a\nresources: {x: {limits: " +
 		"{rpm: {capacity: &n 10}, tpm: {capacity: *n, refill_amount: +5}}}}"))
 	want := []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 5).WithCapacity(10)}
-	if err != nil || !reflect.DeepEqual(m.Resources["x"], want) {
-		t.Errorf("%+v, %v", m.Resources, err)
+	if err != nil || len(m.Scopes) != 1 || !reflect.DeepEqual(m.Scopes[0].Limits, want) {
+		t.Errorf("%+v, %v", m.Scopes, err)
 	}
 	for _, bad := range []string{`"10"`, "0x10", "1e3", "ten", "[1]", "{}", "true", "1_000", "010", "9223372036854775808"} {
 		text := "namespace: a\nresources:\n  x: {limits: {rpm: {capacity: " + bad + "}}}"
@@ -170,13 +172,14 @@ func TestKeysThatAreNoNames(t *testing.T) {
 		}
 	}
 	text := head + "  \"null\": " + limits + "  &x gpt-4: " + limits + "  x: " + limits
-	if m, err := Parse([]byte(text)); err != nil || len(m.Resources) != 3 {
-		t.Errorf("%v, %v", m.Resources, err)
+	if m, err := Parse([]byte(text)); err != nil || len(m.Scopes) != 3 {
+		t.Errorf("%v, %v", m.Scopes, err)
 	}
 	text = "namespace: a\nx-l: &l {rpm: {capacity: 1}, tpm: {capacity: 2}}\n" +
 		"resources: {g: {limits: {<<: *l, rpm: {capacity: 3}}}}"
 	want := []limiter.Limit{limiter.PerMinute("rpm", 3), limiter.PerMinute("tpm", 2)} // its own key wins
-	if m, err := Parse([]byte(text)); err != nil || !reflect.DeepEqual(m.Resources["g"], want) {
-		t.Errorf("%v, %v, want %v", m.Resources, err, want)
+	if m, err := Parse([]byte(text)); err != nil || len(m.Scopes) != 1 ||
+		!reflect.DeepEqual(m.Scopes[0].Limits, want) {
+		t.Errorf("%v, %v, want %v", m.Scopes, err, want)
 	}
 }

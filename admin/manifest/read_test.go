@@ -38,16 +38,19 @@ entities:
 	if err != nil {
 		t.Fatal(err)
 	}
-	rpm := limiter.PerMinute("rpm", 100)
+	rpm, gpt := limiter.PerMinute("rpm", 100), admin.Scope{Resource: "gpt-4"}
+	acme, beta := admin.Scope{Entity: "acme", Resource: "gpt-4"}, admin.Scope{Entity: "beta", Resource: "gpt-4"}
 	want := admin.Manifest{
 		Namespace: "prod",
-		Resources: map[string][]limiter.Limit{"gpt-4": {limiter.PerMinute("rpm", 1)}, "images": nil, "embeddings": nil},
-		Entities: map[string]map[string][]limiter.Limit{"org": {}, "acme": {"gpt-4": {rpm}, "": nil},
-			"beta": {"gpt-4": {rpm, limiter.PerMinute("tpm", 5)}}},
-		Access: map[admin.Scope]admin.Access{{Resource: "images"}: admin.AccessDisabled,
-			{Resource: "embeddings"}: admin.AccessBypassed, {Entity: "acme", Resource: "gpt-4"}: admin.AccessEnabled},
-		Cascades: map[admin.Scope]admin.Cascade{{Resource: "gpt-4"}: admin.CascadeOn, {Entity: "acme"}: admin.CascadeOff},
-		Described: []admin.Entity{{ID: "acme", Name: "Acme", Parent: "org", Cascade: true,
+		Scopes: []admin.Config{
+			{Scope: admin.Scope{Resource: "embeddings"}, Access: admin.AccessBypassed},
+			{Scope: gpt, Limits: []limiter.Limit{limiter.PerMinute("rpm", 1)}, Cascade: admin.CascadeOn},
+			{Scope: admin.Scope{Resource: "images"}, Access: admin.AccessDisabled},
+			{Scope: admin.Scope{Entity: "acme"}, Cascade: admin.CascadeOff},
+			{Scope: acme, Limits: []limiter.Limit{rpm}, Access: admin.AccessEnabled},
+			{Scope: beta, Limits: []limiter.Limit{rpm, limiter.PerMinute("tpm", 5)}},
+		},
+		Entities: []admin.Entity{{ID: "acme", Name: "Acme", Parent: "org", Cascade: true,
 			Metadata: map[string]any{"plan": "gold", "seats": 5, "tags": []any{"a", "b"}}}, {ID: "org"}},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -103,8 +106,8 @@ func TestAliasesAreCheckedOnce(t *testing.T) {
 			": {resources: *r}\n")
 	}
 	m, err := Parse([]byte(b.String()))
-	if err != nil || len(m.Entities) != 2000 || len(m.Entities["eaa"]["g"]) != 1 {
-		t.Errorf("%d entities, %v", len(m.Entities), err)
+	if err != nil || len(m.Scopes) != 2000 || m.Scopes[0].Entity != "eaa" || len(m.Scopes[0].Limits) != 1 {
+		t.Errorf("%d scopes, %v", len(m.Scopes), err)
 	}
 }
 

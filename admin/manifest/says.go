@@ -12,21 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
-// This file is about what a manifest says besides limits: switches, policies, and descriptions.
-
-// says adds what a section says besides limits.
-func (s *section) says(m *admin.Manifest, at admin.Scope) {
-	if s.Disabled != nil {
-		set(&m.Access, at, admin.Access(*s.Disabled))
-	}
-	switch {
-	case s.Cascade == nil:
-	case bool(*s.Cascade):
-		set(&m.Cascades, at, admin.CascadeOn)
-	default:
-		set(&m.Cascades, at, admin.CascadeOff)
-	}
-}
+// This file is about what a manifest says besides limits: truth values, switches, and descriptions.
 
 // described returns the entities of which more is said than their limits, and those that are the
 // parents of others.

@@ -132,8 +132,8 @@ func TestAManifestThatMeetsAnotherOne(t *testing.T) {
 		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Writes != nil && !met {
 				met = true
-				plan, err := ns.Plan(t.Context(), admin.Manifest{Namespace: "default", System: &admin.Config{
-					Limits: []limiter.Limit{limiter.PerMinute("rpm", 7)}}})
+				plan, err := ns.Plan(t.Context(), admin.Manifest{Namespace: "default", Scopes: []admin.Config{{
+					Limits: []limiter.Limit{limiter.PerMinute("rpm", 7)}}}})
 				if err != nil {
 					return false, err
 				}

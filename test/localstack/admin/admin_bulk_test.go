@@ -15,12 +15,12 @@ import (
 func TestAHierarchyIsAppliedInBulk(t *testing.T) {
 	const n = 200
 	onEngines(t, func(w *world) {
-		m := admin.Manifest{Namespace: "prod", Described: []admin.Entity{{ID: "org"}},
-			Entities: map[string]map[string][]limiter.Limit{}}
+		m := admin.Manifest{Namespace: "prod", Entities: []admin.Entity{{ID: "org"}}}
 		for i := range n {
 			id := fmt.Sprintf("t-%04d", i)
-			m.Described = append(m.Described, admin.Entity{ID: id, Parent: "org", Cascade: true})
-			m.Entities[id] = map[string][]limiter.Limit{"api": {limiter.PerMinute("rpm", 10)}}
+			m.Entities = append(m.Entities, admin.Entity{ID: id, Parent: "org", Cascade: true})
+			m.Scopes = append(m.Scopes, admin.Config{Scope: admin.Scope{Entity: id, Resource: "api"},
+				Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})
 		}
 		p, err := w.ns.Plan(t.Context(), m)
 		w.must(err)

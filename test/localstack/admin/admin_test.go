@@ -291,7 +291,7 @@ func TestManifestsAndLevels(t *testing.T) {
 			w.Error(err)
 		}
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 50})
-		m.System, m.Resources, m.Entities = nil, nil, nil
+		m.Scopes = nil
 		apply(m, 3)
 		for at := range map[admin.Scope]bool{{}: true, {Resource: "gpt-4"}: true, {Entity: "a#b"}: true} {
 			if _, err := w.ns.Config(w.Context(), at); !errors.Is(err, admin.ErrNotFound) {

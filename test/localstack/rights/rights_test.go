@@ -130,9 +130,9 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 		t.Fatal(err)
 	}
 	month := 30 * 24 * time.Hour
-	declared := admin.Manifest{Namespace: "default", Resources: map[string][]limiter.Limit{
-		"api": {limiter.PerMinute("rpm", 20)},
-	}, Entities: map[string]map[string][]limiter.Limit{"kid": {"api": {limiter.PerMinute("rpm", 3)}}}}
+	declared := admin.Manifest{Namespace: "default", Scopes: []admin.Config{
+		{Scope: admin.Scope{Resource: "api"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)}},
+		{Scope: admin.Scope{Entity: "kid", Resource: "api"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 3)}}}}
 	apply := func(m admin.Manifest) error {
 		plan, err := ns.Plan(ctx, m)
 		if err != nil {
