@@ -157,6 +157,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
 	var warm, counted outcome
 	var wg sync.WaitGroup
+	idle := make(chan func()) // goroutines that wait for a request: their stacks have grown already
 	begin := time.Now()
 	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
 	into, pick := &warm, c.picker(rng, len(processes))
@@ -190,13 +191,24 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		if after && granted {
 			counted.After.exact++
 		}
-		wg.Go(func() {
+		ask := func() {
 			begin := time.Now()
 			err := into.time(func() error { return p(ctx, tokens) })
 			into.paid(tokens[0], err)
 			into.grant(who, begin, tokens, after, err)
-		})
+		}
+		select {
+		case idle <- ask:
+		default:
+			wg.Go(func() {
+				ask()
+				for next := range idle {
+					next()
+				}
+			})
+		}
 	}
+	close(idle)
 	wg.Wait()
 	t.result(&counted.Result)
 	time.Sleep(10 * time.Second) // for work that no caller waits for
