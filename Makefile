@@ -22,7 +22,7 @@ DEPLOYED    := $(FUNCTIONS:%=dist/%/bootstrap)
 # and keys in the environment, the tool takes the profile, and programs in Go take the keys.
 PROFILE      = $(shell echo ' $(CDKFLAGS)' | sed -nE 's/.* --profile[ =]+([^ ]+).*/\1/p')
 AS           = $(if $(PROFILE),env -u AWS_ACCESS_KEY_ID -u AWS_SECRET_ACCESS_KEY -u AWS_SESSION_TOKEN AWS_PROFILE=$(PROFILE))
-# go vet looks for more than go test does, and goes before.
+# `make lint` vets all modules, with all tags.
 GOTEST      := go test -vet=off $(GOTESTFLAGS)
 TESTED      := . grpclimit otellimit cmd/zae-limiter test examples
 MODULES     := $(TESTED) infra/cdk
@@ -64,8 +64,8 @@ dev: $(EMULATORS) tool ## a local table with its functions, until Ctrl-C; prints
 test: test-go test-cdk ## run the tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) # vet and all tests but those of the infrastructure, on both engines
-	@for m in $(TESTED); do (cd $$m && go vet ./... && $(GOTEST) -timeout 15m ./...) || exit 1; done
+test-go: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) # all tests but those of the infrastructure, on both engines
+	@for m in $(TESTED); do (cd $$m && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
 test-race: # the packages that start goroutines, and who has them started, under the race detector
@@ -76,7 +76,7 @@ LONG_PARTS  := release calendar prefetch simulation decide table fleet connectio
 .PHONY: test-long $(LONG_PARTS:%=long-%)
 test-long: test-race $(LONG_PARTS:%=long-%) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
 long-release:
-	go vet -tags release ./infra/release && $(GOTEST) -tags release -count=1 -timeout 30m ./infra/release
+	$(GOTEST) -tags release -count=1 -timeout 30m ./infra/release
 long-calendar:
 	cd test && EDGES=all $(GOTEST) -count=1 ./calendar
 long-prefetch:
@@ -103,12 +103,11 @@ test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which token
 
 .PHONY: test-cdk
 test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
-	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) go vet ./... && $(CDK_ENV) $(GOTEST) -count=1 ./...
+	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) $(GOTEST) -count=1 ./...
 	rm -rf .cache/tmp
 
 .PHONY: test-interop
 test-interop: $(EMULATORS) $(LOCAL) $(PYTHON) # the real Python client beside ours on one table, on both engines (needs Python 3.10)
-	cd test/localstack && go vet -tags interop ./interop
 	cd test/localstack && $(GOTEST) -tags interop -count=1 -timeout 30m ./interop
 
 .PHONY: rehearsal
@@ -118,11 +117,11 @@ rehearsal: $(EMULATORS) $(LOCAL) $(PYTHON) # play docs/migrating.md under load, 
 .PHONY: test-deploy
 test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/installed # deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 4 minutes)
 	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/app/template.golden.json infra/cdk/app/testdata/provisioned.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
-	cd test/localstack && go vet -tags deploy ./deploy && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
+	cd test/localstack && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-envoy
 test-envoy: $(EMULATORS) $(ENVOY) # HTTP through a released Envoy that asks zae-limiter serve, and what its page shows (Linux, Python, Node)
-	cd test/localstack && go vet -tags envoy ./serve && $(GOTEST) -tags envoy -count=1 -timeout 5m ./serve
+	cd test/localstack && $(GOTEST) -tags envoy -count=1 -timeout 5m ./serve
 
 .PHONY: simulate
 simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)
