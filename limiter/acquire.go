@@ -3,10 +3,12 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // Words of this file: a want is what a request needs of one bucket, limits and costs. A desk decides about
@@ -54,7 +56,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 		return nil, 0, closed("acquire", req.name())
 	}
 	defer l.desks.Leave()
-	var few [1]part
+	var few [1]portion
 	parts, err := l.parts(req, few[:0])
 	if err != nil {
 		return nil, 0, err
@@ -83,8 +85,54 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	return lease, tries.Calls, nil
 }
 
+// parts checks a request, and returns its parts in the room that it is given.
+func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
+	if n := 1 + len(req.Also); n > maxParts {
+		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
+			fmt.Sprintf("at most %d", maxParts-1))
+	}
+	one := req
+	one.Also = nil
+	for i := -1; i < len(req.Also); i++ {
+		if i >= 0 {
+			p := req.Also[i]
+			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
+		}
+		p, err := l.portion(one)
+		if err != nil && i >= 0 {
+			err = fmt.Errorf("part Also[%d]: %w", i, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(room, func(o portion) bool { return o.name() == p.name() }) {
+			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(p.name()), "every entity and resource once")
+		}
+		room = append(room, p)
+	}
+	return room, nil
+}
+
+// portion checks one part of a request. A busy process brings the same limits again and again: those that the last
+// request for the bucket had need no second look.
+func (l *Limiter) portion(req Request) (p portion, err error) {
+	p.Request = req
+	if err = req.validate(); err != nil || req.Limits == nil {
+		return p, err
+	}
+	if k := l.desks.Peek(p.name()); k != nil {
+		if last := keptAt(k).Load(); last != nil && last.own != nil && slices.Equal(last.own.limits, req.Limits) {
+			p.own = last.own
+			return p, nil
+		}
+	}
+	stored, err := storedLimits("Limits", req.Limits)
+	p.own = &brought{slices.Clone(req.Limits), stored}
+	return p, err
+}
+
 // take takes what all parts of a request need, or nothing.
-func (l *Limiter) take(ctx context.Context, parts []part, tries *desk.Attempt) desk.Taken {
+func (l *Limiter) take(ctx context.Context, parts []portion, tries *desk.Attempt) desk.Taken {
 	for _, p := range parts { // the table may have been silent: do not wait for a timeout once more
 		if l.desks.Sends(p.name()) {
 			continue

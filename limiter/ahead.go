@@ -12,7 +12,7 @@ import (
 // atHand grants a request from the tokens that this process has prefetched. It is nil if they do not
 // cover it, if the request has several parts, cascades or is granted anyway, or if its limits have to be
 // looked up. It makes no call, and does not ask whether one would be answered.
-func (l *Limiter) atHand(ctx context.Context, req Request, parts []part) *Lease {
+func (l *Limiter) atHand(ctx context.Context, req Request, parts []portion) *Lease {
 	p := &parts[0]
 	k := l.desks.Get(p.name())
 	if len(parts) > 1 || k == nil || !k.Holds() {

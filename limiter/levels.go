@@ -19,6 +19,20 @@ import (
 // maxLevels is how many entities one request is charged to at most.
 const maxLevels = desk.MaxLevels
 
+// portion is one part of a request: without the others, and with all that is known of its needs.
+type portion struct {
+	Request
+	own    *brought      // the limits that it brings; nil: none
+	wants  []decide.Want // of all its levels, once they are worked out
+	at     decide.Name   // the level that was worked out last: with an error, the one that it is about
+	policy Policy        // as stored for the namespace, as far as that is known
+}
+
+// charges reports whether the part charges a bucket, or would as far as that is known.
+func (p portion) charges(n decide.Name) bool {
+	return p.at == n || slices.ContainsFunc(p.wants, func(w decide.Want) bool { return w.Name == n })
+}
+
 // want works out what a request needs of the bucket of one entity. Its costs are in the room that it is given,
 // if that is enough.
 func (l *Limiter) want(n decide.Name, req Request, cfg resolved, room []table.Cost) (decide.Want, error) {
@@ -83,7 +97,7 @@ func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]
 // levels works out the wants of a part of a request, of its entity and of the parents that it cascades
 // to, in the room it is given. Warm, it does no I/O; unless fresh, it never does, and uses the configuration
 // that was read last, however old. If nothing is known of a level, it returns those before, with the error.
-func (l *Limiter) levels(ctx context.Context, p *part, room []decide.Want, fresh bool) ([]decide.Want, error) {
+func (l *Limiter) levels(ctx context.Context, p *portion, room []decide.Want, fresh bool) ([]decide.Want, error) {
 	wants := room
 	p.at = p.name()
 	for own := p.own; ; own = nil {
@@ -129,7 +143,7 @@ func chain(wants []decide.Want, parent string) string {
 
 // needs resolves the limits in force for all parts of a request, at once, and the wants of all their levels,
 // in the room it is given. With an error it returns the entity that the error is about.
-func (l *Limiter) needs(ctx context.Context, parts []part, room []decide.Want) ([]decide.Want, decide.Name, error) {
+func (l *Limiter) needs(ctx context.Context, parts []portion, room []decide.Want) ([]decide.Want, decide.Name, error) {
 	if len(parts) == 1 {
 		wants, err := l.levels(ctx, &parts[0], room, true)
 		return wants, parts[0].at, err
@@ -151,7 +165,7 @@ func (l *Limiter) needs(ctx context.Context, parts []part, room []decide.Want) (
 }
 
 // together returns the wants of all parts. No bucket is wanted twice: with an error it returns the part that does.
-func together(parts []part) (wants []decide.Want, at decide.Name, err error) {
+func together(parts []portion) (wants []decide.Want, at decide.Name, err error) {
 	for i, p := range parts {
 		for _, w := range p.wants {
 			if slices.ContainsFunc(wants, func(o decide.Want) bool { return o.Name == w.Name }) {

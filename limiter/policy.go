@@ -41,7 +41,7 @@ func failure(t desk.Taken) error {
 
 // undecided returns the error of a request that was denied or can never be granted. It turns a call that
 // got no decision or no answer into the caller's error, or applies the policy.
-func (l *Limiter) undecided(ctx context.Context, req Request, parts []part, at decide.Name,
+func (l *Limiter) undecided(ctx context.Context, req Request, parts []portion, at decide.Name,
 	err error) (*Lease, error) {
 	if decided(err) {
 		return nil, err
@@ -68,7 +68,7 @@ func (l *Limiter) undecided(ctx context.Context, req Request, parts []part, at d
 // recall works out what those parts of a request need that could not be resolved, as far as that is known from
 // the configuration that was read last, however old. The error says that a part is disabled, or denied by a
 // limit that blocks: that holds under every policy.
-func (l *Limiter) recall(ctx context.Context, parts []part) error {
+func (l *Limiter) recall(ctx context.Context, parts []portion) error {
 	for i := range parts {
 		p := &parts[i]
 		if p.wants != nil {
@@ -91,7 +91,7 @@ func (l *Limiter) recall(ctx context.Context, parts []part) error {
 
 // grant decides a request that has no decision because of cause. If its limits are not known, or the share can
 // never hold the costs, the cause is returned.
-func (l *Limiter) grant(req Request, parts []part, cause error) (*Lease, error) {
+func (l *Limiter) grant(req Request, parts []portion, cause error) (*Lease, error) {
 	for _, p := range parts {
 		asks := func(c table.Cost) bool { return isSlots(c) && p.Costs[c.Limit.Name] > 0 }
 		inFlight := func(w decide.Want) bool { return slices.ContainsFunc(w.Costs, asks) }

@@ -429,7 +429,7 @@ func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
 			t.Errorf("the table is down %v: %v, %v", down, lease, err)
 		}
 		down := &store.Failure{Kind: store.Unavailable}
-		_, err := l.undecided(t.Context(), req, []part{{Request: req}}, acmeGPT, down)
+		_, err := l.undecided(t.Context(), req, []portion{{Request: req}}, acmeGPT, down)
 		if !errors.Is(err, ErrDisabled) {
 			t.Errorf("the table is down %v: granted by this process, %v", down, err)
 		}
@@ -604,7 +604,7 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 		req := stored(Costs{"rpm": 1})
 		req.OnUnavailable = PolicyLocal
 		down := &store.Failure{Kind: store.Unavailable}
-		lease, err := l.undecided(t.Context(), req, []part{{Request: req}}, acmeGPT, down)
+		lease, err := l.undecided(t.Context(), req, []portion{{Request: req}}, acmeGPT, down)
 		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLimited) {
 			t.Errorf("%v: %v, %v", parents, lease, err)
 		}

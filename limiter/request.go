@@ -113,85 +113,11 @@ func (r Request) also(n decide.Name) *Part {
 // maxParts is how many parts a request has at most.
 const maxParts = 16
 
-// part is one part of a request: without the others, and with all that is known of its needs.
-type part struct {
-	Request
-	own    *brought      // the limits that it brings; nil: none
-	wants  []decide.Want // of all its levels, once they are worked out
-	at     decide.Name   // the level that was worked out last: with an error, the one that it is about
-	policy Policy        // as stored for the namespace, as far as that is known
-}
-
-// charges reports whether the part charges a bucket, or would as far as that is known.
-func (p part) charges(n decide.Name) bool {
-	return p.at == n || slices.ContainsFunc(p.wants, func(w decide.Want) bool { return w.Name == n })
-}
-
-// brought are limits that a request brings, as they were passed and as they are stored. Neither is changed any more.
-type brought struct {
-	limits []Limit
-	stored []bucket.Limit
-}
-
-// inForce returns the limits as they are stored, nil for none.
-func (b *brought) inForce() []bucket.Limit {
-	if b == nil {
-		return nil
-	}
-	return b.stored
-}
-
-// parts checks a request, and returns its parts in the room that it is given.
-func (l *Limiter) parts(req Request, room []part) ([]part, error) {
-	if n := 1 + len(req.Also); n > maxParts {
-		return nil, validate.Invalid("Also", validate.Plain(fmt.Sprintf("%d parts", n-1)),
-			fmt.Sprintf("at most %d", maxParts-1))
-	}
-	one := req
-	one.Also = nil
-	for i := -1; i < len(req.Also); i++ {
-		if i >= 0 {
-			p := req.Also[i]
-			one.Entity, one.Resource, one.Costs, one.Limits = p.Entity, p.Resource, p.Costs, p.Limits
-		}
-		p, err := l.part(one)
-		if err != nil && i >= 0 {
-			err = fmt.Errorf("part Also[%d]: %w", i, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(room, func(o part) bool { return o.name() == p.name() }) {
-			return nil, validate.Invalid(fmt.Sprintf("Also[%d]", i), path(p.name()), "every entity and resource once")
-		}
-		room = append(room, p)
-	}
-	return room, nil
-}
-
-// part checks one part of a request. A busy process brings the same limits again and again: those that the last
-// request for the bucket had need no second look.
-func (l *Limiter) part(req Request) (p part, err error) {
-	p.Request = req
-	if err = req.validate(); err != nil || req.Limits == nil {
-		return p, err
-	}
-	if k := l.desks.Peek(p.name()); k != nil {
-		if last := keptAt(k).Load(); last != nil && last.own != nil && slices.Equal(last.own.limits, req.Limits) {
-			p.own = last.own
-			return p, nil
-		}
-	}
-	stored, err := storedLimits("Limits", req.Limits)
-	p.own = &brought{slices.Clone(req.Limits), stored}
-	return p, err
-}
-
 func (r Request) name() decide.Name { return decide.Name{Entity: r.Entity, Resource: r.Resource} }
 
 func (p Part) name() decide.Name { return decide.Name{Entity: p.Entity, Resource: p.Resource} }
 
-// validate checks everything that can be checked without configuration, except for each limit; see part.
+// validate checks everything that can be checked without configuration, except for each limit; see portion.
 func (r Request) validate() error {
 	if err := validate.Entity("Entity", r.Entity); err != nil {
 		return err

@@ -12,6 +12,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
+// brought are limits that a request brings, as they were passed and as they are stored. Neither is changed any more.
+type brought struct {
+	limits []Limit
+	stored []bucket.Limit
+}
+
+// inForce returns the limits as they are stored, nil for none.
+func (b *brought) inForce() []bucket.Limit {
+	if b == nil {
+		return nil
+	}
+	return b.stored
+}
+
 // resolved is the configuration in force for one entity and resource.
 type resolved struct {
 	limits  []bucket.Limit // in order of name; nil: none configured
