@@ -168,3 +168,14 @@ func askMany(b *Bucket, n int, w Want, a Attempt, ms int64) (e Effects) {
 	}
 	return e
 }
+
+// Mind is mind: whether a shard is minded from now on, and after how many ms.
+func (b *Bucket) Mind(shard int, clock func() Now) (ms int64, ok bool) {
+	k := b.lock()
+	defer b.mu.Unlock()
+	var e Effects
+	if k.mind(shard, clock(), &e); len(e.Minded) == 0 {
+		return 0, false
+	}
+	return e.Minded[0].In.Milliseconds(), true
+}

@@ -28,6 +28,9 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	default:
 		k.failed(c, out, now, e)
 	}
+	if out.Held {
+		k.written(*out.Image, now, e)
+	}
 }
 
 // meets reports whether a call reads its shard before it writes, because it has no image of it. Any
@@ -133,6 +136,8 @@ func (k *facts) failed(c *Call, out Outcome, now Now, e *Effects) {
 		over = c.Last()
 		switch {
 		case out.Image == nil: // there is no such shard: decide again without it
+			k.missing(c.Shard, now.Ms)
+			e.work(k.mend(), k.count)
 			over = over || c.Choice.Shard > 0 || c.apart
 		case k.refused(*out.Image, c.Planned, now.Ms):
 			over = true

@@ -65,9 +65,7 @@ func (k *facts) foresee(w *Waiter, now Now, e *Effects) Decision {
 	if d.Yielded {
 		e.Yielded = append(e.Yielded, d.Want)
 	}
-	if d.Mend != nil {
-		e.Plans = append(e.Plans, Work{d.Mend, d.Count})
-	}
+	e.work(d.Mend, d.Count)
 	return d
 }
 

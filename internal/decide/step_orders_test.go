@@ -313,9 +313,7 @@ func (o *orders) answer(c *carried) {
 	c.held = nil
 	var e Effects
 	if !held && c.Next != Meet {
-		if b.Returned(c.Call, false); image == nil {
-			b.Missing(o.now().Ms, c.Shard)
-		}
+		b.Returned(c.Call, false)
 	}
 	b.Done(c.Call, Outcome{Held: held, Image: image}, o.now, &e)
 	o.do(c.proc, &e)

@@ -1,21 +1,30 @@
 package decide
 
-import "github.com/zeroae/zae-limiter-go/internal/table"
+import (
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
 
 // Unused tokens of a quota that were taken ahead are given back to the table, as nothing
-// refills them. Somebody minds them, from Mind until Unspent says that there are no more.
+// refills them. Somebody minds them, until Unspent says that there are no more.
 
-// Mind reports whether the caller is to mind a shard from now on: something of a quota is held, and
-// nobody minds it. Unspent has something to give back after so many milliseconds.
-func (b *Bucket) Mind(shard int, clock func() Now) (ms int64, ok bool) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	s := k.shards[shard]
-	if s == nil || s.holding == nil || s.holding.minded {
-		return 0, false
+// Minded is a shard that the driver is to mind from now on: after a time [Bucket.Unspent] has something to give back.
+type Minded struct {
+	Shard int
+	In    time.Duration
+}
+
+// mind has a shard minded if something of a quota is held of it, and nobody minds it.
+func (k *facts) mind(shard int, now Now, e *Effects) {
+	h := k.at(shard).holding
+	if h == nil || h.minded {
+		return
 	}
-	ms, s.holding.minded = s.holding.BackIn(clock().instant())
-	return ms, s.holding.minded
+	var ms int64
+	if ms, h.minded = h.BackIn(now.instant()); h.minded {
+		e.Minded = append(e.Minded, Minded{shard, time.Duration(ms) * time.Millisecond})
+	}
 }
 
 // Unspent are expired tokens of quotas, to be given back.

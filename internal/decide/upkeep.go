@@ -8,20 +8,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Growth returns the plan that the image of the shard just written asks for, nil for none, and the
-// count of shards that is known. It splits shard 0 when the write meter of the shard just written
-// is exhausted. It splits the shard just written when that is behind the count of shard 0. A limit
-// that is stored in part cannot be divided.
-func (b *Bucket) Growth(image table.Shard, now int64) (plan *shard.Plan, count int) {
-	k := b.lock()
-	defer b.mu.Unlock()
+// growth returns the plan that the image of the shard just written asks for, nil for none. It splits
+// shard 0 when the write meter of the shard just written is exhausted. It splits the shard just written
+// when that is behind the count of shard 0. A limit that is stored in part cannot be divided.
+func (k *facts) growth(image table.Shard, now int64) *shard.Plan {
 	if len(image.Partial) > 0 {
-		return nil, k.count
+		return nil
 	}
-	if plan = k.repair(); plan == nil {
-		plan = k.grown(image, now)
+	if plan := k.repair(); plan != nil {
+		return plan
 	}
-	return plan, k.count
+	return k.grown(image, now)
+}
+
+// written lists what follows from a write that holds, whose image is given.
+func (k *facts) written(image table.Shard, now Now, e *Effects) {
+	e.work(k.growth(image, now.Ms), k.count)
+	k.mind(image.State.Shard, now, e)
 }
 
 // Mend returns the plan that lets more be granted: it merges shards, or restores some that are missing. It is nil if
@@ -39,7 +42,7 @@ func (k *facts) mend() *shard.Plan {
 	return k.complete()
 }
 
-// grown is Growth where nothing is to be repaired.
+// grown is growth where nothing is to be repaired.
 func (k *facts) grown(b table.Shard, now int64) *shard.Plan {
 	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 {
 		if zero.imaged() && younger(b, zero.image) { // it may have merged since shard 0 was seen, or be left behind

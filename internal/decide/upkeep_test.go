@@ -117,7 +117,7 @@ func TestSplitOffShardCanBePutBack(t *testing.T) {
 	}
 }
 
-// Growth tells the count in any case, and leaves what is stored in part as it is.
+// A bucket grows, but not one that is stored in part: that stays as it is.
 func TestGrowth(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	image := imageOf(0, 2, 3)
@@ -125,13 +125,8 @@ func TestGrowth(t *testing.T) {
 	b.See(image, noon, Unsent)
 	partly := image
 	partly.Partial = []table.PartialLimit{{}}
-	for range 2 { // nobody is locked out
-		if plan, count := b.Growth(partly, noon); plan != nil || count != 2 {
-			t.Errorf("stored in part: a plan %v for %d", plan != nil, count)
-		}
-		if plan, count := b.Growth(image, noon); plan == nil || count != 2 {
-			t.Errorf("exhausted: a plan %v for %d", plan != nil, count)
-		}
+	if b.facts.growth(partly, noon) != nil || b.facts.growth(image, noon) == nil {
+		t.Error("it grows while it is stored in part, or not while it is exhausted")
 	}
 }
 

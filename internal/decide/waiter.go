@@ -107,6 +107,7 @@ type Effects struct {
 	Renew    []Renewal
 	Yielded  []Want // with limits that are used in place of replaced ones from now on
 	Plans    []Work
+	Minded   []Minded
 	Late     []Late
 	Left     []Grant // taken for callers that have left: to be given back
 	Settled  []Settlement
@@ -151,6 +152,13 @@ func (e *Effects) settled(c *Call, all []*Difference, image *table.Shard) {
 		e.Settled = append(e.Settled, Settlement{All: all, Image: image})
 	}
 	c.rides, c.lost = nil, nil
+}
+
+// work lists a plan, if there is one; count is the count of shards that is known.
+func (e *Effects) work(plan *shard.Plan, count int) {
+	if plan != nil {
+		e.Plans = append(e.Plans, Work{plan, count})
+	}
 }
 
 func (e *Effects) start(c *Call) {

@@ -91,14 +91,7 @@ func (d *Desks) observeAhead(ctx context.Context, c *decide.Call) {
 // A quota does not refill within its period. So this process gives back what it took ahead of one
 // and may no longer grant, with one write for all that has ended on a shard.
 
-// mind has expired tokens of quotas given back on a shard.
-func (d *Desks) mind(k *Desk, shard int) {
-	if ms, ok := k.Mind(shard, d.Moment); ok {
-		d.mindIn(time.Duration(ms)*time.Millisecond, k, shard, d.Timeout)
-	}
-}
-
-// mindIn gives back after a while. If that is not written, it pauses.
+// mindIn gives expired tokens of quotas back on a shard after a while. If that is not written, it pauses.
 func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Duration) {
 	d.later(after+time.Millisecond, func() { d.giveUnspent(k, shard, pause) })
 }

@@ -62,7 +62,10 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 		d.takeMore(of(r.For).within, k, r.For.Want, r.Held)
 	}
 	for _, p := range e.Plans {
-		d.work(ctx, k.Name, p.Plan, p.Count)
+		d.work(ctx, k.Name, p)
+	}
+	for _, m := range e.Minded {
+		d.mindIn(m.In, k, m.Shard, d.Timeout)
 	}
 	for _, w := range e.Answered {
 		if t := of(w); t.ready != nil {
@@ -122,19 +125,10 @@ func (d *Desks) carry(k *Desk, c *decide.Call, with *carrier) {
 		}
 		*e = decide.Effects{}
 		k.Done(c, out, d.Moment, e)
-		d.finish(ctx, k, out, e)
+		d.carryOut(ctx, k, e)
 		if c.Next == decide.Over {
 			return
 		}
-	}
-}
-
-// finish carries out what follows from the answer to a call, also if the caller's clock panics here.
-func (d *Desks) finish(ctx context.Context, k *Desk, out decide.Outcome, e *decide.Effects) {
-	defer d.carryOut(ctx, k, e)
-	if out.Held {
-		d.mind(k, out.Image.State.Shard)
-		d.grow(ctx, k, *out.Image)
 	}
 }
 
@@ -219,8 +213,6 @@ func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *ca
 	cause error) (out decide.Outcome, ok bool) {
 	if r, refused := errors.AsType[*store.Refused](cause); refused {
 		if r.Old == nil {
-			k.Missing(d.clock(), c.Shard)
-			d.Mend(ctx, k)
 			return out, true
 		}
 		b, err := table.DecodeShard(r.Old)

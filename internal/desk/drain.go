@@ -113,11 +113,7 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 		if !restores || !k.Seen(shard).Absent {
 			continue
 		}
-		if plan, count := k.Mend(); plan != nil { // for all that are missing
-			if at := d.StartGrowing(k.Name); at != nil {
-				d.reshape(ctx, at, plan, count)
-			}
-		}
+		d.Mend(ctx, k) // all that are missing
 		return false
 	}
 	return all

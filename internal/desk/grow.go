@@ -12,31 +12,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// grow splits a shard where this process is the one that sees the need (see
-// [decide.Bucket.Growth]). It is best effort: the request it follows is granted already and
-// does not wait for it, every step is conditional, and the aggregator does the same.
-func (d *Desks) grow(ctx context.Context, k *Desk, b table.Shard) {
-	plan, count := k.Growth(b, d.clock())
-	d.work(ctx, decide.Name{Entity: b.Entity, Resource: b.Resource}, plan, count)
-}
-
-// Mend lets more be granted of a bucket of which a shard was found missing. Best effort, like grow.
-func (d *Desks) Mend(ctx context.Context, k *Desk) {
-	plan, count := k.Mend()
-	d.work(ctx, k.Name, plan, count)
-}
-
-// work carries a plan out in the background, one at a time for each bucket.
-func (d *Desks) work(ctx context.Context, n decide.Name, plan *shard.Plan, before int) {
-	if plan == nil {
-		return
-	}
+// work carries a plan out in the background, one at a time for each bucket. It is best effort: the
+// request it follows does not wait for it, every step is conditional, and the aggregator does the same.
+func (d *Desks) work(ctx context.Context, n decide.Name, w decide.Work) {
 	if k := d.StartGrowing(n); k != nil {
 		d.background.Go(func() {
 			ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), time.Now().Add(d.Timeout).Add(longestPlan))
 			defer cancel()
-			d.reshape(ctx, k, plan, before)
+			d.reshape(ctx, k, w.Plan, w.Count)
 		})
+	}
+}
+
+// Mend lets more be granted of a bucket of which a shard was found missing, unless another goroutine changes
+// its shards.
+func (d *Desks) Mend(ctx context.Context, k *Desk) {
+	if plan, count := k.Mend(); plan != nil {
+		if k := d.StartGrowing(k.Name); k != nil {
+			d.reshape(ctx, k, plan, count)
+		}
 	}
 }
 
