@@ -269,7 +269,7 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 		l.locals.Take([]decide.Want{{Name: decide.Name{Entity: "alone", Resource: gpt},
 			Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, l.now())
 		flood()
-		if !l.desks.Lines.Any(acmeGPT, "") || remembered(l, entities...) != 4 {
+		if !l.desks.Waiting.InLine(acmeGPT, "") || remembered(l, entities...) != 4 {
 			t.Errorf("%d desks are kept, want 3 that are in use, and one", remembered(l, entities...))
 		}
 		time.Sleep(5 * time.Second)

@@ -150,7 +150,7 @@ func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 		for range 300 { // 3 s: what refills is theirs
 			w.pass(10 * time.Millisecond)
 			_, _ = l.Acquire(ctx, req)
-			if !l.desks.Lines.Any(acmeGPT, "") {
+			if !l.desks.Waiting.InLine(acmeGPT, "") {
 				continue
 			}
 			if lined++; l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) > 0 {

@@ -72,7 +72,7 @@ func (le *Lease) join(extra *Lease, costs Costs) {
 		}
 	}
 	if le.status, le.counts, le.ahead = extra.status, extra.counts, extra.ahead; extra.Charged() {
-		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.desks.Sleepers.Turn()
+		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.desks.Waiting.Turn()
 	}
 }
 

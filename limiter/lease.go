@@ -49,7 +49,7 @@ type Lease struct {
 	one      [1]leaseItem     // room for items
 	after    *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
 	worked   bool             // after was worked out: others may have written before the charge
-	turn     int64            // by which all was taken, of a lease of several shards; see waitqueue.Sleepers.Turn
+	turn     int64            // by which all was taken, of a lease of several shards; see waitqueue.Queue.Turn
 	gone     []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
 	actual   map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 	kept     bool             // Settle was called: the costs taken or settled have arisen

@@ -63,7 +63,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 		return nil, closed("acquire", n)
 	}
 	defer l.desks.Leave()
-	tries.InLine = l.desks.Lines.Any(n, req.Class)
+	tries.InLine = l.desks.Waiting.InLine(n, req.Class)
 	lease, after, err := l.reserve(ctx, req, tries)
 	if queueFull(err) != nil {
 		lease, after, err = l.inLine(ctx, n, req, tries)
@@ -115,7 +115,7 @@ func waiting(end time.Time) *desk.Attempt {
 // inLine waits for room in the queue, and takes the costs then.
 func (l *Limiter) inLine(ctx context.Context, n decide.Name, req Request, tries *desk.Attempt) (lease *Lease,
 	after time.Duration, err error) {
-	me, follow := l.desks.Lines.Join(n, req.Class), 0
+	me, follow := l.desks.Waiting.Join(n, req.Class), 0
 	defer func() { me.Leave(follow) }()
 	asks := time.NewTimer(0)
 	defer asks.Stop()

@@ -75,7 +75,7 @@ func TestWaitWaitsForRoom(t *testing.T) {
 				t.Errorf("%d processes: %d writes, want at most %d", processes, writes, most)
 			}
 			for _, l := range all4 {
-				if l.desks.Lines.Any(acmeGPT, "") {
+				if l.desks.Waiting.InLine(acmeGPT, "") {
 					t.Error("somebody is left in line")
 				}
 			}
@@ -184,7 +184,7 @@ func TestStandingInLine(t *testing.T) {
 		if last < 8100*time.Millisecond || last > 8300*time.Millisecond { // 21 owed, and 61 in line
 			t.Errorf("the last in line after %s, want 8.2s", last)
 		}
-		if l.desks.Lines.Any(acmeGPT, "") {
+		if l.desks.Waiting.InLine(acmeGPT, "") {
 			t.Error("somebody is left in line")
 		}
 	})

@@ -74,7 +74,7 @@ type Grant struct {
 	Limits []bucket.Limit // if it was granted from an allotment: as the image has them, not to be changed
 	Ahead  bool           // it was granted from an allotment
 	Worked bool           // the image was worked out: others may have written before the charge
-	Turn   int64          // of the driver, if Worked: when all was taken, see waitqueue.Sleepers.Turn
+	Turn   int64          // of the driver, if Worked: when all was taken, see waitqueue.Queue.Turn
 	Local  *bucket.State  // of the driver: the bucket of this process that was charged in place of the table
 }
 

@@ -20,7 +20,7 @@ type Attempt struct {
 	Standing bool             // it is a request that waits, and stands in line
 	Room     [1]decide.Want   // for the wants of one entity, as long as it does not cascade
 	held     bool             // it was granted from prefetched tokens, without a call
-	turn     int64            // of a request that waits: when it went to take into debt, see waitqueue.Sleepers.Turn
+	turn     int64            // of a request that waits: when it went to take into debt, see waitqueue.Queue.Turn
 	grant    decide.Grant     // once it was granted; given back if the request fails elsewhere
 	err      error            // or why it was not
 	others   []Trouble        // and what could not be given back
@@ -169,7 +169,7 @@ func (d *Desks) charge(ctx context.Context, tries *Attempt) (decide.Grant, error
 		g := a.Grant
 		if a.Result == decide.Gathers {
 			if a.Owes {
-				tries.turn = d.Sleepers.Turn()
+				tries.turn = d.Waiting.Turn()
 			}
 			var err error
 			if g, err = d.Spread(ctx, k, a.Want, a.Owes, tries); err != nil {

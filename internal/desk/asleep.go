@@ -13,8 +13,8 @@ import (
 
 // Sleep waits until the debt of a request is paid back. It reports whether ctx and [Desks.Close] let it.
 func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Duration) bool {
-	s := d.Sleepers.Add(owed)
-	defer d.Sleepers.Remove(s)
+	s := d.Waiting.Add(owed)
+	defer d.Waiting.Remove(s)
 	timer, looks := time.NewTimer(after), time.NewTimer(waitqueue.LongestPause)
 	defer timer.Stop()
 	defer looks.Stop()
@@ -23,7 +23,7 @@ func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Dur
 		case <-timer.C:
 			return true
 		case <-s.Sooner():
-			timer.Reset(millis(bucket.SubSat(d.Sleepers.Until(s), d.clock())))
+			timer.Reset(millis(bucket.SubSat(d.Waiting.Until(s), d.clock())))
 		case <-looks.C:
 			looks.Reset(d.lookFor(ctx, s))
 		case <-ctx.Done():
@@ -38,7 +38,7 @@ func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Dur
 // it cannot read changes nothing: they sleep for as long as they knew. It returns when to look
 // again.
 func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration {
-	looks, next := d.Sleepers.Due(s)
+	looks, next := d.Waiting.Due(s)
 	if len(looks) == 0 {
 		return next
 	}
@@ -52,7 +52,7 @@ func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration
 					continue
 				}
 				if b, err := table.DecodeShard(items[0]); err == nil {
-					d.Sleepers.Saw(k, b)
+					d.Waiting.Saw(k, b)
 				}
 			}
 			return nil

@@ -75,7 +75,7 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 	for _, c := range e.Calls { // after the answers, so that callers wake in the order of the writes
 		t := of(c.First())
 		if c.Choice.Owe {
-			t.turn = d.Sleepers.Turn()
+			t.turn = d.Waiting.Turn()
 		}
 		with := &t.first
 		if t.leads {

@@ -35,8 +35,7 @@ type Desks struct {
 	Timeout      time.Duration
 	SettleWithin time.Duration
 	Breaker      Breaker // of all buckets
-	Sleepers     waitqueue.Sleepers
-	Lines        waitqueue.Lines
+	Waiting      waitqueue.Queue
 	Slots        inflight.Keeper
 	namespace    string
 	clock        func() int64
@@ -51,8 +50,7 @@ func New(s store.Store, o Options) *Desks {
 	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s}, Timeout: o.Timeout,
 		SettleWithin: o.SettleWithin,
 		namespace:    o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
-	rooms := facets[waitqueue.Room]{d.cache, func(k *Desk) *waitqueue.Room { return &k.room }}
-	d.Sleepers.Rooms, d.Lines.Rooms = rooms, rooms
+	d.Waiting.Rooms = facets[waitqueue.Room]{d.cache, func(k *Desk) *waitqueue.Room { return &k.room }}
 	d.Slots.Wake = func(n decide.Name) { d.background.try(func() { d.keepUp(n) }) }
 	d.Slots.Random = store.Random
 	d.Slots.Shelves = facets[inflight.Shelf]{d.cache, func(k *Desk) *inflight.Shelf { return &k.shelf }}

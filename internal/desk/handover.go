@@ -35,7 +35,7 @@ func errandOf(d *decide.Difference) errand { return d.Of.(errand) }
 
 // handOver settles costs, and reports whether by a write of their own.
 func (d *Desks) handOver(ctx context.Context, n decide.Name, shard int, e errand, costs []table.Cost) (bool, error) {
-	within, waits := d.SettleWithin, d.SettleWithin == 0 || d.awaited(n) || d.full()
+	within, waits := d.SettleWithin, d.SettleWithin == 0 || d.Waiting.Any(n) || d.full() // a write wakes those that wait
 	if e.ctx = context.Background(); waits {
 		if ctx.Err() != nil {
 			return false, left(ctx, store.Unavailable).Err
@@ -87,9 +87,6 @@ func (d *Desks) settleDues(k *Desk, dues decide.Dues) {
 	}
 }
 
-// awaited reports whether requests wait for the bucket, asleep or in line: a write wakes them.
-func (d *Desks) awaited(n decide.Name) bool { return d.Sleepers.Any(n) || d.Lines.AnyAt(n) }
-
 // settleAlone settles differences by themselves. Unwritten ones for which no caller waits are handed over once more.
 func (d *Desks) settleAlone(ctx context.Context, k *Desk, dues decide.Dues) (failed error) {
 	var events []Event
@@ -139,13 +136,13 @@ func finish(all []*decide.Difference, s settled) (unwaited []table.Cost) {
 	return slices.DeleteFunc(unwaited, func(c table.Cost) bool { return c.Milli == 0 })
 }
 
-// wakeBehind wakes requests that sleep behind what differences gave back; the image has them.
+// wakeBehind wakes requests that wait for what differences gave back; the image has them.
 func (d *Desks) wakeBehind(k *Desk, all []*decide.Difference, image table.Shard) {
-	for _, diff := range all {
-		d.Sleepers.Wake(waitqueue.Return{Name: k.Name, Taken: errandOf(diff).taken, Costs: diff.Costs,
-			Given: waitqueue.MomentOf(image)})
+	returns := make([]waitqueue.Return, len(all))
+	for i, diff := range all {
+		returns[i] = waitqueue.Return{Taken: errandOf(diff).taken, Costs: diff.Costs, Given: waitqueue.MomentOf(image)}
 	}
-	d.Lines.Wake(k.Name)
+	d.Waiting.Wake(k.Name, returns...)
 }
 
 // rode reports differences that rode with a charge, unless their callers have the result.

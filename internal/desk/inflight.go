@@ -95,7 +95,7 @@ func (d *Desks) Release(s *inflight.Lease) map[item.Key][]table.Cost {
 // wake lets the first in the line of each bucket ask for the slots that are idle there.
 func (d *Desks) wake(idle []decide.Name) {
 	for _, n := range idle {
-		d.Lines.Wake(n)
+		d.Waiting.Wake(n)
 	}
 }
 

@@ -65,13 +65,13 @@ func (d *Desks) settling(n decide.Name, shard int, image table.Shard, costs []ta
 
 // run settles, see Settle.
 func (s *settling) run(ctx context.Context, taken waitqueue.Taking) error {
-	d, all := s.d, waitqueue.Return{Name: s.name, Taken: taken, Costs: s.costs}
+	d, all := s.d, waitqueue.Return{Taken: taken, Costs: s.costs}
 	for try := 1; ; try++ {
 		now := d.clock()
 		write, charges := s.write(try, now)
 		item, err := d.Store.Write(ctx, write)
 		if err == nil {
-			d.written(ctx, item, all)
+			d.written(ctx, s.name, item, all)
 			return nil
 		}
 		if refused, ok := errors.AsType[*store.Refused](err); ok {
@@ -191,9 +191,9 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// written remembers the image of a settled item, and wakes the requests that sleep behind the tokens given
+// written remembers the image of a settled item, and wakes the requests that wait for the tokens given
 // back. When its debt could outlive it, its expiry is moved.
-func (d *Desks) written(ctx context.Context, item item.Item, g waitqueue.Return) {
+func (d *Desks) written(ctx context.Context, n decide.Name, item item.Item, g waitqueue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
 		return // the next acquire will say why the item cannot be read
@@ -201,8 +201,7 @@ func (d *Desks) written(ctx context.Context, item item.Item, g waitqueue.Return)
 	now := d.clock()
 	d.see(b, now, decide.Unsent)
 	g.Given = waitqueue.MomentOf(b)
-	d.Sleepers.Wake(g)
-	d.Lines.Wake(g.Name)
+	d.Waiting.Wake(n, g)
 	u, ok := table.Prolong(b, now)
 	if !ok {
 		return
@@ -211,7 +210,7 @@ func (d *Desks) written(ctx context.Context, item item.Item, g waitqueue.Return)
 		_, err := d.Store.Write(ctx, u)
 		return err
 	})
-	if n := (decide.Name{Entity: b.Entity, Resource: b.Resource}); store.KindOf(err) != 0 {
+	if store.KindOf(err) != 0 {
 		d.observe(ctx, Event{Kind: Upkeep, Name: n, Op: "prolong", Err: err})
 	}
 }

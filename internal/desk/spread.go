@@ -46,7 +46,7 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 		}
 		grants, refused, err := d.transact(ctx, writes, tries, func() []decide.Grant {
 			g := k.Paid(pay, writes, w, now, d.clock())
-			g.Turn = d.Sleepers.Turn()
+			g.Turn = d.Waiting.Turn()
 			return []decide.Grant{g}
 		})
 		switch {

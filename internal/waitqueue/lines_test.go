@@ -31,7 +31,7 @@ func called(all ...*Standing) (out string) {
 // room for, and the next one in any case.
 func TestTurnsInALine(t *testing.T) {
 	all := rooms{}
-	ls := Lines{Rooms: all}
+	ls := Queue{Rooms: all}
 	a, b, c, d := ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "")
 	if got := called(a, b, c, d); got != "x..." {
 		t.Errorf("at first %s have their turn", got)
@@ -48,7 +48,7 @@ func TestTurnsInALine(t *testing.T) {
 	if got := called(d); got != "x" {
 		t.Error("the last one has no turn")
 	}
-	if d.Leave(1); len(all) != 0 || ls.Any(acme, "") {
+	if d.Leave(1); len(all) != 0 || ls.InLine(acme, "") {
 		t.Error("somebody is left in line")
 	}
 	if !ls.Join(acme, "").called() {
@@ -60,7 +60,7 @@ func TestTurnsInALine(t *testing.T) {
 // of each of its lines.
 func TestLinesOfABucket(t *testing.T) {
 	rooms := rooms{}
-	ls := Lines{Rooms: rooms}
+	ls := Queue{Rooms: rooms}
 	other := acme
 	other.Entity = "other"
 	all := []*Standing{ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "batch"), ls.Join(other, "")}
@@ -70,8 +70,8 @@ func TestLinesOfABucket(t *testing.T) {
 	if ls.Wake(acme); called(all...) != "x.x." {
 		t.Error("not the first of each line of the bucket is woken")
 	}
-	all[0].call()
-	all[0].call() // it has the turn already
+	all[0].turn.ring()
+	all[0].turn.ring() // it has the turn already
 	if got := called(all[0], all[0]); got != "x." {
 		t.Errorf("called twice, it has its turn %s", got)
 	}
@@ -80,7 +80,7 @@ func TestLinesOfABucket(t *testing.T) {
 		class string
 		want  bool
 	}{{"", true}, {"batch", false}, {"free", false}} {
-		if got := ls.Any(acme, c.class); got != c.want {
+		if got := ls.InLine(acme, c.class); got != c.want {
 			t.Errorf("somebody of class %q stands in line: %t", c.class, got)
 		}
 	}
@@ -89,7 +89,7 @@ func TestLinesOfABucket(t *testing.T) {
 // Each write that finds the room taken counts, two at most; each that does not takes one off.
 // What was sent without a write tells nothing.
 func TestMissedRoom(t *testing.T) {
-	ls := Lines{Rooms: rooms{}}
+	ls := Queue{Rooms: rooms{}}
 	first, second := ls.Join(acme, ""), ls.Join(acme, "")
 	got := ""
 	for _, c := range []struct{ sent, full bool }{
@@ -114,7 +114,7 @@ func TestMissedRoom(t *testing.T) {
 // again is not concerned any more.
 func TestLinesBehindAParent(t *testing.T) {
 	all := rooms{}
-	ls := Lines{Rooms: all}
+	ls := Queue{Rooms: all}
 	org := decide.Name{Entity: "org", Resource: acme.Resource}
 	join := func(entity string) *Standing {
 		return ls.Join(decide.Name{Entity: entity, Resource: acme.Resource}, "")

@@ -1,13 +1,7 @@
-// Package waitqueue has the requests of this process that wait for tokens. Those that have taken
-// them into debt sleep until it is paid back. Those that found the queue full stand in line
-// until it has room. It makes no calls.
 package waitqueue
 
 import (
-	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -32,11 +26,11 @@ type Owed struct {
 // Sleeper is a request that sleeps.
 type Sleeper struct {
 	parts  []debtor
-	sooner chan struct{} // holds one when it may go on sooner
+	sooner bell // rings when it may go on sooner
 }
 
 // Sooner returns a channel that brings a value when the sleeper may go on sooner: it must call
-// [Sleepers.Until] again.
+// [Queue.Until] again.
 func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
 
 // debtor is the debt of a sleeper on one shard.
@@ -58,7 +52,7 @@ func (d *debtor) until() int64 { return min(d.paid, decide.PaidBack(d.image, d.l
 // earlier give-backs. For tokens taken after its charge, the debtor does not wait.
 func (d *debtor) hear(g Return) bool {
 	mine := MomentOf(d.image)
-	if d.name != g.Name || !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {
+	if !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {
 		return false
 	}
 	for _, c := range g.Costs {
@@ -70,93 +64,57 @@ func (d *debtor) hear(g Return) bool {
 	return true
 }
 
-// Sleepers are the sleepers of one process, in the rooms of the buckets. It is ready once Rooms is
-// set. It is safe for concurrent use, and guards the sleepers and their lists in the rooms.
-type Sleepers struct {
-	Rooms Rooms
-
-	mu     sync.Mutex
-	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
-	given  int        // how many recent has had so far
-	turns  atomic.Int64
-}
-
 // Turn returns a point in the order of this process's actions, later than all before it. A write
 // that was answered before a turn precedes any write sent after it, on any shard.
-func (all *Sleepers) Turn() int64 { return all.turns.Add(1) }
+func (q *Queue) Turn() int64 { return q.turns.Add(1) }
 
 // Add adds a sleeper with its debts. End it by Remove.
-func (all *Sleepers) Add(owed []Owed) *Sleeper {
-	s := &Sleeper{sooner: make(chan struct{}, 1)}
+func (q *Queue) Add(owed []Owed) *Sleeper {
+	s := &Sleeper{sooner: newBell()}
 	for _, o := range owed {
 		o.Image.State.Slots = slices.Clone(o.Image.State.Slots)
 		s.parts = append(s.parts, debtor{name: decide.Name{Entity: o.Image.Entity, Resource: o.Image.Resource},
 			image: o.Image, limits: o.Limits, asked: o.Asked,
 			paid: bucket.Never, looked: time.Now()})
 	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for i := range s.parts {
-		room := all.Rooms.Pin(s.parts[i].name)
+		room := q.Rooms.Pin(s.parts[i].name)
 		if s.parts[i].room = room; !slices.Contains(room.sleepers, s) { // it may owe on several shards of a bucket
 			room.sleepers = append(room.sleepers, s)
 		}
 	}
-	for _, g := range all.recent {
+	for _, g := range q.recent {
 		s.hear(g)
 	}
 	return s
 }
 
 // Remove removes a sleeper.
-func (all *Sleepers) Remove(s *Sleeper) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (q *Queue) Remove(s *Sleeper) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, part := range s.parts {
 		part.room.sleepers = slices.DeleteFunc(part.room.sleepers, func(o *Sleeper) bool { return o == s })
-		all.Rooms.Unpin(part.name)
+		q.Rooms.Unpin(part.name)
 	}
 }
 
-// Wake reports a lease's give-back to the sleepers behind it.
-func (all *Sleepers) Wake(g Return) {
-	if !g.Taken.before(g.Given, math.MaxInt64) ||
-		!slices.ContainsFunc(g.Costs, func(c table.Cost) bool { return c.Milli < 0 }) {
-		return
-	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.recent[all.given%len(all.recent)] = g
-	all.given++
-	if room := all.Rooms.Find(g.Name); room != nil {
-		for _, s := range room.sleepers {
-			s.hear(g)
-		}
-	}
-}
-
-// hear adds a give-back; the lock of the sleepers is held.
+// hear adds a give-back; the lock of the queue is held.
 func (s *Sleeper) hear(g Return) {
 	for i := range s.parts {
 		if s.parts[i].hear(g) {
-			s.wake()
+			s.sooner.ring()
 		}
-	}
-}
-
-// wake lets a sleeper call Until again.
-func (s *Sleeper) wake() {
-	select {
-	case s.sooner <- struct{}{}:
-	default: // it was woken before, and has not asked yet
 	}
 }
 
 // Until returns when a sleeper may go on, in epoch milliseconds: once its debt is paid on every
 // shard. Zero or a past instant: at once.
-func (all *Sleepers) Until(s *Sleeper) int64 {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (q *Queue) Until(s *Sleeper) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	at := int64(0)
 	for _, part := range s.parts {
 		at = max(at, part.until())
@@ -164,20 +122,17 @@ func (all *Sleepers) Until(s *Sleeper) int64 {
 	return at
 }
 
-// Any reports whether a request sleeps for a bucket.
-func (all *Sleepers) Any(n decide.Name) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	room := all.Rooms.Find(n)
-	return room != nil && len(room.sleepers) > 0
-}
-
 // Moment is a point in the history of a shard. The zero value is not known.
 type Moment struct {
+	life
+	writes int64 // that the meter has counted
+}
+
+// life is one generation of a shard.
+type life struct {
+	name       decide.Name
 	shard      int
 	generation int64
-	writes     int64 // that the meter has counted
-	known      bool
 }
 
 // MomentOf returns the moment of an image.
@@ -186,16 +141,17 @@ func MomentOf(b table.Shard) Moment {
 	if i < 0 || b.Entity == "" {
 		return Moment{}
 	}
-	return Moment{b.State.Shard, b.Generation, b.State.Slots[i].Used, true}
+	name := decide.Name{Entity: b.Entity, Resource: b.Resource}
+	return Moment{life{name, b.State.Shard, b.Generation}, b.State.Slots[i].Used}
 }
 
 // before reports whether a point was certainly before another.
 func (m Moment) before(o Moment) bool {
-	return m.known && o.known && m.shard == o.shard && m.generation == o.generation && m.writes < o.writes
+	return m.life == o.life && m.writes < o.writes
 }
 
 // Taking is when a lease had taken all that it has: on the shard that one write has charged, and
-// in the order of this process, see [Sleepers.Turn]. Each may be zero, which is not known.
+// in the order of this process, see [Queue.Turn]. Each may be zero, which is not known.
 type Taking struct {
 	Moment Moment
 	Turn   int64
@@ -209,7 +165,6 @@ func (t Taking) before(image Moment, asked int64) bool {
 
 // Return is a lease's give-back on one shard.
 type Return struct {
-	Name  decide.Name
 	Taken Taking
 	Given Moment // when it was given back
 	Costs []table.Cost
@@ -243,9 +198,9 @@ type debtOf struct {
 
 // Due returns the sleeper's shards without a look for LongestPause, and after which time to ask
 // again. From now on they count as looked at.
-func (all *Sleepers) Due(s *Sleeper) (looks []Look, next time.Duration) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (q *Queue) Due(s *Sleeper) (looks []Look, next time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	now := time.Now()
 	next = LongestPause
 	for i := range s.parts {
@@ -271,17 +226,17 @@ func (all *Sleepers) Due(s *Sleeper) (looks []Look, next time.Duration) {
 // Saw gives the sleepers of a shard its image. If the bucket has split or merged since, part of
 // their debt is elsewhere, so they sleep on. A sleeper that learns nothing is not woken: it would
 // use the clock then, and go on too early if the clock was set ahead meanwhile.
-func (all *Sleepers) Saw(k Look, b table.Shard) {
+func (q *Queue) Saw(k Look, b table.Shard) {
 	if b.State.NoClock || len(b.Partial) > 0 {
 		return
 	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, o := range k.who {
 		paid := decide.PaidBack(b, o.part.limits)
 		if b.State.Count() == o.part.image.State.Count() && paid < o.part.until() {
 			o.part.paid = paid
-			o.by.wake()
+			o.by.sooner.ring()
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *Sleeper) told() bool {
 // giveBack is what a lease of 10 tokens gives back that was taken by one write of a shard and
 // given back by another.
 func giveBack(shard int, taken, given int64) Return {
-	return Return{acme, Taking{Moment: MomentOf(image(shard, 0, taken))}, MomentOf(image(shard, 0, given)),
+	return Return{Taking{Moment: MomentOf(image(shard, 0, taken))}, MomentOf(image(shard, 0, given)),
 		[]table.Cost{{Limit: rps, Milli: -10 * bucket.Milli}}}
 }
 
@@ -56,7 +56,7 @@ func giveBack(shard int, taken, given int64) Return {
 // taken before and given back after it, and by nothing else.
 func TestGiveBacksThatWakeASleeper(t *testing.T) {
 	other := giveBack(0, 3, 7)
-	other.Name.Entity = "other"
+	other.Taken.Moment.name.Entity, other.Given.name.Entity = "other", "other"
 	more := giveBack(0, 3, 7)
 	more.Costs[0].Milli *= -1
 	unknown := giveBack(0, 3, 7)
@@ -93,14 +93,14 @@ func TestGiveBacksThatWakeASleeper(t *testing.T) {
 		{"of a limit that the bucket lacks", elsewhere, 50_000, true},
 	} {
 		for _, early := range []bool{false, true} { // given back before the request sleeps
-			all := Sleepers{Rooms: rooms{}}
+			all := Queue{Rooms: rooms{}}
 			if early {
-				all.Wake(c.g)
+				all.Wake(acme, c.g)
 			}
 			mine := image(0, -50, 5)
 			s := all.Add(owes(mine))
 			if !early {
-				all.Wake(c.g)
+				all.Wake(acme, c.g)
 			}
 			if got := all.Until(s) - begun; got != c.until || s.told() != c.told {
 				t.Errorf("%s: goes on after %d ms, want %d, told: %t", c.name, got, c.until, c.told)
@@ -135,7 +135,7 @@ func TestMomentsThatAreNotKnown(t *testing.T) {
 // leaves nothing behind.
 func TestASleeperOfTwoShards(t *testing.T) {
 	rooms := rooms{}
-	all := Sleepers{Rooms: rooms}
+	all := Queue{Rooms: rooms}
 	s, beside := all.Add(owes(image(0, -50, 5), image(1, -30, 5))), all.Add(owes(image(0, -60, 6)))
 	for i, c := range []struct {
 		g     Return
@@ -148,7 +148,7 @@ func TestASleeperOfTwoShards(t *testing.T) {
 		{giveBack(0, 1, 10), 20_000, true}, // as shard 1 does
 		{giveBack(0, 1, 11), 20_000, true},
 	} {
-		all.Wake(c.g)
+		all.Wake(acme, c.g)
 		if got := all.Until(s) - begun; got != c.until || s.told() != c.told || s.told() {
 			t.Errorf("%d: goes on after %d ms, want %d, told: %t", i, got, c.until, c.told)
 		}
@@ -158,7 +158,7 @@ func TestASleeperOfTwoShards(t *testing.T) {
 		t.Errorf("the rooms of %d buckets are kept: %v, want one sleeper in one", len(rooms), rooms)
 	}
 	beside.told()
-	if all.Wake(giveBack(0, 0, 12)); s.told() || !beside.told() {
+	if all.Wake(acme, giveBack(0, 0, 12)); s.told() || !beside.told() {
 		t.Error("who has left is told, or who still sleeps is not")
 	}
 	if all.Remove(beside); len(rooms) != 0 {
@@ -169,10 +169,10 @@ func TestASleeperOfTwoShards(t *testing.T) {
 // Only the last 64 returns are heard by those who come to sleep after them.
 func TestReturnsBeforeTheSleep(t *testing.T) {
 	for _, c := range []struct{ after, until int64 }{{63, 40_000}, {64, 50_000}} {
-		all := Sleepers{Rooms: rooms{}}
-		all.Wake(giveBack(0, 3, 7))
+		all := Queue{Rooms: rooms{}}
+		all.Wake(acme, giveBack(0, 3, 7))
 		for range c.after {
-			all.Wake(giveBack(1, 3, 7))
+			all.Wake(acme, giveBack(1, 3, 7))
 		}
 		if got := all.Until(all.Add(owes(image(0, -50, 5)))) - begun; got != c.until {
 			t.Errorf("%d returns later: goes on after %d ms, want %d", c.after, got, c.until)
@@ -184,7 +184,7 @@ func TestReturnsBeforeTheSleep(t *testing.T) {
 // the last look or charge.
 func TestALookServesSleepersChargedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := Sleepers{Rooms: rooms{}}
+		all := Queue{Rooms: rooms{}}
 		early, beside := all.Add(owes(image(0, -50, 5))), all.Add(owes(image(0, -60, 6), image(1, -90, 1)))
 		if looks, next := all.Due(early); len(looks) != 0 || next != LongestPause {
 			t.Fatalf("looks at once at %v, or after %s", looks, next)
@@ -238,7 +238,7 @@ func TestALookWakesOnlySleepersThatMayGoOnSooner(t *testing.T) {
 		{"some was put back", -20, true, 20_000},
 		{"all was put back", 3, true, -begun},
 	} {
-		all := Sleepers{Rooms: rooms{}}
+		all := Queue{Rooms: rooms{}}
 		s := all.Add(owes(image(0, -50, 5)))
 		all.Saw(Look{who: []debtOf{{s, &s.parts[0]}}}, image(0, c.tokens, 9))
 		if woken := s.told(); woken != c.wakes || all.Until(s)-begun != c.until {
@@ -249,7 +249,7 @@ func TestALookWakesOnlySleepersThatMayGoOnSooner(t *testing.T) {
 
 // Turns are in order, and none is zero, which is not known.
 func TestTurnsAreInOrder(t *testing.T) {
-	var all Sleepers
+	var all Queue
 	for last, n := int64(0), 0; n < 3; n++ {
 		next := all.Turn()
 		if next <= last {
