@@ -202,6 +202,27 @@ func TestLocalLimitsChange(t *testing.T) {
 	}
 }
 
+// Requests that change the kind of a limit, or its capacity, back and forth get no more than its share.
+func TestLocalLimitsThatChangeBackAndForthMintNothing(t *testing.T) {
+	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
+	w.down()
+	for _, other := range []Limit{Quota("n", 1000, Daily("")), PerMinute("n", 1000), PerMinute("n", 20).AsSoft()} {
+		small := Request{Entity: other.String(), Resource: gpt, Costs: Costs{"n": 1}, Limits: []Limit{PerHour("n", 20)}}
+		large := small
+		large.Costs, large.Limits = Costs{"n": 0}, []Limit{other}
+		granted := 0
+		for range 100 {
+			if _, err := l.Acquire(t.Context(), small); err == nil {
+				granted++
+			}
+			_, _ = l.Acquire(t.Context(), large)
+		}
+		if granted != 10 {
+			t.Errorf("with %v: %d granted of a share of 10", other, granted)
+		}
+	}
+}
+
 // However many buckets are in use, none grants more than its share: only those that are
 // full are forgotten, and who finds no room for a new one is denied.
 func TestLocalSharesComeBackAsTheyWere(t *testing.T) {

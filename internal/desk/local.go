@@ -27,30 +27,32 @@ func Share(whole bucket.Limit, percent int64) bucket.Limit {
 	return out
 }
 
-// at returns the bucket at now under the limits in force. A limit that is new begins
-// full if there is room for it, else empty.
+// at returns the bucket at now, with limits in force as the table would bring them, but that no change raises a level:
+// nothing keeps requests here from changing limits back and forth. A limit that is new begins full if there is room
+// for it, else empty, in the place of one that is not asked for.
 func (l *localFacts) at(n decide.Name, shares []table.Cost, room bool, now int64) bucket.State {
-	old, known := l.get(n)
-	old = old.At(now)
-	out := bucket.State{Shards: 1, RF: old.RF, Slots: make([]bucket.Slot, len(shares))}
-	room = (room || known) && len(old.Slots) < bucket.MaxSlots
-	for i, c := range shares {
-		slot := bucket.Slot{Limit: c.Limit}
-		if room {
-			slot.Tokens = slot.Capacity
+	state, known := l.get(n)
+	room = (room || known) && len(state.Slots) < bucket.MaxSlots
+	state = state.At(now)
+	for _, c := range shares {
+		most := int64(bucket.Never)
+		if i := state.Index(c.Limit.Name); i >= 0 {
+			most = state.Slots[i].Tokens
+		} else if !room {
+			most = 0
 		}
-		if j := old.Index(slot.Name); j >= 0 {
-			slot.Tokens = min(old.Slots[j].Tokens, slot.Capacity)
-			slot.Rest = bucket.RescaleRest(old.Slots[j].Rest, old.Slots[j].Period, slot.Period)
-			if old.Slots[j].SameEdges(slot.Limit) {
-				slot.End = old.Slots[j].End
-			} else if n := slot.FirstUse(); n > 0 && slot.Tokens < slot.Capacity {
-				slot.End = bucket.AddSat(out.RF, n) // spent tokens come back with this period
-			}
-		}
-		out.Slots[i] = slot
+		state, _ = state.Adopt(c.Limit)
+		sl := &state.Slots[state.Index(c.Limit.Name)]
+		sl.Tokens = min(sl.Tokens, most)
 	}
-	return out.At(out.RF) // in the periods of the instant
+	for len(state.Slots) > bucket.MaxSlots {
+		i := slices.IndexFunc(state.Slots, func(sl bucket.Slot) bool {
+			_, asked := table.Find(shares, sl.Name)
+			return !asked
+		})
+		state.Slots = slices.Delete(state.Slots, i, i+1)
+	}
+	return state
 }
 
 // ShareError is the error of a request that the share of this process can never hold.
@@ -78,15 +80,21 @@ func (all *Locals) Take(wants []decide.Want, now int64) ([]decide.Grant, error) 
 		if w.Bypass {
 			continue
 		}
-		shares, costs, needs := l.shares(w.Costs), make([]int64, len(w.Costs)), make([]int64, len(w.Costs))
+		shares := l.shares(w.Costs)
 		state := l.at(w.Name, shares, room, now)
-		for j, c := range shares {
-			costs[j], needs[j] = c.Milli, c.Need(state)
+		costs, needs := make([]int64, len(state.Slots)), make([]int64, len(state.Slots))
+		for j, sl := range state.Slots {
+			if c, asked := table.Find(shares, sl.Name); asked {
+				costs[j], needs[j] = c.Milli, c.Need(state)
+			} else {
+				needs[j] = -1
+			}
 		}
 		state = state.Begin(costs)
 		switch v := state.Decide(needs, now); {
 		case v.At == bucket.Never:
-			return nil, &ShareError{w.Costs[v.Slot].Limit, l.percent}
+			c, _ := table.Find(w.Costs, state.Slots[v.Slot].Name)
+			return nil, &ShareError{c.Limit, l.percent}
 		case !v.Granted:
 			own := w
 			own.Costs = shares
@@ -99,16 +107,9 @@ func (all *Locals) Take(wants []decide.Want, now int64) ([]decide.Grant, error) 
 			Levels: decide.LevelsIn(state, shares), Limits: table.LimitsOf(w.Costs), Local: &state}
 	}
 	for i, w := range wants {
-		old, known := l.get(w.Name)
-		if w.Bypass || !room && !known { // it costs nothing, else it would be denied
-			continue
+		if known := l.of(w.Name) != nil; !w.Bypass && (room || known) { // else it costs nothing: it would be denied
+			l.set(w.Name, after[i])
 		}
-		for _, slot := range old.At(after[i].RF).Slots { // limits that other calls name keep their level
-			if after[i].Index(slot.Name) < 0 && len(after[i].Slots) < bucket.MaxSlots {
-				after[i].Slots = append(after[i].Slots, slot)
-			}
-		}
-		l.set(w.Name, after[i])
 	}
 	return grants, nil
 }
