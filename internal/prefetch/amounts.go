@@ -5,16 +5,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// amounts are millitokens by limit: few, so they are searched one by one.
-type amounts []amount
+// amounts are millitokens by limit.
+type amounts = sums[int64]
 
-type amount struct {
+// sums are by limit: few, so they are searched one by one.
+type sums[T int64 | float64] []sum[T]
+
+type sum[T int64 | float64] struct {
 	limit string
-	milli int64
+	milli T
 }
 
-// of returns the amount of a limit.
-func (a amounts) of(limit string) int64 {
+// of returns the sum of a limit.
+func (a sums[T]) of(limit string) T {
 	for i := range a {
 		if a[i].limit == limit {
 			return a[i].milli
@@ -23,19 +26,19 @@ func (a amounts) of(limit string) int64 {
 	return 0
 }
 
-// add adds to the amount of a limit.
-func (a *amounts) add(limit string, milli int64) {
+// add adds to the sum of a limit.
+func (a *sums[T]) add(limit string, milli T) {
 	for i := range *a {
 		if n := &(*a)[i]; n.limit == limit {
 			n.milli += milli
 			return
 		}
 	}
-	*a = append(*a, amount{limit, milli})
+	*a = append(*a, sum[T]{limit, milli})
 }
 
-// any reports whether any amount is not zero.
-func (a amounts) any() bool {
+// any reports whether any sum is not zero.
+func (a sums[T]) any() bool {
 	for i := range a {
 		if a[i].milli != 0 {
 			return true
@@ -44,12 +47,12 @@ func (a amounts) any() bool {
 	return false
 }
 
-// costs returns the amounts as a write names them.
-func (a amounts) costs() []table.Cost {
+// costs returns the sums as a write names them.
+func (a sums[T]) costs() []table.Cost {
 	var out []table.Cost
 	for _, n := range a {
 		if n.milli != 0 {
-			out = append(out, table.Cost{Limit: bucket.Limit{Name: n.limit}, Milli: n.milli})
+			out = append(out, table.Cost{Limit: bucket.Limit{Name: n.limit}, Milli: int64(n.milli)})
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 // would ask for less and less. The zero Demand is none.
 type Demand struct {
 	requests float64 // each counts for 1, and less and less as time passes
-	costs    []flow
+	costs    sums[float64]
 	fades    float64 // how long, in milliseconds, a request counts for the most part
 	began    int64   // when the first request came after a silence, epoch ms
 	last     int64   // when the last one came
@@ -19,11 +19,6 @@ type Demand struct {
 	granted  float64 // requests since the last silence
 	burst    float64 // the mean of granted before earlier silences; zero: there was none
 	since    float64 // requests since the last denial; zero: there was none
-}
-
-type flow struct {
-	limit string
-	milli float64
 }
 
 const (
@@ -58,7 +53,7 @@ func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 	}
 	for _, c := range costs {
 		if c.Milli > 0 && !c.Limit.Returns() {
-			d.add(c.Limit.Name, float64(c.Milli))
+			d.costs.add(c.Limit.Name, float64(c.Milli))
 		}
 	}
 }
@@ -67,16 +62,6 @@ func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 func (d *Demand) Denied() {
 	d.granted--
 	d.since = 1
-}
-
-func (d *Demand) add(limit string, milli float64) {
-	for i := range d.costs {
-		if d.costs[i].limit == limit {
-			d.costs[i].milli += milli
-			return
-		}
-	}
-	d.costs = append(d.costs, flow{limit, milli})
 }
 
 func (d *Demand) fade(now int64) {
@@ -103,14 +88,7 @@ func (d *Demand) seen() float64 {
 }
 
 // Of returns the demand for a limit, in millitokens per millisecond.
-func (d *Demand) Of(limit string) float64 {
-	for i := range d.costs {
-		if d.costs[i].limit == limit {
-			return d.costs[i].milli / d.seen()
-		}
-	}
-	return 0
-}
+func (d *Demand) Of(limit string) float64 { return d.costs.of(limit) / d.seen() }
 
 // Requests returns how many requests come in a millisecond.
 func (d *Demand) Requests(now int64) float64 {
