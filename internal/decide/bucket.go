@@ -184,9 +184,6 @@ func (b *Bucket) Seen(shard int) Seen {
 	return Seen{Image: s.image, Serial: s.serial, Absent: s.absent, Idle: len(s.underWay) == 0 && s.call == nil}
 }
 
-// Absent reports whether shard 0 is not there, so that the bucket has to be created.
-func (b *Bucket) Absent() bool { return b.Seen(0).Absent }
-
 // Survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
 // that shard 0 had. If there is no such shard, it had not been split off yet; else the count
 // follows from the shard. An item that a late settlement of another client has left behind
