@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"iter"
 	"math"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -27,18 +26,6 @@ type holding struct {
 	minded bool         // somebody gives back expired tokens of quotas
 }
 
-// instant is now by both clocks.
-func (n Now) instant() prefetch.Instant { return prefetch.Instant{Wall: n.Ms, Mono: n.Mono} }
-
-// Held is a request that was granted from tokens taken ahead.
-type Held struct {
-	Image  *table.Shard   // the last one of the shard that it was taken from; not to be changed
-	Key    item.Key       // of the shard
-	Limits []bucket.Limit // as the image has them; not to be changed
-	Costs  []table.Cost   // granted, by the limits in force
-	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
-}
-
 // hold lets a process hold of a shard, if requests say for how long.
 func (k *facts) hold(s *seen) {
 	if k.ahead == 0 || s.holding != nil {
@@ -61,21 +48,6 @@ func (k *facts) holds() bool {
 		}
 	}
 	return false
-}
-
-// each goes through the known shards, in any order. Most buckets have one.
-func (k *facts) each() iter.Seq[*seen] {
-	return func(yield func(*seen) bool) {
-		if s := k.shards[0]; s != nil && len(k.shards) == 1 {
-			yield(s)
-			return
-		}
-		for _, s := range k.shards {
-			if !yield(s) {
-				return
-			}
-		}
-	}
 }
 
 // Grant grants a request from tokens taken ahead; ok is false if they do not cover it.
@@ -114,17 +86,6 @@ func (k *facts) grant(w Want, now Now) (h Held, ok bool) {
 // mustReport reports whether a charge has to report that less is held, or expired tokens.
 func (s *seen) mustReport(now Now) bool {
 	return s.holding != nil && s.holding.MustReport(now.instant())
-}
-
-// held returns the grant of a request from a shard, without costs. It is worked out once for
-// each image.
-func (s *seen) held() Held {
-	h := s.holding
-	if h.serial != s.serial && s.imaged() { // else that from before the shard was gone
-		image := s.image
-		h.image, h.key, h.limits, h.serial = &image, image.Key(), image.State.Limits(), s.serial
-	}
-	return Held{Image: h.image, Key: h.key, Limits: h.limits}
 }
 
 // low reports whether more is to be taken ahead now.

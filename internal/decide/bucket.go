@@ -1,39 +1,13 @@
 package decide
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// Settings are the same for all buckets of a process.
-type Settings struct {
-	DenyFor   int64 // how long, in ms, an image may deny without asking
-	Slack     int64 // how much lower than it is a full limit may be shown, in percent of its capacity
-	MaxShards int   // the most shards that a bucket is split into
-}
-
-// Now is what a decision depends on besides the bucket and the request. Decisions ask for it under
-// the lock of their bucket, so the instants of a bucket's decisions are in order. Out of order, the
-// later decision would think that the clock had been set back.
-type Now struct {
-	Ms     int64   // the instant, epoch ms
-	Mono   int64   // by a clock that is never set, ms since any instant
-	Trip   float64 // how long, in ms, a write and its answer are under way
-	Random uint64
-	At     time.Time     // the instant by a clock that is never set
-	Late   time.Duration // after how long a write is late; zero where nothing is known
-}
-
-// trip is how long a write and its answer are under way.
-func (n Now) trip() time.Duration {
-	return time.Duration(math.Round(n.Trip * float64(time.Millisecond)))
-}
 
 // Bucket is what this process knows of one bucket. It is safe for concurrent use.
 type Bucket struct {
@@ -56,39 +30,6 @@ func NewBucket(s *Settings) *Bucket { return &Bucket{facts: facts{Settings: s, c
 func (b *Bucket) lock() *facts {
 	b.mu.Lock()
 	return &b.facts
-}
-
-// facts is the process's knowledge of a bucket. A function that has it holds its lock.
-type facts struct {
-	*Settings
-	ahead     int64   // the last request's Want.Ahead
-	trip      float64 // the last Now.Trip: how long, in ms, a write and its answer are under way
-	count     int     // largest shard count seen, at least 1
-	shards    map[int]*seen
-	home      home
-	lookedAt  int64            // when the last look went out, epoch ms
-	raisedAt  int64            // when an image last showed more than refill explains, epoch ms
-	readAt    int64            // when all shards were last read for this reason, epoch ms
-	drained   int64            // before it nothing is granted of what this process has at hand, epoch ms
-	adoptedAt int64            // when limits were last brought in force for a denial, epoch ms
-	largest   map[string]int64 // by limit: the largest cost seen
-	several   several          // requests that take from several shards at once
-	denials   denials
-	denied    *denied // the last denial, for as long as nothing new is seen
-	yields    []yield // limits of this process that others have replaced
-	replaced  int     // how often they have
-}
-
-func (k *facts) at(shard int) *seen {
-	s := k.shards[shard]
-	if s == nil {
-		s = &seen{}
-		if k.shards == nil {
-			k.shards = make(map[int]*seen, 1)
-		}
-		k.shards[shard] = s
-	}
-	return s
 }
 
 // see remembers an image. Own is what the write that brought it took. Since is the serial

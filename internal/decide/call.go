@@ -5,69 +5,6 @@ import (
 	"time"
 )
 
-// Call is one write to a shard for a group of waiters, from its start until it has landed: sent again
-// while it is refused and the image covers some of the group.
-type Call struct {
-	Planned
-	Choice Choice
-	Next   Next
-	Until  time.Time // when it ends
-	Sent   int       // writes so far
-
-	began  time.Time
-	riders []*Waiter
-	queue  []*Waiter     // waiters for the next call
-	timed  bool          // Overdue is due
-	writes int           // writes so far, with those that were sent for its first rider before
-	apart  bool          // it creates no bucket
-	met    bool          // its shard was read, or it knew that
-	looked bool          // the siblings of the bucket that it creates were read
-	onWay  bool          // it is on its way
-	lost   []*Difference // that it may have settled
-}
-
-// Next is what a call needs next.
-type Next int
-
-// What a call needs next.
-const (
-	Send     Next = iota // its write
-	Meet                 // a read of its shard, of which nothing is known; eventually consistent
-	Siblings             // a read of the other shards of the bucket that it creates, see [Bucket.Survives]
-	Over                 // nothing: it has landed
-)
-
-// First returns the first waiter of the group.
-func (c *Call) First() *Waiter { return c.riders[0] }
-
-// Renews reports whether the call is for an allotment only.
-func (c *Call) Renews() bool { return len(c.riders) == 1 && c.riders[0].Renews }
-
-// Last reports whether the call is not sent again.
-func (c *Call) Last() bool { return c.writes >= MaxRounds }
-
-// Wants is what the group wants, as one.
-func (c *Call) Wants() Want {
-	var few [4]Want
-	return Joined(wantsOf(c.riders, few[:0]))
-}
-
-// LeastPatience is what a goroutine may take to be scheduled, besides a table that answers at once or
-// of which nothing is known.
-const LeastPatience = 10 * time.Millisecond
-
-// Patience bounds how long anybody waits for a call of others: until that is late. A call that hangs delays
-// nobody for longer.
-func Patience(late time.Duration) time.Duration { return max(LeastPatience, late) }
-
-// canJoin reports whether a waiter waits behind the call: if that is not late, and the caller waits for
-// the answers to it and to the next one.
-func (c *Call) canJoin(w *Waiter, now Now) bool {
-	under := now.At.Sub(c.began)
-	return under < Patience(now.Late) && (len(c.queue) == 0 || c.queue[0].decided.GoesWith(w.decided)) &&
-		!w.hurried(max(0, now.trip()-under)+now.Late, now)
-}
-
 // start starts a call for a group. It ends with the last bound of the group. Those that were queued
 // leave by themselves then, and first.
 func (k *facts) start(c Choice, group []*Waiter, at time.Time, e *Effects) {
@@ -130,4 +67,14 @@ func (k *facts) keep(c *Call, stays func(*Waiter) bool) (out []*Waiter) {
 func (k *facts) stay(c *Call) {
 	c.onWay = false
 	k.keep(c, func(w *Waiter) bool { return !w.gone })
+}
+
+// meets reports whether a call reads its shard before it writes, because it has no image of it. Any
+// image serves to plan a charge from, and a read costs a tenth of a write that is refused. Without one,
+// only a plain add could be sent, which leaves half of the bucket empty.
+func (k *facts) meets(c *Call) bool {
+	s := k.at(c.Choice.Shard)
+	meets := !c.met && !s.imaged() && !(c.Choice.Shard == 0 && s.absent)
+	c.met = true
+	return meets
 }

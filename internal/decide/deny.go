@@ -8,15 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Denial says why a request is denied, and for how long.
-type Denial struct {
-	Limit     string  // the one that takes longest to recover
-	After     int64   // how long until the request is covered, in ms, at least 1
-	Estimated bool    // After may be wrong
-	Full      bool    // the queue of waiting requests is full
-	Levels    []Level // of the limits that it was decided by
-}
-
 // denied is a remembered denial. It holds until something new is seen of the bucket. Without it, a
 // flood would look at every shard for every request.
 type denied struct {
@@ -113,18 +104,6 @@ func (out *Denial) slots(w Want) {
 	}
 }
 
-// edgeOf returns the instant at which a quota is whole again that refills by a rate seen
-// from another, 0 for a rate.
-func edgeOf(r bucket.Rate, from int64) int64 {
-	if r.Edge == 0 {
-		return 0
-	}
-	return bucket.AddSat(from, r.Edge)
-}
-
-// longest bounds how long, in ms, a limit is said to need: 31,000 years.
-const longest = 1e15
-
 // Refusal returns the denial of a request that has been charged and does not wait for as
 // long as it would have to, or is not let into the queue.
 func (b *Bucket) Refusal(w Want, until, now int64) Denial {
@@ -183,26 +162,10 @@ func (d decider) mending(c Choice) Choice {
 	return c
 }
 
-const (
-	// mergeTime is about how long, in ms, it takes until shards have merged, at least.
-	mergeTime = 1000
-	// mergeTrips is how many round trips it takes for each of them: a look and a transaction.
-	mergeTrips = 2
-)
-
 // A denial writes nothing. This process counts its denials here, and the next write on any shard adds them to the
 // item. Where all writes are refused, as once a quota is spent, a look adds them instead: it holds whatever the
 // shard has. If tokens have come back meanwhile, such a look is a write more. Slots come back at any time, so looks
 // at them add nothing.
-
-// reportAfter is how long, in ms, denials wait for a write that holds before a look adds them.
-const reportAfter = 10_000
-
-// denials are denials of this process that are not in an item yet.
-type denials struct {
-	n     int64
-	since int64 // of the first of them, by Now.Mono
-}
 
 // Denied counts a denied request of the bucket.
 func (b *Bucket) Denied(mono int64) {
@@ -213,9 +176,6 @@ func (b *Bucket) Denied(mono int64) {
 	}
 	k.denials.n++
 }
-
-// due reports whether a look adds the denials.
-func (d denials) due(now Now) bool { return d.n > 0 && now.Mono-d.since >= reportAfter }
 
 // onlyReports reports whether a write is a look that adds denials. Like a look that is refused, it brings an image
 // and nothing else.
@@ -236,4 +196,20 @@ func (k *facts) restoreDenials(p *Planned, unknown bool) {
 		k.denials.n, k.denials.since = k.denials.n+n, p.denials.since
 	}
 	p.denials = denials{}
+}
+
+// LevelsIn returns the levels of a bucket that is no other process's, at its instant.
+func LevelsIn(s bucket.State, costs []table.Cost) []Level { return local(s).levels(costs, s.RF, false) }
+
+// DenialIn is why such a bucket denies a request, by its verdict.
+func DenialIn(s bucket.State, w Want, v bucket.Verdict, now int64) Denial {
+	k := local(s)
+	d := decider{facts: k, want: w, now: now}
+	return d.deny(Choice{Do: Deny, at: v.At, Limit: s.Slots[v.Slot].Name}).explained(k, now)
+}
+
+// local are the facts about a bucket of this process alone.
+func local(s bucket.State) *facts {
+	image := table.Shard{Entity: "local", State: s}
+	return &facts{Settings: &Settings{}, count: 1, shards: map[int]*seen{0: {image: image, at: s.RF}}}
 }

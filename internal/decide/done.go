@@ -33,16 +33,6 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	}
 }
 
-// meets reports whether a call reads its shard before it writes, because it has no image of it. Any
-// image serves to plan a charge from, and a read costs a tenth of a write that is refused. Without one,
-// only a plain add could be sent, which leaves half of the bucket empty.
-func (k *facts) meets(c *Call) bool {
-	s := k.at(c.Choice.Shard)
-	meets := !c.met && !s.imaged() && !(c.Choice.Shard == 0 && s.absent)
-	c.met = true
-	return meets
-}
-
 // met handles the answer to the read of a call's shard. If the read has failed, the write goes out all the
 // same, as a plain add.
 func (k *facts) met(c *Call, out Outcome, now Now, e *Effects) {

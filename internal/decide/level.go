@@ -5,21 +5,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Level is what a bucket holds of one limit in force, as far as it is known. It speaks of
-// the whole bucket: shards that were not seen are taken to be as full as those that were.
-type Level struct {
-	Limit       bucket.Limit
-	At          int64 // when that is so, epoch ms
-	Milli, Rest int64 // in millitokens, with the remainder of its refill
-	Floor       int64 // the part of it that the request leaves, in millitokens
-	Remaining   int64 // how many tokens one request can have: shards pay in whole ones
-	After       int64 // of a denial: how long until this limit alone covers its cost, in ms
-	Edge        int64 // of a quota: how long until it is whole again at once, in ms
-	Estimated   bool  // some shards were not seen
-	Held        int64 // what processes may hold at most, taken ahead, in millitokens
-	Over        int64 // how long until no process holds any, in ms
-}
-
 // Levels returns what there is of the limits in force.
 func (b *Bucket) Levels(w Want, now int64) []Level {
 	k := b.lock()
@@ -75,18 +60,11 @@ func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 	return out
 }
 
-// LevelsIn returns the levels of a bucket that is no other process's, at its instant.
-func LevelsIn(s bucket.State, costs []table.Cost) []Level { return local(s).levels(costs, s.RF, false) }
-
-// DenialIn is why such a bucket denies a request, by its verdict.
-func DenialIn(s bucket.State, w Want, v bucket.Verdict, now int64) Denial {
-	k := local(s)
-	d := decider{facts: k, want: w, now: now}
-	return d.deny(Choice{Do: Deny, at: v.At, Limit: s.Slots[v.Slot].Name}).explained(k, now)
-}
-
-// local are the facts about a bucket of this process alone.
-func local(s bucket.State) *facts {
-	image := table.Shard{Entity: "local", State: s}
-	return &facts{Settings: &Settings{}, count: 1, shards: map[int]*seen{0: {image: image, at: s.RF}}}
+// edgeOf returns the instant at which a quota is whole again that refills by a rate seen
+// from another, 0 for a rate.
+func edgeOf(r bucket.Rate, from int64) int64 {
+	if r.Edge == 0 {
+		return 0
+	}
+	return bucket.AddSat(from, r.Edge)
 }

@@ -4,39 +4,9 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// Planned is a planned write on a shard, for a group of requests or one.
-type Planned struct {
-	Write      item.Write
-	Shard      int
-	Takes      bool  // it takes the costs
-	Creates    bool  // it creates the bucket, or restores its shard 0
-	Charges    bool  // it depends on the image
-	Replaced   bool  // it ends where others have replaced the limits of the rest of the group
-	adds       bool  // it is a plain add in place of a charge
-	clock      int64 // of a charge: the refill instant that it sets
-	since      int   // the serial number of the image when it was planned
-	generation int64 // of the image
-	want       Want  // what its group wants, together
-	members    int   // of the group
-	ahead      *table.Ahead
-	took       []table.Cost  // with ahead: the costs with prefetched ones
-	rides      []*Difference // that are settled besides
-	denials    denials       // that are reported besides
-}
-
-// Ahead returns the tokens that the write takes ahead, and the expired ones of earlier charges that it
-// reports.
-func (p Planned) Ahead() (taken, ended []table.Cost) {
-	if p.ahead == nil {
-		return nil, nil
-	}
-	return p.ahead.Take, p.ahead.Ended
-}
 
 // planFor plans the write of a choice for as much of a group as the shard covers, from its
 // first on, and returns for how many that is. All of the group were under way; the others

@@ -1,35 +1,11 @@
 package decide
 
 import (
-	"math"
-	"math/bits"
-	"time"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
-
-// seen is the knowledge of one shard.
-type seen struct {
-	image    table.Shard      // the last one seen; without a key if there is none
-	at       int64            // when it was seen, epoch ms
-	rules    int64            // when it was given the limits that it has, as far as was seen, see table.Began
-	serial   int              // counts the images seen
-	absent   bool             // the item was not there
-	added    bool             // a plain add has just been refused
-	others   others           // what other processes take
-	shares   map[int64]*share // of the refill, while others take, too, by Want.floor
-	underWay underWay
-	holding  *holding      // with Settings.Ahead
-	due      []*Difference // to be settled with a charge, or on their way with one
-	asks     time.Time     // when the driver calls Due; zero: it does not
-	settling time.Time     // when the last write began that settles alone; zero once it has ended
-	call     *Call         // the last one that others may wait behind; nil once it has landed
-	// confirmed are limits of this process that were seen in force, of some calls.
-	confirmed [][]bucket.Limit
-}
-
-func (s *seen) imaged() bool { return s != nil && s.image.Entity != "" }
 
 // clockless reports whether the image has no refill instant that can be used.
 func (s *seen) clockless(now int64) bool {
@@ -143,59 +119,38 @@ func Same(a, b table.Shard) bool {
 	return a.State.Shard == b.State.Shard && a.State.Shards == b.State.Shards && !older(a, b) && !older(b, a)
 }
 
-// underWay is, by limit, what the writes to a shard that are under way will take. It
-// counts as taken already, so that goroutines do not send writes that cannot all hold.
-type underWay map[string]exact
-
-// add notes costs, before the write that takes them is sent or queued. Each acquire of
-// a group adds and removes its own.
-func (u *underWay) add(costs []table.Cost) {
-	for _, c := range costs {
-		if c.Milli == 0 {
-			continue
-		}
-		if *u == nil {
-			*u = make(underWay, len(costs))
-		}
-		(*u)[c.Limit.Name] = (*u)[c.Limit.Name].plus(c.Milli)
+// boards returns the differences that the next charge of the shard can settle, and their costs.
+func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
+	if len(s.due) == 0 || !s.imaged() {
+		return nil, nil
 	}
-}
-
-// remove takes out added costs, once their write is answered or will not be sent.
-func (u underWay) remove(costs []table.Cost) {
-	for _, c := range costs {
-		if c.Milli == 0 {
-			continue
-		}
-		left := u[c.Limit.Name].plus(-c.Milli)
-		if u[c.Limit.Name] = left; left == (exact{}) {
-			delete(u, c.Limit.Name)
+	at := s.image.State.At(now)
+	for _, d := range s.due {
+		if !d.rides && !slices.ContainsFunc(d.Costs, func(c table.Cost) bool { return !s.image.Rides(at, c) }) {
+			all, costs = append(all, d), append(costs, d.Costs...)
 		}
 	}
+	return all, costs
 }
 
-func (u underWay) removeAll(group []Want) {
-	for _, w := range group {
-		u.remove(w.Costs)
+// gone is the costs under way of a limit, less the part of settlements that the next charge gives back.
+func (s *seen) gone(limit string, settles []table.Cost) int64 {
+	sum := s.underWay.of(limit)
+	for _, c := range settles {
+		if c.Limit.Name == limit && c.Milli < 0 {
+			sum = bucket.AddSat(sum, c.Milli)
+		}
 	}
+	return sum
 }
 
-// of returns the costs under way of a limit, in millitokens, at most what a bucket can hold.
-func (u underWay) of(limit string) int64 { return u[limit].saturated() }
-
-// exact is a sum of costs, a number of 128 bits in two's complement. A sum that saturates
-// would not do: a cost added to it could not be taken out again.
-type exact struct{ high, low uint64 }
-
-func (e exact) plus(milli int64) exact {
-	low, carry := bits.Add64(e.low, uint64(milli), 0)
-	high, _ := bits.Add64(e.high, uint64(milli>>63), carry)
-	return exact{high, low}
-}
-
-func (e exact) saturated() int64 {
-	if e.high > 0 {
-		return math.MaxInt64
+// held returns the grant of a request from a shard, without costs. It is worked out once for
+// each image.
+func (s *seen) held() Held {
+	h := s.holding
+	if h.serial != s.serial && s.imaged() { // else that from before the shard was gone
+		image := s.image
+		h.image, h.key, h.limits, h.serial = &image, image.Key(), image.State.Limits(), s.serial
 	}
-	return int64(min(e.low, math.MaxInt64))
+	return Held{Image: h.image, Key: h.key, Limits: h.limits}
 }

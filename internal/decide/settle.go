@@ -4,36 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // What a lease has cost more or less than it took is handed to the bucket. It rides on the next charge of its shard,
 // or goes alone: once it is due, and no write of the shard is on its way. Until then it counts as under way, so
 // requests are decided as if it were written: tokens given back may be granted in the same write.
-
-// Difference is what a lease has cost more or less than it took of a shard, with the periods of quotas that
-// it was taken in.
-type Difference struct {
-	Costs []table.Cost
-	At    time.Time // when it is due
-	Of    any       // of the driver
-	rides bool      // it is on its way with a charge
-	free  time.Time // when it waits no longer for the write that was on its way when it was due; zero: it did not
-}
-
-// Settlement is what became of differences that rode with a charge.
-type Settlement struct {
-	All   []*Difference
-	Image *table.Shard // with all of them; nil: nobody knows whether they were written
-}
-
-// Dues are the differences of a shard to settle alone. [Bucket.Settled] follows, unless there are none.
-type Dues struct {
-	Shard int
-	All   []*Difference
-	Again time.Duration // after so long [Bucket.Due] has more; zero: it is not to be called
-}
 
 // HandOver takes a difference, and returns the dues, as Due.
 func (b *Bucket) HandOver(shard int, d *Difference, now Now) Dues {
@@ -130,20 +106,6 @@ func (s *seen) arrived(all []*Difference) {
 	s.due = slices.DeleteFunc(s.due, func(d *Difference) bool { return slices.Contains(all, d) })
 }
 
-// boards returns the differences that the next charge of the shard can settle, and their costs.
-func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
-	if len(s.due) == 0 || !s.imaged() {
-		return nil, nil
-	}
-	at := s.image.State.At(now)
-	for _, d := range s.due {
-		if !d.rides && !slices.ContainsFunc(d.Costs, func(c table.Cost) bool { return !s.image.Rides(at, c) }) {
-			all, costs = append(all, d), append(costs, d.Costs...)
-		}
-	}
-	return all, costs
-}
-
 // rode ends the ride of differences and denials whose charge does not hold: they wait for the next one, unless
 // nobody knows whether they were written.
 func (k *facts) rode(c *Call, unknown bool) {
@@ -174,15 +136,4 @@ func (b *Bucket) DueAll() (out []Dues) {
 // more returns the costs that take.
 func more(costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool { return c.Milli < 0 })
-}
-
-// gone is the costs under way of a limit, less the part of settlements that the next charge gives back.
-func (s *seen) gone(limit string, settles []table.Cost) int64 {
-	sum := s.underWay.of(limit)
-	for _, c := range settles {
-		if c.Limit.Name == limit && c.Milli < 0 {
-			sum = bucket.AddSat(sum, c.Milli)
-		}
-	}
-	return sum
 }

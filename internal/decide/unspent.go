@@ -9,12 +9,6 @@ import (
 // Unused tokens of a quota that were taken ahead are given back to the table, as nothing
 // refills them. Somebody minds them, until Unspent says that there are no more.
 
-// Minded is a shard that the driver is to mind from now on: after a time [Bucket.Unspent] has something to give back.
-type Minded struct {
-	Shard int
-	In    time.Duration
-}
-
 // mind has a shard minded if something of a quota is held of it, and nobody minds it.
 func (k *facts) mind(shard int, now Now, e *Effects) {
 	h := k.at(shard).holding

@@ -171,3 +171,10 @@ func (k *facts) granular(s bucket.State, count int) bool {
 	}
 	return true
 }
+
+const (
+	// mergeTime is about how long, in ms, it takes until shards have merged, at least.
+	mergeTime = 1000
+	// mergeTrips is how many round trips it takes for each of them: a look and a transaction.
+	mergeTrips = 2
+)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -99,75 +98,6 @@ func (p Part) Of(limit string) int64 {
 	return c.Milli
 }
 
-// Effects list what a driver has to do after a step. The zero value is nothing.
-type Effects struct {
-	Answered []*Waiter
-	Queued   []*Waiter // waiters that wait behind a call from now on
-	Calls    []*Call   // to be carried out, each by [Bucket.Advance] on a goroutine of its own
-	Renew    []Renewal
-	Yielded  []Want // with limits that are used in place of replaced ones from now on
-	Plans    []Work
-	Minded   []Minded
-	Late     []Late
-	Left     []Grant // taken for callers that have left: to be given back
-	Settled  []Settlement
-	Dues     []Dues
-
-	few struct { // room for the usual step
-		late     [1]Late
-		answered [1]*Waiter
-		calls    [1]*Call
-	}
-}
-
-// Late is a call for which [Bucket.Overdue] is due after a time.
-type Late struct {
-	Call *Call
-	In   time.Duration
-}
-
-// Renewal is an allotment to be renewed, by [Bucket.Renew].
-type Renewal struct {
-	For  *Waiter // whose grant has left little
-	Held Held
-}
-
-// Work is a plan that changes the shards of a bucket, and the count of shards before.
-type Work struct {
-	Plan  *shard.Plan
-	Count int
-}
-
-func (e *Effects) answer(w *Waiter, a Answer) {
-	w.Answer, w.answered, w.call = a, true, nil
-	if e.Answered == nil {
-		e.Answered = e.few.answered[:0]
-	}
-	e.Answered = append(e.Answered, w)
-}
-
-// settled notes what became of differences that rode with a call.
-func (e *Effects) settled(c *Call, all []*Difference, image *table.Shard) {
-	if len(all) > 0 {
-		e.Settled = append(e.Settled, Settlement{All: all, Image: image})
-	}
-	c.rides, c.lost = nil, nil
-}
-
-// work lists a plan, if there is one; count is the count of shards that is known.
-func (e *Effects) work(plan *shard.Plan, count int) {
-	if plan != nil {
-		e.Plans = append(e.Plans, Work{plan, count})
-	}
-}
-
-func (e *Effects) start(c *Call) {
-	if e.Calls == nil {
-		e.Calls = e.few.calls[:0]
-	}
-	e.Calls = append(e.Calls, c)
-}
-
 // hurried reports whether the caller waits for less than a time from now on.
 func (w *Waiter) hurried(d time.Duration, now Now) bool {
 	return !w.Deadline.IsZero() && w.Deadline.Sub(now.At) < d
@@ -218,3 +148,126 @@ func wantsOf(group []*Waiter, room []Want) []Want {
 	}
 	return room
 }
+
+// Call is one write to a shard for a group of waiters, from its start until it has landed: sent again
+// while it is refused and the image covers some of the group.
+type Call struct {
+	Planned
+	Choice Choice
+	Next   Next
+	Until  time.Time // when it ends
+	Sent   int       // writes so far
+
+	began  time.Time
+	riders []*Waiter
+	queue  []*Waiter     // waiters for the next call
+	timed  bool          // Overdue is due
+	writes int           // writes so far, with those that were sent for its first rider before
+	apart  bool          // it creates no bucket
+	met    bool          // its shard was read, or it knew that
+	looked bool          // the siblings of the bucket that it creates were read
+	onWay  bool          // it is on its way
+	lost   []*Difference // that it may have settled
+}
+
+// Next is what a call needs next.
+type Next int
+
+// What a call needs next.
+const (
+	Send     Next = iota // its write
+	Meet                 // a read of its shard, of which nothing is known; eventually consistent
+	Siblings             // a read of the other shards of the bucket that it creates, see [Bucket.Survives]
+	Over                 // nothing: it has landed
+)
+
+// First returns the first waiter of the group.
+func (c *Call) First() *Waiter { return c.riders[0] }
+
+// Renews reports whether the call is for an allotment only.
+func (c *Call) Renews() bool { return len(c.riders) == 1 && c.riders[0].Renews }
+
+// Last reports whether the call is not sent again.
+func (c *Call) Last() bool { return c.writes >= MaxRounds }
+
+// Wants is what the group wants, as one.
+func (c *Call) Wants() Want {
+	var few [4]Want
+	return Joined(wantsOf(c.riders, few[:0]))
+}
+
+// LeastPatience is what a goroutine may take to be scheduled, besides a table that answers at once or
+// of which nothing is known.
+const LeastPatience = 10 * time.Millisecond
+
+// Patience bounds how long anybody waits for a call of others: until that is late. A call that hangs delays
+// nobody for longer.
+func Patience(late time.Duration) time.Duration { return max(LeastPatience, late) }
+
+// canJoin reports whether a waiter waits behind the call: if that is not late, and the caller waits for
+// the answers to it and to the next one.
+func (c *Call) canJoin(w *Waiter, now Now) bool {
+	under := now.At.Sub(c.began)
+	return under < Patience(now.Late) && (len(c.queue) == 0 || c.queue[0].decided.GoesWith(w.decided)) &&
+		!w.hurried(max(0, now.trip()-under)+now.Late, now)
+}
+
+// Held is a request that was granted from tokens taken ahead.
+type Held struct {
+	Image  *table.Shard   // the last one of the shard that it was taken from; not to be changed
+	Key    item.Key       // of the shard
+	Limits []bucket.Limit // as the image has them; not to be changed
+	Costs  []table.Cost   // granted, by the limits in force
+	Renew  bool           // little is left: more is to be taken ahead, by a request for nothing
+}
+
+// Planned is a planned write on a shard, for a group of requests or one.
+type Planned struct {
+	Write      item.Write
+	Shard      int
+	Takes      bool  // it takes the costs
+	Creates    bool  // it creates the bucket, or restores its shard 0
+	Charges    bool  // it depends on the image
+	Replaced   bool  // it ends where others have replaced the limits of the rest of the group
+	adds       bool  // it is a plain add in place of a charge
+	clock      int64 // of a charge: the refill instant that it sets
+	since      int   // the serial number of the image when it was planned
+	generation int64 // of the image
+	want       Want  // what its group wants, together
+	members    int   // of the group
+	ahead      *table.Ahead
+	took       []table.Cost  // with ahead: the costs with prefetched ones
+	rides      []*Difference // that are settled besides
+	denials    denials       // that are reported besides
+}
+
+// Ahead returns the tokens that the write takes ahead, and the expired ones of earlier charges that it
+// reports.
+func (p Planned) Ahead() (taken, ended []table.Cost) {
+	if p.ahead == nil {
+		return nil, nil
+	}
+	return p.ahead.Take, p.ahead.Ended
+}
+
+// Difference is what a lease has cost more or less than it took of a shard, with the periods of quotas that
+// it was taken in.
+type Difference struct {
+	Costs []table.Cost
+	At    time.Time // when it is due
+	Of    any       // of the driver
+	rides bool      // it is on its way with a charge
+	free  time.Time // when it waits no longer for the write that was on its way when it was due; zero: it did not
+}
+
+// denials are denials of this process that are not in an item yet.
+type denials struct {
+	n     int64
+	since int64 // of the first of them, by Now.Mono
+}
+
+// due reports whether a look adds the denials.
+func (d denials) due(now Now) bool { return d.n > 0 && now.Mono-d.since >= reportAfter }
+
+// reportAfter is how long, in ms, denials wait for a write that holds before a look adds them.
+const reportAfter = 10_000

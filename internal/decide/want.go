@@ -1,9 +1,12 @@
 package decide
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -104,3 +107,23 @@ const (
 	// and go, limits that others bring.
 	MaxRounds = 24
 )
+
+// Now is what a decision depends on besides the bucket and the request. Decisions ask for it under
+// the lock of their bucket, so the instants of a bucket's decisions are in order. Out of order, the
+// later decision would think that the clock had been set back.
+type Now struct {
+	Ms     int64   // the instant, epoch ms
+	Mono   int64   // by a clock that is never set, ms since any instant
+	Trip   float64 // how long, in ms, a write and its answer are under way
+	Random uint64
+	At     time.Time     // the instant by a clock that is never set
+	Late   time.Duration // after how long a write is late; zero where nothing is known
+}
+
+// trip is how long a write and its answer are under way.
+func (n Now) trip() time.Duration {
+	return time.Duration(math.Round(n.Trip * float64(time.Millisecond)))
+}
+
+// instant is now by both clocks.
+func (n Now) instant() prefetch.Instant { return prefetch.Instant{Wall: n.Ms, Mono: n.Mono} }
