@@ -122,7 +122,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 				back := table.Costs([]bucket.Limit{limit.stored()}, -1000)
 				image.State.Shard, image.State.Shards = 1, 2
 				image.State.Slots[image.State.Index("rps")].Tokens = 0
-				if _, err := l.desks.Settle(t.Context(), acmeGPT, 0, image, waitqueue.Taking{}, back, false); err != nil {
+				if _, err := l.desks.Settle(t.Context(), acmeGPT, 0, image, waitqueue.Taking{}, back); err != nil {
 					t.Error(err)
 				}
 				if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel+1000 {

@@ -99,7 +99,7 @@ func (le *Lease) settle(ctx context.Context, op string) error {
 
 func (le *Lease) settleItem(ctx context.Context, it *leaseItem) (err error) {
 	if it.local == nil {
-		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Shard, le.image(), le.taken(), it.due, true)
+		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Shard, le.image(), le.taken(), it.due)
 		return err
 	}
 	now := le.limiter.now()

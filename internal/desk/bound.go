@@ -11,19 +11,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Bounded returns ctx with the limiter's own bound.
-func (d *Desks) Bounded(ctx context.Context) *Bound {
-	return &Bound{caller: ctx, until: time.Now().Add(d.Timeout)}
-}
-
-// within returns the bound that ctx is, or a new one.
-func (d *Desks) within(ctx context.Context) *Bound {
-	if b, ok := ctx.(*Bound); ok {
-		return b
-	}
-	return d.Bounded(ctx)
-}
-
 // outliving returns a bound that ends at the same instant, and not when the caller's context does. Where
 // that is one instant, the caller leaves first.
 func (b *Bound) outliving() Bound {
@@ -144,4 +131,9 @@ func troubles(op string, buckets []decide.Name, f func(i int) []error) (failed [
 		}
 	}
 	return failed
+}
+
+// left is the error of a caller whose context has ended.
+func left(ctx context.Context, kind store.Kind) error {
+	return &store.Failure{Kind: kind, Op: "UpdateItem", Err: ctx.Err()}
 }

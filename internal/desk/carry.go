@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	smithytime "github.com/aws/smithy-go/time"
-
 	"github.com/zeroae/zae-limiter-go/internal/decide"
-	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
@@ -86,16 +84,6 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 	}
 }
 
-// carrier is what carrying out a call needs.
-type carrier struct {
-	bound     Bound
-	effects   decide.Effects
-	throttled int  // writes that were throttled
-	mended    bool // a limit that is half written has explained a write that was rejected
-}
-
-func of(w *decide.Waiter) *Attempt { return w.Handle.(*Attempt) }
-
 // carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
 // observer ends it with an error for all that ride with it.
 func (d *Desks) carry(k *Desk, c *decide.Call, with *carrier) {
@@ -162,51 +150,6 @@ func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out
 	return decide.Outcome{Held: true, Image: &b}, true
 }
 
-// meet reads a shard of which nothing is known, and shard 0 with it, which knows how many there are. What it
-// brings may deny, so it is consistent where a denial may rest on nothing older than the request.
-func (d *Desks) meet(ctx context.Context, k *Desk, shard int) (*table.Shard, error) {
-	keys := []item.Key{d.Key(k.Name, shard)}
-	if shard > 0 {
-		keys = append(keys, d.Key(k.Name, 0))
-	}
-	items, err := d.Store.Read(ctx, d.Settings.DenyFor == 0, keys...)
-	if err != nil {
-		return nil, err
-	}
-	if zero, err := imageOf(items[len(keys)-1]); shard > 0 && zero != nil && err == nil {
-		k.See(*zero, d.clock(), decide.Unsent)
-	}
-	return imageOf(items[0])
-}
-
-// Unmet reports whether nothing is known of a bucket, so that a read of it saves a write.
-func (d *Desks) Unmet(n decide.Name) bool {
-	k := d.Peek(n)
-	return k == nil || k.Unmet()
-}
-
-// Met remembers what an eventually consistent read has brought of the first shard of a bucket, nil if that
-// is not there.
-func (d *Desks) Met(n decide.Name, it item.Item) {
-	if image, err := imageOf(it); err == nil { // else a charge will find out
-		d.Of(n).Met(image, d.clock())
-	}
-}
-
-// Key returns the key of a shard.
-func (d *Desks) Key(n decide.Name, shard int) item.Key {
-	return layout.BucketKey(d.namespace, n.Entity, n.Resource, shard)
-}
-
-// imageOf returns the image of an item, nil if that is not there.
-func imageOf(it item.Item) (*table.Shard, error) {
-	if it == nil {
-		return nil, nil
-	}
-	b, err := table.DecodeShard(it)
-	return &b, err
-}
-
 // explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again
 // then.
 func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *carrier,
@@ -237,46 +180,74 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	bounded := d.Bounded(context.WithoutCancel(ctx))
 	defer bounded.End()
 	w := c.Wants()
-	_, err := d.Settle(bounded, w.Name, c.Shard, table.Shard{}, waitqueue.Taking{}, table.Negative(w.Costs), false)
+	err := d.settleNow(bounded, w.Name, c.Shard, table.Shard{}, waitqueue.Taking{}, table.Negative(w.Costs))
 	if err != nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errors.Join(cause, err)}
 	}
 	return cause
 }
 
-// dropped gives back the grants of callers that have left, in the background.
-func (d *Desks) dropped(ctx context.Context, grants ...decide.Grant) {
-	ctx = context.WithoutCancel(ctx)
-	d.background.Go(func() { d.giveBack(ctx, grants) }) // which reports the result
+// With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
+// next requests from that, without a call. See docs/hot-keys.md.
+
+// Grant grants a request from what this process has taken ahead, and from its idle slots, which it returns
+// too, if both cover it. It makes no call.
+func (d *Desks) Grant(ctx context.Context, k *Desk, w decide.Want) (h decide.Held, s *inflight.Lease, ok bool) {
+	if slices.ContainsFunc(w.Costs, isSlots) {
+		wants := []decide.Want{w}
+		s, w = d.reuse(wants), wants[0]
+		defer func() {
+			if !ok {
+				d.unused(s, false)
+			}
+		}()
+	}
+	if h, ok = k.Grant(w, d.Moment); ok && h.Renew {
+		d.takeMore(ctx, k, w, h)
+	}
+	return h, s, ok
 }
 
-// DynamoDB slows us down where a table or a partition is written to more than it may be.
-// That passes within fractions of a second, or it lasts; then trying on makes it worse.
-
-const (
-	// ThrottleRetries is how often a write is sent again for an acquire because it was
-	// throttled.
-	ThrottleRetries = 3
-	// ThrottlePause is the longest pause before the first of them; it doubles.
-	ThrottlePause = 25 * time.Millisecond
-	// contentionPause is the base of the jittered pause after a transaction held the item.
-	contentionPause = 2 * time.Millisecond
-)
-
-// pause waits until a write that was throttled, or met a transaction, may be sent again, and reports whether it
-// may: not after other errors, not for ever, and not when ctx has ended. It counts in throttled.
-func pause(ctx context.Context, err error, sent int, throttled *int) bool {
-	var d time.Duration
-	switch store.KindOf(err) {
-	case store.Conflict:
-		d = store.Jitter(sent, 5*contentionPause, 100*contentionPause)
-	case store.Throttled:
-		if *throttled++; *throttled > ThrottleRetries {
-			return false
-		}
-		d = store.Jitter(*throttled-1, ThrottlePause, 4*ThrottlePause)
-	default:
-		return false
+// takeMore takes more ahead of the shard that a request was granted from. It is no part of Grant: what
+// its goroutine needs would be made for each grant.
+func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.Held) {
+	ctx = context.WithoutCancel(ctx)
+	w.Costs = table.Costs(table.LimitsOf(h.Costs))
+	shard := h.Image.State.Shard
+	if !d.background.enter() {
+		return
 	}
-	return smithytime.SleepWithContext(ctx, d) == nil
+	go func() {
+		defer d.background.done()
+		defer k.Renewed(shard)
+		within := d.Bounded(ctx)
+		defer within.End()
+		tries := &Attempt{}
+		d.prepare(within, tries)
+		tries.Want, tries.Renews = w, true
+		_ = Guarded(func() error {
+			var effects decide.Effects
+			k.Renew(&tries.Waiter, shard, d.Moment, &effects)
+			d.carryOut(within, k, &effects)
+			a := d.await(within, k, tries)
+			if a.Err != nil || tries.Calls > 0 { // else another's write has renewed it
+				d.Heard(ctx, w.Name, w.Name, a.Err)
+			}
+			if sent := tries.Calls; a.Result != decide.Granted && sent > 0 {
+				d.observe(within, Event{Kind: Ahead, Name: w.Name, Op: "take ahead", Err: a.Err, Writes: sent})
+			}
+			return nil
+		})
+	}()
+}
+
+// observeAhead reports what a charge has taken ahead, and what has expired of earlier charges.
+func (d *Desks) observeAhead(ctx context.Context, c *decide.Call) {
+	e := Event{Kind: Ahead, Name: c.First().Want.Name}
+	if e.Taken, e.Ended = c.Ahead(); c.Renews() {
+		e.Writes = c.Sent
+	}
+	if e.Writes > 0 || e.Taken != nil || e.Ended != nil {
+		d.observe(ctx, e)
+	}
 }

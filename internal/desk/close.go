@@ -3,32 +3,12 @@ package desk
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
-
-// Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the call.
-func (d *Desks) Enter() bool { return d.calls.enter() }
-
-// Leave ends a call.
-func (d *Desks) Leave() { d.calls.done() }
-
-// Closing returns a channel that is closed once the desks close.
-func (d *Desks) Closing() <-chan struct{} { return d.closing }
-
-// closed reports whether the desks are closed, or close.
-func (d *Desks) closed() bool {
-	select {
-	case <-d.closing:
-		return true
-	default:
-		return false
-	}
-}
 
 // closers is how many buckets are written at once at the end.
 const closers = 32
@@ -97,84 +77,4 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		give(shard, r)
 	}
 	return failed
-}
-
-// background counts what runs. Unlike with a [sync.WaitGroup], more may begin while somebody waits for the end
-// of what runs.
-type background struct {
-	mu   sync.Mutex
-	n    int
-	shut bool
-	idle chan struct{} // closed once nothing runs; nil while nobody waits
-}
-
-// enter is begin, unless it was shut: then it reports false.
-func (b *background) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.shut {
-		b.n++
-	}
-	return !b.shut
-}
-
-// try runs f, unless it was shut.
-func (b *background) try(f func()) {
-	if b.enter() {
-		defer b.done()
-		f()
-	}
-}
-
-// close lets nobody enter any more. It reports whether it was open.
-func (b *background) close() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was := b.shut
-	b.shut = true
-	return !was
-}
-
-// Go runs f in a goroutine of its own.
-func (b *background) Go(f func()) {
-	b.begin()
-	go func() {
-		defer b.done()
-		f()
-	}()
-}
-
-// begin counts a goroutine that is about to start and calls done at its end.
-func (b *background) begin() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.n++
-}
-
-func (b *background) done() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.n--; b.n == 0 && b.idle != nil {
-		close(b.idle)
-		b.idle = nil
-	}
-}
-
-// Wait returns at an instant at which nothing runs.
-func (b *background) Wait() { <-b.rest() }
-
-// rest returns a channel that is closed at an instant at which nothing runs.
-func (b *background) rest() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	idle := b.idle
-	if idle == nil {
-		idle = make(chan struct{})
-	}
-	if b.n == 0 {
-		close(idle)
-	} else {
-		b.idle = idle
-	}
-	return idle
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/inflight"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
@@ -87,3 +89,40 @@ func (d *Desks) Late() time.Duration { return d.Store.lately().late }
 
 // Wait returns at an instant at which no work goes on that no caller waits for.
 func (d *Desks) Wait() { d.background.Wait() }
+
+// Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the call.
+func (d *Desks) Enter() bool { return d.calls.enter() }
+
+// Leave ends a call.
+func (d *Desks) Leave() { d.calls.done() }
+
+// Closing returns a channel that is closed once the desks close.
+func (d *Desks) Closing() <-chan struct{} { return d.closing }
+
+// closed reports whether the desks are closed, or close.
+func (d *Desks) closed() bool {
+	select {
+	case <-d.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Key returns the key of a shard.
+func (d *Desks) Key(n decide.Name, shard int) item.Key {
+	return layout.BucketKey(d.namespace, n.Entity, n.Resource, shard)
+}
+
+// Bounded returns ctx with the limiter's own bound.
+func (d *Desks) Bounded(ctx context.Context) *Bound {
+	return &Bound{caller: ctx, until: time.Now().Add(d.Timeout)}
+}
+
+// within returns the bound that ctx is, or a new one.
+func (d *Desks) within(ctx context.Context) *Bound {
+	if b, ok := ctx.(*Bound); ok {
+		return b
+	}
+	return d.Bounded(ctx)
+}

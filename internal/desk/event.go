@@ -1,10 +1,12 @@
 package desk
 
 import (
+	"errors"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -53,3 +55,37 @@ type Denied struct{ decide.Decision }
 
 // Error implements error.
 func (*Denied) Error() string { return "denied" }
+
+// gravest returns the index of the error to report, 0 if there is none. In this order: the request can never be
+// granted; it is denied; a bucket cannot be read; a call had no decision. Among denials the longest comes
+// first, among calls without a decision the one that may have written.
+func gravest(errs []error) int {
+	worst, most := 0, -1
+	var longest int64 // ms
+	for i, err := range errs {
+		rank := 0
+		denied, _ := errors.AsType[*Denied](err)
+		switch kind := store.KindOf(err); {
+		case err == nil:
+		case denied != nil && denied.Do == decide.Never:
+			rank = 6
+		case denied != nil:
+			rank = 5
+		case kind == 0 && errors.Is(err, table.ErrUnreadable):
+			rank = 4 // no policy makes a lease of it
+		case kind == store.Unknown:
+			rank = 3
+		case kind == store.Setup:
+			rank = 2
+		default:
+			rank = 1
+		}
+		if rank > most || denied != nil && rank == most && denied.Denial.After > longest {
+			worst, most = i, rank
+			if denied != nil {
+				longest = denied.Denial.After
+			}
+		}
+	}
+	return worst
+}

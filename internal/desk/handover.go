@@ -38,7 +38,7 @@ func (d *Desks) handOver(ctx context.Context, n decide.Name, shard int, e errand
 	within, waits := d.SettleWithin, d.SettleWithin == 0 || d.Waiting.Any(n) || d.full() // a write wakes those that wait
 	if e.ctx = context.Background(); waits {
 		if ctx.Err() != nil {
-			return false, left(ctx, store.Unavailable).Err
+			return false, left(ctx, store.Unavailable)
 		}
 		within, e.done, e.ctx = 0, make(chan settled, 1), context.WithoutCancel(ctx)
 	}
@@ -56,7 +56,7 @@ func (d *Desks) handOver(ctx context.Context, n decide.Name, shard int, e errand
 		if k.TakeBack(shard, diff) {
 			kind = store.Unavailable
 		}
-		return false, left(ctx, kind).Err
+		return false, left(ctx, kind)
 	}
 }
 
@@ -182,4 +182,30 @@ func together(all []*decide.Difference) (batch []*decide.Difference, sum []table
 		batch, sum = append(batch, diff), table.Plus(sum, diff.Costs)
 	}
 	return batch, slices.DeleteFunc(sum, func(c table.Cost) bool { return c.Milli == 0 }), left
+}
+
+// Settle settles costs on the item that has paid a part of a grant, whose image after the charge is given; zero
+// if that is not known. A bucket that is no longer there has nothing
+// to settle, nor has a limit that the bucket no longer has. taken is when that was taken which
+// is given back: requests that were charged later and sleep are woken.
+//
+// Giving back is one update that holds whatever the item looks like. Taking more
+// must reckon with what the bucket has gained since. Example: 8 of 10 are stored as of a
+// minute ago, and it is full by now. An update that takes 5 leaves 3 as of a minute ago,
+// which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
+// from the last image, planned again when that turns out to be old. If others keep
+// changing the item, a plain update takes it anyway.
+//
+// It may go with other writes of the shard, see Options.SettleWithin; but slots, for which others may wait, go by
+// themselves. Settle reports whether it has written by itself.
+func (d *Desks) Settle(ctx context.Context, n decide.Name, shard int, image table.Shard, taken waitqueue.Taking,
+	costs []table.Cost) (wrote bool, err error) {
+	costs = d.unheld(n, shard, image, costs)
+	switch {
+	case len(costs) == 0:
+		return false, nil
+	case slices.ContainsFunc(costs, isSlots):
+		return true, d.settling(n, shard, image, costs).run(ctx, taken)
+	}
+	return d.handOver(ctx, n, shard, errand{taken: taken, image: image}, costs)
 }

@@ -78,8 +78,6 @@ func (d *Desks) Reusable(n decide.Name, wants []decide.Want) int64 {
 	return d.Of(n).Reusable(wants[i], d.clock())
 }
 
-func isSlots(c table.Cost) bool { return c.Limit.Returns() }
-
 // Release ends what a lease holds, and returns by item what gives it back. Another call
 // returns nothing, as one for no slots does.
 func (d *Desks) Release(s *inflight.Lease) map[item.Key][]table.Cost {
@@ -180,8 +178,5 @@ func (d *Desks) backOf(n decide.Name, back []table.Cost) error {
 	}
 	bounded := d.Bounded(context.Background())
 	defer bounded.End()
-	return Guarded(func() error {
-		_, err := d.Settle(bounded, n, 0, table.Shard{}, waitqueue.Taking{}, back, false)
-		return err
-	})
+	return Guarded(func() error { return d.settleNow(bounded, n, 0, table.Shard{}, waitqueue.Taking{}, back) })
 }

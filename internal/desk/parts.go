@@ -2,15 +2,14 @@ package desk
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/inflight"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
 // An entity cascades if its metadata says so: its costs are charged to its parent too. If the
@@ -204,77 +203,65 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 	}
 }
 
-// giveBack gives back grants, also if ctx has ended. It returns the failures.
-func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
-	names := make([]decide.Name, len(grants))
-	for i, g := range grants {
-		names[i] = g.Name
-	}
-	return troubles("rollback", names, func(i int) []error { return d.giveBackOne(ctx, grants[i]) })
-}
+// Levels of a cascade that are used for the first time are created in one
+// transaction, so that no answer that is lost leaves one of them charged alone.
 
-// giveBackOne gives back the grant of one bucket, to all shards at once. It returns the failures.
-func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
-	begin := time.Now()
-	ctx = context.WithoutCancel(ctx)
-	bounded := d.Bounded(ctx)
-	defer bounded.End()
-	e := Event{Kind: Returned, Name: g.Name}
-	back := make([][]table.Cost, len(g.Parts))
-	for i, p := range g.Parts {
-		if back[i] = table.Negative(p.Taken); slices.ContainsFunc(back[i], func(c table.Cost) bool { return c.Milli != 0 }) {
-			e.Writes++
+// createAll creates the buckets that parts of a request have found absent, if no other part was denied or
+// failed. If somebody else has been faster, they are charged each by itself.
+func (d *Desks) createAll(ctx context.Context, parts []*Attempt) {
+	var first []*Attempt
+	for _, p := range parts {
+		if p.err == errAbsent {
+			p.err, p.Apart = nil, false
+			first = append(first, p)
 		}
-		e.Costs = append(e.Costs, back[i]...)
 	}
-	taken := takingOf(g)
-	e.Errs = slices.DeleteFunc(InParallel(len(g.Parts), func(i int) error {
-		_, err := d.Settle(bounded, g.Name, g.Parts[i].Shard, *g.Image, taken, back[i], false)
-		return err
-	}), func(err error) bool { return err == nil })
-	e.Elapsed = time.Since(begin)
-	d.observe(ctx, e)
-	return e.Errs
-}
-
-// takingOf is when all of a grant was taken, if that is certain.
-func takingOf(g decide.Grant) waitqueue.Taking {
-	if g.Worked { // a transaction brings no images
-		return waitqueue.Taking{Turn: g.Turn}
+	if len(first) == 0 || slices.ContainsFunc(parts, failed) {
+		return
 	}
-	return waitqueue.Taking{Moment: waitqueue.MomentOf(*g.Image)}
-}
-
-// gravest returns the index of the error to report, 0 if there is none. In this order: the request can never be
-// granted; it is denied; a bucket cannot be read; a call had no decision. Among denials the longest comes
-// first, among calls without a decision the one that may have written.
-func gravest(errs []error) int {
-	worst, most := 0, -1
-	var longest int64 // ms
-	for i, err := range errs {
-		rank := 0
-		denied, _ := errors.AsType[*Denied](err)
-		switch kind := store.KindOf(err); {
-		case err == nil:
-		case denied != nil && denied.Do == decide.Never:
-			rank = 6
-		case denied != nil:
-			rank = 5
-		case kind == 0 && errors.Is(err, table.ErrUnreadable):
-			rank = 4 // no policy makes a lease of it
-		case kind == store.Unknown:
-			rank = 3
-		case kind == store.Setup:
-			rank = 2
-		default:
-			rank = 1
+	if len(first) > 1 {
+		grants, err := d.create(ctx, first)
+		for i, p := range first {
+			if p.err = err; grants != nil {
+				p.grant = grants[i]
+			}
 		}
-		if rank > most || denied != nil && rank == most && denied.Denial.After > longest {
-			worst, most = i, rank
-			if denied != nil {
-				longest = denied.Denial.After
+		if grants != nil || err != nil {
+			return
+		}
+	}
+	d.chargeApart(ctx, first)
+}
+
+// create creates the buckets of parts in one transaction. It returns nothing if one of them was there.
+func (d *Desks) create(ctx context.Context, parts []*Attempt) ([]decide.Grant, error) {
+	desks := make([]*Desk, len(parts))
+	for i, p := range parts {
+		desks[i] = p.desk
+	}
+	if err := Guarded(func() error { return d.siblings(ctx, desks...) }); err != nil {
+		return nil, err
+	}
+	plans, writes := make([]decide.Planned, len(parts)), make([]item.Write, len(parts))
+	for i, k := range desks {
+		if plans[i] = k.Create(parts[i].Want, d.Moment()); !plans[i].Takes { // other shards of it live on
+			return nil, nil
+		}
+		writes[i] = plans[i].Write
+	}
+	grants, refused, err := d.transact(ctx, writes, parts[0], func() []decide.Grant {
+		made := make([]decide.Grant, len(parts))
+		for i, k := range desks {
+			made[i] = k.Created(plans[i], parts[i].Want, d.clock())
+		}
+		return made
+	})
+	if refused != nil {
+		for i, r := range refused.Reasons {
+			if b, err := table.DecodeShard(r.Old); err == nil {
+				desks[i].See(b, d.clock(), decide.Unsent)
 			}
 		}
 	}
-	return worst
+	return grants, err
 }

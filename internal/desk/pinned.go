@@ -77,3 +77,5 @@ func adjustable(s bucket.State, costs []table.Cost) []table.Cost {
 	}
 	return out
 }
+
+func isSlots(c table.Cost) bool { return c.Limit.Returns() }

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-
-	smithytime "github.com/aws/smithy-go/time"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
@@ -15,42 +14,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-const (
-	// SettleAttempts is how often a settlement is planned, or sent while it is throttled.
-	SettleAttempts = 8
-	// UnavailableAttempts is how often a settlement is sent that DynamoDB did not take.
-	// Nothing was written then, and nobody else will settle it.
-	UnavailableAttempts = 4
-)
+// settleNow is Settle by a write of its own.
+func (d *Desks) settleNow(ctx context.Context, n decide.Name, shard int, image table.Shard, taken waitqueue.Taking,
+	costs []table.Cost) error {
+	if costs = d.unheld(n, shard, image, costs); len(costs) == 0 {
+		return nil
+	}
+	return d.settling(n, shard, image, costs).run(ctx, taken)
+}
 
-// Settle settles costs on the item that has paid a part of a grant, whose image after the charge is given; zero
-// if that is not known. A bucket that is no longer there has nothing
-// to settle, nor has a limit that the bucket no longer has. taken is when that was taken which
-// is given back: requests that were charged later and sleep are woken.
-//
-// Giving back is one update that holds whatever the item looks like. Taking more
-// must reckon with what the bucket has gained since. Example: 8 of 10 are stored as of a
-// minute ago, and it is full by now. An update that takes 5 leaves 3 as of a minute ago,
-// which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
-// from the last image, planned again when that turns out to be old. If others keep
-// changing the item, a plain update takes it anyway.
-//
-// If it waits, it may go with other writes of the shard, see Options.SettleWithin; but slots, for which others may
-// wait, go by themselves. Settle reports whether it has written by itself.
-func (d *Desks) Settle(ctx context.Context, n decide.Name, shard int, image table.Shard, taken waitqueue.Taking,
-	costs []table.Cost, waits bool) (wrote bool, err error) {
-	if image.State.Shard != shard {
+// unheld settles costs with the tokens that are held of a shard, and returns those to be settled with the table, with
+// their periods: there is no room for them. Debt that the image of the lease's charge still shows was never there: it
+// is settled with the table.
+func (d *Desks) unheld(n decide.Name, shard int, image table.Shard, costs []table.Cost) []table.Cost {
+	own := image.State.Shard == shard
+	if !own {
 		image.Born = 0 // of another shard that paid, which may be older
 	}
-	costs = Pinned(costs, image, d.clock())
-	costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 })
-	if len(costs) == 0 || d.absorb(n, shard, image, costs) {
-		return false, nil
+	costs = slices.DeleteFunc(Pinned(costs, image, d.clock()), func(c table.Cost) bool { return c.Milli == 0 })
+	k := d.Peek(n)
+	if len(costs) == 0 || k == nil || !own || image.Entity == "" || slices.ContainsFunc(costs, isSlots) ||
+		decide.PaidBack(image, table.NamesOf(costs)) > d.clock() || !k.GiveBack(shard, table.Negative(costs), d.Moment) {
+		return costs
 	}
-	if waits && !slices.ContainsFunc(costs, isSlots) {
-		return d.handOver(ctx, n, shard, errand{taken: taken, image: image}, costs)
-	}
-	return true, d.settling(n, shard, image, costs).run(ctx, taken)
+	return nil
 }
 
 // settling begins to settle costs, none of them zero, on one item.
@@ -86,21 +73,6 @@ func (s *settling) run(ctx context.Context, taken waitqueue.Taking) error {
 			}
 		}
 	}
-}
-
-// sentAgain pauses after a settlement that was not written, and reports whether it is
-// to be sent again.
-func sentAgain(ctx context.Context, try int, err error) bool {
-	attempts, pause, most := 2*SettleAttempts, contentionPause, 32*contentionPause
-	switch kind := store.KindOf(err); {
-	case kind == store.Unavailable:
-		attempts, pause = UnavailableAttempts, 5*contentionPause
-	case kind == store.Throttled:
-		attempts, pause, most = SettleAttempts, ThrottlePause, 4*ThrottlePause
-	case !store.Passes(err):
-		return false
-	}
-	return try < attempts && smithytime.SleepWithContext(ctx, store.Jitter(try-1, pause, most)) == nil
 }
 
 // settling is the settling of costs on one item, which moves on to the parent
@@ -215,21 +187,49 @@ func (d *Desks) written(ctx context.Context, n decide.Name, item item.Item, g wa
 	}
 }
 
-// explain finds out why DynamoDB has rejected a write to a bucket, as it does if the write adds to an attribute
-// that is no number. Then the error is the ErrUnreadable of the bucket, and not that the table is not set up.
-// If a number is missing altogether, the image is returned without an error, to decide again: the next charge
-// mends it. That explains one write, as mended says, and no other.
-func (d *Desks) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {
-	if store.KindOf(err) != store.Setup {
-		return table.Shard{}, err
+// giveBack gives back grants, also if ctx has ended. It returns the failures.
+func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
+	names := make([]decide.Name, len(grants))
+	for i, g := range grants {
+		names[i] = g.Name
 	}
-	items, failed := d.Store.Read(ctx, true, w.Target())
-	if failed != nil || items[0] == nil {
-		return table.Shard{}, err
+	return troubles("rollback", names, func(i int) []error { return d.giveBackOne(ctx, grants[i]) })
+}
+
+// giveBackOne gives back the grant of one bucket, to all shards at once. It returns the failures.
+func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
+	begin := time.Now()
+	ctx = context.WithoutCancel(ctx)
+	bounded := d.Bounded(ctx)
+	defer bounded.End()
+	e := Event{Kind: Returned, Name: g.Name}
+	back := make([][]table.Cost, len(g.Parts))
+	for i, p := range g.Parts {
+		back[i] = table.Negative(p.Taken)
+		if slices.ContainsFunc(back[i], func(c table.Cost) bool { return c.Milli != 0 }) {
+			e.Writes++
+		}
+		e.Costs = append(e.Costs, back[i]...)
 	}
-	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 && !*mended {
-		*mended = true
-		return b, odd
+	taken := takingOf(g)
+	e.Errs = slices.DeleteFunc(InParallel(len(g.Parts), func(i int) error {
+		return d.settleNow(bounded, g.Name, g.Parts[i].Shard, *g.Image, taken, back[i])
+	}), func(err error) bool { return err == nil })
+	e.Elapsed = time.Since(begin)
+	d.observe(ctx, e)
+	return e.Errs
+}
+
+// takingOf is when all of a grant was taken, if that is certain.
+func takingOf(g decide.Grant) waitqueue.Taking {
+	if g.Worked { // a transaction brings no images
+		return waitqueue.Taking{Turn: g.Turn}
 	}
-	return table.Shard{}, err
+	return waitqueue.Taking{Moment: waitqueue.MomentOf(*g.Image)}
+}
+
+// dropped gives back the grants of callers that have left, in the background.
+func (d *Desks) dropped(ctx context.Context, grants ...decide.Grant) {
+	ctx = context.WithoutCancel(ctx)
+	d.background.Go(func() { d.giveBack(ctx, grants) }) // which reports the result
 }

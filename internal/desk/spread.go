@@ -2,8 +2,6 @@ package desk
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
@@ -13,9 +11,6 @@ import (
 )
 
 // A request that no single shard covers takes from several of them, in one transaction.
-
-// spreadAttempts bounds how often a transaction is sent again that met another one.
-const spreadAttempts = 4
 
 // Spread takes the costs from several shards. It reads them first: their images
 // must be of one moment, and a read of all is cheaper than a refused transaction. If others
@@ -90,82 +85,4 @@ func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 		again = again && b.State.Count() == old.Count()
 	}
 	return again, nil
-}
-
-// readShards reads the images of all shards that are known of, the first so many, and remembers them.
-func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, count int, err error) {
-	keys := make([]item.Key, k.ReadAll(d.clock()))
-	for i := range keys {
-		keys[i] = d.Key(k.Name, i)
-	}
-	var items []item.Item
-	for part := range slices.Chunk(keys, item.MaxReadKeys) {
-		some, err := d.Store.Read(ctx, true, part...)
-		if err != nil {
-			return nil, 0, err
-		}
-		items = append(items, some...)
-	}
-	images, err = k.SeeAll(items, d.clock())
-	return images, len(keys), err
-}
-
-// transact sends a transaction on a goroutine of its own. It returns what that has taken, or what has refused it. If
-// the caller leaves meanwhile, what it then takes is given back.
-func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attempt,
-	taken func() []decide.Grant) (grants []decide.Grant, refused *store.Canceled, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
-	}
-	caller, mine := d.within(ctx), &decide.Attempt{Calls: tries.Calls}
-	answers, left := make(chan error), make(chan struct{})
-	d.background.Go(func() {
-		within := caller.outliving()
-		defer within.End()
-		err := Guarded(func() error { return d.transactAs(&within, rand.Text(), writes, mine) })
-		select {
-		case answers <- err:
-		case <-left:
-			if err == nil {
-				d.dropped(&within, taken()...)
-			}
-		}
-	})
-	select {
-	case err = <-answers:
-		tries.Calls = mine.Calls
-	case <-caller.caller.Done():
-		close(left)
-		tries.Calls++
-		return nil, nil, &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: ctx.Err()}
-	}
-	if refused, ok := errors.AsType[*store.Canceled](err); ok {
-		return nil, refused, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return taken(), nil, nil
-}
-
-// transactAs sends a transaction, again with the same token when its answer is lost,
-// which carries it out once. If it never is answered, nobody knows.
-func (d *Desks) transactAs(ctx context.Context, token string, writes []item.Write,
-	tries *decide.Attempt) error {
-	var lost error
-	for {
-		tries.Calls++
-		err := store.Retry(ctx, spreadAttempts, contentionPause,
-			func() error { return d.Store.Transact(ctx, token, writes) })
-		switch _, canceled := errors.AsType[*store.Canceled](err); {
-		case err == nil, canceled:
-			return err
-		case store.KindOf(err) == store.Unknown && tries.Calls < decide.MaxRounds && ctx.Err() == nil:
-			lost = err
-			continue
-		case lost != nil:
-			return lost
-		}
-		return err
-	}
 }

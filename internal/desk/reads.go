@@ -1,0 +1,132 @@
+package desk
+
+import (
+	"context"
+	"slices"
+
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+)
+
+// meet reads a shard of which nothing is known, and shard 0 with it, which knows how many there are. What it
+// brings may deny, so it is consistent where a denial may rest on nothing older than the request.
+func (d *Desks) meet(ctx context.Context, k *Desk, shard int) (*table.Shard, error) {
+	keys := []item.Key{d.Key(k.Name, shard)}
+	if shard > 0 {
+		keys = append(keys, d.Key(k.Name, 0))
+	}
+	items, err := d.Store.Read(ctx, d.Settings.DenyFor == 0, keys...)
+	if err != nil {
+		return nil, err
+	}
+	if zero, err := imageOf(items[len(keys)-1]); shard > 0 && zero != nil && err == nil {
+		k.See(*zero, d.clock(), decide.Unsent)
+	}
+	return imageOf(items[0])
+}
+
+// Unmet reports whether nothing is known of a bucket, so that a read of it saves a write.
+func (d *Desks) Unmet(n decide.Name) bool {
+	k := d.Peek(n)
+	return k == nil || k.Unmet()
+}
+
+// Met remembers what an eventually consistent read has brought of the first shard of a bucket, nil if that
+// is not there.
+func (d *Desks) Met(n decide.Name, it item.Item) {
+	if image, err := imageOf(it); err == nil { // else a charge will find out
+		d.Of(n).Met(image, d.clock())
+	}
+}
+
+// imageOf returns the image of an item, nil if that is not there.
+func imageOf(it item.Item) (*table.Shard, error) {
+	if it == nil {
+		return nil, nil
+	}
+	b, err := table.DecodeShard(it)
+	return &b, err
+}
+
+// A bucket whose shard 0 is not there is new, has expired or was deleted. Or shard 0 alone was
+// deleted, by hand or by another client, and the other shards live on. Created full, shard 0 would
+// grant again what they hold. So a process that is about to create a bucket reads its shard 1
+// first. Shard 0 splits that off first and merges it last, so every bucket of several shards has
+// it.
+
+// siblings looks for living shards of buckets whose shard 0 is missing, before they are created. It
+// remembers them with the count that shard 0 had. It costs a consistent read unit for each bucket,
+// in one call. Where shard 1 is found, others are looked for that shard 0 may have split off while
+// shard 1 was not split yet.
+//
+// Nobody can create shard 0 unnoticed after the read: the write that creates it has the
+// condition that it is missing.
+func (d *Desks) siblings(ctx context.Context, all ...*Desk) error {
+	shards := make([]int, len(all)) // to be read next
+	for i := range shards {
+		shards[i] = 1
+	}
+	for len(all) > 0 {
+		keys := make([]item.Key, len(all))
+		for i, k := range all {
+			keys[i] = d.Key(k.Name, shards[i])
+		}
+		items, err := d.Store.Read(ctx, true, keys...)
+		if err != nil {
+			return err
+		}
+		var more []*Desk
+		var next []int
+		for i, k := range all {
+			count, err := k.Survives(shards[i], items[i], d.clock())
+			if err != nil {
+				return err
+			}
+			if count > shards[i] && count < bucket.MaxShards {
+				more, next = append(more, k), append(next, count)
+			}
+		}
+		all, shards = more, next
+	}
+	return nil
+}
+
+// readShards reads the images of all shards that are known of, the first so many, and remembers them.
+func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, count int, err error) {
+	keys := make([]item.Key, k.ReadAll(d.clock()))
+	for i := range keys {
+		keys[i] = d.Key(k.Name, i)
+	}
+	var items []item.Item
+	for part := range slices.Chunk(keys, item.MaxReadKeys) {
+		some, err := d.Store.Read(ctx, true, part...)
+		if err != nil {
+			return nil, 0, err
+		}
+		items = append(items, some...)
+	}
+	images, err = k.SeeAll(items, d.clock())
+	return images, len(keys), err
+}
+
+// explain finds out why DynamoDB has rejected a write to a bucket, as it does if the write adds to an attribute
+// that is no number. Then the error is the ErrUnreadable of the bucket, and not that the table is not set up.
+// If a number is missing altogether, the image is returned without an error, to decide again: the next charge
+// mends it. That explains one write, as mended says, and no other.
+func (d *Desks) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {
+	if store.KindOf(err) != store.Setup {
+		return table.Shard{}, err
+	}
+	items, failed := d.Store.Read(ctx, true, w.Target())
+	if failed != nil || items[0] == nil {
+		return table.Shard{}, err
+	}
+	if b, odd := table.DecodeShard(items[0]); odd != nil || len(b.Partial) > 0 && !*mended {
+		*mended = true
+		return b, odd
+	}
+	return table.Shard{}, err
+}
