@@ -48,6 +48,27 @@ func main() {
 }
 `
 
+// stack is an app of somebody else's, which declares the limiter.
+const stack = `package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/infra/cdk"
+)
+
+func main() {
+	app := awscdk.NewApp(&awscdk.AppProps{Outdir: jsii.String("out")})
+	code := awslambda.Code_FromAsset(jsii.String("program"), nil)
+	cdk.New(awscdk.NewStack(app, jsii.String("Platform"), nil), "Limits", &cdk.Props{
+		Code: cdk.Code{Aggregator: code, Archiver: code, Setup: code},
+	})
+	app.Synth(nil)
+}
+`
+
 const userTest = `package main
 
 import (
@@ -69,7 +90,8 @@ func TestOpen(t *testing.T) {
 `
 
 // TestRelease tags a version of what is committed, builds its programs, and then is a user
-// of it: a module that requires all of it, a test with limitertest, and the tool installed.
+// of it: a module that requires all of it, a test with limitertest, a stack with the construct,
+// and the tool installed.
 func TestRelease(t *testing.T) {
 	version := fmt.Sprintf("v0.0.%d", time.Now().Unix())
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -119,7 +141,7 @@ func TestRelease(t *testing.T) {
 	elsewhere, bin := t.TempDir(), t.TempDir()
 	mod, sum := "module example.com/user\n\ngo 1.26.0\n", ""
 	for _, folder := range append([]string{""}, release.Nested...) {
-		if folder != "cmd/zae-limiter" && folder != "infra/cdk" {
+		if folder != "cmd/zae-limiter" {
 			mod += fmt.Sprintf("\nrequire %s %s\n", release.Module(folder), version)
 		}
 		text, err := os.ReadFile(filepath.Join(root, folder, "go.sum"))
@@ -136,6 +158,13 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the program says %q", got)
 	}
 	runs(t, elsewhere, env, "go", "test", "-mod=mod", ".")
+	write(t, filepath.Join(elsewhere, "stack", "main.go"), stack)
+	write(t, filepath.Join(elsewhere, "program", "bootstrap"), "program")
+	runs(t, elsewhere, append(env, "CDK_HOME="+t.TempDir()), "go", "run", "-mod=mod", "./stack")
+	template, err := os.ReadFile(filepath.Join(elsewhere, "out", "Platform.template.json"))
+	if err != nil || !strings.Contains(string(template), `"AWS::DynamoDB::Table"`) {
+		t.Errorf("the stack has no table: %v", err)
+	}
 	runs(t, elsewhere, append(env, "GOBIN="+bin), "go", "install", release.Module("cmd/zae-limiter")+"@"+version)
 	if got := runs(t, elsewhere, env, filepath.Join(bin, "zae-limiter"), "version"); !strings.Contains(got, version) {
 		t.Errorf("the tool says %q", got)
@@ -176,7 +205,11 @@ func summed(t *testing.T, dist string) {
 
 func write(t *testing.T, file, text string) string {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = os.WriteFile(file, []byte(text), 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return file
