@@ -156,8 +156,7 @@ type tally interface {
 func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
 	var warm, counted outcome
-	var wg sync.WaitGroup
-	idle := make(chan func()) // goroutines that wait for a request: their stacks have grown already
+	requests := workers{idle: make(chan func())}
 	begin := time.Now()
 	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
 	into, pick := &warm, c.picker(rng, len(processes))
@@ -191,25 +190,14 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		if after && granted {
 			counted.After.exact++
 		}
-		ask := func() {
+		requests.run(func() {
 			begin := time.Now()
 			err := into.time(func() error { return p(ctx, tokens) })
 			into.paid(tokens[0], err)
 			into.grant(who, begin, tokens, after, err)
-		}
-		select {
-		case idle <- ask:
-		default:
-			wg.Go(func() {
-				ask()
-				for next := range idle {
-					next()
-				}
-			})
-		}
+		})
 	}
-	close(idle)
-	wg.Wait()
+	requests.wait()
 	t.result(&counted.Result)
 	time.Sleep(10 * time.Second) // for work that no caller waits for
 	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants
