@@ -263,3 +263,17 @@ func TestDroppedConfigurationIsNotKept(t *testing.T) {
 		}
 	}
 }
+
+// A caller may use its slice of limits again, with others in it.
+func TestCallersMayChangeTheLimitsTheyPassed(t *testing.T) {
+	_, l := newProcess(t, Options{})
+	own := make([]Limit, 1)
+	for _, n := range []int64{10, 10, 20} { // the second call finds what decides in the cache, and keeps it
+		own[0] = PerMinute("rpm", n)
+		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: own})
+		fine(t, err)
+		if got := lease.Status()[0].Capacity; got != n {
+			t.Errorf("a capacity of %d is in force, want %d", got, n)
+		}
+	}
+}

@@ -280,3 +280,21 @@ func TestRepairMergesShard0(t *testing.T) {
 		}
 	}
 }
+
+// A write that finds its shard missing has it restored.
+func TestMissingShardIsRestored(t *testing.T) {
+	for _, missing := range []bool{true, false} {
+		k := factsOf(2)
+		for shard := range 2 {
+			k.see(imageOf(shard, 2, 3), noon, Unsent, nil)
+		}
+		var e Effects
+		out, c := Outcome{}, &Call{Planned: Planned{Shard: 1, since: Unsent}}
+		if image := imageOf(1, 2, 3); !missing {
+			out.Image = &image
+		}
+		if k.failed(c, out, Now{Ms: noon}, &e); (len(e.Plans) == 1) != missing {
+			t.Errorf("missing %v: %d plans", missing, len(e.Plans))
+		}
+	}
+}

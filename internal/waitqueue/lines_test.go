@@ -135,6 +135,9 @@ func TestLinesBehindAParent(t *testing.T) {
 		s.Asked(true, true, org)
 	}
 	after.Asked(true, true, org) // it is not the first
+	if !ls.Any(org) {
+		t.Error("nobody waits for the parent")
+	}
 	ls.Wake(org)
 	wants("the parent has something", ".x..")
 	b.Leave(1)
