@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 // Templates and policies are printed without a table, or for the one that is there.
@@ -18,9 +20,14 @@ func TestTemplatesAndPolicies(t *testing.T) {
 	s.says(2, "cost", "--rate is 0, want more than 0")
 	s.says(2, "table template pulumi", `template "pulumi": accepted are cloudformation and terraform`)
 	s.says(2, "table policy write", "accepted are acquire, admin, read")
-	for _, name := range tablePolicy(&app{}).ValidArgs {
-		s.says(0, "table policy "+name+" --arn arn:aws:dynamodb:eu-west-1:123456789012:table/x",
-			`"Resource": "arn:aws:dynamodb:eu-west-1:123456789012:table/x"`)
+	const arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/x"
+	all, err := limitertable.Policies(arn)
+	names := tablePolicy(&app{}).ValidArgs
+	if err != nil || len(names) != len(all) {
+		t.Errorf("%d policies, %v, and the tool knows %q", len(all), err, names)
+	}
+	for _, name := range names {
+		s.says(0, "table policy "+name+" --arn "+arn, `"Resource": "`+arn+`"`)
 	}
 	s.says(1, "table policy read --arn table/x", "want one like arn:aws:dynamodb")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 )
 
-// Two limiters in one stack, with constructs of which they take attributes that nobody knows before the deployment.
+// Two limiters share a stack with constructs whose attributes are known only after deployment.
 func TestTwoLimitersTakeWhatOthersMake(t *testing.T) {
 	s := newStacks(t)
 	in := s.platform

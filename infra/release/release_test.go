@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/release"
 )
 
-// user is a program of somebody else's, in a module that has no replace.
+// user is a program that imports the released modules, without a replace.
 const user = `package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 }
 `
 
-// stack is an app of somebody else's, which declares the limiter.
+// stack is a CDK app that declares the limiter.
 const stack = `package main
 
 import (

@@ -29,7 +29,7 @@ type Choice struct {
 	guess bool   // that instant is an estimate
 	full  bool   // the queue of waiting requests is full
 	taken bool   // the image covers the costs, but they are the share of others: it denies until the next look
-	last  bool   // somebody of the group is denied if the write is refused
+	last  bool   // a refused write denies at least one request of the group
 }
 
 // Decision is the choice about a request, and what else came to light.

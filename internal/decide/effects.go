@@ -55,7 +55,7 @@ type Minded struct {
 // Settlement is what became of differences that rode with a charge.
 type Settlement struct {
 	All   []*Difference
-	Image *table.Shard // with all of them; nil: nobody knows whether they were written
+	Image *table.Shard // with all of them; nil: it is unknown whether they were written
 }
 
 // Dues are the differences of a shard to settle alone. [Bucket.Settled] follows, unless there are none.

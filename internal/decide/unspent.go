@@ -7,9 +7,9 @@ import (
 )
 
 // Unused tokens of a quota that were taken ahead are given back to the table, as nothing
-// refills them. Somebody minds them, until Unspent says that there are no more.
+// refills them. The driver calls Unspent for their shard, until it reports that there are no more.
 
-// mind has a shard minded if something of a quota is held of it, and nobody minds it.
+// mind asks the driver to mind a shard with held tokens of a quota, unless it does already.
 func (k *facts) mind(shard int, now Now, e *Effects) {
 	h := k.at(shard).holding
 	if h == nil || h.minded {

@@ -200,8 +200,7 @@ func (c *Call) Wants() Want {
 // of which nothing is known.
 const LeastPatience = 10 * time.Millisecond
 
-// Patience bounds how long anybody waits for a call of others: until that is late. A call that hangs delays
-// nobody for longer.
+// Patience bounds how long a request waits for a call of others: until that is late, also if it hangs.
 func Patience(late time.Duration) time.Duration { return max(LeastPatience, late) }
 
 // canJoin reports whether a waiter waits behind the call: if that is not late, and the caller waits for

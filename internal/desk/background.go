@@ -2,13 +2,13 @@ package desk
 
 import "sync"
 
-// background counts what runs. Unlike with a [sync.WaitGroup], more may begin while somebody waits for the end
-// of what runs.
+// background counts the work that runs. Unlike a [sync.WaitGroup], it accepts new work while a caller waits for the
+// end.
 type background struct {
 	mu   sync.Mutex
 	n    int
 	shut bool
-	idle chan struct{} // closed once nothing runs; nil while nobody waits
+	idle chan struct{} // closed once nothing runs; nil while no caller waits
 }
 
 // enter is begin, unless it was shut: then it reports false.
