@@ -54,7 +54,6 @@ func bypassCommand(a *app) *cobra.Command {
 }
 
 func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Command {
-	cmd.Args = args(0, 0)
 	return decideCommand(a, cmd, func(c *call, yes bool, at admin.Scope) (answer, error) {
 		to := to()
 		then := map[admin.Access]string{
@@ -84,7 +83,7 @@ func cascadeCommand(a *app) *cobra.Command {
 			"decides. The change is shown first, and has to be confirmed (or --yes).",
 		Example: "  zae-limiter cascade off -r embeddings",
 		Args: func(c *cobra.Command, words []string) (err error) {
-			if err = args(1, 1)(c, words); err != nil {
+			if err = countArguments(c, words); err != nil {
 				return err
 			}
 			ok := false

@@ -216,8 +216,12 @@ type call struct {
 	ns   *admin.Namespace // of commands in a namespace
 }
 
-// does has a command print what f answers. PreRunE reports mistakes in flags, before any call of AWS.
+// does has a command print what f answers. Its arguments are counted by its line of usage, unless it says
+// otherwise. PreRunE reports mistakes in flags, before any call of AWS.
 func (a *app) does(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
+	if cmd.Args == nil {
+		cmd.Args = countArguments
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		said, err := f(&call{app: a, ctx: cmd.Context(), cmd: cmd, args: args})
 		if err == nil && said.value != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,17 @@ func wrongFlag(err error) string {
 	return err.Error()
 }
 
-// args checks how many arguments there are.
-func args(least, most int) cobra.PositionalArgs {
-	return func(c *cobra.Command, got []string) error {
-		if len(got) < least || most >= 0 && len(got) > most {
-			return usage(c, "%s, want: %s", count(len(got), "arguments"), c.UseLine())
-		}
-		return nil
+// countArguments checks how many arguments there are, by the line of usage: those in brackets may be missing, and there
+// may be more of those with dots.
+func countArguments(c *cobra.Command, got []string) error {
+	words := arguments(c)
+	isOptional := func(word string) bool { return strings.HasPrefix(word, "[") }
+	least := len(slices.DeleteFunc(slices.Clone(words), isOptional))
+	more := slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "...") })
+	if len(got) < least || len(got) > len(words) && !more {
+		return usage(c, "%s, want: %s", count(len(got), "arguments"), c.UseLine())
 	}
+	return nil
 }
 
 // usageError is a command that is wrong in itself.

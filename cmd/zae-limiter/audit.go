@@ -20,7 +20,6 @@ func auditCommand(a *app) *cobra.Command {
 		Long: "List who changed what about an entity, the limits of a resource for everybody,\n" +
 			"the namespace, or with --all about any of them, the newest first.",
 		Example: "  zae-limiter audit -e acme\n  zae-limiter audit --all --from 2026-11-01 --to 2026-11-02",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			switch {
 			case about.Entity != "" && about.Resource != "":

@@ -28,7 +28,6 @@ type shownBucket struct {
 func peekCommand(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
 		Use: "peek ENTITY RESOURCE", Short: "show what an entity has left, and its parents; takes nothing",
-		Args: args(2, 2),
 	}, func(c *call) (answer, error) {
 		buckets, err := c.ns.Peek(c.ctx, c.args[0], c.args[1])
 		if err != nil && len(buckets) == 0 {
@@ -97,7 +96,6 @@ func resetCommand(a *app) *cobra.Command {
 		Long: "Fill a bucket up, all limits or those named. Debt is forgiven. A bucket that cannot be\n" +
 			"read is removed, so the next request finds a full one. What it holds is shown first, and\n" +
 			"it has to be confirmed (or --yes).",
-		Args: args(2, -1),
 	}, func(c *call) (answer, error) {
 		return c.reset(yes, id)
 	})
@@ -135,7 +133,6 @@ func creditCommand(a *app) *cobra.Command {
 		Short: "add tokens to a bucket: a rate is filled to its capacity at most, a quota gets more",
 		Example: `  zae-limiter credit acme gpt-4 tpm=5000
   zae-limiter credit acme gpt-4 'budget=$50' --id invoice-4711`,
-		Args:    args(3, -1),
 		PreRunE: func(c *cobra.Command, names []string) error { return amountsIn(c, names[2:], tokens) },
 	}, func(c *call) (answer, error) {
 		ns, err := once(c.ns, id)
@@ -175,7 +172,6 @@ func raiseCommand(a *app) *cobra.Command {
 		Example: `  zae-limiter raise acme gpt-4 rpm=500 --until 2026-12-01T00:00:00Z
   zae-limiter raise acme gpt-4 'budget=$50' --for 1 --id ticket-4711
   zae-limiter raise acme gpt-4 budget --end`,
-		Args: args(3, -1),
 		PreRunE: func(c *cobra.Command, names []string) (err error) {
 			if given := c.Flags().Changed; given("until") && given("for") || end == (given("until") || given("for")) {
 				return usage(c, "want one of --until, --for and --end")

@@ -54,7 +54,6 @@ Entities may be idle at times. Then stored limits cost less than the line says, 
 usage, unless --skew says how unevenly entities are used (1.1 was measured). docs/cost.md
 explains the lines.`,
 		Example: "  zae-limiter cost --rate 10 --settle 1 --processes 4 --entities 200",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			u.Ahead, u.SettleWithin = ahead.Seconds(), within.Seconds()
 			if err := u.Check(); err != nil {

@@ -43,7 +43,6 @@ Each look reads the table: 5 read units for a bucket with its limits, of which i
 It has neither TLS nor authentication, and is reached from this machine only, unless
 --http says otherwise.`,
 		Example: "  zae-limiter dashboard\n  zae-limiter dashboard --http localhost:9000 -n prod",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch host, _, err := net.SplitHostPort(address); {
 			case err != nil:

@@ -50,6 +50,7 @@ The emulator is dynoxide on Linux with x86-64, which needs npm the first time, a
 DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --emulators.
 There is no archiver: local emulators expire nothing that it could archive.`,
 		Example: "  zae-limiter dev\n  zae-limiter dev -- go test ./...",
+		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(c *cobra.Command, command []string) error {
 			if emulator.Kind(f.engine).Package().Name == "" {
 				return usage(c, "--engine %q: accepted are %s and %s", f.engine, emulator.Dynoxide, emulator.DynamoDBLocal)

@@ -30,7 +30,6 @@ func entityCreate(a *app) *cobra.Command {
 	var metadata string
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "create ID", Short: "describe an entity; only needed for names, metadata and parents",
-		Args: args(1, 1),
 		PreRunE: func(c *cobra.Command, names []string) error {
 			if e.ID = names[0]; metadata == "" {
 				return nil
@@ -85,7 +84,7 @@ func numbers(v any) (_ any, err error) {
 }
 
 func entityGet(a *app) *cobra.Command {
-	return a.inNamespace(&cobra.Command{Use: "get ID", Short: "show an entity", Args: args(1, 1)},
+	return a.inNamespace(&cobra.Command{Use: "get ID", Short: "show an entity"},
 		func(c *call) (answer, error) {
 			e, err := c.ns.Entity(c.ctx, c.args[0])
 			return entitiesAnswer(e), err
@@ -100,7 +99,6 @@ func entityMove(a *app) *cobra.Command {
 		Long: "Give an entity another parent, or none. Whether it is charged to its parent stays as it\n" +
 			"is; clients charge the new one within a minute. If it fails, give it again. The change is\n" +
 			"shown first, and has to be confirmed (or --yes).",
-		Args: args(1, 1),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if (parent != "") == alone {
 				return usage(c, "--parent or --no-parent?")
@@ -146,7 +144,6 @@ func belongs(e admin.Entity) string {
 func entityChildren(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
 		Use: "children ID", Short: "list the entities that belong to one",
-		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		children, err := collect(c.ns.Children(c.ctx, c.args[0]), 0)
 		return entitiesAnswer(children...), err
@@ -160,7 +157,6 @@ func entityDelete(a *app) *cobra.Command {
 		Long: "Remove an entity with its limits, buckets and usage. All but the usage is shown first,\n" +
 			"and it has to be confirmed (or --yes). What is recorded about it stays. Requests of children\n" +
 			"that charge it fail from then on: move or remove these first.",
-		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		id := c.args[0]
 		question := fmt.Sprintf("Remove entity %q with its limits, buckets and usage, for good?", id)

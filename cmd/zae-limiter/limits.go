@@ -64,7 +64,6 @@ func limitsGet(a *app) *cobra.Command {
 	var everybody bool
 	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show the configuration of one scope",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
 		config, err := c.ns.Config(c.ctx, at)
@@ -76,7 +75,6 @@ func limitsList(a *app) *cobra.Command {
 	var of admin.Scope
 	return scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "list [-e ENTITY] [-r RESOURCE]", Short: "list configurations: of all scopes, or for an entity or a resource",
-		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
 		configs := []admin.Config{}
 		for config, err := range c.ns.Configs(c.ctx, of) {
@@ -92,7 +90,6 @@ func limitsList(a *app) *cobra.Command {
 func limitsResolve(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
 		Use: "resolve ENTITY RESOURCE", Short: "show the limits in force, and which scope they come from",
-		Args: args(2, 2),
 	}, func(c *call) (answer, error) {
 		found, err := c.ns.Resolve(c.ctx, c.args[0], c.args[1])
 		if err == nil && len(found.From.Limits) == 0 {
@@ -107,7 +104,6 @@ func limitsReach(a *app) *cobra.Command {
 	var everybody bool
 	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
 		Use: "reach [-e ENTITY] [-r RESOURCE]", Short: "bring the stored limits to buckets that do not have them yet",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
 		n, err := c.ns.Reach(c.ctx, at)

@@ -43,7 +43,6 @@ func limitsSet(a *app) *cobra.Command {
 		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
 			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
 			"  zae-limiter limits set --everybody --replace rpm=100",
-		Args: args(1, -1),
 		PreRunE: func(c *cobra.Command, texts []string) (err error) {
 			if limits, err = parseLimits(c, texts); err != nil {
 				return err
@@ -132,7 +131,6 @@ func limitsDelete(a *app) *cobra.Command {
 		Short: "remove the limits of one scope; the next wider one is in force then",
 		Long: "Remove all limits of one scope; the next wider one is in force then. They are shown\n" +
 			"first, and it has to be confirmed (or --yes).",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error { return l.check(c) },
 	}, func(c *call) (answer, error) {
 		return l.remove(c)

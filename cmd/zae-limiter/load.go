@@ -53,7 +53,6 @@ tokens of these buckets meanwhile, that looks like too much.
 		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
 			"  zae-limiter load --rate 500 --limit rps=1000/s+ahead:500ms\n" +
 			"  zae-limiter load --resource gpt-4 --cost tpm=800 --entities 50 --skew 1 --processes 8",
-		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			p.Table, p.Namespace = a.table, a.namespace

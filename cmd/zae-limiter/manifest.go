@@ -20,7 +20,6 @@ func planCommand(a *app) *cobra.Command {
 		Long: "Show what applying a manifest (YAML or JSON, - for standard input) would change,\n" +
 			"and change nothing. The exit status is 3 if there are changes, 0 if there are none.\n" +
 			"The manifest names its namespace.",
-		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		_, plan, err := a.plan(c)
 		if err != nil {
@@ -41,7 +40,6 @@ func applyCommand(a *app) *cobra.Command {
 		Long: "Store what a manifest (YAML or JSON, - for standard input) declares: limits, switches,\n" +
 			"and entities with their parents. What an earlier one declared, and this one does not,\n" +
 			"is deleted. What nobody declared stays.",
-		Args: args(1, 1),
 		PreRunE: func(c *cobra.Command, files []string) error {
 			if files[0] == "-" && !yes {
 				return usage(c, "the manifest comes from where the answer would: --yes is needed")

@@ -26,7 +26,6 @@ func namespacesAnswer(all ...admin.NamespaceInfo) answer {
 func namespaceRegister(a *app) *cobra.Command {
 	return a.onTable(&cobra.Command{
 		Use: "register NAME", Short: "make a namespace, if there is none of that name",
-		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		if _, err := c.all.Register(c.ctx, c.args[0]); err != nil {
 			return answer{}, err
@@ -38,7 +37,7 @@ func namespaceRegister(a *app) *cobra.Command {
 
 func namespaceList(a *app) *cobra.Command {
 	var all bool
-	cmd := a.onTable(&cobra.Command{Use: "list", Short: "list the active namespaces", Args: args(0, 0)},
+	cmd := a.onTable(&cobra.Command{Use: "list", Short: "list the active namespaces"},
 		func(c *call) (answer, error) {
 			found, err := collect(c.all.Namespaces(c.ctx), 0)
 			if err == nil && all {
@@ -56,7 +55,6 @@ func namespaceDelete(a *app) *cobra.Command {
 	var yes bool
 	cmd := a.onTable(&cobra.Command{
 		Use: "delete NAME", Short: "delete a namespace by its name; recover undoes that, purge removes its contents",
-		Args: args(1, 1),
 		PreRun: func(_ *cobra.Command, names []string) {
 			a.namespace = names[0] // which the advice on errors is about
 		},
@@ -94,7 +92,6 @@ func spaceLine(n admin.NamespaceInfo) string {
 func namespaceRecover(a *app) *cobra.Command {
 	return a.onTable(&cobra.Command{
 		Use: "recover ID", Short: "give a deleted namespace its name back (namespace list --all has the ids)",
-		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		ns, err := c.all.RecoverNamespace(c.ctx, c.args[0])
 		if err != nil {
@@ -109,7 +106,6 @@ func namespacePurge(a *app) *cobra.Command {
 	var yes bool
 	cmd := a.onTable(&cobra.Command{
 		Use: "purge ID", Short: "remove a deleted namespace with everything in it, for good",
-		Args: args(1, 1),
 	}, func(c *call) (answer, error) {
 		id := c.args[0]
 		switch _, err := c.all.Lookup(c.ctx, id); {

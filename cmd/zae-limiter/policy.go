@@ -20,7 +20,6 @@ func policyCommand(a *app) *cobra.Command {
 func policyGet(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
 		Use: "get", Short: "show what holds when the table does not answer, and how long audit events are kept",
-		Args: args(0, 0),
 	}, policyAnswer)
 }
 
@@ -58,7 +57,6 @@ func policySet(a *app) *cobra.Command {
 		Short: "change what holds for the whole namespace",
 		Long: "Change what holds for the whole namespace. The difference is shown first, and has to be\n" +
 			"confirmed (or --yes).",
-		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if _, ok := policies[unavailable]; unavailable != "" && !ok {
 				return usage(c, "--on-unavailable %s: accepted are block, allow and undecided", unavailable)

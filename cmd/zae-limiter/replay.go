@@ -44,7 +44,6 @@ exit status is 3 while anything is left.
 
 It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and
 InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem.`,
-		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
 		cfg, err := a.awsConfig(c.ctx)
 		if err != nil {

@@ -45,7 +45,6 @@ leases of the API end: what they took stays taken, and their slots are free. Wha
 ahead is given back, and settlements that wait are written.`,
 		Example: "  zae-limiter serve --http localhost:8080\n" +
 			"  zae-limiter serve --config /etc/ratelimit --http ''",
-		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case f.config == "" && c.Flags().Changed("grpc"):

@@ -30,7 +30,6 @@ and counts no usage; that is no fault.
 
 It needs the read policy of the stack, for the stream dynamodb:DescribeStream, and for
 the functions lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.`,
-		Args: args(0, 0),
 	}, func(c *call) (answer, error) {
 		parts, err := a.status(c.ctx)
 		return partsAnswer(parts), err

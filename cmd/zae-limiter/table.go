@@ -19,10 +19,9 @@ func tableCommand(a *app) *cobra.Command {
 		"That suits a local DynamoDB, and those who need no more. The stack has both (docs/deploying.md)."
 	return group("table", "the table itself",
 		tableCreate(a, about),
-		a.does(&cobra.Command{Use: "describe", Short: "show the table", Args: args(0, 0)}, tableAnswer(a.describe)),
+		a.does(&cobra.Command{Use: "describe", Short: "show the table"}, tableAnswer(a.describe)),
 		a.does(&cobra.Command{
 			Use: "check", Short: "check the table and its stored limits; exit status 3 if something is not right",
-			Args: args(0, 0),
 		}, tableAnswer(func(c *call) (limitertable.Description, error) {
 			d, err := a.describe(c)
 			if err != nil {
@@ -42,7 +41,7 @@ stream, from which the functions have to read (docs/operations.md).
 It needs dynamodb:DescribeTable, DescribeTimeToLive, DescribeContinuousBackups, UpdateTable,
 UpdateTimeToLive and UpdateContinuousBackups.`
 	return a.does(&cobra.Command{
-		Use: "repair", Short: "switch on what a restored table lacks", Long: about, Args: args(0, 0),
+		Use: "repair", Short: "switch on what a restored table lacks", Long: about,
 	}, func(c *call) (answer, error) {
 		db, err := a.database(c.ctx)
 		if err != nil {
@@ -77,7 +76,7 @@ UpdateTimeToLive and UpdateContinuousBackups.`
 func tableCreate(a *app, about string) *cobra.Command {
 	var units limitertable.Capacity
 	cmd := a.does(&cobra.Command{
-		Use: "create", Short: "create the table, or check the one that is there", Long: about, Args: args(0, 0),
+		Use: "create", Short: "create the table, or check the one that is there", Long: about,
 	}, tableAnswer(func(c *call) (d limitertable.Description, err error) {
 		spec := limitertable.Deployed()
 		if units != (limitertable.Capacity{}) {
@@ -104,7 +103,7 @@ func tableTemplate(a *app) *cobra.Command {
 	}
 	return a.does(&cobra.Command{
 		Use: "template cloudformation|terraform", Short: "print what deploys the table and the policies of applications",
-		Args: args(1, 1), ValidArgs: []string{"cloudformation", "terraform"},
+		ValidArgs: []string{"cloudformation", "terraform"},
 		Example: "  zae-limiter table template cloudformation > limiter.json\n" +
 			"  zae-limiter table template terraform > limiter/main.tf",
 	}, func(c *call) (answer, error) {
@@ -122,7 +121,7 @@ func tablePolicy(a *app) *cobra.Command {
 	names := []string{"acquire", "admin", "read", "namespace-acquire", "namespace-admin", "namespace-read"}
 	cmd := a.does(&cobra.Command{
 		Use: "policy " + strings.Join(names, "|"), Short: "print the IAM policy of an application",
-		Args: args(1, 1), ValidArgs: names,
+		ValidArgs: names,
 	}, func(c *call) (answer, error) {
 		if !slices.Contains(names, c.args[0]) {
 			return answer{}, usage(c.cmd, "policy %q: accepted are %s", c.args[0], strings.Join(names, ", "))

@@ -17,7 +17,6 @@ func thresholdsCommand(a *app) *cobra.Command {
 		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when percents of quotas were spent",
 		Long: "List when an entity had spent percents of its quotas, by period. The aggregator records\n" +
 			"each once in a period: 50, 80 and 100 %, or those of its option THRESHOLDS.",
-		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if of.Entity == "" {
 				return usage(c, "whose thresholds? --entity, and --resource if you like")

@@ -26,7 +26,6 @@ func topCommand(a *app) *cobra.Command {
 		Long: "Show who uses most of its limits and who is denied most, live. Each round reads all\n" +
 			"buckets that it is about: 5 read units each, with their limits.",
 		Example: "  zae-limiter top -r gpt-4\n  zae-limiter top --by namespace --rounds 1 -o json",
-		Args:    args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case !slices.Contains(kinds, by):

@@ -21,7 +21,6 @@ func usageCommand(a *app) *cobra.Command {
 		Example: "  zae-limiter usage -e acme --window daily --from 2026-11-01\n" +
 			"  zae-limiter usage -r gpt-4 --window monthly -o csv\n" +
 			"  zae-limiter usage -e acme -r gpt-4 --window hourly --plot",
-		Args: args(0, 0),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if q.Entity == "" && q.Resource == "" {
 				return usage(c, "whose usage? --entity, --resource or both")

@@ -21,7 +21,7 @@ type shownVersion struct {
 
 func versionCommand(a *app) *cobra.Command {
 	return a.does(&cobra.Command{
-		Use: "version", Short: "which release this is, and the schema of the table that it writes", Args: args(0, 0),
+		Use: "version", Short: "which release this is, and the schema of the table that it writes",
 	},
 		func(*call) (answer, error) {
 			v := versionOf(debug.ReadBuildInfo())
