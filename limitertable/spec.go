@@ -71,7 +71,7 @@ func Deployed() Spec {
 	if err := json.Unmarshal(resource, &r); err != nil {
 		panic("bug: table.json: " + err.Error())
 	}
-	s, err := Parse(r.Properties)
+	s, err := parse(r.Properties)
 	if err != nil {
 		panic("bug: table.json: " + err.Error())
 	}
@@ -104,10 +104,10 @@ type properties struct {
 	ContributorInsightsSpecification json.RawMessage
 }
 
-// Parse reads the properties of an AWS::DynamoDB::Table in JSON. A property that is not
+// parse reads the properties of an AWS::DynamoDB::Table in JSON. A property that is not
 // understood is an error, so that no change of a template passes unnoticed. Provisioned capacity
 // must be given, and an index must have the table's.
-func Parse(text []byte) (Spec, error) {
+func parse(text []byte) (Spec, error) {
 	var p properties
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -134,11 +134,11 @@ func TestParse(t *testing.T) {
 			"TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true}}`: {
 			BillingMode: types.BillingModeProvisioned, Capacity: Capacity{5, 6}, TTLAttribute: "ttl"},
 	} {
-		if got, err := Parse([]byte(text)); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := parse([]byte(text)); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is %+v, %v", text, got, err)
 		}
 	}
-	_, err := Parse([]byte(`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
+	_, err := parse([]byte(`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
 		"GlobalSecondaryIndexes": [{"IndexName": "GSI1",
 			"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}}]}`))
 	if err == nil || err.Error() != "index GSI1: its capacity differs from the table's" {
@@ -152,8 +152,9 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 		`{"ProvisionedThroughput": {"ReadCapacityUnits": 0, "WriteCapacityUnits": 5}}`,
 		`{"ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5}, "GlobalSecondaryIndexes": [{}]}`,
 		`{}`, `{"BillingMode": "PAY_PER_REQUEST", "Novelty": 1}`, `[]`,
+		`{"BillingMode": "PAY_PER_REQUEST", "GlobalSecondaryIndexes": [{"IndexName": "GSI2", "Novelty": 1}]}`,
 	} {
-		if s, err := Parse([]byte(text)); err == nil {
+		if s, err := parse([]byte(text)); err == nil {
 			t.Errorf("%s is accepted: %+v", text, s)
 		}
 	}
@@ -172,7 +173,7 @@ func TestProvisioned(t *testing.T) {
 	if err := json.Unmarshal(text, &template); err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := Parse(template.Resources["Table"].Properties)
+	parsed, err := parse(template.Resources["Table"].Properties)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // wire is a DynamoDB client that counts the calls and keeps the last update.
@@ -64,7 +63,7 @@ type bare struct {
 
 func newBare(b testing.TB) bare {
 	e := engine.ForTest(b, engine.Dynoxide)
-	return bare{e.DynamoDB(), tablespec.ForTest(b, e)}
+	return bare{e.DynamoDB(), e.Table(b).Name}
 }
 
 // open returns a limiter on the table; a nil now is the machine's clock.

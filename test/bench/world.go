@@ -16,10 +16,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // resource is the resource of all entities of a world.
@@ -67,18 +67,11 @@ func newWorld(ctx context.Context, e *engine.Engine) (*world, error) {
 		return nil, ctx.Err()
 	case <-time.After(untilMidHour(time.Now())):
 	}
-	template, err := tablespec.Load(tablespec.GoldenPath())
-	if err != nil {
-		return nil, err
-	}
-	spec, err := template.Table()
-	if err != nil {
-		return nil, err
-	}
 	w := &world{direct: e, raw: e.DynamoDB(), table: engine.UniqueName("bench")}
 	w.clock.Store(time.Now().UnixMilli())
 	w.store = store.NewDynamo(w.raw, w.table)
-	if err := spec.Create(ctx, w.raw, w.table); err != nil {
+	_, err := limitertable.Create(ctx, w.raw, w.table)
+	if err != nil {
 		return nil, err
 	}
 	if w.proxy, w.proxied, err = fault.Engine(e, 1); err != nil {

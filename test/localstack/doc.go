@@ -2,11 +2,10 @@
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
-// The parts, each its own package. Only tablespec imports the product, for the
-// specification of the table:
+// The parts, each its own package. Of the product they import the specification of the table:
 //
 //	engine      starts dynoxide or DynamoDB Local, or takes the server at the SDK's endpoint variables
-//	tablespec   reads the synthesized template: creates the table, lists the event source mappings
+//	tablespec   reads the functions of the synthesized template, and their event source mappings
 //	runtimeapi  speaks the Lambda Runtime API to the built binaries, restarts them, kills them on request
 //	eventsource acts as an event source mapping: polls the stream, filters, batches, retries, bisects
 //	fault       an HTTP proxy before the engine that throttles, refuses, applies-then-fails, delays and counts

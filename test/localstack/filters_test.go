@@ -89,26 +89,19 @@ type world struct {
 func newWorld(t *testing.T, kind engine.Kind) *world {
 	t.Helper()
 	e := engine.ForTest(t, kind)
-	w := &world{t: t, db: e.DynamoDB(), table: tablespec.ForTest(t, e), mappings: map[string]*eventsource.Mapping{},
+	table := e.Table(t)
+	w := &world{t: t, db: e.DynamoDB(), table: table.Name, mappings: map[string]*eventsource.Mapping{},
 		got: map[string][]string{}}
-	w.sweeper = ttl.New(w.db, w.table, layout.AttrTTL, item.AttrPK, item.AttrSK)
-	stream, err := tablespec.StreamARN(t.Context(), w.db, w.table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := tablespec.Load(tablespec.GoldenPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.sweeper = ttl.New(w.db, table)
 	for _, name := range []string{"aggregator", "archiver"} {
-		mapping, err := template.Mapping(name)
+		function, err := tablespec.Deployed(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings := eventsource.SettingsOf(mapping)
+		settings := function.Settings
 		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
 		w.mappings[name], err = eventsource.Start(eventsource.Config{
-			StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted, Invoker: w.list(name),
+			StreamARN: table.StreamARN, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted, Invoker: w.list(name),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // wire is a DynamoDB client that counts write units: items are small, so that a
@@ -69,7 +68,7 @@ func realTime(t *testing.T) {
 	} {
 		c.Seed, c.Warm, c.For = 1, 2*time.Second, max(c.For, 8*time.Second)
 		w := &wire{DynamoDB: e.DynamoDB()}
-		name := tablespec.ForTest(t, e)
+		name := e.Table(t).Name
 		processes := make([]process, c.Processes)
 		for i := range processes {
 			l, err := limiter.Open(t.Context(), w, name, &limiter.Options{Register: true, Timeout: time.Minute})

@@ -20,7 +20,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // world is a table of its own on an engine.
@@ -37,7 +36,7 @@ func onEngines(t *testing.T, scenario func(*world)) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			e := engine.ForTest(t, kind)
-			w := &world{T: t, engine: e, name: tablespec.ForTest(t, e)}
+			w := &world{T: t, engine: e, name: e.Table(t).Name}
 			w.direct = store.NewListing(e.DynamoDB(), w.name)
 			var err error
 			w.table, err = admin.Open(t.Context(), e.DynamoDB(), w.name,

@@ -14,7 +14,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // binary is the built tool.
@@ -138,7 +137,7 @@ func TestFromNothingToALimitedService(t *testing.T) {
 
 func onTable(t *testing.T) *shell {
 	e := engine.ForTest(t, engine.Dynoxide)
-	s := newShell(t, e, tablespec.ForTest(t, e))
+	s := newShell(t, e, e.Table(t).Name)
 	s.run(0, "namespace", "register", "default")
 	return s
 }

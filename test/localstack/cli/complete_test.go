@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // A bash that has nothing but the script of the tool, no package bash-completion, completes commands and the names
 // that are in the table, when a key is struck.
 func TestBashCompletes(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
-	s := newShell(t, e, tablespec.ForTest(t, e))
+	s := newShell(t, e, e.Table(t).Name)
 	s.run(0, "namespace", "register", "default")
 	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=10", "budget=$5@daily")
 	s.run(0, "limits", "set", "-y", "-e", "acme", "-r", "search", "own=10")

@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // dashboard runs the page of the table, and returns its address. An interrupt ends it well, with the test.
@@ -60,7 +59,7 @@ const budgets = `[...document.querySelector("tbody").rows].map(r =>
 // tenants call themselves; and it asks for nothing but itself.
 func TestDashboard(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
-	table := tablespec.ForTest(t, e)
+	table := e.Table(t).Name
 	s := newShell(t, e, table)
 	s.run(0, "namespace", "register", "default")
 	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=600", "budget=$500@monthly")

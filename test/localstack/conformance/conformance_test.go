@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/storetest"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // known are the differences between the engines and the twin. None is in an
@@ -41,7 +40,7 @@ func TestStore(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			e := engine.ForTest(t, kind)
-			name := tablespec.ForTest(t, e)
+			name := e.Table(t).Name
 			storetest.Run(t, known[kind], func(*testing.T) store.Lister { return store.NewListing(e.DynamoDB(), name) })
 		})
 	}
@@ -52,7 +51,7 @@ func TestTwin(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			e := engine.ForTest(t, kind)
-			name := tablespec.ForTest(t, e)
+			name := e.Table(t).Name
 			for seed := range uint64(4) {
 				storetest.Compare(t, known[kind], seed, 300, memdynamo.New(nil), store.NewDynamo(e.DynamoDB(), name))
 			}

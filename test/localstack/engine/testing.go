@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
 var shared = struct {
@@ -68,6 +69,18 @@ func StopShared() {
 // bucket name when prefix is.
 func UniqueName(prefix string) string {
 	return prefix + "-" + strings.ToLower(rand.Text()[:13])
+}
+
+// Table creates the table of the committed template under a new name, and removes it when the test ends.
+func (e *Engine) Table(t testing.TB) limitertable.Description {
+	t.Helper()
+	name := UniqueName("limiter")
+	t.Cleanup(func() { e.RemoveTable(t, name) })
+	d, err := limitertable.Create(t.Context(), e.DynamoDB(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // RemoveTable deletes the table; for t.Cleanup. A table that is not there is

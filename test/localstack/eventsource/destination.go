@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // Destination receives the invocation record of a batch that was given up.
@@ -94,7 +92,7 @@ func (m *Mapping) invocationRecord(w *worker, d drop) (name string, doc []byte) 
 		ApproximateArrivalOfLastRecord:  time.UnixMilli(last.Created).UTC().Format(time.RFC3339),
 		BatchSize:                       len(d.records), StreamARN: m.cfg.StreamARN,
 	}
-	if m.cfg.Settings.Destination == tablespec.DestinationS3 {
+	if m.cfg.Settings.Destination == DestinationS3 {
 		r.Payload = string(Payload(d.records))
 	}
 	doc, err := json.Marshal(r)

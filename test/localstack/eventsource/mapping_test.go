@@ -20,7 +20,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // fixture is a table with a stream on one engine.
@@ -35,12 +34,8 @@ type fixture struct {
 func newFixture(t *testing.T, kind engine.Kind) *fixture {
 	t.Helper()
 	e := engine.ForTest(t, kind)
-	f := &fixture{t: t, e: e, db: e.DynamoDB(), table: tablespec.ForTest(t, e)}
-	var err error
-	if f.stream, err = tablespec.StreamARN(t.Context(), f.db, f.table); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	table := e.Table(t)
+	return &fixture{t: t, e: e, db: e.DynamoDB(), table: table.Name, stream: table.StreamARN}
 }
 
 // add raises the attribute n of an item by one.
@@ -242,7 +237,7 @@ func TestGivenUpRecordsReachTheDestination(t *testing.T) {
 	for range 3 {
 		f.add("a")
 	}
-	for _, kind := range []string{tablespec.DestinationS3, tablespec.DestinationSQS} {
+	for _, kind := range []string{DestinationS3, DestinationSQS} {
 		settings := quick()
 		settings.BatchSize, settings.MaxRetries, settings.Bisect, settings.Destination = 2, 1, false, kind
 		var dead Collect
@@ -261,9 +256,9 @@ func TestGivenUpRecordsReachTheDestination(t *testing.T) {
 		}
 		var event events.DynamoDBEvent
 		switch err := json.Unmarshal([]byte(docs[0].Payload), &event); {
-		case kind == tablespec.DestinationS3 && (err != nil || len(event.Records) != 2):
+		case kind == DestinationS3 && (err != nil || len(event.Records) != 2):
 			t.Errorf("S3 record has payload %q: %v", docs[0].Payload, err)
-		case kind == tablespec.DestinationSQS && docs[0].Payload != "":
+		case kind == DestinationSQS && docs[0].Payload != "":
 			t.Errorf("queue record has payload %q", docs[0].Payload)
 		}
 		if s := m.Stats(); s.Dropped != 2 || s.Processed != 1 {

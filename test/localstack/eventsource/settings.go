@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // Settings are the properties of an event source mapping that decide about
-// batches and retries. Zero values are not defaults; start from SettingsOf or
-// DefaultSettings.
+// batches and retries. Zero values are not defaults; start from
+// DefaultSettings, or from those of tablespec.
 type Settings struct {
 	Filters    []string      // see ParseFilter
 	BatchSize  int           // most records of a batch, 1 to 10,000
@@ -27,8 +25,14 @@ type Settings struct {
 	// does not document; without it the state before stays.
 	PartialState bool
 
-	Destination string // kind of the on-failure destination, a Destination constant of tablespec
+	Destination string // type of the on-failure destination; empty: none
 }
+
+// Types of destinations. Others, as topics, get what queues get.
+const (
+	DestinationS3  = "AWS::S3::Bucket" // gets the whole invocation record with its payload
+	DestinationSQS = "AWS::SQS::Queue" // gets metadata only
+)
 
 // maxRetryDelay ends the doubling of Settings.RetryDelay.
 const maxRetryDelay = 2 * time.Second
@@ -37,22 +41,6 @@ const maxRetryDelay = 2 * time.Second
 // retries.
 func DefaultSettings() Settings {
 	return Settings{BatchSize: 100, Factor: 1, MaxRetries: -1, MaxAge: -1, RetryDelay: 20 * time.Millisecond}
-}
-
-// SettingsOf takes the settings of a mapping of the template.
-func SettingsOf(m tablespec.Mapping) Settings {
-	s := DefaultSettings()
-	s.Filters = m.Filters
-	s.BatchSize = m.BatchSize
-	s.Window = time.Duration(m.MaximumBatchingWindowInSeconds) * time.Second
-	s.Tumbling = time.Duration(m.TumblingWindowInSeconds) * time.Second
-	s.Factor = m.ParallelizationFactor
-	s.MaxRetries = m.MaximumRetryAttempts
-	s.MaxAge = time.Duration(m.MaximumRecordAgeInSeconds) * time.Second
-	s.Bisect = m.BisectBatchOnFunctionError
-	s.Report = m.ReportBatchItemFailures
-	s.Destination = m.DestinationKind
-	return s
 }
 
 // Validate names every value that AWS would refuse.

@@ -13,7 +13,6 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 type fixture struct {
@@ -33,7 +32,7 @@ func newFixture(t *testing.T, kind engine.Kind) *fixture {
 	}
 	t.Cleanup(p.Stop)
 	once := func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
-	return &fixture{t: t, p: p, db: through.DynamoDB(once), plain: e.DynamoDB(), table: tablespec.ForTest(t, e)}
+	return &fixture{t: t, p: p, db: through.DynamoDB(once), plain: e.DynamoDB(), table: e.Table(t).Name}
 }
 
 func key() map[string]types.AttributeValue {

@@ -10,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // A running application of Python 0.17.0 keeps all that it can do when ours opens the table: on one that it
@@ -21,7 +20,7 @@ func TestOpeningLeavesTheNewerPythonWhole(t *testing.T) {
 		w.open()
 		w.keepsAll("a table of ours")
 
-		w = newWorld(w.T, w.engine, newer, tablespec.ForTest(w.T, w.engine))
+		w = newWorld(w.T, w.engine, newer, w.engine.Table(w.T).Name)
 		w.python()
 		w.allowed()
 		w.keepsAll("a table of Python")

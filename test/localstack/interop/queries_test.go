@@ -13,29 +13,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // withIndex creates the table of the committed template with another projection
 // of the index by resource, as the option of the stack does.
 func withIndex(t *testing.T, e *engine.Engine, release string, projection types.ProjectionType) *world {
 	t.Helper()
-	template, err := tablespec.Load(tablespec.GoldenPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := template.Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := limitertable.Deployed()
 	for i := range spec.GlobalIndexes {
 		if *spec.GlobalIndexes[i].IndexName == layout.IndexGSI2 {
 			spec.GlobalIndexes[i].Projection = &types.Projection{ProjectionType: projection}
 		}
 	}
 	w := newWorld(t, e, release, engine.UniqueName("limiter"))
-	if err := spec.Create(t.Context(), e.DynamoDB(), w.table); err != nil {
+	if _, err := spec.Create(t.Context(), e.DynamoDB(), w.table); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.RemoveTable(t, w.table) })

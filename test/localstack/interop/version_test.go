@@ -9,7 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // Whoever opens the table first, and whatever release the Python clients are
@@ -25,7 +24,7 @@ func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 	for _, kind := range engines {
 		e := engine.ForTest(t, kind)
 		for order, clients := range steps {
-			w := newWorld(t, e, older, tablespec.ForTest(t, e)) // or any release: each step names its own
+			w := newWorld(t, e, older, e.Table(t).Name) // or any release: each step names its own
 			opened := false
 			for _, client := range clients {
 				if client == "go" {

@@ -17,7 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // namespace is the name of the one that all clients share.
@@ -64,7 +63,7 @@ func withNewer(t *testing.T, scenario func(*world)) { onTables(t, []string{newer
 
 func onTables(t *testing.T, releases []string, scenario func(*world)) {
 	everywhere(t, releases, func(t *testing.T, e *engine.Engine, release string) {
-		scenario(newWorld(t, e, release, tablespec.ForTest(t, e)))
+		scenario(newWorld(t, e, release, e.Table(t).Name))
 	})
 }
 

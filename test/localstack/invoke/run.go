@@ -17,10 +17,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
+	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // runner runs one function on events.
@@ -117,17 +117,9 @@ func (r *runner) tableFor(ctx context.Context) (name string, drop func(), err er
 	if r.table != "" {
 		return r.table, func() {}, nil
 	}
-	template, err := tablespec.Load(tablespec.GoldenPath())
-	if err != nil {
-		return "", nil, err
-	}
-	spec, err := template.Table()
-	if err != nil {
-		return "", nil, err
-	}
 	name = engine.UniqueName("invoke")
 	db := r.engine.DynamoDB()
-	if err := spec.Create(ctx, db, name); err != nil {
+	if _, err := limitertable.Create(ctx, db, name); err != nil {
 		return "", nil, err
 	}
 	return name, func() {

@@ -21,7 +21,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // recorded is a table, and a client of it whose requests are recorded beside one whose are not.
@@ -33,7 +32,7 @@ func recorded(t *testing.T) (table string, db, plain *dynamodb.Client, recorder 
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Stop)
-	return tablespec.ForTest(t, e), proxied.DynamoDB(), e.DynamoDB(), Record(proxy)
+	return e.Table(t).Name, proxied.DynamoDB(), e.DynamoDB(), Record(proxy)
 }
 
 // take returns what was asked for, and forgets it.

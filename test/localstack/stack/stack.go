@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -28,7 +29,6 @@ const (
 // dynoxide.
 type Options struct {
 	Engine   *engine.Engine // used and not stopped; nil starts dynoxide
-	Template string         // path; "" is the committed template
 	Binaries string         // folder with <function>/bootstrap; "" is dist/local of the checkout
 	Shards   int            // virtual shards of the stream; 0 is 1
 	Seed     uint64         // of the fault proxy
@@ -74,15 +74,8 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 }
 
 func (s *Stack) start(ctx context.Context, o Options) (err error) {
-	if o.Template == "" {
-		o.Template = tablespec.GoldenPath()
-	}
 	if o.Binaries == "" {
 		o.Binaries = filepath.Join(engine.Root(), "..", "..", "dist", "local")
-	}
-	template, err := tablespec.Load(o.Template)
-	if err != nil {
-		return err
 	}
 	if s.Engine == nil {
 		if s.Engine, err = engine.Start(ctx, engine.Dynoxide); err != nil {
@@ -96,46 +89,26 @@ func (s *Stack) start(ctx context.Context, o Options) (err error) {
 	if s.S3, err = s3.Start(engine.UniqueName("archive")); err != nil {
 		return err
 	}
-	if err := s.createTable(ctx, template); err != nil {
+	db := s.Engine.DynamoDB()
+	table, err := limitertable.Create(ctx, db, engine.UniqueName("limiter"))
+	if err != nil {
 		return err
 	}
+	s.Table, s.Stream, s.Sweeper = table.Name, table.StreamARN, ttl.New(db, table)
 	for _, name := range []string{Aggregator, Archiver} {
-		if err := s.startFunction(template, name, o); err != nil {
+		if err := s.startFunction(name, o); err != nil {
 			return fmt.Errorf("function %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (s *Stack) createTable(ctx context.Context, template *tablespec.Template) error {
-	table, err := template.Table()
+func (s *Stack) startFunction(name string, o Options) error {
+	function, err := tablespec.Deployed(name)
 	if err != nil {
 		return err
 	}
-	s.Table = engine.UniqueName("limiter")
-	db := s.Engine.DynamoDB()
-	if err := table.Create(ctx, db, s.Table); err != nil {
-		return err
-	}
-	var keys []string
-	for _, k := range table.KeySchema {
-		keys = append(keys, *k.AttributeName)
-	}
-	s.Sweeper = ttl.New(db, s.Table, table.TTLAttribute, keys...)
-	s.Stream, err = tablespec.StreamARN(ctx, db, s.Table)
-	return err
-}
-
-func (s *Stack) startFunction(template *tablespec.Template, name string, o Options) error {
-	function, err := template.Function(name)
-	if err != nil {
-		return err
-	}
-	mapping, err := template.Mapping(name)
-	if err != nil {
-		return err
-	}
-	env, err := s.environment(function, mapping)
+	env, err := s.environment(function)
 	if err != nil {
 		return err
 	}
@@ -143,10 +116,10 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 	host := runtimeapi.Config{
 		Binary: filepath.Join(o.Binaries, name, "bootstrap"), Env: env, Name: name, MemoryMB: function.MemoryMB,
 		Timeout:      time.Duration(function.TimeoutSeconds) * time.Second,
-		Environments: max(o.Shards, 1) * mapping.ParallelizationFactor,
+		Environments: max(o.Shards, 1) * function.Settings.Factor,
 	}
 	source := eventsource.Config{
-		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: eventsource.SettingsOf(mapping), Shards: o.Shards,
+		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: function.Settings, Shards: o.Shards,
 		Expired: s.Sweeper.Deleted, Destination: f.GivenUp,
 	}
 	if !o.Fold {
@@ -168,9 +141,9 @@ func (s *Stack) startFunction(template *tablespec.Template, name string, o Optio
 
 // environment is the function's environment in the template, with the local table and bucket in
 // place of the deployed ones, and the way to the emulators.
-func (s *Stack) environment(f tablespec.Function, m tablespec.Mapping) ([]string, error) {
+func (s *Stack) environment(f tablespec.Function) ([]string, error) {
 	variables, err := f.Environment(func(id, _ string) string {
-		if id == m.TableID {
+		if id == f.TableID {
 			return s.Table
 		}
 		return s.S3.Bucket

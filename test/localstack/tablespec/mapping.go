@@ -4,136 +4,78 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
-// Destination kinds of a mapping's records that were given up.
-const (
-	DestinationNone = ""
-	DestinationS3   = "AWS::S3::Bucket" // gets the whole invocation record with its payload
-	DestinationSQS  = "AWS::SQS::Queue" // gets metadata only
-	DestinationSNS  = "AWS::SNS::Topic" // gets metadata only
-)
-
-// Mapping is an event source mapping of the template. Numbers the template
-// leaves out have the defaults of AWS.
-type Mapping struct {
-	LogicalID  string
-	FunctionID string // logical id of the function it invokes
-	TableID    string // logical id of the table whose stream it reads
-
-	Enabled                        bool
-	StartingPosition               string
-	BatchSize                      int
-	MaximumBatchingWindowInSeconds int
-	TumblingWindowInSeconds        int // 0: none
-	ParallelizationFactor          int
-	MaximumRetryAttempts           int // -1 is without end
-	MaximumRecordAgeInSeconds      int // -1 is without end
-	BisectBatchOnFunctionError     bool
-	ReportBatchItemFailures        bool
-	Filters                        []string // patterns in JSON; a record passes when one of them matches; none passes all
-
-	DestinationKind string // one of the Destination constants
-	DestinationID   string // its logical id
-}
-
+// mappingProperties are the properties of an event source mapping that are understood.
 type mappingProperties struct {
-	BatchSize                  *int
+	BatchSize                  int
 	BisectBatchOnFunctionError bool
 	DestinationConfig          struct {
 		OnFailure struct{ Destination json.RawMessage }
 	}
-	Enabled                        *bool
+	Enabled                        bool
 	EventSourceArn                 json.RawMessage
 	FilterCriteria                 struct{ Filters []struct{ Pattern string } }
 	FunctionName                   json.RawMessage
 	FunctionResponseTypes          []string
 	MaximumBatchingWindowInSeconds int
 	TumblingWindowInSeconds        int
-	MaximumRecordAgeInSeconds      *int
-	MaximumRetryAttempts           *int
-	ParallelizationFactor          *int
+	MaximumRecordAgeInSeconds      int
+	MaximumRetryAttempts           int
+	ParallelizationFactor          int
 	StartingPosition               string
 
 	Tags          json.RawMessage // without meaning here
 	MetricsConfig json.RawMessage // without meaning here
 }
 
-func (t *Template) parseMapping(id string, raw json.RawMessage) (Mapping, error) {
-	var p mappingProperties
+// mapping reads a mapping into its settings and its table. It returns the logical id of its function, too.
+// Numbers that the template leaves out have the defaults of AWS.
+func (all resources) mapping(raw json.RawMessage) (f Function, of string, err error) {
+	s := eventsource.DefaultSettings()
+	p := mappingProperties{Enabled: true, BatchSize: s.BatchSize, MaximumRecordAgeInSeconds: -1,
+		MaximumRetryAttempts: s.MaxRetries, ParallelizationFactor: s.Factor}
 	if err := strict(raw, &p); err != nil {
-		return Mapping{}, err
+		return f, "", err
 	}
-	m := Mapping{
-		LogicalID:                      id,
-		Enabled:                        p.Enabled == nil || *p.Enabled,
-		StartingPosition:               p.StartingPosition,
-		BatchSize:                      or(p.BatchSize, 100),
-		MaximumBatchingWindowInSeconds: p.MaximumBatchingWindowInSeconds,
-		TumblingWindowInSeconds:        p.TumblingWindowInSeconds,
-		ParallelizationFactor:          or(p.ParallelizationFactor, 1),
-		MaximumRetryAttempts:           or(p.MaximumRetryAttempts, -1),
-		MaximumRecordAgeInSeconds:      or(p.MaximumRecordAgeInSeconds, -1),
-		BisectBatchOnFunctionError:     p.BisectBatchOnFunctionError,
+	if !p.Enabled || p.StartingPosition != "TRIM_HORIZON" {
+		return f, "", fmt.Errorf("mapping with Enabled %v, StartingPosition %q, accepted are true and TRIM_HORIZON", p.Enabled,
+			p.StartingPosition)
 	}
+	s.BatchSize, s.Factor, s.MaxRetries = p.BatchSize, p.ParallelizationFactor, p.MaximumRetryAttempts
+	s.Window = time.Duration(p.MaximumBatchingWindowInSeconds) * time.Second
+	s.Tumbling = time.Duration(p.TumblingWindowInSeconds) * time.Second
+	s.MaxAge = time.Duration(p.MaximumRecordAgeInSeconds) * time.Second
+	s.Bisect = p.BisectBatchOnFunctionError
 	for _, f := range p.FilterCriteria.Filters {
-		m.Filters = append(m.Filters, f.Pattern)
+		s.Filters = append(s.Filters, f.Pattern)
 	}
 	for _, kind := range p.FunctionResponseTypes {
-		if kind != "ReportBatchItemFailures" {
-			return Mapping{}, fmt.Errorf("FunctionResponseTypes %q, accepted is ReportBatchItemFailures", kind)
+		if s.Report = kind == "ReportBatchItemFailures"; !s.Report {
+			return f, "", fmt.Errorf("FunctionResponseTypes %q, accepted is ReportBatchItemFailures", kind)
 		}
-		m.ReportBatchItemFailures = true
 	}
-	return m, errors.Join(t.resolveSource(&m, p.EventSourceArn), t.resolveFunction(&m, p.FunctionName),
-		t.resolveDestination(&m, p.DestinationConfig.OnFailure.Destination))
+	table, attribute, ofTable := all.refer(p.EventSourceArn, "AWS::DynamoDB::Table")
+	if ofTable == nil && attribute != "StreamArn" {
+		ofTable = fmt.Errorf("EventSourceArn %s is not the stream of a table", p.EventSourceArn)
+	}
+	of, _, ofFunction := all.refer(p.FunctionName, "AWS::Lambda::Function")
+	if destination := p.DestinationConfig.OnFailure.Destination; len(destination) > 0 {
+		var id string
+		id, _, err = all.refer(destination, eventsource.DestinationS3, eventsource.DestinationSQS, "AWS::SNS::Topic")
+		s.Destination = all[id].Type
+	}
+	return Function{TableID: table, Settings: s}, of, errors.Join(ofTable, ofFunction, err)
 }
 
-func (t *Template) resolveSource(m *Mapping, raw json.RawMessage) error {
-	id, attribute, err := reference(raw)
-	if err != nil {
-		return fmt.Errorf("EventSourceArn: %w", err)
+// refer reads a reference to a resource of one of the types.
+func (all resources) refer(raw json.RawMessage, types ...string) (id, attribute string, err error) {
+	if id, attribute, err = reference(raw); err == nil && !slices.Contains(types, all[id].Type) {
+		err = fmt.Errorf("%s has the type %q, accepted are %q", raw, all[id].Type, types)
 	}
-	if t.resources[id].Type != "AWS::DynamoDB::Table" || attribute != "StreamArn" {
-		return fmt.Errorf("EventSourceArn %s is not the stream of a table", raw)
-	}
-	m.TableID = id
-	return nil
-}
-
-func (t *Template) resolveFunction(m *Mapping, raw json.RawMessage) error {
-	id, _, err := reference(raw)
-	if err != nil {
-		return fmt.Errorf("FunctionName: %w", err)
-	}
-	if t.resources[id].Type != "AWS::Lambda::Function" {
-		return fmt.Errorf("FunctionName %s is not a function of the template", raw)
-	}
-	m.FunctionID = id
-	return nil
-}
-
-func (t *Template) resolveDestination(m *Mapping, raw json.RawMessage) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	id, _, err := reference(raw)
-	if err != nil {
-		return fmt.Errorf("on-failure destination: %w", err)
-	}
-	switch kind := t.resources[id].Type; kind {
-	case DestinationS3, DestinationSQS, DestinationSNS:
-		m.DestinationKind, m.DestinationID = kind, id
-		return nil
-	default:
-		return fmt.Errorf("on-failure destination %s has type %q, "+
-			"accepted are a bucket, a queue and a topic of the template", raw, kind)
-	}
-}
-
-func or(p *int, otherwise int) int {
-	if p == nil {
-		return otherwise
-	}
-	return *p
+	return id, attribute, err
 }

@@ -5,55 +5,49 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
-func small(t *testing.T) (*Template, string) {
+func small(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/small.json")
+	text, err := os.ReadFile("testdata/small.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	template, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return template, string(data)
+	return string(text)
 }
 
-func TestMappingCarriesEverything(t *testing.T) {
-	template, _ := small(t)
-	got, err := template.Mapping("counter")
+func TestFunctionCarriesEverything(t *testing.T) {
+	got, err := Parse([]byte(small(t)), "counter")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Mapping{
-		LogicalID: "Mapping1", FunctionID: "CounterFn", TableID: "Table1",
-		Enabled: true, StartingPosition: "TRIM_HORIZON", BatchSize: 50, MaximumBatchingWindowInSeconds: 1,
-		ParallelizationFactor: 2, MaximumRetryAttempts: 5, MaximumRecordAgeInSeconds: 21600,
-		BisectBatchOnFunctionError: true, ReportBatchItemFailures: true,
-		Filters:         []string{`{"eventName":["INSERT"]}`},
-		DestinationKind: DestinationS3, DestinationID: "Bucket1",
-	}
-	if !reflect.DeepEqual(got, want) {
+	want := eventsource.DefaultSettings()
+	want.BatchSize, want.Window, want.Factor, want.MaxRetries, want.MaxAge = 50, time.Second, 2, 5, 6*time.Hour
+	want.Bisect, want.Report, want.Destination = true, true, eventsource.DestinationS3
+	want.Filters = []string{`{"eventName":["INSERT"]}`}
+	if got.TableID != "Table1" || got.TimeoutSeconds != 60 || got.MemoryMB != 256 || !reflect.DeepEqual(got.Settings, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	f, err := template.Function("Counter")
-	if err != nil {
-		t.Fatal(err)
+	env, err := got.Environment(func(id, attribute string) string { return "<" + id + attribute + ">" })
+	if err != nil || env["TABLE_NAME"] != "<Table1>" || env["WINDOWS"] != "hourly" {
+		t.Errorf("environment %v, error %v", env, err)
 	}
-	env, err := f.Environment(func(id, attribute string) string { return "<" + id + attribute + ">" })
-	if err != nil || env["TABLE_NAME"] != "<Table1>" || env["WINDOWS"] != "hourly" || f.TimeoutSeconds != 60 {
-		t.Errorf("function %+v, environment %v, error %v", f, env, err)
+	plain := strings.NewReplacer(`"BatchSize": 50, `, "", `"MaximumRecordAgeInSeconds": 21600, `, "",
+		`"MaximumRetryAttempts": 5,`, "", `"ParallelizationFactor": 2, `, "", `"FunctionResponseTypes": ["ReportBatchItemFailures"],`, "",
+		`"MaximumBatchingWindowInSeconds": 1`, `"TumblingWindowInSeconds": 60`).Replace(small(t))
+	want.BatchSize, want.Window, want.Tumbling, want.Factor = 100, 0, time.Minute, 1
+	want.MaxRetries, want.MaxAge, want.Report = -1, -time.Second, false
+	if got, err := Parse([]byte(plain), "counter"); err != nil || !reflect.DeepEqual(got.Settings, want) {
+		t.Errorf("by default %+v, %v", got.Settings, err)
 	}
 }
 
 func TestUnknownPropertiesAreErrors(t *testing.T) {
-	_, text := small(t)
+	text := small(t)
 	for name, change := range map[string][2]string{
-		"table property": {`"BillingMode": "PAY_PER_REQUEST"`,
-			`"BillingMode": "PAY_PER_REQUEST", "KinesisStreamSpecification": {}`},
-		"index property":       {`"IndexName": "GSI2"`, `"IndexName": "GSI2", "Novelty": 1`},
-		"billing mode":         {`"BillingMode": "PAY_PER_REQUEST"`, `"BillingMode": "PROVISIONED"`},
 		"mapping property":     {`"BatchSize": 50`, `"BatchSize": 50, "ScalingConfig": {}`},
 		"response type":        {`"ReportBatchItemFailures"`, `"ReportNothing"`},
 		"foreign stream":       {`["Table1", "StreamArn"]`, `["Bucket1", "Arn"]`},
@@ -61,17 +55,41 @@ func TestUnknownPropertiesAreErrors(t *testing.T) {
 		"foreign destination":  {`["Bucket1", "Arn"]`, `["CounterFn", "Arn"]`},
 		"destination as a sum": {`{"Fn::GetAtt": ["Bucket1", "Arn"]}`, `{"Fn::Join": ["", ["a"]]}`},
 		"global table":         {`"AWS::DynamoDB::Table"`, `"AWS::DynamoDB::GlobalTable"`},
+		"latest records":       {`"TRIM_HORIZON"`, `"LATEST"`},
+		"disabled":             {`"BatchSize": 50`, `"BatchSize": 50, "Enabled": false`},
+		"two functions":        {`"Bucket1": {"Type": "AWS::S3::Bucket"`, `"Counter": {"Type": "AWS::Lambda::Function"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(text, change[0], change[1], 1)
 			if changed == text {
 				t.Fatal("the change did not apply")
 			}
-			if _, err := Parse([]byte(changed)); err == nil {
+			if _, err := Parse([]byte(changed), "counter"); err == nil {
 				t.Error("accepted")
 			} else {
 				t.Log(err)
 			}
 		})
+	}
+}
+
+// TestGoldenMappings holds the deployed mappings to design D12 and D14.
+func TestGoldenMappings(t *testing.T) {
+	for _, name := range []string{"aggregator", "archiver"} {
+		f, err := Deployed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := f.Settings
+		t.Logf("%s: %+v", name, m)
+		if !m.Report || !m.Bisect || m.MaxRetries < 0 || m.MaxAge < 0 {
+			t.Errorf("%s: no partial responses, no bisecting, or unbounded: %+v", name, m)
+		}
+		if m.Destination != eventsource.DestinationS3 {
+			t.Errorf("%s: on-failure destination %q drops the payload", name, m.Destination)
+		}
+		if len(m.Filters) == 0 {
+			t.Errorf("%s: no filters", name)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
 )
 
@@ -41,11 +42,14 @@ type attempt struct {
 	deleted bool
 }
 
-// New returns a sweeper for the table whose time-to-live attribute is given
-// (epoch seconds in a number; other items never expire) and whose key
-// attributes are keys.
-func New(db *dynamodb.Client, table, attribute string, keys ...string) *Sweeper {
-	return &Sweeper{db: db, table: table, attribute: attribute, keys: keys, deletes: map[string]*attempt{}}
+// New returns a sweeper for a table. Items expire by the number in its time-to-live attribute, epoch
+// seconds; others never do.
+func New(db *dynamodb.Client, of limitertable.Description) *Sweeper {
+	s := &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deletes: map[string]*attempt{}}
+	for _, k := range of.Spec.KeySchema {
+		s.keys = append(s.keys, aws.ToString(k.AttributeName))
+	}
+	return s
 }
 
 // Sweep deletes every item that expired before now, in epoch ms, and returns

@@ -17,7 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
-	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
 // TestSweepsAndStamps runs on both engines: what expired is deleted and
@@ -27,18 +26,14 @@ func TestSweepsAndStamps(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			ctx := t.Context()
 			e := engine.ForTest(t, kind)
-			db, table := e.DynamoDB(), tablespec.ForTest(t, e)
-			s := New(db, table, "ttl", "PK", "SK")
-			stream, err := tablespec.StreamARN(ctx, db, table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			db, created := e.DynamoDB(), e.Table(t)
+			s, table := New(db, created), created.Name
 			var mu sync.Mutex
 			removed := map[string]string{}
 			settings := eventsource.DefaultSettings()
 			settings.Filters = []string{`{"eventName":["REMOVE"]}`}
 			m, err := eventsource.Start(eventsource.Config{
-				StreamARN: stream, Streams: e.Streams(), Settings: settings, Expired: s.Deleted,
+				StreamARN: created.StreamARN, Streams: e.Streams(), Settings: settings, Expired: s.Deleted,
 				Invoker: eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 					var event events.DynamoDBEvent
 					if err := json.Unmarshal(payload, &event); err != nil {
@@ -121,8 +116,8 @@ func key(sk string) map[string]types.AttributeValue {
 // TestARenewedItemIsLeftAlone: the condition loses against a new ttl.
 func TestARenewedItemIsLeftAlone(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
-	db, table := e.DynamoDB(), tablespec.ForTest(t, e)
-	s := New(db, table, "ttl", "PK", "SK")
+	db, created := e.DynamoDB(), e.Table(t)
+	s, table := New(db, created), created.Name
 	scanned := key("renewed")
 	scanned["ttl"] = number(5)
 	renewed := key("renewed")

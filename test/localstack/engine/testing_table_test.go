@@ -1,4 +1,4 @@
-package tablespec
+package engine
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/limitertable"
-	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // troubled fails each writing call once: before it is made, or after, so that
@@ -55,11 +54,11 @@ func (d *troubled) UpdateTimeToLive(
 // TestCreateGoesOn creates a table through calls that fail, and whose answers
 // are lost, until it is there; then once more, which changes nothing.
 func TestCreateGoesOn(t *testing.T) {
-	for _, kind := range engine.Kinds() {
+	for _, kind := range Kinds() {
 		for name, apply := range map[string]bool{"refused": false, "answer lost": true} {
 			t.Run(string(kind)+"/"+name, func(t *testing.T) {
-				e := engine.ForTest(t, kind)
-				table := engine.UniqueName("limiter")
+				e := ForTest(t, kind)
+				table := UniqueName("limiter")
 				t.Cleanup(func() { e.RemoveTable(t, table) })
 				db := &troubled{Client: e.DynamoDB(), apply: apply}
 				if err := limitertable.Check(t.Context(), db, table); !errors.Is(err, limitertable.ErrNotFound) {
@@ -88,8 +87,8 @@ func TestCreateGoesOn(t *testing.T) {
 
 // A table of somebody else is left as it is.
 func TestCreateLeavesOtherTablesAlone(t *testing.T) {
-	e := engine.ForTest(t, engine.Dynoxide)
-	table := engine.UniqueName("other")
+	e := ForTest(t, Dynoxide)
+	table := UniqueName("other")
 	t.Cleanup(func() { e.RemoveTable(t, table) })
 	other := limitertable.Deployed()
 	other.StreamViewType, other.TTLAttribute = "", ""
@@ -107,10 +106,10 @@ func TestCreateLeavesOtherTablesAlone(t *testing.T) {
 
 // A table with provisioned capacity is made, and is as it must be.
 func TestCreateProvisioned(t *testing.T) {
-	for _, kind := range engine.Kinds() {
+	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			e := engine.ForTest(t, kind)
-			table := engine.UniqueName("provisioned")
+			e := ForTest(t, kind)
+			table := UniqueName("provisioned")
 			t.Cleanup(func() { e.RemoveTable(t, table) })
 			want := limitertable.Capacity{ReadUnits: 6, WriteUnits: 7}
 			spec, err := limitertable.Deployed().Provisioned(want)
@@ -123,6 +122,44 @@ func TestCreateProvisioned(t *testing.T) {
 			}
 			if err := limitertable.Check(t.Context(), e.DynamoDB(), table); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestGoldenTableOnEveryEngine creates the deployed table and reads it back.
+func TestGoldenTableOnEveryEngine(t *testing.T) {
+	table := limitertable.Deployed()
+	for _, kind := range Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			e := ForTest(t, kind)
+			db := e.DynamoDB()
+			created := e.Table(t)
+			name := created.Name
+			out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			projections := map[string]types.ProjectionType{}
+			for _, index := range out.Table.GlobalSecondaryIndexes {
+				projections[*index.IndexName] = index.Projection.ProjectionType
+			}
+			if len(projections) != len(table.GlobalIndexes) || len(projections) != 4 {
+				t.Errorf("indexes %v", projections)
+			}
+			for _, want := range table.GlobalIndexes {
+				if got := projections[*want.IndexName]; got != want.Projection.ProjectionType {
+					t.Errorf("index %s projects %q, the template says %q", *want.IndexName, got, want.Projection.ProjectionType)
+				}
+			}
+			ttl, err := db.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+			if err != nil || ttl.TimeToLiveDescription.AttributeName == nil ||
+				*ttl.TimeToLiveDescription.AttributeName != "ttl" {
+				t.Errorf("time to live %+v, error %v", ttl, err)
+			}
+			if created.StreamARN == "" || created.StreamARN != *out.Table.LatestStreamArn ||
+				out.Table.StreamSpecification.StreamViewType != types.StreamViewTypeNewAndOldImages {
+				t.Errorf("stream %q %+v", created.StreamARN, out.Table.StreamSpecification)
 			}
 		})
 	}
