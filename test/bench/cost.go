@@ -34,7 +34,7 @@ type Table struct {
 }
 
 // Measure runs every path on the engine, in a table of its own that it removes.
-// It needs the built aggregator (see [LocalBinary]). An error is one of setting
+// It needs the built aggregator (see [runtimeapi.Built]). An error is one of setting
 // up or of a path that took another course than the one to be measured; a path
 // that costs something else is none.
 func Measure(ctx context.Context, e *engine.Engine) (Table, error) {

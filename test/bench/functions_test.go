@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -34,7 +35,7 @@ var functions = []string{"aggregator", "archiver"}
 // TestBinarySize: what is deployed is under 12 MB. It needs `make build`.
 func TestBinarySize(t *testing.T) {
 	for _, name := range functions {
-		info, err := os.Stat(DeployedBinary(name))
+		info, err := os.Stat(filepath.Join(engine.Root(), "..", "..", "dist", name, "bootstrap"))
 		if err != nil {
 			t.Errorf("%v (run `make build`)", err)
 			continue
@@ -53,7 +54,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var times []time.Duration
 			for b.Loop() {
-				h, err := runtimeapi.Start(runtimeapi.Config{Binary: LocalBinary(name), Name: name,
+				h, err := runtimeapi.Start(runtimeapi.Config{Binary: runtimeapi.Built(name), Name: name,
 					Env: append(e.Env(), function.EnvTableName+"=bench", function.EnvArchiveBucketName+"=bench")})
 				if err != nil {
 					b.Fatal(err)
@@ -227,7 +228,7 @@ func runOnce(t *testing.T, payload []byte, env ...string) (r ran, err error) {
 		}
 	}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	cmd := exec.CommandContext(ctx, LocalBinary("aggregator"))
+	cmd := exec.CommandContext(ctx, runtimeapi.Built("aggregator"))
 	cmd.Env = append(os.Environ(), append(env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"),
 		"AWS_REGION="+engine.Region, "AWS_ACCESS_KEY_ID="+engine.AccessKeyID,
 		"AWS_SECRET_ACCESS_KEY="+engine.SecretAccessKey)...)

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -133,7 +132,7 @@ func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
 // aggregator starts the built aggregator on the world's table, its calls metered.
 func (w *world) aggregator(ctx context.Context) (*runtimeapi.Host, error) {
 	h, err := runtimeapi.Start(runtimeapi.Config{
-		Binary: LocalBinary("aggregator"), Name: "aggregator",
+		Binary: runtimeapi.Built("aggregator"), Name: "aggregator",
 		Env: append(w.proxied.Env(), function.EnvTableName+"="+w.table, function.EnvMergeAfterSeconds+"=1"),
 	})
 	if err != nil {
@@ -156,14 +155,4 @@ func invoke(ctx context.Context, h *runtimeapi.Host, payload []byte) error {
 		return fmt.Errorf("aggregator: %s %s\n%s", r.FunctionError, r.Payload, h.Logs())
 	}
 	return nil
-}
-
-// LocalBinary returns the path of a function built for this machine.
-func LocalBinary(function string) string { return binary("local", function) }
-
-// DeployedBinary returns the path of a function built for Lambda.
-func DeployedBinary(function string) string { return binary("", function) }
-
-func binary(below, function string) string {
-	return filepath.Join(engine.Root(), "..", "..", "dist", below, function, "bootstrap")
 }

@@ -132,12 +132,12 @@ func (d *demo) play(ctx context.Context) (err error) {
 	d.say("table %s of the synthesized template; built aggregator and archiver run behind %d stream shards", d.rig.Table,
 		streamShards)
 	d.say("workload: %s, for %d tenants from %d clients with caches of their own", d.about, len(tenants), processes)
-	t.disturb(d.rig.clients)
+	t.disturb(d.rig.Clients)
 	if err := d.load(ctx); err != nil {
 		return err
 	}
 	d.calmed = now()
-	d.rig.clients.Clear()
+	d.rig.Clients.Clear()
 	d.writes = d.rig.watcher.hotWrites()
 	d.say("the rush is over; a busy tenant takes tokens ahead for %v", busyTime)
 	if d.busy, err = openBusy(ctx, d.rig, d.book); err != nil {
@@ -159,7 +159,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 // seed opens the clients and stores the configuration.
 func (d *demo) seed(ctx context.Context) (err error) {
 	d.book = new(book)
-	if d.fleet, err = openFleet(ctx, d.rig.clientEngine, d.rig.Table, processes, d.book); err != nil {
+	if d.fleet, err = openFleet(ctx, d.rig.ForClients, d.rig.Table, processes, d.book); err != nil {
 		return err
 	}
 	ns := d.fleet.limiters[0].NamespaceID()
@@ -199,7 +199,7 @@ func (d *demo) interrupt(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-time.After(playTime * 2 / 3):
-		return d.rig.trouble.interrupt(ctx, d.rig.clients, func() int { return d.book.Ends().Unavailable })
+		return d.rig.trouble.interrupt(ctx, d.rig.Clients, func() int { return d.book.Ends().Unavailable })
 	}
 }
 
@@ -255,7 +255,7 @@ func (d *demo) measure(ctx context.Context) error {
 		return err
 	}
 	stored.retire(gone)
-	kept, err := readArchive(ctx, s)
+	kept, err := s.Archived(ctx, d.audits.ns)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,8 @@ func (d *demo) measure(ctx context.Context) error {
 		hot: s.watcher.resharded(), hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
-		swept: d.swept, archive: checkArchive(d.audits, kept.lines), kept: kept.kept,
+		swept: d.swept, archive: checkArchive(d.audits, kept.Events),
+		kept:        slices.ContainsFunc(kept.Malformed, func(line string) bool { return strings.Contains(line, malformedMark) }),
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}
 	if r.busy, err = d.busy.became(); err != nil {

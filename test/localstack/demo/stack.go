@@ -3,14 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
-	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
-	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
@@ -29,12 +25,9 @@ const (
 	maxShards = 8
 )
 
-// rig is everything that AWS would run, and a proxy of their own for the clients; the functions have
-// Stack.Proxy.
+// rig is everything that AWS would run.
 type rig struct {
 	*stack.Stack
-	clients                *fault.Proxy
-	clientEngine           *engine.Engine
 	aggregator             *runtimeapi.Host
 	aggregating, archiving *eventsource.Mapping
 	trouble                *trouble
@@ -44,14 +37,8 @@ type rig struct {
 // startRig starts the emulators with the table of the committed template and
 // the built functions. Nothing keeps running after an error.
 func startRig(ctx context.Context, t *trouble) (*rig, error) {
-	binaries := filepath.Join(engine.Root(), "..", "..", "dist", "local")
-	for _, name := range []string{stack.Aggregator, stack.Archiver} {
-		if _, err := os.Stat(filepath.Join(binaries, name, "bootstrap")); err != nil {
-			return nil, fmt.Errorf("the %s is not built: %w (make demo builds it)", name, err)
-		}
-	}
 	s, err := stack.Start(ctx, stack.Options{
-		Binaries: binaries, Shards: streamShards, Seed: seed,
+		Shards: streamShards, Seed: seed,
 		Configure: func(name string, host *runtimeapi.Config, mapping *eventsource.Config) {
 			host.Environments = environments
 			if name == stack.Aggregator {
@@ -71,10 +58,7 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 		aggregating: s.Functions[stack.Aggregator].Mapping, archiving: s.Functions[stack.Archiver].Mapping,
 	}
 	t.watch(s.Proxy, r.aggregator, r.aggregating)
-	if r.clients, r.clientEngine, err = fault.Engine(s.Engine, seed); err == nil {
-		r.watcher, err = watch(s)
-	}
-	if err != nil {
+	if r.watcher, err = watch(s); err != nil {
 		r.stop()
 		return nil, err
 	}
@@ -85,9 +69,6 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 func (r *rig) stop() {
 	if r.watcher != nil && r.watcher.mapping != nil {
 		r.watcher.mapping.Stop()
-	}
-	if r.clients != nil {
-		r.clients.Stop()
 	}
 	r.Stack.Stop()
 }

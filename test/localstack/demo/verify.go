@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -131,43 +128,6 @@ func (s stored) sums(limit string, clients map[loadcheck.Account]loadcheck.Page)
 }
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
-
-// archived is the content of the archive.
-type archived struct {
-	lines map[string]int // by event id
-	kept  bool           // the malformed record is kept with its payload
-}
-
-// readArchive reads all objects back. Locally, malformed records of both
-// functions are in the same bucket as the archive, under another prefix.
-func readArchive(ctx context.Context, s *rig) (archived, error) {
-	out := archived{lines: map[string]int{}}
-	keys, err := s.S3.Keys(ctx)
-	if err != nil {
-		return out, err
-	}
-	for _, key := range keys {
-		text, err := s.S3.Text(ctx, key)
-		if err != nil {
-			return out, err
-		}
-		if strings.HasPrefix(key, archive.PrefixMalformed) {
-			out.kept = out.kept || strings.Contains(text, malformedMark)
-			continue
-		}
-		for line := range strings.Lines(text) {
-			var event struct {
-				ID string `json:"event_id"`
-			}
-			if err := json.Unmarshal([]byte(line), &event); err != nil || event.ID == "" ||
-				!strings.HasPrefix(key, archive.PrefixAudit) {
-				return out, fmt.Errorf("object %q: %q is no audit event", key, line)
-			}
-			out.lines[event.ID]++
-		}
-	}
-	return out, nil
-}
 
 // writesPerThousand is how many writes the aggregator made per 1,000 records
 // that were processed.

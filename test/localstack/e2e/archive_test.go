@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -20,42 +18,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// archived is what the buckets hold: how often each event id is archived, and
-// the lines of the malformed records that were kept.
-type archived struct {
-	events    map[string]int
-	malformed []string
-	objects   int
-}
-
 // archive reads all objects back.
-func (r *rig) archive() archived {
+func (r *rig) archive() stack.Archived {
 	r.t.Helper()
-	out := archived{events: map[string]int{}}
-	keys, err := r.S3.Keys(r.t.Context())
+	out, err := r.Archived(r.t.Context(), r.ns())
 	if err != nil {
-		r.t.Fatal(err)
-	}
-	out.objects = len(keys)
-	for _, key := range keys {
-		text, err := r.S3.Text(r.t.Context(), key)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		for line := range strings.Lines(text) {
-			if strings.HasPrefix(key, archive.PrefixMalformed) {
-				out.malformed = append(out.malformed, line)
-				continue
-			}
-			var event struct {
-				ID        string `json:"event_id"`
-				Namespace string `json:"namespace_id"`
-			}
-			if err := json.Unmarshal([]byte(line), &event); err != nil || event.ID == "" || event.Namespace != r.ns() {
-				r.t.Errorf("object %q: %q is no audit event of namespace %q", key, line, r.ns())
-			}
-			out.events[event.ID]++
-		}
+		r.t.Error(err)
 	}
 	return out
 }
@@ -167,28 +135,28 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 				if f == expires {
 					want = 1
 				}
-				if n := got.events[id]; n != want {
+				if n := got.Events[id]; n != want {
 					t.Errorf("event %s is archived %d times, want %d", id, n, want)
 					duplicates, missing = duplicates+max(0, n-want), missing+max(0, want-n)
 				}
-				delete(got.events, id)
+				delete(got.Events, id)
 			}
-			for id := range got.events {
+			for id := range got.Events {
 				t.Errorf("event %s is archived and was never stored", id)
 			}
 			kept := 0
-			for _, line := range got.malformed {
+			for _, line := range got.Malformed {
 				if strings.Contains(line, malformedMark) {
 					kept++
 				}
 			}
-			if kept != 1 || len(got.malformed) != 1 {
-				t.Errorf("the malformed record is kept %d times: %q", kept, got.malformed)
+			if kept != 1 || len(got.Malformed) != 1 {
+				t.Errorf("the malformed record is kept %d times: %q", kept, got.Malformed)
 			}
 			stats, host := f.Mapping.Stats(), f.Host.Stats()
 			t.Logf("expired=%d by_hand=%d staying=%d archived=%d duplicates=%d missing=%d malformed_kept=%d objects=%d",
 				counts[expires], counts[deletedByHand], counts[stays], counts[expires]-missing, duplicates, missing, kept,
-				got.objects)
+				got.Objects)
 			t.Logf("trouble: S3 refused=%d applied_and_failed=%d cut=%d; crashes=%d failures=%d bisections=%d duplicates=%d",
 				refused.Load(), applied.Load(), cut.Load(), host.Crashes, stats.Failures, stats.Bisections, stats.Duplicates)
 			if stats.Dropped > 0 {

@@ -85,9 +85,9 @@ func (w load) call(tn tenant, random *rand.Rand) clients.Call {
 func (r *rig) calm(l *clients.Book) {
 	r.t.Helper()
 	r.Proxy.Clear()
-	r.clients.Clear()
+	r.Clients.Clear()
 	for begin := time.Now(); ; {
-		if err := r.clients.Up(); err != nil {
+		if err := r.Clients.Up(); err != nil {
 			r.t.Fatal(err)
 		}
 		lim := r.open()
@@ -96,7 +96,7 @@ func (r *rig) calm(l *clients.Book) {
 			c.Fails = true // gives them back
 			_ = l.Make(r.t.Context(), lim, c)
 		}
-		r.clients.Down() // a split that it cuts off leaves a shard behind once more
+		r.Clients.Down() // a split that it cuts off leaves a shard behind once more
 		r.rest()
 		behind := r.behind(hot)
 		switch {

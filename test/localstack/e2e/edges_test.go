@@ -83,7 +83,7 @@ func TestABadEnvironmentStopsTheStart(t *testing.T) {
 			[]string{"ARCHIVE_BUCKET_NAME", "My_Bucket"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, err := runtimeapi.Start(runtimeapi.Config{Binary: binary(t, c.function),
+			h, err := runtimeapi.Start(runtimeapi.Config{Binary: runtimeapi.Built(c.function),
 				Env: append(e[:len(e):len(e)], c.env...)})
 			if err != nil {
 				t.Fatal(err)

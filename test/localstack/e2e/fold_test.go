@@ -30,7 +30,7 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 				mapping = m
 			}})
 			half := disturb(r.Proxy)
-			disturbClients(r.clients)
+			disturbClients(r.Clients)
 			s := usageScenario{}
 			w := load{clients: 6, tenants: s.tenants(), calls: 30, seed: 5, settle: true}
 			l := r.play(w)
@@ -113,7 +113,7 @@ func (r *rig) anHourLater() {
 			}
 		}
 	}
-	r.t.Errorf("longer windows are not settled\n%s", tail(r.Functions[stack.Aggregator].Host.Logs()))
+	r.t.Errorf("longer windows are not settled\n%s", r.Functions[stack.Aggregator].Tail())
 }
 
 // settled reports whether the lists of what longer windows are owed are settled.

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"fmt"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
@@ -119,31 +117,13 @@ func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 
 func (r *rig) image(in map[string]streams.AttributeValue) *table.Shard {
 	r.t.Helper()
-	b, err := table.DecodeShard(attributes(in))
+	it, err := attributevalue.FromDynamoDBStreamsMap(in)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	b, err := table.DecodeShard(it)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return &b
-}
-
-// attributes converts the types of the streams API into those of the table's.
-func attributes(in map[string]streams.AttributeValue) item.Item {
-	out := make(item.Item, len(in))
-	for name, v := range in {
-		switch v := v.(type) {
-		case *streams.AttributeValueMemberS:
-			out[name] = &types.AttributeValueMemberS{Value: v.Value}
-		case *streams.AttributeValueMemberN:
-			out[name] = &types.AttributeValueMemberN{Value: v.Value}
-		case *streams.AttributeValueMemberBOOL:
-			out[name] = &types.AttributeValueMemberBOOL{Value: v.Value}
-		case *streams.AttributeValueMemberNULL:
-			out[name] = &types.AttributeValueMemberNULL{Value: v.Value}
-		case *streams.AttributeValueMemberM:
-			out[name] = &types.AttributeValueMemberM{Value: attributes(v.Value)}
-		default:
-			panic(fmt.Sprintf("bug: a bucket has no attribute of type %T", v))
-		}
-	}
-	return out
 }

@@ -11,10 +11,7 @@ package e2e
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -48,26 +45,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binary returns the built function, or fails with the make target to run.
-func binary(t testing.TB, function string) string {
-	t.Helper()
-	target := filepath.Join("dist", "local", function, "bootstrap")
-	path := filepath.Join(engine.Root(), "..", "..", target)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("the %s is not built: %v (run make %s)", function, err, target)
-	}
-	return path
-}
-
-// rig is everything that AWS would run. Clients have a proxy of their own;
-// stack.Proxy is that of the functions.
+// rig is everything that AWS would run.
 type rig struct {
 	*stack.Stack
-	t            testing.TB
-	clients      *fault.Proxy
-	clientEngine *engine.Engine
-	direct       store.Store // past all proxies
-	lib          *limiter.Limiter
+	t      testing.TB
+	direct store.Store // past all proxies
+	lib    *limiter.Limiter
 }
 
 // setup says what a rig differs in from the deployed system. The zero value is
@@ -87,8 +70,6 @@ const window = 15 * time.Millisecond
 
 func start(t testing.TB, s setup) *rig {
 	t.Helper()
-	binary(t, stack.Aggregator)
-	binary(t, stack.Archiver)
 	if s.kind == "" {
 		s.kind = engine.Dynoxide
 	}
@@ -99,8 +80,7 @@ func start(t testing.TB, s setup) *rig {
 	if s.deliver == nil {
 		s.deliver = s.plant.deliver
 	}
-	ready := make(chan *runtimeapi.Host, 1)
-	running, err := stack.Start(t.Context(), stack.Options{Engine: e, Shards: s.shards, Seed: 1,
+	running := stack.ForTest(t, stack.Options{Engine: e, Shards: s.shards, Seed: 1,
 		Configure: func(function string, host *runtimeapi.Config, mapping *eventsource.Config) {
 			mapping.Settings.Window, mapping.Settings.RetryDelay = window, 5*time.Millisecond
 			host.Environments = 2
@@ -111,28 +91,19 @@ func start(t testing.TB, s setup) *rig {
 			if change != nil {
 				change(host, mapping)
 			}
-			if s.deliver != nil && function == stack.Aggregator {
-				mapping.Invoker = delivering(ready, s.deliver)
+		},
+		Between: func(function string, host *runtimeapi.Host) eventsource.Invoker {
+			if s.deliver == nil || function == stack.Archiver {
+				return host
 			}
+			return eventsource.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+				return host.Invoke(ctx, s.deliver(payload))
+			})
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ready <- running.Functions[stack.Aggregator].Host
 	r := &rig{Stack: running, t: t, direct: store.NewDynamo(e.DynamoDB(), running.Table)}
-	t.Cleanup(func() {
-		if r.clients != nil {
-			r.clients.Stop()
-		}
-		r.Stop()
-		r.Engine.RemoveTable(t, r.Table)
-	})
-	if r.clients, r.clientEngine, err = fault.Engine(e, 2); err != nil {
-		t.Fatal(err)
-	}
 	r.lib = r.open()
 	r.within("AggregatorRole", r.Proxy)
-	r.within("AcquirePolicy", r.clients)
+	r.within("AcquirePolicy", r.Clients)
 	return r
 }
 
@@ -157,18 +128,10 @@ func (r *rig) within(policy string, p *fault.Proxy) {
 	})
 }
 
-// delivering is the host that comes, with payloads changed on their way.
-func delivering(ready chan *runtimeapi.Host, change func([]byte) []byte) eventsource.Invoker {
-	host := sync.OnceValue(func() *runtimeapi.Host { return <-ready })
-	return eventsource.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
-		return host().Invoke(ctx, change(payload))
-	})
-}
-
 // open returns a client with caches of its own.
 func (r *rig) open() *limiter.Limiter {
 	r.t.Helper()
-	l, err := limiter.Open(r.t.Context(), r.clientEngine.DynamoDB(), r.Table,
+	l, err := limiter.Open(r.t.Context(), r.ForClients.DynamoDB(), r.Table,
 		&limiter.Options{Slack: 1, Register: true, Namespace: namespace, Timeout: patience})
 	if err != nil {
 		r.t.Fatal(err)
@@ -181,11 +144,7 @@ func (r *rig) ns() string { return r.lib.NamespaceID() }
 // rest waits until nothing happens any more.
 func (r *rig) rest() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	if err := r.Idle(ctx); err != nil {
-		r.t.Fatalf("%v\n%s", err, tail(r.Functions[stack.Aggregator].Host.Logs()))
-	}
+	r.Rest(r.t)
 }
 
 // await waits until a condition holds.
@@ -225,15 +184,6 @@ func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 }
 
 func now() int64 { return time.Now().UnixMilli() }
-
-// tail is the end of a log, for messages.
-func tail(log string) string {
-	const most = 2000
-	if len(log) > most {
-		log = log[len(log)-most:]
-	}
-	return fmt.Sprintf("the function's log ends in\n%s", log)
-}
 
 // long reports whether everything is to be played, which takes minutes: `make test-long`
 // sets LONG.

@@ -53,7 +53,7 @@ func (s *usageScenario) play(t *testing.T) *observation {
 		}})
 	s.rig = r
 	s.half = disturb(r.Proxy)
-	disturbClients(r.clients)
+	disturbClients(r.Clients)
 	r.put(r.seeded(hot, 2).Item())
 	l := r.play(load{clients: 6, tenants: s.tenants(), calls: s.calls, seed: 5, settle: true})
 	r.rest()
@@ -73,7 +73,7 @@ var halved = tenant{entity: "halved", resource: "gpt", limits: []limiter.Limit{l
 func (s *usageScenario) halve(l *clients.Book) {
 	r := s.rig
 	r.t.Helper()
-	r.clients.Clear()
+	r.Clients.Clear()
 	r.put(r.seeded(halved, 0).Item())
 	take := func(n int) {
 		lim := r.open()
@@ -119,7 +119,7 @@ func TestUsageIsExactUnderTrouble(t *testing.T) {
 			if stats.Dropped > 0 {
 				t.Errorf("%d records were given up", stats.Dropped)
 			}
-			kept := s.rig.archive().malformed
+			kept := s.rig.archive().Malformed
 			if len(kept) != 1 || !strings.Contains(kept[0], malformedMark) || !strings.Contains(kept[0], "many") {
 				t.Errorf("kept %q, want the malformed record, once, with its payload", kept)
 			}

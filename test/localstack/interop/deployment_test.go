@@ -21,9 +21,8 @@ import (
 type deployment struct {
 	*world
 	stack  *stack.Stack
-	python atomic.Bool   // who gets the next batch
-	driver *driver       // runs Python's aggregator
-	ready  chan struct{} // closed when stack is set
+	python atomic.Bool // who gets the next batch
+	driver *driver     // runs Python's aggregator
 }
 
 // deployed plays a scenario on each engine with each release of the Python client,
@@ -34,38 +33,31 @@ func deployed(t *testing.T, scenario func(*deployment), env ...string) {
 
 func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deployment {
 	t.Helper()
-	d := &deployment{ready: make(chan struct{}), driver: driverFor(t, e, release, 0)}
-	s, err := stack.Start(t.Context(),
-		stack.Options{Engine: e, Seed: 1, Configure: func(function string, host *runtimeapi.Config,
-			mapping *eventsource.Config) {
+	d := &deployment{driver: driverFor(t, e, release, 0)}
+	d.stack = stack.ForTest(t, stack.Options{Engine: e, Seed: 1,
+		Configure: func(function string, host *runtimeapi.Config, mapping *eventsource.Config) {
 			mapping.Settings.Window, mapping.Settings.RetryDelay = 15*time.Millisecond, 5*time.Millisecond
 			host.Environments = 2
 			if function == stack.Aggregator {
 				host.Env = append(append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly"), env...)
-				mapping.Invoker = eventsource.InvokerFunc(d.invoke)
 			}
+		},
+		Between: func(function string, host *runtimeapi.Host) eventsource.Invoker {
+			if function == stack.Archiver {
+				return host
+			}
+			return eventsource.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+				return d.invoke(ctx, host, payload)
+			})
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.stack, d.world = s, newWorld(t, e, release, s.Table)
-	close(d.ready)
-	t.Cleanup(func() {
-		s.Stop()
-		e.RemoveTable(t, s.Table)
-	})
+	d.world = newWorld(t, e, release, d.stack.Table)
 	return d
 }
 
 // invoke hands a batch to the aggregator in charge.
-func (d *deployment) invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
-	select {
-	case <-d.ready:
-	case <-ctx.Done():
-		return runtimeapi.Result{}, ctx.Err()
-	}
+func (d *deployment) invoke(ctx context.Context, host *runtimeapi.Host, payload []byte) (runtimeapi.Result, error) {
 	if !d.python.Load() {
-		return d.stack.Functions[stack.Aggregator].Host.Invoke(ctx, payload)
+		return host.Invoke(ctx, payload)
 	}
 	var event struct{ Records []json.RawMessage }
 	if err := json.Unmarshal(payload, &event); err != nil {
@@ -94,9 +86,5 @@ func (d *deployment) aggregator(python bool) {
 // rest waits until nothing happens any more.
 func (d *deployment) rest() {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 2*time.Minute)
-	defer cancel()
-	if err := d.stack.Idle(ctx); err != nil {
-		d.Fatalf("%v\n%s", err, d.stack.Functions[stack.Aggregator].Host.Logs())
-	}
+	d.stack.Rest(d)
 }

@@ -88,11 +88,6 @@ func parse(args []string, getenv func(string) string, problems io.Writer) (*runn
 			errArguments, r.table)
 	}
 	root := filepath.Join(engine.Root(), "..", "..")
-	r.binary = filepath.Join(root, "dist", "local", r.function, "bootstrap")
-	if _, err := os.Stat(r.binary); err != nil {
-		return nil, nil, fmt.Errorf("the %s is not built: %w (run make dist/local/%s/bootstrap)", r.function, err,
-			r.function)
-	}
 	events, err := read(root, r.function, *file)
 	return r, events, err
 }

@@ -25,10 +25,10 @@ import (
 
 // runner runs one function on events.
 type runner struct {
-	function, binary string
-	table            string // to be used as it is; "" creates one per event
-	out              io.Writer
-	engine           *engine.Engine
+	function string
+	table    string // to be used as it is; "" creates one per event
+	out      io.Writer
+	engine   *engine.Engine
 }
 
 // all runs the function on every event, also after one it failed on.
@@ -103,7 +103,7 @@ func (r *runner) invoke(ctx context.Context, name string, objects *s3.Server, pa
 	env := append(r.engine.Env(), objects.Env()...)
 	env = append(env, function.EnvTableName+"="+name,
 		function.EnvArchiveBucketName+"="+objects.Bucket, function.EnvDeadLetterBucketName+"="+objects.Bucket)
-	host, err := runtimeapi.Start(runtimeapi.Config{Binary: r.binary, Env: env, Name: r.function})
+	host, err := runtimeapi.Start(runtimeapi.Config{Binary: runtimeapi.Built(r.function), Env: env, Name: r.function})
 	if err != nil {
 		return runtimeapi.Result{}, "", err
 	}

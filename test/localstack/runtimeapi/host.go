@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // Config describes the function to run. Binary is required; every other zero value is a default.
@@ -79,6 +82,11 @@ const keptLogs = 4 << 20
 
 // ErrClosed is returned by Invoke after Close.
 var ErrClosed = errors.New("runtimeapi: host is closed")
+
+// Built is where make build-local puts a function.
+func Built(function string) string {
+	return filepath.Join(engine.Root(), "..", "..", "dist", "local", function, "bootstrap")
+}
 
 // Start checks that the binary exists and opens the API servers on free ports
 // of 127.0.0.1. Processes start with the first invocation, or with Warm.

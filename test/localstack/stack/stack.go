@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/limitertable"
@@ -29,9 +30,9 @@ const (
 // dynoxide.
 type Options struct {
 	Engine   *engine.Engine // used and not stopped; nil starts dynoxide
-	Binaries string         // folder with <function>/bootstrap; "" is dist/local of the checkout
+	Binaries string         // folder with <function>/bootstrap; "": see runtimeapi.Built
 	Shards   int            // virtual shards of the stream; 0 is 1
-	Seed     uint64         // of the fault proxy
+	Seed     uint64         // of the fault proxies
 
 	// Fold lets the tumbling windows of the template be. Without them usage is
 	// written with every batch, and nothing has to be waited for at the end.
@@ -39,21 +40,25 @@ type Options struct {
 
 	// Configure may change a function's host and mapping before they start.
 	Configure func(function string, host *runtimeapi.Config, mapping *eventsource.Config)
+	// Between returns what the mapping invokes in place of the function's host; nil: it invokes the host.
+	Between func(function string, host *runtimeapi.Host) eventsource.Invoker
 }
 
-// Stack has the running parts. Use Engine for direct access and Proxied for clients that should
-// meet the proxy's faults; the functions always go through it.
+// Stack has the running parts. Engine is for direct access. Functions and clients meet the faults of a
+// proxy of their own.
 type Stack struct {
-	Engine    *engine.Engine
-	Proxied   *engine.Engine
-	Proxy     *fault.Proxy
-	Table     string
-	Stream    string
-	S3        *s3.Server
-	Sweeper   *ttl.Sweeper
-	Functions map[string]*Function
+	Engine     *engine.Engine
+	Proxy      *fault.Proxy   // of the functions
+	Clients    *fault.Proxy   // of clients
+	ForClients *engine.Engine // the engine as clients see it
+	Table      string
+	Stream     string
+	S3         *s3.Server
+	Sweeper    *ttl.Sweeper
+	Functions  map[string]*Function
 
-	stopEngine bool
+	forFunctions *engine.Engine
+	stopEngine   bool
 }
 
 // Function is one function with its event source mapping.
@@ -61,6 +66,36 @@ type Function struct {
 	Host    *runtimeapi.Host
 	Mapping *eventsource.Mapping
 	GivenUp *eventsource.Collect // the on-failure destination, unless Configure set another
+}
+
+// Tail is the end of the function's log, for messages.
+func (f *Function) Tail() string {
+	log := f.Host.Logs()
+	return log[max(0, len(log)-2000):]
+}
+
+// ForTest starts everything, and stops it when the test ends.
+func ForTest(t testing.TB, o Options) *Stack {
+	t.Helper()
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		s.Engine.RemoveTable(t, s.Table)
+	})
+	return s
+}
+
+// Rest waits until nothing happens any more, two minutes at most.
+func (s *Stack) Rest(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := s.Idle(ctx); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Start starts everything. On an error nothing keeps running.
@@ -74,16 +109,16 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 }
 
 func (s *Stack) start(ctx context.Context, o Options) (err error) {
-	if o.Binaries == "" {
-		o.Binaries = filepath.Join(engine.Root(), "..", "..", "dist", "local")
-	}
 	if s.Engine == nil {
 		if s.Engine, err = engine.Start(ctx, engine.Dynoxide); err != nil {
 			return err
 		}
 		s.stopEngine = true
 	}
-	if s.Proxy, s.Proxied, err = fault.Engine(s.Engine, o.Seed); err != nil {
+	if s.Proxy, s.forFunctions, err = fault.Engine(s.Engine, o.Seed); err != nil {
+		return err
+	}
+	if s.Clients, s.ForClients, err = fault.Engine(s.Engine, o.Seed+1); err != nil {
 		return err
 	}
 	if s.S3, err = s3.Start(engine.UniqueName("archive")); err != nil {
@@ -114,7 +149,7 @@ func (s *Stack) startFunction(name string, o Options) error {
 	}
 	f := &Function{GivenUp: new(eventsource.Collect)}
 	host := runtimeapi.Config{
-		Binary: filepath.Join(o.Binaries, name, "bootstrap"), Env: env, Name: name, MemoryMB: function.MemoryMB,
+		Binary: runtimeapi.Built(name), Env: env, Name: name, MemoryMB: function.MemoryMB,
 		Timeout:      time.Duration(function.TimeoutSeconds) * time.Second,
 		Environments: max(o.Shards, 1) * function.Settings.Factor,
 	}
@@ -125,6 +160,9 @@ func (s *Stack) startFunction(name string, o Options) error {
 	if !o.Fold {
 		source.Settings.Tumbling = 0
 	}
+	if o.Binaries != "" {
+		host.Binary = filepath.Join(o.Binaries, name, "bootstrap")
+	}
 	if o.Configure != nil {
 		o.Configure(name, &host, &source)
 	}
@@ -132,8 +170,9 @@ func (s *Stack) startFunction(name string, o Options) error {
 		return err
 	}
 	s.Functions[name] = f
-	if source.Invoker == nil {
-		source.Invoker = f.Host
+	source.Invoker = f.Host
+	if o.Between != nil {
+		source.Invoker = o.Between(name, f.Host)
 	}
 	f.Mapping, err = eventsource.Start(source)
 	return err
@@ -151,7 +190,7 @@ func (s *Stack) environment(f tablespec.Function) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := append(s.Proxied.Env(), s.S3.Env()...)
+	env := append(s.forFunctions.Env(), s.S3.Env()...)
 	for name, value := range variables {
 		env = append(env, name+"="+value)
 	}
@@ -165,7 +204,7 @@ func (s *Stack) Idle(ctx context.Context) error {
 		before := s.stats()
 		for name, f := range s.Functions {
 			if err := f.Mapping.Idle(ctx); err != nil {
-				return fmt.Errorf("function %q: %w", name, err)
+				return fmt.Errorf("function %q: %w\nits log ends in\n%s", name, err, f.Tail())
 			}
 		}
 		if s.stats() == before {
@@ -193,8 +232,10 @@ func (s *Stack) Stop() {
 	if s.S3 != nil {
 		s.S3.Stop()
 	}
-	if s.Proxy != nil {
-		s.Proxy.Stop()
+	for _, p := range []*fault.Proxy{s.Proxy, s.Clients} {
+		if p != nil {
+			p.Stop()
+		}
 	}
 	if s.stopEngine {
 		s.Engine.Stop()

@@ -48,7 +48,7 @@ func TestEverythingTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	db := s.Proxied.DynamoDB()
+	db := s.ForClients.DynamoDB()
 	for i := range 20 {
 		item := map[string]types.AttributeValue{
 			"PK": &types.AttributeValueMemberS{Value: "ns/BUCKET#" + strconv.Itoa(i) + "#r#0"},
@@ -70,7 +70,7 @@ func TestEverythingTogether(t *testing.T) {
 	if other := s.Functions[Archiver].Mapping.Stats(); other.Filtered != 20 || other.Invocations != 0 {
 		t.Errorf("archiver: %+v", other)
 	}
-	if calls := s.Proxy.Usage()["PutItem"].Calls; calls != 20 {
+	if calls := s.Clients.Usage()["PutItem"].Calls; calls != 20 {
 		t.Errorf("%d calls through the proxy", calls)
 	}
 	s.Stop()
