@@ -32,8 +32,8 @@ func wrongFlag(err error) string {
 	return err.Error()
 }
 
-// countArguments checks how many arguments there are, by the line of usage: those in brackets may be missing, and there
-// may be more of those with dots.
+// countArguments checks how many arguments there are, by the line of usage: an argument in brackets may be
+// missing, and one with dots may be given again.
 func countArguments(c *cobra.Command, got []string) error {
 	words := arguments(c)
 	isOptional := func(word string) bool { return strings.HasPrefix(word, "[") }

@@ -8,7 +8,7 @@ import (
 
 // Settings are the properties of an event source mapping that decide about
 // batches and retries. Zero values are not defaults; start from
-// DefaultSettings, or from those of tablespec.
+// DefaultSettings, or from a function of tablespec.
 type Settings struct {
 	Filters    []string      // see ParseFilter
 	BatchSize  int           // most records of a batch, 1 to 10,000

@@ -43,8 +43,8 @@ func (all resources) mapping(raw json.RawMessage) (f Function, of string, err er
 		return f, "", err
 	}
 	if !p.Enabled || p.StartingPosition != "TRIM_HORIZON" {
-		return f, "", fmt.Errorf("mapping with Enabled %v, StartingPosition %q, accepted are true and TRIM_HORIZON", p.Enabled,
-			p.StartingPosition)
+		return f, "", fmt.Errorf("mapping with Enabled %v, StartingPosition %q, accepted are true and TRIM_HORIZON",
+			p.Enabled, p.StartingPosition)
 	}
 	s.BatchSize, s.Factor, s.MaxRetries = p.BatchSize, p.ParallelizationFactor, p.MaximumRetryAttempts
 	s.Window = time.Duration(p.MaximumBatchingWindowInSeconds) * time.Second

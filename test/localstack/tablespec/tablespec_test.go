@@ -28,7 +28,8 @@ func TestFunctionCarriesEverything(t *testing.T) {
 	want.BatchSize, want.Window, want.Factor, want.MaxRetries, want.MaxAge = 50, time.Second, 2, 5, 6*time.Hour
 	want.Bisect, want.Report, want.Destination = true, true, eventsource.DestinationS3
 	want.Filters = []string{`{"eventName":["INSERT"]}`}
-	if got.TableID != "Table1" || got.TimeoutSeconds != 60 || got.MemoryMB != 256 || !reflect.DeepEqual(got.Settings, want) {
+	if got.TableID != "Table1" || got.TimeoutSeconds != 60 || got.MemoryMB != 256 ||
+		!reflect.DeepEqual(got.Settings, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	env, err := got.Environment(func(id, attribute string) string { return "<" + id + attribute + ">" })
@@ -36,7 +37,8 @@ func TestFunctionCarriesEverything(t *testing.T) {
 		t.Errorf("environment %v, error %v", env, err)
 	}
 	plain := strings.NewReplacer(`"BatchSize": 50, `, "", `"MaximumRecordAgeInSeconds": 21600, `, "",
-		`"MaximumRetryAttempts": 5,`, "", `"ParallelizationFactor": 2, `, "", `"FunctionResponseTypes": ["ReportBatchItemFailures"],`, "",
+		`"MaximumRetryAttempts": 5,`, "", `"ParallelizationFactor": 2, `, "",
+		`"FunctionResponseTypes": ["ReportBatchItemFailures"],`, "",
 		`"MaximumBatchingWindowInSeconds": 1`, `"TumblingWindowInSeconds": 60`).Replace(small(t))
 	want.BatchSize, want.Window, want.Tumbling, want.Factor = 100, 0, time.Minute, 1
 	want.MaxRetries, want.MaxAge, want.Report = -1, -time.Second, false

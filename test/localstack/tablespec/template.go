@@ -56,7 +56,8 @@ func Parse(template []byte, name string) (Function, error) {
 		return Function{}, err
 	}
 	named := func(id string) bool {
-		return doc.Resources[id].Type == "AWS::Lambda::Function" && strings.Contains(strings.ToLower(id), strings.ToLower(name))
+		return doc.Resources[id].Type == "AWS::Lambda::Function" &&
+			strings.Contains(strings.ToLower(id), strings.ToLower(name))
 	}
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(doc.Resources)), func(id string) bool { return !named(id) })
 	if len(ids) != 1 {
