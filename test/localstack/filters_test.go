@@ -101,7 +101,8 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 		settings := function.Settings
 		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
 		w.mappings[name], err = eventsource.Start(eventsource.Config{
-			StreamARN: table.StreamARN, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted, Invoker: w.list(name),
+			StreamARN: table.StreamARN, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted,
+			Invoker: w.list(name),
 		})
 		if err != nil {
 			t.Fatal(err)

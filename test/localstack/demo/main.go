@@ -267,7 +267,7 @@ func (d *demo) measure(ctx context.Context) error {
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.Events),
-		kept:        slices.ContainsFunc(kept.Malformed, func(line string) bool { return strings.Contains(line, malformedMark) }),
+		kept:        strings.Contains(strings.Join(kept.Malformed, ""), malformedMark),
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}
 	if r.busy, err = d.busy.became(); err != nil {

@@ -259,7 +259,8 @@ func TestABatchIsExactWhateverHappensAtEveryWrite(t *testing.T) {
 				}
 				for tries := 0; next < len(b.records); tries++ {
 					if next = b.deliver(next); tries > 10 {
-						t.Fatalf("write %d: the batch does not come to its end\n%s", n, r.Functions[stack.Aggregator].Tail())
+						t.Fatalf("write %d: the batch does not come to its end\n%s", n,
+							r.Functions[stack.Aggregator].Tail())
 					}
 				}
 				b.deliver(0) // and once more, whole

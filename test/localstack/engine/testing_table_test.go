@@ -149,7 +149,8 @@ func TestGoldenTableOnEveryEngine(t *testing.T) {
 			}
 			for _, want := range table.GlobalIndexes {
 				if got := projections[*want.IndexName]; got != want.Projection.ProjectionType {
-					t.Errorf("index %s projects %q, the template says %q", *want.IndexName, got, want.Projection.ProjectionType)
+					t.Errorf("index %s projects %q, the template says %q", *want.IndexName, got,
+						want.Projection.ProjectionType)
 				}
 			}
 			ttl, err := db.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
